@@ -1,0 +1,25 @@
+"""autoq: finds and compiles low-precision tensor-core kernels for quantised ONNX models.
+
+The attributes below load on first use, so that importing a lower floor stays light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "compile": "autoq.compiler",
+    "tune": "autoq.tuner",
+    "Session": "autoq.session",
+}
+
+__all__ = ["Session", "__version__", "compile", "tune"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'autoq' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)

@@ -1,0 +1,1 @@
+"""Kernel templates: workloads and targets to TVM PrimFuncs."""

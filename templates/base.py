@@ -1,0 +1,48 @@
+"""The Template record: one kernel algorithm, its space of configurations and how to build one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from autoq.search.space import Space
+from autoq.templates.target import Target
+
+if TYPE_CHECKING:
+    from tvm.tirx import PrimFunc
+
+Operands = Mapping[str, Any]
+"""Constants of one layer in their canonical form, by name.
+
+Conv2d and Gemm: `weight` (weight_shape, int8 or float32), `bias` (int32 [k], float32 [k] for
+float32), `scale` (float32 [k], absent for out_dtype int32 and for float32), `scalars` (float32
+[8], `epilogue.SCALAR_NAMES`), `x_zero_point` (int). All other workloads: `scalars` alone.
+"""
+
+
+@dataclass(frozen=True)
+class Template:
+    """One algorithm for one kind of workload on one kind of target.
+
+    matches(workload, target): whether the template can compute it exactly.
+    space(workload, target): legal configurations; constraints are named functions.
+    default(workload, target): a sensible untuned configuration, legal in the space.
+    build(workload, config, target): a pure function to a PrimFunc. Its parameters are the
+        activations (x, then the residual or further inputs), the arrays of `pack` in their order,
+        then the output y. Buffers have the canonical shapes of the workload's activations.
+    pack(workload, config, operands): the constant arrays in the layout the kernel reads.
+    version: raised whenever the meaning of a configuration changes; records of another version
+        are never used.
+    tunable: False for templates whose one configuration is always used.
+    """
+
+    name: str
+    version: int
+    matches: Callable[[Any, Target], bool]
+    space: Callable[[Any, Target], Space[Any]]
+    default: Callable[[Any, Target], Any]
+    build: Callable[[Any, Any, Target], PrimFunc]
+    pack: Callable[[Any, Any, Operands], tuple[np.ndarray, ...]]
+    tunable: bool = True

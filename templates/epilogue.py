@@ -1,0 +1,107 @@
+"""What a kernel computes between its accumulator and its output element, and its numpy meaning.
+
+The arithmetic is single precision with round-half-even and no fused multiply-add, so that every
+template and numpy give the same bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+SCALAR_NAMES = (
+    "accumulator_low",
+    "accumulator_high",
+    "accumulator_scale",
+    "residual_scale",
+    "residual_zero_point",
+    "low",
+    "high",
+    "zero_point",
+)
+"""Order of the `scalars` operand, float32 [8]; see `Epilogue`."""
+
+INTEGER_RANGE = {"int8": (-128, 127), "uint8": (0, 255)}
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """Operations fused behind an accumulator; part of a workload's key.
+
+    For integer accumulators, with `a = acc + bias` in int32 and all else in float32:
+
+    - out int32: `y = a` (then nothing else applies).
+    - no residual: `v = float(a) * scale[k]`.
+    - residual, `requantize_before_add`: `t = clamp(rint(float(a) * scale[k]), accumulator_low,
+      accumulator_high)`, `v = t * accumulator_scale + (res - residual_zero_point) *
+      residual_scale` (the exact meaning of a QDQ graph, whose convolution is quantised before
+      the addition).
+    - residual, otherwise: `v = float(a) * scale[k] + (res - residual_zero_point) *
+      residual_scale`.
+    - out int8 or uint8: `y = clamp(rint(v), low, high) + zero_point`.
+    - out float32: `y = clamp(v, low, high)`.
+
+    For float32 accumulators: `v = acc + bias [+ res]`, `y = clamp(v, low, high)`.
+    ReLU and Clip are the bounds `low` and `high`, which are data, not part of the key.
+    """
+
+    out_dtype: str = "int8"
+    residual_dtype: str | None = None
+    requantize_before_add: bool = False
+
+    def __post_init__(self) -> None:
+        if self.out_dtype not in ("int8", "uint8", "int32", "float32"):
+            raise ValueError(f"out_dtype {self.out_dtype!r}: int8, uint8, int32 or float32")
+        if self.residual_dtype not in (None, "int8", "uint8", "float32"):
+            raise ValueError(f"residual_dtype {self.residual_dtype!r}: int8, uint8 or float32")
+        if self.requantize_before_add and self.residual_dtype is None:
+            raise ValueError("requantize_before_add needs a residual_dtype")
+
+
+def pack_scalars(**values: float) -> np.ndarray:
+    """The `scalars` operand, float32 [8], from values named as in `SCALAR_NAMES`.
+
+    Missing ones take the neutral value: scales 1, zero points 0, bounds unbounded.
+    """
+    neutral = {name: 0.0 for name in SCALAR_NAMES}
+    neutral.update(accumulator_scale=1.0, residual_scale=1.0)
+    neutral.update(accumulator_low=-np.inf, accumulator_high=np.inf, low=-np.inf, high=np.inf)
+    unknown = set(values) - set(SCALAR_NAMES)
+    if unknown:
+        raise ValueError(f"unknown scalars {sorted(unknown)}; known are {SCALAR_NAMES}")
+    neutral.update(values)
+    return np.array([neutral[name] for name in SCALAR_NAMES], np.float32)
+
+
+def apply_epilogue(
+    epilogue: Epilogue,
+    accumulator: np.ndarray,
+    bias: np.ndarray,
+    scale: np.ndarray | None,
+    scalars: np.ndarray,
+    residual: np.ndarray | None,
+) -> np.ndarray:
+    """Numpy reference of `Epilogue`.
+
+    accumulator: int32 or float32 [..., k]; bias: same dtype, broadcastable to it; scale: float32
+    [k], None for a float32 accumulator; scalars: float32 [8]; residual: [..., k] or None.
+    Returns an array [..., k] of `epilogue.out_dtype`.
+    """
+    s = dict(zip(SCALAR_NAMES, scalars.astype(np.float32), strict=True))
+    total = accumulator + bias
+    if epilogue.out_dtype == "int32":
+        return total.astype(np.int32)
+    value = total.astype(np.float32)
+    if scale is not None:
+        value = value * scale.astype(np.float32)
+    if residual is not None:
+        if epilogue.requantize_before_add:
+            value = np.clip(np.rint(value), s["accumulator_low"], s["accumulator_high"])
+            value = value * s["accumulator_scale"]
+        addend = residual.astype(np.float32) - s["residual_zero_point"]
+        value = value + addend * s["residual_scale"]
+    if epilogue.out_dtype == "float32":
+        return np.clip(value, s["low"], s["high"])
+    quantised = np.clip(np.rint(value), s["low"], s["high"]) + s["zero_point"]
+    return quantised.astype(epilogue.out_dtype)

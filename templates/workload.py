@@ -1,0 +1,189 @@
+"""Workloads: the distinct pieces of arithmetic a model is made of, each with a stable key.
+
+A workload names shapes and dtypes only; scales, zero points and clamp bounds are data, so that
+layers which differ in their quantisation alone share one kernel and one tuning record.
+Activations are NHWC, weights KRSC.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.movement import ITEM_BYTES, Add, Concat, Dequantize, Pool2d, Quantize
+
+
+@dataclass(frozen=True)
+class Conv2d:
+    """Convolution `x [n, h, w, c]` with `weight [k, r, s, c / groups]`, then an epilogue.
+
+    padding is (top, left, bottom, right) in pixels. `zero_point_border` says that the activations'
+    zero point is not 0 and that padding exists: what lies outside the image then means that zero
+    point, and the kernel takes a bias for every kind of border (see `border.py`).
+    in_dtype is int8, uint8 or float32; weight_dtype int8 (float32 for float32).
+    """
+
+    n: int
+    h: int
+    w: int
+    c: int
+    k: int
+    r: int
+    s: int
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    in_dtype: str = "int8"
+    weight_dtype: str = "int8"
+    zero_point_border: bool = False
+    epilogue: Epilogue = field(default_factory=Epilogue)
+
+    def __post_init__(self) -> None:
+        if self.p <= 0 or self.q <= 0:
+            raise ValueError(f"{self}: the padded image is smaller than the filter")
+        if self.c % self.groups or self.k % self.groups:
+            raise ValueError(f"{self}: groups must divide c and k")
+
+    @property
+    def p(self) -> int:
+        """Output height in pixels."""
+        reach = self.dilation[0] * (self.r - 1) + 1
+        return (self.h + self.padding[0] + self.padding[2] - reach) // self.stride[0] + 1
+
+    @property
+    def q(self) -> int:
+        """Output width in pixels."""
+        reach = self.dilation[1] * (self.s - 1) + 1
+        return (self.w + self.padding[1] + self.padding[3] - reach) // self.stride[1] + 1
+
+    @property
+    def operations(self) -> int:
+        """Multiplications plus additions, padding included."""
+        return 2 * self.n * self.p * self.q * self.k * self.r * self.s * (self.c // self.groups)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes through device memory when every operand moves once."""
+        pixels = self.n * self.p * self.q
+        moved = self.n * self.h * self.w * self.c * ITEM_BYTES[self.in_dtype]
+        moved += self.k * self.r * self.s * (self.c // self.groups) * ITEM_BYTES[self.weight_dtype]
+        moved += pixels * self.k * ITEM_BYTES[self.epilogue.out_dtype]
+        if self.epilogue.residual_dtype:
+            moved += pixels * self.k * ITEM_BYTES[self.epilogue.residual_dtype]
+        return moved
+
+    @property
+    def x_shape(self) -> tuple[int, int, int, int]:
+        return (self.n, self.h, self.w, self.c)
+
+    @property
+    def weight_shape(self) -> tuple[int, int, int, int]:
+        return (self.k, self.r, self.s, self.c // self.groups)
+
+    @property
+    def y_shape(self) -> tuple[int, int, int, int]:
+        return (self.n, self.p, self.q, self.k)
+
+    def __str__(self) -> str:
+        kind = f"{self.r}x{self.s}"
+        text = f"N{self.n} {kind} {self.h}x{self.w}x{self.c}->{self.k}"
+        if self.stride != (1, 1):
+            text += f" s{self.stride[0]}"
+        if self.dilation != (1, 1):
+            text += f" d{self.dilation[0]}"
+        if self.groups != 1:
+            text += f" g{self.groups}"
+        return text
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """Matrix product `x [m, k]` with `weight [n, k]`, then an epilogue over `[m, n]`.
+
+    dtypes as for `Conv2d`.
+    """
+
+    m: int
+    n: int
+    k: int
+    in_dtype: str = "int8"
+    weight_dtype: str = "int8"
+    epilogue: Epilogue = field(default_factory=Epilogue)
+
+    @property
+    def operations(self) -> int:
+        """Multiplications plus additions."""
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def bytes(self) -> int:
+        """Bytes through device memory when every operand moves once."""
+        return self.as_conv2d().bytes
+
+    def as_conv2d(self) -> Conv2d:
+        """The same arithmetic as a 1x1 convolution over m images of one pixel."""
+        return Conv2d(
+            n=self.m, h=1, w=1, c=self.k, k=self.n, r=1, s=1,
+            in_dtype=self.in_dtype, weight_dtype=self.weight_dtype, epilogue=self.epilogue,
+        )  # fmt: skip
+
+    @property
+    def x_shape(self) -> tuple[int, int]:
+        return (self.m, self.k)
+
+    @property
+    def weight_shape(self) -> tuple[int, int]:
+        return (self.n, self.k)
+
+    @property
+    def y_shape(self) -> tuple[int, int]:
+        return (self.m, self.n)
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.k}"
+
+
+Workload = Conv2d | Gemm | Pool2d | Add | Concat | Quantize | Dequantize
+
+_KINDS: dict[str, type] = {
+    "conv2d": Conv2d,
+    "gemm": Gemm,
+    "pool2d": Pool2d,
+    "add": Add,
+    "concat": Concat,
+    "quantize": Quantize,
+    "dequantize": Dequantize,
+}
+
+
+def to_dict(workload: Workload) -> dict[str, Any]:
+    """A JSON-able mapping that `from_dict` reads back."""
+    kind = next(name for name, cls in _KINDS.items() if type(workload) is cls)
+    return {"operator": kind, **dataclasses.asdict(workload)}
+
+
+def from_dict(mapping: Mapping[str, Any]) -> Workload:
+    """The workload that `to_dict` wrote; raises ValueError for anything else."""
+    fields = dict(mapping)
+    cls = _KINDS.get(fields.pop("operator", None))
+    if cls is None:
+        raise ValueError(f"unknown operator in workload {mapping!r}; known: {sorted(_KINDS)}")
+    if "epilogue" in fields:
+        fields["epilogue"] = Epilogue(**fields["epilogue"])
+    for name, value in fields.items():
+        if isinstance(value, list):
+            fields[name] = tuple(value)
+    try:
+        return cls(**fields)
+    except TypeError as error:
+        raise ValueError(f"not a workload: {mapping!r} ({error})") from error
+
+
+def key(workload: Workload) -> str:
+    """A stable one-line text that names the workload in records."""
+    return json.dumps(to_dict(workload), sort_keys=True, separators=(",", ":"))
