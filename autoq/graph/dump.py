@@ -1,0 +1,41 @@
+"""A graph as text, one node a line, for people who debug a pass."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autoq.graph.ir import Graph, Kernel, Node, Operation
+
+
+def dump(graph: Graph) -> str:
+    """Inputs, nodes in running order and outputs of `graph`."""
+    lines = [f"graph {graph.name}"]
+    lines += [f"  input  {_tensor(graph, name)}" for name in graph.inputs]
+    lines += [f"  {_node(graph, node)}" for node in graph.nodes]
+    lines += [f"  output {_tensor(graph, name)}" for name in graph.outputs]
+    return "\n".join(lines)
+
+
+def _tensor(graph: Graph, name: str) -> str:
+    text = f"{name}: {graph.dtype(name)}{list(graph.shape(name))}"
+    tensor = graph.tensors.get(name)
+    if tensor is not None and tensor.quantisation is not None:
+        text += f" scale {tensor.quantisation.scale:.6g} zero {tensor.quantisation.zero_point}"
+    return text
+
+
+def _node(graph: Graph, node: Node) -> str:
+    arguments = ", ".join(node.inputs)
+    target = _tensor(graph, node.output)
+    if isinstance(node, Kernel):
+        return f"{target} = {type(node.workload).__name__} [{node.workload}] ({arguments})"
+    if isinstance(node, Operation):
+        attributes = " ".join(f"{k}={_value(v)}" for k, v in node.attributes.items())
+        return f"{target} = {node.op}({arguments}) {attributes}".rstrip()
+    return f"{target} = {node.kind} ({arguments})"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{list(value.shape)}"
+    return str(value)

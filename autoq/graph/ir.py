@@ -1,0 +1,192 @@
+"""The graph: operations over named tensors, before and after they become kernels.
+
+`autoq.frontend.load` gives a graph of `Operation` nodes with ONNX meaning and shapes (NCHW).
+`autoq.graph.optimise` turns it into `Kernel` and `Operator` nodes over buffers (NHWC), in an order
+in which they can run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from autoq.templates.movement import ITEM_BYTES, Add, Concat
+from autoq.templates.workload import Conv2d, Gemm, Workload
+
+
+@dataclass(frozen=True)
+class Quantisation:
+    """`real = (integer - zero_point) * scale`."""
+
+    scale: float
+    zero_point: int = 0
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A dense row-major array. In an optimised graph it is a buffer: a node may read or write its
+    bytes under another shape of as many elements (see `input_shapes`), which is how a reshape
+    costs nothing."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    quantisation: Quantisation | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return self.size * (ITEM_BYTES.get(self.dtype) or np.dtype(self.dtype).itemsize)
+
+
+@dataclass(eq=False)
+class Operation:
+    """A node of the semantic graph: an ONNX operator, its attributes checked and completed.
+
+    inputs may name tensors or constants of the graph; name is the ONNX node's.
+    """
+
+    op: str
+    name: str
+    inputs: tuple[str, ...]
+    output: str
+    attributes: dict[str, Any] = field(default_factory=dict)
+    covers: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class Kernel:
+    """A node that a template computes.
+
+    operands are the constants in canonical form (`autoq.templates.base.Operands`); inputs are the
+    activations in the order of a template's parameters (x, then the residual or further inputs);
+    covers names the ONNX nodes that the kernel stands for.
+    """
+
+    workload: Workload
+    operands: Mapping[str, Any]
+    inputs: tuple[str, ...]
+    output: str
+    covers: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The first ONNX node that it covers: what a person would look for."""
+        return self.covers[0] if self.covers else self.output
+
+    @property
+    def input_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes under which the kernel reads its inputs."""
+        workload = self.workload
+        if isinstance(workload, Add):
+            return (workload.shape, workload.shape)
+        if isinstance(workload, Concat):
+            return tuple((workload.outer, c) for c in workload.channels)
+        if isinstance(workload, Conv2d | Gemm) and workload.epilogue.residual_dtype:
+            return (workload.x_shape, workload.y_shape)
+        return (workload.x_shape,)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape under which the kernel writes its output."""
+        return self.workload.y_shape
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of an `Operator`: `op` over earlier values, with JSON-able attributes.
+
+    arguments index the operator's values: its inputs, then its constants, then earlier steps.
+    `dtype` is that of the result.
+    """
+
+    op: str
+    arguments: tuple[int, ...]
+    dtype: str
+    attributes: tuple[tuple[str, Any], ...] = ()
+
+    def __getitem__(self, name: str) -> Any:
+        return dict(self.attributes)[name]
+
+
+@dataclass(eq=False)
+class Operator:
+    """A node that no template computes: steps that TVM compiles into one kernel.
+
+    The last step is the result. `key` is equal for operators that share machine code.
+    """
+
+    steps: tuple[Step, ...]
+    inputs: tuple[str, ...]
+    input_shapes: tuple[tuple[int, ...], ...]
+    input_dtypes: tuple[str, ...]
+    constants: tuple[np.ndarray, ...]
+    output: str
+    output_shape: tuple[int, ...]
+    covers: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The first ONNX node that it covers."""
+        return self.covers[0] if self.covers else self.output
+
+    @property
+    def kind(self) -> str:
+        """Its steps in one word, for reports: "transpose", "dequantize+softmax"."""
+        ops = [step.op for step in self.steps]
+        return "+".join(ops if len(ops) <= 4 else [*ops[:2], f"{len(ops) - 3} more", ops[-1]])
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Hashable identity of the computation, constants' values left out."""
+        constants = tuple((array.shape, str(array.dtype)) for array in self.constants)
+        return (self.steps, self.input_shapes, self.input_dtypes, constants, self.output_shape)
+
+
+Node = Operation | Kernel | Operator
+
+
+@dataclass
+class Graph:
+    """Nodes in running order over named tensors.
+
+    inputs and outputs keep the model's names, shapes and dtypes. constants belong to Operation
+    nodes only: kernels carry their own.
+    """
+
+    name: str
+    tensors: dict[str, Tensor]
+    nodes: list[Node]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor or constant."""
+        constant = self.constants.get(name)
+        return self.tensors[name].shape if constant is None else constant.shape
+
+    def dtype(self, name: str) -> str:
+        """Dtype of a tensor or constant."""
+        constant = self.constants.get(name)
+        return self.tensors[name].dtype if constant is None else str(constant.dtype)
+
+    def producers(self) -> dict[str, Node]:
+        """The node that writes each tensor."""
+        return {node.output: node for node in self.nodes}
+
+    def consumers(self) -> dict[str, list[Node]]:
+        """The nodes that read each tensor, in running order; one entry for each reading."""
+        readers: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            for name in node.inputs:
+                readers.setdefault(name, []).append(node)
+        return readers
