@@ -1,0 +1,113 @@
+"""The knobs of a space: names with value lists, mixed-radix codes, and model columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from autoq.errors import ConfigError
+
+# A code must fit int64 also after a union has multiplied it by its number of templates.
+_MAX_SIZE = 1 << 55
+
+
+class Knobs:
+    """Named knobs and their values, in a fixed order.
+
+    The *code* of a choice of values is its position in the product of all value lists, last
+    knob fastest: one int64 stands for one configuration in everything that is vectorised.
+
+    Raises:
+        ConfigError: for a knob without values or with repeated or unstorable ones.
+    """
+
+    def __init__(self, values: Mapping[str, Sequence[Any]]) -> None:
+        if not values:
+            raise ConfigError("a space needs at least one knob")
+        self.names = tuple(values)
+        self.values = tuple(tuple(values[name]) for name in self.names)
+        for name, choices in zip(self.names, self.values, strict=True):
+            _check_values(name, choices)
+        self.size = prod(len(choices) for choices in self.values)
+        if self.size > _MAX_SIZE:
+            raise ConfigError(f"space has {self.size} points, at most {_MAX_SIZE} are allowed")
+        self.dims = np.array([len(choices) for choices in self.values], dtype=np.int64)
+        strides = [prod(self.dims[i + 1 :].tolist()) for i in range(len(self.dims))]
+        self.strides = np.array(strides, dtype=np.int64)
+        self._position = [
+            {_key(value): i for i, value in enumerate(choices)} for choices in self.values
+        ]
+        encoded = [_columns(n, c) for n, c in zip(self.names, self.values, strict=True)]
+        self.columns = tuple(name for names, _ in encoded for name in names)
+        self._encodings = [matrix for _, matrix in encoded]
+
+    def indices(self, codes: np.ndarray) -> np.ndarray:
+        """Positions in the value lists: int64 [n, knobs] for codes [n]."""
+        return codes[:, None] // self.strides % self.dims
+
+    def codes(self, indices: np.ndarray) -> np.ndarray:
+        """Codes int64 [n] of value positions [n, knobs]."""
+        return indices @ self.strides
+
+    def at(self, code: int) -> tuple[Any, ...]:
+        """The values, in knob order, that a code stands for."""
+        found = []
+        for choices in reversed(self.values):
+            code, index = divmod(code, len(choices))
+            found.append(choices[index])
+        return tuple(reversed(found))
+
+    def index(self, position: int, value: Any) -> int | None:
+        """Where value stands in the list of the knob at a position; None when it does not."""
+        try:
+            return self._position[position].get(_key(value))
+        except TypeError:
+            return None
+
+    def encode(self, codes: np.ndarray) -> np.ndarray:
+        """Model columns of the knobs: float32 [n, len(self.columns)]."""
+        indices = self.indices(codes)
+        parts = [matrix[indices[:, i]] for i, matrix in enumerate(self._encodings)]
+        return np.concatenate(parts, axis=1)
+
+
+def _check_values(name: str, choices: tuple[Any, ...]) -> None:
+    if not choices:
+        raise ConfigError(f"knob {name!r} has no values")
+    for value in choices:
+        if not _storable(value):
+            raise ConfigError(f"knob {name!r}: {value!r} is not a JSON value or a tuple of them")
+    if len({_key(value) for value in choices}) != len(choices):
+        raise ConfigError(f"knob {name!r} repeats a value in {choices}")
+
+
+def _storable(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(_storable(item) for item in value)
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def _key(value: Any) -> tuple[bool, Any]:
+    """What makes two values the same knob value: True is not 1, JSON's list is a tuple."""
+    if isinstance(value, (list, tuple)):
+        return False, tuple(_key(item) for item in value)
+    return isinstance(value, bool), value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _columns(name: str, choices: tuple[Any, ...]) -> tuple[list[str], np.ndarray]:
+    """Column names and their values float32 [choices, columns] of one knob."""
+    if all(isinstance(value, bool) for value in choices):
+        return [name], np.array(choices, dtype=np.float32)[:, None]
+    if all(_is_number(value) for value in choices):
+        raw = np.array(choices, dtype=np.float32)
+        if (raw > 0).all():
+            return [name, f"log2({name})"], np.stack([raw, np.log2(raw)], axis=1)
+        return [name], raw[:, None]
+    return [f"{name}={value}" for value in choices], np.eye(len(choices), dtype=np.float32)

@@ -1,0 +1,25 @@
+"""The strategies by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from autoq.search.annealing import Annealing
+from autoq.search.diverse_annealing import DiverseAnnealing
+from autoq.search.evolution import Evolution
+from autoq.search.random_search import RandomSearch
+from autoq.search.search_space import SearchSpace
+from autoq.search.strategy import Strategy
+
+MakeStrategy = Callable[[SearchSpace[Any], int], Strategy[Any]]
+
+STRATEGIES: dict[str, MakeStrategy] = {
+    "random": RandomSearch,
+    "annealing": Annealing,
+    "annealing-filtered": partial(Annealing, diversity_ratio=2),
+    "diverse": DiverseAnnealing,
+    "evolution": Evolution,
+}
+DEFAULT_STRATEGY = "diverse"

@@ -1,0 +1,237 @@
+"""A space of legal configurations: the knobs of one kernel template under named rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import fields, is_dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from autoq.errors import ConfigError
+from autoq.search.feature_table import FeatureTable
+from autoq.search.knobs import Knobs
+from autoq.search.legality import Legality
+
+C = TypeVar("C")
+
+# Redraws of a mutant, all chains at once, before its neighbours are walked one by one.
+_REDRAWS = 12
+
+
+class Space(Generic[C]):
+    """The legal configurations of a frozen dataclass.
+
+    Args:
+        config_type: frozen dataclass whose fields are the knobs.
+        knobs: the values of each field; JSON values or tuples of them.
+        constraints: named functions that are true for a legal configuration; a rejection
+            quotes the name and the first docstring line of the first that is not.
+        features: derived model features of a configuration, the same keys for each.
+
+    Raises:
+        ConfigError: when knobs and fields differ or a knob's values are unusable.
+    """
+
+    def __init__(
+        self,
+        config_type: type[C],
+        knobs: Mapping[str, Sequence[Any]],
+        constraints: Sequence[Callable[[C], bool]] = (),
+        features: Callable[[C], Mapping[str, float]] | None = None,
+    ) -> None:
+        if not is_dataclass(config_type):
+            raise ConfigError(f"{config_type.__name__} is not a dataclass")
+        names = [field.name for field in fields(config_type) if field.init]
+        if set(names) != set(knobs):
+            odd = sorted(set(names) ^ set(knobs))
+            raise ConfigError(f"{config_type.__name__}: fields and knobs differ in {odd}")
+        self.config_type = config_type
+        self.constraints = tuple(constraints)
+        self._knobs = Knobs({name: knobs[name] for name in names})
+        self._legality = Legality(self._knobs, self._accepts)
+        self._features = FeatureTable(self._knobs, self.config, features)
+
+    def __repr__(self) -> str:
+        return f"Space({self.config_type.__name__}, size={self.size})"
+
+    @property
+    def knobs(self) -> dict[str, tuple[Any, ...]]:
+        """The values of each knob."""
+        return dict(zip(self._knobs.names, self._knobs.values, strict=True))
+
+    @property
+    def size(self) -> int:
+        """Number of combinations of knob values, legal or not."""
+        return self._knobs.size
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns that encode returns."""
+        if not self._features.complete:
+            first = next(self._legality.enumerate(), None)
+            if first is not None:
+                self._features.rows(np.array([first]))
+        return self._features.names
+
+    def __contains__(self, config: object) -> bool:
+        return isinstance(config, self.config_type) and self.legal(config)
+
+    def legal(self, config: C) -> bool:
+        """Whether every knob has one of its values and every constraint holds."""
+        code = self._find_code(config)
+        return code is not None and code in self._legality
+
+    def rejection(self, config: C) -> str | None:
+        """Why a configuration is not legal, in one line; None when it is."""
+        for i, name in enumerate(self._knobs.names):
+            value = getattr(config, name)
+            if self._knobs.index(i, value) is None:
+                return f"{name}={value!r} is not one of {self._knobs.values[i]}"
+        for rule in self.constraints:
+            if not rule(config):
+                name = getattr(rule, "__name__", repr(rule))
+                says = (rule.__doc__ or "does not hold").strip().splitlines()[0]
+                return f"{name}: {says}"
+        return None
+
+    def sample(self, rng: np.random.Generator, n: int) -> list[C]:
+        """At most n distinct legal configurations, uniformly; fewer when no more exist."""
+        return [self.config(code) for code in self.sample_codes(rng, n).tolist()]
+
+    def mutate(self, config: C, rng: np.random.Generator) -> C:
+        """A legal configuration with one random knob changed; a sample when there is none."""
+        return self.config(int(self.mutate_codes(np.array([self.code(config)]), rng)[0]))
+
+    def cross(self, first: C, second: C, rng: np.random.Generator) -> C:
+        """A legal child that takes each knob of either parent; first when none was found."""
+        codes = np.array([self.code(first), self.code(second)])
+        parents = self._knobs.indices(codes)
+        for _ in range(_REDRAWS):
+            takes = rng.random(parents.shape[1]) < 0.5
+            code = int(self._knobs.codes(np.where(takes, parents[0], parents[1])))
+            if code not in codes and code in self._legality:
+                return self.config(code)
+        return first
+
+    def encode(self, configs: Sequence[C]) -> np.ndarray:
+        """Model features of legal configurations, float32 [n, len(feature_names)].
+
+        Numbers stand as they are and, when a knob has only positive ones, as log2 too;
+        booleans are 0 and 1, other values one-hot; derived features come last.
+        """
+        codes = np.fromiter((self.code(config) for config in configs), np.int64, len(configs))
+        return self.encode_codes(codes)
+
+    def enumerate(self) -> Iterator[C]:
+        """All legal configurations, in the order of their codes, judged as they are asked for."""
+        return (self.config(code) for code in self._legality.enumerate())
+
+    def to_dict(self, config: C) -> dict[str, Any]:
+        """The knob values of a configuration, ready for JSON (tuples become lists)."""
+        return {name: _to_json(getattr(config, name)) for name in self._knobs.names}
+
+    def from_dict(self, values: Mapping[str, Any]) -> C:
+        """The legal configuration that to_dict wrote.
+
+        Raises:
+            ConfigError: for a missing or unknown knob, or a value or combination not allowed.
+        """
+        name = self.config_type.__name__
+        odd = sorted(set(values) ^ set(self._knobs.names))
+        if odd:
+            what = "unknown" if odd[0] in values else "missing"
+            raise ConfigError(f"{name}: {what} knob {odd[0]!r}; knobs are {self._knobs.names}")
+        known: dict[str, Any] = {}
+        for i, knob in enumerate(self._knobs.names):
+            index = self._knobs.index(i, values[knob])
+            if index is None:
+                allowed = self._knobs.values[i]
+                raise ConfigError(f"{name}: {knob}={values[knob]!r} is not one of {allowed}")
+            known[knob] = self._knobs.values[i][index]
+        config = self.config_type(**known)
+        self.code(config)
+        return config
+
+    def code(self, config: C) -> int:
+        """The code of a legal configuration; ConfigError names the broken rule of another."""
+        code = self._find_code(config)
+        if code is None or code not in self._legality:
+            raise ConfigError(f"{self.config_type.__name__}: {self.rejection(config)}")
+        return code
+
+    def config(self, code: int) -> C:
+        """The configuration that a code stands for."""
+        return self._from_values(self._knobs.at(code))
+
+    def sample_codes(
+        self, rng: np.random.Generator, n: int, exclude: Set[int] = frozenset()
+    ) -> np.ndarray:
+        """At most n distinct legal codes outside exclude; fewer only when no more exist."""
+        return self._legality.sample(rng, n, exclude)
+
+    def mutate_codes(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One legal mutant code for each of legal codes [n]: one random knob changed."""
+        mutants = codes.copy()
+        movable = np.flatnonzero(self._knobs.dims > 1)
+        todo = np.arange(len(codes))
+        for _ in range(_REDRAWS if len(movable) else 0):
+            drawn = self._one_knob_changed(codes[todo], movable, rng)
+            legal = self._legality.mask(drawn)
+            mutants[todo[legal]] = drawn[legal]
+            todo = todo[~legal]
+            if not len(todo):
+                return mutants
+        for i in todo.tolist():
+            mutants[i] = self._neighbour_or_sample(int(codes[i]), rng)
+        return mutants
+
+    def encode_codes(self, codes: np.ndarray) -> np.ndarray:
+        """Model features float32 [n, len(feature_names)] of legal codes [n]."""
+        return self._features.rows(codes)
+
+    def knob_rows(self, codes: np.ndarray) -> np.ndarray:
+        """Positions of the chosen values in the knobs' lists: int64 [n, knobs]."""
+        return self._knobs.indices(codes)
+
+    def _from_values(self, values: tuple[Any, ...]) -> C:
+        return self.config_type(**dict(zip(self._knobs.names, values, strict=True)))
+
+    def _accepts(self, values: tuple[Any, ...]) -> bool:
+        config = self._from_values(values)
+        return all(rule(config) for rule in self.constraints)
+
+    def _find_code(self, config: C) -> int | None:
+        code = 0
+        for i, name in enumerate(self._knobs.names):
+            index = self._knobs.index(i, getattr(config, name))
+            if index is None:
+                return None
+            code = code * len(self._knobs.values[i]) + index
+        return code
+
+    def _one_knob_changed(
+        self, codes: np.ndarray, movable: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Codes [n] with one random knob of each set to another value, legal or not."""
+        knob = movable[rng.integers(0, len(movable), len(codes))]
+        dims, strides = self._knobs.dims[knob], self._knobs.strides[knob]
+        old = codes // strides % dims
+        new = (old + rng.integers(1, dims)) % dims
+        return codes + (new - old) * strides
+
+    def _neighbour_or_sample(self, code: int, rng: np.random.Generator) -> int:
+        """A random legal code one knob away, or a sampled other one; code when it is alone."""
+        index = self._knobs.indices(np.array([code]))[0]
+        dims, strides = self._knobs.dims.tolist(), self._knobs.strides.tolist()
+        for knob in rng.permutation(len(dims)).tolist():
+            for value in rng.permutation(dims[knob]).tolist():
+                other = code + (value - int(index[knob])) * strides[knob]
+                if other != code and other in self._legality:
+                    return other
+        sampled = self.sample_codes(rng, 1, exclude={code})
+        return int(sampled[0]) if len(sampled) else code
+
+
+def _to_json(value: Any) -> Any:
+    return [_to_json(item) for item in value] if isinstance(value, tuple) else value

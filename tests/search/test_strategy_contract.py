@@ -1,0 +1,108 @@
+"""What every strategy must do, on a plain space and on a union."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import small_space, union_space
+
+from autoq.search import STRATEGIES, Candidate, Trial, UnionSpace
+
+SPACES = {
+    "space": small_space,
+    "union": union_space,
+    "one-member union": lambda: UnionSpace({"direct": small_space()}),
+}
+
+
+@pytest.fixture(params=SPACES)
+def any_space(request):
+    return SPACES[request.param]()
+
+
+@pytest.fixture(params=STRATEGIES)
+def make(request):
+    return STRATEGIES[request.param]
+
+
+def measure(config) -> Trial:
+    inner = config.config if isinstance(config, Candidate) else config
+    if inner.tile == 16:
+        return Trial(config, failure="runtime")
+    return Trial(config, seconds=1e-3 / inner.tile)
+
+
+def search(strategy, batches: int, n: int, measured=measure) -> list:
+    asked = []
+    for _ in range(batches):
+        configs = strategy.ask(n)
+        asked += configs
+        strategy.tell([measured(config) for config in configs])
+    return asked
+
+
+def test_asks_for_legal_distinct_configurations(make, any_space):
+    asked = search(make(any_space, 0), batches=5, n=20)
+    assert len(asked) == 100
+    assert len(set(asked)) == 100
+    assert all(config in any_space for config in asked)
+
+
+def test_ask_without_tell_does_not_repeat(make, any_space):
+    strategy = make(any_space, 0)
+    asked = [config for _ in range(4) for config in strategy.ask(8)]
+    assert len(set(asked)) == 32
+
+
+def test_same_seed_gives_same_sequence(make, any_space):
+    assert search(make(any_space, 7), 4, 20) == search(make(any_space, 7), 4, 20)
+
+
+def test_other_seed_gives_other_sequence(make, any_space):
+    assert search(make(any_space, 7), 2, 20) != search(make(any_space, 8), 2, 20)
+
+
+def test_survives_failures_only(make, any_space):
+    def fail(config):
+        return Trial(config, failure="compile")
+
+    assert len(set(search(make(any_space, 0), 5, 20, fail))) == 100
+
+
+def test_survives_equal_times(make, any_space):
+    def same(config):
+        return Trial(config, seconds=1e-3)
+
+    assert len(set(search(make(any_space, 0), 5, 20, same))) == 100
+
+
+def test_ends_when_every_configuration_was_seen(make, any_space):
+    everything = set(any_space.enumerate())
+    strategy = make(any_space, 0)
+    asked: list = []
+    while configs := strategy.ask(32):
+        asked += configs
+        strategy.tell([measure(config) for config in configs])
+    assert len(asked) == len(everything)
+    assert set(asked) == everything
+    assert strategy.ask(1) == []
+
+
+def test_old_records_are_not_asked_for_again(make, any_space):
+    old = any_space.sample(np.random.default_rng(3), 70)
+    strategy = make(any_space, 0)
+    strategy.tell([measure(config) for config in old])
+    assert not set(old) & set(search(strategy, 2, 20))
+
+
+def test_records_outside_the_space_are_passed_over(make, any_space):
+    strategy = make(any_space, 0)
+    strategy.tell([Trial("of another template", seconds=1e-6), Trial(("?", 1), failure="timeout")])
+    assert len(search(strategy, 2, 20)) == 40
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_small_asks(make, any_space, n):
+    strategy = make(any_space, 0)
+    search(strategy, 1, 64)
+    assert len(strategy.ask(n)) == n
