@@ -1,0 +1,126 @@
+"""Records of several files together, and which of them may be used on a device."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from autoq.records.journal import Lines, parse_records, read_records
+from autoq.records.record import Record
+from autoq.templates.workload import Workload, key
+
+SHIPPED = "shipped:"
+"""Prefix of the source of a record that came with autoq."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A record and the file it came from."""
+
+    record: Record
+    source: str
+
+    @property
+    def shipped(self) -> bool:
+        """Whether it came with autoq."""
+        return self.source.startswith(SHIPPED)
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a record must match to be used.
+
+    arch: of the target; device: its name, None when compiling for a device that is not here (any
+    device of the arch then counts); versions: the present version of each template by name.
+    """
+
+    arch: str
+    device: str | None
+    versions: Mapping[str, int]
+
+    def objection(self, record: Record) -> str | None:
+        """Why a record must not be used, as a short reason to count; None when it may."""
+        if record.device.arch != self.arch:
+            return f"of arch {record.device.arch}, not {self.arch}"
+        if self.device is not None and record.device.name != self.device:
+            return f"of device {record.device.name}, not {self.device}"
+        version = self.versions.get(record.template)
+        if version is None:
+            return f"of unknown template {record.template}"
+        if record.template_version != version:
+            return f"of {record.template} version {record.template_version}, not {version}"
+        return None
+
+
+class Database:
+    """The records of several files, by workload."""
+
+    def __init__(self, files: Sequence[Lines]) -> None:
+        self.files = tuple(files)
+        self._by_workload: dict[str, list[Found]] = defaultdict(list)
+        for lines in files:
+            for record in lines.records:
+                self._by_workload[record.workload_key].append(Found(record, lines.path))
+
+    @classmethod
+    def load(cls, paths: Sequence[str | os.PathLike[str]], shipped: bool = False) -> Database:
+        """The records of `paths`, and those that come with autoq when `shipped`.
+
+        Raises RecordError for a path that is no record file.
+        """
+        files = [read_records(path) for path in paths]
+        return cls([*files, *(shipped_records() if shipped else ())])
+
+    def __len__(self) -> int:
+        return sum(len(found) for found in self._by_workload.values())
+
+    def __iter__(self) -> Iterator[Found]:
+        for found in self._by_workload.values():
+            yield from found
+
+    def usable(self, workload: Workload, conditions: Conditions) -> list[Found]:
+        """The usable records of a workload, failures included, in file order."""
+        found = self._by_workload.get(key(workload), [])
+        return [one for one in found if conditions.objection(one.record) is None]
+
+    def ranked(self, workload: Workload, conditions: Conditions) -> list[Found]:
+        """The usable timed records of a workload: fastest first, the user's before shipped."""
+        timed = [one for one in self.usable(workload, conditions) if one.record.seconds]
+        return sorted(timed, key=lambda one: (one.shipped, one.record.seconds))
+
+    def best(self, workload: Workload, conditions: Conditions) -> Found | None:
+        """The fastest usable record of a workload, and where it came from."""
+        return next(iter(self.ranked(workload, conditions)), None)
+
+    def skipped(self, conditions: Conditions) -> Counter[str]:
+        """How many records may not be used, and lines are not records, by reason."""
+        reasons: Counter[str] = Counter()
+        for one in self:
+            reason = conditions.objection(one.record)
+            if reason is not None:
+                reasons[reason] += 1
+        for lines in self.files:
+            if lines.rejected:
+                reasons["not a record"] += len(lines.rejected)
+            if lines.torn:
+                reasons["torn last line"] += 1
+        return reasons
+
+
+def shipped_records() -> list[Lines]:
+    """The record files that come with autoq (`tuning_logs/<device>/*.jsonl`), sorted by name.
+
+    Recorded whole spaces, named `*.space.jsonl`, are for search experiments and left out.
+    """
+    files = []
+    for folder in sorted(resources.files("autoq.tuning_logs").iterdir(), key=lambda f: f.name):
+        if not folder.is_dir():
+            continue
+        for file in sorted(folder.iterdir(), key=lambda f: f.name):
+            if file.name.endswith(".jsonl") and not file.name.endswith(".space.jsonl"):
+                name = f"{SHIPPED}{folder.name}/{file.name}"
+                files.append(parse_records(name, file.read_bytes()))
+    return files

@@ -1,0 +1,124 @@
+"""What `autoq logs` does with record files: merge, check, best and export."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoq.records.journal import Journal, check_writable, read_records
+from autoq.records.record import Record
+
+CSV_COLUMNS = (
+    "operator", "workload", "template", "template_version", "config", "seconds", "tops",
+    "failure", "message", "repeats", "device", "arch", "driver", "cuda", "tvm", "autoq", "time",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a record file holds: counts by workload, device, template and failure kind."""
+
+    path: str
+    records: int
+    workloads: Counter[str]
+    devices: Counter[str]
+    templates: Counter[str]
+    failures: Counter[str]
+    repeated: int
+    rejected: tuple[str, ...]
+    torn: bool
+
+    @property
+    def sound(self) -> bool:
+        """Whether every line is a record."""
+        return not self.rejected and not self.torn
+
+
+def check(path: str | os.PathLike[str]) -> Check:
+    """Read a record file and count; raises RecordError when it is not one."""
+    lines = read_records(path)
+    records = lines.records
+    seen = Counter(record.identity for record in records)
+    return Check(
+        path=str(path),
+        records=len(records),
+        workloads=Counter(str(record.workload) for record in records),
+        devices=Counter(f"{r.device.name} ({r.device.arch})" for r in records),
+        templates=Counter(f"{r.template} v{r.template_version}" for r in records),
+        failures=Counter(r.failure for r in records if r.failure is not None),
+        repeated=sum(count - 1 for count in seen.values()),
+        rejected=tuple(f"{path}:{bad.line}: {bad.reason}" for bad in lines.rejected),
+        torn=lines.torn,
+    )
+
+
+def distinct(records: Iterable[Record]) -> list[Record]:
+    """Records without repetitions: of equal identities a timed one, else the first, stays."""
+    kept: dict[str, Record] = {}
+    for record in records:
+        old = kept.get(record.identity)
+        if old is None or (old.seconds is None and record.seconds is not None):
+            kept[record.identity] = record
+    return list(kept.values())
+
+
+def best_records(records: Iterable[Record]) -> list[Record]:
+    """The fastest record of each workload, device and template version.
+
+    Every template and version keeps its own, since the fastest may be of a version that is no
+    longer used.
+    """
+    best: dict[tuple[str, ...], Record] = {}
+    for record in records:
+        if record.seconds is None:
+            continue
+        template = f"{record.template} v{record.template_version}"
+        place = (record.workload_key, record.device.name, record.device.arch, template)
+        old = best.get(place)
+        if old is None or old.seconds is None or record.seconds < old.seconds:
+            best[place] = record
+    return list(best.values())
+
+
+def merge(
+    paths: Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    best_only: bool = False,
+) -> int:
+    """Write the distinct (or, with best_only, the fastest) records of `paths` to a new file.
+
+    Returns how many were written. Raises RecordError for an input that is no record file or an
+    output that cannot be written; an existing output is replaced as a whole, or not at all.
+    """
+    output = Path(output)
+    check_writable(output)
+    records = distinct(record for path in paths for record in read_records(path).records)
+    if best_only:
+        records = best_records(records)
+    temporary = output.with_name(output.name + ".part")
+    temporary.unlink(missing_ok=True)
+    Journal(temporary).append(records)
+    temporary.touch()
+    temporary.replace(output)
+    return len(records)
+
+
+def export_csv(records: Iterable[Record]) -> str:
+    """The records as comma-separated values with a header line; see CSV_COLUMNS."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for r in records:
+        tops = r.workload.operations / r.seconds / 1e12 if r.seconds else ""
+        config = " ".join(f"{name}={value}" for name, value in r.config.items())
+        writer.writerow(
+            [type(r.workload).__name__.lower(), str(r.workload), r.template, r.template_version,
+             config, r.seconds, tops, r.failure, r.message, r.repeats, r.device.name,
+             r.device.arch, r.device.driver, r.device.cuda, r.tvm, r.autoq, r.time]
+        )  # fmt: skip
+    return text.getvalue()
