@@ -1,1 +1,1 @@
-"""autoq.runtime"""
+"""Loading and running compiled kernels with a driver and TVM's runtime, no compiler."""

@@ -1,0 +1,111 @@
+"""Compiled kernels as plain data: machine code and how to launch it.
+
+A CUDA kernel is launched through the driver with the constants below, so an artifact needs neither
+TVM's compiler nor a host compiler on the machine that runs it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A kernel argument: the device address of the PrimFunc's parameter `index`."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A kernel argument passed by value; dtype is int32, int64, uint32, uint64 or float32."""
+
+    value: float
+    dtype: str
+
+
+@dataclass(frozen=True)
+class TiledMap:
+    """A tensor map of `cuTensorMapEncodeTiled` over the PrimFunc's parameter `index`.
+
+    dims: elements, innermost first; strides: bytes, without the innermost; the rest are the
+    driver's enumerators.
+    """
+
+    index: int
+    dtype: str
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...]
+    interleave: int
+    swizzle: int
+    l2_promotion: int
+    out_of_bounds_fill: int
+
+
+@dataclass(frozen=True)
+class Im2colMap:
+    """A tensor map of `cuTensorMapEncodeIm2col` over an NHWC parameter `index`.
+
+    dims: (c, w, h, n); strides: bytes of w, h, n; corners: (w, h) bounding-box offsets; channels
+    and pixels: the box of one load.
+    """
+
+    index: int
+    dtype: str
+    dims: tuple[int, int, int, int]
+    strides: tuple[int, int, int]
+    lower: tuple[int, int]
+    upper: tuple[int, int]
+    channels: int
+    pixels: int
+    element_strides: tuple[int, int, int, int]
+    swizzle: int
+
+
+Argument = Buffer | Scalar | TiledMap | Im2colMap
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch: function name in the cubin, grid and block in threads, arguments in order.
+
+    cluster is (1, 1, 1) without clusters; `programmatic` asks for programmatic dependent launch.
+    """
+
+    symbol: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    smem_bytes: int
+    arguments: tuple[Argument, ...]
+    programmatic: bool = False
+
+
+@dataclass(frozen=True)
+class CudaKernel:
+    """A cubin and its launches in order.
+
+    Buffers past `parameters` are workspaces of the given bytes, private to the kernel.
+    registers and spill_bytes are the largest that ptxas reported over its functions.
+    """
+
+    cubin: bytes
+    launches: tuple[Launch, ...]
+    parameters: int
+    workspaces: tuple[int, ...] = ()
+    registers: int = 0
+    spill_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class CpuKernel:
+    """An ELF object whose `symbol` is a TVM packed function over the PrimFunc's parameters."""
+
+    object: bytes
+    symbol: str
+    parameters: int
+
+
+Kernel = CudaKernel | CpuKernel
