@@ -1,0 +1,64 @@
+"""Encoding of TMA tensor maps (128 bytes, passed to kernels by value) by the driver."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int, c_uint32, c_uint64, c_void_p
+
+from autoq.runtime.cuda_driver import call
+from autoq.runtime.kernel import Im2colMap, TiledMap
+
+# CUtensorMapDataType
+_DTYPES = {"uint8": 0, "int8": 0, "uint16": 1, "uint32": 2, "int32": 3, "float16": 6, "float32": 7}
+_BYTES, _ALIGNMENT = 128, 64
+
+
+class TensorMap:
+    """A 64-byte aligned CUtensorMap; `address` is what a launch points at."""
+
+    def __init__(self, description: TiledMap | Im2colMap, base: int) -> None:
+        self._storage = ctypes.create_string_buffer(_BYTES + _ALIGNMENT)
+        start = ctypes.addressof(self._storage)
+        self.address = -(-start // _ALIGNMENT) * _ALIGNMENT
+        encode = _encode_tiled if isinstance(description, TiledMap) else _encode_im2col
+        encode(self.address, description, base)
+
+
+def _encode_tiled(address: int, tiled: TiledMap, base: int) -> None:
+    rank = len(tiled.dims)
+    call(
+        "cuTensorMapEncodeTiled",
+        c_void_p(address),
+        _DTYPES[tiled.dtype],
+        c_uint32(rank),
+        c_void_p(base),
+        (c_uint64 * rank)(*tiled.dims),
+        (c_uint64 * max(rank - 1, 1))(*tiled.strides),
+        (c_uint32 * rank)(*tiled.box),
+        (c_uint32 * rank)(*tiled.element_strides),
+        tiled.interleave,
+        tiled.swizzle,
+        tiled.l2_promotion,
+        tiled.out_of_bounds_fill,
+    )
+
+
+def _encode_im2col(address: int, im2col: Im2colMap, base: int) -> None:
+    call(
+        "cuTensorMapEncodeIm2col",
+        c_void_p(address),
+        _DTYPES[im2col.dtype],
+        c_uint32(4),
+        c_void_p(base),
+        (c_uint64 * 4)(*im2col.dims),
+        (c_uint64 * 3)(*im2col.strides),
+        (c_int * 2)(*im2col.lower),
+        (c_int * 2)(*im2col.upper),
+        c_uint32(im2col.channels),
+        c_uint32(im2col.pixels),
+        (c_uint32 * 4)(*im2col.element_strides),
+        0,
+        im2col.swizzle,
+        2,
+        0,
+    )
