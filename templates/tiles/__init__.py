@@ -1,1 +1,1 @@
-"""autoq.templates.tiles"""
+"""Shared device-side pieces of the CUDA templates, one concept a file."""

@@ -1,0 +1,34 @@
+"""Register budgets of warp-specialised blocks: what setmaxnreg gives producer and consumers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_FILE = 65536
+_WARPGROUP = 128
+_STEP = 8
+_MOST_CONSUMER = 232
+
+
+@dataclass(frozen=True)
+class RegisterBudget:
+    """Registers a thread at launch, of the producer warpgroup and of each consumer warpgroup."""
+
+    launch: int
+    producer: int
+    consumer: int
+
+
+def register_budget(consumers: int, blocks_per_unit: int) -> RegisterBudget:
+    """Budget of blocks with one producer and `consumers` consumer warpgroups.
+
+    A block's pool is what it was launched with; asking setmaxnreg for more than the pool holds
+    would wait for ever.
+    """
+    warpgroups = consumers + 1
+    launch = _FILE // _WARPGROUP // blocks_per_unit // warpgroups // _STEP * _STEP
+    launch = min(launch, 256)
+    pool = launch * warpgroups
+    producer = 40 if pool - 40 >= consumers * _MOST_CONSUMER else 24
+    consumer = min(_MOST_CONSUMER, (pool - producer) // consumers // _STEP * _STEP)
+    return RegisterBudget(launch, producer, consumer)

@@ -1,0 +1,236 @@
+"""CUDA source of the fused epilogue, bit for bit what `epilogue.py` says.
+
+Products and sums are rounded one by one (__fmul_rn, __fadd_rn never contract). Rounding to an
+integer adds 1.5 * 2**23: at that size a float's unit is 1 and its last bits are the integer, ties
+to even. That asks for integral bounds within +-2**22, which quantised ranges are; the output's
+zero point is added behind it, byte by byte, since an odd one inside the constant would turn ties.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.movement import ITEM_BYTES
+
+C_TYPES = {"int8": "signed char", "uint8": "unsigned char", "int32": "int", "float32": "float"}
+_VECTORS = {16: "uint4", 8: "uint2", 4: "unsigned", 2: "unsigned short", 1: "unsigned char"}
+
+_ELEMENT = r"""
+__device__ __forceinline__ float rescale_@(int total, float scale, float addend,
+                                           float4 first, float4 second) {
+  float v = __fmul_rn(__int2float_rn(total), scale);
+  if (BEFORE) {
+    v = fminf(fmaxf(v, fmaxf(first.x, -4194304.f)), fminf(first.y, 4194304.f));
+    v = __fmul_rn(__fadd_rn(__fadd_rn(v, 12582912.f), -12582912.f), first.z);
+  }
+  if (RESIDUAL) v = __fadd_rn(v, __fmul_rn(addend, first.w));
+  return v;
+}
+__device__ __forceinline__ unsigned add_bytes_@(unsigned a, unsigned b) {
+  return ((a & 0x7f7f7f7fu) + (b & 0x7f7f7f7fu)) ^ ((a ^ b) & 0x80808080u);
+}
+__device__ __forceinline__ unsigned quantise4_@(float a, float b, float c, float d,
+                                                float4 second) {
+  const float magic = 12582912.f;
+  a = __fadd_rn(fminf(fmaxf(a, second.y), second.z), magic);
+  b = __fadd_rn(fminf(fmaxf(b, second.y), second.z), magic);
+  c = __fadd_rn(fminf(fmaxf(c, second.y), second.z), magic);
+  d = __fadd_rn(fminf(fmaxf(d, second.y), second.z), magic);
+  unsigned ab = __byte_perm(__float_as_uint(a), __float_as_uint(b), 0x0040);
+  unsigned cd = __byte_perm(__float_as_uint(c), __float_as_uint(d), 0x0040);
+  unsigned zero_point = __float_as_uint(__fadd_rn(second.w, magic)) & 0xffu;
+  return add_bytes_@(__byte_perm(ab, cd, 0x5410), zero_point * 0x01010101u);
+}
+"""
+
+# The byte u of an unsigned word is the float 2**23 + u once 0x4B lies above it.
+_ADDEND8 = r"""
+__device__ __forceinline__ float addend_@(unsigned word, int e, float4 second) {
+  float u = __uint_as_float(__byte_perm(word ^ FLIP, 0x4B000000u, 0x7440u + e));
+  return __fadd_rn(u, __fsub_rn(OFFSET, second.x));
+}
+"""
+_ADDEND32 = r"""
+__device__ __forceinline__ float addend_@(unsigned word, int e, float4 second) {
+  return __fsub_rn(__uint_as_float(word), second.x);
+}
+"""
+
+
+@dataclass(frozen=True)
+class DeviceFunction:
+    """A CUDA helper: its content-hashed name and the source that defines it."""
+
+    name: str
+    source: str
+
+
+def device_function(name: str, source: str) -> DeviceFunction:
+    """A helper whose `@` become a hash of the source: equal names then mean equal text."""
+    tag = hashlib.sha256(source.encode()).hexdigest()[:10]
+    return DeviceFunction(f"{name}_{tag}", source.replace("@", tag))
+
+
+def element_source(epilogue: Epilogue) -> str:
+    """Source of `rescale_@` and, by the dtypes, `quantise4_@` and `addend_@`.
+
+    rescale(total, scale, addend, first, second): bias already in total; first and second are the
+    two halves of the scalars operand. quantise4(a, b, c, d, second): four outputs in a word.
+    addend(word, e, second): residual e of a word (0 for float32) minus its zero point.
+    """
+    source = _ELEMENT.replace("BEFORE", str(int(epilogue.requantize_before_add)))
+    source = source.replace("RESIDUAL", str(int(epilogue.residual_dtype is not None)))
+    if epilogue.residual_dtype == "float32":
+        return source + _ADDEND32
+    if epilogue.residual_dtype is not None:
+        signed = epilogue.residual_dtype == "int8"
+        addend = _ADDEND8.replace("FLIP", "0x80808080u" if signed else "0u")
+        source += addend.replace("OFFSET", "-8388736.f" if signed else "-8388608.f")
+    return source
+
+
+@dataclass(frozen=True)
+class RowEpilogue:
+    """Epilogue of the two fragment rows of a thread, `channels` consecutive channels of each.
+
+    `pitch` is the number of output channels; `tail` says that a tile may reach beyond them.
+    Pointers of scale and bias are 16-byte aligned and readable for all `channels`.
+    """
+
+    epilogue: Epilogue
+    channels: int
+    pitch: int
+    tail: bool
+    row_bias: bool = False
+
+    @property
+    def residual_words(self) -> int:
+        """Registers that hold one row's residual."""
+        if self.epilogue.residual_dtype is None:
+            return 0
+        return self.channels * ITEM_BYTES[self.epilogue.residual_dtype] // 4
+
+    def load(self) -> DeviceFunction:
+        """load(words, residual pointer, ok, channels left): one row's residual."""
+        dtype = self.epilogue.residual_dtype or "int8"
+        lines = [
+            f"__device__ __forceinline__ void load_residual_@(unsigned* words, const "
+            f"{C_TYPES[dtype]}* residual, int ok, int left) {{"
+        ]
+        size = ITEM_BYTES[dtype]
+        width = self._vector_bytes(size)
+        for offset in range(0, self.channels * size, width):
+            guard = f"ok && {offset // size} < left" if self.tail else "ok"
+            lines.append(f"  {{ {_VECTORS[width]} v = {{}};")
+            lines.append(
+                f"  if ({guard}) v = __ldg(reinterpret_cast<const {_VECTORS[width]}*>(residual"
+                f" + {offset // size}));"
+            )
+            lines += [f"  {text}" for text in _scatter(width, offset)]
+            lines.append("  }")
+        return device_function("load_residual", "\n".join([*lines, "}\n"]))
+
+    def rows(self) -> DeviceFunction:
+        """rows(acc, scale, bias0, bias1, scalars, words0, words1, y0, y1, ok0, ok1, left).
+
+        acc: accumulators of one group of columns, [channels / 2][row][2]; bias1 is read with
+        `row_bias` only; words: residual registers of each row.
+        """
+        out = C_TYPES[self.epilogue.out_dtype]
+        lines = [
+            "__device__ __forceinline__ void requantise_rows_@(const unsigned* acc,",
+            "    const float* scale, const int* bias0, const int* bias1, const float* scalars,",
+            f"    const unsigned* words0, const unsigned* words1, {out}* y0, {out}* y1,",
+            "    int ok0, int ok1, int left) {",
+            "  const float4 first = __ldg(reinterpret_cast<const float4*>(scalars));",
+            "  const float4 second = __ldg(reinterpret_cast<const float4*>(scalars) + 1);",
+            f"  unsigned out0[{self._out_words}], out1[{self._out_words}];",
+        ]
+        for quad in range(self.channels // 4):
+            lines += self._quad(quad)
+        lines += self._stores(0) + self._stores(1)
+        source = element_source(self.epilogue) + "\n".join([*lines, "}\n"])
+        return device_function("requantise_rows", source)
+
+    @property
+    def _out_words(self) -> int:
+        return self.channels * ITEM_BYTES[self.epilogue.out_dtype] // 4
+
+    def _vector_bytes(self, size: int) -> int:
+        """Widest access that a row of `pitch` elements keeps aligned."""
+        return math.gcd(16, self.channels * size, self.pitch * size)
+
+    def _quad(self, quad: int) -> list[str]:
+        lines = [
+            f"  {{ const float4 s = __ldg(reinterpret_cast<const float4*>(scale) + {quad});",
+            f"  const int4 b0 = __ldg(reinterpret_cast<const int4*>(bias0) + {quad});",
+        ]
+        if self.epilogue.out_dtype == "int32":
+            lines[0] = "  {"
+        second_bias = f"__ldg(reinterpret_cast<const int4*>(bias1) + {quad})"
+        lines.append(f"  const int4 b1 = {second_bias if self.row_bias else 'b0'};")
+        for row in range(2):
+            lines += self._quad_row(quad, row)
+        return [*lines, "  }"]
+
+    def _quad_row(self, quad: int, row: int) -> list[str]:
+        """Four channels of one row, from accumulators to output words."""
+        totals = [
+            f"(int)acc[{(2 * quad + e // 2) * 4 + row * 2 + e % 2}] + b{row}.{'xyzw'[e]}"
+            for e in range(4)
+        ]
+        if self.epilogue.out_dtype == "int32":
+            return [f"  out{row}[{4 * quad + e}] = {totals[e]};" for e in range(4)]
+        values = []
+        for e in range(4):
+            index, byte = (4 * quad + e, 0) if self._wide_residual else (quad, e)
+            addend = f"addend_@(words{row}[{index}], {byte}, second)"
+            if self.epilogue.residual_dtype is None:
+                addend = "0.f"
+            values.append(f"rescale_@({totals[e]}, s.{'xyzw'[e]}, {addend}, first, second)")
+        if self.epilogue.out_dtype == "float32":
+            clamp = "__float_as_uint(fminf(fmaxf({}, second.y), second.z))"
+            return [f"  out{row}[{4 * quad + e}] = {clamp.format(values[e])};" for e in range(4)]
+        arguments = ",\n    ".join(values)
+        return [f"  out{row}[{quad}] = quantise4_@({arguments}, second);"]
+
+    @property
+    def _wide_residual(self) -> bool:
+        return self.epilogue.residual_dtype == "float32"
+
+    def _stores(self, row: int) -> list[str]:
+        size = ITEM_BYTES[self.epilogue.out_dtype]
+        width = self._vector_bytes(size)
+        lines = []
+        for offset in range(0, self.channels * size, width):
+            guard = f"ok{row} && {offset // size} < left" if self.tail else f"ok{row}"
+            value = _gather(width, offset, f"out{row}")
+            lines.append(
+                f"  if ({guard}) *reinterpret_cast<{_VECTORS[width]}*>(y{row} + {offset // size})"
+                f" = {value};"
+            )
+        return lines
+
+
+def _gather(width: int, offset: int, words: str) -> str:
+    """Expression of the vector of `width` bytes at a byte offset of a word array."""
+    first = offset // 4
+    if width >= 8:
+        parts = ", ".join(f"{words}[{first + i}]" for i in range(width // 4))
+        return f"make_{_VECTORS[width]}({parts})"
+    shift = f"{words}[{first}] >> {8 * (offset % 4)}"
+    return shift if width == 4 else f"({_VECTORS[width]})({shift})"
+
+
+def _scatter(width: int, offset: int) -> list[str]:
+    """Statements that put vector `v` into `words` at a byte offset."""
+    first = offset // 4
+    if width >= 8:
+        return [f"words[{first + i}] = v.{'xyzw'[i]};" for i in range(width // 4)]
+    if width == 4:
+        return [f"words[{first}] = v;"]
+    keep = "" if offset % 4 == 0 else f"words[{first}] | "
+    return [f"words[{first}] = {keep}((unsigned)v << {8 * (offset % 4)});"]

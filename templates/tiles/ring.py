@@ -1,0 +1,85 @@
+"""A ring of shared-memory stages between TMA and its consumers, kept by full and empty barriers.
+
+Waiting more than one phase ahead on an mbarrier aliases its parity: a consumer that skips stages
+must be ordered behind the one that reads them.
+"""
+
+from tvm.script import tirx as T
+
+
+@T.meta_class
+class Ring:
+    """`depth` full barriers at index `first` of a barrier buffer, then `depth` empty ones."""
+
+    def __init__(self, barriers, first, depth):
+        self.barriers = barriers
+        self.first = first
+        self.depth = depth
+
+    def full(self, stage):
+        """Pointer to the barrier that completes when a stage's bytes have arrived."""
+        return self.barriers.ptr_to([self.first + stage])
+
+    def empty(self, stage):
+        """Pointer to the barrier that completes when every consumer has left a stage."""
+        return self.barriers.ptr_to([self.first + self.depth + stage])
+
+    @T.inline
+    def initialise(self, empty_arrivals):
+        """By one thread, before fence_barriers and a block barrier."""
+        for i in T.unroll(self.depth):
+            T.ptx.mbarrier.init.shared.b64(self.full(i), T.uint32(1))
+            T.ptx.mbarrier.init.shared.b64(self.empty(i), T.uint32(empty_arrivals))
+
+    @T.inline
+    def acquire(self, at, transaction_bytes):
+        """Producer: wait until a stage is empty, then announce the bytes that will arrive."""
+        T.cuda.mbarrier_wait(self.empty(at.stage), at.phase ^ 1)
+        T.ptx.mbarrier.arrive.expect_tx.shared.b64(self.full(at.stage), T.uint32(transaction_bytes))
+
+    @T.inline
+    def wait(self, at):
+        """Consumer: wait until a stage is full."""
+        T.cuda.mbarrier_wait(self.full(at.stage), at.phase)
+
+    @T.inline
+    def release(self, stage):
+        """Consumer: one arrival on a stage's empty barrier, by the calling thread."""
+        T.ptx.mbarrier.arrive.shared.b64(self.empty(stage), T.uint32(1))
+
+
+@T.meta_class
+class RingPosition:
+    """Stage and phase of one reader or writer of a ring, in registers."""
+
+    def __init__(self, depth):
+        self.depth = depth
+        self.stage = T.local_scalar("int32")
+        self.phase = T.local_scalar("int32")
+
+    @T.inline
+    def start(self, steps):
+        """Position after `steps` stages of the ring have passed."""
+        self.stage = steps % self.depth
+        self.phase = steps // self.depth % 2
+
+    @T.inline
+    def advance(self):
+        self.stage = self.stage + 1
+        if self.stage == self.depth:
+            self.stage = 0
+            self.phase = self.phase ^ 1
+
+    @T.inline
+    def skip(self, steps):
+        """Pass over stages that other consumers read; steps is a Python integer."""
+        self.stage = self.stage + steps
+        self.phase = (self.phase + self.stage // self.depth) % 2
+        self.stage = self.stage % self.depth
+
+
+@T.inline
+def fence_barriers():
+    """Make initialised barriers visible to the TMA unit, by the thread that initialised them."""
+    T.ptx.fence.mbarrier_init.release.cluster()
+    T.ptx.fence.proxy.async_.shared__cta()

@@ -1,0 +1,86 @@
+"""TMA: instruction names and tensor-map arguments (CUDA driver API, Tensor Map Object Access).
+
+A map's dimensions run from the innermost; byte strides leave out the innermost; every base
+address and stride is a multiple of 16 bytes. Elements outside the tensor arrive as zeros, and
+always count towards a barrier's transaction bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+ENCODE_TILED = "runtime.cuTensorMapEncodeTiled"
+ENCODE_IM2COL = "autoq.cuTensorMapEncodeIm2col"
+
+MAX_BOX = 256
+"""Largest extent of a tiled box, element strides included."""
+
+MAX_ELEMENT_STRIDE = 8
+MAX_IM2COL_PIXELS = 1024
+MAX_IM2COL_CORNER = 128
+"""Corners of a rank-4 im2col box are 8-bit signed, filter offsets 8-bit unsigned."""
+
+LOAD_IM2COL_4D = (
+    "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+)
+
+_L2_PROMOTION_128B = 2
+
+
+def load_tiled(rank: int) -> str:
+    """The instruction that loads a box of a tiled map: smem, map, coordinates, barrier."""
+    return f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes"
+
+
+def store_tiled(rank: int) -> str:
+    """The instruction that stores a box of a tiled map: map, coordinates, smem."""
+    return f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"
+
+
+def tiled_map(
+    dims: Sequence[int],
+    byte_strides: Sequence[int],
+    box: Sequence[int],
+    swizzle: int,
+    element_strides: Sequence[int] | None = None,
+) -> list[int]:
+    """Arguments of ENCODE_TILED behind (map, dtype, rank, address).
+
+    box counts elements before element strides: n elements at stride s need an extent of n * s.
+    """
+    steps = list(element_strides or [1] * len(dims))
+    if not len(dims) == len(box) == len(steps) == len(byte_strides) + 1:
+        raise ValueError(f"ranks differ: {dims}, {byte_strides}, {box}, {steps}")
+    return [*dims, *byte_strides, *box, *steps, 0, swizzle, _L2_PROMOTION_128B, 0]
+
+
+def nhwc_strides(h: int, w: int, c: int) -> list[int]:
+    """Byte strides of w, h and n of an 8-bit NHWC tensor."""
+    return [c, w * c, h * w * c]
+
+
+def im2col_map(
+    shape: tuple[int, int, int, int],
+    filter_shape: tuple[int, int],
+    stride: tuple[int, int],
+    padding: tuple[int, int, int, int],
+    dilation: tuple[int, int],
+    channels: int,
+    pixels: int,
+    swizzle: int,
+) -> list[int]:
+    """Arguments of ENCODE_IM2COL behind (map, dtype, rank, address).
+
+    shape is (n, h, w, c), padding (top, left, bottom, right). The bounding box holds the first
+    filter tap of every output pixel: from -padding to size - 1 + padding - reach of the filter.
+    """
+    n, h, w, c = shape
+    top, left, bottom, right = padding
+    lower = [-left, -top]
+    upper = [
+        right - (filter_shape[1] - 1) * dilation[1],
+        bottom - (filter_shape[0] - 1) * dilation[0],
+    ]
+    steps = [1, stride[1], stride[0], 1]
+    strides = nhwc_strides(h, w, c)
+    return [c, w, h, n, *strides, *lower, *upper, channels, pixels, *steps, swizzle]

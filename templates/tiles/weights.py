@@ -1,0 +1,103 @@
+"""Weights of a wgmma kernel: their packed layout and the tensor map that permutes channels.
+
+A thread's accumulators of D [64, n] lie in pairs 8 columns apart. Loading the weight rows in a
+permuted order makes them consecutive output channels instead, so that a thread packs and stores
+up to 16 channels at once without exchanging lanes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from autoq.templates.tiles.swizzle import swizzle_mode
+from autoq.templates.tiles.tma import tiled_map
+
+
+def ceil_div(a: int, b: int) -> int:
+    """a / b rounded up."""
+    return -(-a // b)
+
+
+@dataclass(frozen=True)
+class KLayout:
+    """How the reduction is cut into shared-memory sub-tiles of `row_bytes` channels.
+
+    Sub-tile `tap * chunks + chunk` holds channels [chunk * row_bytes, ...) of one filter tap;
+    channels beyond c and sub-tiles beyond the last tap have zero weights. `per_stage` sub-tiles
+    make one pipeline stage.
+    """
+
+    taps: int
+    c: int
+    row_bytes: int
+    per_stage: int
+
+    @property
+    def chunks(self) -> int:
+        """Sub-tiles of one tap."""
+        return ceil_div(self.c, self.row_bytes)
+
+    @property
+    def used(self) -> int:
+        """Sub-tiles that hold weights."""
+        return self.taps * self.chunks
+
+    @property
+    def stages(self) -> int:
+        """Pipeline stages filled for one output tile."""
+        return ceil_div(self.used, self.per_stage)
+
+    @property
+    def total(self) -> int:
+        """Columns of the packed weight matrix, bytes."""
+        return self.stages * self.per_stage * self.row_bytes
+
+
+def channels_per_thread(block_n: int) -> int:
+    """Consecutive output channels of a thread: 16, 8 or 4 of each group of four times as many."""
+    for channels in (16, 8, 4):
+        if block_n % (4 * channels) == 0:
+            return channels
+    raise ValueError(f"block_n {block_n} is not a multiple of 16")
+
+
+def row_channels(block_n: int) -> np.ndarray:
+    """Output channel (within a tile) in each shared-memory weight row, int64 [block_n]."""
+    channels = channels_per_thread(block_n)
+    row = np.arange(block_n)
+    group, within = row // (4 * channels), row % (4 * channels)
+    pair, thread, element = within // 8, within % 8 // 2, within % 2
+    return group * 4 * channels + thread * channels + pair * 2 + element
+
+
+def weight_map(padded_n: int, total_k: int, block_n: int, row_bytes: int) -> list[int]:
+    """Tensor-map arguments of packed weights `[padded_n, total_k]`, rank 5.
+
+    Coordinates are (k byte, 0, 0, 0, first channel // (4 * channels_per_thread)).
+    """
+    channels = channels_per_thread(block_n)
+    dims = [total_k, 2, 4, channels // 2, padded_n // (4 * channels)]
+    strides = [total_k, channels * total_k, 2 * total_k, 4 * channels * total_k]
+    box = [row_bytes, 2, 4, channels // 2, block_n // (4 * channels)]
+    return tiled_map(dims, strides, box, swizzle_mode(row_bytes))
+
+
+def pack_weight(weight: np.ndarray, layout: KLayout, block_n: int) -> np.ndarray:
+    """Weights int8 [k, taps..., c] as the matrix [k padded to block_n, layout.total]."""
+    k = weight.shape[0]
+    taps = weight.reshape(k, layout.taps, layout.c)
+    packed = np.zeros(
+        (ceil_div(k, block_n) * block_n, layout.total // layout.row_bytes, layout.row_bytes),
+        np.int8,
+    )
+    body = packed[:k, : layout.used].reshape(k, layout.taps, layout.chunks * layout.row_bytes)
+    body[:, :, : layout.c] = taps
+    packed[:k, : layout.used] = body.reshape(k, layout.used, layout.row_bytes)
+    return packed.reshape(packed.shape[0], layout.total)
+
+
+def pad_channels(array: np.ndarray, block_n: int) -> np.ndarray:
+    """An array whose last axis is output channels, zero-padded to a multiple of block_n."""
+    missing = -array.shape[-1] % block_n
+    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])
