@@ -1,0 +1,72 @@
+"""The padded copy of a task's input rows, so that the register tiles meet no image border."""
+
+from __future__ import annotations
+
+from autoq.templates.cpu.conv_layout import ConvLayout
+from autoq.templates.cpu.vector import WIDEST_BYTES, for_chunks, load, loop, splat, store
+from autoq.templates.movement import ITEM_BYTES
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer, Expr
+
+
+def emit_scratch(
+    layout: ConvLayout, x: Buffer, scratch: Buffer, fill: Expr, image: Expr, row: Expr
+) -> None:
+    """Copies what output rows from `row` on read into `scratch`, with `fill` outside the image.
+
+    x and scratch are flat; `scratch` is [scratch_rows, columns, groups, group_elements].
+    """
+    conv = layout.conv
+    left = min(conv.padding[1], layout.columns)
+    inside = max(min(conv.w, layout.columns - left), 0)
+    pixel = layout.pixel_elements
+    with loop(layout.scratch_rows) as line:
+        start = line * layout.row_elements
+        source = row * conv.stride[0] + line - conv.padding[0]
+        with T.If(T.And(source >= 0, source < conv.h)):
+            with T.Then():
+                _fill(scratch, start, left * pixel, fill)
+                first = (image * conv.h + source) * (conv.w * conv.c)
+                _copy_row(layout, x, first, scratch, start + left * pixel, inside)
+                outside = (layout.columns - left - inside) * pixel
+                _fill(scratch, start + (left + inside) * pixel, outside, fill)
+            with T.Else():
+                _fill(scratch, start, layout.row_elements, fill)
+
+
+def _widest(dtype: str) -> int:
+    return WIDEST_BYTES // ITEM_BYTES[dtype]
+
+
+def _fill(scratch: Buffer, start: Expr, extent: int, fill: Expr) -> None:
+    for_chunks(
+        extent,
+        _widest(scratch.dtype),
+        lambda at, lanes: store(scratch, start + at, splat(fill, lanes), lanes),
+    )
+
+
+def _copy_row(
+    layout: ConvLayout, x: Buffer, first: Expr, scratch: Buffer, start: Expr, pixels: int
+) -> None:
+    """One image row; channels are spread out where a group is padded to whole steps."""
+    channels = layout.conv.c // layout.conv.groups
+    if channels == layout.group_elements:
+        _copy(layout, x, first, scratch, start, pixels * layout.conv.c)
+        return
+    with loop(pixels * layout.conv.groups) as part:
+        target = start + part * layout.group_elements
+        _copy(layout, x, first + part * channels, scratch, target, channels)
+
+
+def _copy(
+    layout: ConvLayout, x: Buffer, first: Expr, scratch: Buffer, start: Expr, extent: int
+) -> None:
+    def chunk(at: Expr | int, lanes: int) -> None:
+        value = load(x, first + at, lanes)
+        if layout.dot.signed_shift:
+            unsigned = T.reinterpret("uint8" if lanes == 1 else f"uint8x{lanes}", value)
+            value = unsigned ^ splat(T.uint8(layout.dot.signed_shift), lanes)
+        store(scratch, start + at, value, lanes)
+
+    for_chunks(extent, _widest(scratch.dtype), chunk)

@@ -1,0 +1,77 @@
+"""The innermost step of a convolution tile: what one vector instruction accumulates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from autoq.templates.cpu.vector import cast, load, splat
+from autoq.templates.target import Target
+from autoq.templates.workload import Conv2d
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer, Expr
+
+
+@dataclass(frozen=True)
+class Dot:
+    """`accumulator[lane] += sum over depth of activation[depth] * weight[lane, depth]`.
+
+    lanes: output channels of a vector; depth: reduction elements of a step. With `depthwise` each
+    lane has an activation of its own, else all share one. `signed_shift` is added to int8
+    activations to make them unsigned. `activation(buffer, start)` loads what one pixel
+    contributes; `accumulate(accumulator, activation, weight)` is the step.
+    """
+
+    lanes: int
+    depth: int
+    accumulator: str
+    depthwise: bool
+    signed_shift: int
+    activation: Callable[[Buffer, Expr], Expr]
+    accumulate: Callable[[Expr, Expr, Expr], Expr]
+
+    @property
+    def weight_lanes(self) -> int:
+        """Weight elements of one vector."""
+        return self.lanes * self.depth
+
+
+def vnni(conv: Conv2d) -> Dot:
+    """AVX512-VNNI `vpdpbusd`: 16 channels, 4 products each, u8 times s8 into int32.
+
+    int8 activations are read as `x xor 0x80`, which is x + 128 as uint8.
+    """
+    signed = conv.in_dtype == "int8"
+
+    def activation(buffer: Buffer, start: Expr) -> Expr:
+        word = T.reinterpret("int32", load(buffer, start, 4))
+        if buffer.dtype == "int8":
+            word = word ^ T.int32(-0x7F7F7F80)
+        return T.reinterpret("int8x64", splat(word, 16))
+
+    def accumulate(accumulator: Expr, pixel: Expr, weight: Expr) -> Expr:
+        return T.call_llvm_pure_intrin(
+            "int32x16", "llvm.x86.avx512.vpdpbusd.512", accumulator, pixel, weight
+        )
+
+    return Dot(16, 4, "int32", False, 128 if signed else 0, activation, accumulate)
+
+
+def multiply_add(conv: Conv2d, target: Target) -> Dot:
+    """One product a lane on any CPU: float32 fma, or int8 widened to int32.
+
+    LLVM multiplies widened bytes by `vpmaddwd` or its like where the CPU has one.
+    """
+    lanes = 16 if target.avx512 else 8 if target.avx2 else 4
+    accumulator = "float32" if conv.in_dtype == "float32" else "int32"
+    depthwise = conv.groups > 1 and conv.groups == conv.c == conv.k
+
+    def activation(buffer: Buffer, start: Expr) -> Expr:
+        if depthwise:
+            return cast(load(buffer, start, lanes), accumulator, lanes)
+        return splat(cast(buffer[start], accumulator, 1), lanes)
+
+    def accumulate(total: Expr, pixel: Expr, weight: Expr) -> Expr:
+        return total + pixel * cast(weight, accumulator, lanes)
+
+    return Dot(lanes, 1, accumulator, depthwise, 0, activation, accumulate)
