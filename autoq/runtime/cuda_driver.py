@@ -175,6 +175,13 @@ class Stream:
         self.handle = c_void_p()
         call("cuStreamCreate", byref(self.handle), _STREAM_NON_BLOCKING)
 
+    @classmethod
+    def legacy(cls) -> Stream:
+        """The legacy default stream, which orders itself with all blocking streams."""
+        stream = cls.__new__(cls)
+        stream.handle = c_void_p(0)
+        return stream
+
     def synchronize(self) -> None:
         """Wait for the stream's work; raises DriverError when it failed."""
         call("cuStreamSynchronize", self.handle)

@@ -1,0 +1,90 @@
+"""Runs a plan on the CPU: kernels called in order over one aligned arena."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+import tvm.runtime
+import tvm_ffi
+
+from autoq.errors import ArtifactError
+from autoq.runtime.artifact import Artifact
+from autoq.runtime.cpu_kernel import LoadedCpuKernel
+from autoq.runtime.kernel import CpuKernel
+from autoq.runtime.plan import Slot
+
+
+class CpuExecutor:
+    """A plan on this host's CPU, threaded by TVM's pool."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        plan = artifact.plan
+        self._plan = plan
+        # Kernels load 64 bytes at a time from aligned addresses: TVM's allocator gives them.
+        self._spaces = {
+            "arena": tvm.runtime.empty((max(plan.arena_bytes, 1),), "uint8"),
+            "constant": tvm.runtime.empty((max(plan.constant_bytes, 1),), "uint8"),
+        }
+        if plan.constant_bytes:
+            self._spaces["constant"].copyfrom(artifact.constants)
+        kernels = [_load(kernel) for kernel in artifact.kernels]
+        self._calls = [
+            (kernels[step.kernel], [self._view(slot) for slot in step.arguments])
+            for step in plan.steps
+        ]
+        self._tensors = {port.name: self._view(port.slot) for port in (*plan.inputs, *plan.outputs)}
+        self._arrays = {name: np.from_dlpack(tensor) for name, tensor in self._tensors.items()}
+
+    def _view(self, slot: Slot) -> Any:
+        return self._spaces[slot.space]._create_view(slot.shape, slot.dtype, slot.offset)
+
+    def view(self, name: str) -> Any:
+        """The model's own buffer of an input or output, as a DLPack tensor."""
+        return self._tensors[name]
+
+    def run(self, feeds: dict[str, Any], outputs: list[str]) -> list[Any]:
+        """Run once; see `autoq.session.Session.run`."""
+        for name, array in feeds.items():
+            source = array if isinstance(array, np.ndarray) else _host_array(array)
+            np.copyto(self._arrays[name], source)
+        self._run_all()
+        return [self._arrays[name].copy() for name in outputs]
+
+    def _run_all(self) -> None:
+        for function, tensors in self._calls:
+            function(*tensors)
+
+    def profile(self, repeat: int) -> list[float]:
+        """Median seconds of every step within whole runs."""
+        samples: list[list[float]] = [[] for _ in self._calls]
+        for _ in range(repeat):
+            for (function, tensors), times in zip(self._calls, samples, strict=True):
+                start = time.perf_counter()
+                function(*tensors)
+                times.append(time.perf_counter() - start)
+        return [statistics.median(times) for times in samples]
+
+    def run_seconds(self, repeat: int) -> float:
+        """Median seconds of a whole run."""
+        samples = []
+        for _ in range(repeat):
+            start = time.perf_counter()
+            self._run_all()
+            samples.append(time.perf_counter() - start)
+        return statistics.median(samples)
+
+
+def _host_array(array: Any) -> np.ndarray:
+    tensor = tvm_ffi.from_dlpack(array)
+    if tensor.device.type == "cpu":
+        return np.from_dlpack(tensor)
+    return tvm.runtime.tensor(tensor).numpy()
+
+
+def _load(kernel: Any) -> LoadedCpuKernel:
+    if not isinstance(kernel, CpuKernel):
+        raise ArtifactError("the artifact mixes CUDA kernels into a CPU plan")
+    return LoadedCpuKernel(kernel)

@@ -1,0 +1,31 @@
+"""Whether this host's CPU can run an artifact that was compiled on another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from autoq.errors import ArtifactError
+from autoq.runtime.plan import Plan
+
+
+def host_features() -> frozenset[str]:
+    """CPU features as the kernel names them, e.g. "avx512_vnni"; empty where unknown."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return frozenset()
+    for line in text.splitlines():
+        if line.startswith(("flags", "Features")):
+            return frozenset(line.partition(":")[2].split())
+    return frozenset()
+
+
+def require_features(plan: Plan, path: str | Path) -> None:
+    """Raise ArtifactError when the plan needs features that this CPU does not have."""
+    here = host_features()
+    missing = [name for name in plan.cpu_features if name not in here]
+    if here and missing:
+        raise ArtifactError(
+            f"{path}: compiled for {plan.arch}, which needs {', '.join(missing)}; this CPU lacks "
+            "them: compile the model here"
+        )

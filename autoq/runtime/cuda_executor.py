@@ -1,0 +1,151 @@
+"""Runs a plan on a CUDA GPU as one graph over memory that is allocated once."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from ctypes import c_size_t, c_void_p
+from typing import Any
+
+import numpy as np
+import tvm.runtime
+import tvm_ffi
+
+from autoq.errors import ArtifactError
+from autoq.runtime.artifact import Artifact
+from autoq.runtime.cuda_driver import (
+    Device,
+    Event,
+    Graph,
+    Memory,
+    Stream,
+    begin_capture,
+    call,
+    end_capture,
+)
+from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
+from autoq.runtime.kernel import CudaKernel
+from autoq.runtime.plan import Slot
+
+_WARM_UP_RUNS = 2
+
+
+class CudaExecutor:
+    """A plan on GPU `ordinal`.
+
+    The graph is launched into the legacy default stream, so it is ordered with the default
+    stream of torch and of any other library without synchronisation.
+    """
+
+    def __init__(self, artifact: Artifact, ordinal: int = 0) -> None:
+        plan = artifact.plan
+        self._device = Device(ordinal)
+        if self._device.arch != plan.arch:
+            raise ArtifactError(
+                f"the artifact was compiled for {plan.arch}, GPU {ordinal} "
+                f"({self._device.name}) is {self._device.arch}; compile it with "
+                f"--target cuda:{self._device.arch}"
+            )
+        self._plan = plan
+        self._arena = tvm.runtime.empty(
+            (max(plan.arena_bytes, 1),), "uint8", tvm.runtime.device("cuda", ordinal)
+        )
+        self._constants = Memory(plan.constant_bytes)
+        if plan.constant_bytes:
+            self._constants.write(np.ascontiguousarray(artifact.constants))
+        self._bases = {"arena": self._arena.data_ptr(), "constant": self._constants.address}
+        kernels = [_load(kernel) for kernel in artifact.kernels]
+        self._bound = [
+            kernels[step.kernel].bind([self._address(slot) for slot in step.arguments])
+            for step in plan.steps
+        ]
+        self._default = Stream.legacy()
+        self._graph = self._capture(self._launch_all)
+        self._views = {port.name: self._view(port.slot) for port in (*plan.inputs, *plan.outputs)}
+
+    def _address(self, slot: Slot) -> int:
+        return self._bases[slot.space] + slot.offset
+
+    def _view(self, slot: Slot) -> Any:
+        return self._arena._create_view(slot.shape, slot.dtype, slot.offset)
+
+    def _launch_all(self, stream: Stream) -> None:
+        for bound in self._bound:
+            bound.launch(stream)
+
+    def _capture(self, work: Callable[[Stream], None]) -> Graph:
+        stream = Stream()
+        for _ in range(_WARM_UP_RUNS):
+            work(stream)
+        stream.synchronize()
+        begin_capture(stream)
+        work(stream)
+        return end_capture(stream)
+
+    def view(self, name: str) -> Any:
+        """The model's own buffer of an input or output, as a DLPack tensor on the GPU."""
+        return self._views[name]
+
+    def run(self, feeds: dict[str, Any], outputs: list[str]) -> list[Any]:
+        """Run once; see `autoq.session.Session.run`."""
+        on_device = True
+        for name, array in feeds.items():
+            on_device &= self._write(name, array)
+        self._graph.replay(self._default)
+        if on_device:
+            return [self._views[name] for name in outputs]
+        self._default.synchronize()
+        return [self._views[name].numpy() for name in outputs]
+
+    def _write(self, name: str, array: Any) -> bool:
+        """Put a feed into its buffer; True when it came from the device."""
+        view = self._views[name]
+        if isinstance(array, np.ndarray):
+            contiguous = np.ascontiguousarray(array)
+            call("cuMemcpyHtoD_v2", c_void_p(view.data_ptr()), c_void_p(contiguous.ctypes.data),
+                 c_size_t(contiguous.nbytes))  # fmt: skip
+            return False
+        source = tvm_ffi.from_dlpack(array)
+        if source.data_ptr() != view.data_ptr():
+            call("cuMemcpyAsync", c_void_p(view.data_ptr()), c_void_p(source.data_ptr()),
+                 c_size_t(view.numel() * np.dtype(str(view.dtype)).itemsize),
+                 self._default.handle)  # fmt: skip
+        return source.device.type == "cuda"
+
+    def profile(self, repeat: int) -> list[float]:
+        """Median seconds of every step, each timed alone as ten nodes of a graph."""
+        return [self._time(bound, repeat) for bound in self._bound]
+
+    def run_seconds(self, repeat: int) -> float:
+        """Median seconds of a whole run, inputs on the device."""
+        stream, start, stop = Stream(), Event(), Event()
+        samples = []
+        for _ in range(repeat):
+            start.record(stream)
+            self._graph.replay(stream)
+            stop.record(stream)
+            samples.append(stop.seconds_since(start))
+        return statistics.median(samples)
+
+    def _time(self, bound: BoundKernel, repeat: int) -> float:
+        copies = 10
+
+        def work(stream: Stream) -> None:
+            for _ in range(copies):
+                bound.launch(stream)
+
+        graph, stream = self._capture(work), Stream()
+        start, stop = Event(), Event()
+        samples = []
+        for _ in range(repeat):
+            start.record(stream)
+            graph.replay(stream)
+            stop.record(stream)
+            samples.append(stop.seconds_since(start) / copies)
+        return statistics.median(samples)
+
+
+def _load(kernel: Any) -> LoadedKernel:
+    if not isinstance(kernel, CudaKernel):
+        raise ArtifactError("the artifact mixes CPU kernels into a CUDA plan")
+    return LoadedKernel(kernel)

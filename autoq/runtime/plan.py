@@ -1,0 +1,108 @@
+"""A compiled model as data: buffers at fixed offsets and kernels over them, in running order."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autoq.errors import ArtifactError
+
+ALIGNMENT = 256
+"""Bytes; satisfies TMA (128), vector loads of CPU kernels (64) and the driver's suballocation."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """An array inside the arena or the constants.
+
+    space is "arena" or "constant"; offset counts bytes from its start.
+    """
+
+    space: str
+    offset: int
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of the model; it keeps its arena slot for itself."""
+
+    name: str
+    slot: Slot
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel call. `kernel` indexes the artifact's kernels; arguments are its parameters.
+
+    The rest is for reports: the layer's ONNX name, what it computes, the kernel that does it and
+    where its configuration comes from, its operations and bytes, and its roofline in seconds
+    (0 where unknown).
+    """
+
+    kernel: int
+    arguments: tuple[Slot, ...]
+    layer: str
+    workload: str
+    template: str
+    source: str
+    operations: int
+    bytes: int
+    roofline_seconds: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything but machine code and constants.
+
+    target_kind is "cuda" or "cpu", arch what the kernels were compiled for, cpu_features the CPU
+    features they need.
+    """
+
+    model: str
+    target_kind: str
+    arch: str
+    cpu_features: tuple[str, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    arena_bytes: int
+    constant_bytes: int
+    steps: tuple[Step, ...]
+
+
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    """A JSON-able mapping that `plan_from_json` reads back."""
+    return dataclasses.asdict(plan)
+
+
+def plan_from_json(data: dict[str, Any]) -> Plan:
+    """The plan that `plan_to_json` wrote; raises ArtifactError for anything else."""
+    try:
+        fields = dict(data)
+        fields["inputs"] = tuple(_port(item) for item in data["inputs"])
+        fields["outputs"] = tuple(_port(item) for item in data["outputs"])
+        fields["cpu_features"] = tuple(data["cpu_features"])
+        fields["steps"] = tuple(
+            Step(**{**step, "arguments": tuple(_slot(slot) for slot in step["arguments"])})
+            for step in data["steps"]
+        )
+        return Plan(**fields)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ArtifactError(f"the artifact's plan is damaged ({error})") from error
+
+
+def _slot(data: dict[str, Any]) -> Slot:
+    return Slot(**{**data, "shape": tuple(data["shape"])})
+
+
+def _port(data: dict[str, Any]) -> Port:
+    return Port(data["name"], _slot(data["slot"]))

@@ -1,0 +1,138 @@
+"""Runs a compiled model: `Session(path).run(output_names, feeds)`, as in onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autoq.errors import InputError
+from autoq.runtime.artifact import read_artifact
+from autoq.runtime.plan import Plan, Port, Step
+
+
+@dataclass(frozen=True)
+class Argument:
+    """Name, shape and dtype of an input or output."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class LayerTime:
+    """Median seconds of one step of the plan."""
+
+    step: Step
+    seconds: float
+
+
+class Session:
+    """A compiled model, loaded once and run often.
+
+    Needs TVM's runtime, and for a CUDA artifact the driver: no compiler, no ONNX. Not safe for
+    concurrent `run` calls: its buffers are allocated once.
+
+    Args:
+        path: file written by `autoq compile`.
+        device: ordinal of the GPU for a CUDA artifact.
+
+    Raises:
+        ArtifactError: the file is not an artifact, or was compiled for another device.
+        TargetError: a CUDA artifact on a machine without a driver or GPU.
+    """
+
+    def __init__(self, path: str | Path, *, device: int = 0) -> None:
+        artifact = read_artifact(Path(path))
+        self._plan = artifact.plan
+        self._executor: Any
+        if artifact.plan.target_kind == "cuda":
+            from autoq.runtime.cuda_executor import CudaExecutor
+
+            self._executor = CudaExecutor(artifact, device)
+        else:
+            from autoq.runtime.cpu_executor import CpuExecutor
+            from autoq.runtime.cpu_features import require_features
+
+            require_features(artifact.plan, path)
+            self._executor = CpuExecutor(artifact)
+        self._inputs = {port.name: _argument(port) for port in artifact.plan.inputs}
+        self._outputs = {port.name: _argument(port) for port in artifact.plan.outputs}
+
+    @property
+    def plan(self) -> Plan:
+        """What the artifact computes, step by step."""
+        return self._plan
+
+    def get_inputs(self) -> list[Argument]:
+        """The model's inputs in the model's order."""
+        return list(self._inputs.values())
+
+    def get_outputs(self) -> list[Argument]:
+        """The model's outputs in the model's order."""
+        return list(self._outputs.values())
+
+    def buffer(self, name: str) -> Any:
+        """DLPack view of the model's own buffer of an input or output.
+
+        Feeding an input's own buffer, written in place, saves the copy into it.
+        """
+        if name not in self._inputs and name not in self._outputs:
+            raise InputError(f"no input or output {name!r}; {self._known()}")
+        return self._executor.view(name)
+
+    def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Any]:
+        """Run the model once.
+
+        feeds maps every input's name to a numpy array or any DLPack array of its exact shape and
+        dtype. Returns the named outputs (all for None): numpy arrays, unless every feed lies on
+        the GPU; then DLPack views of the session's own buffers, in order on the default stream
+        and valid until the next run. Raises InputError for a wrong name, shape or dtype.
+        """
+        names = list(self._outputs) if output_names is None else list(output_names)
+        for name in names:
+            if name not in self._outputs:
+                raise InputError(f"no output {name!r}; {self._known()}")
+        if feeds.keys() != self._inputs.keys():
+            missing = [name for name in self._inputs if name not in feeds]
+            extra = [name for name in feeds if name not in self._inputs]
+            raise InputError(f"inputs missing: {missing}, unknown: {extra}; {self._known()}")
+        for name, array in feeds.items():
+            _check(self._inputs[name], array)
+        return self._executor.run(dict(feeds), names)
+
+    def profile(self, repeat: int = 20) -> list[LayerTime]:
+        """Time every layer, `repeat` samples each, on what the buffers hold now."""
+        seconds = self._executor.profile(repeat)
+        pairs = zip(self._plan.steps, seconds, strict=True)
+        return [LayerTime(step, value) for step, value in pairs]
+
+    def run_seconds(self, repeat: int = 100) -> float:
+        """Median seconds of a whole run with inputs in place, by device events on a GPU."""
+        return self._executor.run_seconds(repeat)
+
+    def _known(self) -> str:
+        return f"inputs are {list(self._inputs)}, outputs {list(self._outputs)}"
+
+
+def _argument(port: Port) -> Argument:
+    return Argument(port.name, port.slot.shape, port.slot.dtype)
+
+
+def _check(expected: Argument, array: Any) -> None:
+    if not isinstance(array, np.ndarray) and not hasattr(array, "__dlpack__"):
+        raise InputError(
+            f"input {expected.name!r}: expected a numpy or DLPack array, found "
+            f"{type(array).__name__}"
+        )
+    shape = tuple(array.shape)
+    dtype = str(array.dtype).rpartition(".")[2]
+    if shape != expected.shape or dtype != expected.dtype:
+        raise InputError(
+            f"input {expected.name!r}: expected {expected.dtype} {list(expected.shape)}, found "
+            f"{dtype} {list(shape)}"
+        )
