@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, make_dataclass, replace
+
+import numpy as np
+import pytest
+from conftest import SmallConfig, small_space
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autoq.errors import AutoqError
+from autoq.search.space import Space
+
+GOOD = SmallConfig(tile=32, stages=2, async_copy=True, layout="nhwc", cluster=(1, 2))
+
+
+def differing(first, second) -> int:
+    space = small_space()
+    return sum(getattr(first, name) != getattr(second, name) for name in space.knobs)
+
+
+def test_size_is_the_product_of_knob_values(space):
+    assert space.size == 4 * 4 * 2 * 3 * 3
+
+
+def test_enumerate_is_every_legal_configuration_once(space):
+    listed = list(space.enumerate())
+    assert len(listed) == len(set(listed)) == 168
+    assert all(space.legal(config) for config in listed)
+
+
+def test_rejection_names_the_rule(space):
+    assert space.rejection(GOOD) is None
+    assert space.rejection(replace(GOOD, tile=128, stages=3)) == (
+        "tile_fits: tile times stages must stay within 256 elements"
+    )
+    assert "cluster_needs_async" in space.rejection(replace(GOOD, async_copy=False))
+    assert space.rejection(replace(GOOD, tile=17)) == "tile=17 is not one of (16, 32, 64, 128)"
+
+
+def test_contains_takes_anything(space):
+    assert GOOD in space
+    assert replace(GOOD, tile=128, stages=4) not in space
+    assert "text" not in space
+    assert replace(GOOD, cluster=[{}]) not in space
+
+
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(0, 200))
+@settings(max_examples=40, deadline=None)
+def test_samples_are_legal_and_distinct(seed, n):
+    space = small_space()
+    drawn = space.sample(np.random.default_rng(seed), n)
+    assert len(drawn) == len(set(drawn)) == min(n, 168)
+    assert all(config in space for config in drawn)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_mutants_are_legal_and_differ_in_one_knob(seed):
+    space = small_space()
+    rng = np.random.default_rng(seed)
+    config = space.sample(rng, 1)[0]
+    for _ in range(10):
+        mutant = space.mutate(config, rng)
+        assert mutant in space
+        assert differing(config, mutant) == 1
+        config = mutant
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_children_take_each_knob_from_a_parent(seed):
+    space = small_space()
+    rng = np.random.default_rng(seed)
+    first, second = space.sample(rng, 2)
+    child = space.cross(first, second, rng)
+    assert child in space
+    for name in space.knobs:
+        assert getattr(child, name) in (getattr(first, name), getattr(second, name))
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_dictionaries_and_codes_round_trip(seed):
+    space = small_space()
+    config = space.sample(np.random.default_rng(seed), 1)[0]
+    stored = json.loads(json.dumps(space.to_dict(config)))
+    assert space.from_dict(stored) == config
+    assert isinstance(space.from_dict(stored).cluster, tuple)
+    assert space.config(space.code(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tile": 17}, "tile=17 is not one of"),
+        ({"tile": True}, "tile=True is not one of"),
+        ({"cluster": [1]}, "cluster=.* is not one of"),
+        ({"colour": 1}, "unknown knob 'colour'"),
+        ({"tile": 128, "stages": 4}, "tile_fits: tile times stages"),
+    ],
+)
+def test_from_dict_says_what_is_wrong(space, change, message):
+    with pytest.raises(AutoqError, match=message) as error:
+        space.from_dict({**space.to_dict(GOOD), **change})
+    assert "\n" not in str(error.value)
+
+
+def test_from_dict_names_a_missing_knob(space):
+    with pytest.raises(AutoqError, match="missing knob 'async_copy'"):
+        space.from_dict({"stages": 1})
+
+
+def test_encode_has_numbers_logs_one_hots_and_derived_features(space):
+    row = dict(zip(space.feature_names, space.encode([GOOD])[0].tolist(), strict=True))
+    assert row == {
+        "tile": 32,
+        "log2(tile)": 5,
+        "stages": 2,
+        "log2(stages)": 1,
+        "async_copy": 1,
+        "layout=nhwc": 1,
+        "layout=nchw": 0,
+        "layout=nchw32c": 0,
+        "cluster=(1, 1)": 0,
+        "cluster=(1, 2)": 1,
+        "cluster=(2, 1)": 0,
+        "elements": 64,
+    }
+
+
+def test_encode_tells_every_configuration_apart(space):
+    encoded = space.encode(list(space.enumerate()))
+    assert encoded.shape == (168, len(space.feature_names))
+    assert len(np.unique(encoded, axis=0)) == 168
+    assert space.encode([]).shape == (0, len(space.feature_names))
+
+
+def test_derived_infinity_is_missing():
+    config_type = make_dataclass("One", [("a", int)], frozen=True)
+    space = Space(config_type, {"a": (0, 1)}, features=lambda c: {"odd": float("inf")})
+    assert np.isnan(space.encode([config_type(0)])[0, -1])
+
+
+def test_derived_features_must_agree():
+    config_type = make_dataclass("One", [("a", int)], frozen=True)
+    space = Space(config_type, {"a": (0, 1)}, features=lambda c: {f"f{c.a}": 1.0})
+    with pytest.raises(AutoqError, match="derived features differ"):
+        space.encode([config_type(0), config_type(1)])
+
+
+@dataclass(frozen=True)
+class Sparse:
+    a: int
+    b: int
+    c: int
+
+
+def nearly_equal(config: Sparse) -> bool:
+    """a, b and c are equal"""
+    return config.a == config.b == config.c
+
+
+@pytest.fixture(scope="module")
+def sparse() -> Space[Sparse]:
+    """60 legal configurations of 216000, none of which has a legal neighbour."""
+    return Space(Sparse, dict.fromkeys("abc", range(60)), constraints=(nearly_equal,))
+
+
+def test_sampling_finds_the_few_legal_ones(sparse):
+    assert len(set(sparse.sample(np.random.default_rng(0), 100))) == 60
+
+
+def test_mutation_without_legal_neighbour_samples_another(sparse):
+    mutant = sparse.mutate(Sparse(3, 3, 3), np.random.default_rng(0))
+    assert mutant in sparse
+    assert mutant != Sparse(3, 3, 3)
+
+
+def test_a_space_without_legal_configurations_is_empty():
+    def never(config: Sparse) -> bool:
+        """nothing is legal"""
+        return False
+
+    space = Space(Sparse, dict.fromkeys("abc", (1, 2)), constraints=(never,))
+    assert space.sample(np.random.default_rng(0), 5) == []
+    assert list(space.enumerate()) == []
+
+
+def test_a_single_configuration_mutates_to_itself():
+    space = Space(Sparse, dict.fromkeys("abc", (1,)))
+    assert space.mutate(Sparse(1, 1, 1), np.random.default_rng(0)) == Sparse(1, 1, 1)
+
+
+def test_a_space_too_large_to_enumerate_still_samples():
+    space = Space(Sparse, dict.fromkeys("abc", range(10_000)))
+    assert len(set(space.sample(np.random.default_rng(0), 50))) == 50
+
+
+@pytest.mark.parametrize(
+    ("knobs", "message"),
+    [
+        ({"a": (1,), "b": (1,)}, "fields and knobs differ in .'c'."),
+        ({"a": (1,), "b": (1,), "c": ()}, "knob 'c' has no values"),
+        ({"a": (1,), "b": (1,), "c": (1, 1)}, "knob 'c' repeats a value"),
+        ({"a": (1,), "b": (1,), "c": (object(),)}, "knob 'c': .* is not a JSON value"),
+    ],
+)
+def test_unusable_knobs_are_refused(knobs, message):
+    with pytest.raises(AutoqError, match=message):
+        Space(Sparse, knobs)
