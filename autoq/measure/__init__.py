@@ -1,1 +1,1 @@
-"""autoq.measure"""
+"""Measurement: candidates compiled in parallel processes, checked and timed in one of their own."""

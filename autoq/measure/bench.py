@@ -1,0 +1,120 @@
+"""Running one kernel for checking and timing: over device memory, or over host arrays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from autoq.measure.job import Timing
+from autoq.runtime.kernel import CpuKernel, Kernel
+
+POISON = (0x5A, 0xC3)
+"""Bytes that outputs hold before a checked run: neither 0 nor a bound of any dtype."""
+
+_LEAST_REPEATS = 3
+_CPU_ALIGNMENT = 64
+_MOST_LAUNCHES = 10_000
+
+
+class LoadedCandidate(Protocol):
+    """A kernel that is ready to run over a workload's inputs."""
+
+    def run_over(self, poison: int) -> np.ndarray:
+        """The output after one run over memory filled with a byte; valid until the next run."""
+        ...
+
+    def timings(self, timing: Timing) -> list[float]:
+        """Seconds of one launch, once for each repeat."""
+        ...
+
+
+class Bench(Protocol):
+    """A device with the inputs of one workload on it."""
+
+    def load(self, kernel: Kernel, constants: Sequence[np.ndarray]) -> LoadedCandidate: ...
+
+    def restore_inputs(self) -> bool:
+        """Write damaged inputs anew; whether any was damaged."""
+        ...
+
+
+class CpuBench:
+    """Inputs and output in aligned host memory."""
+
+    def __init__(self, activations: Sequence[np.ndarray], y: np.ndarray) -> None:
+        self._originals = activations
+        self.inputs = [_aligned(array) for array in activations]
+        self.y = _aligned(np.empty_like(y))
+
+    def load(self, kernel: Kernel, constants: Sequence[np.ndarray]) -> CpuCandidate:
+        """Link the object file."""
+        if not isinstance(kernel, CpuKernel):
+            raise TypeError(f"a CPU bench cannot run {type(kernel).__name__}")
+        return CpuCandidate(kernel, self.inputs, [_aligned(array) for array in constants], self.y)
+
+    def restore_inputs(self) -> bool:
+        damaged = False
+        for array, original in zip(self.inputs, self._originals, strict=True):
+            if not np.array_equal(array.view(np.uint8), original.view(np.uint8)):
+                array[...] = original
+                damaged = True
+        return damaged
+
+
+class CpuCandidate:
+    """A linked kernel over host arrays."""
+
+    def __init__(
+        self,
+        kernel: CpuKernel,
+        inputs: Sequence[np.ndarray],
+        constants: Sequence[np.ndarray],
+        y: np.ndarray,
+    ) -> None:
+        import tvm_ffi
+
+        from autoq.runtime.cpu_kernel import LoadedCpuKernel
+
+        self._y = y
+        self._kernel = LoadedCpuKernel(kernel)
+        self._tensors: list[Any] = [
+            tvm_ffi.from_dlpack(array) for array in (*inputs, *constants, y)
+        ]
+
+    def run_over(self, poison: int) -> np.ndarray:
+        self._y.view(np.uint8).fill(poison)
+        self._kernel(*self._tensors)
+        return self._y
+
+    def timings(self, timing: Timing) -> list[float]:
+        """As the protocol says; `cold` has no meaning on the CPU and is refused."""
+        if timing.cold:
+            raise ValueError("cold timing is for CUDA targets")
+        once = self._timed(1)
+        number = timing.number or min(_MOST_LAUNCHES, max(1, int(timing.min_seconds / once)))
+        end = time.perf_counter() + timing.budget_seconds
+        found: list[float] = []
+        while len(found) < timing.repeat:
+            if len(found) >= _LEAST_REPEATS and time.perf_counter() > end:
+                break
+            found.append(self._timed(number))
+        return found
+
+    def _timed(self, number: int) -> float:
+        kernel, tensors = self._kernel.function, self._tensors
+        start = time.perf_counter()
+        for _ in range(number):
+            kernel(*tensors)
+        return (time.perf_counter() - start) / number
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    """A copy whose first byte lies on a boundary of 64 bytes, as TVM's own tensors do."""
+    memory = np.empty(array.nbytes + _CPU_ALIGNMENT, np.uint8)
+    offset = -memory.ctypes.data % _CPU_ALIGNMENT
+    copy = memory[offset : offset + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy

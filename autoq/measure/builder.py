@@ -1,0 +1,42 @@
+"""Candidates to machine code, many at once in processes of their own."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+from autoq.measure.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
+from autoq.measure.compile_worker import BuildSettings, Built
+from autoq.measure.job import Job
+from autoq.measure.pool import ChildPool
+
+
+class Builder:
+    """Compiles candidates in `jobs` child processes, each of which imports TVM once.
+
+    A candidate whose compiler crashes or takes longer than `timeout` seconds fails alone.
+    """
+
+    def __init__(self, settings: BuildSettings, jobs: int, timeout: float) -> None:
+        self._timeout = timeout
+        entry = Entry("autoq.measure.compile_worker", "serve", settings)
+        # TVM and numpy would each start a thread for every core in every child.
+        environment = {"OPENBLAS_NUM_THREADS": "1", "TVM_NUM_THREADS": "1"}
+        self._pool = ChildPool(lambda: Child(entry, environment), jobs)
+
+    def submit(self, job: Job) -> Future[Built]:
+        """Queue a candidate; the result has a kernel or says why not."""
+        return self._pool.submit(lambda child: self._build(child, job))
+
+    def close(self) -> None:
+        """Stop compiling and end the processes."""
+        self._pool.close()
+
+    def _build(self, child: Child, job: Job) -> Built:
+        try:
+            return child.call(job, self._timeout)
+        except ChildTimeout:
+            return Built(None, f"compiling took longer than {self._timeout:g} s")
+        except ChildCrash as error:
+            return Built(None, f"the compiler {error}")
+        except ChildError as error:
+            return Built(None, str(error))

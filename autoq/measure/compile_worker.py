@@ -1,0 +1,45 @@
+"""What a builder's child process does: one candidate to machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoq.errors import BuildError
+from autoq.kernel import compile_kernel
+from autoq.measure.job import Job, load_registry
+from autoq.runtime.kernel import Kernel
+from autoq.templates.target import Target
+
+
+@dataclass(frozen=True)
+class BuildSettings:
+    """What all candidates of a builder share; cache_dir None compiles everything anew."""
+
+    registry: str
+    target: Target
+    cache_dir: Path | None
+
+
+@dataclass(frozen=True)
+class Built:
+    """A kernel, or the compiler's complaint in one line."""
+
+    kernel: Kernel | None
+    message: str = ""
+
+
+def serve(settings: BuildSettings) -> Callable[[Job], Built]:
+    """The handler of a child process."""
+    templates = load_registry(settings.registry)
+
+    def build(job: Job) -> Built:
+        try:
+            prim_func = templates[job.template].build(job.workload, job.config, settings.target)
+            kernel = compile_kernel(prim_func, settings.target, cache_dir=settings.cache_dir)
+        except BuildError as error:
+            return Built(None, str(error))
+        return Built(kernel)
+
+    return build

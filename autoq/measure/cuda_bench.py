@@ -1,0 +1,136 @@
+"""Running one kernel on a GPU: checked runs, and timing by replaying a CUDA graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from autoq.measure.job import Timing
+from autoq.runtime.cuda_driver import (
+    Device,
+    Event,
+    Graph,
+    Memory,
+    Stream,
+    begin_capture,
+    end_capture,
+)
+from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
+from autoq.runtime.kernel import CudaKernel, Kernel
+
+_PROBE_LAUNCHES = 4
+_MOST_LAUNCHES = 200
+_MOST_COPIES = 64
+
+
+class CudaBench:
+    """Inputs and output of a workload in device memory."""
+
+    def __init__(self, device: Device, activations: Sequence[np.ndarray], y: np.ndarray) -> None:
+        self.device = device
+        self.stream = Stream()
+        self.events = (Event(), Event())
+        self._originals = activations
+        self.inputs = [upload(array) for array in activations]
+        self.y = Memory(y.nbytes)
+        self.host_y = np.empty_like(y)
+        device.synchronize()
+
+    def load(self, kernel: Kernel, constants: Sequence[np.ndarray]) -> CudaCandidate:
+        """Load the cubin and copy its constants over."""
+        if not isinstance(kernel, CudaKernel):
+            raise TypeError(f"a CUDA bench cannot run {type(kernel).__name__}")
+        return CudaCandidate(self, kernel, constants)
+
+    def restore_inputs(self) -> bool:
+        damaged = False
+        for memory, original in zip(self.inputs, self._originals, strict=True):
+            now = np.empty_like(original)
+            memory.read(now)
+            if not np.array_equal(now.view(np.uint8), original.view(np.uint8)):
+                memory.write(original)
+                damaged = True
+        self.device.synchronize()
+        return damaged
+
+    def copies(self) -> list[list[Memory]]:
+        """Further sets of inputs and output that together pass twice the L2 cache."""
+        size = self.y.size + sum(memory.size for memory in self.inputs)
+        count = min(_MOST_COPIES, -(-2 * self.device.l2_bytes // size))
+        return [[*map(upload, self._originals), Memory(self.y.size)] for _ in range(count)]
+
+
+class CudaCandidate:
+    """A loaded kernel bound to the bench's buffers and its own constants."""
+
+    def __init__(
+        self, bench: CudaBench, kernel: CudaKernel, constants: Sequence[np.ndarray]
+    ) -> None:
+        self._bench = bench
+        self._constant_arrays = constants
+        self._constants = [upload(array) for array in constants]
+        self._loaded = LoadedKernel(kernel)
+        self._bound = self._bind([*bench.inputs, bench.y], self._constants)
+        bench.device.synchronize()
+
+    def _bind(self, buffers: Sequence[Memory], constants: Sequence[Memory]) -> BoundKernel:
+        *inputs, y = buffers
+        return self._loaded.bind([memory.address for memory in (*inputs, *constants, y)])
+
+    def run_over(self, poison: int) -> np.ndarray:
+        bench = self._bench
+        bench.y.fill(poison)
+        # The stream does not wait for copies and fills, which use the default stream.
+        bench.device.synchronize()
+        self._bound.launch(bench.stream)
+        bench.device.synchronize()
+        bench.y.read(bench.host_y)
+        return bench.host_y
+
+    def timings(self, timing: Timing) -> list[float]:
+        bench = self._bench
+        sets = [(self._bound, self._constants)]
+        if timing.cold:
+            for buffers in bench.copies():
+                constants = [upload(array) for array in self._constant_arrays]
+                sets.append((self._bind(buffers, constants), [*buffers, *constants]))
+            bench.device.synchronize()
+        kernels = [kernel for kernel, _ in sets]
+        number = timing.number or self._choose_number(timing, kernels)
+        graph = self._capture(kernels, max(number, len(kernels)))
+        number = max(number, len(kernels))
+        self._replay_seconds(graph)
+        found: list[float] = []
+        while len(found) < timing.repeat:
+            if len(found) >= 3 and sum(found) * number > timing.budget_seconds:
+                break
+            found.append(self._replay_seconds(graph) / number)
+        return found
+
+    def _choose_number(self, timing: Timing, kernels: Sequence[BoundKernel]) -> int:
+        graph = self._capture(kernels, _PROBE_LAUNCHES)
+        self._replay_seconds(graph)
+        once = self._replay_seconds(graph) / _PROBE_LAUNCHES
+        return min(_MOST_LAUNCHES, max(_PROBE_LAUNCHES, int(timing.min_seconds / once)))
+
+    def _capture(self, kernels: Sequence[BoundKernel], number: int) -> Graph:
+        begin_capture(self._bench.stream)
+        for index in range(number):
+            kernels[index % len(kernels)].launch(self._bench.stream)
+        return end_capture(self._bench.stream)
+
+    def _replay_seconds(self, graph: Graph) -> float:
+        stream = self._bench.stream
+        before, after = self._bench.events
+        before.record(stream)
+        graph.replay(stream)
+        after.record(stream)
+        return after.seconds_since(before)
+
+
+def upload(array: np.ndarray) -> Memory:
+    """Device memory with a copy of an array; visible to streams after a synchronisation."""
+    memory = Memory(array.nbytes)
+    memory.write(np.ascontiguousarray(array))
+    return memory

@@ -1,0 +1,66 @@
+"""What is measured and what comes of it: the messages between tuner, builder and runner."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autoq.errors import InputError
+from autoq.templates.base import Template
+from autoq.templates.workload import Workload
+
+REGISTRY = "autoq.templates:TEMPLATES"
+"""Where templates are looked up by name, as `module:attribute`; child processes load it too."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One candidate of one workload; template names an entry of the registry."""
+
+    workload: Workload
+    template: str
+    config: Any
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a right candidate is timed.
+
+    repeat: timings, whose median counts; number: launches in each, 0 to choose by `min_seconds`,
+    the least length of one timing; budget_seconds ends a slow candidate's repeats early, after
+    three; cold rotates all buffers past the L2 cache, so that every launch reads from memory.
+    """
+
+    repeat: int = 20
+    number: int = 0
+    min_seconds: float = 3e-4
+    budget_seconds: float = 0.2
+    cold: bool = False
+
+    def __post_init__(self) -> None:
+        if self.repeat < 1:
+            raise InputError(f"repeat {self.repeat}: at least 1 timing is needed")
+        if self.number < 0:
+            raise InputError(f"number {self.number}: give at least 1, or 0 to choose")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The median seconds of a candidate, or the kind of its failure with a one-line message."""
+
+    seconds: float | None = None
+    failure: str | None = None
+    message: str = ""
+    repeats: int = 0
+
+
+def load_registry(registry: str) -> dict[str, Template]:
+    """Templates by name from `module:attribute`; raises InputError when there are none there."""
+    module, _, attribute = registry.partition(":")
+    try:
+        templates: Sequence[Template] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"template registry {registry!r}: {error}") from error
+    return {template.name: template for template in templates}

@@ -1,0 +1,209 @@
+"""What the runner's child process does: hold a device, check candidates and time them."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autoq.errors import AutoqError, DriverError
+from autoq.measure.bench import POISON, Bench, CpuBench, LoadedCandidate
+from autoq.measure.check import complaint, threaded_reference
+from autoq.measure.cuda_bench import CudaBench
+from autoq.measure.job import Job, Measurement, Timing, load_registry
+from autoq.measure.operands import Arrays, random_case
+from autoq.records.record import Device
+from autoq.runtime import cuda_driver
+from autoq.runtime.kernel import Kernel
+from autoq.templates.target import Target
+from autoq.templates.workload import Workload, key
+
+# Bytes of inputs and references that a worker keeps on the host, and again on the device.
+_CACHE_BYTES = 4 << 30
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """What a worker holds: a device of the target, and where references outlive it.
+
+    scratch is a folder for references, which a successor then need not compute again; threads
+    compute one.
+    """
+
+    registry: str
+    target: Target
+    ordinal: int
+    seed: int
+    threads: int
+    scratch: Path
+
+
+@dataclass(frozen=True)
+class Describe:
+    """Asks for the `records.Device`."""
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """Asks to have a workload's inputs and reference ready; the reply is None."""
+
+    workload: Workload
+
+
+@dataclass(frozen=True)
+class Run:
+    """Asks to check and time a kernel of a prepared workload; the reply is an Outcome."""
+
+    job: Job
+    kernel: Kernel
+    timing: Timing
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A measurement, and whether the device is still good for another."""
+
+    measurement: Measurement
+    device_lost: bool = False
+
+
+@dataclass(frozen=True)
+class _Case:
+    activations: Arrays
+    operands: dict[str, Any]
+    expected: np.ndarray
+    bench: Bench
+
+    @property
+    def bytes(self) -> int:
+        return self.expected.nbytes + sum(array.nbytes for array in self.activations)
+
+
+def serve(settings: WorkerSettings) -> Callable[[Any], Any]:
+    """The handler of a child process."""
+    return Worker(settings).handle
+
+
+class Worker:
+    """One device, and the cases of the workloads last measured on it."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+        self._templates = load_registry(settings.registry)
+        self._gpu = cuda_driver.Device(settings.ordinal) if settings.target.kind == "cuda" else None
+        self._cases: OrderedDict[Workload, _Case] = OrderedDict()
+
+    def handle(self, request: Describe | Prepare | Run) -> Any:
+        """Answer one request."""
+        if isinstance(request, Describe):
+            return self._describe()
+        if isinstance(request, Prepare):
+            self._prepare(request.workload)
+            return None
+        return self._run(request)
+
+    def _describe(self) -> Device:
+        if self._gpu is None:
+            return Device(cpu_name(), self._settings.target.arch)
+        return Device(self._gpu.name, self._gpu.arch, driver=_nvidia_driver())
+
+    def _prepare(self, workload: Workload) -> None:
+        if workload in self._cases:
+            self._cases.move_to_end(workload)
+            return
+        activations, operands = random_case(workload, self._settings.seed)
+        expected = self._expected(workload, activations, operands)
+        bench: Bench = (
+            CpuBench(activations, expected)
+            if self._gpu is None
+            else CudaBench(self._gpu, activations, expected)
+        )
+        self._cases[workload] = _Case(activations, operands, expected, bench)
+        while len(self._cases) > 1 and self._held_bytes() > _CACHE_BYTES:
+            self._cases.popitem(last=False)
+
+    def _held_bytes(self) -> int:
+        return sum(case.bytes for case in self._cases.values())
+
+    def _expected(
+        self, workload: Workload, activations: Arrays, operands: dict[str, Any]
+    ) -> np.ndarray:
+        """The reference output, from the scratch folder where a predecessor left it."""
+        name = hashlib.sha256(f"{self._settings.seed} {key(workload)}".encode()).hexdigest()[:32]
+        path = self._settings.scratch / f"{name}.npy"
+        if path.exists():
+            return np.load(path)
+        expected = threaded_reference(workload, activations, operands, self._settings.threads)
+        part = path.with_suffix(".part")
+        with part.open("wb") as file:
+            np.save(file, expected)
+        part.replace(path)
+        return expected
+
+    def _run(self, request: Run) -> Outcome:
+        try:
+            return Outcome(self._check_and_time(request))
+        except AutoqError as error:
+            return Outcome(Measurement(failure="runtime", message=str(error)), self._lost())
+
+    def _check_and_time(self, request: Run) -> Measurement:
+        job = request.job
+        case = self._cases[job.workload]
+        template = self._templates[job.template]
+        constants = template.pack(job.workload, job.config, case.operands)
+        loaded = case.bench.load(request.kernel, constants)
+        wrong = self._check(case, job.workload, loaded)
+        if wrong and case.bench.restore_inputs():
+            # An earlier candidate had written over the inputs: judge this one by good ones.
+            wrong = self._check(case, job.workload, loaded)
+        if wrong:
+            return Measurement(failure="correctness", message=wrong)
+        seconds = loaded.timings(request.timing)
+        if case.bench.restore_inputs():
+            return Measurement(failure="correctness", message="wrote over its inputs")
+        return Measurement(seconds=float(np.median(seconds)), repeats=len(seconds))
+
+    def _check(self, case: _Case, workload: Workload, loaded: LoadedCandidate) -> str | None:
+        for poison in POISON:
+            y = loaded.run_over(poison)
+            wrong = complaint(y, case.expected, workload, self._settings.target)
+            if wrong:
+                return wrong
+        return None
+
+    def _lost(self) -> bool:
+        """Whether the CUDA context carries a sticky error."""
+        if self._gpu is None:
+            return False
+        try:
+            self._gpu.synchronize()
+        except DriverError:
+            return True
+        return False
+
+
+def cpu_name() -> str:
+    """Name of this host's CPU model, as Linux tells it."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor() or platform.machine()
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return found.group(1).strip() if found else platform.machine()
+
+
+def _nvidia_driver() -> str:
+    """Version of the kernel driver, e.g. "580.65.06"; the CUDA version it supports if unknown."""
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text()
+    except OSError:
+        return cuda_driver.driver_version()
+    found = re.search(r"(\d+\.\d+(?:\.\d+)?)\s", text)
+    return found.group(1) if found else cuda_driver.driver_version()

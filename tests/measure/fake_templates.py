@@ -1,0 +1,123 @@
+"""CPU templates for a Gemm with int32 output whose candidates can be made to misbehave."""
+
+import os
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from autoq.search.space import Space
+from autoq.templates.base import Template
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.target import Target
+from autoq.templates.workload import Gemm
+from tvm.script import tirx as T
+
+from autoq.errors import BuildError
+
+BEHAVIOURS = (
+    "right",
+    "wrong",
+    "unwritten",
+    "overwrites_input",
+    "crash",
+    "hang",
+    "build_error",
+    "build_bug",
+    "build_crash",
+    "build_hang",
+)
+
+
+@dataclass(frozen=True)
+class FakeConfig:
+    block: int
+    order: str
+    behaviour: str
+
+
+def workload(m: int = 16, n: int = 24, k: int = 32) -> Gemm:
+    return Gemm(m, n, k, epilogue=Epilogue(out_dtype="int32"))
+
+
+def _matches(workload: object, target: Target) -> bool:
+    integer = isinstance(workload, Gemm) and workload.epilogue.out_dtype == "int32"
+    return integer and target.kind == "cpu"
+
+
+def _space(behaviours: tuple[str, ...]):
+    def space(workload: Gemm, target: Target) -> Space[FakeConfig]:
+        def divides(config: FakeConfig) -> bool:
+            """block must divide the columns"""
+            return workload.n % config.block == 0
+
+        knobs = {
+            "block": (1, 2, 3, 4, 6, 8, 12, 16, 24),
+            "order": ("mn", "nm"),
+            "behaviour": behaviours,
+        }
+        return Space(FakeConfig, knobs, (divides,))
+
+    return space
+
+
+def _default(workload: Gemm, target: Target) -> FakeConfig:
+    return FakeConfig(1, "mn", "right")
+
+
+def _build(workload: Gemm, config: FakeConfig, target: Target):
+    if config.behaviour == "build_error":
+        raise BuildError("the compiler refuses")
+    if config.behaviour == "build_bug":
+        raise ZeroDivisionError("a bug in the template")
+    if config.behaviour == "build_crash":
+        os.abort()
+    if config.behaviour == "build_hang":
+        time.sleep(1000)
+    m, n, k, block = workload.m, workload.n, workload.k, config.block
+    extra = 1 if config.behaviour == "wrong" else 0
+    rows = m - 1 if config.behaviour == "unwritten" else m
+    outer, inner = (rows, n // block) if config.order == "mn" else (n // block, rows)
+    by_rows = config.order == "mn"
+
+    @T.prim_func
+    def main(
+        x: T.Buffer((m, k), "int8"),
+        w: T.Buffer((n, k), "int8"),
+        bias: T.Buffer((n,), "int32"),
+        y: T.Buffer((m, n), "int32"),
+    ):
+        if config.behaviour == "crash":
+            T.evaluate(T.call_extern("int32", "abort"))
+        if config.behaviour == "hang":
+            T.evaluate(T.call_extern("int32", "sleep", 1000))
+        if config.behaviour == "overwrites_input":
+            x[0, 0] = x[0, 0] + T.int8(1)
+        for first in range(outer):
+            for second in range(inner):
+                for lane in range(block):
+                    row: T.let[T.int32] = T.Select(by_rows, first, second)
+                    column: T.let[T.int32] = T.Select(by_rows, second, first) * block + lane
+                    y[row, column] = bias[column] + extra
+                    for step in range(k):
+                        y[row, column] = y[row, column] + T.cast(x[row, step], "int32") * T.cast(
+                            w[column, step], "int32"
+                        )
+
+    return main
+
+
+def _pack(workload: Gemm, config: FakeConfig, operands):
+    weight = operands["weight"]
+    sums = weight.astype(np.int64).sum(axis=1)
+    bias = operands["bias"].astype(np.int64) - operands["x_zero_point"] * sums
+    return weight, bias.astype(np.int32)
+
+
+def _fake(name: str, behaviours: tuple[str, ...], version: int = 1) -> Template:
+    return Template(name, version, _matches, _space(behaviours), _default, _build, _pack)
+
+
+TEMPLATES = (_fake("good", ("right",)), _fake("rogue", BEHAVIOURS))
+GOOD_ONLY = (_fake("good", ("right",)),)
+NEWER = (_fake("good", ("right",), version=2),)
+SHADY = (_fake("shady", ("right", "wrong", "build_error")),)

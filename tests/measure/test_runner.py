@@ -1,0 +1,109 @@
+"""Candidates that are right, wrong, crash or hang, each in a real worker process."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from autoq.templates.target import Target, host_cpu
+from fake_templates import FakeConfig, workload
+
+from autoq.errors import TargetError
+from autoq.measure.builder import Builder
+from autoq.measure.compile_worker import BuildSettings
+from autoq.measure.job import Job, Timing
+from autoq.measure.measurer import DeviceMeasurer
+from autoq.measure.runner import Runner
+from autoq.measure.worker import WorkerSettings
+
+REGISTRY = "fake_templates:TEMPLATES"
+
+
+@pytest.fixture(scope="module")
+def measurer(tmp_path_factory):
+    scratch = tmp_path_factory.mktemp("scratch")
+    settings = BuildSettings(REGISTRY, host_cpu(), None)
+    builder = Builder(settings, jobs=2, timeout=6.0)
+    worker = WorkerSettings(REGISTRY, host_cpu(), 0, seed=0, threads=2, scratch=scratch)
+    runner = Runner(worker, Timing(repeat=3, min_seconds=1e-4), timeout=3.0)
+    measurer = DeviceMeasurer(builder, runner, runner.describe(), exclusive=True)
+    yield measurer
+    measurer.close()
+
+
+def _measure(measurer, behaviour, block=4):
+    job = Job(workload(), "rogue", FakeConfig(block, "mn", behaviour))
+    return measurer.submit(job).result(60)
+
+
+def test_a_right_candidate_gets_a_time(measurer):
+    found = _measure(measurer, "right")
+    assert found.failure is None, found.message
+    assert 0 < found.seconds < 1e-2 and found.repeats == 3
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "failure", "message"),
+    [
+        ("wrong", "correctness", "384 of 384 elements wrong"),
+        ("unwritten", "correctness", "24 of 384 elements wrong; first at [15, 0]"),
+        ("overwrites_input", "correctness", "wrong"),
+        ("crash", "runtime", "SIGABRT"),
+        ("hang", "timeout", "longer than 3 s"),
+        ("build_error", "compile", "the compiler refuses"),
+        ("build_bug", "compile", "ZeroDivisionError: a bug in the template"),
+        ("build_crash", "compile", "SIGABRT"),
+        ("build_hang", "compile", "longer than 6 s"),
+    ],
+)
+def test_a_misbehaving_candidate_fails_alone(measurer, behaviour, failure, message):
+    found = _measure(measurer, behaviour)
+    assert found.failure == failure
+    assert message in found.message
+    assert _measure(measurer, "right", block=8).failure is None
+
+
+def test_a_batch_with_every_kind_of_failure_comes_back_whole(measurer):
+    kinds = ["right", "crash", "wrong", "build_error", "right"]
+    jobs = [
+        Job(workload(8, 12, 16), "rogue", FakeConfig(block, "nm", kind))
+        for block, kind in zip((1, 2, 3, 4, 6), kinds, strict=True)
+    ]
+    found = [future.result(60).failure for future in [measurer.submit(job) for job in jobs]]
+    assert found == [None, "runtime", "correctness", "compile", None]
+
+
+def test_no_gpu_is_an_error_before_any_candidate(tmp_path):
+    if Path("/dev/nvidia0").exists():
+        pytest.skip("this host has a GPU")
+    target = Target("cuda", "sm_90a")
+    worker = WorkerSettings(REGISTRY, target, 0, seed=0, threads=1, scratch=tmp_path)
+    runner = Runner(worker, Timing(), timeout=1.0)
+    with pytest.raises(TargetError, match="no device to measure on"):
+        runner.describe()
+    runner.close()
+
+
+def test_closing_ends_every_process(tmp_path):
+    before = _children()
+    worker = WorkerSettings(REGISTRY, host_cpu(), 0, seed=0, threads=1, scratch=tmp_path)
+    builder = Builder(BuildSettings(REGISTRY, host_cpu(), None), jobs=1, timeout=100.0)
+    runner = Runner(worker, Timing(), timeout=100.0)
+    device = runner.describe()
+    measurer = DeviceMeasurer(builder, runner, device, exclusive=True)
+    hanging = Job(workload(), "rogue", FakeConfig(4, "mn", "hang"))
+    measurer.submit(hanging)
+    time.sleep(4)
+    pids = _children() - before
+    started = time.monotonic()
+    measurer.close()
+    assert time.monotonic() - started < 10
+    assert len(pids) == 2
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+def _children() -> set[str]:
+    me = os.getpid()
+    tasks = Path(f"/proc/{me}/task").glob("*/children")
+    pids = " ".join(path.read_text() for path in tasks).split()
+    return {p for p in pids if "autoq.measure.serve" in Path(f"/proc/{p}/cmdline").read_text()}
