@@ -1,0 +1,106 @@
+"""Compiles a model: every node gets a kernel, and the report says where its choice came from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoq import frontend, graph
+from autoq.assembly import assemble
+from autoq.devices import Host, resolve
+from autoq.errors import BuildError, InputError
+from autoq.graph.ir import Graph
+from autoq.kernel import compile_kernel
+from autoq.records.database import Conditions, Database
+from autoq.records.lookup import template_versions
+from autoq.runtime.artifact import write_artifact
+from autoq.runtime.kernel import Kernel
+from autoq.runtime.plan import Step
+from autoq.selection import Selection, select
+from autoq.templates.registry import TEMPLATES
+
+
+@dataclass(frozen=True)
+class CompileReport:
+    """What was compiled, layer by layer, and what records were not used.
+
+    steps name the kernel of every layer and its source: a record file, a shipped one, or
+    "default". skipped counts records that do not fit this device or these templates, by reason.
+    """
+
+    path: Path
+    host: Host
+    steps: tuple[Step, ...]
+    skipped: Mapping[str, int]
+
+    @property
+    def untuned(self) -> tuple[Step, ...]:
+        """Layers that could be tuned but run on an untuned default."""
+        return tuple(step for step in self.steps if step.source == "default")
+
+
+def compile(
+    model: str | os.PathLike[str] | Graph,
+    *,
+    target: str | Host = "auto",
+    output: str | os.PathLike[str],
+    tuning_records: Sequence[str | os.PathLike[str]] = (),
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    use_shipped_records: bool = True,
+    cache_dir: Path | None = None,
+    jobs: int | None = None,
+) -> CompileReport:
+    """Compile an ONNX model (a path, or a graph of `autoq.frontend.load`) to an artifact.
+
+    The fastest usable record of `tuning_records` decides a layer's kernel; without one the
+    shipped records do (`use_shipped_records`), else the template's untuned default. cache_dir
+    keeps machine code between calls; jobs compile at once (all cores by default).
+
+    Raises ModelError, InputError, RecordError or TargetError for what the user gave, BuildError
+    when an untuned kernel does not compile.
+    """
+    out = Path(output)
+    require_writable(out)
+    host = target if isinstance(target, Host) else resolve(target)
+    database = Database.load(tuning_records, shipped=use_shipped_records)
+    loaded = model if isinstance(model, Graph) else frontend.load(model, input_shapes)
+    kernels = graph.optimise(loaded, host.target)
+    selections = [select(node, host, database) for node in kernels.nodes]
+    compiled = compile_all(selections, host, cache_dir, jobs or os.cpu_count() or 1)
+    artifact = assemble(kernels, selections, compiled, host)
+    write_artifact(artifact, out)
+    conditions = Conditions(host.target.arch, host.device, template_versions(TEMPLATES))
+    return CompileReport(out, host, artifact.plan.steps, database.skipped(conditions))
+
+
+def require_writable(path: Path) -> None:
+    """Raise InputError unless a file can be made at `path`; makes nothing."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise InputError(f"{path}: the folder {folder} does not exist")
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; name a file")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise InputError(f"{path}: no permission to write there")
+
+
+def compile_all(
+    selections: Sequence[Selection], host: Host, cache_dir: Path | None, jobs: int
+) -> dict[Hashable, Kernel]:
+    """Machine code for every distinct kernel, by its selection's key, several at once."""
+    distinct = {selection.key: selection for selection in selections}
+
+    def build(selection: Selection) -> Kernel:
+        try:
+            return compile_kernel(selection.prim_func(), host.target, cache_dir=cache_dir)
+        except BuildError as error:
+            raise BuildError(
+                f"layer {selection.layer!r} ({selection.template}): {error}"
+            ) from error
+
+    with ThreadPoolExecutor(max(1, jobs)) as pool:
+        # nvcc runs outside Python's lock; TVM's own lowering takes turns under it.
+        return dict(zip(distinct, pool.map(build, distinct.values()), strict=True))
