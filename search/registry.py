@@ -12,6 +12,7 @@ from autoq.search.evolution import Evolution
 from autoq.search.random_search import RandomSearch
 from autoq.search.search_space import SearchSpace
 from autoq.search.strategy import Strategy
+from autoq.search.thompson import Thompson
 
 MakeStrategy = Callable[[SearchSpace[Any], int], Strategy[Any]]
 
@@ -21,5 +22,6 @@ STRATEGIES: dict[str, MakeStrategy] = {
     "annealing-filtered": partial(Annealing, diversity_ratio=2),
     "diverse": DiverseAnnealing,
     "evolution": Evolution,
+    "thompson": Thompson,
 }
 DEFAULT_STRATEGY = "diverse"

@@ -32,12 +32,12 @@ def smem_bytes(config: TileConfig) -> int:
 
 
 def smem_fits(config: TileConfig) -> bool:
-    """the pipeline needs more shared memory than a block has"""
+    """the pipeline's buffers fit into the shared memory of a block"""
     return smem_bytes(config) <= SMEM_BYTES
 
 
 def warps_cover_tile(config: TileConfig) -> bool:
-    """a warp needs at least a 16 by 16 tile, and at most 64 by 128"""
+    """a warp computes at least 16 by 16 and at most 64 by 128 outputs"""
     share = config.tile_m * config.tile_n // config.warps
     return 256 <= share <= 8192
 
