@@ -103,7 +103,7 @@ def _emit_task(layout: ConvLayout, operands: _Operands, task: Expr) -> None:
         pixel = origin + tile_row * (conv.stride[0] * layout.row_elements)
         tile = _Tile(
             pixel=T.bind(pixel + column * (conv.stride[1] * layout.pixel_elements)),
-            out_pixel=T.bind(((image * conv.p + row + tile_row) * conv.q + column)),
+            out_pixel=T.bind((image * conv.p + row + tile_row) * conv.q + column),
             group=packed // layout.channel_tiles,
             channel_tile=packed % layout.channel_tiles,
             packed=packed,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from autoq.templates.cpu.vector import cast, load, splat
-from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr
 
@@ -36,12 +35,12 @@ class Dot:
         return self.lanes * self.depth
 
 
-def vnni(conv: Conv2d) -> Dot:
+@functools.cache
+def vnni(in_dtype: str) -> Dot:
     """AVX512-VNNI `vpdpbusd`: 16 channels, 4 products each, u8 times s8 into int32.
 
     int8 activations are read as `x xor 0x80`, which is x + 128 as uint8.
     """
-    signed = conv.in_dtype == "int8"
 
     def activation(buffer: Buffer, start: Expr) -> Expr:
         word = T.reinterpret("int32", load(buffer, start, 4))
@@ -54,17 +53,16 @@ def vnni(conv: Conv2d) -> Dot:
             "int32x16", "llvm.x86.avx512.vpdpbusd.512", accumulator, pixel, weight
         )
 
-    return Dot(16, 4, "int32", False, 128 if signed else 0, activation, accumulate)
+    return Dot(16, 4, "int32", False, 128 if in_dtype == "int8" else 0, activation, accumulate)
 
 
-def multiply_add(conv: Conv2d, target: Target) -> Dot:
+@functools.cache
+def multiply_add(in_dtype: str, depthwise: bool, lanes: int) -> Dot:
     """One product a lane on any CPU: float32 fma, or int8 widened to int32.
 
     LLVM multiplies widened bytes by `vpmaddwd` or its like where the CPU has one.
     """
-    lanes = 16 if target.avx512 else 8 if target.avx2 else 4
-    accumulator = "float32" if conv.in_dtype == "float32" else "int32"
-    depthwise = conv.groups > 1 and conv.groups == conv.c == conv.k
+    accumulator = "float32" if in_dtype == "float32" else "int32"
 
     def activation(buffer: Buffer, start: Expr) -> Expr:
         if depthwise:
