@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import platform
 import re
 from collections import OrderedDict
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from autoq.devices import cpu_name
 from autoq.errors import AutoqError, DriverError
 from autoq.measure.bench import POISON, Bench, CpuBench, LoadedCandidate
 from autoq.measure.check import complaint, threaded_reference
@@ -187,16 +187,6 @@ class Worker:
         except DriverError:
             return True
         return False
-
-
-def cpu_name() -> str:
-    """Name of this host's CPU model, as Linux tells it."""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return platform.processor() or platform.machine()
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return found.group(1).strip() if found else platform.machine()
 
 
 def _nvidia_driver() -> str:

@@ -1,0 +1,1 @@
+"""Tuning: tasks, how trials are shared out among them, and the loop that measures."""

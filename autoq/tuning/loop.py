@@ -1,0 +1,137 @@
+"""The tuning loop: ask, submit, record, tell, until a limit or a signal ends it."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from autoq.measure.job import Job, Measurement
+from autoq.measure.measurer import Measurer
+from autoq.records.journal import Journal
+from autoq.records.record import Device, Record
+from autoq.search.union import Candidate
+from autoq.tuning.scheduler import BATCH, Scheduler
+from autoq.tuning.task import Task
+
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What every record of a run carries beside its measurement."""
+
+    device: Device
+    tvm: str
+    autoq: str
+
+    def record(self, task: Task, candidate: Candidate, found: Measurement, now: datetime) -> Record:
+        """The record of a measured candidate."""
+        return Record(
+            workload=task.model.workload,
+            template=candidate.template,
+            template_version=task.templates[candidate.template].version,
+            config=task.config_dict(candidate),
+            device=self.device,
+            time=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
+            seconds=found.seconds,
+            failure=found.failure,
+            message=found.message,
+            repeats=found.repeats,
+            tvm=self.tvm,
+            autoq=self.autoq,
+        )
+
+
+@dataclass
+class Loop:
+    """Measures batches until the scheduler has no more, time is up, or `stop` says so.
+
+    on_batch is called after each group of records is on the disk, with the tasks it belongs to.
+    """
+
+    scheduler: Scheduler
+    measurer: Measurer
+    journal: Journal
+    provenance: Provenance
+    on_batch: Callable[[Mapping[Task, list[Record]]], None]
+    stop: Callable[[], bool]
+    deadline: float | None = None
+    _results: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
+    _under_way: int = 0
+
+    def run(self) -> str:
+        """Why it ended: "trials", "time" or "interrupted"."""
+        while True:
+            reason = self._reason_to_stop()
+            if reason is None:
+                self._submit_batches()
+                if not self._under_way:
+                    return "trials"
+            done = self._collect()
+            self._record(done)
+            if reason is not None:
+                return reason
+
+    def _reason_to_stop(self) -> str | None:
+        if self.stop():
+            return "interrupted"
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            return "time"
+        return None
+
+    def _submit_batches(self) -> None:
+        # Two batches keep all compilers busy while the device works through the older one.
+        room = 2 * BATCH if self.measurer.pipelined else 1
+        while self._under_way < room:
+            planned = self.scheduler.next_batch()
+            if planned is None or self.stop():
+                return
+            task, size = planned
+            for candidate in task.propose(size):
+                self._submit(task, candidate)
+
+    def _submit(self, task: Task, candidate: Candidate) -> None:
+        job = Job(task.model.workload, candidate.template, candidate.config)
+        self._under_way += 1
+
+        def done(future: Future[Measurement]) -> None:
+            self._results.put((task, candidate, future))
+
+        self.measurer.submit(job).add_done_callback(done)
+
+    def _collect(self) -> list[tuple[Task, Candidate, Measurement]]:
+        """Results that are there, after a short wait for the first; raises what they raise."""
+        found: list[tuple[Task, Candidate, Measurement]] = []
+        wait = _POLL_SECONDS
+        while True:
+            try:
+                task, candidate, future = self._results.get(timeout=wait)
+            except queue.Empty:
+                return found
+            self._under_way -= 1
+            wait = 0.0
+            try:
+                found.append((task, candidate, future.result()))
+            except BaseException:
+                self._record(found)
+                raise
+
+    def _record(self, done: list[tuple[Task, Candidate, Measurement]]) -> None:
+        if not done:
+            return
+        now = datetime.now(timezone.utc)
+        by_task: dict[Task, list[Record]] = defaultdict(list)
+        for task, candidate, found in done:
+            by_task[task].append(self.provenance.record(task, candidate, found, now))
+        self.journal.append([record for records in by_task.values() for record in records])
+        for task, records in by_task.items():
+            task.tell(records)
+            if not task.pending:
+                task.end_batch()
+        self.on_batch(by_task)

@@ -1,0 +1,124 @@
+"""From a model and earlier records to tasks that are ready to be tuned."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autoq.errors import InputError
+from autoq.graph.ir import Graph, Kernel
+from autoq.records.database import Conditions, Database
+from autoq.records.journal import Lines
+from autoq.report.events import TaskRow
+from autoq.search.registry import STRATEGIES
+from autoq.templates.base import Template
+from autoq.templates.target import Target
+from autoq.tuning.task import ModelWorkload, Task, roofline_seconds
+
+Model = str | os.PathLike[str] | Graph | Sequence[ModelWorkload]
+
+
+def model_workloads(
+    model: Model, target: Target, input_shapes: Mapping[str, Sequence[int]] | None
+) -> list[ModelWorkload]:
+    """The distinct workloads of a model in the order of their first use.
+
+    A sequence of workloads is returned as it is. Raises ModelError or InputError for a model
+    that cannot be used.
+    """
+    if not isinstance(model, str | os.PathLike | Graph):
+        return list(model)
+    from autoq import frontend, graph
+
+    loaded = model if isinstance(model, Graph) else frontend.load(Path(model), input_shapes)
+    nodes: dict[Any, list[str]] = {}
+    for node in graph.optimise(loaded, target).nodes:
+        if isinstance(node, Kernel):
+            nodes.setdefault(node.workload, []).append(node.name)
+    return [ModelWorkload(w, len(names), tuple(names)) for w, names in nodes.items()]
+
+
+def tunable(
+    workloads: Iterable[ModelWorkload], templates: Sequence[Template], target: Target
+) -> list[tuple[ModelWorkload, list[Template]]]:
+    """The workloads that some tunable template computes, with those templates."""
+    found = []
+    for model in workloads:
+        matches = [t for t in templates if t.tunable and t.matches(model.workload, target)]
+        if matches:
+            found.append((model, matches))
+    return found
+
+
+def make_tasks(
+    workloads: Sequence[tuple[int, ModelWorkload, Sequence[Template]]],
+    target: Target,
+    tuner: str,
+    seed: int,
+) -> list[Task]:
+    """Tasks of numbered workloads; raises InputError for an unknown tuner."""
+    if tuner not in STRATEGIES:
+        raise InputError(f"--tuner {tuner!r} is unknown; choose from {', '.join(STRATEGIES)}")
+    return [
+        Task(index, model, templates, target, STRATEGIES[tuner], seed + index)
+        for index, model, templates in workloads
+    ]
+
+
+@dataclass
+class Resumed:
+    """What earlier records gave: counted in the output, reused from elsewhere, skipped."""
+
+    counted: int = 0
+    reused: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
+
+
+def resume(
+    tasks: Sequence[Task], output: Lines, others: Database, conditions: Conditions
+) -> Resumed:
+    """Tell the tasks what is known: records of the output count as trials, others do not."""
+    own = Database([output])
+    result = Resumed()
+    reasons = own.skipped(conditions) + others.skipped(conditions)
+    illegal = 0
+    for task in tasks:
+        for database, counted in ((own, True), (others, False)):
+            found = [one.record for one in database.usable(task.model.workload, conditions)]
+            refused = task.resume(found, counted)
+            illegal += refused
+            if counted:
+                result.counted += len(found) - refused
+            else:
+                result.reused += len(found) - refused
+    if illegal:
+        reasons["of a configuration that is no longer legal"] += illegal
+    result.skipped = dict(reasons)
+    return result
+
+
+def known_rows(
+    workloads: Sequence[ModelWorkload],
+    target: Target,
+    database: Database,
+    conditions: Conditions,
+) -> list[TaskRow]:
+    """What is known of each workload, for the list of tasks."""
+    rows = []
+    for index, model in enumerate(workloads):
+        best = database.best(model.workload, conditions)
+        floor = roofline_seconds(model.workload, target)
+        row = TaskRow(index, model.workload, model.count, model.nodes)
+        if best is not None and best.record.seconds is not None:
+            record = best.record
+            share = floor / best.record.seconds if floor else None
+            usable = database.usable(model.workload, conditions)
+            row = TaskRow(
+                index, model.workload, model.count, model.nodes, len(usable), record.seconds,
+                record.template, record.config, share, source=best.source,
+            )  # fmt: skip
+        rows.append(row)
+    return rows
