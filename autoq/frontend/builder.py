@@ -1,0 +1,102 @@
+"""The semantic graph under construction: emits operations, folds what is constant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+
+from autoq.errors import ModelError
+from autoq.graph.ir import Graph, Operation, Tensor
+from autoq.graph.shapes import infer_shape
+
+
+class GraphBuilder:
+    """What the importers of single operators write to.
+
+    `source` is the model's file, for messages. `values` maps every ONNX name read so far to the
+    name of a tensor or constant of the graph (several ONNX names may share one: Identity);
+    `reserved` names are kept for the graph's inputs and outputs;
+    `used` are the ONNX names that some node or output reads.
+    """
+
+    def __init__(self, source: str, name: str, opset: int) -> None:
+        self.source = source
+        self.opset = opset
+        self.graph = Graph(name, {}, [], (), ())
+        self.values: dict[str, str] = {}
+        self.reserved: set[str] = set()
+        self.used: set[str] = set()
+        self._node: onnx.NodeProto | None = None
+
+    # -- what the importer of one node asks -------------------------------------------------
+
+    def begin(self, node: onnx.NodeProto) -> None:
+        """Start the import of `node`: names and messages refer to it from here on."""
+        self._node = node
+
+    @property
+    def node_name(self) -> str:
+        """The node's name, or its first output's where it has none."""
+        node = self._node
+        if node is None:
+            return "the graph"
+        return node.name or (node.output[0] if node.output else node.op_type)
+
+    def error(self, message: str) -> ModelError:
+        """A ModelError that names the file and the node under import."""
+        op = f" ({self._node.op_type})" if self._node is not None else ""
+        return ModelError(f"{self.source}: node {self.node_name!r}{op}: {message}")
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.graph.shape(name)
+
+    def dtype(self, name: str) -> str:
+        return self.graph.dtype(name)
+
+    def constant(self, name: str, role: str) -> np.ndarray:
+        """The value of an input that has to be known; raises ModelError where it is not."""
+        value = self.graph.constants.get(name)
+        if value is None:
+            raise self.error(f"its {role} {name!r} must be constant; export it as an initializer")
+        return value
+
+    # -- what it writes -----------------------------------------------------------------------
+
+    def add_constant(self, value: np.ndarray, name: str | None = None) -> str:
+        """Name of a new constant."""
+        name = self._fresh(name or f"{self.node_name}/constant")
+        self.graph.constants[name] = np.ascontiguousarray(value).reshape(np.shape(value))
+        return name
+
+    def emit(self, op: str, inputs: list[str], dtype: str | None = None, **attributes: Any) -> str:
+        """Append an operation and name its result; shapes are checked and inferred here.
+
+        dtype is the result's, by default the first input's.
+        """
+        shapes = [self.shape(name) for name in inputs]
+        try:
+            shape = infer_shape(op, shapes, attributes)
+        except ValueError as error:
+            raise self.error(str(error)) from error
+        result = dtype or self.dtype(inputs[0])
+        output = self._fresh(f"{self.node_name}/{op}")
+        self.graph.tensors[output] = Tensor(output, shape, result)
+        self.graph.nodes.append(
+            Operation(op, self.node_name, tuple(inputs), output, attributes, (self.node_name,))
+        )
+        return output
+
+    def add_input(self, name: str, shape: tuple[int, ...], dtype: str) -> None:
+        """Declare a graph input."""
+        self.graph.tensors[name] = Tensor(name, shape, dtype)
+        self.graph.inputs = (*self.graph.inputs, name)
+        self.values[name] = name
+
+    def _fresh(self, name: str) -> str:
+        tensors, constants = self.graph.tensors, self.graph.constants
+        candidate, count = name, 1
+        while candidate in tensors or candidate in constants or candidate in self.reserved:
+            candidate, count = f"{name}.{count}", count + 1
+        return candidate

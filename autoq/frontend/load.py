@@ -1,0 +1,161 @@
+"""From an ONNX file to the semantic graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+import autoq.frontend.operators  # noqa: F401  (fills the registry)
+from autoq.errors import InputError, ModelError
+from autoq.frontend.builder import GraphBuilder
+from autoq.frontend.fold import fold, is_foldable
+from autoq.frontend.read import CUSTOM_DOMAINS, check_opsets, read_model
+from autoq.frontend.registry import OPERATORS, OnnxNode, supported
+from autoq.graph.ir import Graph, Operation
+
+InputShapes = Mapping[str, Sequence[int]]
+
+INPUT_DTYPES = ("float32", "int8", "uint8", "int32")
+
+
+def load(path: str | Path, input_shapes: InputShapes | None = None) -> Graph:
+    """The semantic graph of the ONNX model in `path`.
+
+    input_shapes gives every size of inputs that the model leaves open, e.g.
+    `{"data": (1, 3, 224, 224)}`. QOperator nodes come out as DequantizeLinear, a float operator
+    and QuantizeLinear, so that both quantised forms share every later pass.
+    Raises ModelError for a model that cannot be read or holds something unsupported, InputError
+    for input_shapes that do not fit.
+    """
+    return from_model(read_model(path), str(path), input_shapes)
+
+
+def from_model(
+    model: onnx.ModelProto, source: str = "model", input_shapes: InputShapes | None = None
+) -> Graph:
+    """As `load`, for a model already in memory; `source` names it in messages."""
+    check_opsets(model, source)
+    opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
+    graph = model.graph
+    builder = GraphBuilder(source, graph.name, opset)
+    builder.reserved = {v.name for v in (*graph.input, *graph.output)}
+    builder.used = {name for node in graph.node for name in node.input}
+    builder.used |= {output.name for output in graph.output}
+    initializers = {tensor.name: tensor for tensor in graph.initializer}
+    _declare_inputs(builder, graph, set(initializers), dict(input_shapes or {}))
+    for name, tensor in initializers.items():
+        builder.values[name] = builder.add_constant(numpy_helper.to_array(tensor), name)
+    _import_nodes(builder, graph)
+    _finish(builder, graph)
+    return builder.graph
+
+
+def _declare_inputs(
+    b: GraphBuilder, graph: onnx.GraphProto, constants: set[str], shapes: dict[str, Sequence[int]]
+) -> None:
+    inputs = [value for value in graph.input if value.name not in constants]
+    names = [value.name for value in inputs]
+    unknown = sorted(set(shapes) - set(names))
+    if unknown:
+        raise InputError(
+            f"--input-shapes: {b.source} has no input {unknown[0]!r}; its inputs are "
+            f"{', '.join(names)}"
+        )
+    for value in inputs:
+        tensor = value.type.tensor_type
+        if not value.type.HasField("tensor_type") or tensor.elem_type == 0:
+            raise ModelError(f"{b.source}: input {value.name!r} is not a tensor")
+        dtype = str(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)))
+        if dtype not in INPUT_DTYPES:
+            raise ModelError(
+                f"{b.source}: input {value.name!r} of {dtype}; "
+                f"{', '.join(INPUT_DTYPES)} are supported"
+            )
+        b.add_input(value.name, _input_shape(b, value, shapes.get(value.name)), dtype)
+
+
+def _input_shape(
+    b: GraphBuilder, value: onnx.ValueInfoProto, given: Sequence[int] | None
+) -> tuple[int, ...]:
+    declared = [
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value > 0 else (dim.dim_param or "?")
+        for dim in value.type.tensor_type.shape.dim
+    ]
+    has_shape = value.type.tensor_type.HasField("shape")
+    text = "[" + ",".join(map(str, declared)) + "]"
+    if given is None:
+        if not has_shape or any(isinstance(size, str) for size in declared):
+            example = ",".join("1" if isinstance(s, str) else str(s) for s in declared)
+            raise ModelError(
+                f"{b.source}: input {value.name!r} has the dynamic shape {text}; "
+                f'give its sizes with --input-shapes "{value.name}:[{example}]"'
+            )
+        return tuple(declared)
+    sizes = tuple(int(size) for size in given)
+    fits = not has_shape or (
+        len(sizes) == len(declared)
+        and all(
+            isinstance(d, str) or d == s or i == 0
+            for i, (d, s) in enumerate(zip(declared, sizes, strict=True))
+        )
+    )
+    if not fits or min(sizes, default=1) < 1:
+        raise InputError(
+            f"--input-shapes: {list(sizes)} for {value.name!r} of {b.source}, whose shape is {text}"
+        )
+    return sizes
+
+
+def _import_nodes(b: GraphBuilder, graph: onnx.GraphProto) -> None:
+    for proto in graph.node:
+        b.begin(proto)
+        if is_foldable(proto, b):
+            for name, value in zip(proto.output, fold(proto, b), strict=False):
+                if name:
+                    b.values[name] = b.add_constant(value, name)
+            continue
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        function = OPERATORS.get((domain, proto.op_type))
+        if function is None:
+            kind = proto.op_type if not domain else f"{domain}.{proto.op_type}"
+            known = f"; domains are the default one and {', '.join(CUSTOM_DOMAINS)}"
+            raise b.error(f"operator {kind} is not supported; supported: {supported()}{known}")
+        node = OnnxNode.read(proto, b)
+        results = function(node, b)
+        results = [results] if isinstance(results, str) else results
+        for name, result in zip(node.outputs, results, strict=False):
+            b.values[name] = result
+        for name in node.outputs[len(results) :]:
+            if name and name in b.used:
+                raise b.error(f"its output {name!r} is used; only the first one is supported")
+
+
+def _finish(b: GraphBuilder, graph: onnx.GraphProto) -> None:
+    """Give the outputs their ONNX names; an input or constant that is an output is copied."""
+    if not graph.output:
+        raise ModelError(f"{b.source}: the graph has no outputs")
+    renamed: dict[str, str] = {}
+    for value in graph.output:
+        name = b.values.get(value.name)
+        if name is None:
+            raise ModelError(f"{b.source}: output {value.name!r} is made by no node")
+        if name == value.name:
+            raise ModelError(f"{b.source}: output {name!r} is an input of the graph; remove it")
+        if name in b.graph.inputs or name in b.graph.constants or name in renamed:
+            name = b.emit("Identity", [renamed.get(name, name)])
+        renamed[name] = value.name
+        tensor = b.graph.tensors.pop(name)
+        b.graph.tensors[value.name] = type(tensor)(value.name, tensor.shape, tensor.dtype)
+        _rename(b.graph, name, value.name)
+    b.graph.outputs = tuple(value.name for value in graph.output)
+
+
+def _rename(graph: Graph, old: str, new: str) -> None:
+    for node in graph.nodes:
+        if isinstance(node, Operation):
+            node.inputs = tuple(new if name == old else name for name in node.inputs)
+            node.output = new if node.output == old else node.output

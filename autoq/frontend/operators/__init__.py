@@ -1,0 +1,23 @@
+"""Importers by operator family; importing this package fills `autoq.frontend.registry`."""
+
+from autoq.frontend.operators import (
+    arithmetic,
+    convolution,
+    layout,
+    linear,
+    normalisation,
+    pooling,
+    qdq,
+    qlinear,
+)
+
+__all__ = [
+    "arithmetic",
+    "convolution",
+    "layout",
+    "linear",
+    "normalisation",
+    "pooling",
+    "qdq",
+    "qlinear",
+]

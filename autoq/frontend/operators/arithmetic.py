@@ -1,0 +1,93 @@
+"""Elementwise operators."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx
+
+from autoq.frontend.builder import GraphBuilder
+from autoq.frontend.registry import OnnxNode, importer
+
+_PLAIN = (
+    "Relu", "Sigmoid", "HardSwish", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Reciprocal",
+    "Erf", "Floor", "Ceil", "Softplus",
+)  # fmt: skip
+_CAST_DTYPES = ("float32", "int32", "int8", "uint8")
+
+
+@importer(*_PLAIN)
+def unary(node: OnnxNode, b: GraphBuilder) -> str:
+    """Operators of one input without attributes."""
+    return b.emit(node.op, [node.required(0, b)])
+
+
+@importer("HardSigmoid")
+def hard_sigmoid(node: OnnxNode, b: GraphBuilder) -> str:
+    """`clip(alpha * x + beta, 0, 1)`."""
+    alpha = float(node.attributes.get("alpha", 0.2))
+    beta = float(node.attributes.get("beta", 0.5))
+    return b.emit("HardSigmoid", [node.required(0, b)], alpha=alpha, beta=beta)
+
+
+@importer("LeakyRelu", "Elu")
+def leaky(node: OnnxNode, b: GraphBuilder) -> str:
+    """Operators with one slope or scale `alpha`."""
+    alpha = float(node.attributes.get("alpha", 0.01 if node.op == "LeakyRelu" else 1.0))
+    return b.emit(node.op, [node.required(0, b)], alpha=alpha)
+
+
+@importer("Clip")
+def clip(node: OnnxNode, b: GraphBuilder) -> str:
+    """Bounds as attributes (before opset 11) or constant inputs; absent ones do not bound."""
+    bounds = []
+    for index, (name, absent) in enumerate((("min", -math.inf), ("max", math.inf))):
+        given = node.input(index + 1)
+        if given is not None:
+            value = float(b.constant(given, name).reshape(()))
+        else:
+            value = float(node.attributes.get(name, absent))
+        bounds.append(absent if abs(value) >= np.finfo(np.float32).max else value)
+    return b.emit("Clip", [node.required(0, b)], low=bounds[0], high=bounds[1])
+
+
+@importer("Add", "Sub", "Mul", "Div", "Pow")
+def binary(node: OnnxNode, b: GraphBuilder) -> str:
+    """Operators of two inputs with broadcasting."""
+    names = [node.required(0, b), node.required(1, b)]
+    if b.dtype(names[0]) != b.dtype(names[1]) and node.op != "Pow":
+        raise b.error(f"inputs of {b.dtype(names[0])} and {b.dtype(names[1])}")
+    return b.emit(node.op, names)
+
+
+@importer("Sum", "Min", "Max")
+def variadic(node: OnnxNode, b: GraphBuilder) -> str:
+    """Any number of inputs, two at a time."""
+    op = {"Sum": "Add"}.get(node.op, node.op)
+    result = node.required(0, b)
+    for name in node.inputs[1:]:
+        if name is not None:
+            result = b.emit(op, [result, name])
+    return result
+
+
+@importer("PRelu")
+def prelu(node: OnnxNode, b: GraphBuilder) -> str:
+    """`max(x, 0) + slope * min(x, 0)`."""
+    x, slope = node.required(0, b), node.required(1, b)
+    positive = b.emit("Relu", [x])
+    negative = b.emit("Clip", [x], low=-math.inf, high=0.0)
+    return b.emit("Add", [positive, b.emit("Mul", [negative, slope])])
+
+
+@importer("Cast")
+def cast(node: OnnxNode, b: GraphBuilder) -> str:
+    """Between float32 and the integers of quantised models."""
+    dtype = str(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.attributes["to"])))
+    x = node.required(0, b)
+    if dtype not in _CAST_DTYPES or b.dtype(x) not in _CAST_DTYPES:
+        raise b.error(
+            f"{b.dtype(x)} to {dtype}; casts between {', '.join(_CAST_DTYPES)} are supported"
+        )
+    return x if dtype == b.dtype(x) else b.emit("Cast", [x], dtype)

@@ -1,0 +1,68 @@
+"""Conv and its integer forms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autoq.frontend.builder import GraphBuilder
+from autoq.frontend.operators.qdq import constant_scalar, dequantise, dequantise_bias, quantise
+from autoq.frontend.operators.windows import image_shape, padding, pair
+from autoq.frontend.registry import OnnxNode, importer
+
+
+@importer("Conv")
+def conv(node: OnnxNode, b: GraphBuilder) -> str:
+    """2-D convolution with any stride, padding, dilation and groups."""
+    bias = node.input(2)
+    return emit_conv(node, b, node.required(0, b), node.required(1, b), bias)
+
+
+def emit_conv(node: OnnxNode, b: GraphBuilder, x: str, weight: str, bias: str | None) -> str:
+    """A Conv of float32 `x [n, c, h, w]` and `weight [k, c / groups, r, s]`."""
+    size = image_shape(b, x)[2:]
+    kernel = image_shape(b, weight)[2:]
+    declared = tuple(node.attributes.get("kernel_shape", kernel))
+    if declared != kernel:
+        raise b.error(f"kernel_shape {list(declared)}, but the weights are {list(kernel)}")
+    strides = pair(node.attributes, "strides", b)
+    dilations = pair(node.attributes, "dilations", b)
+    inputs = [x, weight] + ([bias] if bias is not None else [])
+    return b.emit(
+        "Conv", inputs, "float32",
+        strides=strides, dilations=dilations, groups=int(node.attributes.get("group", 1)),
+        pads=padding(node.attributes, size, kernel, strides, dilations, b),
+    )  # fmt: skip
+
+
+@importer("ConvInteger")
+def conv_integer(node: OnnxNode, b: GraphBuilder) -> str:
+    """int32 sums of (x - x_zero_point) * (w - w_zero_point)."""
+    zero_point = constant_scalar(b, node.input(2), "x_zero_point")
+    x = dequantise(b, node.required(0, b), np.float32(1), np.asarray(zero_point))
+    weight_zero_point = node.input(3)
+    zero_points = b.constant(weight_zero_point, "w_zero_point") if weight_zero_point else np.int8(0)
+    weight = node.required(1, b)
+    axis = 0 if np.size(zero_points) > 1 else None
+    weight = dequantise(
+        b, weight, np.ones(np.shape(zero_points), np.float32), np.asarray(zero_points), axis
+    )
+    sums = emit_conv(node, b, x, weight, None)
+    return b.emit("Cast", [sums], "int32")
+
+
+@importer("QLinearConv")
+def qlinear_conv(node: OnnxNode, b: GraphBuilder) -> str:
+    """DequantizeLinear of x, weights and bias, Conv, QuantizeLinear."""
+    x_scale = b.constant(node.required(1, b), "x_scale")
+    x = dequantise(b, node.required(0, b), x_scale, b.constant(node.required(2, b), "zero point"))
+    w_scale = b.constant(node.required(4, b), "w_scale")
+    weight = dequantise(
+        b, node.required(3, b), w_scale, b.constant(node.required(5, b), "w_zero_point"),
+        axis=0 if w_scale.size > 1 else None,
+    )  # fmt: skip
+    bias = node.input(8)
+    if bias is not None:
+        bias = dequantise_bias(b, bias, x_scale, w_scale)
+    y = emit_conv(node, b, x, weight, bias)
+    scale = b.constant(node.required(6, b), "y_scale")
+    return quantise(b, y, scale, b.constant(node.required(7, b), "y_zero_point"))

@@ -1,0 +1,191 @@
+"""Operators that move values without computing: reshapes, transposes, concatenation, padding."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from autoq.frontend.builder import GraphBuilder
+from autoq.frontend.registry import OnnxNode, importer
+
+
+def normal_axis(b: GraphBuilder, axis: int, rank: int) -> int:
+    """`axis` counted from the front; raises ModelError where it does not exist."""
+    if not -rank <= axis < rank:
+        raise b.error(f"axis {axis} of {rank} axes")
+    return axis % rank if rank else 0
+
+
+def constant_axes(node: OnnxNode, b: GraphBuilder, rank: int, index: int = 1) -> tuple[int, ...]:
+    """The `axes` attribute, or the constant input that newer opsets have; sorted."""
+    axes = node.attributes.get("axes")
+    name = node.input(index)
+    if axes is None and name is not None:
+        axes = b.constant(name, "axes").reshape(-1).tolist()
+    return tuple(sorted(normal_axis(b, int(axis), rank) for axis in axes or ()))
+
+
+@importer("Identity")
+def identity(node: OnnxNode, b: GraphBuilder) -> str:
+    """The input itself."""
+    return node.required(0, b)
+
+
+@importer("Dropout")
+def dropout(node: OnnxNode, b: GraphBuilder) -> str:
+    """The input itself: inference drops nothing."""
+    if len(node.outputs) > 1 and node.outputs[1] in b.used:
+        raise b.error("its mask is used; remove the use before importing")
+    return node.required(0, b)
+
+
+@importer("Reshape")
+def reshape(node: OnnxNode, b: GraphBuilder) -> str:
+    """A static shape, 0 and -1 resolved."""
+    x = node.required(0, b)
+    old = b.shape(x)
+    if "shape" in node.attributes:
+        wanted = list(node.attributes["shape"])
+    else:
+        wanted = [int(v) for v in b.constant(node.required(1, b), "shape").reshape(-1)]
+    if not node.attributes.get("allowzero", 0):
+        wanted = [old[i] if size == 0 and i < len(old) else size for i, size in enumerate(wanted)]
+    if wanted.count(-1) > 1:
+        raise b.error(f"shape {wanted}: at most one -1 is allowed")
+    if -1 in wanted:
+        known = math.prod(size for size in wanted if size != -1)
+        wanted[wanted.index(-1)] = math.prod(old) // known if known else 0
+    return b.emit("Reshape", [x], shape=tuple(wanted))
+
+
+@importer("Flatten")
+def flatten(node: OnnxNode, b: GraphBuilder) -> str:
+    """Two axes."""
+    x = node.required(0, b)
+    shape = b.shape(x)
+    axis = node.attributes.get("axis", 1)
+    axis = axis + len(shape) if axis < 0 else axis
+    flat = (math.prod(shape[:axis]), math.prod(shape[axis:]))
+    return b.emit("Reshape", [x], shape=flat)
+
+
+@importer("Squeeze")
+def squeeze(node: OnnxNode, b: GraphBuilder) -> str:
+    """Axes of one element removed."""
+    x = node.required(0, b)
+    shape = b.shape(x)
+    axes = constant_axes(node, b, len(shape))
+    if not axes:
+        axes = tuple(i for i, size in enumerate(shape) if size == 1)
+    return b.emit("Reshape", [x], shape=tuple(s for i, s in enumerate(shape) if i not in axes))
+
+
+@importer("Unsqueeze")
+def unsqueeze(node: OnnxNode, b: GraphBuilder) -> str:
+    """Axes of one element added."""
+    x = node.required(0, b)
+    raw = node.attributes.get("axes")
+    if raw is None:
+        raw = b.constant(node.required(1, b), "axes").reshape(-1).tolist()
+    rank = len(b.shape(x)) + len(raw)
+    axes = {normal_axis(b, int(axis), rank) for axis in raw}
+    rest = iter(b.shape(x))
+    return b.emit("Reshape", [x], shape=tuple(1 if i in axes else next(rest) for i in range(rank)))
+
+
+@importer("Transpose")
+def transpose(node: OnnxNode, b: GraphBuilder) -> str:
+    """Axes permuted."""
+    x = node.required(0, b)
+    rank = len(b.shape(x))
+    perm = tuple(node.attributes.get("perm", range(rank - 1, -1, -1)))
+    if sorted(perm) != list(range(rank)):
+        raise b.error(f"perm {list(perm)} of {rank} axes")
+    return b.emit("Transpose", [x], perm=perm)
+
+
+@importer("Concat")
+def concat(node: OnnxNode, b: GraphBuilder) -> str:
+    """Concatenation along any axis."""
+    inputs = [name for name in node.inputs if name is not None]
+    axis = normal_axis(b, int(node.attributes["axis"]), len(b.shape(inputs[0])))
+    return inputs[0] if len(inputs) == 1 else b.emit("Concat", inputs, axis=axis)
+
+
+@importer("Pad")
+def pad(node: OnnxNode, b: GraphBuilder) -> str:
+    """Constant padding; negative pads are not supported."""
+    x = node.required(0, b)
+    rank = len(b.shape(x))
+    mode = node.attributes.get("mode", "constant")
+    if mode != "constant":
+        raise b.error(f"mode {mode!r}; only 'constant' is supported")
+    pads = node.attributes.get("pads")
+    if pads is None:
+        pads = b.constant(node.required(1, b), "pads").reshape(-1).tolist()
+    if node.input(3) is not None:
+        axes = [normal_axis(b, int(a), rank) for a in b.constant(node.required(3, b), "axes")]
+        sparse, pads = pads, [0] * (2 * rank)
+        for index, axis in enumerate(axes):
+            pads[axis], pads[axis + rank] = sparse[index], sparse[index + len(axes)]
+    if len(pads) != 2 * rank or min(pads) < 0:
+        raise b.error(f"pads {list(pads)} of {rank} axes; none may be negative")
+    value = node.attributes.get("value", 0.0)
+    if node.input(2) is not None:
+        value = b.constant(node.required(2, b), "value").reshape(()).item()
+    if not any(pads):
+        return x
+    before, after = tuple(map(int, pads[:rank])), tuple(map(int, pads[rank:]))
+    return b.emit("Pad", [x], before=before, after=after, value=float(value))
+
+
+@importer("Slice")
+def slice_(node: OnnxNode, b: GraphBuilder) -> str:
+    """Constant starts, ends, axes and steps."""
+    x = node.required(0, b)
+    shape = b.shape(x)
+    names = ("starts", "ends", "axes", "steps")
+    given: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        if name in node.attributes:
+            given[name] = list(node.attributes[name])
+        elif node.input(index + 1) is not None:
+            given[name] = b.constant(node.required(index + 1, b), name).reshape(-1).tolist()
+    axes = given.get("axes", list(range(len(given["starts"]))))
+    steps = given.get("steps", [1] * len(axes))
+    bounds = [(0, size, 1) for size in shape]
+    for start, end, axis, step in zip(given["starts"], given["ends"], axes, steps, strict=True):
+        axis = normal_axis(b, axis, len(shape))
+        bounds[axis] = slice(start, end, step).indices(shape[axis])
+    return _emit_slice(b, x, bounds)
+
+
+def _emit_slice(b: GraphBuilder, x: str, bounds: list[tuple[int, int, int]]) -> str:
+    starts, ends, steps = (tuple(column) for column in zip(*bounds, strict=True))
+    return b.emit("Slice", [x], starts=starts, ends=ends, steps=steps)
+
+
+@importer("Split")
+def split(node: OnnxNode, b: GraphBuilder) -> list[str]:
+    """One Slice a part."""
+    x = node.required(0, b)
+    shape = b.shape(x)
+    axis = normal_axis(b, int(node.attributes.get("axis", 0)), len(shape))
+    sizes = node.attributes.get("split")
+    if sizes is None and node.input(1) is not None:
+        sizes = b.constant(node.required(1, b), "split").reshape(-1).tolist()
+    if sizes is None:
+        part = -(-shape[axis] // len(node.outputs))
+        sizes = [part] * (len(node.outputs) - 1)
+        sizes.append(shape[axis] - sum(sizes))
+    if sum(sizes) != shape[axis] or len(sizes) != len(node.outputs):
+        raise b.error(f"parts {list(sizes)} of {shape[axis]}")
+    edges = np.cumsum([0, *sizes]).tolist()
+    parts = []
+    for start, end in itertools.pairwise(edges):
+        bounds = [(0, size, 1) for size in shape]
+        bounds[axis] = (start, end, 1)
+        parts.append(_emit_slice(b, x, bounds))
+    return parts

@@ -1,0 +1,112 @@
+"""Fully connected layers and matrix products.
+
+The graph's Gemm is `x [m, k]` with `weight [n, k]` (and `bias [n]`); a MatMul with constant weights
+becomes one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from autoq.frontend.builder import GraphBuilder
+from autoq.frontend.operators.qdq import constant_scalar, dequantise, dequantise_bias, quantise
+from autoq.frontend.registry import OnnxNode, importer
+from autoq.graph.constants import is_constant
+
+
+@importer("Gemm")
+def gemm(node: OnnxNode, b: GraphBuilder) -> str:
+    """`alpha * A' B' + beta * C`."""
+    c = node.input(2)
+    return _emit_gemm(node, b, node.required(0, b), node.required(1, b), c)
+
+
+def _emit_gemm(node: OnnxNode, b: GraphBuilder, x: str, weight: str, c: str | None) -> str:
+    if len(b.shape(x)) != 2 or len(b.shape(weight)) != 2:
+        raise b.error(f"matrices of shapes {list(b.shape(x))} and {list(b.shape(weight))}")
+    if node.attributes.get("transA", 0):
+        x = b.emit("Transpose", [x], perm=(1, 0))
+    if not node.attributes.get("transB", 0):
+        weight = b.emit("Transpose", [weight], perm=(1, 0))
+    y = b.emit("Gemm", [x, weight])
+    alpha = float(node.attributes.get("alpha", 1.0))
+    beta = float(node.attributes.get("beta", 1.0))
+    if alpha != 1.0:
+        y = b.emit("Mul", [y, b.add_constant(np.float32(alpha))])
+    if c is not None and beta != 0.0:
+        if beta != 1.0:
+            c = b.emit("Mul", [c, b.add_constant(np.float32(beta))])
+        y = b.emit("Add", [y, c])
+    return y
+
+
+@importer("MatMul")
+def matmul(node: OnnxNode, b: GraphBuilder) -> str:
+    """Matrix product with numpy's broadcasting."""
+    return emit_matmul(b, node.required(0, b), node.required(1, b))
+
+
+def emit_matmul(b: GraphBuilder, x: str, weight: str) -> str:
+    """A Gemm where the second matrix is 2-D and constant, else a MatMul."""
+    x_shape, shape = b.shape(x), b.shape(weight)
+    if len(shape) == 2 and is_constant(b.graph, weight):
+        if not x_shape or x_shape[-1] != shape[0]:
+            raise b.error(f"matrices {list(x_shape)} and {list(shape)} do not multiply")
+        rows = math.prod(x_shape[:-1])
+        flat = x if len(x_shape) == 2 else b.emit("Reshape", [x], shape=(rows, shape[0]))
+        y = b.emit("Gemm", [flat, b.emit("Transpose", [weight], perm=(1, 0))])
+        whole = (*x_shape[:-1], shape[1])
+        return y if len(x_shape) == 2 else b.emit("Reshape", [y], shape=whole)
+    if len(x_shape) < 2 or len(shape) < 2:
+        raise b.error(f"MatMul of shapes {list(x_shape)} and {list(shape)}; use matrices")
+    return b.emit("MatMul", [x, weight], "float32")
+
+
+@importer("MatMulInteger")
+def matmul_integer(node: OnnxNode, b: GraphBuilder) -> str:
+    """int32 sums of (a - a_zero_point) * (b - b_zero_point)."""
+    zero_point = constant_scalar(b, node.input(2), "a_zero_point")
+    x = dequantise(b, node.required(0, b), np.float32(1), np.asarray(zero_point))
+    name = node.input(3)
+    zero_points = b.constant(name, "b_zero_point") if name else np.asarray(0)
+    axis = 1 if zero_points.size > 1 else None
+    scale = np.ones(zero_points.shape, np.float32)
+    weight = dequantise(b, node.required(1, b), scale, zero_points, axis)
+    return b.emit("Cast", [emit_matmul(b, x, weight)], "int32")
+
+
+@importer("QLinearMatMul")
+@importer("QLinearMatMul", domain="com.microsoft")
+def qlinear_matmul(node: OnnxNode, b: GraphBuilder) -> str:
+    """DequantizeLinear of both, MatMul, QuantizeLinear."""
+    values = [b.constant(node.required(i, b), "scale or zero point") for i in (1, 2, 4, 5, 6, 7)]
+    a_scale, a_zero, b_scale, b_zero, y_scale, y_zero = values
+    x = dequantise(b, node.required(0, b), a_scale.reshape(()), a_zero.reshape(()))
+    weight = dequantise(
+        b, node.required(3, b), b_scale, b_zero, axis=1 if b_scale.size > 1 else None
+    )
+    return quantise(b, emit_matmul(b, x, weight), y_scale, y_zero)
+
+
+@importer("QGemm", domain="com.microsoft")
+def qgemm(node: OnnxNode, b: GraphBuilder) -> str:
+    """DequantizeLinear of both and of the int32 bias, Gemm, QuantizeLinear where asked for."""
+    values = [b.constant(node.required(i, b), "scale or zero point") for i in (1, 2, 4, 5)]
+    a_scale, a_zero, b_scale, b_zero = values
+    x = dequantise(b, node.required(0, b), a_scale, a_zero)
+    axis = None
+    if b_scale.size > 1:
+        axis = 0 if node.attributes.get("transB", 0) else 1
+    weight = dequantise(b, node.required(3, b), b_scale, b_zero, axis=axis)
+    bias = node.input(6)
+    if bias is not None:
+        flat = b.emit("Reshape", [bias], shape=(math.prod(b.shape(bias)),))
+        scale = b_scale if np.size(b_scale) == 1 else np.reshape(b_scale, -1)
+        bias = dequantise_bias(b, flat, a_scale, scale)
+    y = _emit_gemm(node, b, x, weight, bias)
+    if node.input(7) is None:
+        return y
+    scale = b.constant(node.required(7, b), "y_scale")
+    return quantise(b, y, scale, b.constant(node.required(8, b), "y_zero_point"))

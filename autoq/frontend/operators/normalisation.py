@@ -1,0 +1,56 @@
+"""BatchNormalization, LRN and Softmax."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from autoq.frontend.builder import GraphBuilder
+from autoq.frontend.operators.layout import normal_axis
+from autoq.frontend.registry import OnnxNode, importer
+
+
+@importer("BatchNormalization")
+def batch_normalization(node: OnnxNode, b: GraphBuilder) -> str:
+    """A product and a sum a channel, of constants."""
+    if any(name in b.used for name in node.outputs[1:]):
+        raise b.error("training outputs are used; export the model for inference")
+    x = node.required(0, b)
+    names = ("scale", "bias", "mean", "variance")
+    scale, bias, mean, variance = (
+        b.constant(node.required(i + 1, b), name).astype(np.float64) for i, name in enumerate(names)
+    )
+    factor = scale / np.sqrt(variance + float(node.attributes.get("epsilon", 1e-5)))
+    shape = (-1,) + (1,) * (len(b.shape(x)) - 2)
+    product = b.emit("Mul", [x, b.add_constant(factor.astype(np.float32).reshape(shape))])
+    offset = (bias - mean * factor).astype(np.float32).reshape(shape)
+    return b.emit("Add", [product, b.add_constant(offset)])
+
+
+@importer("LRN")
+def lrn(node: OnnxNode, b: GraphBuilder) -> str:
+    """Local response normalisation across channels."""
+    attributes = node.attributes
+    return b.emit(
+        "LRN", [node.required(0, b)],
+        size=int(attributes["size"]), alpha=float(attributes.get("alpha", 1e-4)),
+        beta=float(attributes.get("beta", 0.75)), bias=float(attributes.get("bias", 1.0)),
+    )  # fmt: skip
+
+
+@importer("Softmax")
+def softmax(node: OnnxNode, b: GraphBuilder) -> str:
+    """Along one axis (opset 13), or over all axes from one on (before)."""
+    return emit_softmax(node, b, node.required(0, b), b.opset)
+
+
+def emit_softmax(node: OnnxNode, b: GraphBuilder, x: str, opset: int) -> str:
+    """A Softmax of float32 `x` with the meaning it has in `opset`."""
+    shape = b.shape(x)
+    axis = normal_axis(b, int(node.attributes.get("axis", 1 if opset < 13 else -1)), len(shape))
+    if opset >= 13 or all(size == 1 for size in shape[axis + 1 :]):
+        return b.emit("Softmax", [x], axis=axis)
+    flat = (math.prod(shape[:axis]), math.prod(shape[axis:]))
+    y = b.emit("Softmax", [b.emit("Reshape", [x], shape=flat)], axis=1)
+    return b.emit("Reshape", [y], shape=shape)

@@ -1,0 +1,94 @@
+"""Pools: maximum, average, global average, and means over axes."""
+
+from __future__ import annotations
+
+from autoq.frontend.builder import GraphBuilder
+from autoq.frontend.operators.layout import constant_axes
+from autoq.frontend.operators.windows import ceil_padding, image_shape, padding, pair
+from autoq.frontend.registry import OnnxNode, importer
+
+
+@importer("MaxPool")
+def max_pool(node: OnnxNode, b: GraphBuilder) -> str:
+    """Maximum over windows; float32 or integers."""
+    x = node.required(0, b)
+    size = image_shape(b, x)[2:]
+    kernel, strides = pair(node.attributes, "kernel_shape", b), pair(node.attributes, "strides", b)
+    if pair(node.attributes, "dilations", b) != (1, 1):
+        raise b.error("a dilated MaxPool; dilations must be 1")
+    edges = padding(node.attributes, size, kernel, strides, (1, 1), b)
+    if node.attributes.get("ceil_mode", 0):
+        edges = ceil_padding(edges, size, kernel, strides)
+    return b.emit("MaxPool", [x], kernel=kernel, strides=strides, pads=edges)
+
+
+@importer("AveragePool")
+def average_pool(node: OnnxNode, b: GraphBuilder) -> str:
+    """Average over windows."""
+    return emit_average_pool(node, b, node.required(0, b))
+
+
+def emit_average_pool(node: OnnxNode, b: GraphBuilder, x: str) -> str:
+    """AveragePool of float32 `x`.
+
+    ceil_mode with count_include_pad counts the declared padding but not what ceil_mode adds:
+    the declared padding is written as a Pad then.
+    """
+    size = image_shape(b, x)[2:]
+    kernel, strides = pair(node.attributes, "kernel_shape", b), pair(node.attributes, "strides", b)
+    if pair(node.attributes, "dilations", b) != (1, 1):
+        raise b.error("a dilated AveragePool; dilations must be 1")
+    edges = padding(node.attributes, size, kernel, strides, (1, 1), b)
+    include = bool(node.attributes.get("count_include_pad", 0))
+    if node.attributes.get("ceil_mode", 0):
+        grown = ceil_padding(edges, size, kernel, strides)
+        if include and grown != edges:
+            top, left, bottom, right = edges
+            x = b.emit("Pad", [x], before=(0, 0, top, left), after=(0, 0, bottom, right), value=0.0)
+            grown = (0, 0, grown[2] - bottom, grown[3] - right)
+            include = False
+        edges = grown
+    include = include and any(edges)
+    return b.emit(
+        "AveragePool", [x], kernel=kernel, strides=strides, pads=edges, include_pad=include
+    )
+
+
+def emit_global_average(b: GraphBuilder, x: str) -> str:
+    """AveragePool whose window is the whole image."""
+    kernel = image_shape(b, x)[2:]
+    return b.emit(
+        "AveragePool", [x], kernel=kernel, strides=(1, 1), pads=(0, 0, 0, 0), include_pad=False
+    )
+
+
+@importer("GlobalAveragePool")
+def global_average_pool(node: OnnxNode, b: GraphBuilder) -> str:
+    """Average over the whole image."""
+    return emit_global_average(b, node.required(0, b))
+
+
+@importer("GlobalMaxPool")
+def global_max_pool(node: OnnxNode, b: GraphBuilder) -> str:
+    """Maximum over the whole image."""
+    x = node.required(0, b)
+    kernel = image_shape(b, x)[2:]
+    return b.emit("MaxPool", [x], kernel=kernel, strides=(1, 1), pads=(0, 0, 0, 0))
+
+
+@importer("ReduceMean")
+def reduce_mean(node: OnnxNode, b: GraphBuilder) -> str:
+    """Mean over axes; over the pixels of images it is a global average pool."""
+    x = node.required(0, b)
+    shape = b.shape(x)
+    axes = constant_axes(node, b, len(shape))
+    if not axes:
+        axes = tuple(range(len(shape)))
+    if axes == (2, 3) and len(shape) == 4:
+        y = emit_global_average(b, x)
+    else:
+        y = b.emit("ReduceMean", [x], axes=axes)
+    if node.attributes.get("keepdims", 1):
+        return y
+    kept = tuple(size for axis, size in enumerate(shape) if axis not in axes)
+    return b.emit("Reshape", [y], shape=kept)

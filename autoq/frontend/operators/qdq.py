@@ -1,0 +1,110 @@
+"""QuantizeLinear and DequantizeLinear, and the helpers that write them for QOperator nodes.
+
+In the graph their scale (float32) and zero point (int32) are attributes: scalars for a tensor,
+vectors with `axis` for channels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from autoq.frontend.builder import GraphBuilder
+from autoq.frontend.registry import OnnxNode, importer
+
+_INTEGERS = ("int8", "uint8", "int32")
+
+
+def constant_scalar(b: GraphBuilder, name: str | None, role: str) -> int:
+    """An integer given as a constant of one element, 0 where it is left out."""
+    if name is None:
+        return 0
+    value = b.constant(name, role)
+    if value.size != 1:
+        raise b.error(f"{role} of shape {list(value.shape)}: one number is supported")
+    return int(value.reshape(()))
+
+
+def _attributes(
+    b: GraphBuilder, shape: tuple[int, ...], scale: np.ndarray, zero_point: np.ndarray,
+    axis: int | None,
+) -> dict[str, object]:  # fmt: skip
+    scale = np.asarray(scale)
+    if scale.dtype != np.float32:
+        raise b.error(f"a scale of {scale.dtype}; float32 is supported")
+    if not np.all(np.isfinite(scale)) or not np.all(scale > 0):
+        raise b.error("a scale that is not a positive number; quantise the model again")
+    zero_points = np.asarray(zero_point).astype(np.int32)
+    if axis is None or scale.size == 1:
+        if scale.size != 1 or zero_points.size != 1:
+            raise b.error(f"scale {list(scale.shape)} and zero point {list(zero_points.shape)}")
+        return {"scale": scale.reshape(()), "zero_point": zero_points.reshape(()), "axis": None}
+    axis = axis + len(shape) if axis < 0 else axis
+    if scale.ndim != 1 or axis >= len(shape) or scale.size != shape[axis]:
+        raise b.error(
+            f"scale {list(scale.shape)} along axis {axis} of {list(shape)}; "
+            "one scale a tensor or one a channel is supported"
+        )
+    zero_points = np.broadcast_to(zero_points.reshape(-1), scale.shape)
+    return {"scale": scale, "zero_point": zero_points, "axis": axis}
+
+
+def dequantise(
+    b: GraphBuilder, x: str, scale: np.ndarray, zero_point: np.ndarray, axis: int | None = None
+) -> str:
+    """A DequantizeLinear of `x` to float32."""
+    if b.dtype(x) not in _INTEGERS:
+        raise b.error(f"integers of dtype {b.dtype(x)}; {', '.join(_INTEGERS)} are supported")
+    attributes = _attributes(b, b.shape(x), scale, zero_point, axis)
+    return b.emit("DequantizeLinear", [x], "float32", **attributes)
+
+
+def dequantise_bias(b: GraphBuilder, bias: str, x_scale: np.ndarray, w_scale: np.ndarray) -> str:
+    """A DequantizeLinear of an int32 bias [k], whose scale is that of the products."""
+    scale = np.asarray(x_scale, np.float32).reshape(()) * np.asarray(w_scale, np.float32)
+    axis = 0 if scale.size > 1 else None
+    return dequantise(b, bias, scale, np.int32(0), axis)
+
+
+def quantise(b: GraphBuilder, x: str, scale: np.ndarray, zero_point: np.ndarray) -> str:
+    """A QuantizeLinear of float32 `x`, one scale for the tensor, to the zero point's dtype."""
+    dtype = str(np.asarray(zero_point).dtype)
+    if dtype not in ("int8", "uint8"):
+        raise b.error(f"quantisation to {dtype}; int8 and uint8 are supported")
+    attributes = _attributes(b, b.shape(x), scale, zero_point, None)
+    return b.emit("QuantizeLinear", [x], dtype, **attributes)
+
+
+@importer("QuantizeLinear")
+@importer("QuantizeLinear", domain="com.microsoft")
+def quantize_linear(node: OnnxNode, b: GraphBuilder) -> str:
+    """Per-tensor quantisation to int8 or uint8."""
+    _no_blocks(node, b)
+    if b.dtype(node.required(0, b)) != "float32":
+        raise b.error(f"an input of {b.dtype(node.required(0, b))}; float32 is supported")
+    scale = b.constant(node.required(1, b), "scale")
+    if node.input(2) is not None:
+        zero_point = b.constant(node.required(2, b), "zero point")
+    else:
+        kind = node.attributes.get("output_dtype", 0) or onnx.TensorProto.UINT8
+        zero_point = np.zeros(scale.shape, onnx.helper.tensor_dtype_to_np_dtype(kind))
+    if scale.size > 1:
+        raise b.error("per-channel activations; quantise activations with one scale a tensor")
+    return quantise(b, node.required(0, b), scale, zero_point)
+
+
+@importer("DequantizeLinear")
+@importer("DequantizeLinear", domain="com.microsoft")
+def dequantize_linear(node: OnnxNode, b: GraphBuilder) -> str:
+    """Dequantisation of activations (per tensor) and weights (per tensor or per channel)."""
+    _no_blocks(node, b)
+    x = node.required(0, b)
+    scale = b.constant(node.required(1, b), "scale")
+    name = node.input(2)
+    zero_point = b.constant(name, "zero point") if name else np.zeros(scale.shape, b.dtype(x))
+    return dequantise(b, x, scale, zero_point, node.attributes.get("axis", 1))
+
+
+def _no_blocks(node: OnnxNode, b: GraphBuilder) -> None:
+    if node.attributes.get("block_size", 0):
+        raise b.error("blocked scales; one scale a tensor or one a channel is supported")

@@ -1,0 +1,71 @@
+"""Strides, dilations and padding as convolutions and pools write them in ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from autoq.frontend.builder import GraphBuilder
+
+Pair = tuple[int, int]
+Edges = tuple[int, int, int, int]
+
+
+def pair(attributes: Mapping[str, Any], name: str, b: GraphBuilder, default: int = 1) -> Pair:
+    """A two-number attribute; raises ModelError for any other length."""
+    values = tuple(attributes.get(name, (default, default)))
+    if len(values) != 2:
+        raise b.error(f"{name} {list(values)}: only 2-D images [n, c, h, w] are supported")
+    return values
+
+
+def image_shape(b: GraphBuilder, name: str) -> tuple[int, int, int, int]:
+    """Shape of a 4-D input; raises ModelError for another rank."""
+    shape = b.shape(name)
+    if len(shape) != 4:
+        raise b.error(f"input {list(shape)}: only 2-D images [n, c, h, w] are supported")
+    return shape
+
+
+def padding(
+    attributes: Mapping[str, Any], size: Pair, kernel: Pair, stride: Pair, dilation: Pair,
+    b: GraphBuilder,
+) -> Edges:  # fmt: skip
+    """(top, left, bottom, right) from `pads` or `auto_pad`."""
+    mode = attributes.get("auto_pad", "NOTSET")
+    if mode == "VALID":
+        return (0, 0, 0, 0)
+    if mode in ("SAME_UPPER", "SAME_LOWER"):
+        before, after = [], []
+        for extent, taps, step, gap in zip(size, kernel, stride, dilation, strict=True):
+            reach = gap * (taps - 1) + 1
+            total = max((-(-extent // step) - 1) * step + reach - extent, 0)
+            small, large = total // 2, total - total // 2
+            before.append(small if mode == "SAME_UPPER" else large)
+            after.append(large if mode == "SAME_UPPER" else small)
+        return (*before, *after)
+    if mode != "NOTSET":
+        raise b.error(f"auto_pad {mode!r}; use NOTSET, VALID, SAME_UPPER or SAME_LOWER")
+    edges = tuple(attributes.get("pads", (0, 0, 0, 0)))
+    if len(edges) != 4 or min(edges) < 0:
+        raise b.error(f"pads {list(edges)}: four numbers, none negative, are supported")
+    return edges
+
+
+def ceil_padding(
+    edges: Edges, size: Pair, kernel: Pair, stride: Pair, dilation: Pair = (1, 1)
+) -> Edges:
+    """Edges grown at the end by what ceil_mode adds.
+
+    A last window that would start past the image and its leading padding is left out, as
+    onnxruntime does.
+    """
+    grown = []
+    for axis in range(2):
+        reach = dilation[axis] * (kernel[axis] - 1) + 1
+        padded = size[axis] + edges[axis] + edges[axis + 2]
+        count = -(-(padded - reach) // stride[axis]) + 1
+        if (count - 1) * stride[axis] >= size[axis] + edges[axis]:
+            count -= 1
+        grown.append(max((count - 1) * stride[axis] + reach - padded, 0) + edges[axis + 2])
+    return (edges[0], edges[1], *grown)

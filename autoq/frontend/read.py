@@ -1,0 +1,101 @@
+"""Reading an ONNX file with every mistake found before anything is built from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor
+
+from autoq.errors import ModelError
+
+MIN_OPSET, MAX_OPSET = 7, 23
+"""Opsets of the default domain whose operators the frontend knows."""
+
+CUSTOM_DOMAINS = ("com.microsoft",)
+
+
+def read_model(path: str | Path) -> onnx.ModelProto:
+    """The checked model in `path`, external data loaded.
+
+    Raises ModelError for a file that is missing, not ONNX, truncated, of an unknown opset, or
+    whose external data is missing or lies outside the model's folder.
+    """
+    path = Path(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read ({error.strerror}); give an ONNX file") from error
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(content)
+    except (DecodeError, ValueError) as error:
+        raise ModelError(
+            f"{path}: not an ONNX file, or a truncated one; export it again"
+        ) from error
+    if not model.graph.node and not model.graph.output:
+        raise ModelError(f"{path}: not an ONNX file (no graph in it); export the model again")
+    check_opsets(model, str(path))
+    for tensor in external_tensors(model):
+        _load_external(tensor, path)
+    _check_raw_sizes(model, path)
+    return model
+
+
+def check_opsets(model: onnx.ModelProto, source: str) -> None:
+    """Raise ModelError unless every opset that `model` imports is known."""
+    versions = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
+    version = versions.get("ai.onnx")
+    if version is None:
+        raise ModelError(f"{source}: no opset of the default domain; export the model again")
+    if not MIN_OPSET <= version <= MAX_OPSET:
+        raise ModelError(
+            f"{source}: opset {version}; opsets {MIN_OPSET} to {MAX_OPSET} are supported: "
+            "convert it with onnx.version_converter"
+        )
+
+
+def external_tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:
+    """Initializers and node attributes whose bytes are kept in another file."""
+    tensors = list(model.graph.initializer)
+    for node in model.graph.node:
+        tensors += [attribute.t for attribute in node.attribute if attribute.HasField("t")]
+    return [t for t in tensors if t.data_location == onnx.TensorProto.EXTERNAL]
+
+
+def _load_external(tensor: onnx.TensorProto, path: Path) -> None:
+    folder = path.parent.resolve()
+    location = ExternalDataInfo(tensor).location
+    data = (folder / location).resolve()
+    if not data.is_relative_to(folder):
+        raise ModelError(
+            f"{path}: external data {location!r} of {tensor.name!r} lies outside the model's "
+            "folder; move it beside the model"
+        )
+    if not data.is_file():
+        raise ModelError(
+            f"{path}: external data {location!r} of {tensor.name!r} is missing; "
+            "put it beside the model"
+        )
+    try:
+        load_external_data_for_tensor(tensor, str(folder))
+    except (onnx.checker.ValidationError, OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise ModelError(
+            f"{path}: external data {location!r} of {tensor.name!r} cannot be read ({reason})"
+        ) from error
+    tensor.data_location = onnx.TensorProto.DEFAULT
+    del tensor.external_data[:]
+
+
+def _check_raw_sizes(model: onnx.ModelProto, path: Path) -> None:
+    """A truncated external file leaves initializers shorter than their shape."""
+    for tensor in model.graph.initializer:
+        try:
+            onnx.numpy_helper.to_array(tensor)
+        except (ValueError, TypeError, KeyError) as error:
+            raise ModelError(
+                f"{path}: initializer {tensor.name!r} of shape {list(tensor.dims)} is truncated "
+                "or of an unknown type; export the model again"
+            ) from error

@@ -1,0 +1,133 @@
+"""Shapes of the semantic graph's operations (NCHW, all static)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Shape = tuple[int, ...]
+
+UNARY = (
+    "Relu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "LeakyRelu", "Elu", "Tanh", "Exp",
+    "Log", "Sqrt", "Neg", "Abs", "Reciprocal", "Erf", "Cast", "Floor", "Ceil", "Softplus",
+    "Identity",
+)  # fmt: skip
+BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max")
+SAME = (*UNARY, "QuantizeLinear", "DequantizeLinear", "Softmax", "LRN")
+
+
+def infer_shape(op: str, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    """Shape of the result of `op`; raises ValueError with numbers where the inputs do not fit."""
+    if op in SAME:
+        return shapes[0]
+    if op in BINARY:
+        return broadcast(shapes)
+    return _RULES[op](shapes, attributes)
+
+
+def broadcast(shapes: Sequence[Shape]) -> Shape:
+    """Numpy's broadcast of several shapes."""
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    result = []
+    for sizes in zip(*padded, strict=True):
+        large = {size for size in sizes if size != 1}
+        if len(large) > 1:
+            raise ValueError(f"shapes {[list(s) for s in shapes]} do not broadcast")
+        result.append(large.pop() if large else 1)
+    return tuple(result)
+
+
+def _windows(shape: Shape, kernel: Shape, attributes: Mapping[str, Any]) -> Shape:
+    top, left, bottom, right = attributes["pads"]
+    dilations = attributes.get("dilations", (1, 1))
+    sizes = []
+    edges = (top + bottom, left + right)
+    for size, taps, edge, stride, dilation in zip(
+        shape[2:], kernel, edges, attributes["strides"], dilations, strict=True
+    ):
+        reach = dilation * (taps - 1) + 1
+        if size + edge < reach:
+            raise ValueError(f"a window of {reach} pixels does not fit in {size + edge}")
+        sizes.append((size + edge - reach) // stride + 1)
+    return tuple(sizes)
+
+
+def _conv(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    x, weight = shapes[:2]
+    if x[1] != weight[1] * attributes["groups"]:
+        raise ValueError(
+            f"{x[1]} input channels, but weights {list(weight)} in {attributes['groups']} groups"
+        )
+    if weight[0] % attributes["groups"]:
+        raise ValueError(f"{weight[0]} filters do not divide into {attributes['groups']} groups")
+    return (x[0], weight[0], *_windows(x, weight[2:], attributes))
+
+
+def _pool(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    (x,) = shapes
+    return (*x[:2], *_windows(x, attributes["kernel"], attributes))
+
+
+def _gemm(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    x, weight = shapes[:2]
+    if len(x) != 2 or x[1] != weight[1]:
+        raise ValueError(f"input {list(x)} does not fit weights {list(weight[::-1])}")
+    return (x[0], weight[0])
+
+
+def _matmul(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    a, b = shapes
+    if len(a) < 2 or len(b) < 2 or a[-1] != b[-2]:
+        raise ValueError(f"matrices {list(a)} and {list(b)} do not multiply")
+    return (*broadcast([a[:-2], b[:-2], ()]), a[-2], b[-1])
+
+
+def _concat(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    axis = attributes["axis"]
+    rest = {(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}
+    if len(rest) != 1:
+        raise ValueError(f"shapes {[list(s) for s in shapes]} differ outside axis {axis}")
+    total = sum(shape[axis] for shape in shapes)
+    return (*shapes[0][:axis], total, *shapes[0][axis + 1 :])
+
+
+def _reshape(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    shape = tuple(attributes["shape"])
+    if math.prod(shape) != math.prod(shapes[0]):
+        raise ValueError(f"{list(shapes[0])} cannot be reshaped to {list(shape)}")
+    return shape
+
+
+def _transpose(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    return tuple(shapes[0][axis] for axis in attributes["perm"])
+
+
+def _pad(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    edges = zip(shapes[0], attributes["before"], attributes["after"], strict=True)
+    return tuple(size + before + after for size, before, after in edges)
+
+
+def _slice(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    bounds = zip(attributes["starts"], attributes["ends"], attributes["steps"], strict=True)
+    return tuple(len(range(*bound)) for bound in bounds)
+
+
+def _mean(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    return tuple(1 if i in attributes["axes"] else size for i, size in enumerate(shapes[0]))
+
+
+_RULES = {
+    "Conv": _conv,
+    "MaxPool": _pool,
+    "AveragePool": _pool,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+    "Concat": _concat,
+    "Reshape": _reshape,
+    "Transpose": _transpose,
+    "Pad": _pad,
+    "Slice": _slice,
+    "ReduceMean": _mean,
+}

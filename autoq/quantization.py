@@ -1,0 +1,136 @@
+"""Post-training quantisation of a float32 ONNX model, by onnxruntime's quantize_static."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from autoq.errors import InputError, ModelError
+from autoq.frontend.read import read_model
+
+FORMATS = ("QDQ", "QOperator")
+ACTIVATIONS = ("uint8", "int8")
+RANDOM_SAMPLES = 4
+
+
+def quantize(
+    model: str | Path,
+    calibration: str | Path | Mapping[str, np.ndarray] | None,
+    output: str | Path,
+    per_channel: bool = True,
+    activation: str = "uint8",
+    format: str = "QDQ",
+) -> None:
+    """Write `output`, the int8 form of the float32 ONNX file `model`.
+
+    calibration is an .npz file, or a mapping, with one array for each input of the model; arrays
+    of more samples than the model's batch are cut into batches. None calibrates on normal random
+    numbers, which is only good for measuring time. Weights are int8, activations `activation`
+    ("uint8" or "int8"), `format` is "QDQ" or "QOperator".
+    Raises InputError for options and calibration data that do not fit, or where onnxruntime is
+    missing; ModelError for a model that cannot be read or quantised.
+    """
+    if activation not in ACTIVATIONS:
+        raise InputError(f"activation {activation!r}; choose {' or '.join(ACTIVATIONS)}")
+    if format not in FORMATS:
+        raise InputError(f"format {format!r}; choose {' or '.join(FORMATS)}")
+    quantization = _onnxruntime()
+    proto = read_model(model)
+    samples = _samples(proto, calibration)
+    types = quantization.QuantType
+    target = Path(output)
+    if not target.parent.is_dir():
+        raise InputError(f"{output}: the folder {target.parent} does not exist")
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        finished = Path(folder) / "quantised.onnx"
+        try:
+            quantization.quantize_static(
+                proto,
+                finished,
+                _Reader(samples),
+                quant_format=quantization.QuantFormat[format],
+                per_channel=per_channel,
+                weight_type=types.QInt8,
+                activation_type=types.QInt8 if activation == "int8" else types.QUInt8,
+            )
+        except (RuntimeError, ValueError, KeyError, onnx.checker.ValidationError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ModelError(f"{model}: onnxruntime cannot quantise it ({reason})") from error
+        os.replace(finished, target)
+
+
+def _onnxruntime() -> Any:
+    try:
+        from onnxruntime import quantization
+    except ImportError as error:
+        raise InputError(
+            "quantisation needs onnxruntime: install it with pip install 'autoq[quantize]'"
+        ) from error
+    return quantization
+
+
+def _samples(
+    model: onnx.ModelProto, calibration: str | Path | Mapping[str, np.ndarray] | None
+) -> list[dict[str, np.ndarray]]:
+    """Feeds of one run each."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    shapes = {
+        value.name: [dim.dim_value or 1 for dim in value.type.tensor_type.shape.dim]
+        for value in model.graph.input
+        if value.name not in constants
+    }
+    if calibration is None:
+        rng = np.random.default_rng(0)
+        return [
+            {name: rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+            for _ in range(RANDOM_SAMPLES)
+        ]
+    arrays, source = _arrays(calibration)
+    missing = sorted(set(shapes) - set(arrays))
+    if missing:
+        raise InputError(
+            f"{source}: no array for input {missing[0]!r}; it holds {', '.join(sorted(arrays))}"
+        )
+    counts = set()
+    for name, shape in shapes.items():
+        given = arrays[name].shape
+        if len(given) != len(shape) or given[1:] != tuple(shape[1:]) or given[0] < shape[0]:
+            raise InputError(f"{source}: {name!r} is {list(given)}; the model takes {shape}")
+        counts.add(given[0] // shape[0])
+    return [
+        {
+            name: arrays[name][i * shape[0] : (i + 1) * shape[0]].astype(np.float32)
+            for name, shape in shapes.items()
+        }
+        for i in range(min(counts))
+    ]
+
+
+def _arrays(
+    calibration: str | Path | Mapping[str, np.ndarray],
+) -> tuple[dict[str, np.ndarray], str]:
+    if isinstance(calibration, Mapping):
+        return dict(calibration), "calibration"
+    try:
+        with np.load(calibration, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("one array, not an archive")
+            return dict(archive), str(calibration)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{calibration}: not an .npz file of arrays ({error})") from error
+
+
+class _Reader:
+    """The protocol that onnxruntime's calibrator reads samples by."""
+
+    def __init__(self, samples: list[dict[str, np.ndarray]]) -> None:
+        self._samples: Iterator[dict[str, np.ndarray]] = iter(samples)
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        return next(self._samples, None)
