@@ -1,0 +1,95 @@
+"""Template conv2d_halo: stride-1 int8 convolution on Hopper that loads every input pixel once.
+
+The halo of an output tile is loaded by one TMA box a chunk of channels (zero-filled outside the
+image); the filter taps are shifted wgmma descriptors over it (`halo_tile.py`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from autoq.search.space import Space
+from autoq.templates.base import Operands, Template
+from autoq.templates.border import border_bias
+from autoq.templates.cuda.halo_layout import HaloConvConfig, HaloLayout
+from autoq.templates.cuda.halo_space import default_config, halo_space
+from autoq.templates.cuda.halo_tile import HaloTile
+from autoq.templates.target import Target
+from autoq.templates.tiles.weights import pad_channels
+from autoq.templates.workload import Conv2d
+
+if TYPE_CHECKING:
+    from tvm.tirx import PrimFunc
+
+
+def matches(workload: object, target: Target) -> bool:
+    """Stride-1 ungrouped 8-bit convolutions of more than one tap with c a multiple of 16."""
+    return (
+        target.has_wgmma
+        and isinstance(workload, Conv2d)
+        and workload.in_dtype in ("int8", "uint8")
+        and workload.weight_dtype == "int8"
+        and workload.stride == (1, 1)
+        and workload.groups == 1
+        and workload.r * workload.s > 1
+        and workload.c % 16 == 0
+        and default_config(workload, target) is not None
+    )
+
+
+def space(workload: Conv2d, target: Target) -> Space[HaloConvConfig]:
+    """Legal configurations; `halo_space.py` has their rules."""
+    return halo_space(workload, target)
+
+
+def default(workload: Conv2d, target: Target) -> HaloConvConfig:
+    """The configuration that `halo_space.estimated_cycles` likes best."""
+    config = default_config(workload, target)
+    if config is None:
+        raise ValueError(f"conv2d_halo does not serve {workload}")
+    return config
+
+
+def build(workload: Conv2d, config: HaloConvConfig, target: Target) -> PrimFunc:
+    """PrimFunc over x, the residual, the arrays of `pack`, y."""
+    from autoq.templates.cuda.halo_kernel import build_halo_kernel
+
+    return build_halo_kernel(HaloLayout(workload, config, target.units))
+
+
+def pack_weight(weight: np.ndarray, tile: HaloTile, block_n: int) -> np.ndarray:
+    """Weights int8 [k, r, s, c] as [k padded to block_n, chunks x steps x step_bytes].
+
+    Channels past c and the second tap of an odd last pair are zero.
+    """
+    k, r, s, c = weight.shape
+    taps = 2 if tile.pairs_taps else 1
+    columns, chunks, row_bytes = tile.steps_per_filter_row, tile.chunks, tile.row_bytes
+    padded = np.zeros((-(-k // block_n) * block_n, r, columns * taps, chunks * row_bytes), np.int8)
+    padded[:k, :, :s, :c] = weight
+    cut = padded.reshape(len(padded), r, columns, taps, chunks, row_bytes)
+    return np.ascontiguousarray(cut.transpose(0, 4, 1, 2, 3, 5)).reshape(len(padded), -1)
+
+
+def pack(workload: Conv2d, config: HaloConvConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+    """weight int8 [k', reduction], bias int32 [classes * k'], scale float32 [k'], scalars [8].
+
+    k' is k padded to block_n, classes are the border classes, row by row; an int32 output takes
+    weight and bias alone.
+    """
+    tile = HaloLayout(workload, config, 1).tile
+    weight = np.asarray(operands["weight"])
+    zero_point = int(operands.get("x_zero_point", 0))
+    bias = border_bias(workload, weight, np.asarray(operands["bias"]), zero_point)
+    packed = (
+        pack_weight(weight, tile, config.block_n),
+        pad_channels(bias, config.block_n).reshape(-1),
+    )
+    if workload.epilogue.out_dtype == "int32":
+        return packed
+    scale = pad_channels(np.asarray(operands["scale"], np.float32), config.block_n)
+    return (*packed, scale, np.asarray(operands["scalars"], np.float32))
+
+
+TEMPLATE = Template("conv2d_halo", 1, matches, space, default, build, pack)

@@ -1,0 +1,311 @@
+"""The kernel of conv2d_halo: shifted wgmma descriptors over one halo tile, warp-specialised.
+
+One producer warp fills a ring of halo slots (one chunk of channels of one tile each) and, unless
+the weights stay resident, a ring of weight stages; 1 to 3 consumer warpgroups multiply. A slot is
+released one commit group late, so that the tensor core does not drain between chunks.
+"""
+
+from autoq.templates.cuda.halo_layout import HaloLayout
+from autoq.templates.cuda.halo_plan import HaloPlan
+from autoq.templates.cuda.wgmma_epilogue import store_tile
+from autoq.templates.tiles.ring import Ring, RingPosition, fence_barriers
+from autoq.templates.tiles.tma import ENCODE_TILED, load_tiled
+from autoq.templates.tiles.wgmma import K_BYTES, descriptor_step, encode_descriptor, wgmma
+from tvm.script import tirx as T
+from tvm.tirx import PrimFunc
+
+
+@T.inline
+def arrive(pointer, lane):
+    """One arrival of a warp on a barrier."""
+    if lane == 0:
+        T.ptx.mbarrier.arrive.shared.b64(pointer, T.uint32(1))
+
+
+@T.inline
+def initialise_barriers(plan, barriers, halo, weights):
+    """By one thread of the block."""
+    halo.initialise(plan.arrivals)
+    if plan.resident:
+        T.ptx.mbarrier.init.shared.b64(barriers.ptr_to([plan.weight_barriers]), T.uint32(1))
+    else:
+        weights.initialise(plan.arrivals)
+    if plan.layout.ordered:
+        for i in T.unroll(plan.config.consumers):
+            T.ptx.mbarrier.init.shared.b64(barriers.ptr_to([plan.turn_barriers + i]), T.uint32(4))
+    fence_barriers()
+
+
+@T.inline
+def load_weights(plan, smem, offset, w_map, step, n, full):
+    """One step's weights of a tile of channels, to a byte offset of shared memory."""
+    column = T.meta_var(step * plan.tile.step_bytes)
+    T.ptx[load_tiled(5)](
+        smem.ptr_to([offset]), T.address_of(w_map), column, 0, 0, 0, n * plan.groups, full
+    )
+
+
+@T.inline
+def load_resident_weights(plan, smem, barriers, w_map, n):
+    """Producer: all weights of a tile of channels, once."""
+    full = T.meta_var(barriers.ptr_to([plan.weight_barriers]))
+    steps = T.meta_var(plan.tile.chunks * plan.tile.steps)
+    T.ptx.mbarrier.arrive.expect_tx.shared.b64(full, T.uint32(steps * plan.layout.weight_bytes))
+    for step in T.serial(steps):
+        offset = T.meta_var(plan.layout.weight_offset + step * plan.layout.weight_bytes)
+        load_weights(plan, smem, offset, w_map, step, n, full)
+
+
+@T.inline
+def stream_weights(plan, smem, weights, stage, w_map, chunk, n):
+    """Producer: the weight stages of one chunk."""
+    for t in T.serial(plan.layout.stages_per_chunk):
+        weights.acquire(stage, plan.layout.stage_bytes)
+        for i in T.unroll(plan.config.steps_per_stage):
+            step = T.meta_var(
+                (chunk * plan.layout.stages_per_chunk + t) * plan.config.steps_per_stage + i
+            )
+            offset = T.meta_var(
+                plan.layout.weight_offset
+                + stage.stage * plan.layout.stage_bytes
+                + i * plan.layout.weight_bytes
+            )
+            load_weights(plan, smem, offset, w_map, step, n, weights.full(stage.stage))
+        stage.advance()
+
+
+@T.inline
+def produce(plan, smem, barriers, halo, weights, slot, stage, x_map, w_map, m, n, first):
+    """Producer thread: halo slots and weights of one output tile."""
+    image, h, w = plan.halo_origin(m)
+    for chunk in T.serial(plan.tile.chunks):
+        halo.acquire(slot, plan.tile.load_bytes)
+        T.ptx[load_tiled(4)](
+            smem.ptr_to([slot.stage * plan.tile.slot_bytes]),
+            T.address_of(x_map),
+            chunk * plan.tile.row_bytes,
+            w,
+            h,
+            image,
+            halo.full(slot.stage),
+        )
+        slot.advance()
+        if plan.resident:
+            if first & (chunk == 0):
+                load_resident_weights(plan, smem, barriers, w_map, n)
+        else:
+            stream_weights(plan, smem, weights, stage, w_map, chunk, n)
+
+
+@T.inline
+def multiply_group(plan, accumulator, a, b, first_block, chunk, t):
+    """The wgmmas of one commit group: filter taps of a chunk, blocks innermost."""
+    for i in plan.loop(plan.steps_per_group, plan.unrolled or not plan.resident):
+        step = T.meta_var(t * plan.steps_per_group + i)
+        for j in T.unroll(plan.tile.step_bytes // K_BYTES):
+            for block in T.unroll(plan.blocks):
+                row = T.meta_var(plan.tile.tap_row(step) + plan.tile.block_row(first_block + block))
+                T.evaluate(
+                    wgmma(
+                        accumulator,
+                        block * plan.block_accumulators,
+                        plan.config.block_n,
+                        a + descriptor_step(row * plan.tile.row_bytes + j * K_BYTES),
+                        b + descriptor_step(i * plan.layout.weight_bytes + j * K_BYTES),
+                        chunk + step + j != 0,
+                        plan.workload.in_dtype,
+                    )
+                )
+
+
+@T.inline
+def multiply(
+    plan,
+    accumulator,
+    first_a,
+    first_b,
+    halo,
+    weights,
+    slot,
+    stage,
+    held_slot,
+    held_stage,
+    first_block,
+    lane,
+):
+    """Consumer warpgroup: the main loop of one output tile, one wgmma group in flight."""
+    for chunk in plan.loop(plan.tile.chunks, plan.unrolled):
+        halo.wait(slot)
+        for t in T.serial(plan.groups_per_chunk):
+            if not plan.resident:
+                weights.wait(stage)
+            T.ptx.wgmma.fence.sync.aligned()
+            weight_offset = T.meta_var(
+                chunk * (plan.tile.steps * plan.layout.weight_bytes)
+                if plan.resident
+                else stage.stage * plan.layout.stage_bytes
+            )
+            a: T.uint64 = first_a + descriptor_step(slot.stage * plan.tile.slot_bytes)
+            b: T.uint64 = first_b + descriptor_step(weight_offset)
+            multiply_group(plan, accumulator, a, b, first_block, chunk, t)
+            T.ptx.wgmma.commit_group.sync.aligned()
+            if plan.tile.chunks * plan.groups_per_chunk > 1:
+                T.ptx.wgmma.wait_group.sync.aligned(1)
+            if not plan.resident:
+                if chunk + t > 0:
+                    arrive(weights.empty(held_stage.stage), lane)
+                held_stage.stage = stage.stage
+                stage.advance()
+            if (t == 0) & (chunk > 0):
+                arrive(halo.empty(held_slot.stage), lane)
+        held_slot.stage = slot.stage
+        slot.advance()
+
+
+@T.inline
+def release_last(plan, halo, weights, held_slot, held_stage, lane):
+    """Consumer: wait for the last commit group and release what it read."""
+    T.ptx.wgmma.wait_group.sync.aligned(0)
+    arrive(halo.empty(held_slot.stage), lane)
+    if not plan.resident:
+        arrive(weights.empty(held_stage.stage), lane)
+
+
+def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
+    """The kernel of a workload.
+
+    Parameters: x, the residual where there is one, weights int8 [padded k, reduction], bias int32
+    [border classes, padded k], then unless the output is int32 scale float32 [padded k] and
+    scalars float32 [8], and y.
+    """
+    plan = HaloPlan(layout)
+    workload, config, tile = layout.workload, layout.config, layout.tile
+    epilogue, registers = workload.epilogue, layout.registers
+    residual_dtype = epilogue.residual_dtype or epilogue.out_dtype
+    ring_stages = max(config.stages, 1)
+
+    @T.jit
+    def main(
+        x_ptr: T.handle,
+        residual_ptr: T.Optional(T.handle),
+        weight_ptr: T.handle,
+        bias_ptr: T.handle,
+        scale_ptr: T.Optional(T.handle),
+        scalars_ptr: T.Optional(T.handle),
+        y_ptr: T.handle,
+    ):
+        x = T.match_buffer(x_ptr, workload.x_shape, workload.in_dtype, align=16)
+        weight = T.match_buffer(weight_ptr, (plan.padded_n, tile.reduction), "int8", align=16)
+        bias = T.match_buffer(bias_ptr, (plan.classes * plan.padded_n,), "int32", align=16)
+        y_nhwc = T.match_buffer(y_ptr, workload.y_shape, epilogue.out_dtype, align=16)
+        if scale_ptr is not None:
+            scale = T.match_buffer(scale_ptr, (plan.padded_n,), "float32", align=16)
+            scalars = T.match_buffer(scalars_ptr, (8,), "float32", align=16)
+        else:
+            scale = T.decl_buffer((plan.padded_n,), "float32", data=bias.data)
+            scalars = T.meta_var(scale)
+        if residual_ptr is not None:
+            residual_nhwc = T.match_buffer(residual_ptr, workload.y_shape, residual_dtype, align=16)
+        else:
+            residual_nhwc = T.meta_var(y_nhwc)
+        y = T.decl_buffer((plan.elements,), epilogue.out_dtype, data=y_nhwc.data)
+        residual = T.decl_buffer((plan.elements,), residual_dtype, data=residual_nhwc.data)
+        x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+        T.call_packed(ENCODE_TILED, x_map, "int8", 4, x.data, *plan.x_arguments())
+        w_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+        T.call_packed(ENCODE_TILED, w_map, "int8", 5, weight.data, *plan.weight_arguments())
+
+        T.device_entry()
+        T.attr({"tirx.launch_bounds_min_blocks_per_sm": 1})
+        cta = T.cta_id([layout.grid])
+        warpgroup = T.warpgroup_id([config.consumers + 1])
+        warp = T.warp_id_in_wg([4])
+        lane = T.lane_id([32])
+        smem = T.alloc_buffer((layout.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
+        barriers = T.decl_buffer(
+            (layout.barriers,), "uint64", data=smem.data, byte_offset=layout.barrier_offset,
+            scope="shared.dyn",
+        )  # fmt: skip
+        halo = T.meta_var(Ring(barriers, 0, config.halo_stages))
+        weights = T.meta_var(Ring(barriers, plan.weight_barriers, ring_stages))
+        if (warpgroup == 0) & (warp == 0) & (lane == 0):
+            initialise_barriers(plan, barriers, halo, weights)
+        T.cuda.cta_sync()
+
+        if warpgroup == 0:
+            T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
+            if (warp == 0) & (lane == 0):
+                slot = T.meta_var(RingPosition(config.halo_stages))
+                slot.start(0)
+                stage = T.meta_var(RingPosition(ring_stages))
+                stage.start(0)
+                work: T.int32 = cta
+                while work < layout.work:
+                    m, n = layout.tile_of(work)
+                    produce(
+                        plan, smem, barriers, halo, weights, slot, stage, x_map, w_map, m, n,
+                        work == cta,
+                    )  # fmt: skip
+                    work = work + layout.grid
+        else:
+            T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
+            accumulator = T.alloc_local((layout.accumulators,), "uint32")
+            words = T.alloc_local((plan.residual_registers,), "uint32")
+            consumer = T.meta_var(warpgroup - 1)
+            first_block = T.meta_var(consumer * plan.blocks if config.cooperative else 0)
+            first_tile = T.meta_var(0 if config.cooperative else consumer)
+            first_a: T.uint64 = T.uint64(0)
+            first_b: T.uint64 = T.uint64(0)
+            T.evaluate(
+                encode_descriptor(
+                    first_a, smem.ptr_to([0]), tile.row_bytes, tile.group_rows * tile.row_bytes,
+                    max(tile.pair_rows, 1) * 16,
+                )
+            )  # fmt: skip
+            T.evaluate(
+                encode_descriptor(
+                    first_b, smem.ptr_to([layout.weight_offset]), tile.step_bytes,
+                    8 * tile.step_bytes,
+                )
+            )  # fmt: skip
+            slot = T.meta_var(RingPosition(config.halo_stages))
+            stage = T.meta_var(RingPosition(ring_stages))
+            held_slot = T.meta_var(RingPosition(config.halo_stages))
+            held_stage = T.meta_var(RingPosition(ring_stages))
+            slot.start(first_tile * tile.chunks)
+            stage.start(first_tile * layout.stages_per_tile)
+            held_slot.start(0)
+            held_stage.start(0)
+            turn: T.int32 = 0
+            work: T.int32 = cta + first_tile * layout.grid
+            if plan.resident:
+                T.cuda.mbarrier_wait(barriers.ptr_to([plan.weight_barriers]), 0)
+            while work < layout.work:
+                m, n = layout.tile_of(work)
+                if layout.ordered:
+                    T.cuda.mbarrier_wait(
+                        barriers.ptr_to([plan.turn_barriers + consumer]),
+                        turn ^ T.cast(consumer == 0, "int32"),
+                    )
+                    turn = turn ^ 1
+                multiply(
+                    plan, accumulator, first_a, first_b, halo, weights, slot, stage, held_slot,
+                    held_stage, first_block, lane,
+                )  # fmt: skip
+                if layout.ordered:
+                    following = T.meta_var((consumer + 1) % config.consumers)
+                    arrive(barriers.ptr_to([plan.turn_barriers + following]), lane)
+                release_last(plan, halo, weights, held_slot, held_stage, lane)
+                store_tile(
+                    plan, accumulator, words, residual, bias, scale, scalars, y, m, n,
+                    first_block * 64, warp, lane,
+                )  # fmt: skip
+                if plan.teams > 1:
+                    slot.skip((plan.teams - 1) * tile.chunks)
+                    stage.skip((plan.teams - 1) * layout.stages_per_tile)
+                work = work + plan.teams * layout.grid
+
+    absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
+    if epilogue.out_dtype == "int32":
+        absent |= {"scale_ptr": None, "scalars_ptr": None}
+    return main.specialize(**absent)

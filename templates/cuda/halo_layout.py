@@ -1,0 +1,150 @@
+"""Knobs of conv2d_halo and what follows from them: shared memory, registers, work a block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from autoq.templates.cuda.halo_tile import HaloTile
+from autoq.templates.tiles.registers import RegisterBudget, register_budget
+from autoq.templates.tiles.wgmma import accumulators
+from autoq.templates.workload import Conv2d
+
+
+@dataclass(frozen=True)
+class HaloConvConfig:
+    """Searched knobs of conv2d_halo.
+
+    flat, tile_n, tile_h, tile_w, row_bytes: the tile, see `HaloTile`.
+    block_n: output channels of a tile.
+    consumers: warpgroups that multiply; cooperative: they share a tile (else a tile each).
+    halo_stages: halo slots, one chunk of channels each.
+    stages: ring of streamed weights; 0 keeps all weights of a block's channels resident.
+    steps_per_stage: steps of the reduction (filter taps) in one weight stage.
+    channels_outer: the epilogue visits all rows of a channel group before the next group.
+    """
+
+    flat: bool
+    tile_n: int
+    tile_h: int
+    tile_w: int
+    row_bytes: int
+    block_n: int
+    consumers: int
+    cooperative: bool
+    halo_stages: int
+    stages: int
+    steps_per_stage: int
+    channels_outer: bool
+
+    @property
+    def resident(self) -> bool:
+        return self.stages == 0
+
+
+@dataclass(frozen=True)
+class HaloLayout:
+    """One configuration of one workload on a GPU of `units` multiprocessors."""
+
+    workload: Conv2d
+    config: HaloConvConfig
+    units: int
+
+    @property
+    def tile(self) -> HaloTile:
+        config = self.config
+        return HaloTile(
+            self.workload, config.flat, config.tile_n, config.tile_h, config.tile_w,
+            config.row_bytes,
+        )  # fmt: skip
+
+    @property
+    def n_tiles(self) -> int:
+        return -(-self.workload.k // self.config.block_n)
+
+    @property
+    def work(self) -> int:
+        """Output tiles times tiles of channels; the latter run fastest."""
+        return self.tile.tiles * self.n_tiles
+
+    @property
+    def grid(self) -> int:
+        """Persistent blocks; a block with resident weights keeps one tile of channels."""
+        blocks = min(self.units, self.work)
+        return blocks // self.n_tiles * self.n_tiles if self.config.resident else blocks
+
+    @property
+    def waves(self) -> int:
+        """Tiles that the busiest block computes."""
+        return -(-self.work // self.grid)
+
+    def tile_of(self, work: Any) -> tuple[Any, Any]:
+        """Pixel tile and channel tile of a work index."""
+        return work // self.n_tiles, work % self.n_tiles
+
+    @property
+    def blocks_per_consumer(self) -> int:
+        blocks = self.tile.blocks
+        return blocks // self.config.consumers if self.config.cooperative else blocks
+
+    @property
+    def accumulators(self) -> int:
+        """Accumulator registers of a consumer thread."""
+        return self.blocks_per_consumer * accumulators(self.config.block_n)
+
+    @property
+    def registers(self) -> RegisterBudget:
+        return register_budget(self.config.consumers, 1)
+
+    @property
+    def tiles_in_flight(self) -> int:
+        """Tiles that a block's consumers work on at once."""
+        return 1 if self.config.cooperative else self.config.consumers
+
+    @property
+    def ordered(self) -> bool:
+        """Whether consumers take turns: they read one ring of weights, each its own tile."""
+        return self.tiles_in_flight > 1 and not self.config.resident
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of one step's weights."""
+        return self.config.block_n * self.tile.step_bytes
+
+    @property
+    def stage_bytes(self) -> int:
+        return self.config.steps_per_stage * self.weight_bytes
+
+    @property
+    def stages_per_chunk(self) -> int:
+        return self.tile.steps // self.config.steps_per_stage
+
+    @property
+    def stages_per_tile(self) -> int:
+        return self.tile.chunks * self.stages_per_chunk
+
+    @property
+    def weight_offset(self) -> int:
+        """Shared-memory byte where the weights start; halo slots lie before them."""
+        return self.config.halo_stages * self.tile.slot_bytes
+
+    @property
+    def barrier_offset(self) -> int:
+        if self.config.resident:
+            weights = self.tile.chunks * self.tile.steps * self.weight_bytes
+        else:
+            weights = self.config.stages * self.stage_bytes
+        return -(-(self.weight_offset + weights) // 8) * 8
+
+    @property
+    def barriers(self) -> int:
+        """Halo ring, weight ring or the resident weights' barrier, turns."""
+        weights = 1 if self.config.resident else 2 * self.config.stages
+        return 2 * self.config.halo_stages + weights + (self.config.consumers * self.ordered)
+
+    @property
+    def smem_bytes(self) -> int:
+        """Dynamic shared memory: what is laid out, and what rows thrown away may touch."""
+        laid_out = self.barrier_offset + 8 * self.barriers
+        last_slot = (self.config.halo_stages - 1) * self.tile.slot_bytes
+        return max(laid_out, last_slot + self.tile.touched_bytes)

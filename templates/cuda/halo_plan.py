@@ -1,0 +1,131 @@
+"""Compile-time constants and device expressions that the parts of a halo kernel share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autoq.templates.border import border_classes
+from autoq.templates.cuda.halo_layout import HaloLayout
+from autoq.templates.cuda.halo_tile import BLOCK_ROWS
+from autoq.templates.cuda.wgmma_loads import Pixel
+from autoq.templates.tiles.border_bias import bias_row
+from autoq.templates.tiles.requantise import RowEpilogue
+from autoq.templates.tiles.swizzle import swizzle_mode
+from autoq.templates.tiles.tma import nhwc_strides, tiled_map
+from autoq.templates.tiles.weights import channels_per_thread, weight_map
+from autoq.templates.tiles.wgmma import accumulators
+from tvm.script import tirx as T
+
+# Steps of one tile that are unrolled when the weights are resident.
+_UNROLL_LIMIT = 16
+
+
+class HaloPlan:
+    """Every attribute is a compile-time constant; it is its own `load` for `wgmma_epilogue`."""
+
+    def __init__(self, layout: HaloLayout) -> None:
+        workload, config = layout.workload, layout.config
+        self.layout, self.workload, self.config, self.tile = layout, workload, config, layout.tile
+        self.resident = config.resident
+        self.blocks = layout.blocks_per_consumer
+        self.block_accumulators = accumulators(config.block_n)
+        self.padded_n = layout.n_tiles * config.block_n
+        self.elements = workload.n * workload.p * workload.q * workload.k
+        self.teams = layout.tiles_in_flight
+
+        # Barriers: the halo ring, the weight ring or the resident weights, turns.
+        self.weight_barriers = 2 * config.halo_stages
+        self.turn_barriers = self.weight_barriers + (1 if self.resident else 2 * config.stages)
+        self.arrivals = 4 * (config.consumers if config.cooperative else 1)
+
+        # Streamed weights: one commit group a stage; resident ones: one a chunk.
+        self.groups_per_chunk = 1 if self.resident else layout.stages_per_chunk
+        self.steps_per_group = self.tile.steps if self.resident else config.steps_per_stage
+        steps = self.tile.chunks * self.tile.steps
+        self.unrolled = self.resident and steps <= _UNROLL_LIMIT
+
+        self._epilogue()
+
+    def _epilogue(self) -> None:
+        """What `wgmma_epilogue` reads."""
+        workload, config = self.workload, self.config
+        self.load = self
+        self.channels = channels_per_thread(config.block_n)
+        self.groups = config.block_n // (4 * self.channels)
+        self.rows, self.columns = border_classes(workload)
+        self.classes = self.rows.count * self.columns.count
+        row_epilogue = RowEpilogue(
+            workload.epilogue,
+            self.channels,
+            workload.k,
+            tail=self.padded_n != workload.k,
+            row_bias=self.classes > 1,
+        )
+        self.requantise, self.load_residual = row_epilogue.rows(), row_epilogue.load()
+        self.words = row_epilogue.residual_words
+        self.residual_late = self.words > 0
+        self.residual_registers = max(1, 2 * self.words)
+        extents = (self.blocks, self.groups)
+        self.outer_extent, self.inner_extent = extents[:: -1 if config.channels_outer else 1]
+
+    def x_arguments(self) -> list[int]:
+        """Tensor map of the activations: one box is a chunk of a halo."""
+        tile = self.tile
+        n, h, w, c = self.workload.x_shape
+        box = [tile.row_bytes, tile.halo_width, tile.halo_height, tile.images]
+        strides = nhwc_strides(h, w, c)
+        return tiled_map([c, w, h, n], strides, box, swizzle_mode(tile.row_bytes))
+
+    def weight_arguments(self) -> list[int]:
+        """Tensor map of the packed weights: one box is a step's sub-tile."""
+        tile = self.tile
+        return weight_map(self.padded_n, tile.reduction, self.config.block_n, tile.step_bytes)
+
+    def origin(self, m: Any) -> tuple[Any, Any, Any]:
+        """First image, output row and output column of a tile."""
+        tile = self.tile
+        _, rows, columns = tile.grid
+        return (
+            m // (rows * columns) * tile.images,
+            m // columns % rows * tile.height,
+            m % columns * tile.width,
+        )
+
+    def halo_origin(self, m: Any) -> tuple[Any, Any, Any]:
+        """First image, input row and input column of a tile's halo; -padding at the borders."""
+        top, left, _, _ = self.workload.padding
+        image, p, q = self.origin(m)
+        return image, p - top, q - left
+
+    def pixel(self, m: Any, row: Any) -> Pixel:
+        """Output pixel that row `row` of tile m computes."""
+        work, tile = self.workload, self.tile
+        image, p, q = self.origin(m)
+        in_image, in_row, in_column = tile.pixel(row // BLOCK_ROWS, row % BLOCK_ROWS)
+        inside = T.And(in_row < tile.height, in_column < tile.width)
+        image, p, q = image + in_image, p + in_row, q + in_column
+        inside = T.And(inside, T.And(image < work.n, T.And(p < work.p, q < work.q)))
+        return Pixel((image * work.p + p) * work.q + q, inside, p, q)
+
+    def block_and_group(self, outer: Any, inner: Any) -> tuple[Any, Any]:
+        """64-row block and channel group of the epilogue's two loops."""
+        return (inner, outer) if self.config.channels_outer else (outer, inner)
+
+    def bias_offset(self, pixel: Pixel) -> Any:
+        """Offset of an output pixel's border class in the flat bias table.
+
+        Rows that compute no pixel read the class of the last one, so that they stay inside it.
+        """
+        if self.classes == 1:
+            return 0
+        p, q = T.min(pixel.p, self.workload.p - 1), T.min(pixel.q, self.workload.q - 1)
+        return bias_row(self.rows, self.columns, p, q) * self.padded_n
+
+    def residual_at(self, block: Any, group: Any, half: Any) -> Any:
+        """First register of a fragment row's residual, loaded just before its use."""
+        return half * self.words
+
+    @staticmethod
+    def loop(extent: int, unrolled: bool) -> Any:
+        """A loop of the kernel, unrolled or not."""
+        return T.unroll(extent) if unrolled else T.serial(extent)
