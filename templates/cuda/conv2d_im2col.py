@@ -1,0 +1,66 @@
+"""Convolution as an implicit GEMM over flattened output pixels: wgmma fed by TMA im2col loads.
+
+Every filter tap's rows are fetched again, but tiles run over image and row ends without waste.
+"""
+
+from __future__ import annotations
+
+from autoq.search.space import Space
+from autoq.templates.base import Template
+from autoq.templates.cuda.wgmma_config import WgmmaConfig
+from autoq.templates.cuda.wgmma_default import default_config
+from autoq.templates.cuda.wgmma_loads import Im2colLoad
+from autoq.templates.cuda.wgmma_operands import pack, supported
+from autoq.templates.cuda.wgmma_pipeline import build_pipeline
+from autoq.templates.cuda.wgmma_space import Problem, make_space
+from autoq.templates.target import Target
+from autoq.templates.tiles.tma import MAX_ELEMENT_STRIDE, MAX_IM2COL_CORNER, MAX_IM2COL_PIXELS
+from autoq.templates.workload import Conv2d, Workload
+from tvm.tirx import PrimFunc
+
+
+def matches(workload: Workload, target: Target) -> bool:
+    """Dense convolutions whose strides, corners and taps an im2col tensor map can express."""
+    if not isinstance(workload, Conv2d) or not supported(workload, target):
+        return False
+    reach = (
+        (workload.r - 1) * workload.dilation[0],
+        (workload.s - 1) * workload.dilation[1],
+    )
+    return (
+        max(workload.stride) <= MAX_ELEMENT_STRIDE
+        and max(workload.padding) <= MAX_IM2COL_CORNER
+        and max(reach) < MAX_IM2COL_CORNER
+    )
+
+
+def _load(workload: Conv2d, config: WgmmaConfig) -> Im2colLoad:
+    layout = config.layout(workload.r * workload.s, workload.c)
+    return Im2colLoad(workload, layout, config.block_m)
+
+
+def _problem(workload: Conv2d, target: Target) -> Problem:
+    return Problem(
+        workload, target, lambda config: _load(workload, config), max_rows=MAX_IM2COL_PIXELS
+    )
+
+
+def space(workload: Conv2d, target: Target) -> Space[WgmmaConfig]:
+    """Legal tiles, pipelines and schedules."""
+    return make_space(_problem(workload, target), WgmmaConfig)
+
+
+def default(workload: Conv2d, target: Target) -> WgmmaConfig:
+    """The configuration with the least estimated time."""
+    return default_config(_problem(workload, target), space(workload, target))
+
+
+def build(workload: Conv2d, config: WgmmaConfig, target: Target) -> PrimFunc:
+    """The kernel of a configuration; parameters as `build_pipeline` says."""
+    load = _load(workload, config)
+    return build_pipeline(
+        workload, config, load.layout, load, target, workload.x_shape, workload.y_shape
+    )
+
+
+TEMPLATE = Template("conv2d_im2col", 1, matches, space, default, build, pack)

@@ -1,0 +1,118 @@
+"""Convolution with wgmma that fetches a box of output pixels once for each filter tap by TMA."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from autoq.search.space import Space
+from autoq.templates.base import Template
+from autoq.templates.cuda.wgmma_config import WgmmaConfig
+from autoq.templates.cuda.wgmma_default import default_config
+from autoq.templates.cuda.wgmma_loads import TapLoad
+from autoq.templates.cuda.wgmma_operands import pack, supported
+from autoq.templates.cuda.wgmma_pipeline import build_pipeline
+from autoq.templates.cuda.wgmma_space import Problem, make_space
+from autoq.templates.target import Target
+from autoq.templates.tiles.tma import MAX_BOX, MAX_ELEMENT_STRIDE
+from autoq.templates.tiles.weights import ceil_div
+from autoq.templates.workload import Conv2d, Workload
+from tvm.tirx import PrimFunc
+
+_BLOCKS_M = (64, 128, 192, 256, 384)
+_TILES_PER_BLOCK = 5
+_LARGEST_BLOCK = 576
+
+
+@dataclass(frozen=True)
+class TapConfig(WgmmaConfig):
+    """Knobs of the pipeline, and tile: (images, rows, columns) of output pixels in a block."""
+
+    tile: tuple[int, int, int]
+
+
+def matches(workload: Workload, target: Target) -> bool:
+    """Dense convolutions with strides that TMA's element strides can express."""
+    return (
+        isinstance(workload, Conv2d)
+        and supported(workload, target)
+        and max(workload.stride) <= MAX_ELEMENT_STRIDE
+    )
+
+
+def _extents(size: int) -> list[int]:
+    """Even cuts of an extent, and the powers of two below it."""
+    cuts = {ceil_div(size, parts) for parts in range(1, min(size, 64) + 1)}
+    return sorted(cuts | {2**i for i in range(8) if 2**i <= size})
+
+
+def tiles(workload: Conv2d) -> tuple[tuple[int, int, int], ...]:
+    """Boxes of output pixels that waste least, a few for each block_m."""
+    stride_h, stride_w = workload.stride
+    boxes = [
+        box
+        for box in itertools.product(
+            [e for e in _extents(workload.n) if e <= 16],
+            [e for e in _extents(workload.p) if e * stride_h <= MAX_BOX],
+            [e for e in _extents(workload.q) if e * stride_w <= MAX_BOX],
+        )
+        if box[0] * box[1] * box[2] <= _BLOCKS_M[-1]
+    ]
+    chosen: dict[tuple[int, int, int], None] = {}
+    for block_m in _BLOCKS_M:
+        fitting = [box for box in boxes if box[0] * box[1] * box[2] <= block_m]
+        fitting.sort(key=lambda box: (_computed(workload, box, block_m), box[0], -box[2]))
+        chosen.update(dict.fromkeys(fitting[:_TILES_PER_BLOCK]))
+    return tuple(sorted(chosen))
+
+
+def _computed(workload: Conv2d, box: tuple[int, int, int], block_m: int) -> int:
+    """Rows that the tiles of a box compute."""
+    sizes = (workload.n, workload.p, workload.q)
+    counts = [ceil_div(size, extent) for size, extent in zip(sizes, box, strict=True)]
+    return counts[0] * counts[1] * counts[2] * block_m
+
+
+def _load(workload: Conv2d, config: TapConfig) -> TapLoad:
+    layout = config.layout(workload.r * workload.s, workload.c)
+    return TapLoad(workload, layout, config.block_m, config.tile)
+
+
+def _problem(workload: Conv2d, target: Target) -> Problem:
+    return Problem(
+        workload, target, lambda config: _load(workload, config), max_rows=_LARGEST_BLOCK
+    )
+
+
+def tile_fits_block(config: TapConfig) -> bool:
+    """the pixels of a box fit block_m and leave fewer than 64 rows of it idle"""
+    pixels = config.tile[0] * config.tile[1] * config.tile[2]
+    return config.block_m - 64 < pixels <= config.block_m
+
+
+RULES: tuple[Callable[[Any], bool], ...] = (tile_fits_block,)
+
+
+def space(workload: Conv2d, target: Target) -> Space[TapConfig]:
+    """Legal tiles, pipelines and schedules."""
+    extra = {"tile": tiles(workload)}
+    return make_space(_problem(workload, target), TapConfig, extra, RULES)
+
+
+def default(workload: Conv2d, target: Target) -> TapConfig:
+    """The configuration with the least estimated time."""
+    legal = space(workload, target)
+    return default_config(_problem(workload, target), legal, {"tile": legal.knobs["tile"]})
+
+
+def build(workload: Conv2d, config: TapConfig, target: Target) -> PrimFunc:
+    """The kernel of a configuration; parameters as `build_pipeline` says."""
+    load = _load(workload, config)
+    return build_pipeline(
+        workload, config, load.layout, load, target, workload.x_shape, workload.y_shape
+    )
+
+
+TEMPLATE = Template("conv2d_tap", 1, matches, space, default, build, pack)

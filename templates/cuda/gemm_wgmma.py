@@ -1,0 +1,67 @@
+"""Matrix products and 1x1 convolutions of stride 1 with Hopper wgmma, activations by 2-D TMA."""
+
+from __future__ import annotations
+
+import numpy as np
+from autoq.search.space import Space
+from autoq.templates.base import Operands, Template
+from autoq.templates.cuda.wgmma_config import WgmmaConfig
+from autoq.templates.cuda.wgmma_default import default_config
+from autoq.templates.cuda.wgmma_loads import MatrixLoad
+from autoq.templates.cuda.wgmma_operands import pack as pack_conv2d
+from autoq.templates.cuda.wgmma_operands import supported
+from autoq.templates.cuda.wgmma_pipeline import build_pipeline
+from autoq.templates.cuda.wgmma_space import Problem, make_space
+from autoq.templates.target import Target
+from autoq.templates.workload import Conv2d, Gemm, Workload
+from tvm.tirx import PrimFunc
+
+
+def _as_conv2d(workload: Gemm | Conv2d) -> Conv2d:
+    return workload.as_conv2d() if isinstance(workload, Gemm) else workload
+
+
+def matches(workload: Workload, target: Target) -> bool:
+    """Gemm with k a multiple of 16, and Conv2d that is a Gemm over its pixels."""
+    if isinstance(workload, Conv2d):
+        plain = workload.r == workload.s == 1 and workload.stride == (1, 1)
+        return plain and not any(workload.padding) and supported(workload, target)
+    return isinstance(workload, Gemm) and supported(workload.as_conv2d(), target)
+
+
+def _load(workload: Conv2d, config: WgmmaConfig) -> MatrixLoad:
+    return MatrixLoad(workload, config.layout(1, workload.c), config.block_m)
+
+
+def _problem(workload: Gemm | Conv2d, target: Target) -> Problem:
+    work = _as_conv2d(workload)
+    return Problem(work, target, lambda config: _load(work, config))
+
+
+def space(workload: Gemm | Conv2d, target: Target) -> Space[WgmmaConfig]:
+    """Legal tiles, pipelines and schedules."""
+    return make_space(_problem(workload, target), WgmmaConfig)
+
+
+def default(workload: Gemm | Conv2d, target: Target) -> WgmmaConfig:
+    """The configuration with the least estimated time."""
+    return default_config(_problem(workload, target), space(workload, target))
+
+
+def build(workload: Gemm | Conv2d, config: WgmmaConfig, target: Target) -> PrimFunc:
+    """The kernel of a configuration; parameters as `build_pipeline` says."""
+    work = _as_conv2d(workload)
+    load = _load(work, config)
+    return build_pipeline(
+        work, config, load.layout, load, target, workload.x_shape, workload.y_shape
+    )
+
+
+def pack(
+    workload: Gemm | Conv2d, config: WgmmaConfig, operands: Operands
+) -> tuple[np.ndarray, ...]:
+    """Weights, bias, then scale and scalars unless the output is int32."""
+    return pack_conv2d(_as_conv2d(workload), config, operands)
+
+
+TEMPLATE = Template("gemm_wgmma", 1, matches, space, default, build, pack)

@@ -1,0 +1,72 @@
+"""An untuned configuration of the wgmma pipeline: the legal one with the least estimated time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from autoq.search.space import Space
+from autoq.templates.cuda.wgmma_space import Problem, estimate_seconds
+from autoq.templates.tiles.weights import ceil_div
+
+from autoq.errors import ConfigError
+
+_MOST_STAGES = 8
+
+
+def _reduction(problem: Problem, knobs: Mapping[str, Sequence[Any]]) -> tuple[int, int]:
+    """Row bytes that pad the channels least, then widest; sub-tiles that fill 128 bytes."""
+    c = problem.workload.c
+    row_bytes = min(knobs["row_bytes"], key=lambda b: (ceil_div(c, b) * b, -b))
+    used = problem.taps * ceil_div(c, row_bytes)
+    least = 2 if row_bytes == 16 else 1
+    choices = [n for n in knobs["per_stage"] if n >= least and n * row_bytes <= 128]
+    per_stage = min(choices, key=lambda n: (ceil_div(used, n) * n, -n))
+    return row_bytes, per_stage
+
+
+def _candidates(
+    problem: Problem, space: Space[Any], extra: Mapping[str, Sequence[Any]]
+) -> Iterator[Any]:
+    knobs = space.knobs
+    row_bytes, per_stage = _reduction(problem, knobs)
+    names = ("m_blocks", "block_n", "consumers", "cooperative", "blocks_per_unit", *extra)
+    for values in itertools.product(*(knobs[name] for name in names)):
+        chosen = dict(zip(names, values, strict=True))
+        for stages in sorted(knobs["stages"], reverse=True):
+            config = space.config_type(
+                row_bytes=row_bytes,
+                per_stage=per_stage,
+                stages=stages,
+                persistent=True,
+                group=8,
+                channels_outer=True,
+                residual_early=knobs["residual_early"][0],
+                **chosen,
+            )
+            if stages <= _MOST_STAGES and space.legal(config):
+                yield config
+                break
+
+
+def default_config(
+    problem: Problem,
+    space: Space[Any],
+    extra: Mapping[str, Sequence[Any]] | None = None,
+    penalty: Callable[[Any], float] = lambda config: 1.0,
+) -> Any:
+    """The candidate with the least estimate, ties to the smaller tile.
+
+    extra: further knobs to try. Raises ConfigError when nothing is legal.
+    """
+    best = min(
+        _candidates(problem, space, extra or {}),
+        key=lambda c: (estimate_seconds(problem, c) * penalty(c), c.block_m * c.block_n),
+        default=None,
+    )
+    if best is None:
+        best = next(space.enumerate(), None)
+    if best is None:
+        raise ConfigError(f"no legal configuration for {problem.workload}")
+    return best

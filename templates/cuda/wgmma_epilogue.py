@@ -1,0 +1,77 @@
+"""Epilogue of the wgmma pipeline: accumulator fragments to packed output rows."""
+
+from tvm.script import tirx as T
+
+
+def fragment_row(plan, first_row, block, half, warp, lane):
+    """Tile row of a thread's accumulators: its warp's 16 rows, 8 apart for the two halves."""
+    return first_row + block * 64 + warp * 16 + half * 8 + lane // 4
+
+
+def first_channel(plan, n, group, lane):
+    """First of a thread's consecutive output channels in a group of columns."""
+    return n * plan.config.block_n + group * (4 * plan.channels) + lane % 4 * plan.channels
+
+
+@T.inline
+def fetch_residual_rows(plan, words, residual, m, n, block, group, first_row, warp, lane):
+    """The residuals of a thread's two rows and one channel group, into registers."""
+    for half in T.unroll(2):
+        pixel = T.meta_var(
+            plan.load.pixel(m, fragment_row(plan, first_row, block, half, warp, lane))
+        )
+        channel = T.meta_var(first_channel(plan, n, group, lane))
+        T.cuda.func_call(
+            plan.load_residual.name,
+            words.ptr_to([plan.residual_at(block, group, half)]),
+            residual.ptr_to([pixel.index * plan.workload.k + channel]),
+            T.if_then_else(pixel.exists, 1, 0),
+            plan.workload.k - channel,
+            source_code=plan.load_residual.source,
+        )
+
+
+@T.inline
+def fetch_residuals(plan, words, residual, m, n, first_row, warp, lane):
+    """All residuals of a thread's tile, before the main loop."""
+    for block in T.unroll(plan.config.m_blocks):
+        for group in T.unroll(plan.groups):
+            fetch_residual_rows(plan, words, residual, m, n, block, group, first_row, warp, lane)
+
+
+@T.inline
+def store_tile(
+    plan, accumulator, words, residual, bias, scale, scalars, y, m, n, first_row, warp, lane
+):
+    """Requantise, pack and store a consumer warpgroup's part of an output tile."""
+    for outer in T.unroll(plan.outer_extent):
+        for inner in T.unroll(plan.inner_extent):
+            block = T.meta_var(inner if plan.config.channels_outer else outer)
+            group = T.meta_var(outer if plan.config.channels_outer else inner)
+            channel = T.meta_var(first_channel(plan, n, group, lane))
+            if plan.residual_late:
+                fetch_residual_rows(
+                    plan, words, residual, m, n, block, group, first_row, warp, lane
+                )
+            upper = T.meta_var(
+                plan.load.pixel(m, fragment_row(plan, first_row, block, 0, warp, lane))
+            )
+            lower = T.meta_var(
+                plan.load.pixel(m, fragment_row(plan, first_row, block, 1, warp, lane))
+            )
+            T.cuda.func_call(
+                plan.requantise.name,
+                accumulator.ptr_to([block * plan.block_accumulators + group * 2 * plan.channels]),
+                scale.ptr_to([channel]),
+                bias.ptr_to([plan.bias_offset(upper) + channel]),
+                bias.ptr_to([plan.bias_offset(lower) + channel]),
+                scalars.ptr_to([0]),
+                words.ptr_to([plan.residual_at(block, group, 0)]),
+                words.ptr_to([plan.residual_at(block, group, 1)]),
+                y.ptr_to([upper.index * plan.workload.k + channel]),
+                y.ptr_to([lower.index * plan.workload.k + channel]),
+                T.if_then_else(upper.exists, 1, 0),
+                T.if_then_else(lower.exists, 1, 0),
+                plan.workload.k - channel,
+                source_code=plan.requantise.source,
+            )

@@ -1,0 +1,190 @@
+"""Ways to bring rows of the implicit activation matrix [pixels, taps * channels] to shared memory.
+
+Each has the tensor map, the instruction that fetches a sub-tile of a filter tap, and the output
+pixel that a row of a tile computes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from autoq.templates.tiles.swizzle import swizzle_mode
+from autoq.templates.tiles.tma import (
+    ENCODE_IM2COL,
+    ENCODE_TILED,
+    LOAD_IM2COL_4D,
+    im2col_map,
+    load_tiled,
+    nhwc_strides,
+    tiled_map,
+)
+from autoq.templates.tiles.weights import KLayout, ceil_div
+from autoq.templates.workload import Conv2d
+from tvm.script import tirx as T
+
+
+@dataclass(frozen=True)
+class Pixel:
+    """Where a tile's row goes: flat output pixel, whether it exists, its row and column."""
+
+    index: Any
+    exists: Any
+    p: Any
+    q: Any
+
+
+class Load(Protocol):
+    """One way to load activations; `rows` of a sub-tile are filled, at most block_m."""
+
+    encode: str
+    rank: int
+    m_tiles: int
+    rows: int
+    wasted: float
+    """Rows computed for each row that exists."""
+
+    def map_arguments(self) -> list[int]: ...
+
+    def fetch(self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any) -> Any:
+        """The call that loads a sub-tile of tile m; wrap it in T.evaluate."""
+        ...
+
+    def pixel(self, m: Any, row: Any) -> Pixel: ...
+
+
+def _tap(layout: KLayout, sub_tile: Any, s: int) -> tuple[Any, Any, Any]:
+    """Filter row, filter column and first channel of a sub-tile (past the last tap: the last)."""
+    tap = sub_tile // layout.chunks
+    if layout.total // layout.row_bytes != layout.used:
+        tap = T.min(tap, layout.taps - 1)
+    return tap // s, tap % s, sub_tile % layout.chunks * layout.row_bytes
+
+
+class MatrixLoad:
+    """Rows of a matrix [m, c]: GEMM, and 1x1 convolutions of stride 1 without padding."""
+
+    encode = ENCODE_TILED
+    rank = 2
+
+    def __init__(self, workload: Conv2d, layout: KLayout, block_m: int) -> None:
+        self.workload, self.layout, self.rows = workload, layout, block_m
+        self.m = workload.n * workload.p * workload.q
+        self.m_tiles = ceil_div(self.m, block_m)
+        self.wasted = self.m_tiles * block_m / self.m
+
+    def map_arguments(self) -> list[int]:
+        c, row_bytes = self.workload.c, self.layout.row_bytes
+        return tiled_map([c, self.m], [c], [row_bytes, self.rows], swizzle_mode(row_bytes))
+
+    def fetch(self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any) -> Any:
+        column = sub_tile * self.layout.row_bytes
+        return T.ptx[load_tiled(2)](smem, tensor_map, column, m * self.rows, barrier)
+
+    def pixel(self, m: Any, row: Any) -> Pixel:
+        index = m * self.rows + row
+        return Pixel(index, index < self.m, 0, 0)
+
+
+class Im2colLoad:
+    """Consecutive output pixels, whatever their image or row, by TMA's im2col mode."""
+
+    encode = ENCODE_IM2COL
+    rank = 4
+
+    def __init__(self, workload: Conv2d, layout: KLayout, block_m: int) -> None:
+        self.workload, self.layout, self.rows = workload, layout, block_m
+        self.m = workload.n * workload.p * workload.q
+        self.m_tiles = ceil_div(self.m, block_m)
+        self.wasted = self.m_tiles * block_m / self.m
+
+    def map_arguments(self) -> list[int]:
+        work, row_bytes = self.workload, self.layout.row_bytes
+        return im2col_map(
+            work.x_shape, (work.r, work.s), work.stride, work.padding, work.dilation,
+            row_bytes, self.rows, swizzle_mode(row_bytes),
+        )  # fmt: skip
+
+    def fetch(self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any) -> Any:
+        work = self.workload
+        first = m * self.rows
+        r, s, channel = _tap(self.layout, sub_tile, work.s)
+        return T.ptx[LOAD_IM2COL_4D](
+            smem,
+            tensor_map,
+            channel,
+            first % work.q * work.stride[1] - work.padding[1],
+            first // work.q % work.p * work.stride[0] - work.padding[0],
+            first // (work.p * work.q),
+            barrier,
+            T.cast(s * work.dilation[1], "uint16"),
+            T.cast(r * work.dilation[0], "uint16"),
+        )
+
+    def pixel(self, m: Any, row: Any) -> Pixel:
+        index = m * self.rows + row
+        return Pixel(
+            index, index < self.m, index // self.workload.q % self.workload.p,
+            index % self.workload.q,
+        )  # fmt: skip
+
+
+class TapLoad:
+    """Boxes of tile = (images, rows, columns) output pixels, one TMA box for each filter tap."""
+
+    encode = ENCODE_TILED
+    rank = 4
+
+    def __init__(
+        self, workload: Conv2d, layout: KLayout, block_m: int, tile: tuple[int, int, int]
+    ) -> None:
+        self.workload, self.layout, self.block_m, self.tile = workload, layout, block_m, tile
+        self.rows = tile[0] * tile[1] * tile[2]
+        sizes = (workload.n, workload.p, workload.q)
+        self.counts = [ceil_div(size, extent) for size, extent in zip(sizes, tile, strict=True)]
+        self.m_tiles = self.counts[0] * self.counts[1] * self.counts[2]
+        self.wasted = self.m_tiles * block_m / (workload.n * workload.p * workload.q)
+
+    def map_arguments(self) -> list[int]:
+        work, row_bytes = self.workload, self.layout.row_bytes
+        images, rows, columns = self.tile
+        n, h, w, c = work.x_shape
+        box = [row_bytes, columns * work.stride[1], rows * work.stride[0], images]
+        return tiled_map(
+            [c, w, h, n], nhwc_strides(h, w, c), box, swizzle_mode(row_bytes),
+            [1, work.stride[1], work.stride[0], 1],
+        )  # fmt: skip
+
+    def _origin(self, m: Any) -> tuple[Any, Any, Any]:
+        _, rows, columns = self.counts
+        return (
+            m // (rows * columns) * self.tile[0],
+            m // columns % rows * self.tile[1],
+            m % columns * self.tile[2],
+        )
+
+    def fetch(self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any) -> Any:
+        work = self.workload
+        image, p, q = self._origin(m)
+        r, s, channel = _tap(self.layout, sub_tile, work.s)
+        return T.ptx[load_tiled(4)](
+            smem,
+            tensor_map,
+            channel,
+            q * work.stride[1] + s * work.dilation[1] - work.padding[1],
+            p * work.stride[0] + r * work.dilation[0] - work.padding[0],
+            image,
+            barrier,
+        )
+
+    def pixel(self, m: Any, row: Any) -> Pixel:
+        work = self.workload
+        _, rows, columns = self.tile
+        image, p, q = self._origin(m)
+        image += row // (rows * columns)
+        p += row // columns % rows
+        q += row % columns
+        exists = T.And(T.And(image < work.n, p < work.p), q < work.q)
+        if self.rows != self.block_m:
+            exists = T.And(exists, row < self.rows)
+        return Pixel((image * work.p + p) * work.q + q, exists, p, q)

@@ -1,0 +1,46 @@
+"""Constant operands of the wgmma kernels and what every one of them asks of a workload."""
+
+from __future__ import annotations
+
+import numpy as np
+from autoq.templates.base import Operands
+from autoq.templates.border import border_bias
+from autoq.templates.cuda.wgmma_config import WgmmaConfig
+from autoq.templates.target import Target
+from autoq.templates.tiles.weights import pack_weight, pad_channels
+from autoq.templates.workload import Conv2d
+
+_ALIGNMENT = 16
+_LARGEST = 1 << 31
+
+
+def supported(workload: Conv2d, target: Target) -> bool:
+    """8-bit dense convolutions whose rows of channels TMA can address (c a multiple of 16)."""
+    pixels = workload.n * workload.p * workload.q
+    return (
+        target.has_wgmma
+        and workload.in_dtype in ("int8", "uint8")
+        and workload.weight_dtype == "int8"
+        and workload.groups == 1
+        and workload.c % _ALIGNMENT == 0
+        and workload.n * workload.h * workload.w * workload.c < _LARGEST
+        and pixels * workload.k < _LARGEST
+    )
+
+
+def pack(workload: Conv2d, config: WgmmaConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+    """Weights, bias table, then scale and scalars unless the output is int32."""
+    weight = np.asarray(operands["weight"]).reshape(workload.weight_shape)
+    layout = config.layout(workload.r * workload.s, workload.c)
+    table = border_bias(
+        workload, weight, np.asarray(operands["bias"]), int(operands.get("x_zero_point", 0))
+    )
+    bias = pad_channels(table, config.block_n)
+    arrays = [
+        pack_weight(weight, layout, config.block_n),
+        np.ascontiguousarray(bias.reshape(-1, bias.shape[-1])),
+    ]
+    if workload.epilogue.out_dtype != "int32":
+        arrays.append(pad_channels(np.asarray(operands["scale"], np.float32), config.block_n))
+        arrays.append(np.asarray(operands["scalars"], np.float32))
+    return tuple(arrays)

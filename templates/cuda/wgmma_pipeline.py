@@ -1,0 +1,219 @@
+"""The warp-specialised wgmma kernel: one warp feeds a ring of stages, warpgroups compute tiles.
+
+Follows the producer/consumer pipelines of CUTLASS 3 (cooperative and ping-pong); activations
+come through any `Load`, weights through the channel-permuting map of `tiles/weights.py`.
+"""
+
+from autoq.templates.cuda.wgmma_config import WgmmaConfig
+from autoq.templates.cuda.wgmma_epilogue import fetch_residuals, store_tile
+from autoq.templates.cuda.wgmma_loads import Load
+from autoq.templates.cuda.wgmma_plan import PipelinePlan
+from autoq.templates.target import Target
+from autoq.templates.tiles.raster import tile_of
+from autoq.templates.tiles.ring import Ring, RingPosition, fence_barriers
+from autoq.templates.tiles.tma import ENCODE_TILED, load_tiled
+from autoq.templates.tiles.weights import KLayout, weight_map
+from autoq.templates.tiles.wgmma import descriptor_step, encode_descriptor, wgmma
+from autoq.templates.workload import Conv2d
+from tvm.script import tirx as T
+from tvm.tirx import PrimFunc
+
+
+@T.inline
+def produce(plan, smem, ring, at, x_map, w_map, m, n):
+    """Producer thread: fill the stages of one output tile."""
+    for k in T.serial(plan.layout.stages):
+        ring.acquire(at, plan.transaction)
+        for i in T.unroll(plan.config.per_stage):
+            sub_tile = T.meta_var(k * plan.config.per_stage + i)
+            base = T.meta_var(at.stage * plan.config.stage_bytes)
+            a_tile = T.meta_var(smem.ptr_to([base + i * plan.a_bytes]))
+            b_tile = T.meta_var(smem.ptr_to([base + plan.b_offset + i * plan.b_bytes]))
+            full = T.meta_var(ring.full(at.stage))
+            T.evaluate(plan.load.fetch(a_tile, T.address_of(x_map), m, sub_tile, full))
+            column = T.meta_var(sub_tile * plan.config.row_bytes)
+            T.ptx[load_tiled(5)](
+                b_tile, T.address_of(w_map), column, 0, 0, 0, n * plan.groups, full
+            )
+        at.advance()
+
+
+@T.inline
+def multiply(plan, accumulator, first_a, first_b, ring, at, previous, consumer, lane):
+    """Consumer warpgroup: the main loop of one output tile, one wgmma group in flight."""
+    for k in T.serial(plan.layout.stages):
+        ring.wait(at)
+        T.ptx.wgmma.fence.sync.aligned()
+        a: T.uint64 = first_a + descriptor_step(at.stage * plan.config.stage_bytes)
+        b: T.uint64 = first_b + descriptor_step(at.stage * plan.config.stage_bytes)
+        for step in T.unroll(plan.instructions):
+            for block in T.unroll(plan.config.m_blocks):
+                a_offset = T.meta_var(
+                    plan.k_offset(step, plan.a_bytes) + block * (64 * plan.config.row_bytes)
+                )
+                T.evaluate(
+                    wgmma(
+                        accumulator,
+                        block * plan.block_accumulators,
+                        plan.config.block_n,
+                        a + descriptor_step(a_offset),
+                        b + descriptor_step(plan.k_offset(step, plan.b_bytes)),
+                        k * plan.instructions + step != 0,
+                        plan.workload.in_dtype,
+                    )
+                )
+        T.ptx.wgmma.commit_group.sync.aligned()
+        T.ptx.wgmma.wait_group.sync.aligned(1)
+        if (k > 0) & (lane == 0):
+            ring.release(previous.stage)
+        previous.stage = at.stage
+        if plan.ping_pong:
+            following = T.meta_var(plan.order_barriers + (consumer + 1) % plan.teams)
+            if (k == plan.layout.stages - 1) & (lane == 0):
+                T.ptx.mbarrier.arrive.shared.b64(ring.barriers.ptr_to([following]), T.uint32(1))
+        at.advance()
+    T.ptx.wgmma.wait_group.sync.aligned(0)
+    if lane == 0:
+        ring.release(previous.stage)
+
+
+@T.inline
+def initialise_barriers(plan, ring):
+    """One thread of the block."""
+    ring.initialise(4 * plan.team_warpgroups)
+    for i in T.unroll(plan.teams if plan.ping_pong else 0):
+        T.ptx.mbarrier.init.shared.b64(ring.barriers.ptr_to([plan.order_barriers + i]), T.uint32(4))
+    fence_barriers()
+
+
+def build_pipeline(
+    workload: Conv2d,
+    config: WgmmaConfig,
+    layout: KLayout,
+    load: Load,
+    target: Target,
+    x_shape: tuple[int, ...],
+    y_shape: tuple[int, ...],
+) -> PrimFunc:
+    """The kernel of a workload.
+
+    Parameters: x (x_shape), the residual (y_shape) where there is one, weights int8
+    [padded k, layout.total], bias int32 [border classes, padded k], then unless the output is
+    int32 scale float32 [padded k] and scalars float32 [8], and y (y_shape).
+    """
+    plan = PipelinePlan(workload, config, layout, load, target)
+    epilogue = workload.epilogue
+    registers = config.registers
+    x_arguments = load.map_arguments()
+    w_arguments = weight_map(plan.padded_n, layout.total, config.block_n, config.row_bytes)
+
+    @T.jit
+    def main(
+        x_ptr: T.handle,
+        residual_ptr: T.Optional(T.handle),
+        weight_ptr: T.handle,
+        bias_ptr: T.handle,
+        scale_ptr: T.Optional(T.handle),
+        scalars_ptr: T.Optional(T.handle),
+        y_ptr: T.handle,
+    ):
+        x = T.match_buffer(x_ptr, x_shape, workload.in_dtype, align=16)
+        weight = T.match_buffer(weight_ptr, (plan.padded_n, layout.total), "int8", align=16)
+        bias = T.match_buffer(bias_ptr, (plan.classes * plan.padded_n,), "int32", align=16)
+        y_nhwc = T.match_buffer(y_ptr, y_shape, epilogue.out_dtype, align=16)
+        if scale_ptr is not None:
+            scale = T.match_buffer(scale_ptr, (plan.padded_n,), "float32", align=16)
+            scalars = T.match_buffer(scalars_ptr, (8,), "float32", align=16)
+        else:
+            scale = T.meta_var(bias)
+            scalars = T.meta_var(bias)
+        if residual_ptr is not None:
+            residual_nhwc = T.match_buffer(residual_ptr, y_shape, epilogue.residual_dtype, align=16)
+        else:
+            residual_nhwc = T.meta_var(y_nhwc)
+        y = T.decl_buffer((plan.elements,), epilogue.out_dtype, data=y_nhwc.data)
+        residual = T.decl_buffer(
+            (plan.elements,), epilogue.residual_dtype or epilogue.out_dtype,
+            data=residual_nhwc.data,
+        )  # fmt: skip
+        x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+        T.call_packed(load.encode, x_map, "int8", load.rank, x.data, *x_arguments)
+        w_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+        T.call_packed(ENCODE_TILED, w_map, "int8", 5, weight.data, *w_arguments)
+
+        T.device_entry()
+        T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_unit})
+        cta = T.cta_id([plan.grid])
+        warpgroup = T.warpgroup_id([config.consumers + 1])
+        warp = T.warp_id_in_wg([4])
+        lane = T.lane_id([32])
+        smem = T.alloc_buffer((config.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
+        barriers = T.decl_buffer(
+            (config.barriers,), "uint64", data=smem.data,
+            byte_offset=config.stages * config.stage_bytes, scope="shared.dyn",
+        )  # fmt: skip
+        ring = T.meta_var(Ring(barriers, 0, config.stages))
+
+        if (warpgroup == 0) & (warp == 0) & (lane == 0):
+            initialise_barriers(plan, ring)
+        T.cuda.cta_sync()
+
+        if warpgroup == 0:
+            T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
+            if (warp == 0) & (lane == 0):
+                head = T.meta_var(RingPosition(config.stages))
+                head.start(0)
+                work: T.int32 = cta
+                while work < plan.tiles:
+                    m, n = tile_of(work, load.m_tiles, plan.n_tiles, config.group)
+                    produce(plan, smem, ring, head, x_map, w_map, m, n)
+                    work = work + plan.grid
+        else:
+            T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
+            accumulator = T.alloc_local((config.m_blocks * plan.block_accumulators,), "uint32")
+            words = T.alloc_local((plan.residual_registers,), "uint32")
+            consumer = T.meta_var(warpgroup - 1)
+            first_row: T.int32 = 0 if plan.ping_pong else consumer * (config.m_blocks * 64)
+            first_a: T.uint64 = T.uint64(0)
+            first_b: T.uint64 = T.uint64(0)
+            T.evaluate(
+                encode_descriptor(
+                    first_a, smem.ptr_to([first_row * config.row_bytes]), config.row_bytes,
+                    8 * config.row_bytes, plan.a_bytes,
+                )
+            )  # fmt: skip
+            T.evaluate(
+                encode_descriptor(
+                    first_b, smem.ptr_to([plan.b_offset]), config.row_bytes,
+                    8 * config.row_bytes, plan.b_bytes,
+                )
+            )  # fmt: skip
+            tail = T.meta_var(RingPosition(config.stages))
+            previous = T.meta_var(RingPosition(config.stages))
+            tail.start(consumer * layout.stages if plan.ping_pong else 0)
+            previous.start(0)
+            turn: T.int32 = 0
+            work: T.int32 = (cta + consumer * plan.grid) if plan.ping_pong else cta
+            while work < plan.tiles:
+                m, n = tile_of(work, load.m_tiles, plan.n_tiles, config.group)
+                if plan.residual_early:
+                    fetch_residuals(plan, words, residual, m, n, first_row, warp, lane)
+                if plan.ping_pong:
+                    T.cuda.mbarrier_wait(
+                        barriers.ptr_to([plan.order_barriers + consumer]),
+                        turn ^ T.cast(consumer == 0, "int32"),
+                    )
+                    turn = turn ^ 1
+                multiply(plan, accumulator, first_a, first_b, ring, tail, previous, consumer, lane)
+                store_tile(
+                    plan, accumulator, words, residual, bias, scale, scalars, y, m, n,
+                    first_row, warp, lane,
+                )  # fmt: skip
+                if plan.ping_pong:
+                    tail.skip((plan.teams - 1) * layout.stages)
+                work = work + plan.grid * plan.teams
+
+    absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
+    if epilogue.out_dtype == "int32":
+        absent |= {"scale_ptr": None, "scalars_ptr": None}
+    return main.specialize(**absent)

@@ -1,0 +1,232 @@
+"""Legal configurations of the wgmma pipeline, their model features and an untuned choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from autoq.search.space import Space
+from autoq.templates.cuda.wgmma_config import RESERVED_BYTES, WgmmaConfig
+from autoq.templates.cuda.wgmma_loads import Load
+from autoq.templates.movement import ITEM_BYTES
+from autoq.templates.target import Target
+from autoq.templates.tiles.tma import MAX_BOX
+from autoq.templates.tiles.weights import ceil_div
+from autoq.templates.workload import Conv2d
+
+SMEM_PER_UNIT = 233472
+"""Shared memory of one multiprocessor of compute capability 9.0, bytes."""
+
+# Registers that a consumer needs beside accumulators and residuals: addresses, descriptors and
+# one group of the epilogue (ptxas 13.0 spills none of the sampled kernels at this margin).
+_OTHER_REGISTERS = 56
+
+LoadOf = Callable[[WgmmaConfig], Load]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A convolution for one way of loading; `load_of` gives the load of a configuration."""
+
+    workload: Conv2d
+    target: Target
+    load_of: LoadOf
+    max_rows: int = MAX_BOX
+
+    @property
+    def taps(self) -> int:
+        return self.workload.r * self.workload.s
+
+    def tiles(self, config: WgmmaConfig) -> int:
+        return self.load_of(config).m_tiles * ceil_div(self.workload.k, config.block_n)
+
+    def resident(self, config: WgmmaConfig) -> int:
+        """Blocks that run at once."""
+        return self.target.units * config.blocks_per_unit
+
+
+def constraints(problem: Problem) -> list[Callable[[Any], bool]]:
+    """The rules of a legal configuration."""
+    return [
+        *_tile_rules(problem),
+        *_reduction_rules(problem),
+        *_resource_rules(problem),
+        *_schedule_rules(problem),
+    ]
+
+
+def _tile_rules(problem: Problem) -> list[Callable[[Any], bool]]:
+    work = problem.workload
+
+    def rows_fit_one_box(config: WgmmaConfig) -> bool:
+        """the rows of a tile come in one TMA box"""
+        return config.block_m <= problem.max_rows
+
+    def channels_not_wasted(config: WgmmaConfig) -> bool:
+        """output channels padded by at most half, or block_n at its least"""
+        padded = ceil_div(work.k, config.block_n) * config.block_n
+        return config.block_n == 16 or 2 * padded <= 3 * work.k
+
+    def pixels_not_wasted(config: WgmmaConfig) -> bool:
+        """rows padded by at most half, or block_m at its least"""
+        return config.block_m == 64 or problem.load_of(config).wasted <= 1.5
+
+    return [rows_fit_one_box, channels_not_wasted, pixels_not_wasted]
+
+
+def _reduction_rules(problem: Problem) -> list[Callable[[Any], bool]]:
+    def rows_hold_channels(config: WgmmaConfig) -> bool:
+        """input channels padded by at most half"""
+        layout = config.layout(problem.taps, problem.workload.c)
+        return 2 * layout.chunks * config.row_bytes <= 3 * problem.workload.c
+
+    def pairs_of_narrow_rows(config: WgmmaConfig) -> bool:
+        """rows of 16 bytes are multiplied two at a time"""
+        return config.row_bytes > 16 or config.per_stage % 2 == 0
+
+    def stages_not_padded(config: WgmmaConfig) -> bool:
+        """sub-tiles of a tap padded by at most half, or a stage at its least"""
+        layout = config.layout(problem.taps, problem.workload.c)
+        least = 2 if config.row_bytes == 16 else 1
+        padded = layout.stages * layout.per_stage
+        return config.per_stage == least or 2 * padded <= 3 * layout.used
+
+    return [rows_hold_channels, pairs_of_narrow_rows, stages_not_padded]
+
+
+def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
+    residual = problem.workload.epilogue.residual_dtype
+    size = ITEM_BYTES[residual] if residual else 0
+
+    def shared_memory_fits(config: WgmmaConfig) -> bool:
+        """all stages of all resident blocks fit the shared memory"""
+        each = SMEM_PER_UNIT // config.blocks_per_unit - RESERVED_BYTES
+        return config.smem_bytes <= min(each, problem.target.smem_bytes)
+
+    def accumulators_fit(config: WgmmaConfig) -> bool:
+        """accumulators, waiting residuals and the epilogue fit a consumer's registers"""
+        waiting = config.accumulators * size // 4 if config.residual_early else 0
+        late = 0 if config.residual_early else 8 * size
+        used = config.accumulators + waiting + late + _OTHER_REGISTERS
+        return used <= config.registers.consumer
+
+    return [shared_memory_fits, accumulators_fit]
+
+
+def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
+    def one_consumer_cooperates(config: WgmmaConfig) -> bool:
+        """taking turns needs two consumers"""
+        return config.cooperative or config.consumers > 1
+
+    def turns_have_tiles(config: WgmmaConfig) -> bool:
+        """consumers that take turns need a persistent block with a tile for each"""
+        if config.cooperative:
+            return True
+        tiles = problem.tiles(config)
+        return config.persistent and tiles > problem.resident(config)
+
+    def blocks_have_tiles(config: WgmmaConfig) -> bool:
+        """several blocks a multiprocessor need more tiles than multiprocessors"""
+        return config.blocks_per_unit == 1 or problem.tiles(config) > problem.target.units
+
+    def persistence_matters(config: WgmmaConfig) -> bool:
+        """blocks of one tile are told apart only where tiles outnumber resident blocks"""
+        return config.persistent or problem.tiles(config) > problem.resident(config)
+
+    def stages_are_filled(config: WgmmaConfig) -> bool:
+        """a block of one tile fills no more stages than the tile has, but at least two"""
+        layout = config.layout(problem.taps, problem.workload.c)
+        single = not config.persistent or problem.tiles(config) <= problem.resident(config)
+        return config.stages <= max(2, layout.stages) or not single
+
+    return [
+        one_consumer_cooperates,
+        turns_have_tiles,
+        blocks_have_tiles,
+        persistence_matters,
+        stages_are_filled,
+    ]
+
+
+def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
+    """Values of every knob of WgmmaConfig for a problem."""
+    work = problem.workload
+    widths = [n for n in (16, 32, 48, 64, 96, 128, 192, 256) if 2 * n <= 3 * work.k or n == 16]
+    several_n = work.k > min(widths)
+    return {
+        "m_blocks": (1, 2, 3),
+        "block_n": tuple(widths),
+        "row_bytes": tuple(b for b in (16, 32, 64, 128) if 2 * b <= 3 * work.c),
+        "per_stage": (1, 2, 4),
+        "stages": (2, 3, 4, 5, 6, 8, 10),
+        "consumers": (1, 2, 3),
+        "cooperative": (True, False),
+        "blocks_per_unit": (1, 2, 3),
+        "persistent": (True, False),
+        "group": (4, 8, 16) if several_n else (8,),
+        "channels_outer": (True, False),
+        "residual_early": (True, False) if work.epilogue.residual_dtype else (False,),
+    }
+
+
+def features(problem: Problem, config: WgmmaConfig) -> dict[str, float]:
+    """Model features of a legal configuration."""
+    work, load = problem.workload, problem.load_of(config)
+    layout = config.layout(problem.taps, work.c)
+    n_tiles = ceil_div(work.k, config.block_n)
+    tiles = load.m_tiles * n_tiles
+    waves = tiles / problem.resident(config)
+    rows = config.block_m + config.block_n
+    return {
+        "tiles": tiles,
+        "waves": waves,
+        "wave_efficiency": waves / max(1, ceil_div(tiles, problem.resident(config))),
+        "pixel_waste": load.wasted,
+        "channel_waste": n_tiles * config.block_n / work.k,
+        "k_waste": layout.total / (layout.taps * work.c),
+        "k_stages": layout.stages,
+        "smem_bytes": config.smem_bytes,
+        "smem_bytes_per_unit": config.smem_bytes * config.blocks_per_unit,
+        "stage_bytes": config.stage_bytes,
+        "fill_bytes": tiles * layout.total * rows,
+        "intensity": config.block_m * config.block_n / rows,
+        "accumulators": config.accumulators,
+        "warpgroups_per_unit": config.consumers * config.blocks_per_unit,
+        "seconds_estimate": estimate_seconds(problem, config),
+    }
+
+
+def estimate_seconds(problem: Problem, config: WgmmaConfig) -> float:
+    """A roofline of one wave of tiles times the waves; good enough to rank defaults.
+
+    Rates of one multiprocessor of an H200: 7.5e12 multiply-adds a second at n >= 64 (measured
+    66% at n = 32, 40% at 16), 53e9 bytes a second from the L2, 32e9 to memory.
+    """
+    work = problem.workload
+    layout = config.layout(problem.taps, work.c)
+    share = {16: 0.4, 32: 0.66, 48: 0.85}.get(config.block_n, 1.0)
+    multiply = config.block_m * config.block_n * layout.total / (7.5e12 * share)
+    fill = (config.block_m + config.block_n) * layout.total / 53e9
+    out_bytes = ITEM_BYTES[work.epilogue.out_dtype]
+    out_bytes += ITEM_BYTES[work.epilogue.residual_dtype] if work.epilogue.residual_dtype else 0
+    elements = config.block_m * config.block_n
+    epilogue = max(elements * out_bytes / 32e9, elements / 29e9)
+    tiles, units = problem.tiles(config), problem.target.units
+    overlapped = config.blocks_per_unit > 1 or not config.cooperative
+    main = max(multiply, fill)
+    per_tile = max(main, epilogue) if overlapped else main + epilogue
+    latency = 1.5e-6 + layout.stages * 0.02e-6
+    return latency + ceil_div(tiles, units) * per_tile
+
+
+def make_space(
+    problem: Problem, config_type: type[Any], extra: Mapping[str, Sequence[Any]] | None = None,
+    rules: Sequence[Callable[[Any], bool]] = (),
+) -> Space[Any]:  # fmt: skip
+    """The space of a template: the common knobs, then its own ones and their rules."""
+    values = {**knobs(problem), **(extra or {})}
+    ordered = {field.name: values[field.name] for field in fields(config_type)}
+    return Space(
+        config_type, ordered, [*rules, *constraints(problem)], lambda c: features(problem, c)
+    )

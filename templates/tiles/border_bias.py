@@ -1,0 +1,21 @@
+"""Which bias of the border table an output pixel takes, as device expressions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autoq.templates.border import BorderClasses
+from tvm.script import tirx as T
+
+
+def border_class(classes: BorderClasses, position: Any) -> Any:
+    """Class of an output row or column, `BorderClasses.of` without a branch."""
+    if classes.count == 1:
+        return 0
+    first_of_tail = classes.extent - classes.tail
+    return T.min(position, classes.head) + T.max(position - first_of_tail + 1, 0)
+
+
+def bias_row(rows: BorderClasses, columns: BorderClasses, p: Any, q: Any) -> Any:
+    """Row of the bias table [row classes * column classes, k] for output pixel (p, q)."""
+    return border_class(rows, p) * columns.count + border_class(columns, q)
