@@ -3,7 +3,23 @@
 from __future__ import annotations
 
 from autoq.templates.base import Template
-from autoq.templates.cpu import conv2d_direct, conv2d_vnni
+from autoq.templates.cpu import (
+    add,
+    concat,
+    conv2d_direct,
+    conv2d_vnni,
+    dequantize,
+    pool2d,
+    quantize,
+)
 
-CPU_TEMPLATES: tuple[Template, ...] = (conv2d_vnni.TEMPLATE, conv2d_direct.TEMPLATE)
+CPU_TEMPLATES: tuple[Template, ...] = (
+    conv2d_vnni.TEMPLATE,
+    conv2d_direct.TEMPLATE,
+    pool2d.TEMPLATE,
+    add.TEMPLATE,
+    concat.TEMPLATE,
+    quantize.TEMPLATE,
+    dequantize.TEMPLATE,
+)
 """Templates for target kind "cpu", preferred ones first."""

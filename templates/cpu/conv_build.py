@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from autoq.templates.cpu.conv_epilogue import VectorEpilogue, bind_scalars
 from autoq.templates.cpu.conv_layout import ConvLayout
 from autoq.templates.cpu.conv_scratch import emit_scratch
-from autoq.templates.cpu.vector import flat, load, loop, store
+from autoq.templates.cpu.vector import flat, load, loop, store, tasks_loop
 from autoq.templates.workload import Conv2d, Gemm
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
@@ -51,7 +51,7 @@ def build_conv(workload: Conv2d | Gemm, layout: ConvLayout) -> PrimFunc:
         T.func_name("main")
         T.func_attr({"tirx.noalias": True})
         parameters = _parameters(workload, layout)
-        with T.parallel(0, layout.tasks) as task:
+        with tasks_loop(layout.tasks) as task:
             views = {name: flat(buffer) for name, buffer in parameters.items()}
             absent = dict.fromkeys(("residual", "scale", "fill"))
             _emit_task(layout, _Operands(**{**absent, **views}), task)

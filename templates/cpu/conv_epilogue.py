@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from autoq.templates.cpu.requantize import clamped, requantised
 from autoq.templates.cpu.vector import cast, splat, unfused
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
 from tvm.script.ir_builder import tirx as T
@@ -36,8 +37,8 @@ class VectorEpilogue:
             value = self._add_residual(value, residual)
         if self.epilogue.out_dtype == "float32":
             return self._clamp(value, "low", "high")
-        value = self._clamp(T.nearbyint(value), "low", "high") + self._scalar("zero_point")
-        return cast(cast(value, "int32", self.lanes), self.epilogue.out_dtype, self.lanes)
+        bounds = (self.scalars[name] for name in ("low", "high", "zero_point"))
+        return requantised(value, *bounds, self.epilogue.out_dtype, self.lanes)
 
     def _add_residual(self, value: Expr, residual: Expr) -> Expr:
         if self.in_dtype == "float32":
@@ -49,7 +50,7 @@ class VectorEpilogue:
         return value + unfused(addend * self._scalar("residual_scale"), self.lanes)
 
     def _clamp(self, value: Expr, low: str, high: str) -> Expr:
-        return T.min(T.max(value, self._scalar(low)), self._scalar(high))
+        return clamped(value, self.scalars[low], self.scalars[high], self.lanes)
 
     def _scalar(self, name: str) -> Expr:
         return splat(self.scalars[name], self.lanes)

@@ -56,6 +56,11 @@ def loop(extent: int) -> AbstractContextManager[Any]:
     return T.serial(0, extent)
 
 
+def tasks_loop(extent: int) -> AbstractContextManager[Any]:
+    """A loop shared among threads; a single task does not wake them."""
+    return T.parallel(0, extent) if extent > 1 else T.serial(0, extent)
+
+
 def for_chunks(
     extent: int, widest: int, body: Callable[[Expr | int, int], None], repeatable: bool = True
 ) -> None:

@@ -1,0 +1,90 @@
+"""Channel concatenation with requantisation on the CPU."""
+
+from __future__ import annotations
+
+from autoq.templates.base import Template
+from autoq.templates.cpu.movement_template import (
+    LANES,
+    MovementConfig,
+    bind_scalars,
+    kernel_frame,
+    movement_template,
+    span,
+)
+from autoq.templates.cpu.requantize import requantised
+from autoq.templates.cpu.vector import (
+    WIDEST_BYTES,
+    cast,
+    for_chunks,
+    load,
+    loop,
+    splat,
+    store,
+    tasks_loop,
+)
+from autoq.templates.movement import ITEM_BYTES, Concat
+from tvm.tirx import Buffer, Expr, PrimFunc
+
+
+def build(workload: Concat, config: MovementConfig) -> PrimFunc:
+    """The kernel: x0, x1, ..., scalars [inputs, 5], y."""
+    inputs = len(workload.channels)
+    parameters = {
+        f"x{i}": ((workload.outer, channels), dtype)
+        for i, (channels, dtype) in enumerate(
+            zip(workload.channels, workload.in_dtypes, strict=True)
+        )
+    }
+    with (
+        kernel_frame(
+            **parameters,
+            scalars=((inputs, len(Concat.SCALARS)), "float32"),
+            y=(workload.y_shape, workload.out_dtype),
+        ) as frame,
+        tasks_loop(config.tasks) as task,
+    ):
+        y, scalars = frame["y"], frame["scalars"]
+        first, share = span(task, workload.outer, config.tasks)
+        offset = 0
+        for i, channels in enumerate(workload.channels):
+            x = frame[f"x{i}"]
+            row_scalars = bind_scalars(scalars, Concat.SCALARS, i)
+            with loop(share) as row:
+                source = (first + row) * channels
+                target = (first + row) * workload.y_shape[1] + offset
+                _emit_row(workload, i, x, source, y, target, row_scalars)
+            offset += channels
+    return frame.result
+
+
+def _emit_row(
+    workload: Concat,
+    index: int,
+    x: Buffer,
+    source: Expr,
+    y: Buffer,
+    target: Expr,
+    scalars: dict[str, Expr],
+) -> None:
+    requantize, out_dtype = workload.requantize[index], workload.out_dtype
+
+    def chunk(at: Expr | int, lanes: int) -> None:
+        value = load(x, source + at, lanes)
+        if requantize:
+            centred = cast(value, "float32", lanes) - splat(scalars["x_zero_point"], lanes)
+            value = requantised(
+                centred * splat(scalars["scale"], lanes), scalars["low"], scalars["high"],
+                scalars["zero_point"], out_dtype, lanes,
+            )  # fmt: skip
+        else:
+            value = cast(value, out_dtype, lanes)
+        store(y, target + at, value, lanes)
+
+    for_chunks(
+        workload.channels[index],
+        LANES if requantize else WIDEST_BYTES // ITEM_BYTES[out_dtype],
+        chunk,
+    )
+
+
+TEMPLATE: Template = movement_template("concat", Concat, build)

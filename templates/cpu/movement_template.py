@@ -1,0 +1,93 @@
+"""What the CPU kernels of memory-bound workloads share: their one knob and their frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from autoq.search.space import Space
+from autoq.templates.base import Operands, Template
+from autoq.templates.cpu.vector import flat
+from autoq.templates.target import Target
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer, Expr, PrimFunc
+
+LANES = 16
+"""float32 lanes of a vector; LLVM splits it where registers are shorter."""
+
+_TASK_BYTES = 32 << 10
+
+
+@dataclass(frozen=True)
+class MovementConfig:
+    """tasks: parallel tasks that share the work."""
+
+    tasks: int
+
+
+class KernelFrame:
+    """A PrimFunc under construction; `result` holds it once the frame is left."""
+
+    def __init__(self, buffers: Mapping[str, Buffer]) -> None:
+        self.buffers = dict(buffers)
+        self.result: PrimFunc | None = None
+
+    def __getitem__(self, name: str) -> Buffer:
+        """Flat view of a parameter."""
+        return flat(self.buffers[name])
+
+
+@contextmanager
+def kernel_frame(**parameters: tuple[tuple[int, ...], str]):
+    """Builds a PrimFunc named main whose parameters are buffers of (shape, dtype), in order."""
+    with IRBuilder() as builder:
+        with T.prim_func():
+            T.func_name("main")
+            T.func_attr({"tirx.noalias": True})
+            names = parameters.items()
+            frame = KernelFrame({name: T.arg(name, T.buffer(*spec)) for name, spec in names})
+            yield frame
+        frame.result = builder.get()
+
+
+def bind_scalars(scalars: Buffer, names: tuple[str, ...], row: int = 0) -> dict[str, Expr]:
+    """Reads row `row` of a flat scalars operand [rows, len(names)] once, by name."""
+    return {name: T.bind(scalars[row * len(names) + i]) for i, name in enumerate(names)}
+
+
+def span(task: Expr, extent: int, tasks: int, multiple: int = 1) -> tuple[Expr, int]:
+    """First element and constant length of a task's share of `extent` elements.
+
+    The last shares move back over elements that others write too (with the same values).
+    """
+    share = -(-extent // (tasks * multiple)) * multiple
+    share = min(share, extent)
+    start = task * share
+    return (start if share * tasks <= extent else T.min(start, extent - share)), share
+
+
+def movement_template(
+    name: str, kind: type, build: Callable[[Any, MovementConfig], PrimFunc]
+) -> Template:
+    """A template without searched knobs for workloads of one type."""
+
+    def matches(workload: Any, target: Target) -> bool:
+        return target.kind == "cpu" and isinstance(workload, kind)
+
+    def default(workload: Any, target: Target) -> MovementConfig:
+        return MovementConfig(max(1, min(target.units, workload.bytes // _TASK_BYTES)))
+
+    def space(workload: Any, target: Target) -> Space[MovementConfig]:
+        return Space(MovementConfig, {"tasks": (default(workload, target).tasks,)})
+
+    def kernel(workload: Any, config: MovementConfig, target: Target) -> PrimFunc:
+        return build(workload, config)
+
+    def pack(workload: Any, config: MovementConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+        return (np.ascontiguousarray(operands["scalars"], np.float32),)
+
+    return Template(name, 1, matches, space, default, kernel, pack, tunable=False)

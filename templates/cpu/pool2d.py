@@ -1,0 +1,125 @@
+"""Maximum and average pooling, global average included, on the CPU."""
+
+from __future__ import annotations
+
+from autoq.templates.base import Template
+from autoq.templates.cpu.movement_template import (
+    LANES,
+    MovementConfig,
+    bind_scalars,
+    kernel_frame,
+    movement_template,
+    span,
+)
+from autoq.templates.cpu.requantize import clamped, requantised
+from autoq.templates.cpu.vector import (
+    WIDEST_BYTES,
+    cast,
+    for_chunks,
+    load,
+    loop,
+    splat,
+    store,
+    tasks_loop,
+)
+from autoq.templates.movement import ITEM_BYTES, Pool2d
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer, Expr, PrimFunc
+
+
+def build(workload: Pool2d, config: MovementConfig) -> PrimFunc:
+    """The kernel: x, scalars [5], y. Tasks share the output pixels."""
+    pixels = workload.n * workload.p * workload.q
+    with (
+        kernel_frame(
+            x=(workload.x_shape, workload.in_dtype),
+            scalars=((len(Pool2d.SCALARS),), "float32"),
+            y=(workload.y_shape, workload.out_dtype),
+        ) as frame,
+        tasks_loop(config.tasks) as task,
+    ):
+        x, y = frame["x"], frame["y"]
+        scalars = bind_scalars(frame["scalars"], Pool2d.SCALARS)
+        first, share = span(task, pixels, config.tasks)
+        with loop(share) as index:
+            pixel = T.bind(first + index)
+            window = _Window(workload, pixel)
+
+            def chunk(at: Expr | int, lanes: int) -> None:
+                total = window.reduce(x, at, lanes)
+                value = _finish(workload, total, window.inside, scalars, lanes)
+                store(y, pixel * workload.c + at, value, lanes)
+
+            for_chunks(workload.c, _lanes(workload), chunk)
+    return frame.result
+
+
+def _lanes(workload: Pool2d) -> int:
+    """A maximum of bytes stays in bytes; everything else works on 4-byte lanes."""
+    if workload.kind == "max" and not workload.requantize:
+        return WIDEST_BYTES // ITEM_BYTES[workload.in_dtype]
+    return LANES
+
+
+class _Window:
+    """The part of an output pixel's window that lies inside the image."""
+
+    def __init__(self, workload: Pool2d, pixel: Expr) -> None:
+        self.workload = workload
+        image = pixel // (workload.p * workload.q)
+        row = pixel // workload.q % workload.p * workload.stride[0] - workload.padding[0]
+        column = pixel % workload.q * workload.stride[1] - workload.padding[1]
+        self.top, self.bottom = self._bounds(row, workload.r, workload.h)
+        self.left, self.right = self._bounds(column, workload.s, workload.w)
+        self.first_row = image * workload.h
+
+    @staticmethod
+    def _bounds(first: Expr, taps: int, extent: int) -> tuple[Expr, Expr]:
+        return T.bind(T.max(first, 0)), T.bind(T.min(first + taps, extent))
+
+    @property
+    def inside(self) -> Expr:
+        """Pixels of the window inside the image, int32."""
+        return (self.bottom - self.top) * (self.right - self.left)
+
+    def reduce(self, x: Buffer, channel: Expr | int, lanes: int) -> Expr:
+        """Maximum or sum over the window of `lanes` channels."""
+        maximum, in_dtype = self.workload.kind == "max", self.workload.in_dtype
+        integer_sum = not maximum and in_dtype != "float32"
+        dtype = "int32" if integer_sum else in_dtype
+        total = T.alloc_buffer((lanes,), dtype, scope="local")
+        start = T.min_value(dtype) if maximum else T.cast(0, dtype)
+        store(total, 0, splat(start, lanes), lanes)
+        with (
+            T.serial(self.top, self.bottom) as row,
+            T.serial(self.left, self.right) as column,
+        ):
+            pixel = (self.first_row + row) * self.workload.w + column
+            value = cast(load(x, pixel * self.workload.c + channel, lanes), dtype, lanes)
+            so_far = load(total, 0, lanes)
+            store(total, 0, T.max(so_far, value) if maximum else so_far + value, lanes)
+        return load(total, 0, lanes)
+
+
+def _finish(
+    workload: Pool2d, total: Expr, inside: Expr, scalars: dict[str, Expr], lanes: int
+) -> Expr:
+    """Output lanes from the maximum or sum of a window with `inside` pixels in the image."""
+    low, high, scale = scalars["low"], scalars["high"], scalars["scale"]
+    maximum = workload.kind == "max"
+    count = T.int32(workload.r * workload.s) if workload.count_include_pad else inside
+    count = T.cast(count, "float32")
+    if workload.in_dtype == "float32":
+        value = total if maximum else total / splat(count, lanes)
+        return clamped(value, low, high, lanes)
+    if maximum and not workload.requantize:
+        return cast(total, workload.out_dtype, lanes)
+    zero_point = T.cast(scalars["x_zero_point"], "int32")
+    zeros = zero_point if maximum else zero_point * inside
+    centred = cast(total, "int32", lanes) - splat(zeros, lanes)
+    factor = scale if maximum else scale / count
+    value = cast(centred, "float32", lanes) * splat(factor, lanes)
+    return requantised(value, low, high, scalars["zero_point"], workload.out_dtype, lanes)
+
+
+TEMPLATE: Template = movement_template("pool2d", Pool2d, build)
