@@ -1,0 +1,82 @@
+"""int8 convolution and matrix product with mma.sync: the tensor cores of sm_75 to sm_89.
+
+The algorithm and its knobs are those of the paper's implicit-GEMM convolution (duplicates of
+pixels are fetched for every filter tap), with packing in registers behind the epilogue. It also
+runs on sm_90a, where mma.sync reaches 68% of wgmma's rate (measured on an H200).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from autoq.templates.base import Operands, Template
+from autoq.templates.border import border_bias
+from autoq.templates.cuda.mma_sync_space import default, has_cp_async, space
+from autoq.templates.cuda.mma_sync_tile import (
+    MmaSyncConfig,
+    MmaSyncTiling,
+    as_conv2d,
+    pack_channels,
+    pack_weight,
+)
+from autoq.templates.target import Target
+from autoq.templates.workload import Conv2d, Gemm, Workload
+
+if TYPE_CHECKING:
+    from tvm.tirx import PrimFunc
+
+_LEAST_COMPUTE_CAPABILITY = 75
+_INDEX_LIMIT = 1 << 31
+# Filter rows and columns share one 32-bit word of flags.
+_MOST_TAPS = 31
+
+
+def matches(workload: Workload, target: Target) -> bool:
+    """int8 weights, int8 or uint8 activations, channels of a group in multiples of 4 bytes.
+
+    Any stride, padding, dilation and number of output channels; indices must fit 31 bits.
+    """
+    if not isinstance(workload, Conv2d | Gemm) or target.kind != "cuda":
+        return False
+    conv = as_conv2d(workload)
+    return (
+        target.compute_capability >= _LEAST_COMPUTE_CAPABILITY
+        and conv.in_dtype in ("int8", "uint8")
+        and conv.weight_dtype == "int8"
+        and (conv.c // conv.groups) % 4 == 0
+        and conv.r + conv.s <= _MOST_TAPS
+        and max(math.prod(conv.x_shape), math.prod(conv.y_shape)) < _INDEX_LIMIT - (1 << 24)
+    )
+
+
+def build(workload: Conv2d | Gemm, config: MmaSyncConfig, target: Target) -> PrimFunc:
+    """PrimFunc (x, [residual], weight, bias, scale, scalars, y); see `build_kernel`."""
+    from autoq.templates.cuda.mma_sync_kernel import build_kernel
+
+    tiling = MmaSyncTiling(as_conv2d(workload), config)
+    return build_kernel(workload, tiling, has_cp_async(target))
+
+
+def pack(
+    workload: Conv2d | Gemm, config: MmaSyncConfig, operands: Operands
+) -> tuple[np.ndarray, ...]:
+    """(weight int8 [tiles_n, steps, block_n, block_k], bias int32 [border classes, padded_k],
+    scale float32 [padded_k], scalars float32 [8]); scale is 0 where the epilogue has none.
+    """
+    conv = as_conv2d(workload)
+    tiling = MmaSyncTiling(conv, config)
+    weight = np.asarray(operands["weight"]).reshape(conv.weight_shape)
+    bias = border_bias(conv, weight, np.asarray(operands["bias"]), operands.get("x_zero_point", 0))
+    scale = operands.get("scale")
+    scale = np.zeros(conv.k, np.float32) if scale is None else np.asarray(scale, np.float32)
+    return (
+        pack_weight(tiling, weight),
+        pack_channels(tiling, bias.reshape(-1, conv.k)),
+        pack_channels(tiling, scale),
+        np.ascontiguousarray(operands["scalars"], np.float32),
+    )
+
+
+TEMPLATE = Template("conv2d_mma_sync", 1, matches, space, default, build, pack)

@@ -1,0 +1,177 @@
+"""Legal configurations of the mma.sync convolution, their features and an untuned choice."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+
+from autoq.search.space import Space
+from autoq.templates.cuda.mma_sync_tile import (
+    UNIT_BYTES,
+    MmaSyncConfig,
+    MmaSyncTiling,
+    as_conv2d,
+)
+from autoq.templates.target import Target
+from autoq.templates.tiles.weights import ceil_div
+from autoq.templates.workload import Conv2d, Gemm
+
+_REGISTER_FILE = 65536
+_MOST_REGISTERS = 255
+# Addresses, loop counters and predicates beside accumulators and fragments, by ptxas's reports.
+_OTHER_REGISTERS = 40
+# The driver reserves this much shared memory for every block (compute capability 8.0 and up).
+_RESERVED_SMEM_BYTES = 1024
+
+
+def has_cp_async(target: Target) -> bool:
+    """Whether copies to shared memory bypass registers, which came with sm_80."""
+    return target.compute_capability >= 80
+
+
+def space(workload: Conv2d | Gemm, target: Target) -> Space[MmaSyncConfig]:
+    """Configurations that compile for the target and waste no whole tile on the workload."""
+    knobs = {
+        "BLK_ROW_WARPS": (1, 2, 4, 8),
+        "BLK_COL_WARPS": (1, 2, 4),
+        "WARP_ROW_TILES": (1, 2, 4, 8),
+        "WARP_COL_TILES": (2, 4, 8, 16),
+        "CHUNK": (1, 2, 4),
+        "REORDER_INNER": (False, True),
+        "stages": (2, 3, 4, 5, 6) if has_cp_async(target) else (2,),
+        "swizzle": (True, False),
+        "blocks_per_sm": (1, 2, 3, 4),
+    }
+    conv = as_conv2d(workload)
+    return Space(
+        MmaSyncConfig, knobs, _constraints(conv, target), lambda c: _features(conv, c, target)
+    )
+
+
+def _constraints(conv: Conv2d, target: Target) -> list[Callable[[MmaSyncConfig], bool]]:
+    def warps_fill_the_schedulers(config: MmaSyncConfig) -> bool:
+        """A block has 2 to 16 warps."""
+        return 64 <= config.threads <= 512
+
+    def registers_suffice(config: MmaSyncConfig) -> bool:
+        """Accumulators, fragments and copies of a thread fit its share of the registers."""
+        return registers(conv, config, target) <= register_limit(config)
+
+    def shared_memory_suffices(config: MmaSyncConfig) -> bool:
+        """The stages of all blocks of a multiprocessor fit its shared memory."""
+        if config.smem_bytes > target.smem_bytes:
+            return False
+        block_bytes = config.smem_bytes + _RESERVED_SMEM_BYTES
+        return config.blocks_per_sm * block_bytes <= target.smem_bytes + _RESERVED_SMEM_BYTES
+
+    def tile_within_output(config: MmaSyncConfig) -> bool:
+        """Less than half of a block's pixels and of its channels lie outside the output."""
+        tiling = MmaSyncTiling(conv, config)
+        row_floor = 2 * max(tiling.rows, config.warp_m // config.WARP_ROW_TILES)
+        return config.block_m < row_floor and config.block_n < 2 * max(tiling.group_k, 16)
+
+    def chunk_within_reduction(config: MmaSyncConfig) -> bool:
+        """Less than half of a stage lies beyond the reduction."""
+        reduction = conv.r * conv.s * (conv.c // conv.groups)
+        return config.block_k < 2 * max(reduction, 32)
+
+    def stages_are_used(config: MmaSyncConfig) -> bool:
+        """There are at most as many stages as steps of the reduction, or two."""
+        return config.stages <= max(2, MmaSyncTiling(conv, config).steps)
+
+    def reorder_changes_something(config: MmaSyncConfig) -> bool:
+        """REORDER_INNER needs several filter rows and several channel chunks."""
+        chunks = MmaSyncTiling(conv, config)
+        return not config.REORDER_INNER or (conv.r > 1 and chunks.group_c > chunks.channel_block)
+
+    return [
+        warps_fill_the_schedulers,
+        registers_suffice,
+        shared_memory_suffices,
+        tile_within_output,
+        chunk_within_reduction,
+        stages_are_used,
+        reorder_changes_something,
+    ]
+
+
+def registers(conv: Conv2d, config: MmaSyncConfig, target: Target) -> int:
+    """Estimate of the registers a thread needs."""
+    tiling = MmaSyncTiling(conv, config)
+    fragments = config.WARP_ROW_TILES * 4 + config.WARP_COL_TILES * 2
+    copies = ceil_div(config.block_m * tiling.pieces_per_stage, config.threads)
+    found = config.accumulators + fragments * min(config.CHUNK, 2) + 2 * copies
+    if not has_cp_async(target):
+        held = ceil_div(config.block_n * config.block_k // UNIT_BYTES, config.threads)
+        found += copies * tiling.piece // 4 + held * 4
+    return found + _OTHER_REGISTERS
+
+
+def register_limit(config: MmaSyncConfig) -> int:
+    """Registers a thread may have: allocated by 8 within the multiprocessor's file."""
+    share = _REGISTER_FILE // (config.threads * config.blocks_per_sm) // 8 * 8
+    return min(_MOST_REGISTERS, share)
+
+
+def _features(conv: Conv2d, config: MmaSyncConfig, target: Target) -> Mapping[str, float]:
+    tiling = MmaSyncTiling(conv, config)
+    blocks = tiling.tiles_m * tiling.tiles_n
+    computed = blocks * config.block_m * config.block_n * tiling.steps * config.block_k
+    filled = blocks * tiling.steps * (config.block_m + config.block_n) * config.block_k
+    return {
+        "threads": config.threads,
+        "block_m": config.block_m,
+        "block_n": config.block_n,
+        "smem_bytes": config.smem_bytes,
+        "registers": registers(conv, config, target),
+        "blocks": blocks,
+        "waves": blocks / (target.units * config.blocks_per_sm),
+        "last_wave": blocks / (_waves(tiling, target) * target.units * config.blocks_per_sm),
+        "useful": conv.operations / 2 / computed,
+        "multiplies_per_fill_byte": computed / filled,
+        "multiplies_per_fragment_byte": config.warp_m * config.warp_n
+        / (config.warp_m + config.warp_n),
+        "steps": tiling.steps,
+    }  # fmt: skip
+
+
+def _waves(tiling: MmaSyncTiling, target: Target) -> int:
+    blocks = tiling.tiles_m * tiling.tiles_n
+    return ceil_div(blocks, target.units * tiling.config.blocks_per_sm)
+
+
+# (BLK_ROW_WARPS, BLK_COL_WARPS, WARP_ROW_TILES, WARP_COL_TILES) from large tiles to small ones.
+_DEFAULT_TILES = (
+    (2, 2, 4, 8), (4, 2, 2, 8), (2, 2, 2, 8), (4, 1, 2, 8), (2, 1, 2, 8), (4, 1, 1, 8),
+    (2, 1, 1, 8), (2, 2, 2, 4), (4, 1, 2, 4), (2, 2, 1, 4), (4, 1, 2, 2), (2, 1, 1, 4),
+    (2, 1, 1, 2), (1, 2, 1, 2),
+)  # fmt: skip
+
+
+def default(workload: Conv2d | Gemm, target: Target) -> MmaSyncConfig:
+    """The legal candidate with the least time by waves, tile size and fill traffic.
+
+    A block is taken to run at the rate of its tile's multiplies per byte of fill, up to what a
+    64 x 64 tile has.
+    """
+    conv = as_conv2d(workload)
+    legal = space(workload, target)
+    choices = itertools.product(_DEFAULT_TILES, (2, 1, 4), (4, 3, 2), (2, 1))
+    candidates = (
+        MmaSyncConfig(*tile, chunk, False, stages, True, blocks)
+        for tile, chunk, stages, blocks in choices
+    )
+    return min(
+        (config for config in candidates if config in legal),
+        key=lambda config: _relative_time(MmaSyncTiling(conv, config), target),
+    )
+
+
+def _relative_time(tiling: MmaSyncTiling, target: Target) -> float:
+    config = tiling.config
+    tile = config.block_m * config.block_n
+    intensity = min(tile / (config.block_m + config.block_n), 32.0)
+    reduction = tiling.steps * config.block_k
+    latency = 2.0 if config.stages == 2 else 1.0
+    busy = _waves(tiling, target) * config.blocks_per_sm * tile * reduction / intensity
+    return busy * latency

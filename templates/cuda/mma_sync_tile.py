@@ -1,0 +1,243 @@
+"""Tile of the mma.sync convolution: its knobs, what follows from them, and where operands lie.
+
+The knobs carry the names of the paper's search space (BLK_ROW_WARPS ... REORDER_INNER), with one
+tile of WARP_ROW_TILES being 16 output pixels and one of WARP_COL_TILES 8 output channels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from autoq.templates.tiles.weights import ceil_div, channels_per_thread, row_channels
+from autoq.templates.workload import Conv2d, Gemm
+
+ROW_TILE = 16
+COL_TILE = 8
+K_TILE_BYTES = 32
+UNIT_BYTES = 16
+"""Shared memory is swizzled, and read by ldmatrix, in units of 16 bytes."""
+
+
+@dataclass(frozen=True)
+class MmaSyncConfig:
+    """Searched knobs of the mma.sync convolution.
+
+    BLK_ROW_WARPS, BLK_COL_WARPS: warps of a block along pixels and output channels.
+    WARP_ROW_TILES, WARP_COL_TILES: 16-pixel and 8-channel tiles of one warp.
+    CHUNK: 32-byte k-tiles of one pipeline stage.
+    REORDER_INNER: the loop over channel chunks encloses that over filter rows, instead of the
+        other way round; filter columns are inside both.
+    stages: shared-memory buffers of the load pipeline.
+    swizzle: units of a row are permuted by XOR, instead of rows being padded by one unit.
+    blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
+    """
+
+    BLK_ROW_WARPS: int
+    BLK_COL_WARPS: int
+    WARP_ROW_TILES: int
+    WARP_COL_TILES: int
+    CHUNK: int
+    REORDER_INNER: bool
+    stages: int
+    swizzle: bool
+    blocks_per_sm: int
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.BLK_ROW_WARPS * self.BLK_COL_WARPS
+
+    @property
+    def warp_m(self) -> int:
+        """Output pixels of one warp."""
+        return self.WARP_ROW_TILES * ROW_TILE
+
+    @property
+    def warp_n(self) -> int:
+        """Output channels of one warp."""
+        return self.WARP_COL_TILES * COL_TILE
+
+    @property
+    def block_m(self) -> int:
+        """Output pixels of one block."""
+        return self.BLK_ROW_WARPS * self.warp_m
+
+    @property
+    def block_n(self) -> int:
+        """Output channels of one block."""
+        return self.BLK_COL_WARPS * self.warp_n
+
+    @property
+    def block_k(self) -> int:
+        """Bytes of the reduction in one stage."""
+        return self.CHUNK * K_TILE_BYTES
+
+    @property
+    def accumulators(self) -> int:
+        """Accumulator registers of a thread."""
+        return self.WARP_ROW_TILES * self.WARP_COL_TILES * 4
+
+    @property
+    def run(self) -> int:
+        """Consecutive output channels that a thread owns in each group of columns."""
+        return channels_per_thread(self.warp_n)
+
+    @property
+    def column_groups(self) -> int:
+        """Groups of columns of a warp; a group's are interleaved over the lanes."""
+        return self.warp_n // (4 * self.run)
+
+    @property
+    def row_bytes(self) -> int:
+        """Pitch of a tile row in shared memory."""
+        return self.block_k if self.swizzle else self.block_k + UNIT_BYTES
+
+    @property
+    def stage_bytes(self) -> int:
+        return (self.block_m + self.block_n) * self.row_bytes
+
+    @property
+    def smem_bytes(self) -> int:
+        return self.stages * self.stage_bytes
+
+
+@dataclass(frozen=True)
+class MmaSyncTiling:
+    """A convolution cut into the tiles of a configuration.
+
+    The reduction of one group of channels is a sequence of *pieces* of `piece` consecutive
+    channels of one filter tap; `tap_of` gives their order. A stage holds `pieces_per_stage` of
+    them, the last stage is filled up with zeros.
+    """
+
+    conv: Conv2d
+    config: MmaSyncConfig
+
+    @property
+    def group_c(self) -> int:
+        """Input channels of one group."""
+        return self.conv.c // self.conv.groups
+
+    @property
+    def group_k(self) -> int:
+        """Output channels of one group."""
+        return self.conv.k // self.conv.groups
+
+    @property
+    def rows(self) -> int:
+        """Output pixels."""
+        return self.conv.n * self.conv.p * self.conv.q
+
+    @property
+    def piece(self) -> int:
+        """Bytes of one copy: 16, 8 or 4, whatever divides the channels."""
+        return math.gcd(self.group_c, UNIT_BYTES)
+
+    @property
+    def channel_block(self) -> int:
+        """Channels that the walk takes at once from a tap: one stage, or all of them."""
+        block = self.config.block_k
+        return block if self.group_c % block == 0 else self.group_c
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of the whole reduction."""
+        return self.conv.r * self.conv.s * self.group_c // self.piece
+
+    @property
+    def pieces_per_stage(self) -> int:
+        return self.config.block_k // self.piece
+
+    @property
+    def steps(self) -> int:
+        """Stages that the reduction takes."""
+        return ceil_div(self.pieces, self.pieces_per_stage)
+
+    @property
+    def group_tiles_n(self) -> int:
+        """Blocks along the output channels of one group."""
+        return ceil_div(self.group_k, self.config.block_n)
+
+    @property
+    def tiles_m(self) -> int:
+        return ceil_div(self.rows, self.config.block_m)
+
+    @property
+    def tiles_n(self) -> int:
+        return self.conv.groups * self.group_tiles_n
+
+    @property
+    def padded_k(self) -> int:
+        """Output channels as packed: every group filled up to whole blocks."""
+        return self.tiles_n * self.config.block_n
+
+    def tap_of(self, piece):
+        """(filter row, filter column, first channel) of a piece.
+
+        Integers and index expressions alike: only +, *, // and % of non-negative values.
+        """
+        conv, block = self.conv, self.channel_block
+        per_block, blocks = block // self.piece, self.group_c // block
+        first = piece % per_block * self.piece
+        rest = piece // per_block
+        column, rest = rest % conv.s, rest // conv.s
+        if self.config.REORDER_INNER:
+            row, chunk = rest % conv.r, rest // conv.r
+        else:
+            row, chunk = rest // blocks, rest % blocks
+        return row, column, chunk * block + first
+
+
+def as_conv2d(workload: Conv2d | Gemm) -> Conv2d:
+    """The workload as the convolution that the kernel computes."""
+    return workload.as_conv2d() if isinstance(workload, Gemm) else workload
+
+
+def channel_of_row(config: MmaSyncConfig) -> np.ndarray:
+    """Output channel held by each row of a block's weight tile, int64 [block_n].
+
+    Permuted warp by warp, so that the columns a lane gets are consecutive channels.
+    """
+    first = np.arange(config.BLK_COL_WARPS) * config.warp_n
+    return (first[:, None] + row_channels(config.warp_n)).reshape(-1)
+
+
+def unit_offset(config: MmaSyncConfig, row, unit):
+    """Byte offset of a 16-byte unit of a tile row; integers and index expressions alike.
+
+    8 consecutive rows at one unit cover all 32 banks, so ldmatrix has no conflicts: XOR takes
+    the row's position within 128 bytes, padding makes the pitch an odd number of units.
+    """
+    if not config.swizzle:
+        return row * config.row_bytes + unit * UNIT_BYTES
+    units = config.block_k // UNIT_BYTES
+    return row * config.row_bytes + (unit ^ (row // (8 // units) % units)) * UNIT_BYTES
+
+
+def pack_weight(tiling: MmaSyncTiling, weight: np.ndarray) -> np.ndarray:
+    """Weights in the order of the kernel's copies.
+
+    weight: int8 [k, r, s, c / groups]. Returns int8 [tiles_n, steps, block_n, block_k].
+    """
+    conv, config = tiling.conv, tiling.config
+    row, column, channel = tiling.tap_of(np.arange(tiling.pieces))
+    start = (row * conv.s + column) * tiling.group_c + channel
+    reduction = (start[:, None] + np.arange(tiling.piece)).reshape(-1)
+    filters = weight.reshape(conv.groups, tiling.group_k, -1)[:, :, reduction]
+    padded = np.zeros(
+        (conv.groups, tiling.group_tiles_n * config.block_n, tiling.steps * config.block_k),
+        np.int8,
+    )
+    padded[:, : tiling.group_k, : filters.shape[2]] = filters
+    tiles = padded.reshape(tiling.tiles_n, config.block_n, tiling.steps, config.block_k)
+    return np.ascontiguousarray(tiles[:, channel_of_row(config)].transpose(0, 2, 1, 3))
+
+
+def pack_channels(tiling: MmaSyncTiling, values: np.ndarray) -> np.ndarray:
+    """Per-channel values `[..., k]` with every group filled up with 0, `[..., padded_k]`."""
+    conv = tiling.conv
+    lead = values.shape[:-1]
+    padded = np.zeros((*lead, conv.groups, tiling.padded_k // conv.groups), values.dtype)
+    padded[..., : tiling.group_k] = values.reshape(*lead, conv.groups, tiling.group_k)
+    return padded.reshape(*lead, tiling.padded_k)
