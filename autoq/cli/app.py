@@ -1,0 +1,68 @@
+"""The command line's entry point."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+import typer
+
+from autoq import __version__
+from autoq.cli import compile, env, logs, quantize, run, tune
+from autoq.errors import AutoqError
+
+app = typer.Typer(
+    name="autoq",
+    help="Finds and compiles low-precision tensor-core kernels for quantised ONNX models.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("quantize")(quantize.quantize)
+app.command("tune")(tune.tune)
+app.command("compile")(compile.compile)
+app.command("run")(run.run)
+app.command("env")(env.env)
+app.add_typer(logs.app, name="logs")
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"autoq {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", help="Print the version.", is_eager=True, callback=_print_version
+    ),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line on stderr and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except AutoqError as error:
+        _fail(" ".join(str(error).split()))
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        sys.exit(2)
+    except click.ClickException as error:
+        _fail(f"{error.format_message()} (see autoq --help)")
+    except (click.Abort, KeyboardInterrupt):
+        typer.echo("autoq: interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output went away; Python must not complain when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str) -> None:
+    typer.echo(f"autoq: {message}", err=True)
+    sys.exit(2)

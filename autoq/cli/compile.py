@@ -1,0 +1,45 @@
+"""`autoq compile`: a model and tuning records to an artifact."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autoq.cli.options import (
+    InputShapes,
+    Jobs,
+    Model,
+    NoShipped,
+    Target,
+    TuningRecords,
+    kernel_cache,
+    parse_shapes,
+)
+
+
+def compile(
+    model: Model,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Artifact to write.")],
+    target: Target = "auto",
+    tuning_records: TuningRecords = None,
+    input_shapes: InputShapes = None,
+    no_shipped_records: NoShipped = False,
+    jobs: Jobs = 0,
+) -> None:
+    """Compile a model; says of every layer which record decided its kernel, or that none did."""
+    from autoq.compiler import compile as compile_model
+    from autoq.report.compiled import compile_text
+
+    report = compile_model(
+        model,
+        target=target,
+        output=output,
+        tuning_records=tuning_records or (),
+        input_shapes=parse_shapes(input_shapes),
+        use_shipped_records=not no_shipped_records,
+        cache_dir=kernel_cache(),
+        jobs=jobs or None,
+    )
+    typer.echo(compile_text(report))

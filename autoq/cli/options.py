@@ -1,0 +1,67 @@
+"""Options that several verbs share, and how their texts are read."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autoq.errors import InputError
+
+TARGET_HELP = (
+    "cuda (the GPU here, else sm_90a), cuda:sm_80, cpu, or auto: a CUDA GPU if there is one, "
+    "else the CPU."
+)
+
+Target = Annotated[str, typer.Option("--target", help=TARGET_HELP)]
+Model = Annotated[Path, typer.Argument(help="ONNX file.", show_default=False)]
+InputShapes = Annotated[
+    str | None,
+    typer.Option(
+        "--input-shapes",
+        metavar="NAME:[D,D,...] ...",
+        help='Shapes of dynamic inputs, e.g. "data:[8,3,224,224]".',
+    ),
+]
+TuningRecords = Annotated[
+    list[Path] | None,
+    typer.Option("--tuning-records", help="Earlier tuning records to use; may be repeated."),
+]
+NoShipped = Annotated[
+    bool, typer.Option("--no-shipped-records", help="Do not use the records that ship with autoq.")
+]
+Jobs = Annotated[int, typer.Option("--jobs", min=0, help="Compilers at once; 0: every core.")]
+
+_SHAPE = re.compile(r"\s*([^\[\]]+?)\s*:\s*\[([\d\s,]*)\]\s*,?")
+
+
+def parse_shapes(text: str | None) -> dict[str, tuple[int, ...]] | None:
+    """Shapes by input name from `name:[1,3,224,224] other:[1]`; InputError for other text."""
+    if text is None:
+        return None
+    shapes: dict[str, tuple[int, ...]] = {}
+    position = 0
+    while position < len(text.rstrip()):
+        found = _SHAPE.match(text, position)
+        if found is None:
+            raise InputError(
+                f"--input-shapes {text!r}: cannot read {text[position:].strip()!r}; write it as "
+                '"name:[1,3,224,224]", several with a space between'
+            )
+        shapes[found[1]] = tuple(int(size) for size in found[2].split(",") if size.strip())
+        position = found.end()
+    if not shapes:
+        raise InputError('--input-shapes is empty; write it as "name:[1,3,224,224]"')
+    return shapes
+
+
+def kernel_cache() -> Path:
+    """Folder of compiled kernels: AUTOQ_CACHE_DIR, else below XDG_CACHE_HOME or ~/.cache."""
+    chosen = os.environ.get("AUTOQ_CACHE_DIR")
+    if chosen:
+        return Path(chosen) / "kernels"
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "autoq" / "kernels"

@@ -1,0 +1,35 @@
+"""`autoq quantize`: a float32 ONNX model to int8 by onnxruntime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autoq.cli.options import Model
+
+
+def quantize(
+    model: Model,
+    output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
+    calibration: Annotated[
+        Path | None,
+        typer.Option("--calibration", help=".npz with an array of samples for every input."),
+    ] = None,
+    activation: Annotated[str, typer.Option(help="Type of activations: uint8 or int8.")] = "uint8",
+    format: Annotated[str, typer.Option(help="QDQ or QOperator.")] = "QDQ",
+    per_tensor: Annotated[
+        bool, typer.Option("--per-tensor", help="One weight scale a tensor, not a channel.")
+    ] = False,
+) -> None:
+    """Quantise a float32 ONNX model to int8 weights and activations.
+
+    Without --calibration the ranges come from random numbers: good for timing, not for accuracy.
+    """
+    from autoq.quantization import quantize as quantize_model
+
+    quantize_model(model, calibration, output, not per_tensor, activation, format)
+    if calibration is None:
+        typer.echo("warning: calibrated on random numbers; give --calibration for accuracy")
+    typer.echo(f"wrote {output}")

@@ -1,0 +1,95 @@
+"""`autoq tune`: searches for the fastest kernels of a model and records every trial."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autoq.cli.options import (
+    InputShapes,
+    Jobs,
+    Model,
+    NoShipped,
+    Target,
+    TuningRecords,
+    kernel_cache,
+    parse_shapes,
+)
+from autoq.errors import InputError
+
+
+def tune(
+    model: Model,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Record file; one that exists is resumed."),
+    ] = None,
+    target: Target = "auto",
+    trials: Annotated[int, typer.Option(help="Trials over all tasks.")] = 1000,
+    tuner: Annotated[
+        str, typer.Option(help="diverse, annealing, evolution or random.")
+    ] = "diverse",
+    tasks: Annotated[str, typer.Option(help='"all", "list", or numbers such as 0,2-5.')] = "all",
+    tuning_records: TuningRecords = None,
+    input_shapes: InputShapes = None,
+    no_shipped_records: NoShipped = False,
+    trials_per_task: Annotated[int | None, typer.Option(help="Most trials of one task.")] = None,
+    early_stopping: Annotated[
+        int | None, typer.Option(help="Leave a task after so many trials without a better one.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds a candidate may run.")] = 10.0,
+    time_budget: Annotated[float | None, typer.Option(help="Seconds of the whole run.")] = None,
+    repeat: Annotated[int, typer.Option(min=0, help="Timings a candidate; 0: chosen.")] = 0,
+    number: Annotated[int, typer.Option(min=0, help="Launches a timing; 0: chosen.")] = 0,
+    cold: Annotated[bool, typer.Option("--cold", help="Rotate buffers past the L2.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the search and of the inputs.")] = 0,
+    jobs: Jobs = 0,
+    device: Annotated[int, typer.Option("--device", min=0, help="Number of the GPU.")] = 0,
+) -> None:
+    """Tune a model's kernels; --tasks list prints what there is to tune.
+
+    Ctrl-C stops with everything measured on disk; the same command goes on where it stopped.
+    """
+    from autoq.report.progress import progress
+    from autoq.report.tables import tasks_table
+    from autoq.tuner import list_tasks
+    from autoq.tuner import tune as tune_model
+
+    shapes = parse_shapes(input_shapes)
+    records = [*(tuning_records or ())]
+    if tasks == "list":
+        known = [*records, *([output] if output is not None and output.exists() else [])]
+        rows = list_tasks(model, target=target, tuning_records=known, input_shapes=shapes,
+                          use_shipped_records=not no_shipped_records)  # fmt: skip
+        typer.echo(tasks_table(rows))
+        return
+    if output is None:
+        raise InputError("--output: name the record file to write, e.g. -o model.jsonl")
+    with progress(sys.stdout) as on_event:
+        summary = tune_model(
+            model,
+            trials=trials,
+            output=output,
+            target=target,
+            tuning_records=records,
+            input_shapes=shapes,
+            on_event=on_event,
+            tuner=tuner,
+            tasks=tasks,
+            trials_per_task=trials_per_task,
+            early_stopping=early_stopping,
+            timeout=timeout,
+            time_budget=time_budget,
+            repeat=repeat,
+            number=number,
+            cold=cold,
+            seed=seed,
+            jobs=jobs,
+            cache_dir=kernel_cache(),
+            device=device,
+        )
+    if summary.reason == "interrupted":
+        raise typer.Exit(130)

@@ -1,0 +1,37 @@
+"""What `autoq compile` says: every layer, its kernel and where that choice came from."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from autoq.compiler import CompileReport
+from autoq.report.text import counts, duration, table
+
+
+def compile_text(report: CompileReport) -> str:
+    """A line for each layer, then totals; layers on untuned defaults are named as such."""
+    header = ("layer", "workload", "template", "configuration from", "roofline")
+    cells = [
+        (step.layer, step.workload, step.template, _source(step.source),
+         duration(step.roofline_seconds or None))
+        for step in report.steps
+    ]  # fmt: skip
+    sources = Counter(_source(step.source) for step in report.steps)
+    lines = [
+        table(header, cells, header[:4]),
+        "",
+        f"{len(report.steps)} kernels for {report.host.target.kind} {report.host.target.arch}: "
+        f"{counts(sources)}",
+    ]
+    if report.untuned:
+        lines.append(
+            f"{len(report.untuned)} layers run on an untuned default; tune them with autoq tune"
+        )
+    if report.skipped:
+        lines.append(f"records not used: {counts(report.skipped)}")
+    lines.append(f"wrote {report.path}")
+    return "\n".join(lines)
+
+
+def _source(source: str) -> str:
+    return {"default": "untuned default", "fixed": "nothing to tune"}.get(source, source)

@@ -1,0 +1,198 @@
+"""Times int8 ResNet-50 against torch in one run and writes scripts/results/resnet50_<gpu>.json.
+
+Every output is first compared with onnxruntime's exact arithmetic (ORT_DISABLE_ALL). Times are
+medians over CUDA-graph replays with inputs on the device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from autoq import Session, compile
+from autoq.devices import Host, require_device, resolve
+
+sys.path.insert(0, str(Path(__file__).parent))
+from make_resnet import make
+
+IMAGE = 224
+
+
+def reference(model: Path, x: np.ndarray) -> np.ndarray:
+    """onnxruntime's logits without graph optimisation."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(model), options, ["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    return session.run(None, {name: x})[0]
+
+
+def output_step(model: Path) -> float:
+    """Scale of the quantisation nearest to the model's output."""
+    import onnx
+
+    graph = onnx.load(str(model)).graph
+    values = {item.name: onnx.numpy_helper.to_array(item) for item in graph.initializer}
+    last = next(node for node in reversed(graph.node) if node.op_type == "DequantizeLinear")
+    return float(values[last.input[1]].max())
+
+
+def autoq_case(
+    model: Path, batch: int, host: Host, records: list[Path], cache: Path
+) -> dict[str, Any]:
+    """Compile, check every output element, time."""
+    artifact = cache / f"resnet50.n{batch}.tar"
+    started = time.perf_counter()
+    report = compile(
+        model,
+        target=host,
+        output=artifact,
+        tuning_records=records,
+        input_shapes={"data": (batch, 3, IMAGE, IMAGE)},
+        cache_dir=cache / "kernels",
+    )
+    compile_seconds = time.perf_counter() - started
+    session = Session(artifact)
+    x = np.random.default_rng(1).standard_normal((batch, 3, IMAGE, IMAGE), np.float32)
+    (y,) = session.run(None, {"data": x})
+    expected = reference(model, x)
+    step = output_step(model)
+    error = float(np.abs(y - expected).max()) / step
+    host_us = host_seconds(session) * 1e6 if host.target.kind == "cuda" else None
+    return {
+        "case": f"ResNet-50 N{batch} {IMAGE}x{IMAGE} int8",
+        "autoq_us": session.run_seconds(200) * 1e6,
+        "host_us_a_call": host_us,
+        "max_error_steps": error,
+        "top1_agreement": float((y.argmax(1) == expected.argmax(1)).mean()),
+        "kernels": len(report.steps),
+        "untuned_layers": len(report.untuned),
+        "compile_seconds": compile_seconds,
+        "layers": [
+            {
+                "layer": item.step.layer,
+                "workload": item.step.workload,
+                "template": item.step.template,
+                "source": item.step.source,
+                "us": item.seconds * 1e6,
+                "roofline_us": item.step.roofline_seconds * 1e6,
+            }
+            for item in session.profile()
+        ],
+    }
+
+
+def host_seconds(session: Session) -> float:
+    """Median host time of a call whose input lies in the session's own device buffer."""
+    feeds = {"data": session.buffer("data")}
+    samples = []
+    for _ in range(50):
+        session.run_seconds(1)  # drains the queue, so that a call never waits for the GPU
+        started = time.perf_counter()
+        session.run(None, feeds)
+        samples.append(time.perf_counter() - started)
+    return statistics.median(samples)
+
+
+def torch_cases(batch: int, compiled: bool) -> dict[str, float | str]:
+    """Microseconds of torch fp16 channels_last, by CUDA graph and by torch.compile."""
+    import torch
+    import torchvision
+
+    torch.manual_seed(0)
+    model = torchvision.models.resnet50().eval().half().cuda()
+    model = model.to(memory_format=torch.channels_last)
+    x = torch.randn(batch, 3, IMAGE, IMAGE, device="cuda", dtype=torch.half)
+    x = x.to(memory_format=torch.channels_last)
+    times: dict[str, float | str] = {}
+    with torch.inference_mode():
+        graph = torch.cuda.CUDAGraph()
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                model(x)
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            model(x)
+        times["torch_fp16_cuda_graph"] = device_us(graph.replay)
+        if compiled:
+            fast = torch.compile(model, mode="reduce-overhead")
+            for _ in range(5):
+                fast(x)
+            times["torch_fp16_compile_reduce_overhead"] = device_us(lambda: fast(x))
+    return times
+
+
+def device_us(work: Callable[[], Any], repeat: int = 100) -> float:
+    """Median microseconds of `work` by CUDA events."""
+    import torch
+
+    for _ in range(10):
+        work()
+    samples = []
+    for _ in range(repeat):
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        work()
+        stop.record()
+        stop.synchronize()
+        samples.append(start.elapsed_time(stop) * 1e3)
+    return statistics.median(samples)
+
+
+def commit() -> str:
+    """The commit that is checked out, empty outside a checkout."""
+    done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", default="cuda")
+    parser.add_argument("--batches", default="1,8,128")
+    parser.add_argument("--tuning-records", type=Path, action="append", default=[])
+    parser.add_argument("--models", type=Path, default=Path("build/models"))
+    parser.add_argument("--output", type=Path, default=Path("scripts/results/resnet50_h200.json"))
+    parser.add_argument("--no-peers", action="store_true", help="time autoq alone")
+    parser.add_argument("--no-torch-compile", action="store_true", help="skip torch.compile")
+    parser.add_argument("--commit", default=commit(), help="recorded in the output")
+    options = parser.parse_args()
+    host = resolve(options.target)
+    require_device(host)
+    model = make(50, IMAGE, options.models)
+    cases = []
+    for batch in map(int, options.batches.split(",")):
+        case = autoq_case(model, batch, host, options.tuning_records, options.models)
+        peers = {} if options.no_peers else torch_cases(batch, not options.no_torch_compile)
+        case["peers"] = {name: value for name, value in peers.items()}
+        cases.append(case)
+        shown = "  ".join(f"{name} {value:.0f} us" for name, value in peers.items())
+        print(
+            f"{case['case']}: autoq {case['autoq_us']:.0f} us  {shown}  "
+            f"(error {case['max_error_steps']:.2f} steps, {case['untuned_layers']} untuned layers)",
+            flush=True,
+        )
+    result = {
+        "device": host.device,
+        "driver_cuda": host.driver,
+        "date": datetime.date.today().isoformat(),
+        "commit": options.commit,
+        "cases": cases,
+    }
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""Writes an int8 ResNet with random weights as ONNX, and images to calibrate and run it with."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import onnx
+from autoq.quantization import quantize
+from autoq.zoo import resnet
+
+
+def make(depth: int, image: int, folder: Path) -> Path:
+    """The path of `resnet<depth>.int8.onnx` (QDQ, per channel), made unless it is there."""
+    quantized = folder / f"resnet{depth}.int8.onnx"
+    if quantized.exists():
+        return quantized
+    folder.mkdir(parents=True, exist_ok=True)
+    plain = folder / f"resnet{depth}.onnx"
+    onnx.save(resnet(depth, image=image), str(plain))
+    rng = np.random.default_rng(0)
+    images = folder / "images.npz"
+    np.savez(images, data=rng.standard_normal((4, 3, image, image)).astype(np.float32))
+    quantize(plain, images, quantized)
+    return quantized
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--depth", type=int, default=18, choices=(18, 34, 50, 101))
+    parser.add_argument("--image", type=int, default=224, help="height and width in pixels")
+    parser.add_argument("--folder", type=Path, default=Path("build/models"))
+    options = parser.parse_args()
+    print(make(options.depth, options.image, options.folder))
+
+
+if __name__ == "__main__":
+    main()
