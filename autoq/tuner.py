@@ -264,9 +264,10 @@ class _Run:
             left = min(left, max(0.0, self._options.time_budget - elapsed))
         failures = sum((task.failures for task in self._tasks), Counter())
         for task in records:
+            position = self._tasks.index(task) + 1
             self._on_event(
-                TrialsMeasured(task_row(task), len(self._tasks), done, self._options.trials,
-                               failures, elapsed, left)
+                TrialsMeasured(task_row(task), position, len(self._tasks), done,
+                               self._options.trials, failures, elapsed, left)
             )  # fmt: skip
 
 

@@ -55,11 +55,12 @@ class TuneStarted:
 class TrialsMeasured:
     """Trials of one task are measured and on the disk.
 
-    done counts all trials so far; failures is over all tasks; seconds_left estimates the rest
+    position counts the run's tasks from 1; done counts all trials so far; failures is over all tasks; seconds_left estimates the rest
     of the run, None before the first trial.
     """
 
     task: TaskRow
+    position: int
     tasks: int
     done: int
     trials: int

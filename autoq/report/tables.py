@@ -1,0 +1,103 @@
+"""The tables that autoq prints: tasks, the summary of a tuning run, and a profile by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from autoq.report.events import TaskRow, TuneSummary
+from autoq.report.text import clock, counts, duration, share, table, tera
+
+if TYPE_CHECKING:
+    from autoq.session import LayerTime
+
+_ENDINGS = {
+    "trials": "finished",
+    "time": "stopped at the time budget",
+    "interrupted": "interrupted",
+}
+
+
+def tasks_table(rows: Sequence[TaskRow]) -> str:
+    """The distinct workloads of a model, with the best record known of each."""
+    header = (
+        "task", "operator", "workload", "in -> out", "dtypes", "count", "Gop", "best", "TOPS",
+        "roofline", "template", "record",
+    )  # fmt: skip
+    cells = [
+        (row.index, operator(row), row.workload, shapes(row), dtypes(row), row.count,
+         f"{row.workload.operations / 1e9:.3g}", duration(row.seconds), tera(row.tops),
+         share(row.roofline_share), row.template or "-", row.source or "none")
+        for row in rows
+    ]  # fmt: skip
+    text = ("operator", "workload", "in -> out", "dtypes", "template", "record")
+    return table(header, cells, text)
+
+
+def operator(row: TaskRow) -> str:
+    """The kind of workload, as in records: "conv2d", "gemm"."""
+    return type(row.workload).__name__.lower()
+
+
+def shapes(row: TaskRow) -> str:
+    """Shapes of the first input and the output: "8x56x56x64 -> 8x56x56x64"."""
+    workload = row.workload
+    x_shape = getattr(workload, "x_shape", workload.y_shape)
+    return " -> ".join("x".join(map(str, shape)) for shape in (x_shape, workload.y_shape))
+
+
+def dtypes(row: TaskRow) -> str:
+    """Input, weight and output dtypes, and the residual's: "int8 int8 int8 +int8"."""
+    workload = row.workload
+    epilogue = getattr(workload, "epilogue", None)
+    names = [getattr(workload, "in_dtype", None), getattr(workload, "weight_dtype", None)]
+    names.append(epilogue.out_dtype if epilogue else getattr(workload, "out_dtype", None))
+    text = " ".join(name for name in names if name)
+    if epilogue is not None and epilogue.residual_dtype:
+        text += f" +{epilogue.residual_dtype}"
+    return text
+
+
+def summary_table(summary: TuneSummary) -> str:
+    """How a tuning run ended: a line for each task, then totals."""
+    header = (
+        "task", "workload", "count", "trials", "failed", "best", "TOPS", "roofline", "template",
+    )  # fmt: skip
+    cells = [
+        (row.index, row.workload, row.count, row.trials, row.failures.total(),
+         duration(row.seconds), tera(row.tops), share(row.roofline_share), row.template or "-")
+        for row in summary.rows
+    ]  # fmt: skip
+    lines = [
+        table(header, cells, ("workload", "template")),
+        "",
+        f"{_ENDINGS[summary.reason]} after {clock(summary.elapsed_seconds)} on {summary.device}: "
+        f"{summary.measured} trials measured, failures: {counts(summary.failures)}",
+        f"tuned kernels of the model together: {duration(summary.total_seconds)}; "
+        f"records in {summary.output}",
+    ]
+    unsolved = [row for row in summary.rows if row.seconds is None]
+    if unsolved:
+        names = ", ".join(f"{row.index} ({row.workload})" for row in unsolved)
+        lines.append(f"without a working kernel yet: task {names}")
+    if summary.skipped:
+        lines.append(f"records not used: {counts(summary.skipped)}")
+    return "\n".join(lines)
+
+
+def profile_table(layers: Sequence[LayerTime]) -> str:
+    """Time by layer of a compiled model, with its share of the whole and of the roofline."""
+    total = sum(layer.seconds for layer in layers)
+    header = ("layer", "workload", "template", "record", "time", "of model", "TOPS", "roofline")
+    cells: list[Sequence[object]] = []
+    for layer in layers:
+        step, seconds = layer.step, layer.seconds
+        tops = step.operations / seconds / 1e12 if seconds else None
+        floor = step.roofline_seconds / seconds if seconds and step.roofline_seconds else None
+        part = seconds / total if total else None
+        cells.append(
+            (step.layer, step.workload, step.template, step.source, duration(seconds),
+             share(part), tera(tops), share(floor))
+        )  # fmt: skip
+    cells.append(("total", "", "", "", duration(total), "100%", "", ""))
+    return table(header, cells, ("layer", "workload", "template", "record"))

@@ -1,0 +1,57 @@
+"""Numbers with units, and aligned text tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+
+def duration(seconds: float | None) -> str:
+    """A kernel's time in microseconds: "12.3 us"; "-" for None."""
+    if seconds is None:
+        return "-"
+    microseconds = seconds * 1e6
+    return f"{microseconds:,.0f} us" if microseconds >= 1000 else f"{microseconds:.3g} us"
+
+
+def clock(seconds: float | None) -> str:
+    """A span for people: "45 s", "3 min 20 s", "2 h 5 min"; "?" for None."""
+    if seconds is None:
+        return "?"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def tera(value: float | None) -> str:
+    """Operations a second, given in 10**12: "812", "0.214"; "-" for None."""
+    return "-" if value is None else f"{value:.3g}"
+
+
+def share(value: float | None) -> str:
+    """A share in per cent: "63%"; "-" for None."""
+    return "-" if value is None else f"{value:.0%}"
+
+
+def counts(reasons: Mapping[str, int]) -> str:
+    """Counts by reason, most frequent first: "7 compile, 2 timeout"; "none" without any."""
+    ranked = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count} {reason}" for reason, count in ranked if count) or "none"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]], left: Sequence[str]) -> str:
+    """Rows under a header; the columns named in `left` are aligned left, the others right."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+
+    def line(row: Sequence[str]) -> str:
+        padded = (
+            cell.ljust(width) if name in left else cell.rjust(width)
+            for cell, width, name in zip(row, widths, header, strict=True)
+        )
+        return "  ".join(padded).rstrip()
+
+    rule = "  ".join("-" * width for width in widths)
+    return "\n".join([line(header), rule, *map(line, cells)])
