@@ -11,9 +11,10 @@ from pathlib import Path
 from autoq import frontend, graph
 from autoq.assembly import assemble
 from autoq.devices import Host, resolve
-from autoq.errors import BuildError, InputError
+from autoq.errors import BuildError
 from autoq.graph.ir import Graph
 from autoq.kernel import compile_kernel
+from autoq.paths import require_writable
 from autoq.records.database import Conditions, Database
 from autoq.records.lookup import template_versions
 from autoq.runtime.artifact import write_artifact
@@ -74,17 +75,6 @@ def compile(
     write_artifact(artifact, out)
     conditions = Conditions(host.target.arch, host.device, template_versions(TEMPLATES))
     return CompileReport(out, host, artifact.plan.steps, database.skipped(conditions))
-
-
-def require_writable(path: Path) -> None:
-    """Raise InputError unless a file can be made at `path`; makes nothing."""
-    folder = path.parent
-    if not folder.is_dir():
-        raise InputError(f"{path}: the folder {folder} does not exist")
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; name a file")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise InputError(f"{path}: no permission to write there")
 
 
 def compile_all(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-import click
 import typer
+from typer.exceptions import TyperException
 
 from autoq import __version__
 from autoq.cli import compile, env, logs, quantize, run, tune
@@ -48,12 +48,12 @@ def main() -> None:
         code = app(standalone_mode=False)
     except AutoqError as error:
         _fail(" ".join(str(error).split()))
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
-        sys.exit(2)
-    except click.ClickException as error:
+    except TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help text
+            typer.echo(error.format_message())
+            sys.exit(2)
         _fail(f"{error.format_message()} (see autoq --help)")
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         typer.echo("autoq: interrupted", err=True)
         sys.exit(130)
     except BrokenPipeError:

@@ -82,7 +82,7 @@ def export(
     format: Annotated[str, typer.Option("--format", help="csv.")] = "csv",
 ) -> None:
     """Write records as a table for other programs."""
-    from autoq.compiler import require_writable
+    from autoq.paths import require_writable
     from autoq.records.journal import read_records
     from autoq.records.transform import export_csv
 

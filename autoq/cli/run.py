@@ -32,7 +32,7 @@ def run(
     device: Annotated[int, typer.Option("--device", min=0, help="Number of the GPU.")] = 0,
 ) -> None:
     """Run a compiled model once, and time it on request."""
-    from autoq.compiler import require_writable
+    from autoq.paths import require_writable
     from autoq.report.tables import profile_table
     from autoq.session import Session
 
