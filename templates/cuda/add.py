@@ -1,0 +1,106 @@
+"""Addition of two equal shapes, 16 bytes of the widest operand at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from autoq.templates.base import Template
+from autoq.templates.cuda.packed_values import DeviceNamespace
+from autoq.templates.cuda.thread_kernel import (
+    Operand,
+    ThreadConfig,
+    blocks_for,
+    call,
+    indexable,
+    pack_scalars_operand,
+    scalars_operand,
+    thread_default,
+    thread_kernel,
+    thread_space,
+)
+from autoq.templates.movement import Add
+from autoq.templates.target import Target
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
+_SOURCE = r"""
+template <int N> __device__ __forceinline__ void add(
+    const A* a, const B* b, const float* scalars, OUT* y, int offset) {
+  const Raw<A, N> left = load<A, N>(a + offset);
+  const Raw<B, N> right = load<B, N>(b + offset);
+  float value[N];
+  #pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if constexpr (sizeof(OUT) == 4) {
+      value[i] = __fadd_rn(__uint_as_float(left.word[i]), __uint_as_float(right.word[i]));
+    } else {
+      const float first = number<A, N>(left, i, zero<A>(__ldg(scalars)));
+      const float second = number<B, N>(right, i, zero<B>(__ldg(scalars + 2)));
+      value[i] = __fadd_rn(__fmul_rn(first, __ldg(scalars + 1)),
+                           __fmul_rn(second, __ldg(scalars + 3)));
+    }
+  }
+  store<OUT, N>(y + offset, quantise<OUT, N>(value, __ldg(scalars + 4), __ldg(scalars + 5),
+                                             __ldg(scalars + 6)));
+}
+__device__ __forceinline__ void add_vector(
+    const A* a, const B* b, const float* scalars, OUT* y, int offset) {
+  add<V>(a, b, scalars, y, offset);
+}
+__device__ __forceinline__ void add_one(
+    const A* a, const B* b, const float* scalars, OUT* y, int offset) {
+  add<1>(a, b, scalars, y, offset);
+}
+"""
+
+
+def matches(workload: object, target: Target) -> bool:
+    """Any inputs to a byte output, or float32 throughout."""
+    if not isinstance(workload, Add) or target.kind != "cuda":
+        return False
+    inputs = {workload.a_dtype, workload.b_dtype}
+    if workload.out_dtype == "float32":
+        supported = inputs == {"float32"}
+    else:
+        supported = workload.out_dtype in ("int8", "uint8")
+        supported = supported and inputs <= {"int8", "uint8", "float32"}
+    return supported and indexable(workload.shape)
+
+
+def build(workload: Add, config: ThreadConfig, target: Target) -> PrimFunc:
+    """The addition kernel; parameters a, b, scalars, y."""
+    elements = math.prod(workload.shape)
+    dtypes = (workload.a_dtype, workload.b_dtype, workload.out_dtype)
+    values = 4 if "float32" in dtypes else 16
+    vectors = elements // values
+    # The last elements that fill no vector take a thread each.
+    items = vectors + elements % values
+    functions = DeviceNamespace(
+        "add", _SOURCE, dict(zip(("A", "B", "OUT"), dtypes, strict=True)), {"V": values}
+    )
+    operands = [
+        Operand("a", workload.shape, workload.a_dtype),
+        Operand("b", workload.shape, workload.b_dtype),
+        scalars_operand(workload),
+        Operand("y", workload.shape, workload.out_dtype),
+    ]
+
+    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+        item = block * config.threads + thread
+        with builder.If(item < vectors):
+            with builder.Then():
+                call(functions.function("add_vector"), *pointers, item * values)
+            with builder.Else(), builder.If(item < items), builder.Then():
+                one = item - vectors + vectors * values
+                call(functions.function("add_one"), *pointers, one)
+
+    return thread_kernel(operands, blocks_for(items, config.threads), config.threads, body)
+
+
+TEMPLATE = Template(
+    "add_cuda", 1, matches, thread_space, thread_default, build, pack_scalars_operand,
+    tunable=False,
+)  # fmt: skip
+"""Residual additions that no convolution absorbs, on every CUDA target."""

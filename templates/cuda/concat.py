@@ -1,0 +1,130 @@
+"""Channel concatenation: every input has blocks of its own, and rows move in the widest vectors."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autoq.templates.base import Template
+from autoq.templates.cuda.packed_values import DeviceNamespace, vector_values
+from autoq.templates.cuda.thread_kernel import (
+    Operand,
+    ThreadConfig,
+    blocks_for,
+    call,
+    indexable,
+    pack_scalars_operand,
+    thread_default,
+    thread_kernel,
+    thread_space,
+)
+from autoq.templates.movement import Concat
+from autoq.templates.target import Target
+from autoq.templates.tiles.requantise import DeviceFunction
+from tvm.script import tirx as T
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
+_SOURCE = r"""
+__device__ __forceinline__ void move(
+    const T* x, const float* scalars, OUT* y, int from, int to) {
+  const Raw<T, V> raw = load<T, V>(x + from);
+  if constexpr (REQUANTIZE) {
+    const float* row = scalars + 5 * INPUT;
+    const Zero<T> origin = zero<T>(__ldg(row));
+    float value[V];
+    #pragma unroll
+    for (int i = 0; i < V; ++i)
+      value[i] = __fmul_rn(number<T, V>(raw, i, origin), __ldg(row + 1));
+    store<OUT, V>(y + to, quantise<OUT, V>(value, __ldg(row + 2), __ldg(row + 3),
+                                           __ldg(row + 4)));
+  } else {
+    store<T, V>(reinterpret_cast<T*>(y + to), raw);
+  }
+}
+"""
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """One input: its vectors of `values` channels, its first output channel and first block."""
+
+    function: DeviceFunction
+    channels: int
+    first_channel: int
+    values: int
+    first_block: int
+    items: int
+
+
+def matches(workload: object, target: Target) -> bool:
+    """Inputs that are copied as they are or requantised to bytes."""
+    if not isinstance(workload, Concat) or target.kind != "cuda":
+        return False
+    for dtype, requantize in zip(workload.in_dtypes, workload.requantize, strict=True):
+        known = dtype in ("int8", "uint8", "float32")
+        fits = workload.out_dtype in ("int8", "uint8") if requantize else True
+        if not known or not fits or (not requantize and dtype != workload.out_dtype):
+            return False
+    return indexable(workload.y_shape)
+
+
+def build(workload: Concat, config: ThreadConfig, target: Target) -> PrimFunc:
+    """The concatenation kernel; parameters x0, x1, ..., scalars, y."""
+    segments = _segments(workload, config.threads)
+    total = workload.y_shape[1]
+    last = segments[-1]
+    blocks = last.first_block + blocks_for(last.items, config.threads)
+    operands = [
+        Operand(f"x{index}", (workload.outer, channels), dtype)
+        for index, (channels, dtype) in enumerate(
+            zip(workload.channels, workload.in_dtypes, strict=True)
+        )
+    ]
+    operands.append(Operand("scalars", (len(segments), len(workload.SCALARS)), "float32"))
+    operands.append(Operand("y", workload.y_shape, workload.out_dtype))
+
+    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+        *inputs, scalars, y = pointers
+        ends = [*(segment.first_block for segment in segments[1:]), blocks]
+        for x, segment, end in zip(inputs, segments, ends, strict=True):
+            item = (block - segment.first_block) * config.threads + thread
+            vectors = segment.channels // segment.values
+            mine = T.And(block >= segment.first_block, block < end)
+            with builder.If(T.And(mine, item < segment.items)), builder.Then():
+                row, channel = item // vectors, item % vectors * segment.values
+                to = row * total + segment.first_channel + channel
+                call(segment.function, x, scalars, y, item * segment.values, to)
+
+    return thread_kernel(operands, blocks, config.threads, body)
+
+
+def _segments(workload: Concat, threads: int) -> list[_Segment]:
+    total = workload.y_shape[1]
+    firsts = itertools.accumulate(workload.channels, initial=0)
+    segments: list[_Segment] = []
+    block = 0
+    for index, (channels, first) in enumerate(zip(workload.channels, firsts, strict=False)):
+        dtype, requantize = workload.in_dtypes[index], workload.requantize[index]
+        aligned = math.gcd(channels, first, total)
+        values = vector_values(aligned, dtype, workload.out_dtype)
+        namespace = DeviceNamespace(
+            "concat",
+            _SOURCE,
+            {"T": dtype, "OUT": workload.out_dtype},
+            {"V": values, "REQUANTIZE": requantize, "INPUT": index},
+        )
+        items = workload.outer * channels // values
+        segments.append(_Segment(namespace.function("move"), channels, first, values, block, items))
+        block += blocks_for(items, threads)
+    return segments
+
+
+TEMPLATE = Template(
+    "concat_cuda", 1, matches, thread_space, thread_default, build, pack_scalars_operand,
+    tunable=False,
+)  # fmt: skip
+"""Concatenation of any number of inputs on every CUDA target."""

@@ -1,0 +1,208 @@
+"""Pooling limited by memory: a patch of outputs per block, or a block per window."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autoq.search.space import Space
+from autoq.templates.base import Template
+from autoq.templates.cuda.packed_values import vector_values
+from autoq.templates.cuda.pool_window import PoolWindow
+from autoq.templates.cuda.thread_kernel import (
+    Operand,
+    blocks_for,
+    call,
+    indexable,
+    local_words,
+    pack_scalars_operand,
+    scalars_operand,
+    thread_kernel,
+)
+from autoq.templates.movement import Pool2d
+from autoq.templates.target import Target
+from tvm.script import tirx as T
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
+# Pixels of a single window from which a block shares it.
+_SHARED_PIXELS = 16
+# Taps of a window up to which all its loads are issued without a loop.
+_UNROLLED_TAPS = 64
+# Channel vectors of a block that shares a window: 128 bytes, one cache line.
+_LINE_VECTORS = 8
+
+
+@dataclass(frozen=True)
+class PoolConfig:
+    """threads: most threads of a block; tile_w: most output columns of a block's patch."""
+
+    threads: int = 256
+    tile_w: int = 8
+
+
+def matches(workload: object, target: Target) -> bool:
+    """Any pooling whose windows all touch the image, float32 or bytes throughout."""
+    if not isinstance(workload, Pool2d) or target.kind != "cuda":
+        return False
+    pair = (workload.in_dtype, workload.out_dtype)
+    integers = all(name in ("int8", "uint8") for name in pair)
+    if not integers and pair != ("float32", "float32"):
+        return False
+    if workload.kind == "max" and not workload.requantize and pair[0] != pair[1]:
+        return False
+    return _touches(workload) and indexable(workload.x_shape, workload.y_shape)
+
+
+def _touches(workload: Pool2d) -> bool:
+    """Whether no window lies outside the image altogether."""
+    (top, left, _, _), (stride_h, stride_w) = workload.padding, workload.stride
+    return (
+        top < workload.r
+        and left < workload.s
+        and (workload.p - 1) * stride_h - top < workload.h
+        and (workload.q - 1) * stride_w - left < workload.w
+    )
+
+
+def space(workload: Pool2d, target: Target) -> Space[PoolConfig]:
+    """Block sizes and patch widths."""
+    return Space(PoolConfig, {"threads": (64, 128, 256, 512), "tile_w": (1, 2, 4, 8, 16, 32)})
+
+
+def default(workload: Pool2d, target: Target) -> PoolConfig:
+    """Patches of eight columns: neighbouring windows share their rows in the block's L1."""
+    return PoolConfig()
+
+
+def build(workload: Pool2d, config: PoolConfig, target: Target) -> PrimFunc:
+    """The pooling kernel; parameters x, scalars, y."""
+    single = workload.p * workload.q == 1
+    if single and workload.r * workload.s >= _SHARED_PIXELS:
+        return _shared_window(workload, config)
+    return _patches(workload, config)
+
+
+def _operands(workload: Pool2d) -> list[Operand]:
+    return [
+        Operand("x", workload.x_shape, workload.in_dtype),
+        scalars_operand(workload),
+        Operand("y", workload.y_shape, workload.out_dtype),
+    ]
+
+
+def _patches(workload: Pool2d, config: PoolConfig) -> PrimFunc:
+    """One thread for one output vector; blocks take patches of rows and columns of outputs.
+
+    Rows are counted through all images, so that small images fill a block too.
+    """
+    values = vector_values(workload.c, workload.in_dtype)
+    vectors = workload.c // values
+    lanes = min(vectors, config.threads)
+    tile_w = min(workload.q, config.tile_w, config.threads // lanes)
+    tile_h = min(workload.n * workload.p, config.threads // (lanes * tile_w))
+    grid = (
+        blocks_for(workload.n * workload.p, tile_h),
+        blocks_for(workload.q, tile_w),
+        blocks_for(vectors, lanes),
+    )
+    window = PoolWindow(workload, values)
+
+    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+        row = block // (grid[2] * grid[1]) * tile_h + thread // (lanes * tile_w)
+        q = block // grid[2] % grid[1] * tile_w + thread // lanes % tile_w
+        vector = block % grid[2] * lanes + thread % lanes
+        acc = local_words(window.words)
+        inside = (row < workload.n * workload.p, q < workload.q, vector < vectors)
+        with builder.If(T.And(T.And(*inside[:2]), inside[2])), builder.Then():
+            _one_window(workload, window, acc, pointers, row, q, vector * values)
+
+    return thread_kernel(_operands(workload), math.prod(grid), lanes * tile_w * tile_h, body)
+
+
+def _one_window(
+    workload: Pool2d, window: PoolWindow, acc: Any, pointers: Sequence[Any], row: Any, q: Any,
+    channel: Any,
+) -> None:  # fmt: skip
+    """Emit the whole window of output column q of `row`, counted through all images."""
+    x, scalars, y = pointers
+    image, p = row // workload.p, row % workload.p
+    first_h = p * workload.stride[0] - workload.padding[0]
+    first_w = q * workload.stride[1] - workload.padding[1]
+    call(window.start, acc)
+    loop = builder.unroll if workload.r * workload.s <= _UNROLLED_TAPS else builder.serial
+    with loop(workload.r) as tap_h, loop(workload.s) as tap_w:
+        h, w = first_h + tap_h, first_w + tap_w
+        # A maximum may count a pixel of its window twice, so outside pixels move to the edge.
+        near_h, near_w = _clamp(h, workload.h), _clamp(w, workload.w)
+        within = T.And(h == near_h, w == near_w)
+        offset = ((image * workload.h + near_h) * workload.w + near_w) * workload.c + channel
+        call(window.accumulate, acc, x, offset, T.Cast("int32", within))
+    rows = _overlap(first_h, workload.r, workload.h)
+    columns = _overlap(first_w, workload.s, workload.w)
+    divisor = workload.r * workload.s if workload.count_include_pad else rows * columns
+    place = (row * workload.q + q) * workload.c + channel
+    call(window.finish, acc, rows * columns, divisor, scalars, y, place)
+
+
+def _clamp(position: Any, size: int) -> Any:
+    return T.max(T.min(position, size - 1), 0)
+
+
+def _overlap(first: Any, length: int, size: int) -> Any:
+    """Positions of `[first, first + length)` inside `[0, size)`."""
+    return T.min(first + length, size) - T.max(first, 0)
+
+
+def _shared_window(workload: Pool2d, config: PoolConfig) -> PrimFunc:
+    """One window an image: a block takes a cache line of channels, its threads the pixels."""
+    values = vector_values(workload.c, workload.in_dtype)
+    vectors = workload.c // values
+    line = min(vectors, _LINE_VECTORS)
+    rows = _static_overlap(workload.padding[0], workload.r, workload.h)
+    columns = _static_overlap(workload.padding[1], workload.s, workload.w)
+    pixels = len(rows) * len(columns)
+    lanes = 1
+    while lanes * 2 * line <= config.threads and lanes * 4 < pixels:
+        lanes *= 2
+    groups = blocks_for(vectors, line)
+    window = PoolWindow(workload, values)
+    steps = blocks_for(pixels, lanes)
+    divisor = workload.r * workload.s if workload.count_include_pad else pixels
+
+    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+        x, scalars, y = pointers
+        image, vector = block // groups, block % groups * line + thread % line
+        lane = thread // line
+        # Threads beyond the last vector repeat it and store nothing.
+        channel = T.min(vector, vectors - 1) * values
+        acc = local_words(window.words)
+        words = window.words * line * lanes
+        shared = builder.alloc_buffer((words,), "uint32", scope="shared").data
+        call(window.start, acc)
+        loop = builder.unroll if steps <= _UNROLLED_TAPS else builder.serial
+        with loop(steps) as step:
+            pixel = step * lanes + lane
+            near = T.min(pixel, pixels - 1)
+            h, w = rows.start + near // len(columns), columns.start + near % len(columns)
+            offset = ((image * workload.h + h) * workload.w + w) * workload.c + channel
+            call(window.accumulate, acc, x, offset, T.Cast("int32", pixel < pixels))
+        call(window.reduce, acc, shared, thread, line * lanes, lane, lanes, line)
+        with builder.If(T.And(lane == 0, vector < vectors)), builder.Then():
+            place = image * workload.c + channel
+            call(window.finish, acc, pixels, divisor, scalars, y, place)
+
+    return thread_kernel(_operands(workload), workload.n * groups, line * lanes, body)
+
+
+def _static_overlap(before: int, length: int, size: int) -> range:
+    """Positions of a single window inside the image."""
+    return range(max(-before, 0), min(length - before, size))
+
+
+TEMPLATE = Template(
+    "pool2d_cuda", 1, matches, space, default, build, pack_scalars_operand, tunable=False
+)
+"""Max and average pooling on every CUDA target."""

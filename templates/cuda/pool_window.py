@@ -1,0 +1,191 @@
+"""CUDA source of one thread's running maximum or sum over pooling windows."""
+
+from __future__ import annotations
+
+from autoq.templates.cuda.packed_values import DeviceNamespace
+from autoq.templates.movement import Pool2d
+
+# A maximum of 16-bit halves is decided by their high bytes, so a word and the same word moved up
+# by a byte give the maxima of its odd and its even bytes: three instructions for four values on
+# sm_90, where halves have a maximum in hardware.
+_BYTE_MAX = r"""
+constexpr int QUADS = WORDS / 2;
+__device__ __forceinline__ unsigned maximum(unsigned a, unsigned b) {
+#if __CUDA_ARCH__ >= 900
+  unsigned c;
+  if (SIGNED<T>) asm("max.s16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
+  else asm("max.u16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
+  return c;
+#else
+  return SIGNED<T> ? __vmaxs4(a, b) : __vmaxu4(a, b);
+#endif
+}
+__device__ __forceinline__ void start(unsigned* acc) {
+  #pragma unroll
+  for (int i = 0; i < WORDS; ++i) acc[i] = SIGNED<T> ? 0x80808080u : 0u;
+}
+__device__ __forceinline__ void accumulate(unsigned* acc, const T* x, int offset, int inside) {
+  const Raw<T, V> raw = load<T, V>(x + offset);
+  #pragma unroll
+  for (int i = 0; i < QUADS; ++i) {
+    acc[i] = maximum(acc[i], raw.word[i]);
+#if __CUDA_ARCH__ >= 900
+    acc[QUADS + i] = maximum(acc[QUADS + i], raw.word[i] << 8);
+#endif
+  }
+}
+__device__ __forceinline__ void combine(unsigned* acc, const unsigned* other) {
+  #pragma unroll
+  for (int i = 0; i < WORDS; ++i) {
+    acc[i] = maximum(acc[i], other[i]);
+  }
+}
+__device__ __forceinline__ void finish(
+    const unsigned* acc, int inside, int divisor, const float* scalars,
+    OUT* y, int offset) {
+  Raw<T, V> raw;
+  #pragma unroll
+  for (int i = 0; i < QUADS; ++i) {
+#if __CUDA_ARCH__ >= 900
+    raw.word[i] = __byte_perm(acc[i], acc[QUADS + i], 0x3715);
+#else
+    raw.word[i] = acc[i];
+#endif
+  }
+  if constexpr (REQUANTIZE) {
+    const Zero<T> origin = zero<T>(__ldg(scalars));
+    float value[V];
+    #pragma unroll
+    for (int i = 0; i < V; ++i)
+      value[i] = __fmul_rn(number<T, V>(raw, i, origin), __ldg(scalars + 1));
+    store<OUT, V>(y + offset, quantise<OUT, V>(value, __ldg(scalars + 2), __ldg(scalars + 3),
+                                          __ldg(scalars + 4)));
+  } else {
+    store<T, V>(reinterpret_cast<T*>(y + offset), raw);
+  }
+}
+"""
+
+# dp4a with a single 1 adds one chosen byte, so that a value costs one instruction.
+_BYTE_SUM = r"""
+__device__ __forceinline__ void start(unsigned* acc) {
+  #pragma unroll
+  for (int i = 0; i < V; ++i) acc[i] = 0;
+}
+__device__ __forceinline__ void accumulate(unsigned* acc, const T* x, int offset, int inside) {
+  const Raw<T, V> raw = load<T, V>(x + offset);
+  #pragma unroll
+  for (int i = 0; i < V; ++i) {
+    const unsigned word = inside ? raw.word[i / 4] : 0u, one = 1u << (8 * (i % 4));
+    acc[i] = SIGNED<T> ? (unsigned)__dp4a((int)word, (int)one, (int)acc[i])
+                          : __dp4a(word, one, acc[i]);
+  }
+}
+__device__ __forceinline__ void combine(unsigned* acc, const unsigned* other) {
+  #pragma unroll
+  for (int i = 0; i < V; ++i) acc[i] += other[i];
+}
+__device__ __forceinline__ void finish(
+    const unsigned* acc, int inside, int divisor, const float* scalars,
+    OUT* y, int offset) {
+  const int zero = __float2int_rn(__ldg(scalars)) * inside;
+  const float scale = __fdiv_rn(__ldg(scalars + 1), __int2float_rn(divisor));
+  float value[V];
+  #pragma unroll
+  for (int i = 0; i < V; ++i)
+    value[i] = __fmul_rn(__int2float_rn((int)acc[i] - zero), scale);
+  store<OUT, V>(y + offset, quantise<OUT, V>(value, __ldg(scalars + 2), __ldg(scalars + 3),
+                                        __ldg(scalars + 4)));
+}
+"""
+
+_FLOAT = r"""
+__device__ __forceinline__ float join(float a, float b) {
+  return MAXIMUM ? fmaxf(a, b) : __fadd_rn(a, b);
+}
+__device__ __forceinline__ void start(unsigned* acc) {
+  #pragma unroll
+  for (int i = 0; i < V; ++i) acc[i] = MAXIMUM ? 0xff800000u : 0u;
+}
+__device__ __forceinline__ void accumulate(unsigned* acc, const T* x, int offset, int inside) {
+  const Raw<T, V> raw = load<T, V>(x + offset);
+  #pragma unroll
+  for (int i = 0; i < V; ++i) {
+    const float value = inside || MAXIMUM ? __uint_as_float(raw.word[i]) : 0.f;
+    acc[i] = __float_as_uint(join(__uint_as_float(acc[i]), value));
+  }
+}
+__device__ __forceinline__ void combine(unsigned* acc, const unsigned* other) {
+  #pragma unroll
+  for (int i = 0; i < V; ++i)
+    acc[i] = __float_as_uint(join(__uint_as_float(acc[i]), __uint_as_float(other[i])));
+}
+__device__ __forceinline__ void finish(
+    const unsigned* acc, int inside, int divisor, const float* scalars,
+    OUT* y, int offset) {
+  float value[V];
+  #pragma unroll
+  for (int i = 0; i < V; ++i) {
+    value[i] = __uint_as_float(acc[i]);
+    if (!MAXIMUM) value[i] = __fdiv_rn(value[i], __int2float_rn(divisor));
+  }
+  store<OUT, V>(y + offset, quantise<OUT, V>(value, __ldg(scalars + 2), __ldg(scalars + 3), 0.f));
+}
+"""
+
+# Word i of all threads lies together, so that a warp's accesses meet no bank twice.
+_TREE = r"""
+__device__ __forceinline__ void reduce(
+    unsigned* acc, unsigned* shared, int thread, int threads, int lane, int lanes, int pitch) {
+  for (int half = lanes / 2; half > 0; half /= 2) {
+    if (lane >= half && lane < 2 * half) {
+      #pragma unroll
+      for (int i = 0; i < WORDS; ++i) shared[i * threads + thread] = acc[i];
+    }
+    __syncthreads();
+    if (lane < half) {
+      unsigned other[WORDS];
+      #pragma unroll
+      for (int i = 0; i < WORDS; ++i) other[i] = shared[i * threads + thread + half * pitch];
+      combine(acc, other);
+    }
+    __syncthreads();
+  }
+}
+"""
+
+
+class PoolWindow:
+    """Device functions of one thread's accumulator over `values` channels.
+
+    start(acc); accumulate(acc, x, offset, inside): the vector at x + offset, of which a sum
+    counts nothing unless `inside` (a maximum reads pixels of its window only); reduce(acc,
+    shared, thread, threads, lane, lanes, pitch): lane 0 gets what all `lanes` (a power of two)
+    accumulated, threads of neighbouring lanes being `pitch` apart; finish(acc, inside, divisor,
+    scalars, y, offset): requantise and store after `inside` values, averages divided by
+    `divisor`. acc and shared hold `words` uint32 a thread.
+    """
+
+    def __init__(self, workload: Pool2d, values: int) -> None:
+        maximum = workload.kind == "max"
+        if workload.in_dtype == "float32":
+            source, self.words = _FLOAT, values
+        elif maximum:
+            source, self.words = _BYTE_MAX, 2 * (-(-values // 4))
+        else:
+            source, self.words = _BYTE_SUM, values
+        namespace = DeviceNamespace(
+            "pool_window",
+            source + _TREE,
+            {"T": workload.in_dtype, "OUT": workload.out_dtype},
+            {
+                "V": values,
+                "WORDS": self.words,
+                "MAXIMUM": maximum,
+                "REQUANTIZE": workload.requantize,
+            },
+        )
+        self.start = namespace.function("start")
+        self.accumulate = namespace.function("accumulate")
+        self.reduce = namespace.function("reduce")
+        self.finish = namespace.function("finish")

@@ -1,0 +1,130 @@
+"""Float32 images to bytes: a thread gathers the channels of one output pixel and stores them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from autoq.templates.base import Template
+from autoq.templates.cuda.packed_values import DeviceNamespace
+from autoq.templates.cuda.thread_kernel import (
+    Operand,
+    ThreadConfig,
+    blocks_for,
+    call,
+    indexable,
+    pack_scalars_operand,
+    scalars_operand,
+    thread_default,
+    thread_kernel,
+    thread_space,
+)
+from autoq.templates.movement import Quantize
+from autoq.templates.target import Target
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
+# The true division is what QuantizeLinear demands; a product with 1 / scale rounds differently.
+_SOURCE = r"""
+__device__ __forceinline__ void quantise_pixel(
+    const float* x, const float* scalars, OUT* y, int image, int i, int j, int group) {
+  const float scale = __ldg(scalars);
+  float value[V];
+  if constexpr (!NCHW && BLOCK == 1 && C % 4 == 0 && V % 4 == 0) {
+    #pragma unroll
+    for (int e = 0; e < V; e += 4) {
+      const int channel = group * V + e;
+      Raw<float, 4> raw = {};
+      if (channel < C) raw = load<float, 4>(x + ((image * H + i) * W + j) * C + channel);
+      #pragma unroll
+      for (int f = 0; f < 4; ++f) value[e + f] = __fdiv_rn(__uint_as_float(raw.word[f]), scale);
+    }
+  } else {
+    #pragma unroll
+    for (int e = 0; e < V; ++e) {
+      const int out = group * V + e, tap = out / C, channel = out % C;
+      const int row = i * BLOCK + tap / BLOCK, column = j * BLOCK + tap % BLOCK;
+      const int at = NCHW ? ((image * C + channel) * H + row) * W + column
+                          : ((image * H + row) * W + column) * C + channel;
+      value[e] = out < BLOCK * BLOCK * C ? __fdiv_rn(__ldg(x + at), scale) : 0.f;
+    }
+  }
+  const int at = ((image * (H / BLOCK) + i) * (W / BLOCK) + j) * CHANNELS + group * V;
+  store<OUT, V>(y + at, quantise<OUT, V>(value, __ldg(scalars + 1), __ldg(scalars + 2),
+                                         __ldg(scalars + 3)));
+}
+"""
+
+
+def matches(workload: object, target: Target) -> bool:
+    """Any image whose blocks are whole and whose channels fit."""
+    return (
+        isinstance(workload, Quantize)
+        and target.kind == "cuda"
+        and workload.out_dtype in ("int8", "uint8")
+        and workload.h % workload.block == 0
+        and workload.w % workload.block == 0
+        and workload.channels >= workload.block**2 * workload.c
+        and indexable(workload.x_shape, workload.y_shape)
+    )
+
+
+def build(workload: Quantize, config: ThreadConfig, target: Target) -> PrimFunc:
+    """The quantisation kernel; parameters x, scalars, y.
+
+    The bounds of `scalars` hold 0, as those of a representable zero point do.
+    """
+    _, rows, columns, channels = workload.y_shape
+    values = _values(workload)
+    groups = channels // values
+    # A thread's reads of one plane lie beside its neighbours' when columns run fastest; NHWC
+    # reads do when channels run fastest.
+    planar = workload.layout == "NCHW"
+    items = workload.n * rows * columns * groups
+    namespace = DeviceNamespace(
+        "quantize",
+        _SOURCE,
+        {"OUT": workload.out_dtype},
+        {
+            "H": workload.h,
+            "W": workload.w,
+            "C": workload.c,
+            "BLOCK": workload.block,
+            "NCHW": planar,
+            "CHANNELS": channels,
+            "V": values,
+        },
+    )
+    operands = [
+        Operand("x", workload.x_shape, "float32"),
+        scalars_operand(workload),
+        Operand("y", workload.y_shape, workload.out_dtype),
+    ]
+
+    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+        item = block * config.threads + thread
+        if planar:
+            column, group, row = item % columns, item // columns % groups, item // columns // groups
+        else:
+            group, column, row = item % groups, item // groups % columns, item // groups // columns
+        with builder.If(item < items), builder.Then():
+            place = (row // rows, row % rows, column, group)
+            call(namespace.function("quantise_pixel"), *pointers, *place)
+
+    return thread_kernel(operands, blocks_for(items, config.threads), config.threads, body)
+
+
+def _values(workload: Quantize) -> int:
+    """Output channels of one thread."""
+    quads = math.gcd(workload.c, workload.channels) % 4 == 0
+    if workload.layout == "NHWC" and workload.block == 1 and quads:
+        return 4
+    return workload.channels if workload.channels <= 16 else math.gcd(workload.channels, 16)
+
+
+TEMPLATE = Template(
+    "quantize_cuda", 1, matches, thread_space, thread_default, build, pack_scalars_operand,
+    tunable=False,
+)  # fmt: skip
+"""Quantised inputs, with channel padding and space-to-depth, on every CUDA target."""

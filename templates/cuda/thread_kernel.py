@@ -1,0 +1,97 @@
+"""A CUDA PrimFunc of any number of operands whose body is emitted for one thread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from autoq.search.space import Space
+from autoq.templates.base import Operands
+from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
+from autoq.templates.target import Target
+from autoq.templates.tiles.requantise import DeviceFunction
+from tvm.script import tirx as T
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
+Body = Callable[[Sequence[Any], Any, Any], None]
+"""Emits statements, given the operands' pointers, the block's and the thread's number."""
+
+
+@dataclass(frozen=True)
+class ThreadConfig:
+    """Configuration of a kernel whose only choice is its block.
+
+    threads: most threads of a block; a kernel whose work does not split evenly takes fewer.
+    """
+
+    threads: int = 256
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A parameter of a kernel: its name, canonical shape and dtype."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def thread_space(workload: object, target: Target) -> Space[ThreadConfig]:
+    """Every block size of a `ThreadConfig`."""
+    return Space(ThreadConfig, {"threads": (64, 128, 256, 512)})
+
+
+def thread_default(workload: object, target: Target) -> ThreadConfig:
+    """256 threads: eight blocks of it fill a multiprocessor's 2048 threads."""
+    return ThreadConfig()
+
+
+def pack_scalars_operand(
+    workload: Pool2d | Add | Concat | Quantize | Dequantize, config: object, operands: Operands
+) -> tuple[np.ndarray, ...]:
+    """The `scalars` operand alone, float32."""
+    return (np.ascontiguousarray(operands["scalars"], np.float32),)
+
+
+def scalars_operand(workload: Pool2d | Add | Quantize | Dequantize) -> Operand:
+    """The float32 vector of a workload's SCALARS."""
+    return Operand("scalars", (len(workload.SCALARS),), "float32")
+
+
+def indexable(*shapes: tuple[int, ...]) -> bool:
+    """Whether every element of arrays of these shapes has an int32 index."""
+    return all(0 < math.prod(shape) < 1 << 31 for shape in shapes)
+
+
+def thread_kernel(operands: Sequence[Operand], blocks: int, threads: int, body: Body) -> PrimFunc:
+    """A PrimFunc that launches `blocks` blocks of `threads` threads, each running `body`."""
+    with IRBuilder() as construction, builder.prim_func():
+        builder.func_name("main")
+        pointers = []
+        for operand in operands:
+            handle = builder.arg(operand.name, builder.handle())
+            buffer = builder.match_buffer(handle, operand.shape, operand.dtype, align=16)
+            pointers.append(buffer.data)
+        builder.device_entry()
+        body(pointers, builder.cta_id([blocks]), builder.thread_id([threads]))
+    return construction.get()
+
+
+def call(function: DeviceFunction, *arguments: Any) -> None:
+    """Emit a call of a device function that returns nothing."""
+    builder.evaluate(T.cuda.func_call(function.name, *arguments, source_code=function.source))
+
+
+def local_words(words: int) -> Any:
+    """Pointer to `words` uint32 registers of the thread."""
+    return builder.alloc_buffer((words,), "uint32", scope="local").data
+
+
+def blocks_for(items: int, threads: int) -> int:
+    """Blocks of `threads` threads that cover `items`."""
+    return -(-items // threads)
