@@ -55,8 +55,8 @@ class TuneStarted:
 class TrialsMeasured:
     """Trials of one task are measured and on the disk.
 
-    position counts the run's tasks from 1; done counts all trials so far; failures is over all tasks; seconds_left estimates the rest
-    of the run, None before the first trial.
+    position counts the run's tasks from 1; done counts all trials so far; failures is over all
+    tasks; seconds_left estimates the rest of the run, None before the first trial.
     """
 
     task: TaskRow
