@@ -9,11 +9,15 @@ from tvm.script import tirx as T
 
 
 def border_class(classes: BorderClasses, position: Any) -> Any:
-    """Class of an output row or column, `BorderClasses.of` without a branch."""
+    """Class of an output row or column, `BorderClasses.of` without a branch.
+
+    Positions past the image, of a tile that overhangs it, take the last class.
+    """
     if classes.count == 1:
         return 0
     first_of_tail = classes.extent - classes.tail
-    return T.min(position, classes.head) + T.max(position - first_of_tail + 1, 0)
+    into_tail = T.max(position - first_of_tail + 1, 0)
+    return T.min(position, classes.head) + T.min(into_tail, classes.tail)
 
 
 def bias_row(rows: BorderClasses, columns: BorderClasses, p: Any, q: Any) -> Any:

@@ -136,13 +136,13 @@ class RowEpilogue:
     def rows(self) -> DeviceFunction:
         """rows(acc, scale, bias0, bias1, scalars, words0, words1, y0, y1, ok0, ok1, left).
 
-        acc: accumulators of one group of columns, [channels / 2][row][2]; bias1 is read with
+        scale and scalars are not read for int32 outputs; any pointer will do then. acc: accumulators of one group of columns, [channels / 2][row][2]; bias1 is read with
         `row_bias` only; words: residual registers of each row.
         """
         out = C_TYPES[self.epilogue.out_dtype]
         lines = [
             "__device__ __forceinline__ void requantise_rows_@(const unsigned* acc,",
-            "    const float* scale, const int* bias0, const int* bias1, const float* scalars,",
+            "    const void* scale, const int* bias0, const int* bias1, const void* scalars,",
             f"    const unsigned* words0, const unsigned* words1, {out}* y0, {out}* y1,",
             "    int ok0, int ok1, int left) {",
             "  const float4 first = __ldg(reinterpret_cast<const float4*>(scalars));",

@@ -1,0 +1,40 @@
+"""The wgmma kernels lower and pass nvcc for sm_90a; defaults do not spill."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from autoq.kernel import compile_kernel
+from autoq.templates.cuda.wgmma_config import WgmmaConfig
+from autoq.templates.workload import Workload
+from wgmma_cases import CASES, TARGET, TEMPLATES, case_id
+
+
+@pytest.mark.parametrize("case", CASES[::3], ids=case_id)
+def test_default_compiles_without_spills(case: tuple[str, Workload]) -> None:
+    name, workload = case
+    template = TEMPLATES[name]
+    config = template.default(workload, TARGET)
+    assert template.space(workload, TARGET).rejection(config) is None
+    kernel = compile_kernel(template.build(workload, config, TARGET), TARGET)
+    assert kernel.spill_bytes == 0
+    (launch,) = kernel.launches
+    assert launch.block == (config.threads, 1, 1)
+    assert launch.smem_bytes == config.smem_bytes
+    assert_pool_holds_budget(config, kernel.registers)
+
+
+@pytest.mark.parametrize("case", CASES[1::5], ids=case_id)
+def test_sampled_configuration_compiles(case: tuple[str, Workload]) -> None:
+    name, workload = case
+    template = TEMPLATES[name]
+    (config,) = template.space(workload, TARGET).sample(np.random.default_rng(3), 1)
+    kernel = compile_kernel(template.build(workload, config, TARGET), TARGET)
+    assert_pool_holds_budget(config, kernel.registers)
+
+
+def assert_pool_holds_budget(config: WgmmaConfig, launched: int) -> None:
+    """A block that asks setmaxnreg for more than it was launched with would hang."""
+    budget = config.registers
+    asked = budget.producer + config.consumers * budget.consumer
+    assert asked <= launched * (config.consumers + 1)
