@@ -86,9 +86,9 @@ class Loop:
         return None
 
     def _submit_batches(self) -> None:
-        # Two batches keep all compilers busy while the device works through the older one.
-        room = 2 * BATCH if self.measurer.pipelined else 1
-        while self._under_way < room:
+        # A batch in reserve keeps all compilers busy while the strategy thinks about another.
+        reserve = BATCH if self.measurer.pipelined else 0
+        while self._under_way <= reserve:
             planned = self.scheduler.next_batch()
             if planned is None or self.stop():
                 return

@@ -15,6 +15,9 @@ from autoq.tuning.task import Task
 BATCH = 32
 """Candidates of a full batch (the paper's size)."""
 
+# Worth of a batch that is chosen before the results of the one under way are known.
+_BLIND = 0.25
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -35,7 +38,8 @@ class Scheduler:
     Args:
         tasks: all of them, resumed records already told.
         limits: where it ends.
-        pipelined: whether a task may have a second batch under way when no other task is free.
+        pipelined: whether a task may have a second batch under way, chosen before the first one's
+            results are known.
     """
 
     def __init__(self, tasks: Sequence[Task], limits: Limits, pipelined: bool) -> None:
@@ -53,10 +57,7 @@ class Scheduler:
 
     def next_batch(self) -> tuple[Task, int] | None:
         """A task and the size of its next batch; None when nothing should start now."""
-        free = [task for task in self._tasks if self._open(task) and not task.pending]
-        if not free and self._pipelined:
-            # A lone task keeps the builder busy with a second batch behind the first.
-            free = [task for task in self._tasks if self._open(task) and task.pending < BATCH]
+        free = [task for task in self._tasks if self._open(task)]
         if not free or not self.left:
             return None
         task = max(free, key=self._expected_gain)
@@ -64,6 +65,8 @@ class Scheduler:
         return task, min(size, self.left, self._room(task))
 
     def _open(self, task: Task) -> bool:
+        if task.pending > (BATCH if self._pipelined else 0):
+            return False
         limit = self._limits.early_stopping
         stopped = limit is not None and task.trials and task.since_best >= limit
         return not task.exhausted and not stopped and self._room(task) > 0
@@ -76,11 +79,12 @@ class Scheduler:
     def _expected_gain(self, task: Task) -> float:
         """Seconds of the whole model that a batch should save."""
         if not task.trials:
-            return inf
+            return 0.0 if task.pending else inf
         batches = task.trials / BATCH
         best = task.best_seconds
         if best is None:
             # Nothing worked yet: as urgent as a first batch, less so with every further one.
             return 1.0 / (1.0 + batches)
         possible = max(0.0, best - task.floor_seconds) / (1.0 + batches)
-        return task.model.count * (task.last_gain + possible) / 2
+        gain = task.model.count * (task.last_gain + possible) / 2
+        return gain * _BLIND if task.pending else gain

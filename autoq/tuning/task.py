@@ -149,10 +149,10 @@ class Task:
     def _learn(self, records: Sequence[Record], counted: bool) -> None:
         self._strategy.tell([Trial(self._candidate(r), r.seconds, r.failure) for r in records])
         for record in records:
-            if record.seconds is not None:
-                if self.best_seconds is None or record.seconds < self.best_seconds:
-                    self.best = record
-                    self.since_best = -1 if counted else 0
+            best = self.best_seconds
+            if record.seconds is not None and (best is None or record.seconds < best):
+                self.best = record
+                self.since_best = -1 if counted else 0
             if counted:
                 self.trials += 1
                 self.since_best += 1
