@@ -40,7 +40,7 @@ class Comparison:
 
     def band(self) -> np.ndarray:
         """Quartiles of the curves over the seeds: float64 [3, trials] (25, 50, 75%)."""
-        return np.quantile(self.curves, [0.25, 0.5, 0.75], axis=0)
+        return np.asarray(np.quantile(self.curves, [0.25, 0.5, 0.75], axis=0))
 
 
 def compare(

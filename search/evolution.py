@@ -62,7 +62,7 @@ class Evolution(Generic[C]):
         """Codes of the fastest measured, fastest first; failures never breed."""
         codes, seconds = self._history.arrays()
         order = np.argsort(seconds, kind="stable")[: self._elite]
-        return codes[order[np.isfinite(seconds[order])]]
+        return np.asarray(codes[order[np.isfinite(seconds[order])]])
 
     def _breed(self, parents: np.ndarray) -> C:
         space, rng = self._history.space, self._rng

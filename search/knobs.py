@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -59,6 +59,14 @@ class Knobs:
             code, index = divmod(code, len(choices))
             found.append(choices[index])
         return tuple(reversed(found))
+
+    def rows(self, codes: np.ndarray) -> Iterator[tuple[Any, ...]]:
+        """The values, in knob order, of each of codes [n]; faster than at for many codes."""
+        chosen = [
+            map(choices.__getitem__, column.tolist())
+            for choices, column in zip(self.values, self.indices(codes).T, strict=True)
+        ]
+        return zip(*chosen, strict=True)
 
     def index(self, position: int, value: Any) -> int | None:
         """Where value stands in the list of the knob at a position; None when it does not."""

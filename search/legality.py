@@ -47,8 +47,14 @@ class Legality:
             if not len(self._all):
                 return np.zeros(len(codes), dtype=bool)
             at = np.minimum(np.searchsorted(self._all, codes), len(self._all) - 1)
-            return self._all[at] == codes
-        return np.fromiter((code in self for code in codes.tolist()), bool, len(codes))
+            return np.asarray(self._all[at] == codes)
+        verdicts = self._verdicts
+        listed = codes.tolist()
+        new = [code for code in dict.fromkeys(listed) if code not in verdicts]
+        if new:
+            values = self._knobs.rows(np.array(new, dtype=np.int64))
+            verdicts.update(zip(new, map(self._accepts, values), strict=True))
+        return np.fromiter(map(verdicts.__getitem__, listed), bool, len(listed))
 
     def enumerate(self) -> Iterator[int]:
         """All legal codes in ascending order, judged as they are asked for."""

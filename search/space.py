@@ -218,15 +218,16 @@ class Space(Generic[C]):
         dims, strides = self._knobs.dims[knob], self._knobs.strides[knob]
         old = codes // strides % dims
         new = (old + rng.integers(1, dims)) % dims
-        return codes + (new - old) * strides
+        return np.asarray(codes + (new - old) * strides)
 
     def _neighbour_or_sample(self, code: int, rng: np.random.Generator) -> int:
         """A random legal code one knob away, or a sampled other one; code when it is alone."""
-        index = self._knobs.indices(np.array([code]))[0]
-        dims, strides = self._knobs.dims.tolist(), self._knobs.strides.tolist()
+        index: list[int] = self._knobs.indices(np.array([code]))[0].tolist()
+        dims: list[int] = self._knobs.dims.tolist()
+        strides: list[int] = self._knobs.strides.tolist()
         for knob in rng.permutation(len(dims)).tolist():
             for value in rng.permutation(dims[knob]).tolist():
-                other = code + (value - int(index[knob])) * strides[knob]
+                other: int = code + (value - index[knob]) * strides[knob]
                 if other != code and other in self._legality:
                     return other
         sampled = self.sample_codes(rng, 1, exclude={code})

@@ -43,7 +43,7 @@ class Thompson(Generic[C]):
         space: SearchSpace[C],
         seed: int,
         models: int = 8,
-        pool: int = 16384,
+        pool: int = 8192,
         nthread: int = 1,
     ) -> None:
         self._history = History(space)
@@ -52,7 +52,7 @@ class Thompson(Generic[C]):
             CostModel(seed * models + i, "regression", nthread=nthread) for i in range(models)
         ]
         self._pool_size = pool
-        self._pool: np.ndarray | None = None
+        self._pool = np.empty(0, dtype=np.int64)
 
     def ask(self, n: int) -> list[C]:
         """At most n unseen legal configurations; random until trials can be told apart."""
@@ -75,7 +75,11 @@ class Thompson(Generic[C]):
 
     def _draw(self, n: int) -> list[int]:
         """Up to n unseen codes, from each fitted model in turn the best that is left."""
-        rankings = [iter(self._ranking(model)) for model in self._models if model.fitted]
+        space = self._history.space
+        if not len(self._pool):
+            self._pool = space.sample_codes(self._rng, self._pool_size)
+        features = space.encode_codes(self._pool)
+        rankings = [iter(self._ranking(model, features)) for model in self._models if model.fitted]
         self._rng.shuffle(rankings)  # a batch smaller than the ensemble hears all of it in time
         chosen: dict[int, None] = {}
         while rankings and len(chosen) < n:
@@ -87,13 +91,11 @@ class Thompson(Generic[C]):
                     chosen[code] = None
         return list(chosen)
 
-    def _ranking(self, model: CostModel) -> list[int]:
-        """Unseen codes by one model's score, best first."""
+    def _ranking(self, model: CostModel, features: np.ndarray) -> list[int]:
+        """Unseen codes by one model's score, best first; features are the pool's."""
         space = self._history.space
-        if self._pool is None:
-            self._pool = space.sample_codes(self._rng, self._pool_size)
         codes = self._pool
-        scores = model.predict(space.encode_codes(codes))
+        scores = model.predict(features)
         for _ in range(_CLIMBS if len(self._pool) == self._pool_size else 0):
             best = np.argsort(-scores, kind="stable")[:_CLIMBERS]
             mutants = np.setdiff1d(space.mutate_codes(codes[best], self._rng), codes)

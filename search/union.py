@@ -42,6 +42,7 @@ class UnionSpace:
         self._names = tuple(members)
         self._spaces = tuple(members.values())
         self._switch = switch if len(members) > 1 else 0.0
+        self._columns: list[np.ndarray] = []
 
     def __repr__(self) -> str:
         return f"UnionSpace({', '.join(self._names)}; size={self.size})"
@@ -163,17 +164,16 @@ class UnionSpace:
     def encode_codes(self, codes: np.ndarray) -> np.ndarray:
         """Model features float32 [n, len(feature_names)] of legal codes [n]."""
         count = len(self._names)
-        names = self.feature_names
-        column = {name: i for i, name in enumerate(names)}
-        features = np.full((len(codes), len(names)), np.nan, dtype=np.float32)
+        columns = self._member_columns()
+        width = 1 + max(int(at.max()) for at in columns)
+        features = np.full((len(codes), width), np.nan, dtype=np.float32)
         member = codes % count
         if count > 1:
             features[:, :count] = member[:, None] == np.arange(count)
         for i, space in enumerate(self._spaces):
             mine = np.flatnonzero(member == i)
             if len(mine):
-                at = [column[name] for name in space.feature_names]
-                features[np.ix_(mine, at)] = space.encode_codes(codes[mine] // count)
+                features[mine[:, None], columns[i]] = space.encode_codes(codes[mine] // count)
         return features
 
     def knob_rows(self, codes: np.ndarray) -> np.ndarray:
@@ -186,6 +186,15 @@ class UnionSpace:
             rows[member != i] = -1
             parts.append(rows)
         return np.concatenate(parts, axis=1)
+
+    def _member_columns(self) -> list[np.ndarray]:
+        """Where each member's features stand in the union's, int64 [member's features]."""
+        if not self._columns:
+            column = {name: i for i, name in enumerate(self.feature_names)}
+            self._columns = [
+                np.array([column[name] for name in space.feature_names]) for space in self._spaces
+            ]
+        return self._columns
 
     def _sample_member(
         self, member: int, rng: np.random.Generator, n: int, exclude: Set[int]

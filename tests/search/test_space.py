@@ -5,9 +5,9 @@ from dataclasses import dataclass, make_dataclass, replace
 
 import numpy as np
 import pytest
-from conftest import SmallConfig, small_space
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_spaces import SmallConfig, small_space
 
 from autoq.errors import AutoqError
 from autoq.search.space import Space

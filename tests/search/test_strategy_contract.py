@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import small_space, union_space
+from small_spaces import small_space, union_space
 
 from autoq.search import STRATEGIES, Candidate, Trial, UnionSpace
 

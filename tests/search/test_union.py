@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from conftest import OtherConfig, small_space
+from small_spaces import OtherConfig, small_space
 
 from autoq.errors import AutoqError
 from autoq.search.union import Candidate, UnionSpace

@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from synthetic import recorded, tile_space
+from tiled_space import recorded, tile_space
 
 from autoq.errors import AutoqError
 from autoq.search import STRATEGIES, Trial

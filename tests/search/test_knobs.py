@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autoq.errors import AutoqError
+from autoq.search.knobs import Knobs
+
+KNOBS = Knobs({"a": (1, 2, 3), "b": (False, True), "c": ("x", None, (1, 2), -1.5)})
+
+
+def test_codes_count_the_product_with_the_last_knob_fastest():
+    assert KNOBS.size == 24
+    assert KNOBS.at(0) == (1, False, "x")
+    assert KNOBS.at(1) == (1, False, None)
+    assert KNOBS.at(23) == (3, True, -1.5)
+
+
+def test_codes_indices_and_values_agree():
+    codes = np.arange(KNOBS.size)
+    assert (KNOBS.codes(KNOBS.indices(codes)) == codes).all()
+    assert list(KNOBS.rows(codes)) == [KNOBS.at(code) for code in codes.tolist()]
+    assert list(KNOBS.rows(codes[:0])) == []
+
+
+def test_values_are_told_apart_by_kind():
+    assert KNOBS.index(0, 1) == 0
+    assert KNOBS.index(0, True) is None
+    assert KNOBS.index(1, 1) is None
+    assert KNOBS.index(2, [1, 2]) == 2
+    assert KNOBS.index(2, {}) is None
+
+
+def test_numbers_with_a_zero_have_no_logarithm():
+    assert Knobs({"pad": (0, 16)}).columns == ("pad",)
+    assert Knobs({"pad": (8, 16)}).columns == ("pad", "log2(pad)")
+
+
+def test_too_large_a_space_is_refused():
+    with pytest.raises(AutoqError, match="at most"):
+        Knobs({f"k{i}": range(100) for i in range(12)})
