@@ -1,1 +1,22 @@
 """The graph of a model and the passes that turn it into kernels."""
+
+from __future__ import annotations
+
+from autoq.graph.dump import dump
+from autoq.graph.evaluate import evaluate
+from autoq.graph.ir import Graph, Kernel, Node, Operation, Operator, Step, Tensor
+from autoq.graph.optimise import optimise, workloads
+
+__all__ = [
+    "Graph",
+    "Kernel",
+    "Node",
+    "Operation",
+    "Operator",
+    "Step",
+    "Tensor",
+    "dump",
+    "evaluate",
+    "optimise",
+    "workloads",
+]

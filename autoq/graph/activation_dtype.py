@@ -1,0 +1,83 @@
+"""Choose int8 or uint8 for tensors inside the network, the same numbers 128 apart.
+
+A zero point of 0 makes padding exact without a bias for every kind of border: int8 with -128 is
+uint8 with 0. CPUs multiply unsigned activations with signed weights (VNNI), so they get uint8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from autoq.graph.dequantise_late import MOVES
+from autoq.graph.ir import Graph, Operation
+from autoq.templates.target import Target
+
+
+def choose_activation_dtypes(graph: Graph, target: Target) -> None:
+    """Rewrite zero points and dtypes of tensors that only quantisation operators look into."""
+    groups = _groups(graph)
+    members: dict[str, list[str]] = {}
+    for name in groups:
+        members.setdefault(_root(groups, name), []).append(name)
+    for names in members.values():
+        change = _change(graph, set(names), target)
+        if change is not None:
+            _apply(graph, set(names), *change)
+
+
+def _groups(graph: Graph) -> dict[str, str]:
+    """Union-find over 8-bit tensors: movement joins what it reads and writes."""
+    parents = {n: n for n, t in graph.tensors.items() if t.dtype in ("int8", "uint8")}
+    for node in graph.nodes:
+        if isinstance(node, Operation) and node.op in MOVES:
+            for name in node.inputs:
+                if name in parents and node.output in parents:
+                    parents[_root(parents, name)] = _root(parents, node.output)
+    return parents
+
+
+def _root(parents: dict[str, str], name: str) -> str:
+    while parents[name] != name:
+        name = parents[name]
+    return name
+
+
+def _change(graph: Graph, names: set[str], target: Target) -> tuple[str, int] | None:
+    """(dtype, shift) for a group of tensors, None to leave it."""
+    if names & {*graph.inputs, *graph.outputs}:
+        return None
+    dtypes = {graph.dtype(name) for name in names}
+    zero_points: set[int] = set()
+    for node in graph.nodes:
+        if not names & {*node.inputs, node.output}:
+            continue
+        if not isinstance(node, Operation):
+            return None
+        if node.op in ("QuantizeLinear", "DequantizeLinear"):
+            if node.attributes["axis"] is not None:
+                return None
+            zero_points.add(int(node.attributes["zero_point"]))
+        elif node.op not in MOVES or any(name in graph.constants for name in node.inputs):
+            return None
+    if len(dtypes) != 1 or len(zero_points) != 1:
+        return None
+    (dtype,), (zero_point,) = dtypes, zero_points
+    if dtype == "int8" and (zero_point == -128 or target.kind == "cpu"):
+        return "uint8", 128
+    if dtype == "uint8" and zero_point == 128 and target.kind == "cuda":
+        return "int8", -128
+    return None
+
+
+def _apply(graph: Graph, names: set[str], dtype: str, shift: int) -> None:
+    for name in names:
+        graph.tensors[name] = replace(graph.tensors[name], dtype=dtype)
+    for node in graph.nodes:
+        if not isinstance(node, Operation) or not names & {*node.inputs, node.output}:
+            continue
+        if node.op in ("QuantizeLinear", "DequantizeLinear"):
+            node.attributes["zero_point"] = np.asarray(node.attributes["zero_point"] + shift)
+        elif node.op == "Pad":
+            node.attributes["value"] += shift

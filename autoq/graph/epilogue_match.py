@@ -1,0 +1,154 @@
+"""Find what follows a convolution or matrix product that its kernel's epilogue can compute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from autoq.graph.fused import Bounds, Scheme
+from autoq.graph.ir import Graph, Operation
+from autoq.graph.rewrite import Neighbourhood
+
+CLAMPS = ("Relu", "Clip")
+
+
+@dataclass
+class Tail:
+    """Operations behind an anchor, in order: clamp, quantise, add, clamp, quantise; each optional.
+
+    inner: scheme and clamp before the addition. residual names a tensor as the kernel reads it
+    (integers with `residual_scheme`, else float32). bounds and scheme are of the result `output`,
+    float32 without a scheme, int32 sums with `sums`.
+    """
+
+    output: str
+    nodes: list[Operation]
+    bounds: Bounds = field(default_factory=Bounds)
+    scheme: Scheme | None = None
+    inner: tuple[Scheme, Bounds] | None = None
+    residual: str | None = None
+    residual_scheme: Scheme | None = None
+    sums: bool = False
+
+
+def match_tail(anchor: Operation, around: Neighbourhood, integer: bool, taken: set[int]) -> Tail:
+    """The longest tail of `anchor`; `integer` says that its operands are quantised.
+
+    Float32 anchors take no quantisation. Nodes in `taken` already belong to another kernel.
+    """
+    graph = around.graph
+    tail = Tail(anchor.output, [anchor])
+    if integer:
+        cast = around.only_reader(anchor.output, "Cast")
+        if cast is not None and graph.dtype(cast.output) == "int32":
+            return Tail(cast.output, [anchor, cast], sums=True)
+    _clamp(tail, around)
+    if integer:
+        _quantise(tail, around)
+    _add(tail, around, anchor, integer, taken)
+    return tail
+
+
+def _extend(tail: Tail, node: Operation) -> None:
+    tail.nodes.append(node)
+    tail.output = node.output
+
+
+def _clamp(tail: Tail, around: Neighbourhood) -> None:
+    node = around.only_reader(tail.output, *CLAMPS)
+    while node is not None:
+        tail.bounds = tail.bounds.then(node)
+        _extend(tail, node)
+        node = around.only_reader(tail.output, *CLAMPS)
+
+
+def _quantise(tail: Tail, around: Neighbourhood) -> None:
+    node = around.only_reader(tail.output, "QuantizeLinear")
+    if node is None:
+        return
+    _extend(tail, node)
+    tail.scheme = Scheme.of(node, around.graph.dtype(node.output))
+    _clamp_quantised(tail, around)
+
+
+def _clamp_quantised(tail: Tail, around: Neighbourhood) -> None:
+    """DequantizeLinear, Relu or Clip, QuantizeLinear of equal scale is a clamp of integers."""
+    while True:
+        dequantise = around.only_reader(tail.output, "DequantizeLinear")
+        clamp = dequantise and around.only_reader(dequantise.output, *CLAMPS)
+        quantise = clamp and around.only_reader(clamp.output, "QuantizeLinear")
+        if not quantise:
+            return
+        scheme = Scheme.of(quantise, around.graph.dtype(quantise.output))
+        if scheme.scale != tail.scheme.scale:
+            return
+        tail.bounds = tail.bounds.then(clamp)
+        if not _same_range(tail.scheme, scheme, tail.bounds):
+            return
+        tail.scheme = scheme
+        for node in (dequantise, clamp, quantise):
+            _extend(tail, node)
+
+
+def _same_range(first: Scheme, second: Scheme, bounds: Bounds) -> bool:
+    """Whether the first scheme's range cuts nothing that the second one holds."""
+    low, high = first.bounds(Bounds())
+    inner_low, inner_high = second.bounds(bounds)
+    return low <= inner_low and inner_high <= high
+
+
+def _add(
+    tail: Tail, around: Neighbourhood, anchor: Operation, integer: bool, taken: set[int]
+) -> None:
+    """Absorb a residual addition, the clamp and the quantisation behind it."""
+    graph = around.graph
+    inner = None
+    dequantise = None
+    name = tail.output
+    if tail.scheme is not None:
+        dequantise = around.only_reader(name, "DequantizeLinear")
+        if dequantise is None:
+            return
+        inner = (tail.scheme, tail.bounds)
+        name = dequantise.output
+    elif not tail.bounds.free:
+        return
+    add = around.only_reader(name, "Add")
+    if add is None or id(add) in taken:
+        return
+    other = add.inputs[1 - add.inputs.index(name)]
+    shape = graph.shape(add.output)
+    if graph.shape(other) != shape or graph.shape(name) != shape or other in graph.constants:
+        return
+    if _later_anchor(other, around, anchor, integer):
+        return
+    source = around.producer(other, "DequantizeLinear")
+    if integer and source is not None and graph.dtype(source.inputs[0]) in ("int8", "uint8"):
+        tail.residual = source.inputs[0]
+        tail.residual_scheme = Scheme.of(source, graph.dtype(tail.residual))
+    else:
+        tail.residual = other
+    if dequantise is not None:
+        tail.nodes.append(dequantise)
+    tail.inner, tail.scheme, tail.bounds = inner, None, Bounds()
+    _extend(tail, add)
+    _clamp(tail, around)
+    if integer:
+        _quantise(tail, around)
+
+
+def _later_anchor(name: str, around: Neighbourhood, anchor: Operation, integer: bool) -> bool:
+    """Whether `name` comes from an anchor later than `anchor` that can absorb the addition."""
+    graph: Graph = around.graph
+    quantised = False
+    while around.only_reader(name) is not None:
+        node = around.producer(name, "Conv", "Gemm", "QuantizeLinear", "DequantizeLinear", *CLAMPS)
+        if node is None:
+            return False
+        if node.op in ("Conv", "Gemm"):
+            later = around.position[id(node)] > around.position[id(anchor)]
+            return later and graph.shape(node.output) == graph.shape(anchor.output)
+        if node.op in CLAMPS and not quantised:
+            return False
+        quantised = quantised or node.op == "QuantizeLinear"
+        name = node.inputs[0]
+    return False

@@ -1,0 +1,49 @@
+"""An optimised graph computed in numpy, kernel by kernel: what compiled modules must give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from autoq.errors import InputError
+from autoq.graph.ir import Graph, Kernel, Operator
+from autoq.graph.operator_numpy import evaluate_operator
+from autoq.templates.reference import reference
+
+
+def evaluate(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The graph's outputs by name, for arrays of its inputs' names, shapes and dtypes.
+
+    Raises InputError for feeds that do not fit.
+    """
+    values = _checked(graph, feeds)
+    remaining = {name: len(readers) for name, readers in graph.consumers().items()}
+    for node in graph.nodes:
+        inputs = [values[name] for name in node.inputs]
+        if isinstance(node, Kernel):
+            shaped = [x.reshape(s) for x, s in zip(inputs, node.input_shapes, strict=True)]
+            result = reference(node.workload, shaped, node.operands)
+        elif isinstance(node, Operator):
+            result = evaluate_operator(node, inputs)
+        else:
+            raise TypeError(f"{node.op}: evaluate takes an optimised graph")
+        values[node.output] = result.reshape(graph.shape(node.output))
+        for name in node.inputs:
+            remaining[name] -= 1
+            if not remaining[name] and name not in graph.outputs:
+                values.pop(name, None)
+    return {name: values[name] for name in graph.outputs}
+
+
+def _checked(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    if set(feeds) != set(graph.inputs):
+        raise InputError(f"feeds for {sorted(feeds)}; the inputs are {list(graph.inputs)}")
+    for name, array in feeds.items():
+        tensor = graph.tensors[name]
+        if array.shape != tensor.shape or str(array.dtype) != tensor.dtype:
+            raise InputError(
+                f"input {name!r}: {array.dtype}{list(array.shape)}; "
+                f"the model takes {tensor.dtype}{list(tensor.shape)}"
+            )
+    return dict(feeds)

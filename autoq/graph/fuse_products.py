@@ -1,0 +1,144 @@
+"""Fuse convolutions and matrix products with their epilogues into one kernel each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autoq.graph.constants import along_axis, dequantised
+from autoq.graph.epilogue_match import Tail, match_tail
+from autoq.graph.fused import CONV, GEMM, Scheme
+from autoq.graph.ir import Graph, Operation
+from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
+from autoq.templates.epilogue import Epilogue, pack_scalars
+
+_FUSED = {"Conv": CONV, "Gemm": GEMM}
+_LARGEST_SUM = 2.0**30
+
+
+def fuse_products(graph: Graph) -> None:
+    """Replace every Conv and Gemm of constant weights by a fused operation.
+
+    Integers where the input and the weights are dequantised 8-bit integers, else float32. The
+    arithmetic is that of `autoq.templates.epilogue`.
+    """
+    around = Neighbourhood(graph)
+    taken: set[int] = set()
+    groups = []
+    for node in graph.nodes:
+        if not isinstance(node, Operation) or node.op not in _FUSED:
+            continue
+        operands = _integer_operands(graph, node, around)
+        tail = match_tail(node, around, operands is not None, taken)
+        if operands is None:
+            fused = _float_operation(graph, node, tail, around)
+        else:
+            fused = _integer_operation(graph, node, tail, *operands)
+        if fused is None:
+            continue
+        taken.update(id(member) for member in tail.nodes)
+        groups.append((tail.nodes, fused))
+    replace_nodes(graph, groups)
+    prune(graph)
+
+
+def _integer_operands(
+    graph: Graph, node: Operation, around: Neighbourhood
+) -> tuple[str, Scheme, np.ndarray, np.ndarray, np.ndarray] | None:
+    """(x, its scheme, int8 weight, float32 weight scales [k], int32 bias [k]) or None."""
+    x = around.producer(node.inputs[0], "DequantizeLinear")
+    weight = around.producer(node.inputs[1], "DequantizeLinear")
+    if x is None or weight is None or weight.inputs[0] not in graph.constants:
+        return None
+    x_dtype = graph.dtype(x.inputs[0])
+    if x_dtype not in ("int8", "uint8") or x.attributes["axis"] is not None:
+        return None
+    if weight.attributes["axis"] not in (None, 0):
+        return None
+    integers = graph.constants[weight.inputs[0]].astype(np.int32)
+    integers = integers - along_axis(
+        weight.attributes["zero_point"], weight.attributes["axis"], integers.ndim
+    )
+    if integers.min(initial=0) < -128 or integers.max(initial=0) > 127:
+        return None  # an asymmetric uint8 weight needs nine bits
+    scheme = Scheme.of(x, x_dtype)
+    k = len(integers)
+    scales = np.broadcast_to(np.asarray(weight.attributes["scale"], np.float32), (k,))
+    bias = np.zeros(k, np.int32)
+    if len(node.inputs) > 2:
+        real = _constant(graph, node.inputs[2], around)
+        if real is None:
+            return None
+        sums = np.rint(real.astype(np.float64).reshape(-1) / (scheme.scale * scales))
+        if np.abs(sums).max(initial=0) > _LARGEST_SUM:
+            return None
+        bias = np.broadcast_to(sums, (k,)).astype(np.int32)
+    return x.inputs[0], scheme, integers.astype(np.int8), scales, bias
+
+
+def _constant(graph: Graph, name: str, around: Neighbourhood) -> np.ndarray | None:
+    if name in graph.constants:
+        return graph.constants[name]
+    node = around.producer(name, "DequantizeLinear")
+    if node is not None and node.inputs[0] in graph.constants:
+        return dequantised(graph.constants[node.inputs[0]], node)
+    return None
+
+
+def _integer_operation(
+    graph: Graph, node: Operation, tail: Tail, x: str, scheme: Scheme, weight: np.ndarray,
+    weight_scale: np.ndarray, bias: np.ndarray,
+) -> Operation | None:  # fmt: skip
+    product = scheme.scale * weight_scale
+    scalars: dict[str, float] = {}
+    unit = np.float32(1) if tail.scheme is None else tail.scheme.scale
+    if tail.sums and not np.all(product == 1.0):
+        return None
+    scale = None if tail.sums else product / unit
+    if tail.inner is not None:
+        inner, inner_bounds = tail.inner
+        scale = product / inner.scale
+        low, high = inner.bounds(inner_bounds)
+        scalars.update(accumulator_low=low, accumulator_high=high)
+        scalars["accumulator_scale"] = inner.scale / unit
+    residual_dtype = None
+    if tail.residual is not None:
+        residual_dtype = graph.dtype(tail.residual)
+        other = tail.residual_scheme
+        scalars["residual_scale"] = (np.float32(1) if other is None else other.scale) / unit
+        scalars["residual_zero_point"] = 0 if other is None else other.zero_point
+    if tail.scheme is not None:
+        scalars["low"], scalars["high"] = tail.scheme.bounds(tail.bounds)
+        scalars["zero_point"] = tail.scheme.zero_point
+    else:
+        scalars.update(low=tail.bounds.low, high=tail.bounds.high)
+    epilogue = Epilogue(graph.dtype(tail.output), residual_dtype, tail.inner is not None)
+    return _operation(node, tail, x, {
+        "weight": weight, "bias": bias, "scale": scale, "scalars": pack_scalars(**scalars),
+        "x_zero_point": scheme.zero_point, "epilogue": epilogue,
+    })  # fmt: skip
+
+
+def _float_operation(
+    graph: Graph, node: Operation, tail: Tail, around: Neighbourhood
+) -> Operation | None:
+    weight = _constant(graph, node.inputs[1], around)
+    bias = _constant(graph, node.inputs[2], around) if len(node.inputs) > 2 else np.float32(0)
+    if weight is None or bias is None:
+        return None
+    k = graph.shape(node.inputs[1])[0]
+    residual_dtype = None if tail.residual is None else "float32"
+    return _operation(node, tail, node.inputs[0], {
+        "weight": weight.astype(np.float32),
+        "bias": np.ascontiguousarray(np.broadcast_to(bias.reshape(-1), (k,)), np.float32),
+        "scale": None,
+        "scalars": pack_scalars(low=tail.bounds.low, high=tail.bounds.high),
+        "x_zero_point": 0,
+        "epilogue": Epilogue("float32", residual_dtype),
+    })  # fmt: skip
+
+
+def _operation(node: Operation, tail: Tail, x: str, attributes: dict[str, object]) -> Operation:
+    covers = tuple(dict.fromkeys(name for member in tail.nodes for name in member.covers))
+    inputs = (x,) if tail.residual is None else (x, tail.residual)
+    merged = {**node.attributes, **attributes}
+    return Operation(_FUSED[node.op], node.name, inputs, tail.output, merged, covers)

@@ -1,0 +1,55 @@
+"""The order of the passes, and what a caller asks of an optimised graph."""
+
+from __future__ import annotations
+
+import copy
+
+from autoq.graph.activation_dtype import choose_activation_dtypes
+from autoq.graph.dequantise_late import dequantise_late
+from autoq.graph.fold_affine import fold_affine
+from autoq.graph.fuse_movement import fuse_movement
+from autoq.graph.fuse_products import fuse_products
+from autoq.graph.ir import Graph, Kernel
+from autoq.graph.lower import lower
+from autoq.graph.programs import gather_programs
+from autoq.graph.rewrite import prune
+from autoq.templates.target import Target
+from autoq.templates.workload import Workload
+
+
+def optimise(graph: Graph, target: Target) -> Graph:
+    """The kernels and operators that compute a semantic graph on `target`, in running order.
+
+    The given graph is left as it is.
+    """
+    graph = _copied(graph)
+    prune(graph)
+    dequantise_late(graph)
+    fold_affine(graph)
+    choose_activation_dtypes(graph, target)
+    fuse_products(graph)
+    fuse_movement(graph)
+    gather_programs(graph)
+    return lower(graph)
+
+
+def workloads(graph: Graph) -> list[tuple[Workload, int, tuple[str, ...]]]:
+    """Distinct workloads of an optimised graph in the order of their first use.
+
+    Each with the number of kernels that have it and their names.
+    """
+    names: dict[Workload, list[str]] = {}
+    for node in graph.nodes:
+        if isinstance(node, Kernel):
+            names.setdefault(node.workload, []).append(node.name)
+    return [(workload, len(used), tuple(used)) for workload, used in names.items()]
+
+
+def _copied(graph: Graph) -> Graph:
+    """A copy whose nodes may be changed; constants are shared."""
+    nodes = [copy.copy(node) for node in graph.nodes]
+    for node in nodes:
+        node.attributes = dict(node.attributes)
+    return Graph(
+        graph.name, dict(graph.tensors), nodes, graph.inputs, graph.outputs, dict(graph.constants)
+    )

@@ -1,0 +1,186 @@
+"""Gather what no template computes into programs: one kernel for each region of the graph.
+
+Elementwise operations join into one region as long as nobody else reads what lies between them;
+operations that look at several elements (softmax, transposes, ...) take the dequantisation in
+front of them and the quantisation behind them along.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from autoq.graph.constants import along_axis
+from autoq.graph.fused import DEQUANTIZE, FUSED, PROGRAM, QUANTIZE, Bounds, Scheme
+from autoq.graph.ir import Graph, Operation, Step
+from autoq.graph.rewrite import Neighbourhood, prune
+from autoq.graph.shapes import BINARY, UNARY
+
+_QUANTISED = ("QuantizeLinear", "DequantizeLinear")
+ELEMENTWISE = (*UNARY, *BINARY, *_QUANTISED)
+STRUCTURED = (
+    "Softmax", "LRN", "Pad", "Slice", "Transpose", "Concat", "ReduceMean", "MatMul", "Conv",
+    "Gemm", "ChannelShuffle",
+)  # fmt: skip
+
+
+def gather_programs(graph: Graph) -> None:
+    """Replace every operation that is neither fused nor a Reshape by programs."""
+    around = Neighbourhood(graph)
+    claimed: set[int] = set()
+    replacement: dict[int, Operation] = {}
+    for node in reversed(graph.nodes):
+        loose = isinstance(node, Operation) and node.op in (*ELEMENTWISE, *STRUCTURED)
+        if not loose or id(node) in claimed:
+            continue
+        if node.op == "DequantizeLinear" and not _is_read(node, around, claimed):
+            continue
+        members = _region(node, around)
+        claimed.update(id(m) for m in members if m.op != "DequantizeLinear" or m is node)
+        replacement[id(node)] = _single(graph, members) or _program(graph, members)
+        claimed.update(_exclusive(members, around, claimed))
+    graph.nodes = [
+        replacement.get(id(node), node)
+        for node in graph.nodes
+        if id(node) in replacement or id(node) not in claimed
+    ]
+    prune(graph)
+    unknown = [n for n in graph.nodes if n.op not in FUSED and n.op != "Reshape"]
+    if unknown:
+        raise AssertionError(f"operations without a lowering: {[n.op for n in unknown]}")
+
+
+def _is_read(node: Operation, around: Neighbourhood, claimed: set[int]) -> bool:
+    """Whether a dequantisation is still read by something that did not take it along."""
+    if node.output in around.graph.outputs:
+        return True
+    return any(id(reader) not in claimed for reader in around.consumers.get(node.output, []))
+
+
+def _exclusive(members: list[Operation], around: Neighbourhood, claimed: set[int]) -> set[int]:
+    """Dequantisations whose every reader is claimed now."""
+    return {id(m) for m in members[:-1] if m.op == "DequantizeLinear"
+            and not _is_read(m, around, claimed)}  # fmt: skip
+
+
+def _region(root: Operation, around: Neighbourhood) -> list[Operation]:
+    """Members in running order, the root last."""
+    graph = around.graph
+    members = {id(root): root}
+    spine = root
+    if root.op == "QuantizeLinear":  # a quantisation behind a structured operation
+        producer = around.producer(root.inputs[0], *STRUCTURED)
+        if producer is not None and around.only_reader(producer.output) is root:
+            members[id(producer)] = spine = producer
+    structured = spine.op in STRUCTURED
+    pending = list(spine.inputs)
+    while pending:
+        name = pending.pop()
+        node = around.producer(name, *ELEMENTWISE)
+        if node is None or id(node) in members:
+            continue
+        readers = around.consumers.get(name, [])
+        owned = name not in graph.outputs and all(id(r) in members for r in readers)
+        if node.op == "DequantizeLinear" or (owned and not structured):
+            members[id(node)] = node
+            pending += node.inputs if not structured else ()
+            if owned:
+                pending += [n for m in members.values() for n in m.inputs if not structured]
+    return sorted(members.values(), key=lambda node: around.position[id(node)])
+
+
+def _single(graph: Graph, members: list[Operation]) -> Operation | None:
+    """The kernel for a quantisation or dequantisation that stands alone."""
+    node = members[-1]
+    if len(members) != 1 or node.op not in _QUANTISED or node.attributes["axis"] is not None:
+        return None
+    integers = node.output if node.op == "QuantizeLinear" else node.inputs[0]
+    if graph.dtype(integers) not in ("int8", "uint8") or node.inputs[0] in graph.constants:
+        return None
+    scheme = Scheme.of(node, graph.dtype(integers))
+    if node.op == "QuantizeLinear":
+        values = [scheme.scale, *scheme.bounds(Bounds()), scheme.zero_point]
+        op = QUANTIZE
+    else:
+        values, op = [scheme.zero_point, scheme.scale], DEQUANTIZE
+    attributes = {"scalars": np.array(values, np.float32)}
+    return Operation(op, node.name, node.inputs, node.output, attributes, node.covers)
+
+
+def _program(graph: Graph, members: list[Operation]) -> Operation:
+    made = {member.output for member in members}
+    names = dict.fromkeys(n for m in members for n in m.inputs if n not in made)
+    inputs = [name for name in names if name not in graph.constants]
+    constants = [graph.constants[name] for name in names if name in graph.constants]
+    index = {name: i for i, name in enumerate([*inputs, *(n for n in names if n not in inputs)])}
+    writer = _StepWriter(len(inputs), constants)
+    for member in members:
+        index[member.output] = writer.write(graph, member, [index[n] for n in member.inputs])
+    steps, constants = writer.finish()
+    covers = tuple(dict.fromkeys(name for member in members for name in member.covers))
+    attributes = {"steps": steps, "constants": constants}
+    root = members[-1]
+    return Operation(PROGRAM, root.name, tuple(inputs), root.output, attributes, covers)
+
+
+class _StepWriter:
+    """Steps under construction; indices of steps are negative until all constants are known."""
+
+    def __init__(self, inputs: int, constants: list[np.ndarray]) -> None:
+        self._inputs = inputs
+        self._constants = constants
+        self._steps: list[tuple[str, list[int], str, dict[str, Any]]] = []
+
+    def write(self, graph: Graph, node: Operation, arguments: list[int]) -> int:
+        """Append a node's steps and return the index of its result."""
+        dtype = graph.dtype(node.output)
+        attributes = dict(node.attributes)
+        if node.op == "QuantizeLinear":
+            scheme = Scheme.of(node, dtype)
+            low, high = scheme.bounds(Bounds())
+            return self._add("quantize", arguments, dtype, {
+                "scale": float(scheme.scale), "zero_point": scheme.zero_point,
+                "low": low, "high": high,
+            })  # fmt: skip
+        if node.op == "DequantizeLinear":
+            return self._dequantize(graph, node, arguments[0])
+        if node.op == "LRN":
+            attributes["axis"] = 1
+        return self._add(node.op, arguments, dtype, attributes)
+
+    def _dequantize(self, graph: Graph, node: Operation, argument: int) -> int:
+        axis, scale = node.attributes["axis"], node.attributes["scale"]
+        zero_point = node.attributes["zero_point"]
+        if axis is None:
+            return self._add("dequantize", [argument], "float32", {
+                "scale": float(scale), "zero_point": int(zero_point),
+            })  # fmt: skip
+        rank = len(graph.shape(node.output))
+        x = self._add("Cast", [argument], "float32", {})
+        if np.any(zero_point):
+            offset = self._constant(along_axis(zero_point.astype(np.float32), axis, rank))
+            x = self._add("Sub", [x, offset], "float32", {})
+        return self._add("Mul", [x, self._constant(along_axis(scale, axis, rank))], "float32", {})
+
+    def _constant(self, value: np.ndarray) -> int:
+        self._constants.append(value)
+        return self._inputs + len(self._constants) - 1
+
+    def _add(self, op: str, arguments: list[int], dtype: str, attributes: dict[str, Any]) -> int:
+        self._steps.append((op, arguments, dtype, attributes))
+        return -len(self._steps)
+
+    def finish(self) -> tuple[tuple[Step, ...], tuple[np.ndarray, ...]]:
+        """All steps with final indices, and the constants."""
+        first = self._inputs + len(self._constants)
+        steps = tuple(
+            Step(
+                op,
+                tuple(a if a >= 0 else first - a - 1 for a in arguments),
+                dtype,
+                tuple(sorted(attributes.items())),
+            )
+            for op, arguments, dtype, attributes in self._steps
+        )
+        return steps, tuple(self._constants)
