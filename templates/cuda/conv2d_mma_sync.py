@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from autoq.templates.base import Operands, Template
 from autoq.templates.border import border_bias
-from autoq.templates.cuda.mma_sync_space import default, has_cp_async, space
+from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
+from autoq.templates.cuda.mma_sync_space import default, space
 from autoq.templates.cuda.mma_sync_tile import (
     MmaSyncConfig,
     MmaSyncTiling,
@@ -55,28 +56,22 @@ def build(workload: Conv2d | Gemm, config: MmaSyncConfig, target: Target) -> Pri
     """PrimFunc (x, [residual], weight, bias, scale, scalars, y); see `build_kernel`."""
     from autoq.templates.cuda.mma_sync_kernel import build_kernel
 
-    tiling = MmaSyncTiling(as_conv2d(workload), config)
-    return build_kernel(workload, tiling, has_cp_async(target))
+    return build_kernel(MmaSyncPlan(workload, config, target))
 
 
 def pack(
     workload: Conv2d | Gemm, config: MmaSyncConfig, operands: Operands
 ) -> tuple[np.ndarray, ...]:
-    """(weight int8 [tiles_n, steps, block_n, block_k], bias int32 [border classes, padded_k],
-    scale float32 [padded_k], scalars float32 [8]); scale is 0 where the epilogue has none.
-    """
+    """Constants in the order of `build_kernel`'s parameters."""
     conv = as_conv2d(workload)
     tiling = MmaSyncTiling(conv, config)
     weight = np.asarray(operands["weight"]).reshape(conv.weight_shape)
     bias = border_bias(conv, weight, np.asarray(operands["bias"]), operands.get("x_zero_point", 0))
-    scale = operands.get("scale")
-    scale = np.zeros(conv.k, np.float32) if scale is None else np.asarray(scale, np.float32)
-    return (
-        pack_weight(tiling, weight),
-        pack_channels(tiling, bias.reshape(-1, conv.k)),
-        pack_channels(tiling, scale),
-        np.ascontiguousarray(operands["scalars"], np.float32),
-    )
+    constants = (pack_weight(tiling, weight), pack_channels(tiling, bias.reshape(-1, conv.k)))
+    if conv.epilogue.out_dtype == "int32":
+        return constants
+    scale = pack_channels(tiling, np.asarray(operands["scale"], np.float32))
+    return (*constants, scale, np.ascontiguousarray(operands["scalars"], np.float32))
 
 
 TEMPLATE = Template("conv2d_mma_sync", 1, matches, space, default, build, pack)

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping
 
 from autoq.search.space import Space
+from autoq.templates.cuda.mma_sync_plan import has_cp_async
 from autoq.templates.cuda.mma_sync_tile import (
     UNIT_BYTES,
     MmaSyncConfig,
@@ -22,11 +23,6 @@ _MOST_REGISTERS = 255
 _OTHER_REGISTERS = 40
 # The driver reserves this much shared memory for every block (compute capability 8.0 and up).
 _RESERVED_SMEM_BYTES = 1024
-
-
-def has_cp_async(target: Target) -> bool:
-    """Whether copies to shared memory bypass registers, which came with sm_80."""
-    return target.compute_capability >= 80
 
 
 def space(workload: Conv2d | Gemm, target: Target) -> Space[MmaSyncConfig]:

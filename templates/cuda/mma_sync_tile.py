@@ -215,6 +215,26 @@ def unit_offset(config: MmaSyncConfig, row, unit):
     return row * config.row_bytes + (unit ^ (row // (8 // units) % units)) * UNIT_BYTES
 
 
+def fragment_of_pixels(config: MmaSyncConfig, warp_row, tile, k_tile, lane):
+    """Byte offset in the pixel tile of the unit a lane names to ldmatrix.
+
+    Lanes 0..15 name the 16 rows' first unit of the k-tile, lanes 16..31 their second: matrices
+    (rows 0..7, k 0..15), (rows 8..15, k 0..15), (0..7, 16..31), (8..15, 16..31).
+    """
+    row = warp_row * config.warp_m + tile * ROW_TILE + lane % 16
+    return unit_offset(config, row, k_tile * 2 + lane // 16)
+
+
+def fragment_of_weights(config: MmaSyncConfig, warp_column, pair, k_tile, lane):
+    """Byte offset in the weight tile of the unit a lane names to ldmatrix.
+
+    One ldmatrix reads two column tiles: matrices (tile 0, k 0..15), (0, 16..31), (1, 0..15),
+    (1, 16..31).
+    """
+    row = warp_column * config.warp_n + pair * 2 * COL_TILE + lane // 16 * 8 + lane % 8
+    return unit_offset(config, row, k_tile * 2 + lane // 8 % 2)
+
+
 def pack_weight(tiling: MmaSyncTiling, weight: np.ndarray) -> np.ndarray:
     """Weights in the order of the kernel's copies.
 

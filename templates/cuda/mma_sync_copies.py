@@ -1,0 +1,125 @@
+"""Copies of a stage: pixels of filter taps and weights, from global to shared memory.
+
+With cp.async a copy that reads outside the image is told to read 0 bytes, which fills with
+zeros; without it a copy waits in registers until its stage is free.
+"""
+
+from autoq.templates.cuda.mma_sync_plan import COPY_UNIT
+from autoq.templates.cuda.mma_sync_tile import UNIT_BYTES
+from tvm.script import tirx as T
+
+
+def taps_inside(conv, first_h, first_w):
+    """Bit r says filter row r lies inside the image, bit (filter rows + s) filter column s."""
+    bits = T.uint32(0)
+    for row in range(conv.r):
+        at = first_h + row * conv.dilation[0]
+        inside = T.And(at >= 0, at < conv.h)
+        bits = bits | T.if_then_else(inside, T.uint32(1 << row), T.uint32(0))
+    for column in range(conv.s):
+        at = first_w + column * conv.dilation[1]
+        inside = T.And(at >= 0, at < conv.w)
+        bits = bits | T.if_then_else(inside, T.uint32(1 << (conv.r + column)), T.uint32(0))
+    return bits
+
+
+def reads_pixel(plan, step, index, taps):
+    """Whether a copy reads the image, not what surrounds it or fills the last stage."""
+    row, column, _ = plan.tap(step, index)
+    found = T.bool(True)
+    if plan.padded:
+        bits = (taps >> T.cast(row, "uint32")) & (taps >> T.cast(column + plan.conv.r, "uint32"))
+        found = T.cast(bits & T.uint32(1), "bool")
+    if plan.ragged:
+        per_stage = plan.tiling.pieces_per_stage
+        found = T.And(found, step * per_stage + index % per_stage < plan.tiling.pieces)
+    return found
+
+
+def tap_offset(plan, step, index):
+    """Bytes from a pixel's first tap to what a copy reads."""
+    conv = plan.conv
+    row, column, channel = plan.tap(step, index)
+    pixels = row * (conv.dilation[0] * conv.w) + column * conv.dilation[1]
+    return pixels * conv.c + channel
+
+
+@T.inline
+def locate_pixels(plan, origin, taps, m, first_channel, thread):
+    """Where the first tap of each of a thread's pixels lies, and which taps lie inside."""
+    conv = T.meta_var(plan.conv)
+    for i in T.unroll(plan.pixel_rounds):
+        row = T.meta_var((i * plan.config.threads + thread) // plan.tiling.pieces_per_stage)
+        pixel: T.int32 = T.min(m * plan.config.block_m + row, plan.tiling.rows - 1)
+        first_h: T.int32 = pixel // conv.q % conv.p * conv.stride[0] - conv.padding[0]
+        first_w: T.int32 = pixel % conv.q * conv.stride[1] - conv.padding[1]
+        image = T.meta_var(pixel // (conv.p * conv.q))
+        origin[i] = ((image * conv.h + first_h) * conv.w + first_w) * conv.c + first_channel
+        taps[i] = taps_inside(conv, first_h, first_w)
+
+
+@T.inline
+def fetch_piece(plan, smem, x, origin, taps, held, step, base, i, index):
+    """One copy of the pixel tile."""
+    real: T.let = reads_pixel(plan, step, index, taps[i])
+    source: T.int32 = T.if_then_else(real, origin[i] + tap_offset(plan, step, index), 0)
+    if plan.asynchronous:
+        T.ptx[plan.copy_piece](
+            smem.ptr_to([base + plan.pixel_offset(index)]),
+            x.ptr_to([source]),
+            plan.tiling.piece,
+            T.if_then_else(real, T.uint32(plan.tiling.piece), T.uint32(0)),
+        )
+    else:
+        words = T.meta_var(plan.piece_words)
+        T.ptx[plan.load(words)](*[held[i * words + j] for j in range(words)], x.ptr_to([source]))
+        if T.Not(real):
+            for j in T.unroll(words):
+                held[i * words + j] = T.uint32(0)
+
+
+@T.inline
+def fetch_unit(plan, smem, weight, held, n, step, base, i, index):
+    """One copy of the weight tile, which lies packed in the order of the copies."""
+    source = T.meta_var(
+        weight.ptr_to([n, step, index // plan.units, index % plan.units * UNIT_BYTES])
+    )
+    if plan.asynchronous:
+        T.ptx[COPY_UNIT](smem.ptr_to([base + plan.weight_offset(index)]), source, UNIT_BYTES)
+    else:
+        T.ptx[plan.load(4)](*[held[i * 4 + j] for j in range(4)], source)
+
+
+@T.inline
+def fetch(plan, smem, x, weight, origin, taps, held_pixels, held_weights, n, step, stage, thread):
+    """All copies of a thread for one step of the reduction."""
+    base = T.meta_var(stage * plan.config.stage_bytes)
+    for i in T.unroll(plan.pixel_rounds):
+        index = T.meta_var(i * plan.config.threads + thread)
+        if index < plan.pixel_copies:
+            fetch_piece(plan, smem, x, origin, taps, held_pixels, step, base, i, index)
+    for i in T.unroll(plan.weight_rounds):
+        index = T.meta_var(i * plan.config.threads + thread)
+        if index < plan.weight_copies:
+            fetch_unit(plan, smem, weight, held_weights, n, step, base, i, index)
+
+
+@T.inline
+def keep(plan, smem, held_pixels, held_weights, stage, thread):
+    """Registers of the last fetch to shared memory, where there is no cp.async."""
+    base = T.meta_var(stage * plan.config.stage_bytes)
+    words = T.meta_var(plan.piece_words)
+    for i in T.unroll(plan.pixel_rounds):
+        index = T.meta_var(i * plan.config.threads + thread)
+        if index < plan.pixel_copies:
+            T.ptx[plan.keep(words)](
+                smem.ptr_to([base + plan.pixel_offset(index)]),
+                *[held_pixels[i * words + j] for j in range(words)],
+            )
+    for i in T.unroll(plan.weight_rounds):
+        index = T.meta_var(i * plan.config.threads + thread)
+        if index < plan.weight_copies:
+            T.ptx[plan.keep(4)](
+                smem.ptr_to([base + plan.weight_offset(index)]),
+                *[held_weights[i * 4 + j] for j in range(4)],
+            )

@@ -1,0 +1,63 @@
+"""The multiplication of one stage: fragments by ldmatrix, products by mma.sync."""
+
+from autoq.templates.cuda.mma_sync_plan import LDMATRIX
+from autoq.templates.cuda.mma_sync_tile import fragment_of_pixels, fragment_of_weights
+from tvm.script import tirx as T
+
+
+@T.inline
+def read_fragments(plan, smem, a, b, base, k_tile, buffer, warp_row, warp_column, lane):
+    """A warp's fragments of one 32-byte k-tile into one of two register buffers."""
+    config = T.meta_var(plan.config)
+    for i in T.unroll(config.WARP_ROW_TILES):
+        at = T.meta_var(fragment_of_pixels(config, warp_row, i, k_tile, lane))
+        first = T.meta_var((buffer * config.WARP_ROW_TILES + i) * 4)
+        T.ptx[LDMATRIX](*[a[first + j] for j in range(4)], smem.ptr_to([base + at]))
+    for i in T.unroll(config.WARP_COL_TILES // 2):
+        at = T.meta_var(fragment_of_weights(config, warp_column, i, k_tile, lane))
+        first = T.meta_var((buffer * config.WARP_COL_TILES + i * 2) * 2)
+        T.ptx[LDMATRIX](
+            *[b[first + j] for j in range(4)], smem.ptr_to([base + plan.weight_start + at])
+        )
+
+
+@T.inline
+def multiply_tile(plan, accumulator, a, b, d, first_a, first_b):
+    """One 16 x 8 tile of accumulators by one k-tile."""
+    if plan.asynchronous:
+        T.ptx[plan.mma](
+            *[accumulator[d + e] for e in range(4)],
+            *[a[first_a + e] for e in range(4)],
+            *[b[first_b + e] for e in range(2)],
+            *[accumulator[d + e] for e in range(4)],
+        )
+    else:
+        for half in T.unroll(2):
+            for k_half in T.unroll(2):
+                T.ptx[plan.mma](
+                    accumulator[d + 2 * half],
+                    accumulator[d + 2 * half + 1],
+                    a[first_a + 2 * k_half + half],
+                    b[first_b + k_half],
+                    accumulator[d + 2 * half],
+                    accumulator[d + 2 * half + 1],
+                )
+
+
+@T.inline
+def multiply_stage(plan, smem, accumulator, a, b, stage, warp_row, warp_column, lane):
+    """All k-tiles of a stage; the next one's fragments are read while one multiplies."""
+    config = T.meta_var(plan.config)
+    base = T.meta_var(stage * config.stage_bytes)
+    read_fragments(plan, smem, a, b, base, 0, 0, warp_row, warp_column, lane)
+    for k in T.unroll(config.CHUNK):
+        if k + 1 < config.CHUNK:
+            read_fragments(plan, smem, a, b, base, k + 1, (k + 1) % 2, warp_row, warp_column, lane)
+        for i in T.unroll(config.WARP_ROW_TILES):
+            for j in T.unroll(config.WARP_COL_TILES):
+                multiply_tile(
+                    plan, accumulator, a, b,
+                    (i * config.WARP_COL_TILES + j) * 4,
+                    (k % 2 * config.WARP_ROW_TILES + i) * 4,
+                    (k % 2 * config.WARP_COL_TILES + j) * 2,
+                )  # fmt: skip
