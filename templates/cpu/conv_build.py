@@ -112,7 +112,7 @@ def _emit_task(layout: ConvLayout, operands: _Operands, task: Expr) -> None:
 
 
 def _clamped(index: Expr, step: int, extent: int) -> Expr:
-    """`index * step`, moved back so that a block of `step` ends inside `extent`."""
+    """First element of one of the `ceil(extent / step)` blocks; a ragged last one moves back."""
     if extent % step == 0:
         return index * step
     return T.min(index * step, extent - step)

@@ -118,13 +118,18 @@ class ConvLayout:
         return -(-self.groups * self.channel_tiles // self.config.channel_tasks)
 
     @cached_property
+    def channel_shares(self) -> int:
+        """Channel tasks that have work: sharing 6 tiles among 4 tasks takes 3 of them."""
+        return -(-self.groups * self.channel_tiles // self.tiles_per_task)
+
+    @cached_property
     def row_tasks(self) -> int:
         return -(-self.conv.p // self.config.rows)
 
     @cached_property
     def tasks(self) -> int:
         """Parallel tasks: images times row blocks times channel shares."""
-        return self.conv.n * self.row_tasks * self.config.channel_tasks
+        return self.conv.n * self.row_tasks * self.channel_shares
 
     @cached_property
     def channel_starts(self) -> np.ndarray:

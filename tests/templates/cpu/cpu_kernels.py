@@ -1,0 +1,139 @@
+"""Random layers, and running a template's kernel for them on this host."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import tvm.runtime
+from autoq.templates.base import Template
+from autoq.templates.epilogue import pack_scalars
+from autoq.templates.reference import reference
+from autoq.templates.target import Target, host_cpu
+from autoq.templates.workload import Conv2d, Gemm, Workload
+
+from autoq.kernel import compile_kernel
+from autoq.runtime.cpu_kernel import LoadedCpuKernel
+
+# Output zero points away from the middle of the range, so that one forgotten shows.
+ZERO_POINT = {"int8": 5.0, "uint8": 130.0, "float32": 0.0, "int32": 0.0}
+
+
+@functools.cache
+def host() -> Target:
+    """The target of this machine."""
+    return host_cpu()
+
+
+def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Uniform over all integers of a dtype, extremes included; normal floats."""
+    if dtype == "float32":
+        return (rng.standard_normal(shape) * 3).astype(dtype)
+    bounds = np.iinfo(dtype)
+    return rng.integers(bounds.min, bounds.max + 1, shape).astype(dtype)
+
+
+def output_bounds(dtype: str) -> dict[str, float]:
+    """low, high and zero_point of a quantised output; a narrow clamp for float32."""
+    if dtype == "float32":
+        return {"low": -2.0, "high": 5.0, "zero_point": 0.0}
+    bounds, zero_point = np.iinfo(dtype), ZERO_POINT[dtype]
+    return {"low": bounds.min - zero_point, "high": bounds.max - zero_point,
+            "zero_point": zero_point}  # fmt: skip
+
+
+def random_layer(
+    workload: Conv2d | Gemm, seed: int = 0, x_zero_point: int = -7
+) -> tuple[list[np.ndarray], dict[str, Any]]:
+    """Activations and operands whose outputs use most of the output's range."""
+    rng = np.random.default_rng(seed)
+    epilogue, k = workload.epilogue, workload.weight_shape[0]
+    activations = [random_array(rng, workload.x_shape, workload.in_dtype)]
+    if epilogue.residual_dtype:
+        activations.append(random_array(rng, workload.y_shape, epilogue.residual_dtype))
+    operands: dict[str, Any] = {
+        "weight": random_array(rng, workload.weight_shape, workload.weight_dtype)
+    }
+    if workload.in_dtype == "float32":
+        operands["bias"] = rng.standard_normal(k).astype(np.float32)
+        operands["scalars"] = pack_scalars(low=-2.0, high=50.0)
+        return activations, operands
+    operands["bias"] = rng.integers(-5000, 5000, k).astype(np.int32)
+    operands["x_zero_point"] = abs(x_zero_point) if workload.in_dtype == "uint8" else x_zero_point
+    if epilogue.out_dtype != "int32":
+        spread = 74.0 * 74.0 * np.sqrt(np.prod(workload.weight_shape[1:]))
+        operands["scale"] = (rng.uniform(0.5, 1.5, k) * 60 / spread).astype(np.float32)
+    bounds = {} if epilogue.out_dtype == "int32" else output_bounds(epilogue.out_dtype)
+    operands["scalars"] = pack_scalars(
+        **bounds, accumulator_low=-100, accumulator_high=90, accumulator_scale=0.7,
+        residual_scale=0.37, residual_zero_point=3,
+    )  # fmt: skip
+    return activations, operands
+
+
+def run(
+    template: Template,
+    workload: Workload,
+    config: Any,
+    activations: list[np.ndarray],
+    operands: dict[str, Any],
+    target: Target | None = None,
+) -> np.ndarray:
+    """The kernel's output, computed over poison; fails when it wrote outside its buffers."""
+    target = target or host()
+    kernel = LoadedCpuKernel(compile_kernel(template.build(workload, config, target), target))
+    constants = template.pack(workload, config, operands)
+    poison = np.full(workload.y_shape, 77, reference_dtype(workload))
+    guarded = [Guarded(array) for array in (*activations, *constants, poison)]
+    kernel(*(tvm.runtime.from_dlpack(buffer.array) for buffer in guarded))
+    assert all(buffer.intact for buffer in guarded), f"{workload} {config} wrote out of bounds"
+    return guarded[-1].array
+
+
+class Guarded:
+    """A 64-byte aligned copy of an array between two guards of 4 KB."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._bytes = np.full(array.nbytes + 8192 + 64, 0x5A, np.uint8)
+        self._start = 4096 - self._bytes.ctypes.data % 64 + 64
+        self._end = self._start + array.nbytes
+        self.array = self._bytes[self._start : self._end].view(array.dtype).reshape(array.shape)
+        self.array[...] = array
+
+    @property
+    def intact(self) -> bool:
+        """Whether both guards still hold what they held."""
+        guards = self._bytes[: self._start], self._bytes[self._end :]
+        return all((guard == 0x5A).all() for guard in guards)
+
+
+def reference_dtype(workload: Workload) -> str:
+    """dtype of a workload's output."""
+    epilogue = getattr(workload, "epilogue", None)
+    return epilogue.out_dtype if epilogue else getattr(workload, "out_dtype", "float32")
+
+
+def check(
+    template: Template,
+    workload: Workload,
+    activations: list[np.ndarray],
+    operands: dict[str, Any],
+    config: Any = None,
+    target: Target | None = None,
+) -> None:
+    """Runs the kernel and compares every element with the reference; integers exactly."""
+    target = target or host()
+    assert template.matches(workload, target)
+    config = config or template.default(workload, target)
+    expected = reference(workload, activations, operands)
+    found = run(template, workload, config, activations, operands, target)
+    if expected.dtype == np.float32:
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+    else:
+        np.testing.assert_array_equal(found, expected, err_msg=f"{workload} {config}")
+
+
+def check_layer(template: Template, workload: Conv2d | Gemm, **options: Any) -> None:
+    """`check` over a random layer."""
+    check(template, workload, *random_layer(workload), **options)

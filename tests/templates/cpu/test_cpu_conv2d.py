@@ -1,0 +1,172 @@
+"""Every CPU convolution and matrix product against the numpy reference, bit for bit."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from autoq.templates.cpu import conv2d_direct, conv2d_vnni
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.reference import reference
+from autoq.templates.target import Target
+from autoq.templates.workload import Conv2d, Gemm
+from cpu_kernels import check, check_layer, host, random_layer, run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+VNNI, DIRECT = conv2d_vnni.TEMPLATE, conv2d_direct.TEMPLATE
+AVX2 = Target("cpu", "haswell", units=2, avx2=True)
+SSE = Target("cpu", "x86-64", units=2)
+
+needs_vnni = pytest.mark.skipif(not host().vnni, reason="this CPU has no AVX512-VNNI")
+
+LAYERS = {
+    "resnet 3x3": Conv2d(1, 14, 14, 64, 64, 3, 3, padding=(1, 1, 1, 1), zero_point_border=True),
+    "stem": Conv2d(2, 23, 21, 3, 37, 7, 7, (2, 2), (3, 3, 3, 3), in_dtype="uint8",
+                   zero_point_border=True),
+    "uneven everything": Conv2d(2, 9, 10, 20, 7, 3, 2, (1, 2), (1, 0, 2, 3), (2, 2),
+                                zero_point_border=True),
+    "dilated, ragged channels": Conv2d(1, 9, 12, 6, 20, 3, 3, (1, 1), (2, 2, 2, 2), (2, 2),
+                                       zero_point_border=True),
+    "three shares for four tasks": Conv2d(1, 1, 1, 12, 51, 1, 1, groups=3),
+    "groups": Conv2d(1, 9, 10, 24, 48, 3, 3, (1, 1), (1, 1, 1, 1), groups=3,
+                     zero_point_border=True, epilogue=Epilogue("uint8", "int8")),
+    "ragged groups": Conv2d(1, 9, 10, 18, 27, 3, 3, (2, 1), (1, 1, 1, 1), groups=3,
+                            epilogue=Epilogue("int8", "uint8", True)),
+    "pointwise": Conv2d(3, 8, 8, 32, 40, 1, 1, epilogue=Epilogue("int8", "int8", True)),
+    "pointwise, stride 2": Conv2d(3, 9, 8, 32, 40, 1, 1, (2, 2), in_dtype="uint8",
+                                  epilogue=Epilogue("uint8")),
+    "padded pointwise": Conv2d(1, 5, 5, 8, 16, 1, 1, padding=(1, 1, 1, 1), zero_point_border=True),
+    "window of the image": Conv2d(2, 6, 6, 16, 24, 6, 6, epilogue=Epilogue("float32")),
+    "mostly padding": Conv2d(1, 2, 2, 8, 16, 3, 3, padding=(3, 3, 3, 3), zero_point_border=True),
+    "one channel": Conv2d(1, 12, 12, 1, 6, 5, 5, epilogue=Epilogue("int32")),
+    "float residual": Conv2d(1, 5, 6, 33, 40, 1, 1, epilogue=Epilogue("int8", "float32")),
+    "float out": Conv2d(1, 7, 7, 16, 16, 3, 3, epilogue=Epilogue("float32", "int8", True)),
+    "gemm": Gemm(5, 130, 1000),
+    "gemv": Gemm(1, 33, 512, in_dtype="uint8", epilogue=Epilogue("float32")),
+    "ragged gemm": Gemm(40, 70, 61, epilogue=Epilogue("int32")),
+    "gemm with a residual": Gemm(17, 48, 64, epilogue=Epilogue("int8", "int8")),
+}  # fmt: skip
+DEPTHWISE = {
+    "depthwise": Conv2d(1, 15, 14, 40, 40, 3, 3, (1, 1), (1, 1, 1, 1), groups=40,
+                        zero_point_border=True),
+    "few channels": Conv2d(2, 15, 14, 5, 5, 5, 3, (2, 2), (2, 1, 2, 1), (1, 2), groups=5,
+                           in_dtype="uint8", zero_point_border=True),
+    "no padding": Conv2d(2, 15, 14, 32, 32, 3, 3, (2, 2), groups=32,
+                         epilogue=Epilogue("int8", "int8")),
+    "multiplier 2": Conv2d(1, 9, 9, 8, 16, 3, 3, (1, 1), (1, 1, 1, 1), groups=8,
+                           zero_point_border=True),
+}  # fmt: skip
+
+
+def as_float32(workload: Conv2d | Gemm) -> Conv2d | Gemm:
+    residual = "float32" if workload.epilogue.residual_dtype else None
+    values = {"in_dtype": "float32", "weight_dtype": "float32",
+              "epilogue": Epilogue("float32", residual)}  # fmt: skip
+    if isinstance(workload, Conv2d):
+        values["zero_point_border"] = False
+    return dataclasses.replace(workload, **values)
+
+
+@needs_vnni
+@pytest.mark.parametrize("name", LAYERS)
+def test_vnni_layers(name):
+    check_layer(VNNI, LAYERS[name])
+
+
+@pytest.mark.parametrize("name", [*LAYERS, *DEPTHWISE])
+def test_direct_layers(name):
+    check_layer(DIRECT, {**LAYERS, **DEPTHWISE}[name])
+
+
+@pytest.mark.parametrize("name", [*LAYERS, *DEPTHWISE])
+def test_float32_layers(name):
+    check_layer(DIRECT, as_float32({**LAYERS, **DEPTHWISE}[name]))
+
+
+@pytest.mark.skipif(not host().avx2, reason="runs AVX2 code")
+@pytest.mark.parametrize("target", [AVX2, SSE], ids=["avx2", "sse"])
+@pytest.mark.parametrize("name", ["uneven everything", "ragged groups", "depthwise", "gemm"])
+def test_lesser_cpus(name, target):
+    workload = {**LAYERS, **DEPTHWISE}[name]
+    assert not VNNI.matches(workload, target)
+    check_layer(DIRECT, workload, target=target)
+
+
+@needs_vnni
+@pytest.mark.parametrize("residual", [None, "int8", "uint8", "float32"])
+@pytest.mark.parametrize("out_dtype", ["int8", "uint8", "float32"])
+def test_every_epilogue(out_dtype, residual):
+    modes = (False, True) if residual else (False,)
+    for requantize_before_add in modes:
+        epilogue = Epilogue(out_dtype, residual, requantize_before_add)
+        check_layer(VNNI, Conv2d(1, 5, 5, 12, 24, 3, 3, (1, 1), (1, 1, 1, 1), epilogue=epilogue,
+                                 zero_point_border=True))  # fmt: skip
+
+
+@needs_vnni
+@pytest.mark.parametrize("in_dtype", ["int8", "uint8"])
+def test_extreme_products_do_not_saturate(in_dtype):
+    workload = Gemm(3, 16, 512, in_dtype=in_dtype, epilogue=Epilogue("int32"))
+    (x,), operands = random_layer(workload)
+    x[0], x[1], x[2] = np.iinfo(in_dtype).min, np.iinfo(in_dtype).max, 0
+    operands["weight"][:8], operands["weight"][8:] = -128, 127
+    operands["bias"][:] = 0
+    for template in (VNNI, DIRECT):
+        check(template, workload, [x], operands)
+
+
+def test_rounding_is_half_to_even():
+    workload = Gemm(1, 16, 4, epilogue=Epilogue("int8"))
+    (x,), operands = random_layer(workload, x_zero_point=0)
+    x[:] = [[1, 0, 0, 0]]
+    operands["weight"][:] = 0
+    operands["weight"][:, 0] = np.arange(-8, 8)
+    operands["bias"][:] = 0
+    operands["scale"][:] = 0.5
+    operands["scalars"][5:8] = -128, 127, 0
+    config = DIRECT.default(workload, host())
+    y = run(DIRECT, workload, config, [x], operands)
+    np.testing.assert_array_equal(y[0], [-4, -4, -3, -2, -2, -2, -1, 0, 0, 0, 1, 2, 2, 2, 3, 4])
+    np.testing.assert_array_equal(y, reference(workload, [x], operands))
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> Conv2d:
+    integers = lambda low, high: draw(st.integers(low, high))  # noqa: E731
+    groups = draw(st.sampled_from([1, 1, 1, 2, 3]))
+    r, s = integers(1, 4), integers(1, 4)
+    padding = tuple(integers(0, 3) for _ in range(4))
+    dilation = (integers(1, 2), integers(1, 2))
+    out_dtype = draw(st.sampled_from(["int8", "uint8", "int32", "float32"]))
+    residual = (
+        draw(st.sampled_from([None, None, "int8", "uint8"])) if out_dtype != "int32" else None
+    )
+    return Conv2d(
+        n=integers(1, 3),
+        h=integers(dilation[0] * (r - 1) + 1, 14),
+        w=integers(dilation[1] * (s - 1) + 1, 34),
+        c=groups * integers(1, 21),
+        k=groups * integers(1, 40),
+        r=r,
+        s=s,
+        stride=(integers(1, 3), integers(1, 3)),
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        in_dtype=draw(st.sampled_from(["int8", "uint8"])),
+        zero_point_border=any(padding),
+        epilogue=Epilogue(out_dtype, residual, bool(residual) and draw(st.booleans())),
+    )
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(workload=convolutions(), seed=st.integers(0, 1000))
+def test_random_convolutions_with_random_configurations(workload, seed):
+    layer = random_layer(workload, seed)
+    for template in (VNNI, DIRECT):
+        if template.matches(workload, host()):
+            space = template.space(workload, host())
+            (config,) = space.sample(np.random.default_rng(seed), 1)
+            check(template, workload, *layer, config=config)
