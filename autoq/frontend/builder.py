@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,13 @@ import onnx
 from autoq.errors import ModelError
 from autoq.graph.ir import Graph, Operation, Tensor
 from autoq.graph.shapes import infer_shape
+
+_FOLDED: dict[str, Callable[..., np.ndarray]] = {
+    "Reshape": lambda attributes, x: x.reshape(attributes["shape"]),
+    "Transpose": lambda attributes, x: x.transpose(attributes["perm"]),
+    "Mul": lambda attributes, a, b: a * b,
+}
+"""Operations that importers write over constants."""
 
 
 class GraphBuilder:
@@ -73,8 +81,12 @@ class GraphBuilder:
     def emit(self, op: str, inputs: list[str], dtype: str | None = None, **attributes: Any) -> str:
         """Append an operation and name its result; shapes are checked and inferred here.
 
-        dtype is the result's, by default the first input's.
+        dtype is the result's, by default the first input's. Reshapes, transposes and products of
+        constants are computed here.
         """
+        constants = [self.graph.constants.get(name) for name in inputs]
+        if op in _FOLDED and all(value is not None for value in constants):
+            return self.add_constant(_FOLDED[op](attributes, *constants))
         shapes = [self.shape(name) for name in inputs]
         try:
             shape = infer_shape(op, shapes, attributes)

@@ -1,0 +1,168 @@
+"""Makers of small ONNX models for many tests, quantised ones cached in a temporary folder."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+
+from autoq.quantization import quantize
+from autoq.zoo import resnet
+
+LIGHT_FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+LIGHT = tuple(sorted(path.stem.removeprefix("light_") for path in LIGHT_FOLDER.glob("*.onnx")))
+"""Names of the network structures that the onnx package carries."""
+
+FORMS = ("float32", "QDQ", "QOperator")
+
+
+@functools.cache
+def cache_folder() -> Path:
+    """A folder of this user's that outlives one test run."""
+    folder = Path(tempfile.gettempdir()) / f"autoq-test-models-{os.getuid()}-{onnx.__version__}"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def resnet_path(
+    depth: int, form: str, image: int = 64, batch: int = 1, activation: str = "uint8"
+) -> Path:
+    """A ResNet with random weights in one of FORMS."""
+    name = f"resnet{depth}-{image}-{batch}"
+    return _cached(name, lambda: resnet(depth, image, batch), form, activation)
+
+
+def light_path(name: str, form: str, activation: str = "uint8") -> Path:
+    """A `light_*` model of the onnx package with random weights, in one of FORMS."""
+    return _cached(f"light-{name}", lambda: randomised_light(name), form, activation)
+
+
+def _cached(name: str, make, form: str, activation: str) -> Path:
+    source = Path(__file__).read_bytes()
+    digest = hashlib.sha256(source + onnxruntime.__version__.encode()).hexdigest()[:8]
+    folder = cache_folder()
+    suffix = form if form == "float32" else f"{form}-{activation}"
+    path = folder / f"{name}-{digest}-{suffix}.onnx"
+    if path.exists():
+        return path
+    plain = folder / f"{name}-{digest}-float32.onnx"
+    if not plain.exists():
+        temporary = plain.with_suffix(f".{os.getpid()}")
+        onnx.save(make(), temporary)
+        os.replace(temporary, plain)
+    if form != "float32":
+        quantize(plain, None, path, activation=activation, format=form)
+    return path
+
+
+def randomised_light(name: str, seed: int = 0) -> onnx.ModelProto:
+    """A light model whose ConstantOfShape weights are replaced by He-scaled random ones."""
+    model = onnx.load(LIGHT_FOLDER / f"light_{name}.onnx")
+    graph = model.graph
+    rng = np.random.default_rng(seed)
+    sizes = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    roles = _roles(graph)
+    kept, made, used_shapes = [], [], set()
+    for node in graph.node:
+        if node.op_type != "ConstantOfShape":
+            kept.append(node)
+            continue
+        used_shapes.add(node.input[0])
+        shape = tuple(int(size) for size in sizes[node.input[0]])
+        value = _random(rng, shape, roles.get(node.output[0], "weight"))
+        made.append(numpy_helper.from_array(value, node.output[0]))
+    initializers = [t for t in graph.initializer if t.name not in used_shapes]
+    inputs = [value for value in graph.input if value.name not in sizes]
+    del graph.node[:], graph.initializer[:], graph.input[:]
+    graph.node.extend(kept)
+    graph.initializer.extend([*initializers, *made])
+    graph.input.extend(inputs)
+    model.ir_version = 4  # initializers that are no inputs
+    return onnx.shape_inference.infer_shapes(model)
+
+
+def _roles(graph: onnx.GraphProto) -> dict[str, str]:
+    """What each constant is for, by the input it feeds (through an Unsqueeze too)."""
+    roles = {}
+    aliases = {n.output[0]: n.input[0] for n in graph.node if n.op_type == "Unsqueeze"}
+    names = {
+        "BatchNormalization": ("x", "scale", "bias", "bias", "scale"),
+        "Conv": ("x", "weight", "bias"),
+        "Gemm": ("x", "weight", "bias"),
+        "Mul": ("scale", "scale"),
+        "Add": ("bias", "bias"),
+    }
+    for node in graph.node:
+        for role, name in zip(names.get(node.op_type, ()), node.input, strict=False):
+            roles[aliases.get(name, name)] = role
+    return roles
+
+
+def _random(rng: np.random.Generator, shape: tuple[int, ...], role: str) -> np.ndarray:
+    if role == "scale":
+        return rng.uniform(0.7, 1.3, shape).astype(np.float32)
+    if role == "bias":
+        return rng.normal(0, 0.1, shape).astype(np.float32)
+    fan_in = int(np.prod(shape[1:])) if len(shape) > 1 else 1
+    if len(shape) == 2:
+        fan_in = max(shape)
+    return rng.standard_normal(shape, np.float32) * np.float32((2.0 / fan_in) ** 0.5)
+
+
+def run_onnxruntime(path: str | Path, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Outputs of a model by name, with every graph optimisation of onnxruntime off."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    providers = ["CPUExecutionProvider"]
+    session = onnxruntime.InferenceSession(str(path), options, providers=providers)
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, dict(feeds)), strict=True))
+
+
+def random_feeds(path: str | Path, seed: int = 1) -> dict[str, np.ndarray]:
+    """Random inputs of a model: normal numbers, or integers over the dtype's range."""
+    model = onnx.load(path, load_external_data=False)
+    constants = {tensor.name for tensor in model.graph.initializer}
+    rng = np.random.default_rng(seed)
+    feeds = {}
+    for value in model.graph.input:
+        if value.name in constants:
+            continue
+        tensor = value.type.tensor_type
+        shape = [dim.dim_value for dim in tensor.shape.dim]
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+        if dtype.kind == "f":
+            feeds[value.name] = rng.standard_normal(shape).astype(dtype)
+        else:
+            limits = np.iinfo(dtype)
+            feeds[value.name] = rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+    return feeds
+
+
+def output_step(path: str | Path) -> dict[str, float]:
+    """For each output of a quantised model, the size of one quantisation step.
+
+    1 for integer outputs, the scale for an output that a DequantizeLinear writes; an output of
+    another operator is missing.
+    """
+    model = onnx.load(path)
+    scales = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    steps = {}
+    for node in model.graph.node:
+        for output in model.graph.output:
+            if output.name not in node.output:
+                continue
+            if node.op_type == "DequantizeLinear":
+                steps[output.name] = float(scales[node.input[1]])
+            elif output.type.tensor_type.elem_type != onnx.TensorProto.FLOAT:
+                steps[output.name] = 1.0
+    return steps
