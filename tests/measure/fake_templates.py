@@ -73,6 +73,8 @@ def _build(workload: Gemm, config: FakeConfig, target: Target):
         os.abort()
     if config.behaviour == "build_hang":
         time.sleep(1000)
+    if config.behaviour == "slow_build":
+        time.sleep(0.15)
     m, n, k, block = workload.m, workload.n, workload.k, config.block
     extra = 1 if config.behaviour == "wrong" else 0
     rows = m - 1 if config.behaviour == "unwritten" else m
@@ -120,4 +122,5 @@ def _fake(name: str, behaviours: tuple[str, ...], version: int = 1) -> Template:
 TEMPLATES = (_fake("good", ("right",)), _fake("rogue", BEHAVIOURS))
 GOOD_ONLY = (_fake("good", ("right",)),)
 NEWER = (_fake("good", ("right",), version=2),)
+SLOW = (_fake("slow", ("right", "slow_build")),)
 SHADY = (_fake("shady", ("right", "wrong", "build_error")),)

@@ -1,0 +1,186 @@
+"""Tuning on this host's CPU with real processes: convolutions, kills, interrupts, listing."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.workload import Conv2d, Gemm
+
+from autoq.errors import InputError, TargetError
+from autoq.records import read_records
+from autoq.report.events import TrialsMeasured, TuneStarted, TuneSummary
+from autoq.tuner import list_tasks, tune
+from autoq.tuning.task import ModelWorkload
+
+FAKES = str(Path(__file__).parent / "measure")
+CONV = Conv2d(1, 14, 14, 32, 32, 3, 3, padding=(1, 1, 1, 1))
+FAKE = Gemm(16, 24, 32, epilogue=Epilogue(out_dtype="int32"))
+
+
+@pytest.fixture(autouse=True)
+def fakes_importable(monkeypatch):
+    monkeypatch.syspath_prepend(FAKES)
+
+
+def test_a_convolution_is_tuned_for_this_cpu(tmp_path):
+    events = []
+    path = tmp_path / "log.jsonl"
+    summary = tune(
+        [ModelWorkload(CONV, 2, ("conv1", "conv2"))],
+        trials=6,
+        output=path,
+        target="cpu",
+        tuner="random",
+        jobs=2,
+        on_event=events.append,
+    )
+    records = read_records(path).records
+    assert len(records) == summary.measured == 6
+    assert not summary.failures, [record.message for record in records]
+    assert summary.rows[0].seconds == min(record.seconds for record in records)
+    assert isinstance(events[0], TuneStarted) and events[-1] is summary
+    progress = [event for event in events if isinstance(event, TrialsMeasured)]
+    assert progress[-1].done == 6 and progress[-1].seconds_left == 0
+    (row,) = list_tasks([ModelWorkload(CONV, 2)], target="cpu", tuning_records=[path])
+    assert row.seconds == summary.rows[0].seconds and row.source == str(path)
+    assert row.trials == 6
+
+
+def test_failing_candidates_become_records_and_tuning_goes_on(tmp_path):
+    summary = tune(
+        [ModelWorkload(FAKE, 1)],
+        trials=24,
+        output=tmp_path / "log.jsonl",
+        target="cpu",
+        tuner="random",
+        registry="fake_templates:SHADY",
+    )
+    records = read_records(tmp_path / "log.jsonl").records
+    assert len(records) == 24 == len({record.identity for record in records})
+    for record in records:
+        expected = {"right": None, "wrong": "correctness", "build_error": "compile"}
+        assert record.failure == expected[record.config["behaviour"]]
+    assert set(summary.failures) == {"compile", "correctness"}
+
+
+SCRIPT = """
+    import sys
+    sys.path.insert(0, {fakes!r})
+    from autoq.report.progress import progress
+    from autoq.templates.epilogue import Epilogue
+    from autoq.templates.workload import Gemm
+    from autoq.tuner import tune
+    from autoq.tuning.task import ModelWorkload
+
+    works = [ModelWorkload(Gemm(16, 24, 32 * (i + 1), epilogue=Epilogue("int32")), 1)
+             for i in range(4)]
+    with progress(sys.stdout) as show:
+        tune(works, trials=32, output={path!r}, target="cpu", tuner="random", seed=1,
+             registry="fake_templates:SLOW", on_event=show, trials_per_task=8)
+"""
+
+
+def _start(path):
+    script = textwrap.dedent(SCRIPT.format(fakes=FAKES, path=str(path)))
+    return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+
+
+def _wait_for_records(path, count):
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if path.exists() and path.read_bytes().count(b"\n") >= count:
+            return
+        time.sleep(0.02)
+    raise AssertionError("no records within a minute")
+
+
+def _descendants(pid):
+    found = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in children.read_text().split():
+            found += [int(child), *_descendants(int(child))]
+    return found
+
+
+def _gone(pids):
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        if not [pid for pid in pids if Path(f"/proc/{pid}/exe").exists()]:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_kill_9_loses_at_most_the_batch_under_way_and_resume_goes_on(tmp_path):
+    path = tmp_path / "log.jsonl"
+    process = _start(path)
+    _wait_for_records(path, 10)
+    children = _descendants(process.pid)
+    process.send_signal(signal.SIGKILL)
+    process.wait(10)
+    assert children and _gone(children), "processes of a killed tuner run on"
+    survived = read_records(path).records
+    assert 10 <= len(survived) < 32
+    # As if the kill had come in the middle of a write.
+    with path.open("a") as file:
+        file.write(survived[0].to_line()[:77])
+    resumed = _start(path)
+    output, _ = resumed.communicate(timeout=100)
+    assert resumed.returncode == 0
+    assert f"32 trials, {len(survived)} of them in the output already" in output
+    records = read_records(path)
+    assert not records.rejected and not records.torn
+    assert records.records[: len(survived)] == survived
+    assert len(records.records) == 32 == len({r.identity for r in records.records})
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_an_interrupt_stops_cleanly_with_a_summary(tmp_path, number):
+    path = tmp_path / "log.jsonl"
+    process = _start(path)
+    _wait_for_records(path, 5)
+    children = _descendants(process.pid)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "interrupted after" in output
+    assert _gone(children)
+    records = read_records(path)
+    assert 5 <= len(records.records) < 32 and not records.torn
+
+
+def test_a_time_budget_ends_the_run(tmp_path):
+    started = time.monotonic()
+    summary = tune(
+        [ModelWorkload(FAKE, 1)],
+        trials=10_000,
+        output=tmp_path / "log.jsonl",
+        target="cpu",
+        registry="fake_templates:SLOW",
+        time_budget=2.0,
+    )
+    assert isinstance(summary, TuneSummary) and summary.reason == "time"
+    assert time.monotonic() - started < 12
+
+
+def test_a_model_without_tunable_workloads_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no workload that can be tuned"):
+        tune([], trials=8, output=tmp_path / "log.jsonl", target="cpu")
+
+
+@pytest.mark.skipif(os.path.exists("/dev/nvidia0"), reason="this host has a GPU")
+def test_a_cuda_tune_without_a_gpu_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(TargetError, match="no CUDA GPU"):
+        tune(
+            [ModelWorkload(CONV, 1)],
+            trials=8,
+            output=tmp_path / "log.jsonl",
+            target="cuda:sm_90a",
+        )
+    assert not list(tmp_path.iterdir())
