@@ -25,7 +25,8 @@ from autoq.templates.target import Target
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
-# The true division is what QuantizeLinear demands; a product with 1 / scale rounds differently.
+# The true division is what QuantizeLinear demands; a product with 1 / scale rounds differently. It
+# branches, so all loads come first.
 _SOURCE = r"""
 __device__ __forceinline__ void quantise_pixel(
     const float* x, const float* scalars, OUT* y, int image, int i, int j, int group) {
@@ -38,7 +39,7 @@ __device__ __forceinline__ void quantise_pixel(
       Raw<float, 4> raw = {};
       if (channel < C) raw = load<float, 4>(x + ((image * H + i) * W + j) * C + channel);
       #pragma unroll
-      for (int f = 0; f < 4; ++f) value[e + f] = __fdiv_rn(__uint_as_float(raw.word[f]), scale);
+      for (int f = 0; f < 4; ++f) value[e + f] = __uint_as_float(raw.word[f]);
     }
   } else {
     #pragma unroll
@@ -47,8 +48,12 @@ __device__ __forceinline__ void quantise_pixel(
       const int row = i * BLOCK + tap / BLOCK, column = j * BLOCK + tap % BLOCK;
       const int at = NCHW ? ((image * C + channel) * H + row) * W + column
                           : ((image * H + row) * W + column) * C + channel;
-      value[e] = out < BLOCK * BLOCK * C ? __fdiv_rn(__ldg(x + at), scale) : 0.f;
+      value[e] = out < BLOCK * BLOCK * C ? __ldg(x + at) : 0.f;
     }
+  }
+  #pragma unroll
+  for (int e = 0; e < V; ++e) {
+    if (group * V + e < BLOCK * BLOCK * C) value[e] = __fdiv_rn(value[e], scale);
   }
   const int at = ((image * (H / BLOCK) + i) * (W / BLOCK) + j) * CHANNELS + group * V;
   store<OUT, V>(y + at, quantise<OUT, V>(value, __ldg(scalars + 1), __ldg(scalars + 2),

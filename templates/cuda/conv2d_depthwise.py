@@ -1,0 +1,200 @@
+"""Depthwise convolution: a thread computes four channels of a few pixels of a row.
+
+The columns that neighbouring pixels share are loaded once. dp4a with a weight word of which one
+byte is kept multiplies and adds one channel, so that a product costs one instruction and the
+mask, made once, serves every pixel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from autoq.search.space import Space
+from autoq.templates.base import Operands, Template
+from autoq.templates.cuda.packed_values import DeviceNamespace
+from autoq.templates.cuda.thread_epilogue import ThreadEpilogue, split_pointers
+from autoq.templates.cuda.thread_kernel import (
+    Operand,
+    blocks_for,
+    call,
+    indexable,
+    thread_kernel,
+)
+from autoq.templates.target import Target
+from autoq.templates.workload import Conv2d
+from tvm.script import tirx as T
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
+_SOURCE = r"""
+__device__ __forceinline__ int multiply_byte(unsigned a, unsigned b, int e, int c) {
+  b &= 0xffu << (8 * e);
+  if constexpr (SIGNED<X>) return __dp4a((int)a, (int)b, c);
+  int d;
+  asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+__device__ __forceinline__ void clear(ACC* acc) {
+  #pragma unroll
+  for (int i = 0; i < PIXELS * V; ++i) acc[i] = 0;
+}
+__device__ __forceinline__ void accumulate_row(
+    ACC* acc, const X* x, const WEIGHT* weight, int at, int first_w, int tap, int channel) {
+  Raw<X, V> column[COLUMNS];
+  #pragma unroll
+  for (int i = 0; i < COLUMNS; ++i) {
+    column[i] = {};
+    const int w = first_w + i;
+    if (w >= 0 && w < WIDTH) column[i] = load<X, V>(x + at + w * CHANNELS);
+  }
+  #pragma unroll
+  for (int s = 0; s < TAPS; ++s) {
+    const Raw<WEIGHT, V> filter = load<WEIGHT, V>(weight + (tap + s) * CHANNELS + channel);
+    #pragma unroll
+    for (int p = 0; p < PIXELS; ++p) {
+      const Raw<X, V>& in = column[p * STRIDE + s * DILATION];
+      #pragma unroll
+      for (int i = 0; i < V; ++i) {
+        ACC& sum = acc[p * V + i];
+        if constexpr (FLOATING) {
+          sum = fmaf(__uint_as_float(in.word[i]), __uint_as_float(filter.word[i]), sum);
+        } else {
+          sum = multiply_byte(in.word[i / 4], filter.word[i / 4], i % 4, sum);
+        }
+      }
+    }
+  }
+}
+"""
+
+
+@dataclass(frozen=True)
+class DepthwiseConfig:
+    """threads of a block; neighbouring pixels of a row that one thread computes."""
+
+    threads: int = 128
+    pixels: int = 4
+
+
+def matches(workload: object, target: Target) -> bool:
+    """Convolutions with one input and one output channel a group."""
+    if not isinstance(workload, Conv2d) or target.kind != "cuda":
+        return False
+    floating = workload.in_dtype == "float32"
+    return (
+        workload.groups == workload.c == workload.k
+        and workload.in_dtype in ("int8", "uint8", "float32")
+        and workload.weight_dtype == ("float32" if floating else "int8")
+        and ThreadEpilogue(workload, 1).supported
+        and indexable(workload.x_shape, workload.weight_shape, workload.y_shape)
+    )
+
+
+def space(workload: Conv2d, target: Target) -> Space[DepthwiseConfig]:
+    """Block sizes and pixels a thread."""
+    return Space(DepthwiseConfig, {"threads": (64, 128, 256), "pixels": (1, 2, 4, 8)})
+
+
+def default(workload: Conv2d, target: Target) -> DepthwiseConfig:
+    """Four pixels, fewer where the image is narrower or too small to fill the device."""
+    threads = workload.n * workload.p * workload.q * workload.c // _channels(workload)
+    pixels = 4
+    while pixels > 1 and (pixels > workload.q or threads < pixels * 1024 * target.units):
+        pixels //= 2
+    return DepthwiseConfig(pixels=pixels)
+
+
+def _channels(workload: Conv2d) -> int:
+    """Channels of one thread."""
+    return math.gcd(workload.c, 4)
+
+
+def build(workload: Conv2d, config: DepthwiseConfig, target: Target) -> PrimFunc:
+    """The convolution; parameters x, residual?, weight, bias, scale?, scalars?, y.
+
+    weight is [r, s, c]; see `ThreadEpilogue` for the rest.
+    """
+    epilogue = ThreadEpilogue(workload, _channels(workload))
+    functions = _functions(workload, config, epilogue)
+    operands = [
+        Operand("x", workload.x_shape, workload.in_dtype),
+        *epilogue.residual_operands(),
+        Operand("weight", (workload.r, workload.s, workload.c), workload.weight_dtype),
+        *epilogue.constant_operands(),
+        Operand("y", workload.y_shape, workload.epilogue.out_dtype),
+    ]
+    vectors = workload.c // epilogue.values
+    spans = blocks_for(workload.q, config.pixels)
+    items = workload.n * workload.p * spans * vectors
+
+    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+        item = block * config.threads + thread
+        acc_count = config.pixels * epilogue.values
+        acc = builder.alloc_buffer((acc_count,), epilogue.accumulator_dtype, scope="local")
+        with builder.If(item < items), builder.Then():
+            channel = item % vectors * epilogue.values
+            row, q = item // vectors // spans, item // vectors % spans * config.pixels
+            _span(workload, epilogue, functions, config.pixels, pointers, acc, row, q, channel)
+
+    return thread_kernel(operands, blocks_for(items, config.threads), config.threads, body)
+
+
+def _functions(
+    workload: Conv2d, config: DepthwiseConfig, epilogue: ThreadEpilogue
+) -> DeviceNamespace:
+    reach = workload.dilation[1] * (workload.s - 1) + 1
+    return epilogue.namespace(
+        "conv2d_depthwise",
+        _SOURCE,
+        {"X": workload.in_dtype, "WEIGHT": workload.weight_dtype},
+        {
+            "WIDTH": workload.w,
+            "CHANNELS": workload.c,
+            "TAPS": workload.s,
+            "STRIDE": workload.stride[1],
+            "DILATION": workload.dilation[1],
+            "PIXELS": config.pixels,
+            "COLUMNS": (config.pixels - 1) * workload.stride[1] + reach,
+        },
+    )
+
+
+def _span(
+    workload: Conv2d, epilogue: ThreadEpilogue, functions: DeviceNamespace, pixels: int,
+    pointers: Sequence[Any], acc: Any, row: Any, first_q: Any, channel: Any,
+) -> None:  # fmt: skip
+    """Emit `pixels` pixels from column first_q of `row`, counted through all images."""
+    x, weight, constants, y = split_pointers(epilogue, pointers)
+    image, p = row // workload.p, row % workload.p
+    first_w = first_q * workload.stride[1] - workload.padding[1]
+    call(functions.function("clear"), acc.data)
+    loop = builder.unroll if workload.r <= 7 else builder.serial
+    with loop(workload.r) as tap:
+        h = p * workload.stride[0] - workload.padding[0] + tap * workload.dilation[0]
+        with builder.If(T.And(h >= 0, h < workload.h)), builder.Then():
+            at = (image * workload.h + h) * workload.w * workload.c + channel
+            place = (at, first_w, tap * workload.s, channel)
+            call(functions.function("accumulate_row"), acc.data, x, weight, *place)
+    for pixel in range(pixels):
+        q = first_q + pixel
+        with builder.If(q < workload.q), builder.Then():
+            at = (row * workload.q + q) * workload.c + channel
+            place = (epilogue.bias_row(p, q), channel, at)
+            accumulators = acc.ptr_to([pixel * epilogue.values])
+            call(functions.function("finish"), accumulators, *constants, y, *place)
+
+
+def pack(workload: Conv2d, config: DepthwiseConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+    """The weight [r, s, c], then the epilogue's constants."""
+    weight = np.asarray(operands["weight"]).reshape(workload.weight_shape)
+    packed = np.ascontiguousarray(weight[..., 0].transpose(1, 2, 0))
+    epilogue = ThreadEpilogue(workload, _channels(workload))
+    return (packed, *epilogue.pack(weight, operands))
+
+
+TEMPLATE = Template("conv2d_depthwise", 1, matches, space, default, build, pack, tunable=False)
+"""Depthwise convolution on every CUDA target."""
