@@ -9,6 +9,7 @@ from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
 TEMPLATES: tuple[Template, ...] = (*CUDA_TEMPLATES, *CPU_TEMPLATES)
+"""Every template; names are unique, since records go by them."""
 
 
 def matching(workload: Workload, target: Target) -> list[Template]:

@@ -56,4 +56,4 @@ def _sum(workload: Add, a: Expr, b: Expr, scalars: dict[str, Expr], lanes: int) 
     return requantised(total, low, high, scalars["zero_point"], workload.out_dtype, lanes)
 
 
-TEMPLATE: Template = movement_template("add", Add, build)
+TEMPLATE: Template = movement_template("add_cpu", Add, build)

@@ -87,4 +87,4 @@ def _emit_row(
     )
 
 
-TEMPLATE: Template = movement_template("concat", Concat, build)
+TEMPLATE: Template = movement_template("concat_cpu", Concat, build)

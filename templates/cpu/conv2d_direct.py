@@ -64,4 +64,4 @@ def _layout(workload: Conv2d | Gemm, config: ConvConfig) -> ConvLayout:
     return ConvLayout(conv, config, _dot(conv, config.lanes))
 
 
-TEMPLATE = Template("conv2d_direct", 1, matches, space, default, build, pack)
+TEMPLATE = Template("conv2d_direct_cpu", 1, matches, space, default, build, pack)

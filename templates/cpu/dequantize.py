@@ -61,4 +61,4 @@ def build(workload: Dequantize, config: MovementConfig) -> PrimFunc:
     return frame.result
 
 
-TEMPLATE: Template = movement_template("dequantize", Dequantize, build)
+TEMPLATE: Template = movement_template("dequantize_cpu", Dequantize, build)

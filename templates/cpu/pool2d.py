@@ -122,4 +122,4 @@ def _finish(
     return requantised(value, low, high, scalars["zero_point"], workload.out_dtype, lanes)
 
 
-TEMPLATE: Template = movement_template("pool2d", Pool2d, build)
+TEMPLATE: Template = movement_template("pool2d_cpu", Pool2d, build)

@@ -88,4 +88,4 @@ def _interleave(workload: Quantize, line: Buffer, y: Buffer, start: Expr, zero_p
                 store(y, target + block * block * c + channel, value, 1)
 
 
-TEMPLATE: Template = movement_template("quantize", Quantize, build)
+TEMPLATE: Template = movement_template("quantize_cpu", Quantize, build)

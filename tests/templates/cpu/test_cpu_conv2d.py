@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from autoq.templates.cpu import conv2d_direct, conv2d_vnni
+from autoq.templates.cpu.conv_config import ConvConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.reference import reference
 from autoq.templates.target import Target
@@ -29,7 +30,6 @@ LAYERS = {
                                 zero_point_border=True),
     "dilated, ragged channels": Conv2d(1, 9, 12, 6, 20, 3, 3, (1, 1), (2, 2, 2, 2), (2, 2),
                                        zero_point_border=True),
-    "three shares for four tasks": Conv2d(1, 1, 1, 12, 51, 1, 1, groups=3),
     "groups": Conv2d(1, 9, 10, 24, 48, 3, 3, (1, 1), (1, 1, 1, 1), groups=3,
                      zero_point_border=True, epilogue=Epilogue("uint8", "int8")),
     "ragged groups": Conv2d(1, 9, 10, 18, 27, 3, 3, (2, 1), (1, 1, 1, 1), groups=3,
@@ -92,6 +92,13 @@ def test_lesser_cpus(name, target):
     workload = {**LAYERS, **DEPTHWISE}[name]
     assert not VNNI.matches(workload, target)
     check_layer(DIRECT, workload, target=target)
+
+
+@needs_vnni
+def test_tiles_that_four_tasks_share_in_three():
+    workload = Conv2d(1, 1, 1, 12, 51, 1, 1, groups=3)
+    config = ConvConfig(16, 1, 1, 1, 1, 4, True)
+    check_layer(VNNI, workload, config=config)
 
 
 @needs_vnni

@@ -44,8 +44,8 @@ def test_defaults_are_legal_and_spaces_modest(workload, target):
 
 def test_preferred_template():
     matching = [t.name for t in CPU_TEMPLATES if t.matches(RESNET[1], SERVER)]
-    assert matching == ["conv2d_vnni", "conv2d_direct"]
-    assert [t.name for t in CPU_TEMPLATES if t.matches(RESNET[1], LAPTOP)] == ["conv2d_direct"]
+    assert matching == ["conv2d_vnni", "conv2d_direct_cpu"]
+    assert [t.name for t in CPU_TEMPLATES if t.matches(RESNET[1], LAPTOP)] == ["conv2d_direct_cpu"]
     cuda = Target("cuda", "sm_90a")
     assert not any(t.matches(RESNET[1], cuda) for t in CPU_TEMPLATES)
 
