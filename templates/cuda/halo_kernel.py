@@ -7,9 +7,10 @@ released one commit group late, so that the tensor core does not drain between c
 
 from autoq.templates.cuda.halo_layout import HaloLayout
 from autoq.templates.cuda.halo_plan import HaloPlan
+from autoq.templates.cuda.halo_producer import produce
 from autoq.templates.cuda.wgmma_epilogue import store_tile
 from autoq.templates.tiles.ring import Ring, RingPosition, fence_barriers
-from autoq.templates.tiles.tma import ENCODE_TILED, load_tiled
+from autoq.templates.tiles.tma import ENCODE_TILED
 from autoq.templates.tiles.wgmma import K_BYTES, descriptor_step, encode_descriptor, wgmma
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
@@ -34,67 +35,6 @@ def initialise_barriers(plan, barriers, halo, weights):
         for i in T.unroll(plan.config.consumers):
             T.ptx.mbarrier.init.shared.b64(barriers.ptr_to([plan.turn_barriers + i]), T.uint32(4))
     fence_barriers()
-
-
-@T.inline
-def load_weights(plan, smem, offset, w_map, step, n, full):
-    """One step's weights of a tile of channels, to a byte offset of shared memory."""
-    column = T.meta_var(step * plan.tile.step_bytes)
-    T.ptx[load_tiled(5)](
-        smem.ptr_to([offset]), T.address_of(w_map), column, 0, 0, 0, n * plan.groups, full
-    )
-
-
-@T.inline
-def load_resident_weights(plan, smem, barriers, w_map, n):
-    """Producer: all weights of a tile of channels, once."""
-    full = T.meta_var(barriers.ptr_to([plan.weight_barriers]))
-    steps = T.meta_var(plan.tile.chunks * plan.tile.steps)
-    T.ptx.mbarrier.arrive.expect_tx.shared.b64(full, T.uint32(steps * plan.layout.weight_bytes))
-    for step in T.serial(steps):
-        offset = T.meta_var(plan.layout.weight_offset + step * plan.layout.weight_bytes)
-        load_weights(plan, smem, offset, w_map, step, n, full)
-
-
-@T.inline
-def stream_weights(plan, smem, weights, stage, w_map, chunk, n):
-    """Producer: the weight stages of one chunk."""
-    for t in T.serial(plan.layout.stages_per_chunk):
-        weights.acquire(stage, plan.layout.stage_bytes)
-        for i in T.unroll(plan.config.steps_per_stage):
-            step = T.meta_var(
-                (chunk * plan.layout.stages_per_chunk + t) * plan.config.steps_per_stage + i
-            )
-            offset = T.meta_var(
-                plan.layout.weight_offset
-                + stage.stage * plan.layout.stage_bytes
-                + i * plan.layout.weight_bytes
-            )
-            load_weights(plan, smem, offset, w_map, step, n, weights.full(stage.stage))
-        stage.advance()
-
-
-@T.inline
-def produce(plan, smem, barriers, halo, weights, slot, stage, x_map, w_map, m, n, first):
-    """Producer thread: halo slots and weights of one output tile."""
-    image, h, w = plan.halo_origin(m)
-    for chunk in T.serial(plan.tile.chunks):
-        halo.acquire(slot, plan.tile.load_bytes)
-        T.ptx[load_tiled(4)](
-            smem.ptr_to([slot.stage * plan.tile.slot_bytes]),
-            T.address_of(x_map),
-            chunk * plan.tile.row_bytes,
-            w,
-            h,
-            image,
-            halo.full(slot.stage),
-        )
-        slot.advance()
-        if plan.resident:
-            if first & (chunk == 0):
-                load_resident_weights(plan, smem, barriers, w_map, n)
-        else:
-            stream_weights(plan, smem, weights, stage, w_map, chunk, n)
 
 
 @T.inline
@@ -216,7 +156,7 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
         T.call_packed(ENCODE_TILED, w_map, "int8", 5, weight.data, *plan.weight_arguments())
 
         T.device_entry()
-        T.attr({"tirx.launch_bounds_min_blocks_per_sm": 1})
+        T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_unit})
         cta = T.cta_id([layout.grid])
         warpgroup = T.warpgroup_id([config.consumers + 1])
         warp = T.warp_id_in_wg([4])

@@ -15,19 +15,17 @@ from autoq.templates.workload import Conv2d
 class HaloConvConfig:
     """Searched knobs of conv2d_halo.
 
-    flat, tile_n, tile_h, tile_w, row_bytes: the tile, see `HaloTile`.
+    tile: (flat, images, height, width) and row_bytes, see `HaloTile`.
     block_n: output channels of a tile.
     consumers: warpgroups that multiply; cooperative: they share a tile (else a tile each).
     halo_stages: halo slots, one chunk of channels each.
     stages: ring of streamed weights; 0 keeps all weights of a block's channels resident.
     steps_per_stage: steps of the reduction (filter taps) in one weight stage.
+    blocks_per_unit: blocks that share a multiprocessor.
     channels_outer: the epilogue visits all rows of a channel group before the next group.
     """
 
-    flat: bool
-    tile_n: int
-    tile_h: int
-    tile_w: int
+    tile: tuple[bool, int, int, int]
     row_bytes: int
     block_n: int
     consumers: int
@@ -35,6 +33,7 @@ class HaloConvConfig:
     halo_stages: int
     stages: int
     steps_per_stage: int
+    blocks_per_unit: int
     channels_outer: bool
 
     @property
@@ -52,11 +51,7 @@ class HaloLayout:
 
     @property
     def tile(self) -> HaloTile:
-        config = self.config
-        return HaloTile(
-            self.workload, config.flat, config.tile_n, config.tile_h, config.tile_w,
-            config.row_bytes,
-        )  # fmt: skip
+        return HaloTile(self.workload, *self.config.tile, self.config.row_bytes)
 
     @property
     def n_tiles(self) -> int:
@@ -70,7 +65,7 @@ class HaloLayout:
     @property
     def grid(self) -> int:
         """Persistent blocks; a block with resident weights keeps one tile of channels."""
-        blocks = min(self.units, self.work)
+        blocks = min(self.units * self.config.blocks_per_unit, self.work)
         return blocks // self.n_tiles * self.n_tiles if self.config.resident else blocks
 
     @property
@@ -94,7 +89,7 @@ class HaloLayout:
 
     @property
     def registers(self) -> RegisterBudget:
-        return register_budget(self.config.consumers, 1)
+        return register_budget(self.config.consumers, self.config.blocks_per_unit)
 
     @property
     def tiles_in_flight(self) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from autoq.search.space import Space
 from autoq.templates.cuda.halo_layout import HaloConvConfig, HaloLayout
 from autoq.templates.cuda.halo_tile import WIDTH, HaloTile
+from autoq.templates.cuda.wgmma_config import RESERVED_BYTES
 from autoq.templates.movement import ITEM_BYTES
 from autoq.templates.target import Target
 from autoq.templates.tiles.swizzle import ROW_BYTES
@@ -28,30 +29,58 @@ _SMEM_RATE = 128
 # Multiply-adds of 8-bit operands a cycle and multiprocessor.
 _MULTIPLY_RATE = 4096
 
-# Instructions of the epilogue per output, over 128 lanes; and cycles to start a tile.
+# Instructions of the epilogue per output, over 128 lanes.
 _EPILOGUE_CYCLES = 10 / 128
-_TILE_LATENCY = 600
+
+# Cycles from a TMA request to its barrier, and of a commit group's barriers and fences.
+_LOAD_LATENCY = 1000
+_GROUP_CYCLES = 40
 
 
 def _ceil(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def _knobs(workload: Conv2d) -> dict[str, tuple]:
-    p, q, k = workload.p, workload.q, workload.k
+@functools.lru_cache(maxsize=256)
+def tile_shapes(workload: Conv2d) -> tuple[tuple[bool, int, int, int], ...]:
+    """(flat, images, height, width) that TMA can load and that waste little.
+
+    Box tiles are 8 wide and whole groups of 8 rows, flat ones no larger than the output; a TMA
+    box has at most 256 elements along a dimension; a tile computes at most twice as many unused
+    rows as the best one.
+    """
+    p, q = workload.p, workload.q
     heights = {_ceil(p, parts) for parts in range(1, 9)} | {1, 2, 3, 4, 8, 16, 24, 32}
     widths = {WIDTH} | {_ceil(q, parts) for parts in (1, 2, 3)}
-    rows = [size for size in ROW_BYTES if size <= max(16, 2 * workload.c - 1)]
-    most_n = _ceil(k, 16) * 16
+    useful = {}
+    for flat, images, height, width in itertools.product(
+        (False, True), (1, 2, 3, 4, 8), sorted(heights), sorted(widths)
+    ):
+        fits = height <= p and width <= q
+        if images > workload.n or not (fits if flat else width == WIDTH and height % 8 == 0):
+            continue
+        tile = HaloTile(workload, flat, images, height, width, 16)
+        if height < _ceil(p, 8) * 8 + 8 and max(tile.halo_width, tile.halo_height) <= MAX_BOX:
+            useful[flat, images, height, width] = tile.useful
+    best = max(useful.values(), default=0.0)
+    return tuple(shape for shape, share in useful.items() if share >= 0.5 * best)
+
+
+def _row_sizes(workload: Conv2d) -> tuple[int, ...]:
+    """Row widths whose last chunk leaves at most a third of the channels zero."""
+    c = workload.c
+    return tuple(size for size in ROW_BYTES if 3 * c >= 2 * _ceil(c, size) * size)
+
+
+def _knobs(workload: Conv2d) -> dict[str, tuple]:
+    most_n = _ceil(workload.k, 16) * 16
     block_n = {n for n in (16, 32, 48, 64, 96, 128, 192, 256) if n <= most_n}
     block_n |= {most_n} if most_n in SHAPES_N else set()
+    rows = _row_sizes(workload)
     steps = {HaloTile(workload, False, 1, 8, 8, size).steps for size in rows}
     return {
-        "flat": (False, True),
-        "tile_n": tuple(n for n in (1, 2, 3, 4, 8) if n <= workload.n),
-        "tile_h": tuple(sorted(h for h in heights if h <= _ceil(p, 8) * 8)),
-        "tile_w": tuple(sorted(widths)),
-        "row_bytes": tuple(rows),
+        "tile": tile_shapes(workload),
+        "row_bytes": rows,
         "block_n": tuple(sorted(block_n)),
         "consumers": (1, 2, 3),
         "cooperative": (True, False),
@@ -60,7 +89,8 @@ def _knobs(workload: Conv2d) -> dict[str, tuple]:
         "steps_per_stage": tuple(
             d for d in (1, 2, 3, 4, 5, 7) if any(count % d == 0 for count in steps)
         ),
-        "channels_outer": (False, True),
+        "blocks_per_unit": (1, 2),
+        "channels_outer": (False, True) if most_n > 64 else (False,),
     }
 
 
@@ -69,12 +99,6 @@ def _constraints(workload: Conv2d, target: Target) -> tuple[Callable[[HaloConvCo
 
     def layout(config: HaloConvConfig) -> HaloLayout:
         return HaloLayout(workload, config, target.units)
-
-    def tile_shape(config: HaloConvConfig) -> bool:
-        """a box tile is 8 wide and whole groups of 8 rows, a flat one no taller than the output"""
-        if config.flat:
-            return config.tile_h <= workload.p and config.tile_w <= workload.q
-        return config.tile_w == WIDTH and config.tile_h % 8 == 0
 
     def epilogue_order(config: HaloConvConfig) -> bool:
         """the order of blocks and channel groups matters where there are several of both"""
@@ -90,16 +114,6 @@ def _constraints(workload: Conv2d, target: Target) -> tuple[Callable[[HaloConvCo
         if config.resident:
             return config.steps_per_stage == 1
         return layout(config).tile.steps % config.steps_per_stage == 0
-
-    def channel_waste(config: HaloConvConfig) -> bool:
-        """a third of a chunk of channels may be zeros at most"""
-        padded = _ceil(workload.c, config.row_bytes) * config.row_bytes
-        return 3 * workload.c >= 2 * padded
-
-    def tma_box(config: HaloConvConfig) -> bool:
-        """a TMA box has at most 256 elements along every dimension"""
-        tile = layout(config).tile
-        return max(tile.halo_width, tile.halo_height) <= MAX_BOX
 
     def whole_blocks(config: HaloConvConfig) -> bool:
         """cooperative consumers share a tile's 64-row blocks evenly"""
@@ -123,34 +137,18 @@ def _constraints(workload: Conv2d, target: Target) -> tuple[Callable[[HaloConvCo
     def resident_weights(config: HaloConvConfig) -> bool:
         """a block with resident weights keeps one tile of channels"""
         built = layout(config)
-        return not config.resident or built.n_tiles <= min(target.units, built.work)
+        most = target.units * config.blocks_per_unit
+        return not config.resident or built.n_tiles <= min(most, built.work)
 
     def shared_memory(config: HaloConvConfig) -> bool:
         """halo slots, weights and barriers fit the shared memory of a block"""
-        return layout(config).smem_bytes <= target.smem_bytes
-
-    best = _most_useful(workload)
-
-    def useful_rows(config: HaloConvConfig) -> bool:
-        """the tile computes at most twice as many unused rows as the best tile shape"""
-        return layout(config).tile.useful >= 0.5 * best
+        each = (target.smem_bytes + RESERVED_BYTES) // config.blocks_per_unit - RESERVED_BYTES
+        return layout(config).smem_bytes <= each
 
     return (
-        tile_shape, lone_consumer, weight_ring, channel_waste, tma_box, whole_blocks, registers,
-        epilogue_order, halo_slots, resident_weights, useful_rows, shared_memory,
+        lone_consumer, weight_ring, whole_blocks, registers, epilogue_order, halo_slots,
+        resident_weights, shared_memory,
     )  # fmt: skip
-
-
-@functools.lru_cache(maxsize=256)
-def _most_useful(workload: Conv2d) -> float:
-    knobs = _knobs(workload)
-    shares = [0.0]
-    for flat, images, height, width in itertools.product(
-        knobs["flat"], knobs["tile_n"], knobs["tile_h"], knobs["tile_w"]
-    ):
-        if flat or (width == WIDTH and height % 8 == 0):
-            shares.append(HaloTile(workload, flat, images, height, width, 64).useful)
-    return max(shares)
 
 
 def features(layout: HaloLayout) -> Mapping[str, float]:
@@ -159,6 +157,11 @@ def features(layout: HaloLayout) -> Mapping[str, float]:
     outputs = tile.blocks * 64 * config.block_n
     streamed = 0 if config.resident else tile.reduction * config.block_n
     return {
+        "flat": tile.flat,
+        "images": tile.images,
+        "height": tile.height,
+        "width": tile.width,
+        "blocks_per_consumer": layout.blocks_per_consumer,
         "waves": layout.waves,
         "last_wave": layout.work / (layout.waves * layout.grid),
         "useful": tile.useful,
@@ -180,22 +183,28 @@ def estimated_cycles(layout: HaloLayout) -> float:
     instructions = tile.blocks * tile.reduction / K_BYTES
     multiply = 64 * config.block_n * K_BYTES / _MULTIPLY_RATE
     operands = (64 + config.block_n) * K_BYTES / _SMEM_RATE
-    tensor = instructions * max(multiply, operands)
-    weights = tile.reduction * config.block_n
-    output_bytes = ITEM_BYTES[layout.workload.epilogue.out_dtype]
+    groups = tile.chunks * (1 if config.resident else layout.stages_per_chunk)
+    tensor = instructions * max(multiply, operands) + groups * _GROUP_CYCLES
     outputs = tile.blocks * 64 * config.block_n
-    fill = tile.load_bytes * tile.chunks + (0 if config.resident else weights)
-    fill = (fill + outputs * tile.useful * output_bytes) / _FILL_RATE
     epilogue = outputs * _EPILOGUE_CYCLES
+
+    weights = tile.reduction * config.block_n
+    streamed = 0 if config.resident else weights
+    loaded = tile.load_bytes * tile.chunks + streamed
+    in_flight = config.halo_stages * tile.load_bytes + config.stages * layout.stage_bytes
+    fill = loaded / min(_FILL_RATE, in_flight / _LOAD_LATENCY)
+    fill += outputs * tile.useful * ITEM_BYTES[layout.workload.epilogue.out_dtype] / _FILL_RATE
+
     if config.consumers == 1:
-        # One warpgroup fills a quarter of the issue slots less than two that overlap.
+        # Nothing overlaps a lone warpgroup's epilogue, and it fills half of the issue slots.
         each = tensor + 2 * epilogue
     else:
         each = tensor + epilogue if config.cooperative else max(tensor, epilogue)
-    slots = config.halo_stages / tile.chunks
-    stall = 0.0 if slots >= 2 * layout.tiles_in_flight else 0.5 * fill
-    start = _TILE_LATENCY + (weights if config.resident else 0) / _FILL_RATE
-    return start + layout.waves * (max(each, fill) + stall)
+    tail = epilogue * (1 if config.cooperative else layout.tiles_in_flight)
+    start = 2 * _LOAD_LATENCY + (weights if config.resident else 0) / _FILL_RATE + tail
+    if layout.tiles_in_flight > layout.waves:
+        each = tensor * layout.tiles_in_flight  # the other consumers have no tile
+    return start + layout.waves * max(each, fill)
 
 
 def halo_space(workload: Conv2d, target: Target) -> Space[HaloConvConfig]:
@@ -208,26 +217,48 @@ def halo_space(workload: Conv2d, target: Target) -> Space[HaloConvConfig]:
     )
 
 
-def _candidates(workload: Conv2d) -> Iterator[HaloConvConfig]:
-    """Configurations that a default is chosen from."""
+def _rings(workload: Conv2d, tile: HaloTile, teams: int) -> Iterator[tuple[int, int]]:
+    """(halo slots, weight stages), the ones with more in flight first, resident weights first."""
+    slots = (8, 6, 4, 3, 2, 1)
+    for count in slots:
+        if count >= (teams + 1) * tile.chunks:
+            yield count, 0
+    for count in slots:
+        for stages in (8, 6, 4, 3, 2):
+            if count <= 3 * tile.chunks:
+                yield count, stages
+
+
+def _candidates(
+    workload: Conv2d, target: Target, rules: Sequence[Callable[[HaloConvConfig], bool]]
+) -> Iterator[HaloConvConfig]:
+    """Legal configurations that a default is chosen from: one ring for every tile and team."""
     knobs = _knobs(workload)
-    rows = [size for size in (64, 128, 32, 16) if size in knobs["row_bytes"]]
-    tiles = itertools.product(knobs["flat"], (1, 2, 4), knobs["tile_h"], knobs["tile_w"], rows)
-    tiles = [tile for tile in tiles if tile[1] <= workload.n]
-    slots = ((2, 0, 1), (4, 0, 1), (6, 0, 1), (2, 4, 1), (4, 4, 1))
-    for tile, block_n, team, ring in itertools.product(
-        tiles, knobs["block_n"], ((2, True), (2, False), (1, True)), slots
+    teams = ((2, True), (2, False), (1, True), (3, True))
+    for shape, row_bytes, block_n, (consumers, cooperative) in itertools.product(
+        knobs["tile"], knobs["row_bytes"], knobs["block_n"], teams
     ):
-        yield HaloConvConfig(*tile, block_n, *team, *ring, False)
+        tile = HaloTile(workload, *shape, row_bytes)
+        if tile.blocks % consumers if cooperative else tile.blocks > 4:
+            continue
+        if tile.blocks * block_n > 4 * 3 * 128:
+            continue
+        in_flight = 1 if cooperative else consumers
+        for halo_stages, stages in _rings(workload, tile, in_flight):
+            config = HaloConvConfig(
+                shape, row_bytes, block_n, consumers, cooperative, halo_stages, stages, 1, 1, False
+            )
+            if all(rule(config) for rule in rules):
+                yield config
+                break
 
 
 @functools.lru_cache(maxsize=256)
 def default_config(workload: Conv2d, target: Target) -> HaloConvConfig | None:
     """The candidate with the fewest estimated cycles; None when none is legal."""
-    rules = _constraints(workload, target)
-    legal = [c for c in _candidates(workload) if all(rule(c) for rule in rules)]
+    candidates = _candidates(workload, target, _constraints(workload, target))
     return min(
-        legal,
+        candidates,
         key=lambda config: estimated_cycles(HaloLayout(workload, config, target.units)),
         default=None,
     )
