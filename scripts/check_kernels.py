@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from autoq.templates.registry import matching
-from autoq.templates.workload import Workload, key, to_dict
 
 from autoq.devices import require_device, resolve
 from autoq.measure.job import Job
+from autoq.templates.registry import matching
+from autoq.templates.workload import Workload, key, to_dict
 from autoq.tuner import TuneOptions, device_measurer
 
 

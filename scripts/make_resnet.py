@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+
 from autoq.quantization import quantize
 from autoq.zoo import resnet
 

@@ -1,0 +1,42 @@
+"""The convolutions of ResNet-50 at 224x224, batch 8 and 128, as `check_kernels.py` takes them."""
+
+from __future__ import annotations
+
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.workload import Conv2d, Gemm
+
+STAGES = ((56, 64, 256), (28, 128, 512), (14, 256, 1024), (7, 512, 2048))
+"""Height and width, channels of the 3x3 convolution, channels of the stage."""
+
+
+def convolutions(n: int) -> list[Conv2d | Gemm]:
+    """The distinct products of one batch size, in the order of the network."""
+    plain = Epilogue("uint8")
+    add = Epilogue("uint8", "uint8", True)
+    first = Conv2d(n, 112, 112, 16, 64, 4, 4, (1, 1), (2, 2, 1, 1), in_dtype="int8",
+                   zero_point_border=True, epilogue=plain)  # fmt: skip
+    cases: list[Conv2d | Gemm] = [first]
+    entering = 64
+    for index, (size, middle, wide) in enumerate(STAGES):
+        stride = 1 if index == 0 else 2
+        before = size * stride
+
+        def conv(h: int, c: int, k: int, taps: int, step: int, epilogue: Epilogue) -> Conv2d:
+            pad = taps // 2
+            return Conv2d(n, h, h, c, k, taps, taps, (step, step), (pad,) * 4, in_dtype="uint8",
+                          epilogue=epilogue)  # fmt: skip
+
+        cases += [
+            conv(before, entering, middle, 1, 1, plain),
+            conv(before, middle, middle, 3, stride, plain),
+            conv(size, middle, wide, 1, 1, add),
+            conv(before, entering, wide, 1, stride, Epilogue("int8")),
+            conv(size, wide, middle, 1, 1, plain),
+            conv(size, middle, middle, 3, 1, plain),
+        ]
+        entering = wide
+    cases.append(Gemm(n, 1000, 2048, in_dtype="uint8", epilogue=Epilogue("int8")))
+    return list(dict.fromkeys(cases))
+
+
+CASES = [case for n in (8, 128) for case in convolutions(n)]
