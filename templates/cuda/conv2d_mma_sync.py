@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from autoq.templates.base import Operands, Template
 from autoq.templates.border import border_bias
 from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan

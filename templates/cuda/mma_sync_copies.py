@@ -4,9 +4,10 @@ With cp.async a copy that reads outside the image is told to read 0 bytes, which
 zeros; without it a copy waits in registers until its stage is free.
 """
 
+from tvm.script import tirx as T
+
 from autoq.templates.cuda.mma_sync_plan import COPY_UNIT
 from autoq.templates.cuda.mma_sync_tile import UNIT_BYTES
-from tvm.script import tirx as T
 
 
 def taps_inside(conv, first_h, first_w):

@@ -1,7 +1,8 @@
 """Epilogue of the mma.sync kernel: accumulator fragments to packed output rows."""
 
-from autoq.templates.tiles.border_bias import bias_row
 from tvm.script import tirx as T
+
+from autoq.templates.tiles.border_bias import bias_row
 
 
 def bias_start(plan, pixel):

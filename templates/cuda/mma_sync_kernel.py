@@ -6,13 +6,14 @@ neither, so its copies wait in registers while the other of two stages multiplie
 
 import math
 
+from tvm.script import tirx as T
+from tvm.tirx import PrimFunc
+
 from autoq.templates.cuda.mma_sync_copies import fetch, keep, locate_pixels
 from autoq.templates.cuda.mma_sync_epilogue import store_tile
 from autoq.templates.cuda.mma_sync_multiply import multiply_stage
 from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
 from autoq.templates.tiles.raster import tile_of
-from tvm.script import tirx as T
-from tvm.tirx import PrimFunc
 
 # Tiles of 8 neighbouring pixel blocks run together, so that their weights stay in the L2.
 _RASTER_GROUP = 8

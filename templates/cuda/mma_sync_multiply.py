@@ -1,8 +1,9 @@
 """The multiplication of one stage: fragments by ldmatrix, products by mma.sync."""
 
+from tvm.script import tirx as T
+
 from autoq.templates.cuda.mma_sync_plan import LDMATRIX
 from autoq.templates.cuda.mma_sync_tile import fragment_of_pixels, fragment_of_weights
-from tvm.script import tirx as T
 
 
 @T.inline

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+
 from autoq.templates.tiles.weights import ceil_div, channels_per_thread, row_channels
 from autoq.templates.workload import Conv2d, Gemm
 

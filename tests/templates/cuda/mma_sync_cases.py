@@ -1,0 +1,40 @@
+"""Workloads that exercise every path of the mma.sync template."""
+
+from __future__ import annotations
+
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.workload import Conv2d, Gemm
+
+
+def _square(n: int, size: int, c: int, k: int, stride: int = 1, **more: object) -> Conv2d:
+    return Conv2d(n, size, size, c, k, 3, 3, (stride, stride), (1, 1, 1, 1), **more)
+
+
+CASES = [
+    _square(2, 56, 64, 64),
+    _square(3, 14, 256, 256, zero_point_border=True, epilogue=Epilogue("int8", "int8")),
+    _square(3, 7, 512, 512, in_dtype="uint8", epilogue=Epilogue("uint8")),
+    _square(2, 29, 96, 40, 2, in_dtype="uint8", zero_point_border=True,
+            epilogue=Epilogue("uint8", "int8", True)),
+    Conv2d(2, 28, 28, 64, 256, 1, 1, epilogue=Epilogue("int8", "uint8", True)),
+    Conv2d(2, 57, 57, 16, 64, 4, 4, (1, 1), (2, 2, 1, 1), in_dtype="uint8",
+           zero_point_border=True, epilogue=Epilogue("uint8")),
+    Conv2d(1, 19, 23, 12, 30, 5, 3, (1, 2), (2, 0, 3, 2), (2, 1),
+           epilogue=Epilogue("float32", "float32")),
+    Conv2d(2, 17, 15, 24, 22, 3, 3, (3, 3), (0, 0, 0, 0), (1, 2), epilogue=Epilogue("int32")),
+    _square(2, 15, 64, 96, groups=4, in_dtype="uint8", zero_point_border=True,
+            epilogue=Epilogue("int8", "float32")),
+    _square(2, 13, 24, 30, groups=3, epilogue=Epilogue("float32", "uint8")),
+    Conv2d(2, 31, 31, 4, 33, 7, 7, (2, 2), (3, 3, 3, 3), zero_point_border=True),
+    Gemm(8, 1000, 2048, in_dtype="uint8"),
+    Gemm(300, 104, 48, epilogue=Epilogue("int8", "int8")),
+    Gemm(129, 7, 20, epilogue=Epilogue("float32")),
+]  # fmt: skip
+
+
+def case_id(case: object) -> str:
+    """A readable test name."""
+    if isinstance(case, Conv2d | Gemm):
+        epilogue = case.epilogue
+        return f"{case}-{case.in_dtype}-{epilogue.out_dtype}-{epilogue.residual_dtype}"
+    return str(case)

@@ -1,0 +1,48 @@
+"""conv2d_mma_sync lowers and compiles for every target it serves, its defaults without spills."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+from mma_sync_cases import CASES, case_id
+
+from autoq.kernel import compile_kernel
+from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
+from autoq.templates.target import parse_target
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("nvcc") is None and shutil.which("nvcc", path="/usr/local/cuda/bin") is None,
+    reason="nvcc is not installed",
+)
+
+ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a")
+
+
+@pytest.mark.parametrize(
+    ("workload", "arch"),
+    [(workload, ARCHS[i % len(ARCHS)]) for i, workload in enumerate(CASES)],
+    ids=case_id,
+)
+def test_default_compiles_without_spills(workload, arch):
+    target = parse_target(f"cuda:{arch}")
+    config = TEMPLATE.default(workload, target)
+    kernel = compile_kernel(TEMPLATE.build(workload, config, target), target)
+    (launch,) = kernel.launches
+    assert kernel.spill_bytes == 0
+    assert launch.block == (config.threads, 1, 1)
+    assert launch.smem_bytes == config.smem_bytes <= target.smem_bytes
+    inputs = 2 if workload.epilogue.residual_dtype else 1
+    constants = 2 if workload.epilogue.out_dtype == "int32" else 4
+    assert kernel.parameters == inputs + constants + 1
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_sampled_configurations_compile(arch):
+    target = parse_target(f"cuda:{arch}")
+    rng = np.random.default_rng(23)
+    for workload in (CASES[1], CASES[9]):
+        (config,) = TEMPLATE.space(workload, target).sample(rng, 1)
+        kernel = compile_kernel(TEMPLATE.build(workload, config, target), target)
+        assert kernel.registers * config.threads * config.blocks_per_sm <= 65536

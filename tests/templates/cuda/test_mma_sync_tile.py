@@ -1,0 +1,211 @@
+"""Layouts of the mma.sync kernel against numpy: its copies and fragments make a convolution."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mma_sync_cases import CASES, case_id
+
+from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE, matches
+from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
+from autoq.templates.cuda.mma_sync_tile import (
+    MmaSyncConfig,
+    channel_of_row,
+    fragment_of_pixels,
+    fragment_of_weights,
+    pack_channels,
+    pack_weight,
+    unit_offset,
+)
+from autoq.templates.target import parse_target
+from autoq.templates.workload import Conv2d, Gemm
+
+TARGET = parse_target("cuda:sm_80")
+
+WORKLOADS = (
+    Conv2d(1, 5, 6, 64, 40, 3, 2, (2, 1), (1, 0, 1, 1), (1, 2)),
+    Conv2d(2, 4, 5, 12, 24, 2, 3, (1, 1), (1, 1, 0, 2)),
+    Conv2d(1, 5, 4, 32, 36, 3, 3, (1, 1), (1, 1, 1, 1), groups=2),
+)
+CONFIGS = (
+    MmaSyncConfig(2, 1, 1, 8, 1, False, 2, True, 1),
+    MmaSyncConfig(1, 2, 2, 4, 2, True, 3, False, 1),
+    MmaSyncConfig(2, 2, 1, 2, 4, False, 2, True, 1),
+    MmaSyncConfig(1, 1, 2, 4, 1, True, 2, False, 1),
+)
+
+
+def stage_of(plan: MmaSyncPlan, x: np.ndarray, weight: np.ndarray, m: int, n: int, step: int):
+    """Bytes of shared memory after the copies of one step, by their definition."""
+    conv, tiling, config = plan.conv, plan.tiling, plan.config
+    stage = np.full(config.stage_bytes, 99, np.int8)
+    group = n // tiling.group_tiles_n
+    for index in range(plan.pixel_copies):
+        pixel = min(m * config.block_m + index // tiling.pieces_per_stage, tiling.rows - 1)
+        image, p, q = np.unravel_index(pixel, (conv.n, conv.p, conv.q))
+        row, column, channel = plan.tap(step, index)
+        h = p * conv.stride[0] - conv.padding[0] + row * conv.dilation[0]
+        w = q * conv.stride[1] - conv.padding[1] + column * conv.dilation[1]
+        piece = step * tiling.pieces_per_stage + index % tiling.pieces_per_stage
+        at = plan.pixel_offset(index)
+        stage[at : at + tiling.piece] = 0
+        if piece < tiling.pieces and 0 <= h < conv.h and 0 <= w < conv.w:
+            first = group * tiling.group_c + channel
+            stage[at : at + tiling.piece] = x[image, h, w, first : first + tiling.piece]
+    for index in range(plan.weight_copies):
+        at = plan.weight_offset(index)
+        row, unit = divmod(index, plan.units)
+        stage[at : at + 16] = weight[n, step, row, unit * 16 : unit * 16 + 16]
+    return stage
+
+
+def ldmatrix(stage: np.ndarray, addresses: np.ndarray) -> np.ndarray:
+    """The four bytes of each of four registers of 32 lanes: int8 [32, 4, 4]."""
+    lanes = np.arange(32)
+    found = np.empty((32, 4, 4), np.int8)
+    for matrix in range(4):
+        rows = addresses[matrix * 8 + lanes // 4]
+        for byte in range(4):
+            found[:, matrix, byte] = stage[rows + lanes % 4 * 4 + byte]
+    return found
+
+
+def mma(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """m16n8k32 by the PTX manual's fragments: a int8 [32, 4, 4], b [32, 2, 4] -> [32, 4]."""
+    lanes = np.arange(32)
+    left, right = np.zeros((16, 32), np.int64), np.zeros((32, 8), np.int64)
+    for byte in range(4):
+        for register in range(4):
+            row, k = lanes // 4 + register % 2 * 8, lanes % 4 * 4 + byte + register // 2 * 16
+            left[row, k] = a[:, register, byte]
+        for register in range(2):
+            right[lanes % 4 * 4 + byte + register * 16, lanes // 4] = b[:, register, byte]
+    product = left @ right
+    d = [
+        product[lanes // 4 + register // 2 * 8, lanes % 4 * 2 + register % 2]
+        for register in range(4)
+    ]
+    return np.stack(d, axis=1)
+
+
+def accumulate(plan: MmaSyncPlan, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Accumulators as the kernel's threads store them, int64 [n, p, q, k]."""
+    conv, tiling, config = plan.conv, plan.tiling, plan.config
+    lanes = np.arange(32)
+    y = np.full((tiling.rows, conv.k), -(1 << 40))
+    for m, n in np.ndindex(tiling.tiles_m, tiling.tiles_n):
+        stages = [stage_of(plan, x, weight, m, n, step) for step in range(tiling.steps)]
+        for warp_row, warp_column in np.ndindex(config.BLK_ROW_WARPS, config.BLK_COL_WARPS):
+            acc = np.zeros((config.WARP_ROW_TILES, config.WARP_COL_TILES, 32, 4), np.int64)
+            for stage, k in ((stage, k) for stage in stages for k in range(config.CHUNK)):
+                b = [
+                    ldmatrix(
+                        stage,
+                        plan.weight_start
+                        + fragment_of_weights(config, warp_column, pair, k, lanes),
+                    )
+                    for pair in range(config.WARP_COL_TILES // 2)
+                ]
+                for i in range(config.WARP_ROW_TILES):
+                    a = ldmatrix(stage, fragment_of_pixels(config, warp_row, i, k, lanes))
+                    for j in range(config.WARP_COL_TILES):
+                        acc[i, j] += mma(a, b[j // 2][:, j % 2 * 2 : j % 2 * 2 + 2])
+            group, column = divmod(n, tiling.group_tiles_n)
+            for i, g, lane, half, e in np.ndindex(
+                config.WARP_ROW_TILES, config.column_groups, 32, 2, config.run
+            ):
+                pixel = (
+                    m * config.block_m + warp_row * config.warp_m + i * 16 + half * 8 + lane // 4
+                )
+                channel = column * config.block_n + warp_column * config.warp_n
+                channel += g * 4 * config.run + lane % 4 * config.run + e
+                if pixel < tiling.rows and channel < tiling.group_k:
+                    value = acc[i, g * config.run // 2 + e // 2, lane, half * 2 + e % 2]
+                    y[pixel, group * tiling.group_k + channel] = value
+    return y.reshape(conv.y_shape)
+
+
+def convolve(conv: Conv2d, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The convolution's definition in integers, int64 [n, p, q, k]."""
+    top, left, bottom, right = conv.padding
+    padded = np.pad(x.astype(np.int64), ((0, 0), (top, bottom), (left, right), (0, 0)))
+    group_c, group_k = conv.c // conv.groups, conv.k // conv.groups
+    y = np.zeros(conv.y_shape, np.int64)
+    for k, p, q, r, s in np.ndindex(conv.k, conv.p, conv.q, conv.r, conv.s):
+        h = p * conv.stride[0] + r * conv.dilation[0]
+        w = q * conv.stride[1] + s * conv.dilation[1]
+        first = k // group_k * group_c
+        y[:, p, q, k] += padded[:, h, w, first : first + group_c] @ weight[k, r, s]
+    return y
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: "-".join(map(str, vars(c).values())))
+@pytest.mark.parametrize("conv", WORKLOADS, ids=str)
+def test_copies_and_fragments_make_the_convolution(conv, config):
+    rng = np.random.default_rng(3)
+    x = rng.integers(-128, 128, conv.x_shape).astype(np.int8)
+    weight = rng.integers(-128, 128, conv.weight_shape).astype(np.int8)
+    plan = MmaSyncPlan(conv, config, TARGET)
+    found = accumulate(plan, x, pack_weight(plan.tiling, weight))
+    np.testing.assert_array_equal(found, convolve(conv, x, weight))
+
+
+@pytest.mark.parametrize("swizzle", [True, False])
+@pytest.mark.parametrize("chunk", [1, 2, 4])
+def test_eight_rows_of_a_unit_cover_all_banks(chunk, swizzle):
+    config = MmaSyncConfig(2, 2, 2, 8, chunk, False, 2, swizzle, 1)
+    rows = np.arange(config.block_m)
+    for unit in range(config.block_k // 16):
+        banks = unit_offset(config, rows, unit).reshape(-1, 8) % 128 // 16
+        assert (np.sort(banks, axis=1) == np.arange(8)).all()
+
+
+@pytest.mark.parametrize("column_tiles", [2, 4, 8, 16])
+def test_weight_rows_are_a_permutation(column_tiles):
+    config = MmaSyncConfig(2, 2, 2, column_tiles, 1, False, 2, True, 1)
+    assert (np.sort(channel_of_row(config)) == np.arange(config.block_n)).all()
+
+
+def test_channels_are_padded_group_by_group():
+    conv = Conv2d(1, 8, 8, 32, 36, 3, 3, groups=2)
+    tiling = MmaSyncPlan(conv, CONFIGS[3], TARGET).tiling
+    packed = pack_channels(tiling, np.arange(1, 37))
+    assert (packed[:18] == np.arange(1, 19)).all()
+    assert (packed[32:50] == np.arange(19, 37)).all()
+    assert not packed[18:32].any()
+    assert not packed[50:].any()
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_90a"])
+@pytest.mark.parametrize("workload", CASES, ids=case_id)
+def test_default_is_legal(workload, arch):
+    target = parse_target(f"cuda:{arch}")
+    assert matches(workload, target)
+    config = TEMPLATE.default(workload, target)
+    assert TEMPLATE.space(workload, target).rejection(config) is None
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        Gemm(8, 8, 6),
+        Gemm(8, 8, 64, in_dtype="float32", weight_dtype="float32"),
+        Conv2d(1, 8, 8, 64, 64, 3, 3, groups=32),
+        Conv2d(1, 40, 40, 64, 64, 16, 16),
+        Conv2d(1 << 12, 256, 256, 64, 64, 1, 1),
+    ],
+    ids=str,
+)
+def test_declines_what_it_cannot_compute(workload):
+    assert not matches(workload, TARGET)
+
+
+def test_rejections_name_their_rule():
+    conv = Conv2d(8, 56, 56, 64, 64, 3, 3, padding=(1, 1, 1, 1))
+    space = TEMPLATE.space(conv, parse_target("cuda:sm_86"))
+    too_wide = MmaSyncConfig(2, 2, 8, 16, 1, False, 2, True, 1)
+    too_deep = MmaSyncConfig(2, 2, 4, 4, 4, False, 5, False, 1)
+    idle = MmaSyncConfig(2, 2, 2, 4, 2, True, 2, True, 1)
+    assert "registers_suffice" in space.rejection(too_wide)
+    assert "shared_memory_suffices" in space.rejection(too_deep)
+    assert "reorder_changes_something" in space.rejection(idle)
