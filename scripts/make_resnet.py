@@ -22,7 +22,7 @@ def make(depth: int, image: int, folder: Path) -> Path:
     onnx.save(resnet(depth, image=image), str(plain))
     rng = np.random.default_rng(0)
     images = folder / "images.npz"
-    np.savez(images, data=rng.standard_normal((4, 3, image, image)).astype(np.float32))
+    np.savez(images, input=rng.standard_normal((4, 3, image, image)).astype(np.float32))
     quantize(plain, images, quantized)
     return quantized
 
