@@ -1,0 +1,120 @@
+"""One operator for each step, with odd sizes, and some that chain several steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autoq.graph import Operator, Step
+from autoq.graph.shapes import BINARY, UNARY
+
+IMAGE = (2, 5, 7, 24)
+
+
+def operator(
+    steps: list[Step], shapes: list[tuple[int, ...]], output: tuple[int, ...],
+    dtypes: list[str] | None = None, constants: tuple[np.ndarray, ...] = (),
+) -> Operator:  # fmt: skip
+    """An operator node over inputs named x0, x1, ..."""
+    names = tuple(f"x{i}" for i in range(len(shapes)))
+    types = tuple(dtypes or ["float32"] * len(shapes))
+    return Operator(tuple(steps), names, tuple(shapes), types, constants, "y", output, ("node",))
+
+
+def step(op: str, *arguments: int, dtype: str = "float32", **attributes: object) -> Step:
+    return Step(op, arguments, dtype, tuple(sorted(attributes.items())))
+
+
+_ATTRIBUTES = {
+    "Clip": {"low": -0.5, "high": 0.75},
+    "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
+    "LeakyRelu": {"alpha": 0.1},
+    "Elu": {"alpha": 1.5},
+}
+
+
+def _elementwise() -> dict[str, Operator]:
+    cases = {op: operator([step(op, 0, **_ATTRIBUTES.get(op, {}))], [IMAGE], IMAGE) for op in UNARY}
+    for op in BINARY:
+        cases[op] = operator([step(op, 0, 1)], [IMAGE, (1, 1, 1, 24)], IMAGE)
+    return cases
+
+
+def _structured() -> dict[str, Operator]:
+    conv = step("Conv", 0, 1, strides=(2, 1), dilations=(1, 2), groups=2, pads=(1, 0, 2, 1))
+    return {
+        "softmax_last": operator([step("Softmax", 0, axis=1)], [(3, 1000)], (3, 1000)),
+        "softmax_middle": operator([step("Softmax", 0, axis=1)], [(2, 5, 7)], (2, 5, 7)),
+        "lrn": operator(
+            [step("LRN", 0, axis=3, size=5, alpha=1e-2, beta=0.75, bias=2.0)], [IMAGE], IMAGE
+        ),
+        "lrn_even": operator(
+            [step("LRN", 0, axis=1, size=4, alpha=0.1, beta=0.5, bias=1.0)], [IMAGE], IMAGE
+        ),
+        "pad": operator(
+            [step("Pad", 0, before=(0, 1, 0, 2), after=(0, 0, 3, 0), value=1.5)], [IMAGE],
+            (2, 6, 10, 26),
+        ),
+        "slice": operator(
+            [step("Slice", 0, starts=(0, 4, 1, 0), ends=(2, -1, 7, 24), steps=(1, -2, 3, 1))],
+            [IMAGE], (2, 3, 2, 24),
+        ),
+        "transpose": operator([step("Transpose", 0, perm=(0, 3, 1, 2))], [IMAGE], (2, 24, 5, 7)),
+        "shuffle": operator([step("ChannelShuffle", 0, axis=3, groups=4)], [IMAGE], IMAGE),
+        "concat": operator(
+            [step("Concat", 0, 1, 2, axis=1)], [(2, 3, 4), (2, 1, 4), (2, 6, 4)], (2, 10, 4)
+        ),
+        "mean": operator([step("ReduceMean", 0, axes=(1, 3))], [IMAGE], (2, 1, 7, 1)),
+        "matmul": operator(
+            [step("MatMul", 0, 1)], [(2, 3, 9, 20), (3, 20, 13)], (2, 3, 9, 13)
+        ),
+        "gemm": operator([step("Gemm", 0, 1, 2)], [(9, 20), (13, 20), (13,)], (9, 13)),
+        "conv": operator([conv], [(1, 4, 9, 11), (6, 2, 3, 3)], (1, 6, 5, 8)),
+    }  # fmt: skip
+
+
+def _chains() -> dict[str, Operator]:
+    dequantize = step("dequantize", 0, scale=0.05, zero_point=3)
+    quantize = {"dtype": "int8", "scale": 0.02, "zero_point": -5, "low": -123.0, "high": 132.0}
+    channels = np.linspace(0.5, 1.5, 24, dtype=np.float32).reshape(1, 1, 1, 24)
+    return {
+        "dequantize+mul+relu+quantize": operator(
+            [
+                step("dequantize", 0, scale=0.05, zero_point=3),
+                step("Mul", 2, 1),
+                step("Relu", 3),
+                step("quantize", 4, **quantize),
+            ],
+            [IMAGE], IMAGE, ["uint8"], (channels,),
+        ),
+        "dequantize+softmax+quantize": operator(
+            [dequantize, step("Softmax", 1, axis=1), step("quantize", 2, **quantize)],
+            [(3, 100)], (3, 100), ["int8"],
+        ),
+        "add mixed": operator(
+            [step("dequantize", 0, scale=0.05, zero_point=3), step("Add", 2, 1)],
+            [IMAGE, IMAGE], IMAGE, ["int8", "float32"],
+        ),
+        "scalar": operator([step("Add", 0, 1)], [(), ()], ()),
+        "int32": operator(
+            [step("Cast", 0), step("Mul", 1, 1)], [(4, 6)], (4, 6), ["int32"]
+        ),
+    }  # fmt: skip
+
+
+CASES = {**_elementwise(), **_structured(), **_chains()}
+
+
+def random_inputs(node: Operator, seed: int = 0) -> list[np.ndarray]:
+    """Arrays for an operator's inputs; positive where logarithms and powers need it."""
+    rng = np.random.default_rng(seed)
+    positive = {"Log", "Sqrt", "Pow"} & {s.op for s in node.steps}
+    arrays = []
+    for shape, dtype in zip(node.input_shapes, node.input_dtypes, strict=True):
+        if dtype == "float32":
+            array = rng.standard_normal(shape).astype(np.float32)
+            arrays.append(np.abs(array) + np.float32(0.1) if positive else array)
+        else:
+            limits = np.iinfo(dtype)
+            low, high = max(limits.min, -1000), min(limits.max, 1000) + 1
+            arrays.append(rng.integers(low, high, shape).astype(dtype))
+    return arrays
