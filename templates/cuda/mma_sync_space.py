@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping
 from autoq.search.space import Space
 from autoq.templates.cuda.mma_sync_plan import has_cp_async
 from autoq.templates.cuda.mma_sync_tile import (
+    COL_TILE,
+    K_TILE_BYTES,
+    ROW_TILE,
     UNIT_BYTES,
     MmaSyncConfig,
     MmaSyncTiling,
@@ -23,6 +26,11 @@ _MOST_REGISTERS = 255
 _OTHER_REGISTERS = 40
 # The driver reserves this much shared memory for every block (compute capability 8.0 and up).
 _RESERVED_SMEM_BYTES = 1024
+# Of one multiprocessor, for the untuned choice only: estimates, none of them measured.
+_CLOCK = 1.5e9
+_L2_BYTES_A_CLOCK = 40.0
+_SMEM_BYTES_A_CLOCK = 128.0
+_BLOCK_CLOCKS = 1500.0
 
 
 def space(workload: Conv2d | Gemm, target: Target) -> Space[MmaSyncConfig]:
@@ -61,15 +69,15 @@ def _constraints(conv: Conv2d, target: Target) -> list[Callable[[MmaSyncConfig],
         return config.blocks_per_sm * block_bytes <= target.smem_bytes + _RESERVED_SMEM_BYTES
 
     def tile_within_output(config: MmaSyncConfig) -> bool:
-        """Less than half of a block's pixels and of its channels lie outside the output."""
+        """Less than half of a block's pixels and channels lie outside, but for the least tile."""
         tiling = MmaSyncTiling(conv, config)
-        row_floor = 2 * max(tiling.rows, config.warp_m // config.WARP_ROW_TILES)
-        return config.block_m < row_floor and config.block_n < 2 * max(tiling.group_k, 16)
+        few_pixels = config.block_m < 2 * max(tiling.rows, 2 * ROW_TILE)
+        return few_pixels and config.block_n < 2 * max(tiling.group_k, 2 * COL_TILE)
 
     def chunk_within_reduction(config: MmaSyncConfig) -> bool:
         """Less than half of a stage lies beyond the reduction."""
         reduction = conv.r * conv.s * (conv.c // conv.groups)
-        return config.block_k < 2 * max(reduction, 32)
+        return config.block_k < 2 * max(reduction, K_TILE_BYTES)
 
     def stages_are_used(config: MmaSyncConfig) -> bool:
         """There are at most as many stages as steps of the reduction, or two."""
@@ -145,29 +153,42 @@ _DEFAULT_TILES = (
 
 
 def default(workload: Conv2d | Gemm, target: Target) -> MmaSyncConfig:
-    """The legal candidate with the least time by waves, tile size and fill traffic.
-
-    A block is taken to run at the rate of its tile's multiplies per byte of fill, up to what a
-    64 x 64 tile has.
-    """
+    """The legal candidate of least estimated time."""
     conv = as_conv2d(workload)
     legal = space(workload, target)
-    choices = itertools.product(_DEFAULT_TILES, (2, 1, 4), (4, 3, 2), (2, 1))
+    choices = itertools.product(_DEFAULT_TILES, (2, 1, 4), (4, 3, 2))
     candidates = (
-        MmaSyncConfig(*tile, chunk, False, stages, True, blocks)
-        for tile, chunk, stages, blocks in choices
+        MmaSyncConfig(*tile, chunk, False, stages, True, 1) for tile, chunk, stages in choices
     )
     return min(
         (config for config in candidates if config in legal),
-        key=lambda config: _relative_time(MmaSyncTiling(conv, config), target),
+        key=lambda config: _estimated_clocks(MmaSyncTiling(conv, config), target),
     )
 
 
-def _relative_time(tiling: MmaSyncTiling, target: Target) -> float:
+def _resident(tiling: MmaSyncTiling, target: Target) -> int:
+    """Blocks that share a multiprocessor, as far as there are so many."""
     config = tiling.config
-    tile = config.block_m * config.block_n
-    intensity = min(tile / (config.block_m + config.block_n), 32.0)
-    reduction = tiling.steps * config.block_k
-    latency = 2.0 if config.stages == 2 else 1.0
-    busy = _waves(tiling, target) * config.blocks_per_sm * tile * reduction / intensity
-    return busy * latency
+    by_smem = target.smem_bytes // (config.smem_bytes + _RESERVED_SMEM_BYTES)
+    needed = config.threads * registers(tiling.conv, config, target)
+    blocks = ceil_div(tiling.tiles_m * tiling.tiles_n, target.units)
+    return max(1, min(by_smem, _REGISTER_FILE // needed, blocks))
+
+
+def _estimated_clocks(tiling: MmaSyncTiling, target: Target) -> float:
+    """Clocks by the slowest of tensor cores, L2 and shared memory, and how well they are kept busy.
+
+    Four warps, or two stages of loads under way in each of several blocks, hide latency.
+    """
+    config, resident = tiling.config, _resident(tiling, target)
+    multiplies = target.int8_rate / 2 / target.units / _CLOCK
+    warps = config.threads // 32
+    per_byte = max(
+        config.block_m * config.block_n / multiplies,
+        (config.block_m + config.block_n) / _L2_BYTES_A_CLOCK,
+        warps * (config.warp_m + config.warp_n) / _SMEM_BYTES_A_CLOCK,
+    )
+    idle = max(1.0, 4 / (warps * resident), 3 / ((config.stages - 1) * resident))
+    clocks = tiling.steps * config.block_k * per_byte * idle + _BLOCK_CLOCKS / resident
+    waves = ceil_div(tiling.tiles_m * tiling.tiles_n, target.units * resident)
+    return waves * resident * clocks

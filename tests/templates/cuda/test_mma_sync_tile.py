@@ -185,6 +185,16 @@ def test_default_is_legal(workload, arch):
     assert TEMPLATE.space(workload, target).rejection(config) is None
 
 
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a"])
+def test_every_size_has_a_legal_default(arch):
+    target = parse_target(f"cuda:{arch}")
+    sizes = (1, 3, 8, 17, 33, 200, 5000)
+    for m, n, k in ((m, n, 4 * k) for m in sizes for n in sizes for k in (1, 5, 40, 900)):
+        workload = Gemm(m, n, k)
+        config = TEMPLATE.default(workload, target)
+        assert TEMPLATE.space(workload, target).rejection(config) is None
+
+
 @pytest.mark.parametrize(
     "workload",
     [
