@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from tvm.tirx import Expr, PrimFunc
+
 from autoq.templates.base import Template
 from autoq.templates.cpu.movement_template import (
     LANES,
@@ -16,7 +18,6 @@ from autoq.templates.cpu.movement_template import (
 from autoq.templates.cpu.requantize import clamped, requantised
 from autoq.templates.cpu.vector import cast, for_chunks, load, splat, store, tasks_loop, unfused
 from autoq.templates.movement import Add
-from tvm.tirx import Expr, PrimFunc
 
 
 def build(workload: Add, config: MovementConfig) -> PrimFunc:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tvm.tirx import Buffer, Expr, PrimFunc
+
 from autoq.templates.base import Template
 from autoq.templates.cpu.movement_template import (
     LANES,
@@ -23,7 +25,6 @@ from autoq.templates.cpu.vector import (
     tasks_loop,
 )
 from autoq.templates.movement import ITEM_BYTES, Concat
-from tvm.tirx import Buffer, Expr, PrimFunc
 
 
 def build(workload: Concat, config: MovementConfig) -> PrimFunc:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from tvm.tirx import PrimFunc
+
 from autoq.search.space import Space
 from autoq.templates.base import Operands, Template
 from autoq.templates.cpu.conv_build import build_conv
@@ -13,7 +15,6 @@ from autoq.templates.cpu.conv_space import conv_space, fastest_estimate
 from autoq.templates.cpu.dot import Dot, multiply_add
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Gemm, Workload
-from tvm.tirx import PrimFunc
 
 
 def matches(workload: Workload, target: Target) -> bool:

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer, Expr, PrimFunc
+
 from autoq.templates.cpu.conv_epilogue import VectorEpilogue, bind_scalars
 from autoq.templates.cpu.conv_layout import ConvLayout
 from autoq.templates.cpu.conv_scratch import emit_scratch
 from autoq.templates.cpu.vector import flat, load, loop, store, tasks_loop
 from autoq.templates.workload import Conv2d, Gemm
-from tvm.script.ir_builder import IRBuilder
-from tvm.script.ir_builder import tirx as T
-from tvm.tirx import Buffer, Expr, PrimFunc
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,9 @@ def _emit_task(layout: ConvLayout, operands: _Operands, task: Expr) -> None:
         tile_row = T.bind(_clamped(at["p"], config.tile_p, config.rows))
         column = T.bind(_clamped(at["q"], config.tile_q, conv.q))
         packed = T.bind(first + at["packed"])
-        pixel = origin + tile_row * (conv.stride[0] * layout.row_elements)
+        pixel = origin + tile_row * layout.row_step
         tile = _Tile(
-            pixel=T.bind(pixel + column * (conv.stride[1] * layout.pixel_elements)),
+            pixel=T.bind(pixel + column * layout.column_step),
             out_pixel=T.bind((image * conv.p + row + tile_row) * conv.q + column),
             group=packed // layout.channel_tiles,
             channel_tile=packed % layout.channel_tiles,
@@ -122,34 +123,33 @@ def _emit_tile(
     layout: ConvLayout, operands: _Operands, source: Buffer, tile: _Tile, epilogue: VectorEpilogue
 ) -> None:
     config, lanes = layout.config, layout.dot.lanes
-    size = config.pixels * config.vectors * lanes
-    registers = T.alloc_buffer((size,), layout.dot.accumulator, scope="local")
+    # One buffer a register: TVM keeps buffers under 1 KB on the stack, where LLVM finds that they
+    # are registers, and takes larger ones from the heap.
+    registers = [
+        [T.alloc_buffer((lanes,), layout.dot.accumulator) for _ in range(config.vectors)]
+        for _ in range(config.pixels)
+    ]
     for vector in range(config.vectors):
         start = (tile.packed * config.vectors + vector) * lanes
         bias = T.bind(load(operands.bias, start, lanes))
         for pixel in range(config.pixels):
-            store(registers, (pixel * config.vectors + vector) * lanes, bias, lanes)
+            store(registers[pixel][vector], 0, bias, lanes)
     rows, columns, _ = layout.reduction
     with T.grid(rows, columns, layout.steps) as (r, s, step):
         _emit_step(layout, operands.weight, source, registers, tile, (r, s, step))
-    # Leaving the registers through a buffer keeps the epilogue a loop instead of
-    # `pixels * vectors` copies of itself, without making the register tile addressable.
-    spilled = T.alloc_buffer((size,), layout.dot.accumulator, scope="local")
-    for index in range(config.pixels * config.vectors):
-        store(spilled, index * lanes, load(registers, index * lanes, lanes), lanes)
-    with T.grid(config.tile_p, config.tile_q) as (p, q):
-        for vector in range(config.vectors):
-            at = ((p * config.tile_q + q) * config.vectors + vector) * lanes
-            out_pixel = tile.out_pixel + p * layout.conv.q + q
-            _emit_output(layout, operands, load(spilled, at, lanes), tile, vector, out_pixel,
-                         epilogue)  # fmt: skip
+    for vector in range(config.vectors):
+        output = _Output(layout, operands, tile, vector, epilogue)
+        for pixel in range(config.pixels):
+            p, q = divmod(pixel, config.tile_q)
+            out_pixel = tile.out_pixel + (p * layout.conv.q + q)
+            output.emit(load(registers[pixel][vector], 0, lanes), out_pixel)
 
 
 def _emit_step(
     layout: ConvLayout,
     weight: Buffer,
     source: Buffer,
-    registers: Buffer,
+    registers: list[list[Buffer]],
     tile: _Tile,
     at: tuple[Expr, Expr, Expr],
 ) -> None:
@@ -167,17 +167,16 @@ def _emit_step(
         offset = offset + tile.group * layout.group_elements
     for pixel in range(config.pixels):
         p, q = divmod(pixel, config.tile_q)
-        move = p * conv.stride[0] * layout.row_elements
-        move += q * conv.stride[1] * layout.pixel_elements
+        move = p * layout.row_step + q * layout.column_step
         shared = None if dot.depthwise else T.bind(dot.activation(source, offset + move))
         for vector in range(config.vectors):
             activation = shared
             if activation is None:
                 channel = _channel_start(layout, tile.channel_tile, vector)
                 activation = dot.activation(source, offset + move + channel)
-            index = (pixel * config.vectors + vector) * dot.lanes
-            total = dot.accumulate(load(registers, index, dot.lanes), activation, weights[vector])
-            store(registers, index, total, dot.lanes)
+            register = registers[pixel][vector]
+            total = dot.accumulate(load(register, 0, dot.lanes), activation, weights[vector])
+            store(register, 0, total, dot.lanes)
 
 
 def _channel_start(layout: ConvLayout, channel_tile: Expr, vector: int) -> Expr:
@@ -189,33 +188,45 @@ def _channel_start(layout: ConvLayout, channel_tile: Expr, vector: int) -> Expr:
     return T.min(start, max(layout.filters - lanes, 0))
 
 
-def _emit_output(
-    layout: ConvLayout,
-    operands: _Operands,
-    total: Expr,
-    tile: _Tile,
-    vector: int,
-    out_pixel: Expr,
-    epilogue: VectorEpilogue,
-) -> None:
-    lanes = layout.dot.lanes
-    channel = tile.group * layout.filters + _channel_start(layout, tile.channel_tile, vector)
-    at = out_pixel * layout.conv.k + channel
-    scale = residual = None
-    if operands.scale is not None:
-        start = (tile.packed * layout.config.vectors + vector) * lanes
-        scale = load(operands.scale, start, lanes)
-    if layout.filters >= lanes:
-        if operands.residual is not None:
-            residual = load(operands.residual, at, lanes)
-        store(operands.y, at, epilogue.apply(total, scale, residual), lanes)
-        return
-    if operands.residual is not None:
-        line = T.alloc_buffer((lanes,), operands.residual.dtype, scope="local")
-        with loop(layout.filters) as lane:
-            store(line, lane, operands.residual[at + lane], 1)
-        residual = load(line, 0, lanes)
-    line = T.alloc_buffer((lanes,), operands.y.dtype, scope="local")
-    store(line, 0, epilogue.apply(total, scale, residual), lanes)
-    with loop(layout.filters) as lane:
-        store(operands.y, at + lane, line[lane], 1)
+class _Output:
+    """Writes one vector of channels of a tile, pixel by pixel."""
+
+    def __init__(
+        self,
+        layout: ConvLayout,
+        operands: _Operands,
+        tile: _Tile,
+        vector: int,
+        epilogue: VectorEpilogue,
+    ) -> None:
+        self.layout, self.operands, self.epilogue = layout, operands, epilogue
+        self.lanes = layout.dot.lanes
+        start = _channel_start(layout, tile.channel_tile, vector)
+        self.channel = T.bind(tile.group * layout.filters + start)
+        self.scale = None
+        if operands.scale is not None:
+            packed = (tile.packed * layout.config.vectors + vector) * self.lanes
+            self.scale = T.bind(load(operands.scale, packed, self.lanes))
+
+    def emit(self, total: Expr, out_pixel: Expr) -> None:
+        """One pixel's `lanes` channels; groups with fewer channels go through a line buffer."""
+        at = out_pixel * self.layout.conv.k + self.channel
+        residual, y = self.operands.residual, self.operands.y
+        whole = self.layout.filters >= self.lanes
+        addend = None
+        if residual is not None:
+            addend = load(residual, at, self.lanes) if whole else self._gathered(residual, at)
+        value = self.epilogue.apply(total, self.scale, addend)
+        if whole:
+            store(y, at, value, self.lanes)
+            return
+        line = T.alloc_buffer((self.lanes,), y.dtype)
+        store(line, 0, value, self.lanes)
+        with loop(self.layout.filters) as lane:
+            store(y, at + lane, line[lane], 1)
+
+    def _gathered(self, residual: Buffer, at: Expr) -> Expr:
+        line = T.alloc_buffer((self.lanes,), residual.dtype)
+        with loop(self.layout.filters) as lane:
+            store(line, lane, residual[at + lane], 1)
+        return load(line, 0, self.lanes)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer, Expr
+
 from autoq.templates.cpu.requantize import clamped, requantised
 from autoq.templates.cpu.vector import cast, splat, unfused
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
-from tvm.script.ir_builder import tirx as T
-from tvm.tirx import Buffer, Expr
 
 
 def bind_scalars(scalars: Buffer) -> dict[str, Expr]:

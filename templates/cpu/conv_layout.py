@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+
 from autoq.templates.cpu.conv_config import ConvConfig
 from autoq.templates.cpu.dot import Dot
 from autoq.templates.workload import Conv2d, Gemm
@@ -72,10 +73,19 @@ class ConvLayout:
     def copies(self) -> bool:
         """Whether a task first copies its input rows into a padded scratch buffer.
 
-        It does for padding, and where a step would read past a pixel's channels.
+        It does for padding, to make signed bytes unsigned, and where a step would read past a
+        pixel's channels.
         """
         ragged = self.reduction[2] % self.dot.depth != 0
-        return any(self.conv.padding) or ragged or self.lane_tail
+        shifted = self.dot.signed_shift != 0
+        return any(self.conv.padding) or shifted or ragged or self.lane_tail
+
+    @cached_property
+    def subsampled(self) -> bool:
+        """Whether the copy takes only the pixels that a strided 1x1 filter reads."""
+        conv = self.conv
+        strided = (conv.r, conv.s) == (1, 1) and conv.stride != (1, 1)
+        return self.copies and strided and not any(conv.padding)
 
     @cached_property
     def lane_tail(self) -> bool:
@@ -91,6 +101,8 @@ class ConvLayout:
     def columns(self) -> int:
         """Input columns that the output reads, padding included."""
         conv = self.conv
+        if self.subsampled:
+            return conv.q
         return (conv.q - 1) * conv.stride[1] + (conv.s - 1) * conv.dilation[1] + 1
 
     @cached_property
@@ -99,8 +111,21 @@ class ConvLayout:
         return (self.columns if self.copies else self.conv.w) * self.pixel_elements
 
     @cached_property
+    def row_step(self) -> int:
+        """Distance of the inputs of vertically adjacent outputs, in elements."""
+        return (1 if self.subsampled else self.conv.stride[0]) * self.row_elements
+
+    @cached_property
+    def column_step(self) -> int:
+        """Distance of the inputs of horizontally adjacent outputs, in elements."""
+        return (1 if self.subsampled else self.conv.stride[1]) * self.pixel_elements
+
+    @cached_property
     def scratch_rows(self) -> int:
+        """Input rows that a task copies."""
         conv = self.conv
+        if self.subsampled:
+            return self.config.rows
         return (self.config.rows - 1) * conv.stride[0] + (conv.r - 1) * conv.dilation[0] + 1
 
     @cached_property

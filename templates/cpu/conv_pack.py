@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from autoq.templates.base import Operands
 from autoq.templates.cpu.conv_layout import ConvLayout
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer, Expr
+
 from autoq.templates.cpu.conv_layout import ConvLayout
 from autoq.templates.cpu.vector import WIDEST_BYTES, for_chunks, load, loop, splat, store
 from autoq.templates.movement import ITEM_BYTES
-from tvm.script.ir_builder import tirx as T
-from tvm.tirx import Buffer, Expr
 
 
 def emit_scratch(
@@ -17,6 +18,9 @@ def emit_scratch(
     x and scratch are flat; `scratch` is [scratch_rows, columns, groups, group_elements].
     """
     conv = layout.conv
+    if layout.subsampled:
+        _copy_subsampled(layout, x, scratch, image, row)
+        return
     left = min(conv.padding[1], layout.columns)
     inside = max(min(conv.w, layout.columns - left), 0)
     pixel = layout.pixel_elements
@@ -34,6 +38,17 @@ def emit_scratch(
                 _fill(scratch, start, layout.row_elements, fill)
 
 
+def _copy_subsampled(
+    layout: ConvLayout, x: Buffer, scratch: Buffer, image: Expr, row: Expr
+) -> None:
+    """Every stride-th pixel of every stride-th row."""
+    conv = layout.conv
+    with T.grid(layout.scratch_rows, conv.q) as (line, column):
+        start = line * layout.row_elements + column * layout.pixel_elements
+        source = (image * conv.h + (row + line) * conv.stride[0]) * conv.w
+        _copy_row(layout, x, (source + column * conv.stride[1]) * conv.c, scratch, start, 1)
+
+
 def _widest(dtype: str) -> int:
     return WIDEST_BYTES // ITEM_BYTES[dtype]
 
@@ -49,7 +64,7 @@ def _fill(scratch: Buffer, start: Expr, extent: int, fill: Expr) -> None:
 def _copy_row(
     layout: ConvLayout, x: Buffer, first: Expr, scratch: Buffer, start: Expr, pixels: int
 ) -> None:
-    """One image row; channels are spread out where a group is padded to whole steps."""
+    """Adjacent pixels of a row; channels are spread out where a group is padded to whole steps."""
     channels = layout.conv.c // layout.conv.groups
     if channels == layout.group_elements:
         _copy(layout, x, first, scratch, start, pixels * layout.conv.c)

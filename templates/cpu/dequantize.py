@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Expr, PrimFunc
+
 from autoq.templates.base import Template
 from autoq.templates.cpu.movement_template import (
     LANES,
@@ -15,8 +18,6 @@ from autoq.templates.cpu.movement_template import (
 )
 from autoq.templates.cpu.vector import cast, for_chunks, loop, splat, store, tasks_loop
 from autoq.templates.movement import Dequantize
-from tvm.script.ir_builder import tirx as T
-from tvm.tirx import Expr, PrimFunc
 
 
 def build(workload: Dequantize, config: MovementConfig) -> PrimFunc:

@@ -6,9 +6,10 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from autoq.templates.cpu.vector import cast, load, splat
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr
+
+from autoq.templates.cpu.vector import cast, load, splat
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,11 @@ class Dot:
 def vnni(in_dtype: str) -> Dot:
     """AVX512-VNNI `vpdpbusd`: 16 channels, 4 products each, u8 times s8 into int32.
 
-    int8 activations are read as `x xor 0x80`, which is x + 128 as uint8.
+    int8 activations are copied as `x xor 0x80`, which is x + 128 as uint8.
     """
 
     def activation(buffer: Buffer, start: Expr) -> Expr:
         word = T.reinterpret("int32", load(buffer, start, 4))
-        if buffer.dtype == "int8":
-            word = word ^ T.int32(-0x7F7F7F80)
         return T.reinterpret("int8x64", splat(word, 16))
 
     def accumulate(accumulator: Expr, pixel: Expr, weight: Expr) -> Expr:

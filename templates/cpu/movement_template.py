@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer, Expr, PrimFunc
+
 from autoq.search.space import Space
 from autoq.templates.base import Operands, Template
 from autoq.templates.cpu.vector import flat
 from autoq.templates.target import Target
-from tvm.script.ir_builder import IRBuilder
-from tvm.script.ir_builder import tirx as T
-from tvm.tirx import Buffer, Expr, PrimFunc
 
 LANES = 16
 """float32 lanes of a vector; LLVM splits it where registers are shorter."""

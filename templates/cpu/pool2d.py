@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer, Expr, PrimFunc
+
 from autoq.templates.base import Template
 from autoq.templates.cpu.movement_template import (
     LANES,
@@ -23,8 +26,6 @@ from autoq.templates.cpu.vector import (
     tasks_loop,
 )
 from autoq.templates.movement import ITEM_BYTES, Pool2d
-from tvm.script.ir_builder import tirx as T
-from tvm.tirx import Buffer, Expr, PrimFunc
 
 
 def build(workload: Pool2d, config: MovementConfig) -> PrimFunc:

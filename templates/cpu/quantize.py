@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer, Expr, PrimFunc
+
 from autoq.templates.base import Template
 from autoq.templates.cpu.movement_template import (
     LANES,
@@ -14,8 +17,6 @@ from autoq.templates.cpu.movement_template import (
 from autoq.templates.cpu.requantize import requantised
 from autoq.templates.cpu.vector import for_chunks, load, loop, splat, store, tasks_loop
 from autoq.templates.movement import Quantize
-from tvm.script.ir_builder import tirx as T
-from tvm.tirx import Buffer, Expr, PrimFunc
 
 
 def build(workload: Quantize, config: MovementConfig) -> PrimFunc:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from autoq.templates.cpu.vector import cast, splat
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Expr
+
+from autoq.templates.cpu.vector import cast, splat
 
 
 def clamped(value: Expr, low: Expr, high: Expr, lanes: int) -> Expr:

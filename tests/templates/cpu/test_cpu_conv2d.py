@@ -6,15 +6,16 @@ import dataclasses
 
 import numpy as np
 import pytest
+from cpu_kernels import check, check_layer, host, random_layer, run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from autoq.templates.cpu import conv2d_direct, conv2d_vnni
 from autoq.templates.cpu.conv_config import ConvConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.reference import reference
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Gemm
-from cpu_kernels import check, check_layer, host, random_layer, run
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 VNNI, DIRECT = conv2d_vnni.TEMPLATE, conv2d_direct.TEMPLATE
 AVX2 = Target("cpu", "haswell", units=2, avx2=True)

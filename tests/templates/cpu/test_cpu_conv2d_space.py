@@ -8,6 +8,9 @@ import re
 import numpy as np
 import pytest
 import tvm
+from cpu_kernels import check, host, random_layer
+
+from autoq.kernel.lowering import tvm_target
 from autoq.templates.cpu import CPU_TEMPLATES, conv2d_direct, conv2d_vnni
 from autoq.templates.cpu.conv_cost import estimated_cycles
 from autoq.templates.cpu.conv_layout import ConvLayout, normalised
@@ -15,9 +18,6 @@ from autoq.templates.cpu.dot import vnni
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Gemm
-from cpu_kernels import check, host, random_layer
-
-from autoq.kernel.lowering import tvm_target
 
 SERVER = Target("cpu", "znver5", units=2, vnni=True, avx512=True, avx2=True)
 LAPTOP = Target("cpu", "haswell", units=4, avx2=True)

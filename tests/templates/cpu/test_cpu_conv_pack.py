@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cpu_kernels import random_layer
+
 from autoq.templates.cpu.conv_config import ConvConfig
 from autoq.templates.cpu.conv_layout import ConvLayout, normalised
 from autoq.templates.cpu.conv_pack import pack_conv
 from autoq.templates.cpu.dot import multiply_add, vnni
 from autoq.templates.workload import Conv2d
-from cpu_kernels import random_layer
 
 CASES = {
     "joint": (Conv2d(1, 8, 8, 3, 40, 2, 3), vnni("int8"), 2),
@@ -50,8 +51,9 @@ def test_bias_folds_the_zero_point_and_the_sign_shift():
     workload, dot, vectors = CASES["grouped"]
     layout = _layout(workload, dot, vectors)
     _, operands = random_layer(workload, x_zero_point=-7)
-    _, bias, scale, scalars = pack_conv(layout, operands)
+    _, bias, scale, scalars, fill = pack_conv(layout, operands)
     sums = operands["weight"].astype(int).sum(axis=(1, 2, 3))
+    assert fill.tolist() == [128 - 7]
     expected = operands["bias"] - (128 - 7) * sums
     channels = [0, 2, 18, 20]  # lanes 0..15 hold filters 0..15 of a group, the next 2..17
     np.testing.assert_array_equal(bias[:, 0], expected[channels])

@@ -6,10 +6,11 @@ from itertools import product
 
 import numpy as np
 import pytest
+from cpu_kernels import check, host, output_bounds, random_array
+
 from autoq.templates.cpu import add, concat, dequantize, pool2d, quantize
 from autoq.templates.cpu.movement_template import MovementConfig
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
-from cpu_kernels import check, host, output_bounds, random_array
 
 RNG = np.random.default_rng(0)
 
