@@ -5,6 +5,8 @@ Every filter tap's rows are fetched again, but tiles run over image and row ends
 
 from __future__ import annotations
 
+from tvm.tirx import PrimFunc
+
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.wgmma_config import WgmmaConfig
@@ -16,7 +18,6 @@ from autoq.templates.cuda.wgmma_space import Problem, make_space
 from autoq.templates.target import Target
 from autoq.templates.tiles.tma import MAX_ELEMENT_STRIDE, MAX_IM2COL_CORNER, MAX_IM2COL_PIXELS
 from autoq.templates.workload import Conv2d, Workload
-from tvm.tirx import PrimFunc
 
 
 def matches(workload: Workload, target: Target) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+
+from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cuda.wgmma_config import WgmmaConfig
+from autoq.templates.cuda.wgmma_config import PipelineConfig
 from autoq.templates.cuda.wgmma_default import default_config
 from autoq.templates.cuda.wgmma_loads import TapLoad
 from autoq.templates.cuda.wgmma_operands import pack, supported
@@ -19,18 +19,22 @@ from autoq.templates.target import Target
 from autoq.templates.tiles.tma import MAX_BOX, MAX_ELEMENT_STRIDE
 from autoq.templates.tiles.weights import ceil_div
 from autoq.templates.workload import Conv2d, Workload
-from tvm.tirx import PrimFunc
 
 _BLOCKS_M = (64, 128, 192, 256, 384)
-_TILES_PER_BLOCK = 5
+_TILES_PER_BLOCK = 4
 _LARGEST_BLOCK = 576
 
 
 @dataclass(frozen=True)
-class TapConfig(WgmmaConfig):
+class TapConfig(PipelineConfig):
     """Knobs of the pipeline, and tile: (images, rows, columns) of output pixels in a block."""
 
     tile: tuple[int, int, int]
+
+    @property
+    def m_blocks(self) -> int:
+        """64-row blocks of a warpgroup that hold its part of the tile."""
+        return ceil_div(self.tile[0] * self.tile[1] * self.tile[2], 64 * self.team)
 
 
 def matches(workload: Workload, target: Target) -> bool:
@@ -62,7 +66,7 @@ def tiles(workload: Conv2d) -> tuple[tuple[int, int, int], ...]:
     ]
     chosen: dict[tuple[int, int, int], None] = {}
     for block_m in _BLOCKS_M:
-        fitting = [box for box in boxes if box[0] * box[1] * box[2] <= block_m]
+        fitting = [box for box in boxes if 0 <= block_m - box[0] * box[1] * box[2] < 64]
         fitting.sort(key=lambda box: (_computed(workload, box, block_m), box[0], -box[2]))
         chosen.update(dict.fromkeys(fitting[:_TILES_PER_BLOCK]))
     return tuple(sorted(chosen))
@@ -86,25 +90,21 @@ def _problem(workload: Conv2d, target: Target) -> Problem:
     )
 
 
-def tile_fits_block(config: TapConfig) -> bool:
-    """the pixels of a box fit block_m and leave fewer than 64 rows of it idle"""
-    pixels = config.tile[0] * config.tile[1] * config.tile[2]
-    return config.block_m - 64 < pixels <= config.block_m
-
-
-RULES: tuple[Callable[[Any], bool], ...] = (tile_fits_block,)
+def tile_divides_among_team(config: TapConfig) -> bool:
+    """the tile's 64-row blocks divide evenly among its warpgroups, three at most for each"""
+    blocks = ceil_div(config.tile[0] * config.tile[1] * config.tile[2], 64)
+    return blocks % config.team == 0 and blocks <= 3 * config.team
 
 
 def space(workload: Conv2d, target: Target) -> Space[TapConfig]:
     """Legal tiles, pipelines and schedules."""
     extra = {"tile": tiles(workload)}
-    return make_space(_problem(workload, target), TapConfig, extra, RULES)
+    return make_space(_problem(workload, target), TapConfig, extra, [tile_divides_among_team])
 
 
 def default(workload: Conv2d, target: Target) -> TapConfig:
     """The configuration with the least estimated time."""
-    legal = space(workload, target)
-    return default_config(_problem(workload, target), legal, {"tile": legal.knobs["tile"]})
+    return default_config(_problem(workload, target), space(workload, target))
 
 
 def build(workload: Conv2d, config: TapConfig, target: Target) -> PrimFunc:

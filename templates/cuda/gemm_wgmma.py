@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from tvm.tirx import PrimFunc
+
 from autoq.search.space import Space
 from autoq.templates.base import Operands, Template
 from autoq.templates.cuda.wgmma_config import WgmmaConfig
@@ -14,7 +16,6 @@ from autoq.templates.cuda.wgmma_pipeline import build_pipeline
 from autoq.templates.cuda.wgmma_space import Problem, make_space
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Gemm, Workload
-from tvm.tirx import PrimFunc
 
 
 def _as_conv2d(workload: Gemm | Conv2d) -> Conv2d:

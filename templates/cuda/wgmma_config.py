@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from autoq.templates.tiles.registers import RegisterBudget, register_budget
 from autoq.templates.tiles.weights import KLayout
@@ -13,18 +14,20 @@ RESERVED_BYTES = 1024
 
 
 @dataclass(frozen=True)
-class WgmmaConfig:
+class PipelineConfig:
     """Knobs of a tile [block_m, block_n] computed by `consumers` warpgroups and fed by one warp.
 
-    m_blocks: 64-row blocks of each consumer warpgroup. row_bytes: channels of a shared-memory
-    sub-tile (its swizzle); per_stage: sub-tiles of a pipeline stage. cooperative: the consumers
-    share a tile, else they take turns with a tile each (ping-pong). persistent: a block works on
-    many tiles, else on one. group: m tiles that share their n tiles (rasterisation).
-    channels_outer: the epilogue visits all rows of a channel group before the next group.
-    residual_early: residuals are fetched before the main loop and wait in registers.
+    row_bytes: channels of a shared-memory sub-tile (its swizzle); per_stage: sub-tiles of a
+    pipeline stage. cooperative: the consumers share a tile, else they take turns with a tile each
+    (ping-pong). persistent: a block works on many tiles, else on one. group: m tiles that share
+    their n tiles (rasterisation). channels_outer: the epilogue visits all rows of a channel group
+    before the next group. residual_early: residuals are fetched before the main loop and wait in
+    registers. Subclasses have m_blocks, the 64-row blocks of each consumer warpgroup.
     """
 
-    m_blocks: int
+    if TYPE_CHECKING:
+        m_blocks: int
+
     block_n: int
     row_bytes: int
     per_stage: int
@@ -38,9 +41,14 @@ class WgmmaConfig:
     residual_early: bool
 
     @property
+    def team(self) -> int:
+        """Warpgroups that share an output tile."""
+        return self.consumers if self.cooperative else 1
+
+    @property
     def block_m(self) -> int:
         """Rows of an output tile."""
-        return 64 * self.m_blocks * (self.consumers if self.cooperative else 1)
+        return 64 * self.m_blocks * self.team
 
     @property
     def threads(self) -> int:
@@ -73,3 +81,10 @@ class WgmmaConfig:
     def layout(self, taps: int, c: int) -> KLayout:
         """How the reduction over `taps` filter taps of c channels is cut."""
         return KLayout(taps, c, self.row_bytes, self.per_stage)
+
+
+@dataclass(frozen=True)
+class WgmmaConfig(PipelineConfig):
+    """Knobs of the pipeline over consecutive rows; m_blocks: 64-row blocks of a warpgroup."""
+
+    m_blocks: int

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from autoq.errors import ConfigError
 from autoq.search.space import Space
 from autoq.templates.cuda.wgmma_space import Problem, estimate_seconds
 from autoq.templates.tiles.weights import ceil_div
 
-from autoq.errors import ConfigError
-
 _MOST_STAGES = 8
+_TRIED = ("m_blocks", "tile", "block_n", "consumers", "cooperative", "blocks_per_unit")
 
 
 def _reduction(problem: Problem, knobs: Mapping[str, Sequence[Any]]) -> tuple[int, int]:
-    """Row bytes that pad the channels least, then widest; sub-tiles that fill 128 bytes."""
+    """Row bytes that pad the channels little and are wide; sub-tiles that fill 128 bytes.
+
+    A row costs TMA and multiplication about as much as 16 more channels would.
+    """
     c = problem.workload.c
-    row_bytes = min(knobs["row_bytes"], key=lambda b: (ceil_div(c, b) * b, -b))
+    row_bytes = min(knobs["row_bytes"], key=lambda b: (ceil_div(c, b) * (b + 16), -b))
     used = problem.taps * ceil_div(c, row_bytes)
     least = 2 if row_bytes == 16 else 1
     choices = [n for n in knobs["per_stage"] if n >= least and n * row_bytes <= 128]
@@ -26,12 +29,10 @@ def _reduction(problem: Problem, knobs: Mapping[str, Sequence[Any]]) -> tuple[in
     return row_bytes, per_stage
 
 
-def _candidates(
-    problem: Problem, space: Space[Any], extra: Mapping[str, Sequence[Any]]
-) -> Iterator[Any]:
+def _candidates(problem: Problem, space: Space[Any]) -> Iterator[Any]:
     knobs = space.knobs
     row_bytes, per_stage = _reduction(problem, knobs)
-    names = ("m_blocks", "block_n", "consumers", "cooperative", "blocks_per_unit", *extra)
+    names = [name for name in knobs if name in _TRIED]
     for values in itertools.product(*(knobs[name] for name in names)):
         chosen = dict(zip(names, values, strict=True))
         for stages in sorted(knobs["stages"], reverse=True):
@@ -50,19 +51,14 @@ def _candidates(
                 break
 
 
-def default_config(
-    problem: Problem,
-    space: Space[Any],
-    extra: Mapping[str, Sequence[Any]] | None = None,
-    penalty: Callable[[Any], float] = lambda config: 1.0,
-) -> Any:
+def default_config(problem: Problem, space: Space[Any]) -> Any:
     """The candidate with the least estimate, ties to the smaller tile.
 
-    extra: further knobs to try. Raises ConfigError when nothing is legal.
+    Raises ConfigError when nothing is legal.
     """
     best = min(
-        _candidates(problem, space, extra or {}),
-        key=lambda c: (estimate_seconds(problem, c) * penalty(c), c.block_m * c.block_n),
+        _candidates(problem, space),
+        key=lambda c: (estimate_seconds(problem, c), c.block_m * c.block_n),
         default=None,
     )
     if best is None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tvm.script import tirx as T
+
 from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import (
     ENCODE_IM2COL,
@@ -21,7 +23,6 @@ from autoq.templates.tiles.tma import (
 )
 from autoq.templates.tiles.weights import KLayout, ceil_div
 from autoq.templates.workload import Conv2d
-from tvm.script import tirx as T
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+
 from autoq.templates.base import Operands
 from autoq.templates.border import border_bias
-from autoq.templates.cuda.wgmma_config import WgmmaConfig
+from autoq.templates.cuda.wgmma_config import PipelineConfig
 from autoq.templates.target import Target
 from autoq.templates.tiles.weights import pack_weight, pad_channels
 from autoq.templates.workload import Conv2d
@@ -28,7 +29,7 @@ def supported(workload: Conv2d, target: Target) -> bool:
     )
 
 
-def pack(workload: Conv2d, config: WgmmaConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+def pack(workload: Conv2d, config: PipelineConfig, operands: Operands) -> tuple[np.ndarray, ...]:
     """Weights, bias table, then scale and scalars unless the output is int32."""
     weight = np.asarray(operands["weight"]).reshape(workload.weight_shape)
     layout = config.layout(workload.r * workload.s, workload.c)

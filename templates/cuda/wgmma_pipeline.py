@@ -4,7 +4,10 @@ Follows the producer/consumer pipelines of CUTLASS 3 (cooperative and ping-pong)
 come through any `Load`, weights through the channel-permuting map of `tiles/weights.py`.
 """
 
-from autoq.templates.cuda.wgmma_config import WgmmaConfig
+from tvm.script import tirx as T
+from tvm.tirx import PrimFunc
+
+from autoq.templates.cuda.wgmma_config import PipelineConfig
 from autoq.templates.cuda.wgmma_epilogue import fetch_residuals, store_tile
 from autoq.templates.cuda.wgmma_loads import Load
 from autoq.templates.cuda.wgmma_plan import PipelinePlan
@@ -15,8 +18,6 @@ from autoq.templates.tiles.tma import ENCODE_TILED, load_tiled
 from autoq.templates.tiles.weights import KLayout, weight_map
 from autoq.templates.tiles.wgmma import descriptor_step, encode_descriptor, wgmma
 from autoq.templates.workload import Conv2d
-from tvm.script import tirx as T
-from tvm.tirx import PrimFunc
 
 
 @T.inline
@@ -88,7 +89,7 @@ def initialise_barriers(plan, ring):
 
 def build_pipeline(
     workload: Conv2d,
-    config: WgmmaConfig,
+    config: PipelineConfig,
     layout: KLayout,
     load: Load,
     target: Target,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from autoq.templates.border import border_classes
-from autoq.templates.cuda.wgmma_config import WgmmaConfig
+from autoq.templates.cuda.wgmma_config import PipelineConfig
 from autoq.templates.cuda.wgmma_loads import Load, Pixel
 from autoq.templates.target import Target
 from autoq.templates.tiles.border_bias import bias_row
@@ -19,7 +19,7 @@ class PipelinePlan:
     """What the kernel's parts share; every attribute is a compile-time constant of the kernel."""
 
     def __init__(
-        self, workload: Conv2d, config: WgmmaConfig, layout: KLayout, load: Load, target: Target
+        self, workload: Conv2d, config: PipelineConfig, layout: KLayout, load: Load, target: Target
     ) -> None:
         self.workload, self.config, self.layout, self.load = workload, config, layout, load
         self.epilogue = workload.epilogue

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from autoq.search.space import Space
-from autoq.templates.cuda.wgmma_config import RESERVED_BYTES, WgmmaConfig
+from autoq.templates.cuda.wgmma_config import RESERVED_BYTES, PipelineConfig
 from autoq.templates.cuda.wgmma_loads import Load
 from autoq.templates.movement import ITEM_BYTES
 from autoq.templates.target import Target
@@ -22,7 +22,10 @@ SMEM_PER_UNIT = 233472
 # one group of the epilogue (ptxas 13.0 spills none of the sampled kernels at this margin).
 _OTHER_REGISTERS = 56
 
-LoadOf = Callable[[WgmmaConfig], Load]
+_WIDTHS = (16, 32, 48, 64, 96, 128, 192, 256)
+_STAGES = (2, 3, 4, 5, 6, 8, 10)
+
+LoadOf = Callable[[PipelineConfig], Load]
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,10 @@ class Problem:
     def taps(self) -> int:
         return self.workload.r * self.workload.s
 
-    def tiles(self, config: WgmmaConfig) -> int:
+    def tiles(self, config: PipelineConfig) -> int:
         return self.load_of(config).m_tiles * ceil_div(self.workload.k, config.block_n)
 
-    def resident(self, config: WgmmaConfig) -> int:
+    def resident(self, config: PipelineConfig) -> int:
         """Blocks that run at once."""
         return self.target.units * config.blocks_per_unit
 
@@ -59,16 +62,16 @@ def constraints(problem: Problem) -> list[Callable[[Any], bool]]:
 def _tile_rules(problem: Problem) -> list[Callable[[Any], bool]]:
     work = problem.workload
 
-    def rows_fit_one_box(config: WgmmaConfig) -> bool:
+    def rows_fit_one_box(config: PipelineConfig) -> bool:
         """the rows of a tile come in one TMA box"""
         return config.block_m <= problem.max_rows
 
-    def channels_not_wasted(config: WgmmaConfig) -> bool:
+    def channels_not_wasted(config: PipelineConfig) -> bool:
         """output channels padded by at most half, or block_n at its least"""
         padded = ceil_div(work.k, config.block_n) * config.block_n
         return config.block_n == 16 or 2 * padded <= 3 * work.k
 
-    def pixels_not_wasted(config: WgmmaConfig) -> bool:
+    def pixels_not_wasted(config: PipelineConfig) -> bool:
         """rows padded by at most half, or block_m at its least"""
         return config.block_m == 64 or problem.load_of(config).wasted <= 1.5
 
@@ -76,16 +79,16 @@ def _tile_rules(problem: Problem) -> list[Callable[[Any], bool]]:
 
 
 def _reduction_rules(problem: Problem) -> list[Callable[[Any], bool]]:
-    def rows_hold_channels(config: WgmmaConfig) -> bool:
+    def rows_hold_channels(config: PipelineConfig) -> bool:
         """input channels padded by at most half"""
         layout = config.layout(problem.taps, problem.workload.c)
         return 2 * layout.chunks * config.row_bytes <= 3 * problem.workload.c
 
-    def pairs_of_narrow_rows(config: WgmmaConfig) -> bool:
+    def pairs_of_narrow_rows(config: PipelineConfig) -> bool:
         """rows of 16 bytes are multiplied two at a time"""
         return config.row_bytes > 16 or config.per_stage % 2 == 0
 
-    def stages_not_padded(config: WgmmaConfig) -> bool:
+    def stages_not_padded(config: PipelineConfig) -> bool:
         """sub-tiles of a tap padded by at most half, or a stage at its least"""
         layout = config.layout(problem.taps, problem.workload.c)
         least = 2 if config.row_bytes == 16 else 1
@@ -99,12 +102,12 @@ def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
     residual = problem.workload.epilogue.residual_dtype
     size = ITEM_BYTES[residual] if residual else 0
 
-    def shared_memory_fits(config: WgmmaConfig) -> bool:
+    def shared_memory_fits(config: PipelineConfig) -> bool:
         """all stages of all resident blocks fit the shared memory"""
         each = SMEM_PER_UNIT // config.blocks_per_unit - RESERVED_BYTES
         return config.smem_bytes <= min(each, problem.target.smem_bytes)
 
-    def accumulators_fit(config: WgmmaConfig) -> bool:
+    def accumulators_fit(config: PipelineConfig) -> bool:
         """accumulators, waiting residuals and the epilogue fit a consumer's registers"""
         waiting = config.accumulators * size // 4 if config.residual_early else 0
         late = 0 if config.residual_early else 8 * size
@@ -115,26 +118,26 @@ def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
 
 
 def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
-    def one_consumer_cooperates(config: WgmmaConfig) -> bool:
+    def one_consumer_cooperates(config: PipelineConfig) -> bool:
         """taking turns needs two consumers"""
         return config.cooperative or config.consumers > 1
 
-    def turns_have_tiles(config: WgmmaConfig) -> bool:
+    def turns_have_tiles(config: PipelineConfig) -> bool:
         """consumers that take turns need a persistent block with a tile for each"""
         if config.cooperative:
             return True
         tiles = problem.tiles(config)
         return config.persistent and tiles > problem.resident(config)
 
-    def blocks_have_tiles(config: WgmmaConfig) -> bool:
+    def blocks_have_tiles(config: PipelineConfig) -> bool:
         """several blocks a multiprocessor need more tiles than multiprocessors"""
         return config.blocks_per_unit == 1 or problem.tiles(config) > problem.target.units
 
-    def persistence_matters(config: WgmmaConfig) -> bool:
+    def persistence_matters(config: PipelineConfig) -> bool:
         """blocks of one tile are told apart only where tiles outnumber resident blocks"""
         return config.persistent or problem.tiles(config) > problem.resident(config)
 
-    def stages_are_filled(config: WgmmaConfig) -> bool:
+    def stages_are_filled(config: PipelineConfig) -> bool:
         """a block of one tile fills no more stages than the tile has, but at least two"""
         layout = config.layout(problem.taps, problem.workload.c)
         single = not config.persistent or problem.tiles(config) <= problem.resident(config)
@@ -150,27 +153,32 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
 
 
 def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
-    """Values of every knob of WgmmaConfig for a problem."""
+    """Values of every knob of the pipeline that some legal configuration of the problem has."""
     work = problem.workload
-    widths = [n for n in (16, 32, 48, 64, 96, 128, 192, 256) if 2 * n <= 3 * work.k or n == 16]
-    several_n = work.k > min(widths)
+    widths = tuple(n for n in _WIDTHS if 2 * n <= 3 * work.k or n == 16)
+    row_bytes = tuple(b for b in (16, 32, 64, 128) if 2 * b <= 3 * work.c)
+    several_n = work.k > widths[0]
+    pixels = work.n * work.p * work.q
+    # Boxes of pixels may be half empty, hence 32 rows.
+    several_tiles = ceil_div(pixels, 32) * ceil_div(work.k, 16) > problem.target.units
+    longest = problem.taps * ceil_div(work.c, row_bytes[0])
     return {
-        "m_blocks": (1, 2, 3),
-        "block_n": tuple(widths),
-        "row_bytes": tuple(b for b in (16, 32, 64, 128) if 2 * b <= 3 * work.c),
-        "per_stage": (1, 2, 4),
-        "stages": (2, 3, 4, 5, 6, 8, 10),
-        "consumers": (1, 2, 3),
-        "cooperative": (True, False),
-        "blocks_per_unit": (1, 2, 3),
-        "persistent": (True, False),
-        "group": (4, 8, 16) if several_n else (8,),
+        "m_blocks": tuple(b for b in (1, 2, 3) if b == 1 or 2 * 64 * b <= 3 * pixels),
+        "block_n": widths,
+        "row_bytes": row_bytes,
+        "per_stage": tuple(n for n in (1, 2, 4) if n <= 2 or 2 * n <= 3 * longest),
+        "stages": tuple(n for n in _STAGES if several_tiles or n <= max(2, longest)),
+        "consumers": tuple(c for c in (1, 2, 3) if c == 1 or 64 * c <= 2 * pixels),
+        "cooperative": (True, False) if several_tiles else (True,),
+        "blocks_per_unit": (1, 2, 3) if several_tiles else (1,),
+        "persistent": (True, False) if several_tiles else (True,),
+        "group": (4, 8, 16) if several_n and several_tiles else (8,),
         "channels_outer": (True, False),
         "residual_early": (True, False) if work.epilogue.residual_dtype else (False,),
     }
 
 
-def features(problem: Problem, config: WgmmaConfig) -> dict[str, float]:
+def features(problem: Problem, config: PipelineConfig) -> dict[str, float]:
     """Model features of a legal configuration."""
     work, load = problem.workload, problem.load_of(config)
     layout = config.layout(problem.taps, work.c)
@@ -197,7 +205,7 @@ def features(problem: Problem, config: WgmmaConfig) -> dict[str, float]:
     }
 
 
-def estimate_seconds(problem: Problem, config: WgmmaConfig) -> float:
+def estimate_seconds(problem: Problem, config: PipelineConfig) -> float:
     """A roofline of one wave of tiles times the waves; good enough to rank defaults.
 
     Rates of one multiprocessor of an H200: 7.5e12 multiply-adds a second at n >= 64 (measured
@@ -215,7 +223,9 @@ def estimate_seconds(problem: Problem, config: WgmmaConfig) -> float:
     tiles, units = problem.tiles(config), problem.target.units
     overlapped = config.blocks_per_unit > 1 or not config.cooperative
     main = max(multiply, fill)
-    per_tile = max(main, epilogue) if overlapped else main + epilogue
+    # Overlap is never perfect: a quarter of the shorter part shows.
+    hidden = 0.75 * min(main, epilogue) if overlapped else 0.0
+    per_tile = main + epilogue - hidden
     latency = 1.5e-6 + layout.stages * 0.02e-6
     return latency + ceil_div(tiles, units) * per_tile
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from autoq.templates.border import BorderClasses
 from tvm.script import tirx as T
+
+from autoq.templates.border import BorderClasses
 
 
 def border_class(classes: BorderClasses, position: Any) -> Any:

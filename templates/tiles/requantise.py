@@ -136,8 +136,9 @@ class RowEpilogue:
     def rows(self) -> DeviceFunction:
         """rows(acc, scale, bias0, bias1, scalars, words0, words1, y0, y1, ok0, ok1, left).
 
-        scale and scalars are not read for int32 outputs; any pointer will do then. acc: accumulators of one group of columns, [channels / 2][row][2]; bias1 is read with
-        `row_bias` only; words: residual registers of each row.
+        acc: accumulators of one group of columns, [channels / 2][row][2]; bias1 is read with
+        `row_bias` only; scale and scalars are not read for int32 outputs (any pointer will do);
+        words: residual registers of each row.
         """
         out = C_TYPES[self.epilogue.out_dtype]
         lines = [

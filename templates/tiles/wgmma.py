@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from autoq.templates.tiles.swizzle import swizzle_mode
 from tvm.script import tirx as T
+
+from autoq.templates.tiles.swizzle import swizzle_mode
 
 K_BYTES = 32
 """Bytes of k that one instruction takes."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from wgmma_cases import CASES, TARGET, TEMPLATES, case_id
+
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.wgmma_config import WgmmaConfig
 from autoq.templates.workload import Workload
-from wgmma_cases import CASES, TARGET, TEMPLATES, case_id
 
 
 @pytest.mark.parametrize("case", CASES[::3], ids=case_id)

@@ -6,13 +6,14 @@ import functools
 
 import numpy as np
 import pytest
+from wgmma_cases import CASES, TARGET, TEMPLATES, case_id
+
 from autoq.kernel import compile_kernel
 from autoq.measure.check import complaint, threaded_reference
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.operands import random_case
 from autoq.runtime.cuda_driver import Device, device_count
 from autoq.templates.workload import Workload
-from wgmma_cases import CASES, TARGET, TEMPLATES, case_id
 
 pytestmark = pytest.mark.gpu
 

@@ -1,0 +1,156 @@
+"""The epilogue's CUDA source, compiled for the host, gives the bits of `apply_epilogue`."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
+from autoq.templates.tiles.requantise import C_TYPES, RowEpilogue
+
+COMPILER = shutil.which("g++")
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs g++")
+
+# CUDA's intrinsics with the meaning of the programming guide.
+SHIMS = r"""
+#include <cmath>
+#include <cstring>
+#define __device__
+#define __forceinline__ inline
+struct alignas(16) float4 { float x, y, z, w; };
+struct alignas(16) int4 { int x, y, z, w; };
+struct alignas(16) uint4 { unsigned x, y, z, w; };
+struct alignas(8) uint2 { unsigned x, y; };
+static uint4 make_uint4(unsigned a, unsigned b, unsigned c, unsigned d) { return {a, b, c, d}; }
+static uint2 make_uint2(unsigned a, unsigned b) { return {a, b}; }
+template <class T> static T __ldg(const T* p) { T v; std::memcpy(&v, p, sizeof v); return v; }
+static float __fmul_rn(float a, float b) { volatile float r = a * b; return r; }
+static float __fadd_rn(float a, float b) { volatile float r = a + b; return r; }
+static float __fsub_rn(float a, float b) { volatile float r = a - b; return r; }
+static float __int2float_rn(int a) { return (float)a; }
+static unsigned __float_as_uint(float a) { unsigned r; std::memcpy(&r, &a, 4); return r; }
+static float __uint_as_float(unsigned a) { float r; std::memcpy(&r, &a, 4); return r; }
+static unsigned __byte_perm(unsigned x, unsigned y, unsigned s) {
+  unsigned long long both = ((unsigned long long)y << 32) | x; unsigned r = 0;
+  for (int i = 0; i < 4; ++i) r |= (unsigned)((both >> (8 * ((s >> (4 * i)) & 7))) & 0xff) << 8 * i;
+  return r;
+}
+"""
+
+ENTRY = """
+extern "C" void entry(const unsigned* acc, const float* scale, const int* bias,
+                      const float* scalars, const {residual}* residual, {out}* y,
+                      int ok0, int ok1, int left) {{
+  unsigned words[2 * {words} + 1];
+  {load}
+  {rows}(acc, scale, bias, bias + {channels}, scalars, words, words + {words}, y, y + {pitch},
+         ok0, ok1, left);
+}}
+"""
+
+CASES = [
+    Epilogue(out, residual, before)
+    for out, (residual, before) in itertools.product(
+        ("int8", "uint8", "int32", "float32"),
+        ((None, False), ("int8", False), ("int8", True), ("uint8", True), ("float32", False)),
+    )
+    if out != "int32" or residual is None
+]
+
+
+def build(row: RowEpilogue, folder: Path) -> ctypes.CDLL:
+    """The row epilogue as a host library with one entry point."""
+    rows, load = row.rows(), row.load()
+    words, pitch = row.residual_words, row.pitch
+    loads = "\n  ".join(
+        f"{load.name}(words + {half * words}, residual + {half * pitch}, ok{half}, left);"
+        for half in range(2 if row.residual_words else 0)
+    )
+    entry = ENTRY.format(
+        residual=C_TYPES[row.epilogue.residual_dtype or "int8"],
+        out=C_TYPES[row.epilogue.out_dtype],
+        words=row.residual_words,
+        load=loads,
+        rows=rows.name,
+        channels=row.channels,
+        pitch=row.pitch,
+    )
+    source, library = folder / "row.cpp", folder / "row.so"
+    source.write_text(SHIMS + load.source + rows.source + entry)
+    flags = ["-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared", "-fPIC"]
+    subprocess.run([COMPILER, *flags, "-o", str(library), str(source)], check=True)
+    return ctypes.CDLL(str(library))
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """A copy at a 16-byte boundary."""
+    room = np.zeros(array.nbytes + 16, np.uint8)
+    start = -room.ctypes.data % 16
+    view = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    view[...] = array
+    return view
+
+
+def fragments(total: np.ndarray) -> np.ndarray:
+    """Accumulators [2, channels] in the order of a thread's registers."""
+    channels = total.shape[1]
+    out = np.zeros(2 * channels, np.uint32)
+    for row, channel in itertools.product(range(2), range(channels)):
+        out[channel // 2 * 4 + row * 2 + channel % 2] = np.uint32(total[row, channel] & 0xFFFFFFFF)
+    return out
+
+
+@pytest.mark.parametrize("epilogue", CASES, ids=str)
+@pytest.mark.parametrize(
+    ("channels", "pitch", "left"), [(16, 64, 16), (16, 100, 12), (8, 24, 8), (4, 7, 3)]
+)
+def test_rows_are_exact(
+    epilogue: Epilogue, channels: int, pitch: int, left: int, tmp_path: Path
+) -> None:
+    row = RowEpilogue(epilogue, channels, pitch, tail=left < channels, row_bias=True)
+    library = build(row, tmp_path)
+    rng = np.random.default_rng(5)
+    unsigned = epilogue.out_dtype == "uint8"
+    zero_point = 7.0 if unsigned else -5.0
+    least, most = (0, 255) if unsigned else (-128, 127)
+    scalars = aligned(
+        pack_scalars(
+            accumulator_low=-120.0, accumulator_high=121.0, accumulator_scale=0.5,
+            residual_scale=0.25, residual_zero_point=3.0, low=least - zero_point + 2,
+            high=most - zero_point - 1, zero_point=zero_point,
+        )
+    )  # fmt: skip
+    for trial in range(40):
+        span = 10 ** (2 + trial % 7)
+        total = rng.integers(-span, span, (2, channels))
+        bias = aligned(rng.integers(-span, span, (2, channels)).astype(np.int32))
+        # Scales of a power of two make ties.
+        scale = aligned(
+            (0.5 ** rng.integers(1, 12, channels) * (1 + trial % 2 * 0.37)).astype("f4")
+        )
+        residual_dtype = epilogue.residual_dtype or "int8"
+        residual = rng.integers(-128 if residual_dtype == "int8" else 0, 128, (2, pitch))
+        residual = aligned(residual.astype(residual_dtype))
+        y = aligned(np.full((2, pitch), 99, epilogue.out_dtype))
+        library.entry(
+            *(
+                array.ctypes.data_as(ctypes.c_void_p)
+                for array in (aligned(fragments(total)), scale, bias, scalars, residual, y)
+            ),
+            1, trial % 3 != 0, left,
+        )  # fmt: skip
+        expected = apply_epilogue(
+            epilogue, total.astype(np.int32), bias, scale, scalars,
+            residual[:, :channels] if epilogue.residual_dtype else None,
+        )  # fmt: skip
+        rows = slice(0, 2 if trial % 3 else 1)
+        assert np.array_equal(y[rows, :left], expected[rows, :left])
+        untouched = y.copy()
+        untouched[rows, :left] = 99
+        assert np.all(untouched == 99), "stores beyond the tail or into a masked row"
