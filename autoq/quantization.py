@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.version_converter
 
 from autoq.errors import InputError, ModelError
 from autoq.frontend.read import read_model
@@ -17,6 +18,8 @@ from autoq.frontend.read import read_model
 FORMATS = ("QDQ", "QOperator")
 ACTIVATIONS = ("uint8", "int8")
 RANDOM_SAMPLES = 4
+CHANNEL_OPSET = 13
+"""First opset whose DequantizeLinear takes one scale a channel."""
 
 
 def quantize(
@@ -43,6 +46,7 @@ def quantize(
     quantization = _onnxruntime()
     proto = read_model(model)
     samples = _samples(proto, calibration)
+    proto = _with_channel_scales(proto, str(model)) if per_channel else proto
     types = quantization.QuantType
     target = Path(output)
     if not target.parent.is_dir():
@@ -73,6 +77,21 @@ def _onnxruntime() -> Any:
             "quantisation needs onnxruntime: install it with pip install 'autoq[quantize]'"
         ) from error
     return quantization
+
+
+def _with_channel_scales(model: onnx.ModelProto, source: str) -> onnx.ModelProto:
+    """The model in an opset whose DequantizeLinear has an axis."""
+    version = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
+    if version >= CHANNEL_OPSET:
+        return model
+    try:
+        return onnx.version_converter.convert_version(model, CHANNEL_OPSET)
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise ModelError(
+            f"{source}: opset {version} has no scales a channel and cannot be converted to "
+            f"{CHANNEL_OPSET} ({reason}); use per_channel=False"
+        ) from error
 
 
 def _samples(

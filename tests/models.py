@@ -6,7 +6,7 @@ import functools
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -40,16 +40,20 @@ def resnet_path(
     return _cached(name, lambda: resnet(depth, image, batch), form, activation)
 
 
-def light_path(name: str, form: str, activation: str = "uint8") -> Path:
+def light_path(name: str, form: str, activation: str = "uint8", per_channel: bool = True) -> Path:
     """A `light_*` model of the onnx package with random weights, in one of FORMS."""
-    return _cached(f"light-{name}", lambda: randomised_light(name), form, activation)
+    make = functools.partial(randomised_light, name)
+    return _cached(f"light-{name}", make, form, activation, per_channel)
 
 
-def _cached(name: str, make, form: str, activation: str) -> Path:
+def _cached(
+    name: str, make: Callable[[], onnx.ModelProto], form: str, activation: str,
+    per_channel: bool = True,
+) -> Path:  # fmt: skip
     source = Path(__file__).read_bytes()
     digest = hashlib.sha256(source + onnxruntime.__version__.encode()).hexdigest()[:8]
     folder = cache_folder()
-    suffix = form if form == "float32" else f"{form}-{activation}"
+    suffix = form if form == "float32" else f"{form}-{activation}{'' if per_channel else '-tensor'}"
     path = folder / f"{name}-{digest}-{suffix}.onnx"
     if path.exists():
         return path
@@ -59,7 +63,7 @@ def _cached(name: str, make, form: str, activation: str) -> Path:
         onnx.save(make(), temporary)
         os.replace(temporary, plain)
     if form != "float32":
-        quantize(plain, None, path, activation=activation, format=form)
+        quantize(plain, None, path, per_channel, activation, form)
     return path
 
 
@@ -86,7 +90,30 @@ def randomised_light(name: str, seed: int = 0) -> onnx.ModelProto:
     graph.initializer.extend([*initializers, *made])
     graph.input.extend(inputs)
     model.ir_version = 4  # initializers that are no inputs
+    _rescale_logits(model)
     return onnx.shape_inference.infer_shapes(model)
+
+
+def _rescale_logits(model: onnx.ModelProto) -> None:
+    """Scale the last layer's weights until its outputs have a spread of 2.
+
+    Otherwise a softmax saturates, and every wrong network would give the right output.
+    """
+    graph = model.graph
+    last = [node for node in graph.node if node.op_type in ("Gemm", "Conv")][-1]
+    probe = onnx.ModelProto()
+    probe.CopyFrom(model)
+    probe.graph.output.append(onnx.ValueInfoProto(name=last.output[0]))
+    session = onnxruntime.InferenceSession(probe.SerializeToString())
+    names = [value.name for value in session.get_inputs()]
+    shapes = {value.name: value.shape for value in session.get_inputs()}
+    rng = np.random.default_rng(1)
+    feeds = {name: rng.standard_normal(shapes[name], np.float32) for name in names}
+    spread = float(np.std(session.run([last.output[0]], feeds)[0]))
+    for tensor in graph.initializer:
+        if tensor.name in last.input[1:]:
+            scaled = numpy_helper.to_array(tensor) * np.float32(2.0 / spread)
+            tensor.CopyFrom(numpy_helper.from_array(scaled, tensor.name))
 
 
 def _roles(graph: onnx.GraphProto) -> dict[str, str]:

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 
 from autoq.errors import ModelError
+from autoq.graph.constants import constant_value
 from autoq.graph.ir import Graph, Operation, Tensor
 from autoq.graph.shapes import infer_shape
 
@@ -65,7 +66,7 @@ class GraphBuilder:
 
     def constant(self, name: str, role: str) -> np.ndarray:
         """The value of an input that has to be known; raises ModelError where it is not."""
-        value = self.graph.constants.get(name)
+        value = constant_value(self.graph, name)
         if value is None:
             raise self.error(f"its {role} {name!r} must be constant; export it as an initializer")
         return value

@@ -19,6 +19,17 @@ def is_constant(graph: Graph, name: str) -> bool:
     )
 
 
+def constant_value(graph: Graph, name: str) -> np.ndarray | None:
+    """The value of a constant, or of the dequantisation of one; None for anything else."""
+    if name in graph.constants:
+        return graph.constants[name]
+    node = next((n for n in reversed(graph.nodes) if n.output == name), None)
+    if isinstance(node, Operation) and node.op == "DequantizeLinear":
+        value = graph.constants.get(node.inputs[0])
+        return None if value is None else dequantised(value, node)
+    return None
+
+
 def along_axis(values: np.ndarray, axis: int | None, rank: int) -> np.ndarray:
     """A scalar as it is, a vector shaped so that it broadcasts along `axis` of `rank` axes."""
     if axis is None:

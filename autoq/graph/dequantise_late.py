@@ -12,7 +12,7 @@ import numpy as np
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.rewrite import Neighbourhood, add_tensor, fresh_name, prune, rename_inputs
 
-MOVES = ("Reshape", "Transpose", "Slice", "MaxPool", "Pad", "Concat", "Identity")
+MOVES = ("Reshape", "Transpose", "Slice", "MaxPool", "Pad", "Concat", "Identity", "ChannelShuffle")
 
 
 def dequantise_late(graph: Graph) -> None:

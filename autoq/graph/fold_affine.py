@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.graph.constants import along_axis, dequantised
+from autoq.graph.constants import along_axis
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.rewrite import Neighbourhood, fresh_name, prune, replace_nodes
 
@@ -45,15 +45,6 @@ def _fold_once(graph: Graph) -> bool:
     return bool(groups)
 
 
-def _constant_value(graph: Graph, name: str, around: Neighbourhood) -> np.ndarray | None:
-    if name in graph.constants:
-        return graph.constants[name]
-    node = around.producer(name, "DequantizeLinear")
-    if node is not None and node.inputs[0] in graph.constants:
-        return dequantised(graph.constants[node.inputs[0]], node)
-    return None
-
-
 def _channel_values(
     graph: Graph, node: Operation, reader: Operation, around: Neighbourhood
 ) -> np.ndarray | None:
@@ -61,7 +52,7 @@ def _channel_values(
     index = reader.inputs.index(node.output)
     if reader.op == "Div" and index == 1:
         return None
-    value = _constant_value(graph, reader.inputs[1 - index], around)
+    value = around.constant(reader.inputs[1 - index])
     shape = graph.shape(node.output)
     if value is None or value.dtype != np.float32 or value.ndim > len(shape):
         return None
@@ -86,7 +77,7 @@ def _weights(
         return None
     bias = np.zeros(graph.shape(node.output)[1])
     if len(node.inputs) > 2:
-        value = _constant_value(graph, node.inputs[2], around)
+        value = around.constant(node.inputs[2])
         if value is None:
             return None
         bias = value.reshape(-1).astype(np.float64)

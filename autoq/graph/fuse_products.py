@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.graph.constants import along_axis, dequantised
+from autoq.graph.constants import along_axis
 from autoq.graph.epilogue_match import Tail, match_tail
 from autoq.graph.fused import CONV, GEMM, Scheme
 from autoq.graph.ir import Graph, Operation
@@ -65,7 +65,7 @@ def _integer_operands(
     scales = np.broadcast_to(np.asarray(weight.attributes["scale"], np.float32), (k,))
     bias = np.zeros(k, np.int32)
     if len(node.inputs) > 2:
-        real = _constant(graph, node.inputs[2], around)
+        real = around.constant(node.inputs[2])
         if real is None:
             return None
         sums = np.rint(real.astype(np.float64).reshape(-1) / (scheme.scale * scales))
@@ -73,15 +73,6 @@ def _integer_operands(
             return None
         bias = np.broadcast_to(sums, (k,)).astype(np.int32)
     return x.inputs[0], scheme, integers.astype(np.int8), scales, bias
-
-
-def _constant(graph: Graph, name: str, around: Neighbourhood) -> np.ndarray | None:
-    if name in graph.constants:
-        return graph.constants[name]
-    node = around.producer(name, "DequantizeLinear")
-    if node is not None and node.inputs[0] in graph.constants:
-        return dequantised(graph.constants[node.inputs[0]], node)
-    return None
 
 
 def _integer_operation(
@@ -121,8 +112,8 @@ def _integer_operation(
 def _float_operation(
     graph: Graph, node: Operation, tail: Tail, around: Neighbourhood
 ) -> Operation | None:
-    weight = _constant(graph, node.inputs[1], around)
-    bias = _constant(graph, node.inputs[2], around) if len(node.inputs) > 2 else np.float32(0)
+    weight = around.constant(node.inputs[1])
+    bias = around.constant(node.inputs[2]) if len(node.inputs) > 2 else np.float32(0)
     if weight is None or bias is None:
         return None
     k = graph.shape(node.inputs[1])[0]

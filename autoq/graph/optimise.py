@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 from autoq.graph.activation_dtype import choose_activation_dtypes
+from autoq.graph.channel_shuffle import find_channel_shuffles
 from autoq.graph.dequantise_late import dequantise_late
 from autoq.graph.fold_affine import fold_affine
 from autoq.graph.fuse_movement import fuse_movement
@@ -26,6 +27,7 @@ def optimise(graph: Graph, target: Target) -> Graph:
     prune(graph)
     dequantise_late(graph)
     fold_affine(graph)
+    find_channel_shuffles(graph)
     choose_activation_dtypes(graph, target)
     fuse_products(graph)
     fuse_movement(graph)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from autoq.graph.constants import dequantised
 from autoq.graph.ir import Graph, Node, Operation, Tensor
 
 
@@ -28,6 +31,15 @@ class Neighbourhood:
             return None
         node = readers[0]
         return node if isinstance(node, Operation) and (not ops or node.op in ops) else None
+
+    def constant(self, name: str) -> np.ndarray | None:
+        """The value of a constant, or of the dequantisation of one; None for anything else."""
+        if name in self.graph.constants:
+            return self.graph.constants[name]
+        node = self.producer(name, "DequantizeLinear")
+        if node is not None and node.inputs[0] in self.graph.constants:
+            return dequantised(self.graph.constants[node.inputs[0]], node)
+        return None
 
 
 def replace_nodes(graph: Graph, groups: Sequence[tuple[Sequence[Node], Node]]) -> None:
