@@ -24,6 +24,12 @@ from autoq.errors import AutoqError
 
 HEADER = struct.Struct("<Q")
 
+# Without the current folder on the path: a checkout's autoq/ there lacks the mapped folders.
+_PROGRAM = (
+    "import sys; sys.path[:] = filter(None, sys.path); "
+    "from autoq.measure.serve import main; main()"
+)
+
 # How long the kernel may take to reap a killed process before something is badly wrong.
 _DEATH_SECONDS = 120.0
 
@@ -125,7 +131,7 @@ class Child:
         self.kill()
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by kill
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from autoq.measure.serve import main; main()"],
+            [sys.executable, "-c", _PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
