@@ -8,7 +8,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from autoq import __version__
@@ -16,7 +15,7 @@ from autoq.devices import Host, require_device, resolve
 from autoq.errors import InputError
 from autoq.measure.builder import Builder
 from autoq.measure.compile_worker import BuildSettings
-from autoq.measure.job import REGISTRY, Timing, load_registry
+from autoq.measure.job import REGISTRY, load_registry
 from autoq.measure.measurer import DeviceMeasurer, Measurer
 from autoq.measure.runner import Runner
 from autoq.measure.worker import WorkerSettings
@@ -25,9 +24,10 @@ from autoq.records.journal import Journal
 from autoq.records.lookup import template_versions
 from autoq.records.record import Record
 from autoq.report.events import Event, TaskRow, TrialsMeasured, TuneStarted, TuneSummary
-from autoq.search.registry import DEFAULT_STRATEGY
+from autoq.tuning.asking import Asker, LocalAsker, ParallelAsker, SearchSettings
 from autoq.tuning.interrupt import StopOnSignal
 from autoq.tuning.loop import Loop, Provenance
+from autoq.tuning.options import TuneOptions, make_options, timing
 from autoq.tuning.prepare import (
     Model,
     Resumed,
@@ -65,48 +65,6 @@ def list_tasks(
     return known_rows([workload for workload, _ in pairs], host.target, database, conditions)
 
 
-@dataclass(frozen=True)
-class TuneOptions:
-    """How to tune.
-
-    trials: over all tasks, those in the output of an earlier run included; trials_per_task: of
-    one task at most; early_stopping: trials of a task without a better one, after which it is
-    left. timeout: seconds a candidate may run; build_timeout: seconds it may compile;
-    time_budget: seconds of the whole run. repeat and number as in `measure.Timing`, 0 for its
-    defaults; jobs: compilers at once, 0 for every core; cache_dir keeps machine code.
-    """
-
-    trials: int
-    tuner: str = DEFAULT_STRATEGY
-    tasks: str = "all"
-    trials_per_task: int | None = None
-    early_stopping: int | None = None
-    timeout: float = 10.0
-    build_timeout: float = 120.0
-    time_budget: float | None = None
-    repeat: int = 0
-    number: int = 0
-    cold: bool = False
-    seed: int = 0
-    jobs: int = 0
-    cache_dir: Path | None = None
-    registry: str = REGISTRY
-    device: int = 0
-
-    def __post_init__(self) -> None:
-        at_least_one = ("trials", "trials_per_task", "early_stopping")
-        for name in at_least_one:
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"--{name.replace('_', '-')} {value}: at least 1 is needed")
-        for name in ("timeout", "build_timeout", "time_budget"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise InputError(f"--{name.replace('_', '-')} {value}: a positive time is needed")
-        if self.jobs < 0:
-            raise InputError(f"--jobs {self.jobs}: give at least 1, or 0 for every core")
-
-
 def tune(
     model: Model,
     *,
@@ -125,12 +83,12 @@ def tune(
     an earlier run is resumed: its records are not measured again and count as trials. Those of
     `tuning_records` are known to the search as well. on_event is called with each of
     `report.events`. Ctrl-C ends with everything measured on the disk. measurer replaces the
-    device, e.g. by a recorded space. `options` are the fields of TuneOptions.
+    device, e.g. by a recorded space. `options` are the fields of `tuning.options.TuneOptions`.
 
     Raises ModelError, InputError, RecordError or TargetError, before anything is measured or
     written, for what the user gave; MeasureError when the device fails.
     """
-    settings = _options(trials, options)
+    settings = make_options(trials, options)
     journal = Journal(output)
     others = Database.load(tuning_records)
     templates = load_registry(settings.registry)
@@ -143,10 +101,11 @@ def tune(
     if not pairs:
         raise InputError(f"the model has no workload that can be tuned for {host.target.arch}")
     chosen = [(index, *pairs[index]) for index in select(settings.tasks, len(pairs))]
-    tasks = make_tasks(chosen, host.target, settings.tuner, settings.seed)
+    tasks = make_tasks(chosen, host.target, settings.seed)
     with tempfile.TemporaryDirectory(prefix="autoq-") as scratch:
-        measurer = measurer or device_measurer(host, settings, Path(scratch))
+        asker = make_asker(host, settings, local=measurer is not None)
         try:
+            measurer = measurer or device_measurer(host, settings, Path(scratch))
             device = measurer.device
             conditions = Conditions(
                 host.target.arch, device.name, template_versions(templates.values())
@@ -154,17 +113,19 @@ def tune(
             known = resume(tasks, journal.existing, others, conditions)
             provenance = Provenance(device, _tvm_version(), __version__)
             run = _Run(tasks, settings, journal, known, on_event or (lambda event: None))
-            return run.run(measurer, provenance)
+            return run.run(asker, measurer, provenance)
         finally:
-            measurer.close()
+            asker.close()
+            if measurer is not None:
+                measurer.close()
 
 
-def _options(trials: int, options: Mapping[str, object]) -> TuneOptions:
-    known = {field.name for field in dataclasses.fields(TuneOptions)}
-    unknown = sorted(set(options) - known)
-    if unknown:
-        raise InputError(f"unknown option {unknown[0]!r}; options are {', '.join(sorted(known))}")
-    return TuneOptions(trials=trials, **options)  # type: ignore[arg-type]
+def make_asker(host: Host, options: TuneOptions, local: bool) -> Asker:
+    """Strategies in processes of their own, unless `local` or the CPU is what is measured."""
+    settings = SearchSettings(options.registry, host.target, options.tuner)
+    if local or host.target.kind == "cpu":
+        return LocalAsker(settings)
+    return ParallelAsker(settings, size=max(1, min(4, len(os.sched_getaffinity(0)) // 4)))
 
 
 def device_measurer(host: Host, options: TuneOptions, scratch: Path) -> DeviceMeasurer:
@@ -192,16 +153,6 @@ def device_measurer(host: Host, options: TuneOptions, scratch: Path) -> DeviceMe
     return DeviceMeasurer(builder, runner, device, exclusive=host.target.kind == "cpu")
 
 
-def timing(options: TuneOptions, kind: str) -> Timing:
-    """How candidates are timed: a CPU's clock and load need longer timings than a GPU's graph."""
-    if kind == "cpu" and options.cold:
-        raise InputError("--cold is for CUDA targets")
-    base = Timing() if kind == "cuda" else Timing(repeat=9, min_seconds=2e-3, budget_seconds=0.1)
-    return dataclasses.replace(
-        base, repeat=options.repeat or base.repeat, number=options.number, cold=options.cold
-    )
-
-
 def _tvm_version() -> str:
     import tvm
 
@@ -227,7 +178,7 @@ class _Run:
         self._started = time.monotonic()
         self._measured = 0
 
-    def run(self, measurer: Measurer, provenance: Provenance) -> TuneSummary:
+    def run(self, asker: Asker, measurer: Measurer, provenance: Provenance) -> TuneSummary:
         """Measure until a limit or a signal ends it."""
         options = self._options
         self._on_event(
@@ -239,7 +190,7 @@ class _Run:
         deadline = None if options.time_budget is None else self._started + options.time_budget
         with StopOnSignal() as signals:
             loop = Loop(
-                scheduler, measurer, self._journal, provenance, self._measured_batch,
+                scheduler, asker, measurer, self._journal, provenance, self._measured_batch,
                 lambda: signals.requested, deadline,
             )  # fmt: skip
             reason = loop.run()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import queue
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -16,6 +17,7 @@ from autoq.measure.measurer import Measurer
 from autoq.records.journal import Journal
 from autoq.records.record import Device, Record
 from autoq.search.union import Candidate
+from autoq.tuning.asking import Asker
 from autoq.tuning.scheduler import BATCH, Scheduler
 from autoq.tuning.task import Task
 
@@ -56,13 +58,16 @@ class Loop:
     """
 
     scheduler: Scheduler
+    asker: Asker
     measurer: Measurer
     journal: Journal
     provenance: Provenance
     on_batch: Callable[[Mapping[Task, list[Record]]], None]
     stop: Callable[[], bool]
     deadline: float | None = None
+    _answers: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
     _results: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
+    _wake: threading.Event = field(default_factory=threading.Event)
     _under_way: int = 0
 
     def run(self) -> str:
@@ -70,11 +75,12 @@ class Loop:
         while True:
             reason = self._reason_to_stop()
             if reason is None:
-                self._submit_batches()
+                self._submit_answers()
+                self._ask_for_batches()
                 if not self._under_way:
                     return "trials"
-            done = self._collect()
-            self._record(done)
+                self._wait()
+            self._collect()
             if reason is not None:
                 return reason
 
@@ -85,16 +91,28 @@ class Loop:
             return "time"
         return None
 
-    def _submit_batches(self) -> None:
-        # A batch in reserve keeps all compilers busy while the strategy thinks about another.
-        reserve = BATCH if self.measurer.pipelined else 0
+    def _ask_for_batches(self) -> None:
+        # Batches in reserve keep all compilers busy while strategies think about others.
+        reserve = BATCH * self.asker.parallel if self.measurer.pipelined else 0
         while self._under_way <= reserve:
             planned = self.scheduler.next_batch()
             if planned is None or self.stop():
                 return
-            task, size = planned
-            for candidate in task.propose(size):
-                self._submit(task, candidate)
+            self._ask(*planned)
+
+    def _ask(self, task: Task, size: int) -> None:
+        defaults, question = task.question(size)
+        for candidate in defaults:
+            self._submit(task, candidate)
+        if question is None:
+            return
+        self._under_way += question.n
+
+        def answered(future: Future[list[Candidate]]) -> None:
+            self._answers.put((task, question, future))
+            self._wake.set()
+
+        self.asker.ask(question).add_done_callback(answered)
 
     def _submit(self, task: Task, candidate: Candidate) -> None:
         job = Job(task.model.workload, candidate.template, candidate.config)
@@ -102,25 +120,30 @@ class Loop:
 
         def done(future: Future[Measurement]) -> None:
             self._results.put((task, candidate, future))
+            self._wake.set()
 
         self.measurer.submit(job).add_done_callback(done)
 
-    def _collect(self) -> list[tuple[Task, Candidate, Measurement]]:
-        """Results that are there, after a short wait for the first; raises what they raise."""
+    def _wait(self) -> None:
+        self._wake.wait(_POLL_SECONDS)
+        self._wake.clear()
+
+    def _submit_answers(self) -> None:
+        for task, question, future in _drain(self._answers):
+            answer = future.result()
+            self._under_way -= question.n
+            for candidate in task.answered(question, answer):
+                self._submit(task, candidate)
+
+    def _collect(self) -> None:
+        """Record the results that are there; raises what they raise."""
         found: list[tuple[Task, Candidate, Measurement]] = []
-        wait = _POLL_SECONDS
-        while True:
-            try:
-                task, candidate, future = self._results.get(timeout=wait)
-            except queue.Empty:
-                return found
-            self._under_way -= 1
-            wait = 0.0
-            try:
+        try:
+            for task, candidate, future in _drain(self._results):
+                self._under_way -= 1
                 found.append((task, candidate, future.result()))
-            except BaseException:
-                self._record(found)
-                raise
+        finally:
+            self._record(found)
 
     def _record(self, done: list[tuple[Task, Candidate, Measurement]]) -> None:
         if not done:
@@ -135,3 +158,8 @@ class Loop:
             if not task.pending:
                 task.end_batch()
         self.on_batch(by_task)
+
+
+def _drain(items: queue.SimpleQueue[Any]) -> Iterator[Any]:
+    while not items.empty():
+        yield items.get()

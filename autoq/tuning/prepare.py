@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoq.errors import InputError
 from autoq.graph.ir import Graph, Kernel
 from autoq.records.database import Conditions, Database
 from autoq.records.journal import Lines
 from autoq.report.events import TaskRow
-from autoq.search.registry import STRATEGIES
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.tuning.task import ModelWorkload, Task, roofline_seconds
@@ -56,15 +54,11 @@ def tunable(
 def make_tasks(
     workloads: Sequence[tuple[int, ModelWorkload, Sequence[Template]]],
     target: Target,
-    tuner: str,
     seed: int,
 ) -> list[Task]:
-    """Tasks of numbered workloads; raises InputError for an unknown tuner."""
-    if tuner not in STRATEGIES:
-        raise InputError(f"--tuner {tuner!r} is unknown; choose from {', '.join(STRATEGIES)}")
+    """Tasks of numbered workloads."""
     return [
-        Task(index, model, templates, target, STRATEGIES[tuner], seed + index)
-        for index, model, templates in workloads
+        Task(index, model, templates, target, seed + index) for index, model, templates in workloads
     ]
 
 

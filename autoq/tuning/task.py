@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from autoq.errors import ConfigError
 from autoq.records.record import Record
-from autoq.search.registry import MakeStrategy
 from autoq.search.trial import Trial
 from autoq.search.union import Candidate, UnionSpace
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
+from autoq.tuning.asking import Question
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Task:
         model: the workload with its count.
         templates: that match it, by name.
         trials: measured and recorded, earlier runs included.
-        pending: candidates under way.
+        pending: candidates asked for or under way.
         best: the fastest record, None before the first success.
         failures: of the trials, by kind.
         since_best: trials after the one that found `best`.
@@ -52,10 +52,10 @@ class Task:
         model: ModelWorkload,
         templates: Sequence[Template],
         target: Target,
-        make_strategy: MakeStrategy,
         seed: int,
     ) -> None:
         self.index = index
+        self.seed = seed
         self.model = model
         self.templates = {template.name: template for template in templates}
         self.trials = 0
@@ -68,7 +68,7 @@ class Task:
         self._space = UnionSpace(
             {name: t.space(model.workload, target) for name, t in self.templates.items()}
         )
-        self._strategy = make_strategy(self._space, seed)
+        self._untold: list[Trial[Candidate]] = []
         self._seen: set[int] = set()
         # Defaults are measured first, so that tuned is never slower than untuned.
         defaults = [
@@ -89,19 +89,29 @@ class Task:
             return 0.0
         return self._best_at_batch[-2] - self._best_at_batch[-1]
 
-    def propose(self, n: int) -> list[Candidate]:
-        """At most n candidates not seen before, pending from now on; none ends the task."""
+    def question(self, n: int) -> tuple[list[Candidate], Question | None]:
+        """The untuned defaults on the first call, and what to ask the strategy for the rest of n.
+
+        All n are pending from now on; give the strategy's answer to `answered`. There is no
+        question when the defaults are all that is wanted.
+        """
         chosen: list[Candidate] = []
         while self._defaults and len(chosen) < n:
             self._take(self._defaults.pop(0), chosen)
-        while len(chosen) < n:
-            asked = self._strategy.ask(n - len(chosen))
-            if not asked:
-                self.exhausted = True
-                break
-            for candidate in asked:
-                self._take(candidate, chosen)
-        self.pending += len(chosen)
+        self.pending += n
+        if len(chosen) == n:
+            return chosen, None
+        told, self._untold = self._untold, []
+        names, wanted = tuple(self.templates), n - len(chosen)
+        return chosen, Question(self.index, self.model.workload, names, self.seed, wanted, told)
+
+    def answered(self, question: Question, answer: Sequence[Candidate]) -> list[Candidate]:
+        """The candidates of an answer that are new; no answer at all ends the task."""
+        chosen: list[Candidate] = []
+        for candidate in answer:
+            self._take(candidate, chosen)
+        self.pending -= question.n - len(chosen)
+        self.exhausted = self.exhausted or not answer
         return chosen
 
     def _take(self, candidate: Candidate, chosen: list[Candidate]) -> None:
@@ -147,7 +157,7 @@ class Task:
         return self._space.from_dict({"template": record.template, "config": record.config})
 
     def _learn(self, records: Sequence[Record], counted: bool) -> None:
-        self._strategy.tell([Trial(self._candidate(r), r.seconds, r.failure) for r in records])
+        self._untold += [Trial(self._candidate(r), r.seconds, r.failure) for r in records]
         for record in records:
             best = self.best_seconds
             if record.seconds is not None and (best is None or record.seconds < best):

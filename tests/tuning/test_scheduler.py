@@ -5,15 +5,15 @@ import json
 from dataclasses import dataclass
 
 import pytest
-from autoq.search.space import Space
-from autoq.templates.base import Template
-from autoq.templates.target import Target
-from autoq.templates.workload import Gemm
 
 from autoq.errors import InputError, RecordError
 from autoq.measure.job import Measurement
 from autoq.measure.replay import ReplayMeasurer
 from autoq.records import Device, Record, read_records
+from autoq.search.space import Space
+from autoq.templates.base import Template
+from autoq.templates.target import Target
+from autoq.templates.workload import Gemm
 from autoq.tuner import tune
 from autoq.tuning.task import ModelWorkload
 

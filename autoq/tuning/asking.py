@@ -1,0 +1,135 @@
+"""Asking strategies for candidates: in this process, or in processes of their own.
+
+A strategy's walk over its model takes seconds of one core (3 to 11 s for 32 candidates of a
+convolution's space on two busy cores), in which a GPU measures as many candidates; strategies of
+several tasks therefore think at the same time, while others are measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from autoq.measure.child import Child, Entry
+from autoq.measure.job import load_registry
+from autoq.measure.pool import ChildPool
+from autoq.search.registry import STRATEGIES
+from autoq.search.strategy import Strategy
+from autoq.search.trial import Trial
+from autoq.search.union import Candidate, UnionSpace
+from autoq.templates.target import Target
+from autoq.templates.workload import Workload
+
+_ASK_SECONDS = 1800.0
+
+Trials = Sequence[Trial[Candidate]]
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """What all strategies of a run share; tuner is a key of `search.STRATEGIES`."""
+
+    registry: str
+    target: Target
+    tuner: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """At most n candidates are wanted for a workload, of which more is known than before.
+
+    task, templates (names) and seed make the strategy the first time; told are the trials since
+    the last question.
+    """
+
+    task: int
+    workload: Workload
+    templates: tuple[str, ...]
+    seed: int
+    n: int
+    told: Trials
+
+
+class Strategies:
+    """The strategies of some tasks, made when they are first asked."""
+
+    def __init__(self, settings: SearchSettings) -> None:
+        self._settings = settings
+        self._registry = load_registry(settings.registry)
+        self._strategies: dict[int, Strategy[Candidate]] = {}
+
+    def answer(self, question: Question) -> list[Candidate]:
+        """Tell, then ask."""
+        strategy = self._strategies.get(question.task)
+        if strategy is None:
+            target = self._settings.target
+            space = UnionSpace(
+                {
+                    name: self._registry[name].space(question.workload, target)
+                    for name in question.templates
+                }
+            )
+            strategy = STRATEGIES[self._settings.tuner](space, question.seed)
+            self._strategies[question.task] = strategy
+        strategy.tell(question.told)
+        return strategy.ask(question.n)
+
+
+def serve(settings: SearchSettings) -> Callable[[Question], list[Candidate]]:
+    """The handler of a child process."""
+    return Strategies(settings).answer
+
+
+class Asker(Protocol):
+    """Answers questions, at once or later, `parallel` at the same time."""
+
+    parallel: int
+
+    def ask(self, question: Question) -> Future[list[Candidate]]: ...
+
+    def close(self) -> None: ...
+
+
+class LocalAsker:
+    """Answers in the calling thread: deterministic, for replays and for busy hosts."""
+
+    parallel = 1
+
+    def __init__(self, settings: SearchSettings) -> None:
+        self._strategies = Strategies(settings)
+
+    def ask(self, question: Question) -> Future[list[Candidate]]:
+        """The answer, already there."""
+        future: Future[list[Candidate]] = Future()
+        future.set_result(self._strategies.answer(question))
+        return future
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+class ParallelAsker:
+    """Answers in `size` child processes; a task's strategy stays in one of them."""
+
+    def __init__(self, settings: SearchSettings, size: int) -> None:
+        entry = Entry("autoq.tuning.asking", "serve", settings)
+        environment = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        self._pools = [ChildPool(lambda: Child(entry, environment), 1) for _ in range(size)]
+        self.parallel = size
+        self._places: dict[int, int] = {}
+
+    def ask(self, question: Question) -> Future[list[Candidate]]:
+        """The answer, when the task's process comes to it."""
+        place = self._places.setdefault(question.task, len(self._places) % len(self._pools))
+
+        def work(child: Child) -> Any:
+            return child.call(question, _ASK_SECONDS)
+
+        return self._pools[place].submit(work)
+
+    def close(self) -> None:
+        """End the processes."""
+        for pool in self._pools:
+            pool.close()

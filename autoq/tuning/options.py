@@ -1,0 +1,76 @@
+"""The options of a tuning run, checked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoq.errors import InputError
+from autoq.measure.job import REGISTRY, Timing
+from autoq.search.registry import DEFAULT_STRATEGY, STRATEGIES
+
+
+@dataclass(frozen=True)
+class TuneOptions:
+    """How to tune.
+
+    trials: over all tasks, those in the output of an earlier run included; trials_per_task: of
+    one task at most; early_stopping: trials of a task without a better one, after which it is
+    left. timeout: seconds a candidate may run; build_timeout: seconds it may compile;
+    time_budget: seconds of the whole run. repeat and number as in `measure.Timing`, 0 for its
+    defaults; jobs: compilers at once, 0 for every core; cache_dir keeps machine code.
+    """
+
+    trials: int
+    tuner: str = DEFAULT_STRATEGY
+    tasks: str = "all"
+    trials_per_task: int | None = None
+    early_stopping: int | None = None
+    timeout: float = 10.0
+    build_timeout: float = 120.0
+    time_budget: float | None = None
+    repeat: int = 0
+    number: int = 0
+    cold: bool = False
+    seed: int = 0
+    jobs: int = 0
+    cache_dir: Path | None = None
+    registry: str = REGISTRY
+    device: int = 0
+
+    def __post_init__(self) -> None:
+        at_least_one = ("trials", "trials_per_task", "early_stopping")
+        for name in at_least_one:
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"--{name.replace('_', '-')} {value}: at least 1 is needed")
+        for name in ("timeout", "build_timeout", "time_budget"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InputError(f"--{name.replace('_', '-')} {value}: a positive time is needed")
+        if self.tuner not in STRATEGIES:
+            known = ", ".join(STRATEGIES)
+            raise InputError(f"--tuner {self.tuner!r} is unknown; choose from {known}")
+        if self.jobs < 0:
+            raise InputError(f"--jobs {self.jobs}: give at least 1, or 0 for every core")
+
+
+def make_options(trials: int, options: Mapping[str, object]) -> TuneOptions:
+    """Options by field name; raises InputError for an unknown name or a value out of bounds."""
+    known = {field.name for field in dataclasses.fields(TuneOptions)}
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise InputError(f"unknown option {unknown[0]!r}; options are {', '.join(sorted(known))}")
+    return TuneOptions(trials=trials, **options)  # type: ignore[arg-type]
+
+
+def timing(options: TuneOptions, kind: str) -> Timing:
+    """How candidates are timed: a CPU's clock and load need longer timings than a GPU's graph."""
+    if kind == "cpu" and options.cold:
+        raise InputError("--cold is for CUDA targets")
+    base = Timing() if kind == "cuda" else Timing(repeat=9, min_seconds=2e-3, budget_seconds=0.1)
+    return dataclasses.replace(
+        base, repeat=options.repeat or base.repeat, number=options.number, cold=options.cold
+    )

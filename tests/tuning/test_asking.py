@@ -1,0 +1,48 @@
+"""Strategies in processes of their own answer as they do in this one."""
+
+import pytest
+from test_scheduler import TEMPLATES, seconds
+
+from autoq.search.trial import Trial
+from autoq.templates.target import Target
+from autoq.templates.workload import Gemm
+from autoq.tuning.asking import LocalAsker, ParallelAsker, Question, SearchSettings
+
+TARGET = Target("cpu", "generic")
+SETTINGS = SearchSettings("test_scheduler:TEMPLATES", TARGET, "diverse")
+WORKLOADS = [Gemm(64, 64, 64), Gemm(128, 64, 64), Gemm(256, 64, 64)]
+
+
+def _conversation(asker):
+    """Three rounds of questions for three tasks, all of a round asked at once."""
+    told = {workload: [] for workload in WORKLOADS}
+    heard = []
+    for _ in range(3):
+        futures = [
+            asker.ask(Question(i, workload, ("replay",), i, 16, told[workload]))
+            for i, workload in enumerate(WORKLOADS)
+        ]
+        for workload, future in zip(WORKLOADS, futures, strict=True):
+            answer = future.result(60)
+            heard.append(answer)
+            told[workload] = [Trial(c, seconds=seconds(workload, vars(c.config))) for c in answer]
+    return heard
+
+
+@pytest.fixture
+def parallel():
+    asker = ParallelAsker(SETTINGS, size=2)
+    yield asker
+    asker.close()
+
+
+def test_parallel_answers_equal_local_ones(parallel):
+    assert _conversation(parallel) == _conversation(LocalAsker(SETTINGS))
+
+
+def test_a_tasks_answers_never_repeat(parallel):
+    assert [template.name for template in TEMPLATES] == ["replay"]
+    heard = _conversation(parallel)
+    for task in range(3):
+        mine = [candidate for answer in heard[task::3] for candidate in answer]
+        assert len(mine) == len(set(mine)) == 48
