@@ -8,6 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tvm.script import tirx as T
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
 from autoq.templates.base import Template
 from autoq.templates.cuda.packed_values import DeviceNamespace, vector_values
 from autoq.templates.cuda.thread_kernel import (
@@ -24,9 +28,6 @@ from autoq.templates.cuda.thread_kernel import (
 from autoq.templates.movement import Concat
 from autoq.templates.target import Target
 from autoq.templates.tiles.requantise import DeviceFunction
-from tvm.script import tirx as T
-from tvm.tirx import PrimFunc
-from tvm.tirx.script.builder import ir as builder
 
 _SOURCE = r"""
 __device__ __forceinline__ void move(

@@ -13,6 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from tvm.script import tirx as T
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
 from autoq.search.space import Space
 from autoq.templates.base import Operands, Template
 from autoq.templates.cuda.packed_values import DeviceNamespace
@@ -26,9 +30,6 @@ from autoq.templates.cuda.thread_kernel import (
 )
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d
-from tvm.script import tirx as T
-from tvm.tirx import PrimFunc
-from tvm.tirx.script.builder import ir as builder
 
 _SOURCE = r"""
 __device__ __forceinline__ int multiply_byte(unsigned a, unsigned b, int e, int c) {

@@ -14,6 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from tvm.script import tirx as T
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
 from autoq.search.space import Space
 from autoq.templates.base import Operands, Template
 from autoq.templates.cuda.packed_values import DeviceNamespace
@@ -27,9 +31,6 @@ from autoq.templates.cuda.thread_kernel import (
 )
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Gemm
-from tvm.script import tirx as T
-from tvm.tirx import PrimFunc
-from tvm.tirx.script.builder import ir as builder
 
 # `at` holds a pixel's first channel, or -1 where the filter tap falls outside the image.
 _SOURCE = r"""

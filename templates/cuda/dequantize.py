@@ -6,6 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tvm.script import tirx as T
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
 from autoq.templates.base import Template
 from autoq.templates.cuda.packed_values import DeviceNamespace
 from autoq.templates.cuda.thread_kernel import (
@@ -22,9 +26,6 @@ from autoq.templates.cuda.thread_kernel import (
 )
 from autoq.templates.movement import Dequantize
 from autoq.templates.target import Target
-from tvm.script import tirx as T
-from tvm.tirx import PrimFunc
-from tvm.tirx.script.builder import ir as builder
 
 _SOURCE = r"""
 template <int N> __device__ __forceinline__ void dequantise(

@@ -7,6 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tvm.script import tirx as T
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.packed_values import vector_values
@@ -23,9 +27,6 @@ from autoq.templates.cuda.thread_kernel import (
 )
 from autoq.templates.movement import Pool2d
 from autoq.templates.target import Target
-from tvm.script import tirx as T
-from tvm.tirx import PrimFunc
-from tvm.tirx.script.builder import ir as builder
 
 # Pixels of a single window from which a block shares it.
 _SHARED_PIXELS = 16
@@ -73,8 +74,12 @@ def space(workload: Pool2d, target: Target) -> Space[PoolConfig]:
 
 
 def default(workload: Pool2d, target: Target) -> PoolConfig:
-    """Patches of eight columns: neighbouring windows share their rows in the block's L1."""
-    return PoolConfig()
+    """Patches of eight columns, whose windows share rows in L1, in enough blocks for the device."""
+    threads = 256
+    vectors = math.prod(workload.y_shape) // vector_values(workload.c, workload.in_dtype)
+    while threads > 64 and vectors < 2 * target.units * threads:
+        threads //= 2
+    return PoolConfig(threads=threads)
 
 
 def build(workload: Pool2d, config: PoolConfig, target: Target) -> PrimFunc:

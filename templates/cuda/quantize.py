@@ -6,6 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
 from autoq.templates.base import Template
 from autoq.templates.cuda.packed_values import DeviceNamespace
 from autoq.templates.cuda.thread_kernel import (
@@ -22,8 +25,6 @@ from autoq.templates.cuda.thread_kernel import (
 )
 from autoq.templates.movement import Quantize
 from autoq.templates.target import Target
-from tvm.tirx import PrimFunc
-from tvm.tirx.script.builder import ir as builder
 
 # The true division is what QuantizeLinear demands; a product with 1 / scale rounds differently. It
 # branches, so all loads come first.

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from tvm.script import tirx as T
+
 from autoq.templates.base import Operands
 from autoq.templates.border import BorderClasses, border_bias, border_classes
 from autoq.templates.cuda.packed_values import DeviceNamespace
 from autoq.templates.cuda.thread_kernel import Operand
 from autoq.templates.tiles.requantise import C_TYPES, element_source
 from autoq.templates.workload import Conv2d
-from tvm.script import tirx as T
 
 _SOURCE = r"""
 struct Constants {

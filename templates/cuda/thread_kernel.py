@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from tvm.script import tirx as T
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
 from autoq.search.space import Space
 from autoq.templates.base import Operands
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
 from autoq.templates.target import Target
 from autoq.templates.tiles.requantise import DeviceFunction
-from tvm.script import tirx as T
-from tvm.script.ir_builder import IRBuilder
-from tvm.tirx import PrimFunc
-from tvm.tirx.script.builder import ir as builder
 
 Body = Callable[[Sequence[Any], Any, Any], None]
 """Emits statements, given the operands' pointers, the block's and the thread's number."""

@@ -1,0 +1,191 @@
+"""Running CUDA kernels without a GPU, and on one: every output bit over poisoned memory.
+
+On the host a kernel's CUDA source is compiled by g++ behind `host_cuda.h` and run thread by
+thread, with real threads where it synchronises. That proves indices and arithmetic, not speed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autoq.kernel import compile_kernel
+from autoq.kernel.host_launches import host_launches
+from autoq.kernel.lowering import cuda_source, lower
+from autoq.runtime.cuda_driver import Device, Memory, Stream, device_count
+from autoq.runtime.cuda_kernel import LoadedKernel
+from autoq.templates.base import Operands, Template
+from autoq.templates.reference import reference
+from autoq.templates.target import Target, parse_target
+from autoq.templates.workload import Conv2d, Gemm, Workload
+
+GUARD = 256
+POISON = 0xA5
+COMPILERS = ("g++", "clang++")
+
+needs_nvcc = pytest.mark.skipif(
+    shutil.which("nvcc", path="/usr/local/cuda/bin") is None and shutil.which("nvcc") is None,
+    reason="nvcc is not installed",
+)
+needs_host_compiler = pytest.mark.skipif(
+    not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on this host"
+)
+
+_SERIAL = """
+extern "C" void run(void** p) {
+  for (int b = 0; b < BLOCKS; ++b)
+    for (int t = 0; t < THREADS; ++t) {
+      blockIdx = {b, 0, 0}, threadIdx = {t, 0, 0};
+      main_kernel(ARGUMENTS);
+    }
+}
+"""
+_THREADED = """
+extern "C" void run(void** p) {
+  for (int b = 0; b < BLOCKS; ++b) {
+    std::barrier<> together(THREADS);
+    barrier = &together;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < THREADS; ++t)
+      threads.emplace_back([=] {
+        blockIdx = {b, 0, 0}, threadIdx = {t, 0, 0};
+        main_kernel(ARGUMENTS);
+      });
+    for (auto& thread : threads) thread.join();
+  }
+}
+"""
+_BARRIER = """
+#include <barrier>
+#include <thread>
+#include <vector>
+static std::barrier<>* barrier;
+static void __syncthreads() { barrier->arrive_and_wait(); }
+"""
+
+
+def out_dtype(workload: Workload) -> str:
+    """dtype of a workload's output."""
+    if isinstance(workload, Conv2d | Gemm):
+        return workload.epilogue.out_dtype
+    return getattr(workload, "out_dtype", "float32")
+
+
+def run_on_host(
+    template: Template,
+    workload: Workload,
+    config: Any,
+    target: Target,
+    activations: list[np.ndarray],
+    operands: Operands,
+    folder: Path,
+) -> np.ndarray:
+    """The output of a one-launch kernel for `target`, computed by this host's CPU."""
+    function = template.build(workload, config, target)
+    lowered = lower(function, target)
+    (launch,), _ = host_launches(lowered.host["main"], len(function.params))
+    source = _host_source(cuda_source(lowered, target), target, launch.grid, launch.block)
+    library = _compile(source, folder)
+    constants = template.pack(workload, config, operands)
+    output = np.zeros(workload.y_shape, out_dtype(workload))
+    buffers = [_guarded(array) for array in (*activations, *constants, output)]
+    before = [bytes(buffer) for buffer in buffers[:-1]]
+    buffers[-1][GUARD:-GUARD] = POISON
+    addresses = [buffers[argument.index].ctypes.data + GUARD for argument in launch.arguments]
+    library.run((ctypes.c_void_p * len(addresses))(*addresses))
+    assert [bytes(buffer) for buffer in buffers[:-1]] == before, "an input was written"
+    assert (buffers[-1][:GUARD] == 0).all() and (buffers[-1][-GUARD:] == 0).all(), "out of bounds"
+    return buffers[-1][GUARD:-GUARD].view(output.dtype).reshape(output.shape)
+
+
+def _guarded(array: np.ndarray) -> np.ndarray:
+    """Bytes of an array with `GUARD` zeros on either side, 64-byte aligned."""
+    room = np.zeros(array.nbytes + 2 * GUARD + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    buffer = room[start : start + array.nbytes + 2 * GUARD]
+    buffer[GUARD : GUARD + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return buffer
+
+
+def _host_source(source: str, target: Target, grid: Any, block: Any) -> str:
+    """C++ of a kernel's device code, its PTX replaced by functions of `host_cuda.h`."""
+    body = source[source.index("#ifndef AUTOQ_") :]
+    body = re.sub(
+        r'asm\("([\w.]+) %0[^;]*;"\s*: "=r"\((\w+)\)\s*: ([^;]*)\);',
+        lambda found: (
+            f"{found[2]} = {found[1].replace('.', '_')}"
+            f"({', '.join(re.findall(r'[(](.*?)[)]', found[3]))});"
+        ),
+        body,
+    )
+    assert "asm" not in body, "inline PTX that the host does not know"
+    body = body.replace("__shared__ alignas(64)", "alignas(64) static")
+    parameters = re.search(r"main_kernel\(([^)]*)\)\s*;", body)[1].split(",")
+    types = [text.rsplit("__restrict__", 1)[0].strip() for text in parameters]
+    synchronises = "__syncthreads" in body
+    run = (_THREADED if synchronises else _SERIAL).replace("BLOCKS", str(grid[0]))
+    run = run.replace("THREADS", str(block[0]))
+    arguments = ", ".join(f"({name})p[{index}]" for index, name in enumerate(types))
+    header = (Path(__file__).parent / "host_cuda.h").read_text()
+    arch = f"#define __CUDA_ARCH__ {target.compute_capability}0\n"
+    barrier = _BARRIER if synchronises else ""
+    return arch + barrier + header + body + run.replace("ARGUMENTS", arguments)
+
+
+def _compile(source: str, folder: Path) -> ctypes.CDLL:
+    file, library = folder / "kernel.cc", folder / "kernel.so"
+    file.write_text(source)
+    compiler = next(filter(shutil.which, COMPILERS))
+    flags = ["-std=c++20", "-O0", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared"]
+    command = [compiler, *flags, "-fPIC", "-pthread", "-o", str(library), str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr[:2000]
+    return ctypes.CDLL(str(library))
+
+
+def assert_equal(workload: Workload, got: np.ndarray, expected: np.ndarray) -> None:
+    """Equal bits; float32 arithmetic may sum in another order."""
+    dtype = getattr(workload, "in_dtype", None) or getattr(workload, "a_dtype", "int8")
+    if dtype == "float32" and got.dtype == np.float32:
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+    else:
+        np.testing.assert_array_equal(got, expected)
+
+
+def check_on_gpu(
+    template: Template, workload: Workload, activations: list[np.ndarray], operands: Operands
+) -> None:
+    """The default configuration and three samples on this host's GPU, or a skip."""
+    if not device_count():
+        pytest.skip("no CUDA GPU")
+    device = Device()
+    device.make_current()
+    target = parse_target(f"cuda:{device.arch}")
+    expected = reference(workload, activations, operands)
+    stream = Stream()
+    configs = [template.default(workload, target)]
+    configs += template.space(workload, target).sample(np.random.default_rng(3), 3)
+    for config in configs:
+        function = template.build(workload, config, target)
+        kernel = LoadedKernel(compile_kernel(function, target))
+        inputs = []
+        for array in (*activations, *template.pack(workload, config, operands)):
+            inputs.append(Memory(array.nbytes))
+            inputs[-1].write(np.ascontiguousarray(array))
+        output = Memory(expected.nbytes + GUARD)
+        output.fill(POISON)
+        device.synchronize()
+        kernel.bind([memory.address for memory in (*inputs, output)]).launch(stream)
+        stream.synchronize()
+        got = np.empty(expected.nbytes + GUARD, np.uint8)
+        output.read(got)
+        assert (got[expected.nbytes :] == POISON).all(), f"{config} wrote out of bounds"
+        y = got[: expected.nbytes].view(expected.dtype).reshape(expected.shape)
+        assert_equal(workload, y, expected)

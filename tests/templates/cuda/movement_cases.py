@@ -1,0 +1,124 @@
+"""Workloads limited by memory that the CUDA templates are tested on, and operands for them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autoq.templates.cuda import add, concat, dequantize, pool2d, quantize
+from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
+
+Movement = Pool2d | Add | Concat | Quantize | Dequantize
+
+TEMPLATES = {
+    Pool2d: pool2d.TEMPLATE,
+    Add: add.TEMPLATE,
+    Concat: concat.TEMPLATE,
+    Quantize: quantize.TEMPLATE,
+    Dequantize: dequantize.TEMPLATE,
+}
+
+_U8 = {"in_dtype": "uint8", "out_dtype": "uint8"}
+_F32 = {"in_dtype": "float32", "out_dtype": "float32"}
+
+POOLS = (
+    Pool2d("max", 2, 14, 14, 64, 3, 3, (2, 2), (1, 1, 1, 1)),
+    Pool2d("max", 2, 14, 14, 6, 3, 3, (2, 2), (1, 1, 1, 1), **_U8),
+    Pool2d("max", 2, 14, 15, 24, 2, 3, (2, 1), (1, 0, 0, 1), in_dtype="uint8", requantize=True),
+    Pool2d("max", 2, 7, 7, 80, 8, 8, (1, 1), (0, 0, 1, 1), requantize=True),
+    Pool2d("max", 1, 10, 11, 6, 3, 3, (2, 2), (1, 1, 1, 1), **_F32),
+    Pool2d("average", 2, 14, 15, 17, 5, 3, (2, 1), (1, 0, 0, 2), in_dtype="uint8"),
+    Pool2d("average", 2, 9, 9, 48, 3, 3, (2, 2), (1, 1, 2, 2), count_include_pad=True),
+    Pool2d("average", 1, 19, 19, 16, 9, 9, (1, 1), (1, 1, 2, 2)),
+    Pool2d("average", 1, 10, 11, 12, 3, 3, (2, 2), (1, 1, 1, 1), **_F32),
+    Pool2d("average", 2, 7, 7, 256, 7, 7),
+    Pool2d("average", 2, 17, 13, 144, 17, 13),
+    Pool2d("average", 2, 8, 8, 3, 8, 8, **_U8),
+    Pool2d("average", 2, 7, 7, 80, 8, 8, (1, 1), (0, 1, 1, 0), count_include_pad=True),
+    Pool2d("average", 2, 14, 14, 20, 14, 14, **_F32),
+)
+ADDS = (
+    Add((2, 7, 7, 64)),
+    Add((3, 5, 7, 3), "uint8", "int8", "uint8"),
+    Add((1, 1000), "uint8", "float32", "int8"),
+    Add((2, 3, 5, 7), "float32", "float32", "float32"),
+    Add((3,)),
+)
+CONCATS = (
+    Concat(98, (64, 32), ("int8", "int8"), (False, False)),
+    Concat(49, (16, 24, 8), ("int8", "uint8", "int8"), (True, True, False)),
+    Concat(31, (17, 3, 1, 11), ("uint8",) * 4, (True, False, True, False), "uint8"),
+    Concat(20, (12, 4, 6), ("float32",) * 3, (False,) * 3, "float32"),
+)
+QUANTIZES = (
+    Quantize(2, 14, 14, 3, 16, 2),
+    Quantize(2, 15, 13, 3, 3),
+    Quantize(1, 9, 9, 20, 32),
+    Quantize(1, 1, 1, 1000, 1000),
+    Quantize(2, 8, 8, 3, 24, 2, "NCHW", "uint8"),
+    Quantize(2, 8, 8, 3, 16, 2, "NHWC", "uint8"),
+    Quantize(2, 8, 8, 24, 32, 1, "NHWC"),
+    Quantize(2, 8, 6, 5, 5, 1, "NHWC", "uint8"),
+)
+DEQUANTIZES = (
+    Dequantize(2, 7, 7, 64),
+    Dequantize(2, 7, 9, 3, "NCHW", "uint8"),
+    Dequantize(1, 13, 13, 130),
+    Dequantize(3, 1, 1, 1001),
+    Dequantize(2, 5, 5, 13, "NHWC", "uint8"),
+)
+CASES: tuple[Movement, ...] = (*POOLS, *ADDS, *CONCATS, *QUANTIZES, *DEQUANTIZES)
+
+
+def case_id(workload: Movement) -> str:
+    """A readable name of a case."""
+    return str(workload).replace(" ", "-")
+
+
+def random_movement(
+    workload: Movement, rng: np.random.Generator
+) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+    """Activations in parameter order and scalars whose outputs fill the range and saturate."""
+    if isinstance(workload, Concat):
+        pairs = zip(workload.channels, workload.in_dtypes, strict=True)
+        activations = [_array(rng, (workload.outer, c), dtype) for c, dtype in pairs]
+        rows = [
+            [_zero_point(rng, dtype), rng.uniform(0.3, 1.3), *_bounds(rng, workload.out_dtype)]
+            for dtype in workload.in_dtypes
+        ]
+        return activations, {"scalars": np.array(rows, np.float32)}
+    if isinstance(workload, Add):
+        dtypes = (workload.a_dtype, workload.b_dtype)
+        activations = [_array(rng, workload.shape, dtype) for dtype in dtypes]
+        scalars = [
+            value for dtype in dtypes for value in (_zero_point(rng, dtype), rng.uniform(0.3, 1.3))
+        ]
+        scalars += _bounds(rng, workload.out_dtype)
+    elif isinstance(workload, Quantize):
+        activations = [_array(rng, workload.x_shape, "float32")]
+        scalars = [rng.uniform(0.1, 1.0), *_bounds(rng, workload.out_dtype)]
+    else:
+        activations = [_array(rng, workload.x_shape, workload.in_dtype)]
+        scalars = [_zero_point(rng, workload.in_dtype), rng.uniform(0.3, 1.3)]
+        if isinstance(workload, Pool2d):
+            scalars += _bounds(rng, workload.out_dtype)
+    return activations, {"scalars": np.array(scalars, np.float32)}
+
+
+def _array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    if dtype == "float32":
+        return (rng.standard_normal(shape) * 40).astype(dtype)
+    low, high = INTEGER_RANGE[dtype]
+    return rng.integers(low, high + 1, shape).astype(dtype)
+
+
+def _zero_point(rng: np.random.Generator, dtype: str) -> int:
+    return 0 if dtype == "float32" else int(_array(rng, (1,), dtype)[0])
+
+
+def _bounds(rng: np.random.Generator, dtype: str) -> list[float]:
+    """low, high and zero_point of an output."""
+    if dtype == "float32":
+        return [-30.0, 50.0, 0.0]
+    zero_point, (low, high) = _zero_point(rng, dtype), INTEGER_RANGE[dtype]
+    return [low - zero_point, high - zero_point, zero_point]

@@ -1,0 +1,126 @@
+"""CUDA templates limited by memory: exact on this host, compiled for every arch, exact on a GPU."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from host_cuda import (
+    assert_equal,
+    check_on_gpu,
+    needs_host_compiler,
+    needs_nvcc,
+    run_on_host,
+)
+from movement_cases import (
+    ADDS,
+    CASES,
+    CONCATS,
+    DEQUANTIZES,
+    POOLS,
+    QUANTIZES,
+    TEMPLATES,
+    case_id,
+    random_movement,
+)
+
+from autoq.kernel import compile_kernel
+from autoq.templates.cuda import add, concat, pool2d, quantize
+from autoq.templates.movement import Add, Concat, Pool2d, Quantize
+from autoq.templates.reference import reference
+from autoq.templates.target import parse_target
+
+CUDA = parse_target("cuda:sm_75")
+ARCHS = ("sm_75", "sm_80", "sm_90a")
+COMPILED = (POOLS[0], POOLS[9], ADDS[0], CONCATS[1], QUANTIZES[0], DEQUANTIZES[0])
+
+
+def exact_on_host(workload, arch, folder, config=None):
+    target, template = parse_target(f"cuda:{arch}"), TEMPLATES[type(workload)]
+    assert template.matches(workload, target)
+    config = config or template.default(workload, target)
+    assert config in template.space(workload, target)
+    activations, operands = random_movement(workload, np.random.default_rng(7))
+    got = run_on_host(template, workload, config, target, activations, operands, folder)
+    assert_equal(workload, got, reference(workload, activations, operands))
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("workload", CASES, ids=case_id)
+def test_exact_on_host(workload, tmp_path):
+    exact_on_host(workload, "sm_75", tmp_path)
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("workload", [POOLS[0], POOLS[1], POOLS[3]], ids=case_id)
+def test_halfword_maximum_is_exact(workload, tmp_path):
+    exact_on_host(workload, "sm_90a", tmp_path)
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("tile_w", [1, 4, 32])
+def test_pool_patches_cover_the_image(tile_w, tmp_path):
+    exact_on_host(POOLS[5], "sm_75", tmp_path, pool2d.PoolConfig(64, tile_w))
+
+
+@needs_nvcc
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("workload", COMPILED, ids=case_id)
+def test_compiles_without_spills(workload, arch):
+    target, template = parse_target(f"cuda:{arch}"), TEMPLATES[type(workload)]
+    kernel = compile_kernel(
+        template.build(workload, template.default(workload, target), target), target
+    )
+    assert kernel.spill_bytes == 0
+    assert kernel.registers <= 64
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("workload", CASES, ids=case_id)
+def test_exact_on_gpu(workload):
+    check_on_gpu(TEMPLATES[type(workload)], workload, *random_movement(
+        workload, np.random.default_rng(11)
+    ))  # fmt: skip
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("seed", range(20))
+def test_random_pools_are_exact_on_gpu(seed):
+    rng = np.random.default_rng(seed)
+    r, s = rng.integers(1, 6, 2).tolist()
+    workload = Pool2d(
+        kind=str(rng.choice(["max", "average"])),
+        n=int(rng.integers(1, 4)),
+        h=int(rng.integers(r, 40)),
+        w=int(rng.integers(s, 40)),
+        c=int(rng.integers(1, 200)),
+        r=r,
+        s=s,
+        stride=tuple(rng.integers(1, 4, 2).tolist()),
+        padding=tuple(int(rng.integers(0, reach)) for reach in (r, s, r, s)),
+        count_include_pad=bool(rng.integers(2)),
+        in_dtype=str(rng.choice(["int8", "uint8"])),
+        requantize=True,
+    )
+    check_on_gpu(TEMPLATES[Pool2d], workload, *random_movement(workload, rng))
+
+
+def test_pool_refuses_windows_outside_the_image():
+    touching = Pool2d("max", 1, 4, 4, 8, 3, 3, (3, 3), (0, 0, 4, 4))
+    outside = dataclasses.replace(touching, padding=(0, 0, 5, 5))
+    assert pool2d.TEMPLATE.matches(touching, CUDA)
+    assert not pool2d.TEMPLATE.matches(outside, CUDA)
+
+
+def test_templates_refuse_what_they_would_get_wrong():
+    cpu = dataclasses.replace(CUDA, kind="cpu")
+    assert not any(TEMPLATES[type(case)].matches(case, cpu) for case in CASES)
+    mixed = Pool2d("max", 1, 4, 4, 8, 2, 2, in_dtype="uint8", out_dtype="int8")
+    assert not pool2d.TEMPLATE.matches(mixed, CUDA)
+    assert not add.TEMPLATE.matches(Add((4,), "int8", "int8", "float32"), CUDA)
+    copied = Concat(2, (4, 4), ("int8", "uint8"), (False, False))
+    assert not concat.TEMPLATE.matches(copied, CUDA)
+    assert not quantize.TEMPLATE.matches(Quantize(1, 5, 4, 3, 16, 2), CUDA)
+    assert not quantize.TEMPLATE.matches(Quantize(1, 4, 4, 3, 8, 2), CUDA)
+    assert not add.TEMPLATE.matches(Add((1 << 16, 1 << 16)), CUDA)
