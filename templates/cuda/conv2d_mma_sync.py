@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
 
 _LEAST_COMPUTE_CAPABILITY = 75
-_INDEX_LIMIT = 1 << 31
+# Indices are 32 bits wide, and tiles that overhang the output count on a little.
+_MOST_ELEMENTS = (1 << 31) - (1 << 24)
 # Filter rows and columns share one 32-bit word of flags.
 _MOST_TAPS = 31
 
@@ -43,13 +44,14 @@ def matches(workload: Workload, target: Target) -> bool:
     if not isinstance(workload, Conv2d | Gemm) or target.kind != "cuda":
         return False
     conv = as_conv2d(workload)
+    shapes = (conv.x_shape, conv.weight_shape, conv.y_shape)
     return (
         target.compute_capability >= _LEAST_COMPUTE_CAPABILITY
         and conv.in_dtype in ("int8", "uint8")
         and conv.weight_dtype == "int8"
         and (conv.c // conv.groups) % 4 == 0
         and conv.r + conv.s <= _MOST_TAPS
-        and max(math.prod(conv.x_shape), math.prod(conv.y_shape)) < _INDEX_LIMIT - (1 << 24)
+        and all(math.prod(shape) < _MOST_ELEMENTS for shape in shapes)
     )
 
 
