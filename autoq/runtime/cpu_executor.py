@@ -24,26 +24,31 @@ class CpuExecutor:
         plan = artifact.plan
         self._plan = plan
         # Kernels load 64 bytes at a time from aligned addresses: TVM's allocator gives them.
+        sizes = {"arena": plan.arena_bytes, "constant": plan.constant_bytes}
         self._spaces = {
-            "arena": tvm.runtime.empty((max(plan.arena_bytes, 1),), "uint8"),
-            "constant": tvm.runtime.empty((max(plan.constant_bytes, 1),), "uint8"),
+            name: np.from_dlpack(tvm.runtime.empty((max(size, 1),), "uint8"))
+            for name, size in sizes.items()
         }
-        if plan.constant_bytes:
-            self._spaces["constant"].copyfrom(artifact.constants)
+        self._spaces["constant"][: plan.constant_bytes] = artifact.constants
         kernels = [_load(kernel) for kernel in artifact.kernels]
         self._calls = [
             (kernels[step.kernel], [self._view(slot) for slot in step.arguments])
             for step in plan.steps
         ]
-        self._tensors = {port.name: self._view(port.slot) for port in (*plan.inputs, *plan.outputs)}
-        self._arrays = {name: np.from_dlpack(tensor) for name, tensor in self._tensors.items()}
+        ports = (*plan.inputs, *plan.outputs)
+        self._arrays = {port.name: self._array(port.slot) for port in ports}
+
+    def _array(self, slot: Slot) -> np.ndarray:
+        data = self._spaces[slot.space][slot.offset : slot.offset + slot.bytes]
+        return data.view(slot.dtype).reshape(slot.shape)
 
     def _view(self, slot: Slot) -> Any:
-        return self._spaces[slot.space]._create_view(slot.shape, slot.dtype, slot.offset)
+        # Through numpy, since kernels refuse a tensor with a byte offset, as TVM's views have.
+        return tvm_ffi.from_dlpack(self._array(slot))
 
     def view(self, name: str) -> Any:
-        """The model's own buffer of an input or output, as a DLPack tensor."""
-        return self._tensors[name]
+        """The model's own buffer of an input or output, as a numpy array."""
+        return self._arrays[name]
 
     def run(self, feeds: dict[str, Any], outputs: list[str]) -> list[Any]:
         """Run once; see `autoq.session.Session.run`."""
