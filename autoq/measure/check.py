@@ -55,8 +55,9 @@ def _wrong(y: np.ndarray, expected: np.ndarray, steps: int) -> np.ndarray:
     finite = expected[np.isfinite(expected)].astype(np.float64)
     scale = math.sqrt(float(np.mean(finite**2))) if finite.size else 0.0
     bound = FLOAT_TOLERANCE * np.maximum(np.abs(expected), scale)
-    # Negated, so that a NaN is wrong.
-    return ~((np.abs(y - expected) <= bound) | (y == expected))
+    with np.errstate(invalid="ignore"):
+        # Negated, so that a NaN is wrong.
+        return ~((np.abs(y - expected) <= bound) | (y == expected))
 
 
 def threaded_reference(

@@ -26,8 +26,7 @@ HEADER = struct.Struct("<Q")
 
 # Without the current folder on the path: a checkout's autoq/ there lacks the mapped folders.
 _PROGRAM = (
-    "import sys; sys.path[:] = filter(None, sys.path); "
-    "from autoq.measure.serve import main; main()"
+    "import sys; sys.path[:] = filter(None, sys.path); from autoq.measure.serve import main; main()"
 )
 
 # How long the kernel may take to reap a killed process before something is badly wrong.

@@ -20,7 +20,9 @@ from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
 from autoq.runtime.kernel import CudaKernel, Kernel
 
 _PROBE_LAUNCHES = 4
-_MOST_LAUNCHES = 200
+_MOST_LAUNCHES = 256
+# Resolution of a CUDA event.
+_CLOCK_SECONDS = 5e-7
 _MOST_COPIES = 64
 
 
@@ -112,7 +114,10 @@ class CudaCandidate:
         graph = self._capture(kernels, _PROBE_LAUNCHES)
         self._replay_seconds(graph)
         once = self._replay_seconds(graph) / _PROBE_LAUNCHES
-        return min(_MOST_LAUNCHES, max(_PROBE_LAUNCHES, int(timing.min_seconds / once)))
+        return min(
+            _MOST_LAUNCHES,
+            max(_PROBE_LAUNCHES, int(timing.min_seconds / max(once, _CLOCK_SECONDS))),
+        )
 
     def _capture(self, kernels: Sequence[BoundKernel], number: int) -> Graph:
         begin_capture(self._bench.stream)

@@ -35,7 +35,7 @@ class Timing:
 
     repeat: int = 20
     number: int = 0
-    min_seconds: float = 3e-4
+    min_seconds: float = 1e-3
     budget_seconds: float = 0.2
     cold: bool = False
 

@@ -140,7 +140,9 @@ class Worker:
         path = self._settings.scratch / f"{name}.npy"
         if path.exists():
             return np.load(path)
-        expected = threaded_reference(workload, activations, operands, self._settings.threads)
+        expected = np.ascontiguousarray(
+            threaded_reference(workload, activations, operands, self._settings.threads)
+        )
         part = path.with_suffix(".part")
         with part.open("wb") as file:
             np.save(file, expected)

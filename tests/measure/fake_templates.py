@@ -5,14 +5,14 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+from tvm.script import tirx as T
+
+from autoq.errors import BuildError
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.target import Target
 from autoq.templates.workload import Gemm
-from tvm.script import tirx as T
-
-from autoq.errors import BuildError
 
 BEHAVIOURS = (
     "right",

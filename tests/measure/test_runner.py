@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 
 import pytest
-from autoq.templates.target import Target, host_cpu
 from fake_templates import FakeConfig, workload
 
 from autoq.errors import TargetError
@@ -15,6 +14,7 @@ from autoq.measure.job import Job, Timing
 from autoq.measure.measurer import DeviceMeasurer
 from autoq.measure.runner import Runner
 from autoq.measure.worker import WorkerSettings
+from autoq.templates.target import Target, host_cpu
 
 REGISTRY = "fake_templates:TEMPLATES"
 

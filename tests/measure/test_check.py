@@ -1,0 +1,104 @@
+"""The element-by-element check and the threaded reference."""
+
+import numpy as np
+import pytest
+
+from autoq.measure.check import complaint, threaded_reference
+from autoq.measure.operands import random_case
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
+from autoq.templates.reference import reference
+from autoq.templates.target import Target
+from autoq.templates.workload import Conv2d, Gemm
+
+CUDA, CPU = Target("cuda", "sm_90a"), Target("cpu", "generic")
+PLAIN = Gemm(4, 8, 16)
+RESIDUAL = Gemm(4, 8, 16, epilogue=Epilogue("int8", "int8"))
+FLOAT = Gemm(4, 8, 16, "float32", "float32", Epilogue("float32"))
+
+
+def _changed(y, at, by):
+    y = y.copy()
+    y[at] += by
+    return y
+
+
+@pytest.mark.parametrize(
+    ("workload", "target", "by", "right"),
+    [
+        (PLAIN, CUDA, 0, True),
+        (PLAIN, CUDA, 1, False),
+        (PLAIN, CPU, 1, False),
+        (RESIDUAL, CUDA, 1, False),
+        (RESIDUAL, CPU, 1, True),
+        (RESIDUAL, CPU, 2, False),
+    ],
+)
+def test_integer_steps_that_are_allowed(workload, target, by, right):
+    expected = np.arange(32, dtype=np.int8).reshape(4, 8)
+    found = complaint(_changed(expected, (2, 3), by), expected, workload, target)
+    assert (found is None) == right
+    if not right:
+        assert found == f"1 of 32 elements wrong; first at [2, 3]: {19 + by} instead of 19"
+
+
+def test_a_wrapped_integer_is_not_one_step_off():
+    expected = np.full((4, 8), 127, np.int8)
+    wrapped = np.full((4, 8), -128, np.int8)
+    assert complaint(wrapped, expected, RESIDUAL, CPU).startswith("32 of 32")
+
+
+@pytest.mark.parametrize(
+    ("value", "right"),
+    [(100.0, True), (100.009, True), (100.03, False), (np.nan, False), (np.inf, False)],
+)
+def test_floats_are_compared_relatively(value, right):
+    expected = np.full((4, 8), 100.0, np.float32)
+    y = expected.copy()
+    y[3, 7] = value
+    assert (complaint(y, expected, FLOAT, CUDA) is None) == right
+
+
+def test_equal_infinities_are_right():
+    expected = np.array([[np.inf, 1.0]], np.float32)
+    assert complaint(expected.copy(), expected, FLOAT, CUDA) is None
+
+
+WORKLOADS = [
+    Conv2d(5, 20, 20, 32, 48, 3, 3, (2, 2), (1, 1, 1, 1), zero_point_border=True),
+    Conv2d(3, 9, 9, 16, 16, 3, 3, (1, 1), (1, 1, 1, 1), groups=16, in_dtype="uint8"),
+    Conv2d(2, 8, 8, 8, 8, 1, 1, epilogue=Epilogue("int8", "uint8", True)),
+    Conv2d(2, 8, 8, 8, 8, 3, 3, in_dtype="float32", weight_dtype="float32",
+           epilogue=Epilogue("float32", "float32")),
+    Gemm(7, 30, 64, epilogue=Epilogue("int32")),
+    Pool2d("max", 2, 8, 8, 4, 3, 3, (2, 2), (1, 1, 1, 1)),
+    Pool2d("average", 2, 7, 7, 8, 7, 7),
+    Add((2, 3, 4, 5), "uint8", "int8", "int8"),
+    Concat(6, (3, 4), ("int8", "int8"), (True, False)),
+    Quantize(1, 8, 8, 3, 16, block=2),
+    Dequantize(1, 4, 4, 8),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda w: f"{type(w).__name__} {w}")
+def test_random_cases_exercise_the_workload(workload):
+    activations, operands = random_case(workload, 1)
+    again, _ = random_case(workload, 1)
+    other, _ = random_case(workload, 2)
+    y = reference(workload, activations, operands)
+    assert y.shape == workload.y_shape
+    assert all(np.array_equal(a, b) for a, b in zip(activations, again, strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(activations, other, strict=True))
+    values, counts = np.unique(y, return_counts=True)
+    assert len(values) > min(20, y.size / 2) and counts.max() < y.size / 2, "outputs hardly vary"
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("workload", WORKLOADS[:5], ids=str)
+def test_a_threaded_reference_equals_the_plain_one(workload, threads, monkeypatch):
+    monkeypatch.setattr("autoq.measure.check._PIECE_OPERATIONS", 1 << 10)
+    activations, operands = random_case(workload, 1)
+    plain = reference(workload, activations, operands)
+    np.testing.assert_array_equal(
+        threaded_reference(workload, activations, operands, threads), plain
+    )
