@@ -8,12 +8,14 @@ from autoq.graph.activation_dtype import choose_activation_dtypes
 from autoq.graph.channel_shuffle import find_channel_shuffles
 from autoq.graph.dequantise_late import dequantise_late
 from autoq.graph.fold_affine import fold_affine
+from autoq.graph.fold_constants import fold_constants
 from autoq.graph.fuse_movement import fuse_movement
 from autoq.graph.fuse_products import fuse_products
 from autoq.graph.ir import Graph, Kernel
 from autoq.graph.lower import lower
 from autoq.graph.programs import gather_programs
 from autoq.graph.rewrite import prune
+from autoq.graph.stem import widen_stem
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
@@ -30,8 +32,10 @@ def optimise(graph: Graph, target: Target) -> Graph:
     find_channel_shuffles(graph)
     choose_activation_dtypes(graph, target)
     fuse_products(graph)
+    fold_constants(graph)
     fuse_movement(graph)
     gather_programs(graph)
+    widen_stem(graph, target)
     return lower(graph)
 
 

@@ -66,28 +66,60 @@ def _exclusive(members: list[Operation], around: Neighbourhood, claimed: set[int
 
 def _region(root: Operation, around: Neighbourhood) -> list[Operation]:
     """Members in running order, the root last."""
-    graph = around.graph
     members = {id(root): root}
-    spine = root
-    if root.op == "QuantizeLinear":  # a quantisation behind a structured operation
-        producer = around.producer(root.inputs[0], *STRUCTURED)
-        if producer is not None and around.only_reader(producer.output) is root:
-            members[id(producer)] = spine = producer
-    structured = spine.op in STRUCTURED
-    pending = list(spine.inputs)
-    while pending:
-        name = pending.pop()
-        node = around.producer(name, *ELEMENTWISE)
-        if node is None or id(node) in members:
-            continue
-        readers = around.consumers.get(name, [])
-        owned = name not in graph.outputs and all(id(r) in members for r in readers)
-        if node.op == "DequantizeLinear" or (owned and not structured):
+    if root.op not in STRUCTURED:
+        _grow(members, around)
+        core = _structured_input(root, members, around)
+        if core is None:
+            return _ordered(members, around)
+        members[id(core)] = core
+    else:
+        core = root
+    for name in core.inputs:  # what a structured operation reads is only dequantised on the way
+        node = around.producer(name, "DequantizeLinear")
+        if node is not None:
             members[id(node)] = node
-            pending += node.inputs if not structured else ()
-            if owned:
-                pending += [n for m in members.values() for n in m.inputs if not structured]
+    return _ordered(members, around)
+
+
+def _ordered(members: dict[int, Operation], around: Neighbourhood) -> list[Operation]:
     return sorted(members.values(), key=lambda node: around.position[id(node)])
+
+
+def _grow(members: dict[int, Operation], around: Neighbourhood) -> None:
+    """Add elementwise producers that only members read, and any dequantisation."""
+    grown = True
+    while grown:
+        grown = False
+        for name in _read_names(members):
+            node = around.producer(name, *ELEMENTWISE)
+            if node is None or id(node) in members:
+                continue
+            if node.op == "DequantizeLinear" or _owned(name, members, around):
+                members[id(node)] = node
+                grown = True
+
+
+def _read_names(members: dict[int, Operation]) -> list[str]:
+    """What the members read, each name once, in a fixed order."""
+    return list(dict.fromkeys(name for member in members.values() for name in member.inputs))
+
+
+def _owned(name: str, members: dict[int, Operation], around: Neighbourhood) -> bool:
+    readers = around.consumers.get(name, [])
+    return name not in around.graph.outputs and all(id(reader) in members for reader in readers)
+
+
+def _structured_input(
+    root: Operation, members: dict[int, Operation], around: Neighbourhood
+) -> Operation | None:
+    """The one structured operation of the root's shape that only the members read."""
+    shape = around.graph.shape(root.output)
+    for name in _read_names(members):
+        node = around.producer(name, *STRUCTURED)
+        if node is not None and _owned(name, members, around) and around.graph.shape(name) == shape:
+            return node
+    return None
 
 
 def _single(graph: Graph, members: list[Operation]) -> Operation | None:

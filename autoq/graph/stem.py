@@ -1,0 +1,100 @@
+"""Give the first convolution channels that its kernels like.
+
+An image of 3 channels feeds tensor cores badly. The quantisation at the input can write more
+channels (zero weights make them harmless) and, for a convolution of stride 2, can turn each 2x2
+block of pixels into one pixel of 4 times the channels: a 7x7 stride-2 convolution over 3 channels
+becomes a 4x4 stride-1 one over 12, of the same products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from autoq.graph.fused import CONV, QUANTIZE
+from autoq.graph.ir import Graph, Operation
+from autoq.graph.rewrite import Neighbourhood
+from autoq.templates.target import Target
+
+TENSOR_CORE_CHANNELS = 16
+"""Bytes that TMA and cp.async move at least: channels of int8 a pixel must fill them."""
+
+DOT_CHANNELS = 4
+"""Channels that one dot-product instruction of a CPU multiplies."""
+
+
+def widen_stem(graph: Graph, target: Target) -> None:
+    """Rewrite quantise -> convolution pairs at the graph's inputs, exactly."""
+    around = Neighbourhood(graph)
+    wanted = TENSOR_CORE_CHANNELS if target.kind == "cuda" else DOT_CHANNELS
+    for node in graph.nodes:
+        if not isinstance(node, Operation) or node.op != QUANTIZE:
+            continue
+        conv = around.only_reader(node.output, CONV)
+        shape = graph.shape(node.output)
+        if conv is None or len(shape) != 4 or conv.attributes["groups"] != 1:
+            continue
+        if conv.inputs[1:] == (node.output,):
+            continue
+        if target.kind == "cuda":
+            _to_blocks(graph, node, conv, wanted)
+        channels = -(-graph.shape(node.output)[1] // wanted) * wanted
+        _pad_channels(graph, node, conv, channels)
+
+
+def _to_blocks(graph: Graph, quantise: Operation, conv: Operation, wanted: int) -> None:
+    """Space to depth, block 2: tap row i of padding `top` reads pixel row 2 p + i - top.
+
+    That is row `d` of block row p + b for 2 b + d = i - top, so block taps run from
+    floor(-top / 2) to floor((r - 1 - top) / 2). Left as it is where the four pixels have more
+    than `wanted` channels.
+    """
+    a = conv.attributes
+    weight = a["weight"]
+    n, c, h, w = graph.shape(quantise.output)
+    _, k, p, q = graph.shape(conv.output)
+    strided = tuple(a["strides"]) == (2, 2) and tuple(a["dilations"]) == (1, 1)
+    if not strided or h % 2 or w % 2 or 4 * c > wanted:
+        return
+    before, rows = _block_taps(weight.shape[2], a["pads"][0])
+    left, columns = _block_taps(weight.shape[3], a["pads"][1])
+    after = p + rows - 1 - before - h // 2
+    right = q + columns - 1 - left - w // 2
+    if after < 0 or right < 0:  # the last pixels are outside every window
+        return
+    blocks = np.zeros((k, 2, 2, c, rows, columns), weight.dtype)
+    for i in range(weight.shape[2]):
+        for j in range(weight.shape[3]):
+            row, di = divmod(i - a["pads"][0], 2)
+            column, dj = divmod(j - a["pads"][1], 2)
+            blocks[:, di, dj, :, row + before, column + left] = weight[:, :, i, j]
+    _set_shape(graph, quantise.output, (n, 4 * c, h // 2, w // 2))
+    quantise.attributes.update(block=2, channels=4 * c)
+    a.update(
+        weight=blocks.reshape(k, 4 * c, rows, columns),
+        strides=(1, 1),
+        pads=(before, left, after, right),
+    )
+
+
+def _block_taps(taps: int, padding: int) -> tuple[int, int]:
+    """(blocks before the first output's own, taps in blocks)."""
+    first = -padding // 2
+    last = (taps - 1 - padding) // 2
+    return -first, last - first + 1
+
+
+def _pad_channels(graph: Graph, quantise: Operation, conv: Operation, channels: int) -> None:
+    n, c, h, w = graph.shape(quantise.output)
+    if channels == c:
+        return
+    weight = conv.attributes["weight"]
+    edges = [(0, 0), (0, channels - c), (0, 0), (0, 0)]
+    conv.attributes["weight"] = np.pad(weight, edges)
+    quantise.attributes["channels"] = channels
+    _set_shape(graph, quantise.output, (n, channels, h, w))
+
+
+def _set_shape(graph: Graph, name: str, shape: tuple[int, ...]) -> None:
+    graph.tensors[name] = replace(graph.tensors[name], shape=shape)

@@ -1,0 +1,39 @@
+"""Float32 operators: imported, optimised and evaluated they agree with onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from models import random_feeds, run_onnxruntime
+from onnx_cases import FLOAT_CASES
+
+from autoq.frontend import load
+from autoq.frontend.registry import OPERATORS
+from autoq.graph import evaluate, optimise
+from autoq.templates.target import parse_target
+
+
+@pytest.fixture(params=["cuda", "cpu"])
+def target(request):
+    return parse_target(request.param)
+
+
+@pytest.mark.parametrize("name", FLOAT_CASES)
+def test_agrees_with_onnxruntime(name, target, tmp_path):
+    path = tmp_path / "case.onnx"
+    onnx.save(FLOAT_CASES[name], path)
+    feeds = random_feeds(path)
+    expected = run_onnxruntime(path, feeds)
+    results = evaluate(optimise(load(path), target), feeds)
+    assert set(results) == set(expected)
+    for output, value in expected.items():
+        assert results[output].dtype == value.dtype
+        np.testing.assert_allclose(results[output], value, rtol=1e-4, atol=1e-5)
+
+
+def test_every_importer_of_the_default_domain_has_a_case():
+    used = {n.op_type for m in FLOAT_CASES.values() for n in m.graph.node}
+    integer = {"ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
+    integer |= {"QuantizeLinear", "DequantizeLinear"}
+    assert {op for domain, op in OPERATORS if not domain} - integer <= used
