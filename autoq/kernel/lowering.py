@@ -23,6 +23,9 @@ from autoq.templates.target import Target
 # The attribute `tvm.tirx.build` is a function of the same name that hides its module.
 _build = sys.modules["tvm.tirx.build"]
 
+# What TVM's passes raise: its own errors derive from these.
+_TVM_ERRORS = (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError)
+
 
 @dataclass(frozen=True)
 class Lowered:
@@ -59,7 +62,7 @@ def lower(prim_func: tirx.PrimFunc, target: Target) -> Lowered:
                 final_host=finalize_host()(host_module),
                 devices=tuple((key, finalize_device()(mod)) for key, mod in devices.items()),
             )
-    except (tvm.TVMError, ValueError, TypeError, RuntimeError) as error:
+    except _TVM_ERRORS as error:
         raise BuildError(f"lowering failed: {first_line(str(error))}") from error
 
 
@@ -102,7 +105,7 @@ def cuda_source(lowered: Lowered, target: Target) -> str:
     try:
         with _CaptureSource(), tvm_target(target):
             return str(_build.codegen_build(module, device).inspect_source())
-    except (tvm.TVMError, ValueError, TypeError, RuntimeError) as error:
+    except _TVM_ERRORS as error:
         raise BuildError(f"CUDA code generation failed: {first_line(str(error))}") from error
 
 
@@ -115,7 +118,7 @@ def object_code(lowered: Lowered, target: Target, cache_dir: Path | None) -> byt
         return cached.read_bytes()
     try:
         module = _build.codegen_build(lowered.final_host, tvm_target(target))
-    except (tvm.TVMError, ValueError, TypeError, RuntimeError) as error:
+    except _TVM_ERRORS as error:
         raise BuildError(f"LLVM code generation failed: {first_line(str(error))}") from error
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.o"
