@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import functools
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 from wgmma_cases import CASES, TARGET, TEMPLATES, case_id
 
+from autoq.errors import BuildError
 from autoq.kernel import compile_kernel
 from autoq.measure.check import complaint, threaded_reference
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.operands import random_case
 from autoq.runtime.cuda_driver import Device, device_count
+from autoq.runtime.kernel import CudaKernel
 from autoq.templates.workload import Workload
 
 pytestmark = pytest.mark.gpu
 
 SAMPLES = 6
+
+Job = tuple[str, Workload, Any]
 
 
 @functools.cache
@@ -31,35 +38,55 @@ def device() -> Device:
     return found
 
 
-@functools.lru_cache(maxsize=4)
-def expectation(workload: Workload) -> tuple:
-    activations, operands = random_case(workload, seed=7)
-    return activations, operands, threaded_reference(workload, activations, operands, 8)
+@functools.cache
+def jobs() -> dict[tuple[str, Workload], list[Job]]:
+    """The default and some sampled configurations of every case."""
+    rng = np.random.default_rng(11)
+    found = {}
+    for name, workload in CASES:
+        template = TEMPLATES[name]
+        configs = [template.default(workload, TARGET)]
+        configs += template.space(workload, TARGET).sample(rng, SAMPLES)
+        found[name, workload] = [(name, workload, config) for config in configs]
+    return found
 
 
-def check(name: str, workload: Workload, config: object) -> None:
+def compile_job(job: Job) -> CudaKernel | str:
+    """The kernel, or what the compiler says against it."""
+    name, workload, config = job
+    try:
+        return compile_kernel(TEMPLATES[name].build(workload, config, TARGET), TARGET)
+    except BuildError as error:
+        return str(error)
+
+
+@functools.cache
+def kernels() -> dict[Job, CudaKernel | str]:
+    """All kernels of the module, compiled at once on all cores."""
+    every = [job for case in jobs().values() for job in case]
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+        return dict(zip(every, pool.map(compile_job, every), strict=True))
+
+
+@pytest.mark.parametrize("case", CASES, ids=case_id)
+def test_every_element_is_exact(case: tuple[str, Workload]) -> None:
+    current = device()
+    name, workload = case
     template = TEMPLATES[name]
-    kernel = compile_kernel(template.build(workload, config, TARGET), TARGET)
-    activations, operands, expected = expectation(workload)
-    bench = CudaBench(device(), activations, expected)
-    candidate = bench.load(kernel, template.pack(workload, config, operands))
-    for poison in (0x55, 0xAA):
-        wrong = complaint(candidate.run_over(poison), expected, workload, TARGET)
-        assert wrong is None, f"{config}: {wrong}"
-    assert not bench.restore_inputs(), f"{config}: inputs were written to"
-
-
-@pytest.mark.parametrize("case", CASES, ids=case_id)
-def test_default_is_exact(case: tuple[str, Workload]) -> None:
-    device()
-    name, workload = case
-    check(name, workload, TEMPLATES[name].default(workload, TARGET))
-
-
-@pytest.mark.parametrize("case", CASES, ids=case_id)
-def test_sampled_configurations_are_exact(case: tuple[str, Workload]) -> None:
-    device()
-    name, workload = case
-    space = TEMPLATES[name].space(workload, TARGET)
-    for config in space.sample(np.random.default_rng(11), SAMPLES):
-        check(name, workload, config)
+    activations, operands = random_case(workload, seed=7)
+    expected = threaded_reference(workload, activations, operands, 8)
+    bench = CudaBench(current, activations, expected)
+    failures = []
+    for job in jobs()[case]:
+        kernel, config = kernels()[job], job[2]
+        if isinstance(kernel, str):
+            failures.append(f"{config}: {kernel}")
+            continue
+        candidate = bench.load(kernel, template.pack(workload, config, operands))
+        for poison in (0x55, 0xAA):
+            wrong = complaint(candidate.run_over(poison), expected, workload, TARGET)
+            if wrong:
+                failures.append(f"{config}: {wrong}")
+        if bench.restore_inputs():
+            failures.append(f"{config}: inputs were written to")
+    assert not failures, "\n".join(failures)
