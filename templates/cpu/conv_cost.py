@@ -20,6 +20,7 @@ _EPILOGUE_CYCLES = 8
 _COPY_BYTES_A_CYCLE = 32
 _COPY_ROW_CYCLES = 20
 _TASK_CYCLES = 200
+_FORK_CYCLES = 10_000  # 1 to 3 us from one thread to two and back
 
 # Bytes a cycle at which one core streams data that fits no closer cache: (capacity, rate).
 _STREAM_RATES = ((32 << 10, 128.0), (512 << 10, 40.0), (math.inf, 12.0))
@@ -27,8 +28,9 @@ _STREAM_RATES = ((32 << 10, 128.0), (512 << 10, 40.0), (math.inf, 12.0))
 
 def estimated_cycles(layout: ConvLayout, units: int) -> float:
     """Cycles that the slowest of `units` cores needs."""
+    fork = _FORK_CYCLES if layout.tasks > 1 else 0
     tasks = -(-layout.tasks // units)
-    return tasks * (_TASK_CYCLES + _copy_cycles(layout) + _tile_cycles(layout))
+    return fork + tasks * (_TASK_CYCLES + _copy_cycles(layout) + _tile_cycles(layout))
 
 
 def cost_features(layout: ConvLayout, units: int) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,8 @@ from autoq.templates.target import Target
 LANES = 16
 """float32 lanes of a vector; LLVM splits it where registers are shorter."""
 
-_TASK_BYTES = 32 << 10
+# Waking a second thread takes as long as moving about this much.
+_TASK_BYTES = 128 << 10
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,12 @@ class MovementConfig:
 
 
 class KernelFrame:
-    """A PrimFunc under construction; `result` holds it once the frame is left."""
+    """A PrimFunc under construction; `result` is set when the frame is left."""
+
+    result: PrimFunc
 
     def __init__(self, buffers: Mapping[str, Buffer]) -> None:
         self.buffers = dict(buffers)
-        self.result: PrimFunc | None = None
 
     def __getitem__(self, name: str) -> Buffer:
         """Flat view of a parameter."""
@@ -43,7 +45,7 @@ class KernelFrame:
 
 
 @contextmanager
-def kernel_frame(**parameters: tuple[tuple[int, ...], str]):
+def kernel_frame(**parameters: tuple[tuple[int, ...], str]) -> Iterator[KernelFrame]:
     """Builds a PrimFunc named main whose parameters are buffers of (shape, dtype), in order."""
     with IRBuilder() as builder:
         with T.prim_func():

@@ -142,8 +142,13 @@ def test_rounding_is_half_to_even():
 
 @st.composite
 def convolutions(draw: st.DrawFn) -> Conv2d:
-    integers = lambda low, high: draw(st.integers(low, high))  # noqa: E731
-    groups = draw(st.sampled_from([1, 1, 1, 2, 3]))
+    def integers(low: int, high: int) -> int:
+        return draw(st.integers(low, high))
+
+    groups, depthwise = draw(st.sampled_from([1, 1, 1, 2, 3])), draw(st.integers(0, 4)) == 0
+    c, k = groups * integers(1, 21), groups * integers(1, 40)
+    if depthwise:
+        k = groups = c
     r, s = integers(1, 4), integers(1, 4)
     padding = tuple(integers(0, 3) for _ in range(4))
     dilation = (integers(1, 2), integers(1, 2))
@@ -155,8 +160,8 @@ def convolutions(draw: st.DrawFn) -> Conv2d:
         n=integers(1, 3),
         h=integers(dilation[0] * (r - 1) + 1, 14),
         w=integers(dilation[1] * (s - 1) + 1, 34),
-        c=groups * integers(1, 21),
-        k=groups * integers(1, 40),
+        c=c,
+        k=k,
         r=r,
         s=s,
         stride=(integers(1, 3), integers(1, 3)),

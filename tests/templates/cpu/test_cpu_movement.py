@@ -6,11 +6,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from cpu_kernels import check, host, output_bounds, random_array
+from cpu_kernels import check, output_bounds, random_array
 
 from autoq.templates.cpu import add, concat, dequantize, pool2d, quantize
 from autoq.templates.cpu.movement_template import MovementConfig
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
+from autoq.templates.target import Target
 
 RNG = np.random.default_rng(0)
 
@@ -104,7 +105,9 @@ def test_dequantize(layout, in_dtype):
 
 
 def test_small_work_stays_on_one_thread():
-    assert pool2d.TEMPLATE.default(Pool2d("max", 1, 4, 4, 8, 2, 2), host()).tasks == 1
+    target = Target("cpu", "x86-64", units=2)
+    template = pool2d.TEMPLATE
+    assert template.default(Pool2d("max", 1, 4, 4, 8, 2, 2), target).tasks == 1
     large = Pool2d("max", 1, 112, 112, 64, 3, 3, (2, 2), (1, 1, 1, 1))
-    assert pool2d.TEMPLATE.default(large, host()).tasks == host().units
-    assert pool2d.TEMPLATE.default(large, host()) in pool2d.TEMPLATE.space(large, host())
+    assert template.default(large, target).tasks == 2
+    assert template.default(large, target) in template.space(large, target)
