@@ -109,6 +109,10 @@ POOLS = {
         "AveragePool", opset=19, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1],
         ceil_mode=1, count_include_pad=1,
     ),
+    "average_pool_ceil_include_old": image(
+        "AveragePool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1],
+        ceil_mode=1, count_include_pad=1,
+    ),
     "average_pool_same": image("AveragePool", kernel_shape=[2, 2], auto_pad="SAME_UPPER"),
     "global_average": image("GlobalAveragePool"),
     "global_max": image("GlobalMaxPool"),

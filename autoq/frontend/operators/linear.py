@@ -23,14 +23,19 @@ def gemm(node: OnnxNode, b: GraphBuilder) -> str:
     return _emit_gemm(node, b, node.required(0, b), node.required(1, b), c)
 
 
-def _emit_gemm(node: OnnxNode, b: GraphBuilder, x: str, weight: str, c: str | None) -> str:
+def _emit_products(node: OnnxNode, b: GraphBuilder, x: str, weight: str) -> str:
+    """A Gemm of `x` and `weight` transposed as the node says, without alpha, beta and C."""
     if len(b.shape(x)) != 2 or len(b.shape(weight)) != 2:
         raise b.error(f"matrices of shapes {list(b.shape(x))} and {list(b.shape(weight))}")
     if node.attributes.get("transA", 0):
         x = b.emit("Transpose", [x], perm=(1, 0))
     if not node.attributes.get("transB", 0):
         weight = b.emit("Transpose", [weight], perm=(1, 0))
-    y = b.emit("Gemm", [x, weight])
+    return b.emit("Gemm", [x, weight])
+
+
+def _emit_gemm(node: OnnxNode, b: GraphBuilder, x: str, weight: str, c: str | None) -> str:
+    y = _emit_products(node, b, x, weight)
     alpha = float(node.attributes.get("alpha", 1.0))
     beta = float(node.attributes.get("beta", 1.0))
     if alpha != 1.0:
@@ -105,7 +110,13 @@ def qgemm(node: OnnxNode, b: GraphBuilder) -> str:
         flat = b.emit("Reshape", [bias], shape=(math.prod(b.shape(bias)),))
         scale = b_scale if np.size(b_scale) == 1 else np.reshape(b_scale, -1)
         bias = dequantise_bias(b, flat, a_scale, scale)
-    y = _emit_gemm(node, b, x, weight, bias)
+    # The sums, bias included, are scaled by alpha; there is no beta.
+    y = _emit_products(node, b, x, weight)
+    if bias is not None:
+        y = b.emit("Add", [y, bias])
+    alpha = float(node.attributes.get("alpha", 1.0))
+    if alpha != 1.0:
+        y = b.emit("Mul", [y, b.add_constant(np.float32(alpha))])
     if node.input(7) is None:
         return y
     scale = b.constant(node.required(7, b), "y_scale")

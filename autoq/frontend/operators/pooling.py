@@ -31,8 +31,8 @@ def average_pool(node: OnnxNode, b: GraphBuilder) -> str:
 def emit_average_pool(node: OnnxNode, b: GraphBuilder, x: str) -> str:
     """AveragePool of float32 `x`.
 
-    ceil_mode with count_include_pad counts the declared padding but not what ceil_mode adds:
-    the declared padding is written as a Pad then.
+    With count_include_pad, the pixels that ceil_mode adds are not counted, so the declared padding
+    is written as a Pad; onnxruntime's QLinearAveragePool counts every window whole instead.
     """
     size = image_shape(b, x)[2:]
     kernel, strides = pair(node.attributes, "kernel_shape", b), pair(node.attributes, "strides", b)
@@ -42,13 +42,13 @@ def emit_average_pool(node: OnnxNode, b: GraphBuilder, x: str) -> str:
     include = bool(node.attributes.get("count_include_pad", 0))
     if node.attributes.get("ceil_mode", 0):
         grown = ceil_padding(edges, size, kernel, strides)
-        if include and grown != edges:
+        if include and node.op == "AveragePool" and grown != edges:
             top, left, bottom, right = edges
             x = b.emit("Pad", [x], before=(0, 0, top, left), after=(0, 0, bottom, right), value=0.0)
             grown = (0, 0, grown[2] - bottom, grown[3] - right)
             include = False
         edges = grown
-    include = include and any(edges)
+    include = include and any(edges)  # without an edge it makes no difference
     return b.emit(
         "AveragePool", [x], kernel=kernel, strides=strides, pads=edges, include_pad=include
     )

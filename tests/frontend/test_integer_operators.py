@@ -1,0 +1,82 @@
+"""Quantised operators in every notation agree with onnxruntime to one quantisation step."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from integer_cases import INTEGER_CASES
+from models import output_step, random_feeds, run_onnxruntime
+from onnx_cases import FLOAT_CASES
+
+from autoq.errors import ModelError
+from autoq.frontend import load
+from autoq.frontend.registry import OPERATORS
+from autoq.graph import evaluate, optimise
+from autoq.quantization import quantize
+from autoq.templates.target import parse_target
+
+QUANTISED = (
+    "conv", "conv_stride_pads", "conv_groups", "conv_depthwise", "max_pool", "max_pool_ceil",
+    "average_pool", "average_pool_include", "average_pool_ceil_include", "global_average",
+    "concat", "flatten_gemm", "gemm", "matmul", "batch_norm_folded", "residual", "softmax",
+    "squeeze_excite", "shuffle", "LeakyRelu", "Sigmoid", "pad", "clip_inputs", "sum",
+)  # fmt: skip
+
+
+@pytest.fixture(params=["cuda", "cpu"])
+def target(request):
+    return parse_target(request.param)
+
+
+def check(path, target, share: float = 0.02) -> None:
+    """One step at most, and none for all but a `share` of the elements."""
+    feeds = random_feeds(path)
+    expected = run_onnxruntime(path, feeds)
+    steps = output_step(path)
+    results = evaluate(optimise(load(path), target), feeds)
+    for name, value in expected.items():
+        result = results[name]
+        assert result.dtype == value.dtype and result.shape == value.shape
+        assert len(np.unique(value)) > 4
+        difference = np.abs(result.astype(np.float64) - value)
+        # Outputs that nobody quantised may still carry one step of an inner tensor.
+        step = steps.get(name, 0.02 * np.abs(value).max())
+        assert difference.max() <= 1.001 * step
+        assert (difference > 0.001 * step).mean() < share
+
+
+@pytest.mark.parametrize("name", INTEGER_CASES)
+def test_integer_model_agrees(name, target, tmp_path):
+    path = tmp_path / "case.onnx"
+    onnx.save(INTEGER_CASES[name], path)
+    # onnxruntime's softmax of integers looks powers up in a table.
+    check(path, target, share=0.1 if name == "QLinearSoftmax" else 0.02)
+
+
+@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
+@pytest.mark.parametrize("activation", ["uint8", "int8"])
+@pytest.mark.parametrize("name", QUANTISED)
+def test_quantised_float_model_agrees(name, activation, form, tmp_path):
+    plain, path = tmp_path / "float.onnx", tmp_path / "case.onnx"
+    onnx.save(FLOAT_CASES[name], plain)
+    quantize(plain, None, path, True, activation, form)
+    check(path, parse_target("cuda"))
+
+
+def test_every_integer_importer_has_a_case():
+    used = {n.op_type for m in INTEGER_CASES.values() for n in m.graph.node}
+    floats = {n.op_type for m in FLOAT_CASES.values() for n in m.graph.node}
+    assert {op for _, op in OPERATORS} <= used | floats
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, np.inf])
+def test_a_scale_that_is_no_positive_number_is_refused(scale, tmp_path):
+    made = onnx.ModelProto()
+    made.CopyFrom(INTEGER_CASES["conv_u8"])
+    for tensor in made.graph.initializer:
+        if tensor.name == "xs":
+            tensor.CopyFrom(onnx.numpy_helper.from_array(np.float32(scale), "xs"))
+    onnx.save(made, tmp_path / "case.onnx")
+    with pytest.raises(ModelError, match=r"QLinearConv_y.*scale that is not a positive number"):
+        load(tmp_path / "case.onnx")
