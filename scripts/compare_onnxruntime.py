@@ -7,7 +7,6 @@ is written; times with onnxruntime at its default optimisation, on as many threa
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import sys
 import time
@@ -17,9 +16,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
+import tvm.runtime
 from onnx import numpy_helper
 
 from autoq import Session
+from autoq.cli.threads import use_every_core
 
 FLOAT_TOLERANCE = 1e-4
 """Largest error of a float32 model, relative to the largest expected value."""
@@ -84,13 +85,17 @@ def compare(name: str, found: np.ndarray, expected: np.ndarray, step: float | No
 def median_seconds(works: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
     """Median time of each of `works`, taking turns so that other load strikes all of them."""
     samples: dict[str, list[float]] = {name: [] for name in works}
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(next(iter(samples.values()))) < 10:
+    turns = 10
+    for _ in range(turns):
         for name, work in works.items():
-            work()  # the threads of the one before must be idle, its data out of the cache
-            start = time.perf_counter()
-            work()
-            samples[name].append(time.perf_counter() - start)
+            time.sleep(0.05)  # idle threads of the one before spin for a while
+            for _ in range(3):
+                work()
+            end = time.perf_counter() + seconds / turns / len(works)
+            while time.perf_counter() < end:
+                start = time.perf_counter()
+                work()
+                samples[name].append(time.perf_counter() - start)
     return {name: statistics.median(taken) for name, taken in samples.items()}
 
 
@@ -101,8 +106,9 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=4, help="random inputs to compare")
     parser.add_argument("--seconds", type=float, default=8.0, help="of timing")
     options = parser.parse_args()
-    threads = len(os.sched_getaffinity(0))
+    use_every_core()
     ours = Session(options.artifact)
+    threads = tvm.runtime.num_threads()
     exact = onnxruntime_session(options.model, optimised=False, threads=threads)
     fast = onnxruntime_session(options.model, optimised=True, threads=threads)
     steps = output_steps(onnx.load(str(options.model)))

@@ -10,14 +10,16 @@ from typer.exceptions import TyperException
 
 from autoq import __version__
 from autoq.cli import compile, env, logs, quantize, run, tune
+from autoq.cli.threads import use_every_core
 from autoq.errors import AutoqError
 
 app = typer.Typer(
     name="autoq",
-    help="Finds and compiles low-precision tensor-core kernels for quantised ONNX models.",
+    help="Find and compile low-precision tensor-core kernels for quantised ONNX models.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 app.command("quantize")(quantize.quantize)
 app.command("tune")(tune.tune)
@@ -44,6 +46,7 @@ def _options(
 
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit code 2."""
+    use_every_core()
     try:
         code = app(standalone_mode=False)
     except AutoqError as error:

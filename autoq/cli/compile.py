@@ -21,14 +21,19 @@ from autoq.cli.options import (
 
 def compile(
     model: Model,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Artifact to write.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Artifact to write.")
+    ],
     target: Target = "auto",
     tuning_records: TuningRecords = None,
     input_shapes: InputShapes = None,
     no_shipped_records: NoShipped = False,
     jobs: Jobs = 0,
 ) -> None:
-    """Compile a model; says of every layer which record decided its kernel, or that none did."""
+    """Compile a model for a target.
+
+    Says of every layer which record decided its kernel, or that none did.
+    """
     from autoq.compiler import compile as compile_model
     from autoq.report.compiled import compile_text
 

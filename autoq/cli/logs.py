@@ -11,15 +11,18 @@ from autoq.errors import InputError
 
 app = typer.Typer(help="List, merge, check and export tuning records.", no_args_is_help=True)
 
-Files = Annotated[list[Path], typer.Argument(help="Record files (JSON lines).")]
-Output = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
+Files = Annotated[list[Path], typer.Argument(metavar="FILES", help="Record files (JSON lines).")]
+Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="File to write.")]
 
 
 @app.command("list")
 def list_(
-    files: Annotated[list[Path] | None, typer.Argument(help="Default: shipped.")] = None,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILES", help="Record files; default: those that ship."),
+    ] = None,
 ) -> None:
-    """Print how many records of which device and template each file holds."""
+    """Print what each file holds, by device."""
     from autoq.records.database import shipped_records
     from autoq.records.journal import read_records
     from autoq.report.records import files_table
@@ -30,7 +33,7 @@ def list_(
 
 @app.command()
 def best(files: Files) -> None:
-    """Print the fastest record of every workload and device."""
+    """Print the fastest record of every workload."""
     from autoq.records.journal import read_records
     from autoq.records.transform import best_records
     from autoq.report.records import best_table
@@ -56,7 +59,10 @@ def merge(
 
 @app.command()
 def check(files: Files) -> None:
-    """Check that every line is a record; exit code 1 when one is not."""
+    """Check that every line is a record.
+
+    Exit code 1 when one is not.
+    """
     from autoq.records.transform import check as check_file
 
     sound = True
@@ -79,7 +85,7 @@ def check(files: Files) -> None:
 def export(
     files: Files,
     output: Output,
-    format: Annotated[str, typer.Option("--format", help="csv.")] = "csv",
+    format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="csv.")] = "csv",
 ) -> None:
     """Write records as a table for other programs."""
     from autoq.paths import require_writable

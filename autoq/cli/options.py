@@ -16,24 +16,32 @@ TARGET_HELP = (
     "else the CPU."
 )
 
-Target = Annotated[str, typer.Option("--target", help=TARGET_HELP)]
-Model = Annotated[Path, typer.Argument(help="ONNX file.", show_default=False)]
+Target = Annotated[str, typer.Option("--target", metavar="TARGET", help=TARGET_HELP)]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX file.", show_default=False)]
 InputShapes = Annotated[
     str | None,
     typer.Option(
         "--input-shapes",
-        metavar="NAME:[D,D,...] ...",
+        metavar="SHAPES",
         help='Shapes of dynamic inputs, e.g. "data:[8,3,224,224]".',
     ),
 ]
 TuningRecords = Annotated[
     list[Path] | None,
-    typer.Option("--tuning-records", help="Earlier tuning records to use; may be repeated."),
+    typer.Option(
+        "--tuning-records",
+        metavar="FILE",
+        help="Earlier tuning records to use; may be repeated.",
+    ),
 ]
 NoShipped = Annotated[
     bool, typer.Option("--no-shipped-records", help="Do not use the records that ship with autoq.")
 ]
-Jobs = Annotated[int, typer.Option("--jobs", min=0, help="Compilers at once; 0: every core.")]
+Jobs = Annotated[
+    int,
+    typer.Option("--jobs", min=0, metavar="N", help="Compilers at once; 0: one a core."),
+]
+Device = Annotated[int, typer.Option("--device", min=0, metavar="N", help="Number of the GPU.")]
 
 _SHAPE = re.compile(r"\s*([^\[\]]+?)\s*:\s*\[([\d\s,]*)\]\s*,?")
 

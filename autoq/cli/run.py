@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import os
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from autoq.cli.options import Device
 from autoq.errors import InputError
 
 FILL_MODES = ("random", "ones", "zeros")
 
 
 def run(
-    artifact: Annotated[Path, typer.Argument(help="File written by autoq compile.")],
+    artifact: Annotated[
+        Path, typer.Argument(metavar="ARTIFACT", help="File written by autoq compile.")
+    ],
     inputs: Annotated[
-        Path | None, typer.Option("--inputs", help=".npz with an array for every input.")
+        Path | None,
+        typer.Option("--inputs", metavar="NPZ", help="Archive with an array for every input."),
     ] = None,
-    outputs: Annotated[Path | None, typer.Option("--outputs", help=".npz to write.")] = None,
+    outputs: Annotated[
+        Path | None, typer.Option("--outputs", metavar="NPZ", help="Archive to write.")
+    ] = None,
     fill_mode: Annotated[
-        str, typer.Option("--fill-mode", help="Without --inputs: random, ones or zeros.")
+        str,
+        typer.Option(
+            "--fill-mode", metavar="MODE", help="Without --inputs: random, ones or zeros."
+        ),
     ] = "random",
     print_time: Annotated[
         bool, typer.Option("--print-time", help="Print the median time.")
@@ -28,10 +40,12 @@ def run(
     profile: Annotated[
         bool, typer.Option("--profile", help="Print the time of each layer.")
     ] = False,
-    repeat: Annotated[int, typer.Option("--repeat", min=1, help="Timings a median is of.")] = 20,
-    device: Annotated[int, typer.Option("--device", min=0, help="Number of the GPU.")] = 0,
+    repeat: Annotated[
+        int, typer.Option("--repeat", min=1, metavar="N", help="Timings a median is of.")
+    ] = 20,
+    device: Device = 0,
 ) -> None:
-    """Run a compiled model once, and time it on request."""
+    """Run a compiled model, and time it on request."""
     from autoq.paths import require_writable
     from autoq.report.tables import profile_table
     from autoq.session import Session
@@ -43,9 +57,7 @@ def run(
     results = session.run(None, feeds)
     names = [output.name for output in session.get_outputs()]
     if outputs is not None:
-        part = outputs.with_name(f".{outputs.name}.part.npz")
-        np.savez(part, **dict(zip(names, results, strict=True)))
-        part.replace(outputs)
+        _save(outputs, dict(zip(names, results, strict=True)))
         typer.echo(f"wrote {outputs}")
     else:
         for name, value in zip(names, results, strict=True):
@@ -58,22 +70,47 @@ def run(
 
 
 def _load(path: Path, session: Any) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InputError(f"{path}: a single array; save inputs with numpy.savez(name=...)")
-            arrays = dict(archive)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: not an .npz file ({error})") from error
     known = [item.name for item in session.get_inputs()]
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+        if damaged:
+            raise InputError(f"{path}: {damaged} is damaged; write the archive again")
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = dict(archive)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        example = f"numpy.savez(file, **{{{known[0]!r}: array}})"
+        raise InputError(f"{path}: not an .npz archive; write one with {example}") from error
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: holds more than plain arrays ({error})") from error
     for name in known:
         if name not in arrays:
             raise InputError(
                 f"{path}: no array {name!r}; it holds {sorted(arrays)}, inputs are {known}"
             )
+    unknown = sorted(set(arrays) - set(known))
+    if unknown:
+        raise InputError(f"{path}: array {unknown[0]!r} is no input; inputs are {known}")
     return arrays
+
+
+def _save(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write an .npz archive; a reader sees all of it or what was there before."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        # numpy.savez cannot write arrays named "file", nor to a path without its suffix.
+        with zipfile.ZipFile(part, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
 
 
 def _fill(mode: str, session: Any) -> dict[str, np.ndarray]:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from autoq.cli.options import (
+    Device,
     InputShapes,
     Jobs,
     Model,
@@ -20,36 +21,57 @@ from autoq.cli.options import (
 )
 from autoq.errors import InputError
 
+TUNERS = ("diverse", "annealing", "annealing-filtered", "thompson", "evolution", "random")
+
 
 def tune(
     model: Model,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Record file; one that exists is resumed."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Record file; one that exists is resumed."
+        ),
     ] = None,
     target: Target = "auto",
-    trials: Annotated[int, typer.Option(help="Trials over all tasks.")] = 1000,
-    tuner: Annotated[
-        str, typer.Option(help="diverse, annealing, evolution or random.")
-    ] = "diverse",
-    tasks: Annotated[str, typer.Option(help='"all", "list", or numbers such as 0,2-5.')] = "all",
+    trials: Annotated[
+        int, typer.Option(metavar="N", help="Trials over all tasks, earlier runs included.")
+    ] = 1000,
+    tuner: Annotated[str, typer.Option(metavar="NAME", help=f"{', '.join(TUNERS)}.")] = "diverse",
+    tasks: Annotated[
+        str, typer.Option(metavar="TASKS", help='"all", "list", or numbers such as 0,2-5.')
+    ] = "all",
     tuning_records: TuningRecords = None,
     input_shapes: InputShapes = None,
     no_shipped_records: NoShipped = False,
-    trials_per_task: Annotated[int | None, typer.Option(help="Most trials of one task.")] = None,
-    early_stopping: Annotated[
-        int | None, typer.Option(help="Leave a task after so many trials without a better one.")
+    trials_per_task: Annotated[
+        int | None, typer.Option(metavar="N", help="Most trials of one task.")
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds a candidate may run.")] = 10.0,
-    time_budget: Annotated[float | None, typer.Option(help="Seconds of the whole run.")] = None,
-    repeat: Annotated[int, typer.Option(min=0, help="Timings a candidate; 0: chosen.")] = 0,
-    number: Annotated[int, typer.Option(min=0, help="Launches a timing; 0: chosen.")] = 0,
+    early_stopping: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Leave a task after N trials without a better one."),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Time a candidate may run.")
+    ] = 10.0,
+    time_budget: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Time of the whole run.")
+    ] = None,
+    repeat: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Timings a candidate; 0: enough.")
+    ] = 0,
+    number: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Launches a timing; 0: enough.")
+    ] = 0,
     cold: Annotated[bool, typer.Option("--cold", help="Rotate buffers past the L2.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the search and of the inputs.")] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Seed of the search and of the inputs.")
+    ] = 0,
     jobs: Jobs = 0,
-    device: Annotated[int, typer.Option("--device", min=0, help="Number of the GPU.")] = 0,
+    device: Device = 0,
 ) -> None:
-    """Tune a model's kernels; --tasks list prints what there is to tune.
+    """Search for the fastest kernels of a model.
+
+    --tasks list prints what there is to tune.
 
     Ctrl-C stops with everything measured on disk; the same command goes on where it stopped.
     """
