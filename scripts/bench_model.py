@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from make_resnet import make
 
 IMAGE = 224
+INPUT = "input"
 
 
 def reference(model: Path, x: np.ndarray) -> np.ndarray:
@@ -59,13 +60,13 @@ def autoq_case(
         target=host,
         output=artifact,
         tuning_records=records,
-        input_shapes={"data": (batch, 3, IMAGE, IMAGE)},
+        input_shapes={INPUT: (batch, 3, IMAGE, IMAGE)},
         cache_dir=cache / "kernels",
     )
     compile_seconds = time.perf_counter() - started
     session = Session(artifact)
     x = np.random.default_rng(1).standard_normal((batch, 3, IMAGE, IMAGE), np.float32)
-    (y,) = session.run(None, {"data": x})
+    (y,) = session.run(None, {INPUT: x})
     expected = reference(model, x)
     step = output_step(model)
     error = float(np.abs(y - expected).max()) / step
@@ -95,7 +96,7 @@ def autoq_case(
 
 def host_seconds(session: Session) -> float:
     """Median host time of a call whose input lies in the session's own device buffer."""
-    feeds = {"data": session.buffer("data")}
+    feeds = {INPUT: session.buffer(INPUT)}
     samples = []
     for _ in range(50):
         session.run_seconds(1)  # drains the queue, so that a call never waits for the GPU
