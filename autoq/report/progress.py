@@ -11,7 +11,7 @@ from autoq.report.events import Event, TrialsMeasured, TuneStarted, TuneSummary
 from autoq.report.tables import summary_table
 from autoq.report.text import clock, counts, duration, share, tera
 
-_SECONDS_BETWEEN_LINES = 2.0
+_SECONDS_BETWEEN_LINES = 5.0
 
 
 class Progress(Protocol):
