@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
-from autoq.templates.epilogue import Epilogue
-from autoq.templates.workload import Conv2d, Gemm
 
 from autoq.errors import InputError, TargetError
 from autoq.records import read_records
 from autoq.report.events import TrialsMeasured, TuneStarted, TuneSummary
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.workload import Conv2d, Gemm
 from autoq.tuner import list_tasks, tune
 from autoq.tuning.task import ModelWorkload
 

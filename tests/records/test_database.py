@@ -4,14 +4,14 @@ import dataclasses
 from dataclasses import dataclass
 
 import pytest
-from autoq.search.space import Space
-from autoq.templates.base import Template
-from autoq.templates.target import Target
 
 from autoq.errors import RecordError
 from autoq.records import Database, Device, Journal, lookup
 from autoq.records.database import SHIPPED, Conditions, shipped_records
 from autoq.records.journal import Lines
+from autoq.search.space import Space
+from autoq.templates.base import Template
+from autoq.templates.target import Target
 
 TARGET = Target("cuda", "sm_90a")
 HERE = Conditions("sm_90a", "NVIDIA H200", {"halo": 1, "im2col": 1})

@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from autoq.templates.epilogue import Epilogue
-from autoq.templates.movement import Add, Concat
-from autoq.templates.workload import Conv2d, Gemm
 
 from autoq.errors import RecordError
 from autoq.records import Record
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.movement import Add, Concat
+from autoq.templates.workload import Conv2d, Gemm
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,8 @@ def test_plain_lines_carry_what_a_person_waits_for(plain):
     for part in ("7 tasks", "NVIDIA H200", "500 trials", "32 of them", "12 records", "3 of device"):
         assert part in first
     for part in ("task 2 of 7", "#4", "N8 3x3 56x56x64->64", "32 trials", "3.8 us",
-                 "487 TOPS", "25% of roofline", "32/500", "5 compile, 1 timeout", "2 min 5 s left"):  # fmt: skip
+                 "487 TOPS", "25% of roofline", "32/500", "5 compile, 1 timeout",
+                 "2 min 5 s left"):  # fmt: skip
         assert part in second
 
 
