@@ -224,15 +224,15 @@ class _Run:
 
 def task_row(task: Task) -> TaskRow:
     """What is known of a task now."""
-    best = task.best
-    share = task.floor_seconds / best.seconds if best and task.floor_seconds else None
+    best, seconds = task.best, task.best_seconds
+    share = task.floor_seconds / seconds if seconds and task.floor_seconds else None
     return TaskRow(
         index=task.index,
         workload=task.model.workload,
         count=task.model.count,
         nodes=task.model.nodes,
         trials=task.trials,
-        seconds=task.best_seconds,
+        seconds=seconds,
         template=best.template if best else "",
         config=best.config if best else {},
         roofline_share=share,
