@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from autoq.search.space import Space
 from autoq.templates.base import Operands, Template
 from autoq.templates.border import border_bias
+from autoq.templates.cuda.halo_default import default_config
 from autoq.templates.cuda.halo_layout import HaloConvConfig, HaloLayout
-from autoq.templates.cuda.halo_space import default_config, halo_space
+from autoq.templates.cuda.halo_space import halo_space, is_served
 from autoq.templates.cuda.halo_tile import HaloTile
 from autoq.templates.target import Target
 from autoq.templates.tiles.weights import pad_channels
@@ -34,7 +36,7 @@ def matches(workload: object, target: Target) -> bool:
         and workload.groups == 1
         and workload.r * workload.s > 1
         and workload.c % 16 == 0
-        and default_config(workload, target) is not None
+        and is_served(workload, target)
     )
 
 
@@ -44,11 +46,8 @@ def space(workload: Conv2d, target: Target) -> Space[HaloConvConfig]:
 
 
 def default(workload: Conv2d, target: Target) -> HaloConvConfig:
-    """The configuration that `halo_space.estimated_cycles` likes best."""
-    config = default_config(workload, target)
-    if config is None:
-        raise ValueError(f"conv2d_halo does not serve {workload}")
-    return config
+    """The configuration that `halo_cost.estimated_cycles` likes best."""
+    return default_config(workload, target)
 
 
 def build(workload: Conv2d, config: HaloConvConfig, target: Target) -> PrimFunc:
@@ -92,4 +91,4 @@ def pack(workload: Conv2d, config: HaloConvConfig, operands: Operands) -> tuple[
     return (*packed, scale, np.asarray(operands["scalars"], np.float32))
 
 
-TEMPLATE = Template("conv2d_halo", 1, matches, space, default, build, pack)
+TEMPLATE = Template("conv2d_halo", 2, matches, space, default, build, pack)

@@ -5,6 +5,9 @@ the weights stay resident, a ring of weight stages; 1 to 3 consumer warpgroups m
 released one commit group late, so that the tensor core does not drain between chunks.
 """
 
+from tvm.script import tirx as T
+from tvm.tirx import PrimFunc
+
 from autoq.templates.cuda.halo_layout import HaloLayout
 from autoq.templates.cuda.halo_plan import HaloPlan
 from autoq.templates.cuda.halo_producer import produce
@@ -12,8 +15,6 @@ from autoq.templates.cuda.wgmma_epilogue import store_tile
 from autoq.templates.tiles.ring import Ring, RingPosition, fence_barriers
 from autoq.templates.tiles.tma import ENCODE_TILED
 from autoq.templates.tiles.wgmma import K_BYTES, descriptor_step, encode_descriptor, wgmma
-from tvm.script import tirx as T
-from tvm.tirx import PrimFunc
 
 
 @T.inline

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from autoq.templates.cuda.halo_tile import HaloTile
@@ -17,10 +18,11 @@ class HaloConvConfig:
 
     tile: (flat, images, height, width) and row_bytes, see `HaloTile`.
     block_n: output channels of a tile.
-    consumers: warpgroups that multiply; cooperative: they share a tile (else a tile each).
+    team: (consumers, cooperative): warpgroups that multiply, and whether they share a tile or
+        take one each.
     halo_stages: halo slots, one chunk of channels each.
-    stages: ring of streamed weights; 0 keeps all weights of a block's channels resident.
-    steps_per_stage: steps of the reduction (filter taps) in one weight stage.
+    weights: (stages, steps_per_stage): the ring of streamed weights and the steps of the
+        reduction (filter taps) in a stage; 0 stages keep a block's weights resident.
     blocks_per_unit: blocks that share a multiprocessor.
     channels_outer: the epilogue visits all rows of a channel group before the next group.
     """
@@ -28,13 +30,27 @@ class HaloConvConfig:
     tile: tuple[bool, int, int, int]
     row_bytes: int
     block_n: int
-    consumers: int
-    cooperative: bool
+    team: tuple[int, bool]
     halo_stages: int
-    stages: int
-    steps_per_stage: int
+    weights: tuple[int, int]
     blocks_per_unit: int
     channels_outer: bool
+
+    @property
+    def consumers(self) -> int:
+        return self.team[0]
+
+    @property
+    def cooperative(self) -> bool:
+        return self.team[1]
+
+    @property
+    def stages(self) -> int:
+        return self.weights[0]
+
+    @property
+    def steps_per_stage(self) -> int:
+        return self.weights[1]
 
     @property
     def resident(self) -> bool:
@@ -49,26 +65,26 @@ class HaloLayout:
     config: HaloConvConfig
     units: int
 
-    @property
+    @cached_property
     def tile(self) -> HaloTile:
         return HaloTile(self.workload, *self.config.tile, self.config.row_bytes)
 
-    @property
+    @cached_property
     def n_tiles(self) -> int:
         return -(-self.workload.k // self.config.block_n)
 
-    @property
+    @cached_property
     def work(self) -> int:
         """Output tiles times tiles of channels; the latter run fastest."""
         return self.tile.tiles * self.n_tiles
 
-    @property
+    @cached_property
     def grid(self) -> int:
         """Persistent blocks; a block with resident weights keeps one tile of channels."""
         blocks = min(self.units * self.config.blocks_per_unit, self.work)
         return blocks // self.n_tiles * self.n_tiles if self.config.resident else blocks
 
-    @property
+    @cached_property
     def waves(self) -> int:
         """Tiles that the busiest block computes."""
         return -(-self.work // self.grid)
@@ -77,53 +93,53 @@ class HaloLayout:
         """Pixel tile and channel tile of a work index."""
         return work // self.n_tiles, work % self.n_tiles
 
-    @property
+    @cached_property
     def blocks_per_consumer(self) -> int:
         blocks = self.tile.blocks
         return blocks // self.config.consumers if self.config.cooperative else blocks
 
-    @property
+    @cached_property
     def accumulators(self) -> int:
         """Accumulator registers of a consumer thread."""
         return self.blocks_per_consumer * accumulators(self.config.block_n)
 
-    @property
+    @cached_property
     def registers(self) -> RegisterBudget:
         return register_budget(self.config.consumers, self.config.blocks_per_unit)
 
-    @property
+    @cached_property
     def tiles_in_flight(self) -> int:
         """Tiles that a block's consumers work on at once."""
         return 1 if self.config.cooperative else self.config.consumers
 
-    @property
+    @cached_property
     def ordered(self) -> bool:
         """Whether consumers take turns: they read one ring of weights, each its own tile."""
         return self.tiles_in_flight > 1 and not self.config.resident
 
-    @property
+    @cached_property
     def weight_bytes(self) -> int:
         """Bytes of one step's weights."""
         return self.config.block_n * self.tile.step_bytes
 
-    @property
+    @cached_property
     def stage_bytes(self) -> int:
         return self.config.steps_per_stage * self.weight_bytes
 
-    @property
+    @cached_property
     def stages_per_chunk(self) -> int:
         return self.tile.steps // self.config.steps_per_stage
 
-    @property
+    @cached_property
     def stages_per_tile(self) -> int:
         return self.tile.chunks * self.stages_per_chunk
 
-    @property
+    @cached_property
     def weight_offset(self) -> int:
         """Shared-memory byte where the weights start; halo slots lie before them."""
         return self.config.halo_stages * self.tile.slot_bytes
 
-    @property
+    @cached_property
     def barrier_offset(self) -> int:
         if self.config.resident:
             weights = self.tile.chunks * self.tile.steps * self.weight_bytes
@@ -131,13 +147,13 @@ class HaloLayout:
             weights = self.config.stages * self.stage_bytes
         return -(-(self.weight_offset + weights) // 8) * 8
 
-    @property
+    @cached_property
     def barriers(self) -> int:
         """Halo ring, weight ring or the resident weights' barrier, turns."""
         weights = 1 if self.config.resident else 2 * self.config.stages
         return 2 * self.config.halo_stages + weights + (self.config.consumers * self.ordered)
 
-    @property
+    @cached_property
     def smem_bytes(self) -> int:
         """Dynamic shared memory: what is laid out, and what rows thrown away may touch."""
         laid_out = self.barrier_offset + 8 * self.barriers

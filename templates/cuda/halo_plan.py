@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm.script import tirx as T
+
 from autoq.templates.border import border_classes
 from autoq.templates.cuda.halo_layout import HaloLayout
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS
@@ -14,7 +16,6 @@ from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import nhwc_strides, tiled_map
 from autoq.templates.tiles.weights import channels_per_thread, weight_map
 from autoq.templates.tiles.wgmma import accumulators
-from tvm.script import tirx as T
 
 # Steps of one tile that are unrolled when the weights are resident.
 _UNROLL_LIMIT = 16

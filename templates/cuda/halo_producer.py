@@ -1,7 +1,8 @@
 """The producer thread of the halo kernels: halo slots and weights, by TMA."""
 
-from autoq.templates.tiles.tma import load_tiled
 from tvm.script import tirx as T
+
+from autoq.templates.tiles.tma import load_tiled
 
 
 @T.inline

@@ -1,102 +1,126 @@
-"""The configurations of conv2d_halo: knob values, rules, model features and an analytic default."""
+"""The configurations of conv2d_halo: knob values and the rules of a legal one."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 
 from autoq.search.space import Space
+from autoq.templates.cuda.halo_cost import features
 from autoq.templates.cuda.halo_layout import HaloConvConfig, HaloLayout
-from autoq.templates.cuda.halo_tile import WIDTH, HaloTile
+from autoq.templates.cuda.halo_tile import BLOCK_ROWS, WIDTH, HaloTile
 from autoq.templates.cuda.wgmma_config import RESERVED_BYTES
-from autoq.templates.movement import ITEM_BYTES
 from autoq.templates.target import Target
 from autoq.templates.tiles.swizzle import ROW_BYTES
 from autoq.templates.tiles.tma import MAX_BOX
-from autoq.templates.tiles.wgmma import K_BYTES, SHAPES_N
+from autoq.templates.tiles.wgmma import SHAPES_N
 from autoq.templates.workload import Conv2d
 
 # Registers of a consumer that the epilogue, descriptors and indices need beside accumulators.
 _OTHER_REGISTERS = 56
 
-# Bytes a cycle and multiprocessor from the L2, measured as 7 TB/s on an H200.
-_FILL_RATE = 31
+_MOST_BLOCKS = 4
+"""64-row blocks that a consumer keeps in registers."""
 
-# Shared-memory bytes a cycle that wgmma can read.
-_SMEM_RATE = 128
+_IMAGES = (1, 2, 3, 4, 8)
 
-# Multiply-adds of 8-bit operands a cycle and multiprocessor.
-_MULTIPLY_RATE = 4096
-
-# Instructions of the epilogue per output, over 128 lanes.
-_EPILOGUE_CYCLES = 10 / 128
-
-# Cycles from a TMA request to its barrier, and of a commit group's barriers and fences.
-_LOAD_LATENCY = 1000
-_GROUP_CYCLES = 40
+_STAGES = (2, 3, 4, 6, 8)
 
 
 def _ceil(a: int, b: int) -> int:
     return -(-a // b)
 
 
-@functools.lru_cache(maxsize=256)
-def tile_shapes(workload: Conv2d) -> tuple[tuple[bool, int, int, int], ...]:
-    """(flat, images, height, width) that TMA can load and that waste little.
+def _divides_among_consumers(blocks: int) -> bool:
+    """Whether 1 to 3 consumers can hold that many blocks, each the same number."""
+    return any(blocks % n == 0 and blocks // n <= _MOST_BLOCKS for n in (1, 2, 3))
+
+
+def _fitting_shapes(workload: Conv2d) -> Iterator[tuple[bool, int, int, int, int]]:
+    """(flat, images, height, width, blocks) that TMA can load and consumers can hold.
 
     Box tiles are 8 wide and whole groups of 8 rows, flat ones no larger than the output; a TMA
-    box has at most 256 elements along a dimension; a tile computes at most twice as many unused
-    rows as the best one.
+    box has at most 256 elements along a dimension.
     """
     p, q = workload.p, workload.q
-    heights = {_ceil(p, parts) for parts in range(1, 9)} | {1, 2, 3, 4, 8, 16, 24, 32}
-    widths = {WIDTH} | {_ceil(q, parts) for parts in (1, 2, 3)}
-    useful = {}
-    for flat, images, height, width in itertools.product(
-        (False, True), (1, 2, 3, 4, 8), sorted(heights), sorted(widths)
-    ):
-        fits = height <= p and width <= q
-        if images > workload.n or not (fits if flat else width == WIDTH and height % 8 == 0):
+    above = (workload.r - 1) * workload.dilation[0]
+    beside = (workload.s - 1) * workload.dilation[1]
+    heights = sorted({_ceil(p, parts) for parts in range(1, 9)} | {1, 2, 3, 4, 8, 16, 24, 32})
+    widths = sorted({WIDTH} | {_ceil(q, parts) for parts in (1, 2, 3)})
+    boxes = [(False, h, WIDTH) for h in heights if h % 8 == 0 and h < p + 8]
+    rows = [(True, h, w) for h in heights for w in widths if h <= p and w <= q]
+    for flat, height, width in boxes + rows:
+        pitch = width + beside
+        if max(pitch, height + above) > MAX_BOX:
             continue
-        tile = HaloTile(workload, flat, images, height, width, 16)
-        if height < _ceil(p, 8) * 8 + 8 and max(tile.halo_width, tile.halo_height) <= MAX_BOX:
-            useful[flat, images, height, width] = tile.useful
-    best = max(useful.values(), default=0.0)
-    return tuple(shape for shape, share in useful.items() if share >= 0.5 * best)
+        used = (height - 1) * pitch + width if flat else height * WIDTH
+        for images in _IMAGES:
+            blocks = images * _ceil(used, BLOCK_ROWS)
+            if images <= workload.n and _divides_among_consumers(blocks):
+                yield flat, images, height, width, blocks
 
 
-def _row_sizes(workload: Conv2d) -> tuple[int, ...]:
+@functools.lru_cache(maxsize=256)
+def tile_shapes(workload: Conv2d) -> tuple[tuple[bool, int, int, int], ...]:
+    """(flat, images, height, width) of the tiles worth trying.
+
+    A tile computes at most twice as many unused rows as the best one, and no other of its tiling
+    and number of blocks wastes less with a halo as small.
+    """
+    n, p, q = workload.n, workload.p, workload.q
+    above = (workload.r - 1) * workload.dilation[0]
+    beside = (workload.s - 1) * workload.dilation[1]
+    rivals: dict[tuple[bool, int], list[tuple[int, int, tuple[bool, int, int, int]]]] = {}
+    for flat, images, height, width, blocks in _fitting_shapes(workload):
+        tiles = _ceil(n, images) * _ceil(p, height) * _ceil(q, width)
+        halo_rows = images * (height + above) * (width + beside)
+        shape = (flat, images, height, width)
+        rivals.setdefault((flat, blocks), []).append((tiles, halo_rows, shape))
+    kept: list[tuple[int, tuple[bool, int, int, int]]] = []
+    for (_, blocks), same in rivals.items():
+        least = None
+        for tiles, halo_rows, shape in sorted(same):
+            if least is None or halo_rows < least:
+                least = halo_rows
+                kept.append((tiles * blocks, shape))
+    best = min((computed for computed, _ in kept), default=0)
+    return tuple(sorted(shape for computed, shape in kept if computed <= 2 * best))
+
+
+def row_sizes(workload: Conv2d) -> tuple[int, ...]:
     """Row widths whose last chunk leaves at most a third of the channels zero."""
     c = workload.c
     return tuple(size for size in ROW_BYTES if 3 * c >= 2 * _ceil(c, size) * size)
 
 
+def channel_tiles(workload: Conv2d) -> tuple[int, ...]:
+    """Output channels of a tile: multiples of 16 up to k."""
+    most = _ceil(workload.k, 16) * 16
+    widths = {n for n in (16, 32, 48, 64, 96, 128, 192, 256) if n <= most}
+    return tuple(sorted(widths | ({most} & set(SHAPES_N))))
+
+
 def _knobs(workload: Conv2d) -> dict[str, tuple]:
-    most_n = _ceil(workload.k, 16) * 16
-    block_n = {n for n in (16, 32, 48, 64, 96, 128, 192, 256) if n <= most_n}
-    block_n |= {most_n} if most_n in SHAPES_N else set()
-    rows = _row_sizes(workload)
+    rows, block_n = row_sizes(workload), channel_tiles(workload)
     steps = {HaloTile(workload, False, 1, 8, 8, size).steps for size in rows}
+    divisors = [d for d in (1, 2, 3, 4, 5, 7) if any(count % d == 0 for count in steps)]
     return {
         "tile": tile_shapes(workload),
         "row_bytes": rows,
-        "block_n": tuple(sorted(block_n)),
-        "consumers": (1, 2, 3),
-        "cooperative": (True, False),
+        "block_n": block_n,
+        "team": ((1, True), (2, True), (3, True), (2, False), (3, False)),
         "halo_stages": (1, 2, 3, 4, 6, 8),
-        "stages": (0, 2, 3, 4, 6, 8),
-        "steps_per_stage": tuple(
-            d for d in (1, 2, 3, 4, 5, 7) if any(count % d == 0 for count in steps)
-        ),
+        "weights": ((0, 1), *itertools.product(_STAGES, divisors)),
         "blocks_per_unit": (1, 2),
-        "channels_outer": (False, True) if most_n > 64 else (False,),
+        "channels_outer": (False, True) if block_n[-1] > 64 else (False,),
     }
 
 
-def _constraints(workload: Conv2d, target: Target) -> tuple[Callable[[HaloConvConfig], bool], ...]:
+def constraints(workload: Conv2d, target: Target) -> tuple[Callable[[HaloConvConfig], bool], ...]:
     """Named rules, the cheap ones first."""
 
+    @functools.lru_cache(maxsize=16)
     def layout(config: HaloConvConfig) -> HaloLayout:
         return HaloLayout(workload, config, target.units)
 
@@ -105,14 +129,8 @@ def _constraints(workload: Conv2d, target: Target) -> tuple[Callable[[HaloConvCo
         several = layout(config).blocks_per_consumer > 1 and config.block_n > 64
         return several or not config.channels_outer
 
-    def lone_consumer(config: HaloConvConfig) -> bool:
-        """one consumer has nobody to take turns with"""
-        return config.cooperative or config.consumers > 1
-
     def weight_ring(config: HaloConvConfig) -> bool:
-        """a weight stage holds a divisor of the steps; resident weights have no stages"""
-        if config.resident:
-            return config.steps_per_stage == 1
+        """a weight stage holds a divisor of the steps of a chunk"""
         return layout(config).tile.steps % config.steps_per_stage == 0
 
     def whole_blocks(config: HaloConvConfig) -> bool:
@@ -120,9 +138,9 @@ def _constraints(workload: Conv2d, target: Target) -> tuple[Callable[[HaloConvCo
         return not config.cooperative or layout(config).tile.blocks % config.consumers == 0
 
     def registers(config: HaloConvConfig) -> bool:
-        """accumulators, epilogue and addresses of up to 4 blocks fit a consumer's registers"""
+        """accumulators, epilogue and addresses fit a consumer's registers"""
         built = layout(config)
-        if built.blocks_per_consumer > 4:
+        if built.blocks_per_consumer > _MOST_BLOCKS:
             return False
         return built.accumulators + _OTHER_REGISTERS <= built.registers.consumer
 
@@ -146,65 +164,25 @@ def _constraints(workload: Conv2d, target: Target) -> tuple[Callable[[HaloConvCo
         return layout(config).smem_bytes <= each
 
     return (
-        lone_consumer, weight_ring, whole_blocks, registers, epilogue_order, halo_slots,
-        resident_weights, shared_memory,
+        weight_ring, whole_blocks, registers, epilogue_order, halo_slots, resident_weights,
+        shared_memory,
     )  # fmt: skip
 
 
-def features(layout: HaloLayout) -> Mapping[str, float]:
-    """Derived features of a configuration for the cost model."""
-    tile, config = layout.tile, layout.config
-    outputs = tile.blocks * 64 * config.block_n
-    streamed = 0 if config.resident else tile.reduction * config.block_n
-    return {
-        "flat": tile.flat,
-        "images": tile.images,
-        "height": tile.height,
-        "width": tile.width,
-        "blocks_per_consumer": layout.blocks_per_consumer,
-        "waves": layout.waves,
-        "last_wave": layout.work / (layout.waves * layout.grid),
-        "useful": tile.useful,
-        "useful_n": layout.workload.k / (layout.n_tiles * config.block_n),
-        "smem_bytes": layout.smem_bytes,
-        "fill_bytes": tile.load_bytes * tile.chunks + streamed,
-        "instructions": tile.blocks * tile.reduction // K_BYTES,
-        "accumulators": layout.accumulators,
-        "outputs": outputs,
-        "multiplies_per_byte": outputs * tile.reduction
-        / (tile.load_bytes * tile.chunks + streamed),
-        "estimated_cycles": estimated_cycles(layout),
-    }  # fmt: skip
-
-
-def estimated_cycles(layout: HaloLayout) -> float:
-    """Cycles of the busiest block from the rates of tensor core, shared memory, L2 and ALU."""
-    tile, config = layout.tile, layout.config
-    instructions = tile.blocks * tile.reduction / K_BYTES
-    multiply = 64 * config.block_n * K_BYTES / _MULTIPLY_RATE
-    operands = (64 + config.block_n) * K_BYTES / _SMEM_RATE
-    groups = tile.chunks * (1 if config.resident else layout.stages_per_chunk)
-    tensor = instructions * max(multiply, operands) + groups * _GROUP_CYCLES
-    outputs = tile.blocks * 64 * config.block_n
-    epilogue = outputs * _EPILOGUE_CYCLES
-
-    weights = tile.reduction * config.block_n
-    streamed = 0 if config.resident else weights
-    loaded = tile.load_bytes * tile.chunks + streamed
-    in_flight = config.halo_stages * tile.load_bytes + config.stages * layout.stage_bytes
-    fill = loaded / min(_FILL_RATE, in_flight / _LOAD_LATENCY)
-    fill += outputs * tile.useful * ITEM_BYTES[layout.workload.epilogue.out_dtype] / _FILL_RATE
-
-    if config.consumers == 1:
-        # Nothing overlaps a lone warpgroup's epilogue, and it fills half of the issue slots.
-        each = tensor + 2 * epilogue
-    else:
-        each = tensor + epilogue if config.cooperative else max(tensor, epilogue)
-    tail = epilogue * (1 if config.cooperative else layout.tiles_in_flight)
-    start = 2 * _LOAD_LATENCY + (weights if config.resident else 0) / _FILL_RATE + tail
-    if layout.tiles_in_flight > layout.waves:
-        each = tensor * layout.tiles_in_flight  # the other consumers have no tile
-    return start + layout.waves * max(each, fill)
+def is_served(workload: Conv2d, target: Target) -> bool:
+    """Whether any configuration is legal: the smallest one of a tile decides for that tile."""
+    rules = constraints(workload, target)
+    for shape, row_bytes, consumers in itertools.product(
+        tile_shapes(workload), row_sizes(workload), (1, 2, 3)
+    ):
+        slots = 2 if workload.c > row_bytes else 1
+        for weights in ((2, 1), (0, 1)):
+            config = HaloConvConfig(
+                shape, row_bytes, 16, (consumers, True), slots, weights, 1, False
+            )
+            if all(rule(config) for rule in rules):
+                return True
+    return False
 
 
 def halo_space(workload: Conv2d, target: Target) -> Space[HaloConvConfig]:
@@ -212,53 +190,6 @@ def halo_space(workload: Conv2d, target: Target) -> Space[HaloConvConfig]:
     return Space(
         HaloConvConfig,
         _knobs(workload),
-        _constraints(workload, target),
+        constraints(workload, target),
         lambda config: features(HaloLayout(workload, config, target.units)),
-    )
-
-
-def _rings(workload: Conv2d, tile: HaloTile, teams: int) -> Iterator[tuple[int, int]]:
-    """(halo slots, weight stages), the ones with more in flight first, resident weights first."""
-    slots = (8, 6, 4, 3, 2, 1)
-    for count in slots:
-        if count >= (teams + 1) * tile.chunks:
-            yield count, 0
-    for count in slots:
-        for stages in (8, 6, 4, 3, 2):
-            if count <= 3 * tile.chunks:
-                yield count, stages
-
-
-def _candidates(
-    workload: Conv2d, target: Target, rules: Sequence[Callable[[HaloConvConfig], bool]]
-) -> Iterator[HaloConvConfig]:
-    """Legal configurations that a default is chosen from: one ring for every tile and team."""
-    knobs = _knobs(workload)
-    teams = ((2, True), (2, False), (1, True), (3, True))
-    for shape, row_bytes, block_n, (consumers, cooperative) in itertools.product(
-        knobs["tile"], knobs["row_bytes"], knobs["block_n"], teams
-    ):
-        tile = HaloTile(workload, *shape, row_bytes)
-        if tile.blocks % consumers if cooperative else tile.blocks > 4:
-            continue
-        if tile.blocks * block_n > 4 * 3 * 128:
-            continue
-        in_flight = 1 if cooperative else consumers
-        for halo_stages, stages in _rings(workload, tile, in_flight):
-            config = HaloConvConfig(
-                shape, row_bytes, block_n, consumers, cooperative, halo_stages, stages, 1, 1, False
-            )
-            if all(rule(config) for rule in rules):
-                yield config
-                break
-
-
-@functools.lru_cache(maxsize=256)
-def default_config(workload: Conv2d, target: Target) -> HaloConvConfig | None:
-    """The candidate with the fewest estimated cycles; None when none is legal."""
-    candidates = _candidates(workload, target, _constraints(workload, target))
-    return min(
-        candidates,
-        key=lambda config: estimated_cycles(HaloLayout(workload, config, target.units)),
-        default=None,
     )

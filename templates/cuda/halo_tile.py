@@ -9,6 +9,7 @@ descriptors may start at any row, and their groups of eight rows may lie any num
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from autoq.templates.workload import Conv2d
 
@@ -36,88 +37,88 @@ class HaloTile:
     width: int
     row_bytes: int
 
-    @property
+    @cached_property
     def halo_height(self) -> int:
         return self.height + (self.workload.r - 1) * self.workload.dilation[0]
 
-    @property
+    @cached_property
     def halo_width(self) -> int:
         return self.width + (self.workload.s - 1) * self.workload.dilation[1]
 
-    @property
+    @cached_property
     def halo_rows(self) -> int:
         """Shared-memory rows that one load fills."""
         return self.images * self.halo_height * self.halo_width
 
-    @property
+    @cached_property
     def load_bytes(self) -> int:
         """Bytes of one load: one chunk of channels of the whole halo."""
         return self.halo_rows * self.row_bytes
 
-    @property
+    @cached_property
     def slot_bytes(self) -> int:
         """Bytes between halo slots, whole 1024-byte swizzle patterns."""
         return -(-self.load_bytes // 1024) * 1024
 
-    @property
+    @cached_property
     def touched_bytes(self) -> int:
         """Bytes from a slot's start that wgmma may read, rows thrown away included."""
         last = self.block_row(self.blocks - 1) + self.tap_row(self.steps - 1) + self.pair_rows
         last += 7 * self.group_rows + 7
         return (last + 1) * self.row_bytes
 
-    @property
+    @cached_property
     def group_rows(self) -> int:
         """Rows between the groups of eight of one block."""
         return 8 if self.flat else self.halo_width
 
-    @property
+    @cached_property
     def blocks_per_image(self) -> int:
         if self.flat:
             pixels = (self.height - 1) * self.halo_width + self.width
             return -(-pixels // BLOCK_ROWS)
         return -(-self.height * WIDTH // BLOCK_ROWS)
 
-    @property
+    @cached_property
     def blocks(self) -> int:
         """wgmma blocks of the whole tile."""
         return self.images * self.blocks_per_image
 
-    @property
+    @cached_property
     def chunks(self) -> int:
         """Chunks of `row_bytes` channels; the last one may reach past c and is zero-filled."""
         return -(-self.workload.c // self.row_bytes)
 
-    @property
+    @cached_property
     def pairs_taps(self) -> bool:
         """Whether one 32-byte step covers two neighbouring taps of 16 channels."""
         return self.row_bytes == 16
 
-    @property
+    @cached_property
     def pair_rows(self) -> int:
         """Rows between the two taps of one step; 0 where a step has one tap."""
         return self.workload.dilation[1] if self.pairs_taps else 0
 
-    @property
+    @cached_property
     def step_bytes(self) -> int:
         """Bytes of the reduction that one step covers."""
         return max(self.row_bytes, 32)
 
-    @property
+    @cached_property
     def steps_per_filter_row(self) -> int:
         return -(-self.workload.s // 2) if self.pairs_taps else self.workload.s
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """Steps of one chunk: filter taps, or pairs of them."""
         return self.workload.r * self.steps_per_filter_row
 
-    @property
+    @cached_property
     def reduction(self) -> int:
         """Length of a packed weight row: chunks x steps x step_bytes."""
         return self.chunks * self.steps * self.step_bytes
 
-    @property
+    @cached_property
     def grid(self) -> tuple[int, int, int]:
         """Tiles along images, rows and columns."""
         workload = self.workload
@@ -127,12 +128,12 @@ class HaloTile:
             -(-workload.q // self.width),
         )
 
-    @property
+    @cached_property
     def tiles(self) -> int:
         images, rows, columns = self.grid
         return images * rows * columns
 
-    @property
+    @cached_property
     def useful(self) -> float:
         """Share of the computed rows that are output pixels."""
         workload = self.workload

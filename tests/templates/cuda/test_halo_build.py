@@ -6,13 +6,13 @@ import shutil
 
 import numpy as np
 import pytest
-from autoq.templates.cuda.conv2d_halo import TEMPLATE
-from autoq.templates.cuda.halo_layout import HaloLayout
-from autoq.templates.target import parse_target
 from halo_cases import CASES
 
 from autoq.kernel import compile_kernel
 from autoq.runtime.kernel import TiledMap
+from autoq.templates.cuda.conv2d_halo import TEMPLATE
+from autoq.templates.cuda.halo_layout import HaloLayout
+from autoq.templates.target import parse_target
 
 TARGET = parse_target("cuda:sm_90a")
 

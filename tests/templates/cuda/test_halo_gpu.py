@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from autoq.templates.cuda.conv2d_halo import TEMPLATE
-from autoq.templates.reference import reference
-from autoq.templates.target import parse_target
 from halo_cases import CASES, random_operands
 
 from autoq.kernel import compile_kernel
 from autoq.runtime.cuda_driver import Device, Memory, Stream, device_count
 from autoq.runtime.cuda_kernel import LoadedKernel
+from autoq.templates.cuda.conv2d_halo import TEMPLATE
+from autoq.templates.reference import reference
+from autoq.templates.target import parse_target
 
 TARGET = parse_target("cuda:sm_90a")
 GUARD = 4096

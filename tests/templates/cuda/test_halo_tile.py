@@ -6,15 +6,17 @@ import dataclasses
 
 import numpy as np
 import pytest
+from halo_cases import CASES, random_operands
+
 from autoq.search.space import Space
 from autoq.templates.cuda.conv2d_halo import TEMPLATE, matches, pack_weight
 from autoq.templates.cuda.halo_layout import HaloLayout
+from autoq.templates.cuda.halo_space import tile_shapes
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS, HaloTile
 from autoq.templates.reference import reference
 from autoq.templates.target import parse_target
 from autoq.templates.tiles.weights import row_channels
 from autoq.templates.workload import Conv2d
-from halo_cases import CASES, random_operands
 
 TARGET = parse_target("cuda:sm_90a")
 SMALL = (
@@ -147,3 +149,20 @@ def test_default_and_samples_are_legal_and_lay_out_without_overlap(workload):
 def test_declines_what_it_cannot_compute(change):
     assert not matches(dataclasses.replace(CASES[0], **change), TARGET)
     assert not matches(CASES[0], parse_target("cuda:sm_80"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"c": 1024, "r": 7, "s": 7}, {"dilation": (24, 24), "padding": (24, 24, 24, 24)},
+     {"dilation": (1, 60), "padding": (1, 60, 1, 60)}, {"n": 1, "w": 400, "k": 8},
+     {"h": 600, "w": 600, "c": 4096, "r": 33, "s": 33, "padding": (0, 0, 0, 0)},
+     {"h": 600, "w": 600, "r": 241, "s": 241, "padding": (0, 0, 0, 0)}],
+    ids=str,
+)  # fmt: skip
+def test_matches_exactly_where_some_configuration_is_legal(change):
+    workload = dataclasses.replace(CASES[0], **change)
+    if not tile_shapes(workload):
+        assert not matches(workload, TARGET)
+        return
+    drawn = TEMPLATE.space(workload, TARGET).sample(np.random.default_rng(2), 1)
+    assert matches(workload, TARGET) == bool(drawn)
