@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import typer
@@ -59,10 +58,8 @@ def main() -> None:
     except (typer.Abort, KeyboardInterrupt):
         typer.echo("autoq: interrupted", err=True)
         sys.exit(130)
-    except BrokenPipeError:
-        # The reader of our output went away; Python must not complain when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+    except OSError as error:  # a full disk, a folder that vanished
+        _fail(f"{error.filename or 'the operating system'}: {error.strerror or error}")
     sys.exit(code if isinstance(code, int) else 0)
 
 

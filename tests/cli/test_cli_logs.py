@@ -1,0 +1,106 @@
+"""`autoq logs` on good files, bad files and damaged ones."""
+
+import csv
+
+import pytest
+
+from autoq.records import read_records
+
+
+@pytest.fixture
+def log(folder, records):
+    """A copy of the tuned network's records, free to be damaged."""
+    path = folder / "log.jsonl"
+    path.write_bytes(records.read_bytes())
+    return path
+
+
+def test_list_counts_records(autoq, log):
+    screen = autoq("logs", "list", "log.jsonl")
+    assert screen.code == 0 and "log.jsonl" in screen.out, screen
+    row = screen.out.splitlines()[2]
+    assert " 8 " in row and "conv2d_" in row
+    assert autoq("logs", "list").code == 0
+
+
+def test_best_has_the_fastest_of_each_workload(autoq, log):
+    fastest = {}
+    for record in read_records(log).records:
+        place = (record.workload_key, record.template)
+        fastest[place] = min(record.seconds, fastest.get(place, record.seconds))
+    screen = autoq("logs", "best", "log.jsonl")
+    assert screen.code == 0
+    assert len(screen.out.splitlines()) == 2 + len(fastest)
+
+
+def test_merge_keeps_each_record_once(autoq, folder, log):
+    (folder / "copy.jsonl").write_bytes(log.read_bytes())
+    screen = autoq("logs", "merge", "log.jsonl", "copy.jsonl", "-o", "all.jsonl")
+    assert (screen.code, screen.out) == (0, "wrote 8 records to all.jsonl\n"), screen
+    assert read_records("all.jsonl").records == read_records(log).records
+    screen = autoq("logs", "merge", "all.jsonl", "-o", "best.jsonl", "--best-only")
+    assert screen.code == 0
+    assert 2 <= len(read_records("best.jsonl").records) < 8
+
+
+def test_merge_into_one_of_its_inputs(autoq, log):
+    before = read_records(log).records
+    assert autoq("logs", "merge", "log.jsonl", "-o", "log.jsonl").code == 0
+    assert read_records(log).records == before
+
+
+def test_check_of_a_sound_file(autoq, log):
+    screen = autoq("logs", "check", "log.jsonl")
+    assert screen.code == 0 and "sound, 8 records" in screen.out, screen
+
+
+def test_check_names_bad_lines_and_a_torn_end(autoq, log):
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(lines[0] + b"rubbish\n" + b"".join(lines[1:-1]) + lines[-1][:40])
+    screen = autoq("logs", "check", "log.jsonl")
+    assert screen.code == 1 and "damaged, 7 records" in screen.out, screen
+    assert "log.jsonl:2:" in screen.out and "torn last line" in screen.out
+
+
+def test_tune_goes_on_in_a_torn_file(autoq, log, model):
+    log.write_bytes(log.read_bytes()[:-40])
+    screen = autoq("tune", model, "--target", "cpu", "--trials", 9, "-o", "log.jsonl", "--jobs", 2)
+    assert screen.code == 0 and "7 of them in the output already" in screen.out, screen
+    assert autoq("logs", "check", "log.jsonl").code == 0
+    assert len(read_records(log).records) == 9
+
+
+def test_export_is_a_table_with_a_row_a_record(autoq, folder, log):
+    screen = autoq("logs", "export", "log.jsonl", "-o", "log.csv")
+    assert (screen.code, screen.out) == (0, "wrote 8 records to log.csv\n"), screen
+    with open("log.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["seconds"]) for row in rows] == [
+        record.seconds for record in read_records(log).records
+    ]
+
+
+FOREIGN = {"text": b"hello\n", "json": b'{"a": 1}\n', "binary": b"\x7fELF\0\0\n\n", "list": b"[]\n"}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_a_file_that_holds_no_records(refuses, folder, model, case):
+    (folder / "bad.jsonl").write_bytes(FOREIGN[case])
+    words = ("bad.jsonl", "not a tuning-record file", "line 1")
+    for verb in ("list", "best", "check"):
+        refuses("logs", verb, "bad.jsonl", words=words)
+    refuses("logs", "merge", "bad.jsonl", "-o", "new.jsonl", words=words)
+    refuses("logs", "export", "bad.jsonl", "-o", "new.csv", words=words)
+    refuses("tune", model, "--target", "cpu", "--trials", 4, "-o", "bad.jsonl", words=words)
+    for verb in ("tune", "compile"):
+        refuses(verb, model, "--target", "cpu", "-o", "new", "--tuning-records", "bad.jsonl",
+                words=words)  # fmt: skip
+
+
+def test_options_of_logs(refuses, log):
+    refuses("logs", "list", "absent.jsonl", words=("absent.jsonl", "No such file"))
+    refuses("logs", "best", ".", words=("directory",))
+    refuses("logs", "merge", "log.jsonl", "-o", "absent/new.jsonl", words=("absent",))
+    refuses("logs", "merge", "log.jsonl", words=("--output",))
+    refuses("logs", "export", "log.jsonl", "-o", "absent/new.csv", words=("absent",))
+    refuses("logs", "export", "log.jsonl", "-o", "x", "--format", "xml", words=("'xml'", "csv"))

@@ -1,0 +1,108 @@
+"""Model files that are no good, given to every verb that takes one."""
+
+import onnx
+import pytest
+from small_models import external, small_network, unary
+
+VERBS = {
+    "tune": ("--target", "cpu", "--trials", 4, "-o", "new.jsonl"),
+    "compile": ("--target", "cpu", "-o", "new.tar"),
+    "quantize": ("-o", "new.onnx"),
+}
+
+
+@pytest.fixture(params=VERBS)
+def refused(request, refuses):
+    """Checks that a verb refuses the model file, with the words given."""
+
+    def check(path, *words):
+        refuses(request.param, path, *VERBS[request.param], words=(str(path), *words))
+
+    return check
+
+
+def test_a_missing_file(refused):
+    refused("absent.onnx", "No such file")
+
+
+def test_a_folder(refused, folder):
+    (folder / "models").mkdir()
+    refused("models", "Is a directory")
+
+
+@pytest.mark.parametrize("content", [b"", b"hello\n", b"\x7fELF\x02\x01\x01", b'{"a": 1}\n'])
+def test_a_file_that_is_not_onnx(refused, folder, content):
+    (folder / "text.onnx").write_bytes(content)
+    refused("text.onnx", "not an ONNX file")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_a_truncated_file(refused, folder, model, share):
+    whole = model.read_bytes()
+    (folder / "cut.onnx").write_bytes(whole[: int(len(whole) * share)])
+    refused("cut.onnx", "truncated")
+
+
+def test_external_data_that_is_missing(refused, folder):
+    external(folder / "m.onnx", "weights.bin", None)
+    refused("m.onnx", "'weights.bin'", "'conv.weight'", "missing")
+
+
+def test_external_data_that_is_too_short(refused, folder):
+    external(folder / "m.onnx", "weights.bin", b"\0" * 10)
+    refused("m.onnx", "'conv.weight'", "'weights.bin'")
+
+
+@pytest.mark.parametrize("location", ["../weights.bin", "/etc/hostname", "a/../../weights.bin"])
+def test_external_data_outside_the_folder_of_the_model(refused, folder, location):
+    inner = folder / "inner"
+    inner.mkdir()
+    (folder / "weights.bin").write_bytes(b"\0" * (1 << 15))
+    external(inner / "m.onnx", location, None)
+    refused("inner/m.onnx", repr(location), "outside")
+
+
+def test_external_data_behind_a_link_out_of_the_folder(refused, folder):
+    inner = folder / "inner"
+    inner.mkdir()
+    (folder / "weights.bin").write_bytes(b"\0" * (1 << 15))
+    (inner / "weights.bin").symlink_to(folder / "weights.bin")
+    external(inner / "m.onnx", "weights.bin", None)
+    refused("inner/m.onnx", "'weights.bin'", "outside")
+
+
+@pytest.mark.parametrize("opset", [1, 6, 99])
+def test_an_unknown_opset(refused, folder, opset):
+    onnx.save(unary("Relu", opset), "m.onnx")
+    refused("m.onnx", f"opset {opset}", "are supported")
+
+
+@pytest.fixture
+def not_compiled(refuses):
+    """Checks that what only reads or quantises lets through is refused by the compiler."""
+
+    def check(path, *words):
+        for verb in ("tune", "compile"):
+            refuses(verb, path, *VERBS[verb], words=(str(path), *words))
+
+    return check
+
+
+@pytest.mark.parametrize("domain", ["", "com.example"])
+def test_an_operator_that_nobody_supports(not_compiled, folder, domain):
+    onnx.save(unary("Det" if not domain else "Frobnicate", domain=domain), "m.onnx")
+    not_compiled("m.onnx", "'odd'", "not supported", "Conv")
+
+
+def test_dynamic_shapes_ask_for_input_shapes(not_compiled, folder):
+    onnx.save(small_network("N", "size"), "m.onnx")
+    not_compiled("m.onnx", "'x'", "[N,16,size,size]", '--input-shapes "x:[1,16,1,1]"')
+
+
+def test_dynamic_shapes_with_input_shapes_compile(autoq, folder):
+    onnx.save(small_network("N", "size"), "m.onnx")
+    screen = autoq("compile", "m.onnx", "--target", "cpu", "-o", "m.tar",
+                   "--input-shapes", "x:[2,16,6,6]")  # fmt: skip
+    assert screen.code == 0, screen
+    screen = autoq("run", "m.tar")
+    assert (screen.code, screen.out) == (0, "y: float32 [2, 10]\n"), screen

@@ -1,0 +1,130 @@
+"""Options with values that make no sense, one line each."""
+
+import os
+
+import pytest
+
+from autoq.cli.options import parse_shapes
+from autoq.cli.tune import TUNERS
+from autoq.errors import InputError
+from autoq.runtime.cuda_driver import device_count
+from autoq.search.registry import STRATEGIES
+
+TUNE = ("--target", "cpu", "-o", "new.jsonl")
+
+BAD_TUNE = {
+    "no output": (("--target", "cpu"), ("--output",)),
+    "no trials": ((*TUNE, "--trials", 0), ("--trials 0", "at least 1")),
+    "negative trials": ((*TUNE, "--trials", -5), ("--trials -5", "at least 1")),
+    "trials in words": ((*TUNE, "--trials", "many"), ("--trials", "integer")),
+    "no trials a task": ((*TUNE, "--trials-per-task", 0), ("--trials-per-task 0",)),
+    "no patience": ((*TUNE, "--early-stopping", 0), ("--early-stopping 0",)),
+    "no time": ((*TUNE, "--time-budget", 0), ("--time-budget 0", "positive")),
+    "no time to run": ((*TUNE, "--timeout", -1), ("--timeout -1", "positive")),
+    "unknown tuner": ((*TUNE, "--tuner", "magic"), ("'magic'", "diverse", "random")),
+    "unknown task": ((*TUNE, "--tasks", "99"), ("'99'", "tasks are 0 to 1")),
+    "tasks in words": ((*TUNE, "--tasks", "first"), ("'first'", "2-5")),
+    "empty range": ((*TUNE, "--tasks", "1-0"), ("'1-0'",)),
+    "no tasks": ((*TUNE, "--tasks", ""), ("--tasks",)),
+    "cold CPU": ((*TUNE, "--cold"), ("--cold", "CUDA")),
+    "unknown option": ((*TUNE, "--frobnicate"), ("--frobnicate",)),
+    "negative jobs": ((*TUNE, "--jobs", -1), ("--jobs", "0")),
+    "absent records": ((*TUNE, "--tuning-records", "absent.jsonl"), ("absent.jsonl", "No such")),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TUNE)
+def test_tune_refuses(refuses, model, case):
+    arguments, words = BAD_TUNE[case]
+    refuses("tune", model, *arguments, words=words)
+
+
+@pytest.mark.parametrize("verb", ["tune", "compile"])
+@pytest.mark.parametrize("target", ["quantum", "cuda:sm_12", "cpu:sm_90a", "", "tpu"])
+def test_unknown_targets(refuses, model, verb, target):
+    refuses(verb, model, "--target", target, "-o", "new", words=(repr(target), "cuda:sm_80"))
+
+
+@pytest.mark.parametrize("target", ["cuda", "cuda:sm_90a"])
+@pytest.mark.skipif(device_count() > 0, reason="there is a CUDA GPU")
+def test_tuning_for_a_gpu_that_is_not_there(refuses, model, target):
+    refuses("tune", model, "--target", target, "-o", "new.jsonl", words=("no CUDA GPU",))
+
+
+BAD_SHAPES = {
+    "x": "cannot read 'x'",
+    "x:1,2": "cannot read",
+    "x:[1,-2]": "cannot read",
+    "x:[1,2": "cannot read",
+    "": "empty",
+    "other:[1,16,8,8]": "no input 'other'",
+    "x:[1,16,8]": "[1,16,8,8]",
+    "x:[1,15,8,8]": "[1,16,8,8]",
+    "x:[0,16,8,8]": "[1,16,8,8]",
+}
+
+
+@pytest.mark.parametrize("verb", ["tune", "compile"])
+@pytest.mark.parametrize("text", BAD_SHAPES)
+def test_bad_input_shapes(refuses, model, verb, text):
+    words = ("--input-shapes", BAD_SHAPES[text])
+    refuses(verb, model, *TUNE, "--input-shapes", text, words=words)
+
+
+def test_shapes_of_several_inputs():
+    expected = {"data:0": (1, 3, 224, 224), "mask": (7,), "scalar": ()}
+    assert parse_shapes("data:0:[1,3,224,224] mask:[7], scalar:[]") == expected
+    with pytest.raises(InputError, match="cannot read"):
+        parse_shapes("data:[1,3] and more")
+
+
+OUTPUTS = {
+    "tune": lambda model, output: (model, "--target", "cpu", "--trials", 4, "-o", output),
+    "compile": lambda model, output: (model, "--target", "cpu", "-o", output),
+    "quantize": lambda model, output: (model, "-o", output),
+}
+
+
+@pytest.mark.parametrize("verb", OUTPUTS)
+def test_outputs_that_cannot_be_written(refuses, float_model, folder, verb):
+    (folder / "taken").mkdir()
+    (folder / "file").write_text("")
+    for output, word in {"absent/x": "absent", "taken": "folder", "file/x": "file"}.items():
+        refuses(verb, *OUTPUTS[verb](float_model, output), words=(output, word))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.parametrize("verb", OUTPUTS)
+def test_outputs_without_permission(refuses, float_model, folder, verb):
+    (folder / "closed").mkdir(mode=0o555)
+    refuses(verb, *OUTPUTS[verb](float_model, "closed/x"), words=("closed/x",))
+
+
+@pytest.mark.parametrize("verb", ["compile", "quantize"])
+def test_outputs_under_proc(refuses, float_model, verb):
+    """Not even root can make a file there."""
+    refuses(verb, *OUTPUTS[verb](float_model, "/proc/x"), words=("/proc/",))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--activation", "int4", ("'int4'", "uint8 or int8")),
+        ("--format", "TFLite", ("'TFLite'", "QDQ or QOperator")),
+        ("--calibration", "absent.npz", ("absent.npz",)),
+    ],
+)
+def test_quantize_refuses(refuses, float_model, option, value, words):
+    refuses("quantize", float_model, "-o", "new.onnx", option, value, words=words)
+
+
+def test_help_lists_every_tuner():
+    assert set(TUNERS) == set(STRATEGIES)
+
+
+def test_no_command_and_wrong_commands(autoq):
+    assert autoq("frobnicate").is_one_line("'frobnicate'", "--help")
+    assert autoq("tune").is_one_line("MODEL")
+    assert autoq("compile", "m.onnx").is_one_line("--output")
+    screen = autoq()
+    assert screen.code == 2 and "quantize" in screen.out
