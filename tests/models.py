@@ -14,6 +14,8 @@ import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
 
+import autoq.quantization
+import autoq.zoo
 from autoq.quantization import quantize
 from autoq.zoo import resnet
 
@@ -40,18 +42,26 @@ def resnet_path(
     return _cached(name, lambda: resnet(depth, image, batch), form, activation)
 
 
-def light_path(name: str, form: str, activation: str = "uint8", per_channel: bool = True) -> Path:
-    """A `light_*` model of the onnx package with random weights, in one of FORMS."""
-    make = functools.partial(randomised_light, name)
-    return _cached(f"light-{name}", make, form, activation, per_channel)
+def light_path(
+    name: str, form: str, activation: str = "uint8", per_channel: bool = True,
+    logits: bool = False,
+) -> Path:  # fmt: skip
+    """A `light_*` model of the onnx package with random weights, in one of FORMS.
+
+    logits leaves the softmax at the end out: its outputs, most of them near 0, hide errors.
+    """
+    make = functools.partial(randomised_light, name, logits=logits)
+    title = f"light-{name}-logits" if logits else f"light-{name}"
+    return _cached(title, make, form, activation, per_channel)
 
 
 def _cached(
     name: str, make: Callable[[], onnx.ModelProto], form: str, activation: str,
     per_channel: bool = True,
 ) -> Path:  # fmt: skip
-    source = Path(__file__).read_bytes()
-    digest = hashlib.sha256(source + onnxruntime.__version__.encode()).hexdigest()[:8]
+    sources = (__file__, autoq.zoo.__file__, autoq.quantization.__file__)
+    content = b"".join(Path(source).read_bytes() for source in sources)
+    digest = hashlib.sha256(content + onnxruntime.__version__.encode()).hexdigest()[:8]
     folder = cache_folder()
     suffix = form if form == "float32" else f"{form}-{activation}{'' if per_channel else '-tensor'}"
     path = folder / f"{name}-{digest}-{suffix}.onnx"
@@ -63,12 +73,15 @@ def _cached(
         onnx.save(make(), temporary)
         os.replace(temporary, plain)
     if form != "float32":
-        quantize(plain, None, path, per_channel, activation, form)
+        quantize(plain, None, path, per_channel, activation, form, fuse=False)
     return path
 
 
-def randomised_light(name: str, seed: int = 0) -> onnx.ModelProto:
-    """A light model whose ConstantOfShape weights are replaced by He-scaled random ones."""
+def randomised_light(name: str, seed: int = 0, logits: bool = False) -> onnx.ModelProto:
+    """A light model whose ConstantOfShape weights are replaced by He-scaled random ones.
+
+    logits drops a softmax at the end.
+    """
     model = onnx.load(LIGHT_FOLDER / f"light_{name}.onnx")
     graph = model.graph
     rng = np.random.default_rng(seed)
@@ -91,6 +104,9 @@ def randomised_light(name: str, seed: int = 0) -> onnx.ModelProto:
     graph.input.extend(inputs)
     model.ir_version = 4  # initializers that are no inputs
     _rescale_logits(model)
+    if logits and graph.node[-1].op_type == "Softmax":
+        graph.output[0].name = graph.node.pop().input[0]
+        graph.output[0].type.tensor_type.ClearField("shape")
     return onnx.shape_inference.infer_shapes(model)
 
 

@@ -10,11 +10,11 @@ import onnx
 from onnx import numpy_helper
 
 import autoq.frontend.operators  # noqa: F401  (fills the registry)
-from autoq.errors import InputError, ModelError
+from autoq.errors import AutoqError, InputError, ModelError
 from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.fold import fold, is_foldable
 from autoq.frontend.read import CUSTOM_DOMAINS, check_opsets, read_model
-from autoq.frontend.registry import OPERATORS, OnnxNode, supported
+from autoq.frontend.registry import OPERATORS, Importer, OnnxNode, supported
 from autoq.graph.ir import Graph, Operation
 
 InputShapes = Mapping[str, Sequence[int]]
@@ -111,6 +111,9 @@ def _input_shape(
 
 
 def _import_nodes(b: GraphBuilder, graph: onnx.GraphProto) -> None:
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version = onnx.IR_VERSION
+    context.opset_imports = {"": b.opset}
     for proto in graph.node:
         b.begin(proto)
         if is_foldable(proto, b):
@@ -124,14 +127,38 @@ def _import_nodes(b: GraphBuilder, graph: onnx.GraphProto) -> None:
             kind = proto.op_type if not domain else f"{domain}.{proto.op_type}"
             known = f"; domains are the default one and {', '.join(CUSTOM_DOMAINS)}"
             raise b.error(f"operator {kind} is not supported; supported: {supported()}{known}")
+        _check(proto, domain, context, b)
         node = OnnxNode.read(proto, b)
-        results = function(node, b)
+        results = _import_node(function, node, b)
         results = [results] if isinstance(results, str) else results
         for name, result in zip(node.outputs, results, strict=False):
             b.values[name] = result
         for name in node.outputs[len(results) :]:
             if name and name in b.used:
                 raise b.error(f"its output {name!r} is used; only the first one is supported")
+
+
+def _check(
+    proto: onnx.NodeProto, domain: str, context: onnx.checker.C.CheckerContext, b: GraphBuilder
+) -> None:
+    """Required attributes and inputs, by onnx's own schemas."""
+    if domain:
+        return
+    try:
+        onnx.checker.check_node(proto, context)
+    except onnx.checker.ValidationError as error:
+        raise b.error(f"{str(error).splitlines()[0]}; export the model again") from error
+
+
+def _import_node(function: Importer, node: OnnxNode, b: GraphBuilder) -> str | list[str]:
+    """Run an importer; what a malformed node makes it stumble over names the node."""
+    try:
+        return function(node, b)
+    except AutoqError:
+        raise
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise b.error(f"malformed ({type(error).__name__}: {reason}); export it again") from error
 
 
 def _finish(b: GraphBuilder, graph: onnx.GraphProto) -> None:

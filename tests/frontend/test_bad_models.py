@@ -1,0 +1,212 @@
+"""Files and models that cannot be imported: one line that says what, where and what to do."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import onnx
+import pytest
+from models import resnet_path
+from onnx import numpy_helper
+from onnx_cases import IMAGE, conv, image, int64, model, node, normal, with_constants
+
+from autoq.errors import AutoqError, InputError, ModelError
+from autoq.frontend import load
+
+
+def saved(made: onnx.ModelProto, folder, **options) -> str:
+    path = folder / "bad.onnx"
+    onnx.save(made, path, **options)
+    return str(path)
+
+
+def assert_refused(path, pattern: str, kind=ModelError, shapes=None) -> None:
+    with pytest.raises(kind, match=pattern) as caught:
+        load(path, shapes)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_file(tmp_path):
+    assert_refused(tmp_path / "no.onnx", r"no\.onnx: cannot be read \(No such file")
+
+
+def test_folder(tmp_path):
+    assert_refused(tmp_path, "cannot be read")
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model at all", b"\x00" * 64, b"\x08\x07"])
+def test_not_onnx(content, tmp_path):
+    path = tmp_path / "bad.onnx"
+    path.write_bytes(content)
+    assert_refused(path, r"bad\.onnx: not an ONNX file")
+
+
+def test_truncated_anywhere(tmp_path):
+    whole = conv((8, 6, 3, 3)).SerializeToString()
+    path = tmp_path / "bad.onnx"
+    for length in range(0, len(whole) - 1, 7):
+        path.write_bytes(whole[:length])
+        with pytest.raises(ModelError, match=r"bad\.onnx"):
+            load(path)
+
+
+def test_flipped_bytes_never_escape_as_another_error(tmp_path):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "bad.onnx"
+    whole = bytearray(with_constants("Pad", "x p", p=int64(*range(8))).SerializeToString())
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for position in rng.integers(0, len(whole), 2):
+            damaged[position] = rng.integers(0, 256)
+        path.write_bytes(bytes(damaged))
+        try:
+            load(path)
+        except AutoqError as error:
+            assert "\n" not in str(error)
+
+
+class TestExternalData:
+    @pytest.fixture
+    def path(self, tmp_path):
+        made = conv((8, 6, 3, 3))
+        options = {"save_as_external_data": True, "location": "weights.bin", "size_threshold": 0}
+        return saved(made, tmp_path, **options)
+
+    def test_is_loaded(self, path):
+        weights = [c for c in load(path).constants.values() if c.shape == (8, 6, 3, 3)]
+        assert len(weights) == 1 and np.ptp(weights[0]) > 0
+
+    def test_missing(self, path, tmp_path):
+        os.unlink(tmp_path / "weights.bin")
+        assert_refused(path, r"external data 'weights\.bin' of 'w' is missing")
+
+    def test_truncated(self, path, tmp_path):
+        os.truncate(tmp_path / "weights.bin", 100)
+        assert_refused(path, r"bad\.onnx.*'w'")
+
+    @pytest.mark.parametrize("location", ["../weights.bin", "/etc/hostname", "a/../../b"])
+    def test_outside(self, path, location, tmp_path):
+        made = onnx.load(path, load_external_data=False)
+        for tensor in made.graph.initializer:
+            for entry in tensor.external_data:
+                if entry.key == "location":
+                    entry.value = location
+        (tmp_path / "bad.onnx").write_bytes(made.SerializeToString())
+        assert_refused(path, "outside the model's folder")
+
+    def test_link_to_the_outside(self, path, tmp_path_factory, tmp_path):
+        elsewhere = tmp_path_factory.mktemp("elsewhere") / "weights.bin"
+        (tmp_path / "weights.bin").rename(elsewhere)
+        (tmp_path / "weights.bin").symlink_to(elsewhere)
+        assert_refused(path, "outside the model's folder")
+
+
+@pytest.mark.parametrize("opset", [1, 6, 99])
+def test_unknown_opset(opset, tmp_path):
+    made = image("Relu")
+    made.opset_import[0].version = opset
+    assert_refused(saved(made, tmp_path), rf"opset {opset}; opsets 7 to")
+
+
+def test_no_opset(tmp_path):
+    made = image("Relu")
+    del made.opset_import[:]
+    assert_refused(saved(made, tmp_path), "no opset of the default domain")
+
+
+def test_unsupported_operator_names_node_and_what_is_supported(tmp_path):
+    made = image("Det", shape=(3, 3))
+    assert_refused(
+        saved(made, tmp_path), r"node 'Det_y' \(Det\).*not supported; supported: Abs, Add"
+    )
+
+
+def test_unknown_domain(tmp_path):
+    made = image("Relu")
+    made.graph.node[0].domain = "org.example"
+    assert_refused(saved(made, tmp_path), r"org\.example\.Relu is not supported")
+
+
+class TestDynamicShapes:
+    @pytest.fixture
+    def path(self, tmp_path):
+        made = model([node("Relu", "data")], {"data": (["batch", 3, 8, "width"], "float32")})
+        return saved(made, tmp_path)
+
+    def test_refused_with_the_option_to_give(self, path):
+        pattern = r'dynamic shape \[batch,3,8,width\].*--input-shapes "data:\[1,3,8,1\]"'
+        assert_refused(path, pattern)
+
+    def test_given(self, path):
+        assert load(path, {"data": (2, 3, 8, 5)}).shape("y") == (2, 3, 8, 5)
+
+    @pytest.mark.parametrize("sizes", [(2, 4, 8, 5), (2, 3, 8), (2, 3, 8, 0)])
+    def test_given_wrong(self, path, sizes):
+        assert_refused(path, "--input-shapes", InputError, {"data": sizes})
+
+    def test_unknown_name(self, path):
+        assert_refused(path, "no input 'x'; its inputs are data", InputError, {"x": (1,)})
+
+
+def test_batch_of_a_static_model_may_be_changed(tmp_path):
+    path = saved(conv((8, 6, 3, 3)), tmp_path)
+    assert load(path, {"x": (5, *IMAGE[1:])}).shape("y") == (5, 8, 7, 8)
+
+
+CASES = {
+    "input dtype": (
+        model([node("Relu", "x")], {"x": (IMAGE, "float64")}), "input 'x' of float64"
+    ),
+    "missing weight": (
+        model([node("Conv", "x w")], {"x": (IMAGE, "float32")}), "its input 'w' is made by no"
+    ),
+    "channels": (conv((8, 5, 3, 3)), "6 input channels, but weights"),
+    "filter too large": (conv((8, 6, 30, 3)), "a window of 30 pixels does not fit in 9"),
+    "no kernel_shape": (image("MaxPool"), "kernel_shape"),
+    "1-D pool": (
+        image("MaxPool", shape=(1, 3, 9), kernel_shape=[2]), "only 2-D images"
+    ),
+    "pad mode": (image("Pad", opset=9, pads=[0, 0, 1, 1] * 2, mode="reflect"), "mode 'reflect'"),
+    "reshape": (with_constants("Reshape", "x s", s=int64(7, 9)), "cannot be reshaped"),
+    "broadcast": (with_constants("Add", "x c", c=normal(7)), "do not broadcast"),
+    "dynamic shape input": (
+        model([node("Reshape", "x s")], {"x": (IMAGE, "float32"), "s": ((2,), "int32")}), "'s'"
+    ),
+    "transpose": (image("Transpose", perm=[0, 1, 1, 2]), "perm"),
+    "per-channel activation": (
+        with_constants("QuantizeLinear", "x s", attributes={"axis": 1}, s=np.ones(6, np.float32)),
+        "per-channel activations",
+    ),
+    "float16": (
+        model(
+            [node("Cast", "x", to=onnx.TensorProto.FLOAT16)], {"x": (IMAGE, "float32")}
+        ),
+        "float32 to float16",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_refused_with_a_reason(name, tmp_path):
+    made, pattern = CASES[name]
+    assert_refused(saved(made, tmp_path), pattern)
+
+
+def test_input_that_is_an_output(tmp_path):
+    made = image("Relu")
+    made.graph.output.append(made.graph.input[0])
+    assert_refused(saved(made, tmp_path), "output 'x' is an input")
+
+
+def test_initializer_that_shadows_an_input_is_a_constant(tmp_path):
+    made = conv((8, 6, 3, 3))
+    weight = numpy_helper.to_array(made.graph.initializer[0])
+    value = onnx.helper.make_tensor_value_info("w", onnx.TensorProto.FLOAT, weight.shape)
+    made.graph.input.append(value)
+    assert load(saved(made, tmp_path)).inputs == ("x",)
+
+
+def test_layers_keep_the_names_of_their_nodes():
+    graph = load(resnet_path(18, "float32", image=32))
+    assert {"conv1", "layer1.0.add", "fc"} <= {name for n in graph.nodes for name in n.covers}
