@@ -103,17 +103,18 @@ def randomised_light(name: str, seed: int = 0, logits: bool = False) -> onnx.Mod
     graph.initializer.extend([*initializers, *made])
     graph.input.extend(inputs)
     model.ir_version = 4  # initializers that are no inputs
-    _rescale_logits(model)
+    _rescale_logits(model, widen=logits)
     if logits and graph.node[-1].op_type == "Softmax":
         graph.output[0].name = graph.node.pop().input[0]
         graph.output[0].type.tensor_type.ClearField("shape")
     return onnx.shape_inference.infer_shapes(model)
 
 
-def _rescale_logits(model: onnx.ModelProto) -> None:
+def _rescale_logits(model: onnx.ModelProto, widen: bool) -> None:
     """Scale the last layer's weights until its outputs have a spread of 2.
 
-    Otherwise a softmax saturates, and every wrong network would give the right output.
+    Otherwise a softmax saturates, and every wrong network would give the right output. `widen`
+    adds a larger bias, which widens the output's quantisation step as in `autoq.zoo`.
     """
     graph = model.graph
     last = [node for node in graph.node if node.op_type in ("Gemm", "Conv")][-1]
@@ -127,9 +128,13 @@ def _rescale_logits(model: onnx.ModelProto) -> None:
     feeds = {name: rng.standard_normal(shapes[name], np.float32) for name in names}
     spread = float(np.std(session.run([last.output[0]], feeds)[0]))
     for tensor in graph.initializer:
-        if tensor.name in last.input[1:]:
-            scaled = numpy_helper.to_array(tensor) * np.float32(2.0 / spread)
-            tensor.CopyFrom(numpy_helper.from_array(scaled, tensor.name))
+        if tensor.name == last.input[1]:
+            value = numpy_helper.to_array(tensor) * np.float32(2.0 / spread)
+        elif widen and tensor.name == last.input[2]:
+            value = rng.normal(0, 3, tuple(tensor.dims)).astype(np.float32)
+        else:
+            continue
+        tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
 
 
 def _roles(graph: onnx.GraphProto) -> dict[str, str]:
