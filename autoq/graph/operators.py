@@ -12,7 +12,8 @@ import tvm
 from tvm import te
 
 from autoq.graph.ir import Operator
-from autoq.graph.operator_te import STEPS, Value, output
+from autoq.graph.operator_te import STEPS
+from autoq.graph.te_value import Value, output
 from autoq.templates.target import Target
 
 if TYPE_CHECKING:

@@ -1,0 +1,61 @@
+"""Values: functions from indices to TE expressions.
+
+Elementwise steps compose such functions; nothing is stored until `output`, or a reduction that
+reads its input more than once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import te, tirx
+
+Index = Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Value:
+    """An array that is computed where it is read."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    at: Callable[[Index], Any]
+
+    @classmethod
+    def of(cls, tensor: te.Tensor) -> Value:
+        """A stored array."""
+        shape = tuple(int(size) for size in tensor.shape)
+        return cls(
+            shape, str(tensor.dtype), lambda index: tensor[tuple(index)] if shape else tensor()
+        )
+
+    def broadcast_at(self, index: Index) -> Any:
+        """The element that numpy's broadcasting puts at `index` of a larger array."""
+        tail = list(index)[len(index) - len(self.shape) :]
+        return self.at([0 if size == 1 else i for size, i in zip(self.shape, tail, strict=True)])
+
+
+def output(value: Value, shape: tuple[int, ...], dtype: str) -> te.Tensor:
+    """The stored result of an operator."""
+    if value.shape != shape:
+        raise ValueError(f"the last step gives {value.shape}, the operator {shape}")
+    return te.compute(shape, lambda *index: value.at(index).astype(dtype), name="y")
+
+
+def stored(value: Value, name: str) -> Value:
+    """The value as an array of its own."""
+    return Value.of(te.compute(value.shape, lambda *index: value.at(index), name=name))
+
+
+def constant(value: float, dtype: str = "float32") -> Any:
+    """A constant expression."""
+    return tirx.const(value, dtype)
+
+
+def clip(x: Any, low: float, high: float) -> Any:
+    """float32 `x` clamped; infinite bounds are left out."""
+    if low > -float("inf"):
+        x = tirx.max(x, constant(low))
+    return tirx.min(x, constant(high)) if high < float("inf") else x
