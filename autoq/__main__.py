@@ -1,0 +1,5 @@
+"""`python -m autoq`: the command line."""
+
+from autoq.cli import main
+
+main()
