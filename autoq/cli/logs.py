@@ -33,7 +33,7 @@ def list_(
 
 @app.command()
 def best(files: Files) -> None:
-    """Print the fastest record of every workload."""
+    """Print the fastest record by workload and template."""
     from autoq.records.journal import read_records
     from autoq.records.transform import best_records
     from autoq.report.records import best_table
