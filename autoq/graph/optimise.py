@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 from autoq.graph.activation_dtype import choose_activation_dtypes
+from autoq.graph.channel_padding import pad_hidden_channels
 from autoq.graph.channel_shuffle import find_channel_shuffles
 from autoq.graph.dequantise_late import dequantise_late
 from autoq.graph.fold_affine import fold_affine
@@ -36,6 +37,7 @@ def optimise(graph: Graph, target: Target) -> Graph:
     fuse_movement(graph)
     gather_programs(graph)
     widen_stem(graph, target)
+    pad_hidden_channels(graph, target)
     return lower(graph)
 
 

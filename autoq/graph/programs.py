@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from autoq.errors import ModelError
 from autoq.graph.constants import along_axis
 from autoq.graph.fused import DEQUANTIZE, FUSED, PROGRAM, QUANTIZE, Bounds, Scheme
 from autoq.graph.ir import Graph, Operation, Step
@@ -26,7 +27,10 @@ STRUCTURED = (
 
 
 def gather_programs(graph: Graph) -> None:
-    """Replace every operation that is neither fused nor a Reshape by programs."""
+    """Replace every operation that is neither fused nor a Reshape by programs.
+
+    Raises ModelError for an operation over a dtype that it has no kernel for.
+    """
     around = Neighbourhood(graph)
     claimed: set[int] = set()
     replacement: dict[int, Operation] = {}
@@ -46,9 +50,13 @@ def gather_programs(graph: Graph) -> None:
         if id(node) in replacement or id(node) not in claimed
     ]
     prune(graph)
-    unknown = [n for n in graph.nodes if n.op not in FUSED and n.op != "Reshape"]
-    if unknown:
-        raise AssertionError(f"operations without a lowering: {[n.op for n in unknown]}")
+    for node in graph.nodes:
+        if node.op not in FUSED and node.op != "Reshape":
+            dtypes = ", ".join(graph.dtype(name) for name in node.inputs)
+            raise ModelError(
+                f"node {node.name!r}: {node.op} of {dtypes} is not supported; "
+                "use float32 or quantised 8-bit tensors"
+            )
 
 
 def _is_read(node: Operation, around: Neighbourhood, claimed: set[int]) -> bool:

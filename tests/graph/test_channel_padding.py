@@ -1,0 +1,73 @@
+"""Padding hidden channels changes no bit, and is left where it cannot be exact or cheap."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from models import random_feeds, run_onnxruntime
+from onnx import helper, numpy_helper
+
+from autoq.frontend import load
+from autoq.graph import Kernel, evaluate, optimise
+from autoq.quantization import quantize
+from autoq.templates.target import parse_target
+from autoq.templates.workload import Conv2d
+
+
+def chain(hidden: int, folder, residual: bool = False, groups: int = 1):
+    """Quantised 16 -> hidden -> 16 convolutions, optionally with the hidden tensor added."""
+    rng = np.random.default_rng(0)
+
+    def weight(k: int, c: int, size: int) -> np.ndarray:
+        return rng.standard_normal((k, c, size, size), np.float32) * np.float32(0.2)
+
+    last = hidden if residual else 16
+    constants = {"w0": weight(hidden, 16, 1), "w1": weight(last, hidden // groups, 3)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"], name="first"),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "w1"], ["y0" if residual else "y"], name="second",
+                         pads=[1, 1, 1, 1], group=groups),
+    ]  # fmt: skip
+    if residual:
+        nodes.append(helper.make_node("Add", ["y0", "b"], ["y"]))
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "chain", [value("x", onnx.TensorProto.FLOAT, [1, 16, 9, 9])],
+        [value("y", onnx.TensorProto.FLOAT, [1, last, 9, 9])],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "f.onnx")
+    quantize(folder / "f.onnx", None, folder / "q.onnx")
+    return folder / "q.onnx"
+
+
+def hidden_channels(graph) -> int:
+    convs = [n for n in graph.nodes if isinstance(n, Kernel) and isinstance(n.workload, Conv2d)]
+    return next(n.workload.c for n in convs if "second" in n.covers)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "options", "cuda_channels"),
+    [
+        (24, {}, 32),
+        (40, {}, 48),
+        (32, {}, 32),
+        (4, {}, 4),  # four times the products
+        (24, {"residual": True}, 24),
+        (24, {"groups": 2}, 24),
+    ],
+)
+def test_hidden_channels(hidden, options, cuda_channels, tmp_path):
+    path = chain(hidden, tmp_path, **options)
+    feeds = random_feeds(path)
+    cuda = optimise(load(path), parse_target("cuda"))
+    assert hidden_channels(cuda) == cuda_channels
+    narrow = optimise(load(path), parse_target("cpu"))
+    assert hidden_channels(narrow) == hidden
+    result = evaluate(cuda, feeds)["y"]
+    np.testing.assert_array_equal(result, evaluate(narrow, feeds)["y"])
+    expected = run_onnxruntime(path, feeds)["y"]
+    assert np.abs(result - expected).max() <= 0.02 * np.abs(expected).max()
