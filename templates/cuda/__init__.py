@@ -11,6 +11,7 @@ from autoq.templates.cuda import (
     conv2d_halo,
     conv2d_im2col,
     conv2d_mma_sync,
+    conv2d_swapped,
     conv2d_tap,
     dequantize,
     gemm_wgmma,
@@ -21,6 +22,7 @@ from autoq.templates.cuda import (
 CUDA_TEMPLATES: tuple[Template, ...] = (
     gemm_wgmma.TEMPLATE,
     conv2d_halo.TEMPLATE,
+    conv2d_swapped.TEMPLATE,
     conv2d_im2col.TEMPLATE,
     conv2d_tap.TEMPLATE,
     conv2d_mma_sync.TEMPLATE,

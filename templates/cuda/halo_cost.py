@@ -1,4 +1,4 @@
-"""Features of conv2d_halo for the cost model, and an analytic estimate of its cycles."""
+"""Features of the halo convolutions for the cost model, and an analytic estimate of its cycles."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ _MULTIPLY_RATE = 4096
 # Instructions of the epilogue per output, over 128 lanes.
 _EPILOGUE_CYCLES = 10 / 128
 
-# Cycles from a TMA request to its barrier, and of a commit group's barriers and fences.
+# Cycles from a TMA request to its barrier; of a commit group's barriers and fences; of a tile's,
+# until the tensor core runs again.
 _LOAD_LATENCY = 1000
 _GROUP_CYCLES = 40
+_TILE_CYCLES = 150
 
 
 def features(layout: HaloLayout) -> Mapping[str, float]:
     """Derived features of a configuration for the cost model."""
     tile, config = layout.tile, layout.config
-    outputs = tile.blocks * 64 * config.block_n
+    outputs = layout.computed
     streamed = 0 if config.resident else tile.reduction * config.block_n
     return {
         "flat": tile.flat,
@@ -46,7 +48,7 @@ def features(layout: HaloLayout) -> Mapping[str, float]:
         "useful_n": layout.workload.k / (layout.n_tiles * config.block_n),
         "smem_bytes": layout.smem_bytes,
         "fill_bytes": tile.load_bytes * tile.chunks + streamed,
-        "instructions": tile.blocks * tile.reduction // K_BYTES,
+        "instructions": layout.blocks * tile.reduction // K_BYTES,
         "accumulators": layout.accumulators,
         "outputs": outputs,
         "multiplies_per_byte": outputs * tile.reduction
@@ -58,12 +60,12 @@ def features(layout: HaloLayout) -> Mapping[str, float]:
 def estimated_cycles(layout: HaloLayout) -> float:
     """Cycles of the busiest block from the rates of tensor core, shared memory, L2 and ALU."""
     tile, config = layout.tile, layout.config
-    instructions = tile.blocks * tile.reduction / K_BYTES
-    multiply = 64 * config.block_n * K_BYTES / _MULTIPLY_RATE
-    operands = (64 + config.block_n) * K_BYTES / _SMEM_RATE
+    instructions = layout.blocks * tile.reduction / K_BYTES
+    multiply = 64 * layout.instruction_n * K_BYTES / _MULTIPLY_RATE
+    operands = (64 + layout.instruction_n) * K_BYTES / _SMEM_RATE
     groups = tile.chunks * (1 if config.resident else layout.stages_per_chunk)
-    tensor = instructions * max(multiply, operands) + groups * _GROUP_CYCLES
-    outputs = tile.blocks * 64 * config.block_n
+    tensor = instructions * max(multiply, operands) + groups * _GROUP_CYCLES + _TILE_CYCLES
+    outputs = layout.computed
     epilogue = outputs * _EPILOGUE_CYCLES
 
     weights = tile.reduction * config.block_n

@@ -1,15 +1,16 @@
-"""An untuned configuration of conv2d_halo: the candidate with the fewest estimated cycles."""
+"""Untuned configurations of the halo convolutions: the fewest estimated cycles of a few."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from autoq.errors import ConfigError
 from autoq.templates.cuda.halo_cost import estimated_cycles
-from autoq.templates.cuda.halo_layout import HaloConvConfig, HaloLayout
-from autoq.templates.cuda.halo_space import channel_tiles, constraints, row_sizes, tile_shapes
+from autoq.templates.cuda.halo_layout import HaloConfig, HaloConvConfig, HaloLayout
+from autoq.templates.cuda.halo_space import Rule, channel_tiles, constraints, row_sizes, tile_shapes
 from autoq.templates.cuda.halo_tile import HaloTile
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d
@@ -49,35 +50,63 @@ def _rings(
             yield from ((count, (stages, 1)) for stages in _STAGES if stages * stage <= room)
 
 
-def _candidates(workload: Conv2d, target: Target) -> Iterator[HaloConvConfig]:
-    """Legal configurations: one ring for every tile and team."""
-    rules = constraints(workload, target)
-    for shape, row_bytes in itertools.product(_shapes(workload), row_sizes(workload)[-2:]):
-        tile = HaloTile(workload, *shape, row_bytes)
-        for block_n, team in itertools.product(channel_tiles(workload), _TEAMS):
-            in_flight = 1 if team[1] else team[0]
-            if tile.blocks % team[0] if team[1] else tile.blocks > 4:
-                continue
-            if tile.blocks // (1 if in_flight > 1 else team[0]) * block_n > 4 * 128:
-                continue
-            for slots, weights in _rings(tile, block_n, in_flight, target.smem_bytes):
-                config = HaloConvConfig(shape, row_bytes, block_n, team, slots, weights, 1, False)
-                if all(rule(config) for rule in rules):
-                    yield config
-                    break
+def candidates(
+    layout_of: Callable[[Any], HaloLayout],
+    make: Callable[..., HaloConfig],
+    tiles: Iterable[HaloTile],
+    channel_tiles: Sequence[int],
+    rules: Sequence[Rule],
+    smem_bytes: int,
+) -> Iterator[HaloLayout]:
+    """Legal layouts: one ring for every tile and team.
+
+    make(tile=, row_bytes=, block_n=, team=, halo_stages=, weights=): a configuration.
+    """
+    for tile, block_n, team in itertools.product(tiles, channel_tiles, _TEAMS):
+        in_flight = 1 if team[1] else team[0]
+        for slots, weights in _rings(tile, block_n, in_flight, smem_bytes):
+            shape = (tile.flat, tile.images, tile.height, tile.width)
+            config = make(
+                tile=shape,
+                row_bytes=tile.row_bytes,
+                block_n=block_n,
+                team=team,
+                halo_stages=slots,
+                weights=weights,
+                blocks_per_unit=1,
+            )
+            layout = layout_of(config)
+            if not layout.fits_registers:
+                break
+            if all(rule(config) for rule in rules):
+                yield layout
+                break
+
+
+def fastest(layouts: Iterable[HaloLayout], workload: Conv2d) -> Any:
+    """The configuration with the fewest estimated cycles; ConfigError when there is none."""
+    best = min(layouts, key=estimated_cycles, default=None)
+    if best is None:
+        raise ConfigError(f"no legal halo configuration for {workload}")
+    return best.config
 
 
 @functools.lru_cache(maxsize=256)
 def default_config(workload: Conv2d, target: Target) -> HaloConvConfig:
-    """The candidate with the fewest estimated cycles.
+    """The candidate of conv2d_halo with the fewest estimated cycles.
 
     Raises ConfigError when nothing is legal.
     """
-    best = min(
-        _candidates(workload, target),
-        key=lambda config: estimated_cycles(HaloLayout(workload, config, target.units)),
-        default=None,
+    tiles = [
+        HaloTile(workload, *shape, row_bytes)
+        for shape, row_bytes in itertools.product(_shapes(workload), row_sizes(workload)[-2:])
+    ]
+    found = candidates(
+        lambda config: HaloLayout(workload, config, target.units),
+        functools.partial(HaloConvConfig, channels_outer=False),
+        tiles,
+        channel_tiles(workload),
+        constraints(workload, target),
+        target.smem_bytes,
     )
-    if best is None:
-        raise ConfigError(f"conv2d_halo has no legal configuration for {workload}")
-    return best
+    return fastest(found, workload)

@@ -1,115 +1,20 @@
 """The kernel of conv2d_halo: shifted wgmma descriptors over one halo tile, warp-specialised.
 
 One producer warp fills a ring of halo slots (one chunk of channels of one tile each) and, unless
-the weights stay resident, a ring of weight stages; 1 to 3 consumer warpgroups multiply. A slot is
-released one commit group late, so that the tensor core does not drain between chunks.
+the weights stay resident, a ring of weight stages; 1 to 3 consumer warpgroups multiply.
 """
 
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
 from autoq.templates.cuda.halo_layout import HaloLayout
+from autoq.templates.cuda.halo_pipeline import arrive, initialise_barriers, multiply, release_last
 from autoq.templates.cuda.halo_plan import HaloPlan
 from autoq.templates.cuda.halo_producer import produce
 from autoq.templates.cuda.wgmma_epilogue import store_tile
-from autoq.templates.tiles.ring import Ring, RingPosition, fence_barriers
+from autoq.templates.tiles.ring import Ring, RingPosition
 from autoq.templates.tiles.tma import ENCODE_TILED
-from autoq.templates.tiles.wgmma import K_BYTES, descriptor_step, encode_descriptor, wgmma
-
-
-@T.inline
-def arrive(pointer, lane):
-    """One arrival of a warp on a barrier."""
-    if lane == 0:
-        T.ptx.mbarrier.arrive.shared.b64(pointer, T.uint32(1))
-
-
-@T.inline
-def initialise_barriers(plan, barriers, halo, weights):
-    """By one thread of the block."""
-    halo.initialise(plan.arrivals)
-    if plan.resident:
-        T.ptx.mbarrier.init.shared.b64(barriers.ptr_to([plan.weight_barriers]), T.uint32(1))
-    else:
-        weights.initialise(plan.arrivals)
-    if plan.layout.ordered:
-        for i in T.unroll(plan.config.consumers):
-            T.ptx.mbarrier.init.shared.b64(barriers.ptr_to([plan.turn_barriers + i]), T.uint32(4))
-    fence_barriers()
-
-
-@T.inline
-def multiply_group(plan, accumulator, a, b, first_block, chunk, t):
-    """The wgmmas of one commit group: filter taps of a chunk, blocks innermost."""
-    for i in plan.loop(plan.steps_per_group, plan.unrolled or not plan.resident):
-        step = T.meta_var(t * plan.steps_per_group + i)
-        for j in T.unroll(plan.tile.step_bytes // K_BYTES):
-            for block in T.unroll(plan.blocks):
-                row = T.meta_var(plan.tile.tap_row(step) + plan.tile.block_row(first_block + block))
-                T.evaluate(
-                    wgmma(
-                        accumulator,
-                        block * plan.block_accumulators,
-                        plan.config.block_n,
-                        a + descriptor_step(row * plan.tile.row_bytes + j * K_BYTES),
-                        b + descriptor_step(i * plan.layout.weight_bytes + j * K_BYTES),
-                        chunk + step + j != 0,
-                        plan.workload.in_dtype,
-                    )
-                )
-
-
-@T.inline
-def multiply(
-    plan,
-    accumulator,
-    first_a,
-    first_b,
-    halo,
-    weights,
-    slot,
-    stage,
-    held_slot,
-    held_stage,
-    first_block,
-    lane,
-):
-    """Consumer warpgroup: the main loop of one output tile, one wgmma group in flight."""
-    for chunk in plan.loop(plan.tile.chunks, plan.unrolled):
-        halo.wait(slot)
-        for t in T.serial(plan.groups_per_chunk):
-            if not plan.resident:
-                weights.wait(stage)
-            T.ptx.wgmma.fence.sync.aligned()
-            weight_offset = T.meta_var(
-                chunk * (plan.tile.steps * plan.layout.weight_bytes)
-                if plan.resident
-                else stage.stage * plan.layout.stage_bytes
-            )
-            a: T.uint64 = first_a + descriptor_step(slot.stage * plan.tile.slot_bytes)
-            b: T.uint64 = first_b + descriptor_step(weight_offset)
-            multiply_group(plan, accumulator, a, b, first_block, chunk, t)
-            T.ptx.wgmma.commit_group.sync.aligned()
-            if plan.tile.chunks * plan.groups_per_chunk > 1:
-                T.ptx.wgmma.wait_group.sync.aligned(1)
-            if not plan.resident:
-                if chunk + t > 0:
-                    arrive(weights.empty(held_stage.stage), lane)
-                held_stage.stage = stage.stage
-                stage.advance()
-            if (t == 0) & (chunk > 0):
-                arrive(halo.empty(held_slot.stage), lane)
-        held_slot.stage = slot.stage
-        slot.advance()
-
-
-@T.inline
-def release_last(plan, halo, weights, held_slot, held_stage, lane):
-    """Consumer: wait for the last commit group and release what it read."""
-    T.ptx.wgmma.wait_group.sync.aligned(0)
-    arrive(halo.empty(held_slot.stage), lane)
-    if not plan.resident:
-        arrive(weights.empty(held_stage.stage), lane)
+from autoq.templates.tiles.wgmma import encode_descriptor
 
 
 def build_halo_kernel(layout: HaloLayout) -> PrimFunc:

@@ -1,4 +1,4 @@
-"""Knobs of conv2d_halo and what follows from them: shared memory, registers, work a block."""
+"""Knobs of the halo convolutions and what follows from them: shared memory, registers, work."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from autoq.templates.cuda.halo_tile import HaloTile
+from autoq.templates.cuda.halo_tile import BLOCK_ROWS, HaloTile
 from autoq.templates.tiles.registers import RegisterBudget, register_budget
 from autoq.templates.tiles.wgmma import accumulators
 from autoq.templates.workload import Conv2d
 
+MOST_BLOCKS = 4
+"""64-row blocks that a consumer keeps in registers."""
+
+# Registers of a consumer that the epilogue, descriptors and indices need beside accumulators.
+_OTHER_REGISTERS = 56
+
 
 @dataclass(frozen=True)
-class HaloConvConfig:
-    """Searched knobs of conv2d_halo.
+class HaloConfig:
+    """Searched knobs that both halo convolutions have.
 
     tile: (flat, images, height, width) and row_bytes, see `HaloTile`.
     block_n: output channels of a tile.
@@ -24,7 +30,6 @@ class HaloConvConfig:
     weights: (stages, steps_per_stage): the ring of streamed weights and the steps of the
         reduction (filter taps) in a stage; 0 stages keep a block's weights resident.
     blocks_per_unit: blocks that share a multiprocessor.
-    channels_outer: the epilogue visits all rows of a channel group before the next group.
     """
 
     tile: tuple[bool, int, int, int]
@@ -34,7 +39,6 @@ class HaloConvConfig:
     halo_stages: int
     weights: tuple[int, int]
     blocks_per_unit: int
-    channels_outer: bool
 
     @property
     def consumers(self) -> int:
@@ -58,11 +62,24 @@ class HaloConvConfig:
 
 
 @dataclass(frozen=True)
+class HaloConvConfig(HaloConfig):
+    """Searched knobs of conv2d_halo.
+
+    channels_outer: the epilogue visits all rows of a channel group before the next group.
+    """
+
+    channels_outer: bool
+
+
+@dataclass(frozen=True)
 class HaloLayout:
-    """One configuration of one workload on a GPU of `units` multiprocessors."""
+    """One configuration of one workload on a GPU of `units` multiprocessors.
+
+    Pixels are the rows of the product, output channels its columns.
+    """
 
     workload: Conv2d
-    config: HaloConvConfig
+    config: HaloConfig
     units: int
 
     @cached_property
@@ -94,14 +111,37 @@ class HaloLayout:
         return work // self.n_tiles, work % self.n_tiles
 
     @cached_property
+    def blocks(self) -> int:
+        """wgmma blocks of 64 rows of an output tile."""
+        return self.tile.blocks
+
+    @cached_property
+    def instruction_n(self) -> int:
+        """Columns of one wgmma."""
+        return self.config.block_n
+
+    @cached_property
+    def computed(self) -> int:
+        """Elements of an output tile, those thrown away included."""
+        return self.blocks * BLOCK_ROWS * self.instruction_n
+
+    @cached_property
     def blocks_per_consumer(self) -> int:
-        blocks = self.tile.blocks
-        return blocks // self.config.consumers if self.config.cooperative else blocks
+        return self.blocks // self.config.consumers if self.config.cooperative else self.blocks
+
+    @cached_property
+    def fits_registers(self) -> bool:
+        """Whether consumers share the blocks evenly and hold at most four, within registers."""
+        if self.config.cooperative and self.blocks % self.config.consumers:
+            return False
+        if self.blocks_per_consumer > MOST_BLOCKS:
+            return False
+        return self.accumulators + _OTHER_REGISTERS <= self.registers.consumer
 
     @cached_property
     def accumulators(self) -> int:
         """Accumulator registers of a consumer thread."""
-        return self.blocks_per_consumer * accumulators(self.config.block_n)
+        return self.blocks_per_consumer * accumulators(self.instruction_n)
 
     @cached_property
     def registers(self) -> RegisterBudget:
@@ -140,12 +180,17 @@ class HaloLayout:
         return self.config.halo_stages * self.tile.slot_bytes
 
     @cached_property
-    def barrier_offset(self) -> int:
+    def weights_end(self) -> int:
+        """Shared-memory byte behind the weights."""
         if self.config.resident:
             weights = self.tile.chunks * self.tile.steps * self.weight_bytes
         else:
             weights = self.config.stages * self.stage_bytes
-        return -(-(self.weight_offset + weights) // 8) * 8
+        return self.weight_offset + weights
+
+    @cached_property
+    def barrier_offset(self) -> int:
+        return -(-self.weights_end // 8) * 8
 
     @cached_property
     def barriers(self) -> int:

@@ -15,24 +15,30 @@ from autoq.templates.tiles.requantise import RowEpilogue
 from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import nhwc_strides, tiled_map
 from autoq.templates.tiles.weights import channels_per_thread, weight_map
-from autoq.templates.tiles.wgmma import accumulators
+from autoq.templates.tiles.wgmma import K_BYTES, accumulators, descriptor_step, wgmma
 
 # Steps of one tile that are unrolled when the weights are resident.
 _UNROLL_LIMIT = 16
 
 
-class HaloPlan:
-    """Every attribute is a compile-time constant; it is its own `load` for `wgmma_epilogue`."""
+class HaloPipelinePlan:
+    """What producer and main loop share; every attribute is a compile-time constant.
+
+    Subclasses say how a step is multiplied (`product`) and where a step's weights lie in their
+    tensor map (`weight_rank`, `weight_coordinates`).
+    """
 
     def __init__(self, layout: HaloLayout) -> None:
         workload, config = layout.workload, layout.config
         self.layout, self.workload, self.config, self.tile = layout, workload, config, layout.tile
         self.resident = config.resident
         self.blocks = layout.blocks_per_consumer
-        self.block_accumulators = accumulators(config.block_n)
+        self.block_accumulators = accumulators(layout.instruction_n)
         self.padded_n = layout.n_tiles * config.block_n
         self.elements = workload.n * workload.p * workload.q * workload.k
         self.teams = layout.tiles_in_flight
+        self.rows, self.columns = border_classes(workload)
+        self.classes = self.rows.count * self.columns.count
 
         # Barriers: the halo ring, the weight ring or the resident weights, turns.
         self.weight_barriers = 2 * config.halo_stages
@@ -45,30 +51,6 @@ class HaloPlan:
         steps = self.tile.chunks * self.tile.steps
         self.unrolled = self.resident and steps <= _UNROLL_LIMIT
 
-        self._epilogue()
-
-    def _epilogue(self) -> None:
-        """What `wgmma_epilogue` reads."""
-        workload, config = self.workload, self.config
-        self.load = self
-        self.channels = channels_per_thread(config.block_n)
-        self.groups = config.block_n // (4 * self.channels)
-        self.rows, self.columns = border_classes(workload)
-        self.classes = self.rows.count * self.columns.count
-        row_epilogue = RowEpilogue(
-            workload.epilogue,
-            self.channels,
-            workload.k,
-            tail=self.padded_n != workload.k,
-            row_bias=self.classes > 1,
-        )
-        self.requantise, self.load_residual = row_epilogue.rows(), row_epilogue.load()
-        self.words = row_epilogue.residual_words
-        self.residual_late = self.words > 0
-        self.residual_registers = max(1, 2 * self.words)
-        extents = (self.blocks, self.groups)
-        self.outer_extent, self.inner_extent = extents[:: -1 if config.channels_outer else 1]
-
     def x_arguments(self) -> list[int]:
         """Tensor map of the activations: one box is a chunk of a halo."""
         tile = self.tile
@@ -76,11 +58,6 @@ class HaloPlan:
         box = [tile.row_bytes, tile.halo_width, tile.halo_height, tile.images]
         strides = nhwc_strides(h, w, c)
         return tiled_map([c, w, h, n], strides, box, swizzle_mode(tile.row_bytes))
-
-    def weight_arguments(self) -> list[int]:
-        """Tensor map of the packed weights: one box is a step's sub-tile."""
-        tile = self.tile
-        return weight_map(self.padded_n, tile.reduction, self.config.block_n, tile.step_bytes)
 
     def origin(self, m: Any) -> tuple[Any, Any, Any]:
         """First image, output row and output column of a tile."""
@@ -98,6 +75,67 @@ class HaloPlan:
         image, p, q = self.origin(m)
         return image, p - top, q - left
 
+    @staticmethod
+    def loop(extent: int, unrolled: bool) -> Any:
+        """A loop of the kernel, unrolled or not."""
+        return T.unroll(extent) if unrolled else T.serial(extent)
+
+
+class HaloPlan(HaloPipelinePlan):
+    """The plan of conv2d_halo; it is its own `load` for `wgmma_epilogue`."""
+
+    weight_rank = 5
+
+    def __init__(self, layout: HaloLayout) -> None:
+        super().__init__(layout)
+        workload, config = self.workload, layout.config
+        self.load = self
+        self.channels = channels_per_thread(config.block_n)
+        self.groups = config.block_n // (4 * self.channels)
+        row_epilogue = RowEpilogue(
+            workload.epilogue,
+            self.channels,
+            workload.k,
+            tail=self.padded_n != workload.k,
+            row_bias=self.classes > 1,
+        )
+        self.requantise, self.load_residual = row_epilogue.rows(), row_epilogue.load()
+        self.words = row_epilogue.residual_words
+        self.residual_late = self.words > 0
+        self.residual_registers = max(1, 2 * self.words)
+        extents = (self.blocks, self.groups)
+        self.outer_extent, self.inner_extent = extents[:: -1 if config.channels_outer else 1]
+
+    def product(
+        self, accumulator: Any, block: int, a: Any, b: Any, first_block: Any, step: Any, i: int,
+        j: int, accumulate: Any,
+    ) -> Any:  # fmt: skip
+        """One wgmma: the pixels of a block shifted by a filter tap, times a step's weights.
+
+        a, b: descriptors of the halo slot and of the commit group's weights; i, j: step inside
+        the group, instruction inside the step.
+        """
+        tile = self.tile
+        row = tile.tap_row(step) + tile.block_row(first_block + block)
+        return wgmma(
+            accumulator,
+            block * self.block_accumulators,
+            self.layout.instruction_n,
+            a + descriptor_step(row * tile.row_bytes + j * K_BYTES),
+            b + descriptor_step(i * self.layout.weight_bytes + j * K_BYTES),
+            accumulate,
+            self.workload.in_dtype,
+        )
+
+    def weight_arguments(self) -> list[int]:
+        """Tensor map of the packed weights: one box is a step's sub-tile."""
+        tile = self.tile
+        return weight_map(self.padded_n, tile.reduction, self.config.block_n, tile.step_bytes)
+
+    def weight_coordinates(self, n: Any) -> tuple[Any, ...]:
+        """Coordinates of a tile of channels behind the column."""
+        return 0, 0, 0, n * self.groups
+
     def pixel(self, m: Any, row: Any) -> Pixel:
         """Output pixel that row `row` of tile m computes."""
         work, tile = self.workload, self.tile
@@ -107,10 +145,6 @@ class HaloPlan:
         image, p, q = image + in_image, p + in_row, q + in_column
         inside = T.And(inside, T.And(image < work.n, T.And(p < work.p, q < work.q)))
         return Pixel((image * work.p + p) * work.q + q, inside, p, q)
-
-    def block_and_group(self, outer: Any, inner: Any) -> tuple[Any, Any]:
-        """64-row block and channel group of the epilogue's two loops."""
-        return (inner, outer) if self.config.channels_outer else (outer, inner)
 
     def bias_offset(self, pixel: Pixel) -> Any:
         """Offset of an output pixel's border class in the flat bias table.
@@ -125,8 +159,3 @@ class HaloPlan:
     def residual_at(self, block: Any, group: Any, half: Any) -> Any:
         """First register of a fragment row's residual, loaded just before its use."""
         return half * self.words
-
-    @staticmethod
-    def loop(extent: int, unrolled: bool) -> Any:
-        """A loop of the kernel, unrolled or not."""
-        return T.unroll(extent) if unrolled else T.serial(extent)

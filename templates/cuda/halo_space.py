@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from autoq.search.space import Space
 from autoq.templates.cuda.halo_cost import features
-from autoq.templates.cuda.halo_layout import HaloConvConfig, HaloLayout
+from autoq.templates.cuda.halo_layout import MOST_BLOCKS, HaloConfig, HaloConvConfig, HaloLayout
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS, WIDTH, HaloTile
 from autoq.templates.cuda.wgmma_config import RESERVED_BYTES
 from autoq.templates.target import Target
@@ -17,11 +18,7 @@ from autoq.templates.tiles.tma import MAX_BOX
 from autoq.templates.tiles.wgmma import SHAPES_N
 from autoq.templates.workload import Conv2d
 
-# Registers of a consumer that the epilogue, descriptors and indices need beside accumulators.
-_OTHER_REGISTERS = 56
-
-_MOST_BLOCKS = 4
-"""64-row blocks that a consumer keeps in registers."""
+Rule = Callable[[Any], bool]
 
 _IMAGES = (1, 2, 3, 4, 8)
 
@@ -34,7 +31,7 @@ def _ceil(a: int, b: int) -> int:
 
 def _divides_among_consumers(blocks: int) -> bool:
     """Whether 1 to 3 consumers can hold that many blocks, each the same number."""
-    return any(blocks % n == 0 and blocks // n <= _MOST_BLOCKS for n in (1, 2, 3))
+    return any(blocks % n == 0 and blocks // n <= MOST_BLOCKS for n in (1, 2, 3))
 
 
 def _fitting_shapes(workload: Conv2d) -> Iterator[tuple[bool, int, int, int, int]]:
@@ -101,72 +98,76 @@ def channel_tiles(workload: Conv2d) -> tuple[int, ...]:
     return tuple(sorted(widths | ({most} & set(SHAPES_N))))
 
 
-def _knobs(workload: Conv2d) -> dict[str, tuple]:
-    rows, block_n = row_sizes(workload), channel_tiles(workload)
+def ring_knobs(workload: Conv2d) -> dict[str, tuple]:
+    """Values of the knobs that say how a tile is fed and by how many consumers multiplied."""
+    rows = row_sizes(workload)
     steps = {HaloTile(workload, False, 1, 8, 8, size).steps for size in rows}
     divisors = [d for d in (1, 2, 3, 4, 5, 7) if any(count % d == 0 for count in steps)]
     return {
-        "tile": tile_shapes(workload),
         "row_bytes": rows,
-        "block_n": block_n,
         "team": ((1, True), (2, True), (3, True), (2, False), (3, False)),
         "halo_stages": (1, 2, 3, 4, 6, 8),
         "weights": ((0, 1), *itertools.product(_STAGES, divisors)),
         "blocks_per_unit": (1, 2),
+    }
+
+
+def _knobs(workload: Conv2d) -> dict[str, tuple]:
+    block_n = channel_tiles(workload)
+    return {
+        **ring_knobs(workload),
+        "tile": tile_shapes(workload),
+        "block_n": block_n,
         "channels_outer": (False, True) if block_n[-1] > 64 else (False,),
     }
 
 
-def constraints(workload: Conv2d, target: Target) -> tuple[Callable[[HaloConvConfig], bool], ...]:
-    """Named rules, the cheap ones first."""
+def common_rules(layout_of: Callable[[Any], HaloLayout], target: Target) -> tuple[Rule, ...]:
+    """Named rules of both halo convolutions, the cheap ones first."""
 
-    @functools.lru_cache(maxsize=16)
-    def layout(config: HaloConvConfig) -> HaloLayout:
-        return HaloLayout(workload, config, target.units)
-
-    def epilogue_order(config: HaloConvConfig) -> bool:
-        """the order of blocks and channel groups matters where there are several of both"""
-        several = layout(config).blocks_per_consumer > 1 and config.block_n > 64
-        return several or not config.channels_outer
-
-    def weight_ring(config: HaloConvConfig) -> bool:
+    def weight_ring(config: HaloConfig) -> bool:
         """a weight stage holds a divisor of the steps of a chunk"""
-        return layout(config).tile.steps % config.steps_per_stage == 0
+        return layout_of(config).tile.steps % config.steps_per_stage == 0
 
-    def whole_blocks(config: HaloConvConfig) -> bool:
-        """cooperative consumers share a tile's 64-row blocks evenly"""
-        return not config.cooperative or layout(config).tile.blocks % config.consumers == 0
+    def registers(config: HaloConfig) -> bool:
+        """consumers share a tile's blocks evenly, and their accumulators fit the registers"""
+        return layout_of(config).fits_registers
 
-    def registers(config: HaloConvConfig) -> bool:
-        """accumulators, epilogue and addresses fit a consumer's registers"""
-        built = layout(config)
-        if built.blocks_per_consumer > _MOST_BLOCKS:
-            return False
-        return built.accumulators + _OTHER_REGISTERS <= built.registers.consumer
-
-    def halo_slots(config: HaloConvConfig) -> bool:
+    def halo_slots(config: HaloConfig) -> bool:
         """a slot is released a chunk late; unordered consumers must find their own slots again"""
-        built = layout(config)
+        built = layout_of(config)
         if built.tile.chunks > 1 and config.halo_stages < 2:
             return False
         unordered = built.tiles_in_flight > 1 and not built.ordered
         return not unordered or config.halo_stages % (config.consumers * built.tile.chunks) == 0
 
-    def resident_weights(config: HaloConvConfig) -> bool:
+    def resident_weights(config: HaloConfig) -> bool:
         """a block with resident weights keeps one tile of channels"""
-        built = layout(config)
+        built = layout_of(config)
         most = target.units * config.blocks_per_unit
         return not config.resident or built.n_tiles <= min(most, built.work)
 
-    def shared_memory(config: HaloConvConfig) -> bool:
+    def shared_memory(config: HaloConfig) -> bool:
         """halo slots, weights and barriers fit the shared memory of a block"""
         each = (target.smem_bytes + RESERVED_BYTES) // config.blocks_per_unit - RESERVED_BYTES
-        return layout(config).smem_bytes <= each
+        return layout_of(config).smem_bytes <= each
 
-    return (
-        weight_ring, whole_blocks, registers, epilogue_order, halo_slots, resident_weights,
-        shared_memory,
-    )  # fmt: skip
+    return weight_ring, registers, halo_slots, resident_weights, shared_memory
+
+
+def constraints(workload: Conv2d, target: Target) -> tuple[Rule, ...]:
+    """Named rules of conv2d_halo."""
+
+    @functools.lru_cache(maxsize=16)
+    def layout_of(config: HaloConvConfig) -> HaloLayout:
+        return HaloLayout(workload, config, target.units)
+
+    def epilogue_order(config: HaloConvConfig) -> bool:
+        """the order of blocks and channel groups matters where there are several of both"""
+        several = layout_of(config).blocks_per_consumer > 1 and config.block_n > 64
+        return several or not config.channels_outer
+
+    return *common_rules(layout_of, target), epilogue_order
 
 
 def is_served(workload: Conv2d, target: Target) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, pack_scalars
 from autoq.templates.workload import Conv2d
 
@@ -22,6 +23,14 @@ CASES = (
            epilogue=Epilogue("int32")),
     Conv2d(n=1, h=9, w=31, c=96, k=100, r=7, s=1, padding=(3, 0, 3, 0), in_dtype="uint8",
            zero_point_border=True, epilogue=Epilogue("int8", "uint8", True)),
+    Conv2d(n=3, h=28, w=28, c=128, k=128, r=3, s=3, padding=(1, 1, 1, 1), in_dtype="uint8",
+           epilogue=Epilogue("uint8")),
+    Conv2d(n=2, h=14, w=14, c=256, k=256, r=3, s=3, padding=(1, 1, 1, 1), in_dtype="uint8",
+           zero_point_border=True, epilogue=Epilogue("int8")),
+    Conv2d(n=2, h=20, w=30, c=48, k=80, r=3, s=3, padding=(0, 2, 1, 1), in_dtype="uint8",
+           zero_point_border=True, epilogue=Epilogue("int8")),
+    Conv2d(n=3, h=13, w=15, c=160, k=208, r=2, s=5, dilation=(2, 1), padding=(3, 0, 0, 4),
+           epilogue=Epilogue("uint8")),
     Conv2d(n=1, h=5, w=6, c=160, k=24, r=2, s=2, padding=(1, 0, 0, 1), epilogue=Epilogue("uint8")),
 )  # fmt: skip
 

@@ -1,0 +1,143 @@
+"""The kernel of conv2d_swapped: the halo pipeline with weights as wgmma's first operand."""
+
+from tvm.script import tirx as T
+from tvm.tirx import PrimFunc
+
+from autoq.templates.cuda.conv2d_swapped_epilogue import store_blocks
+from autoq.templates.cuda.conv2d_swapped_layout import SwappedLayout
+from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
+from autoq.templates.cuda.halo_pipeline import arrive, initialise_barriers, multiply, release_last
+from autoq.templates.cuda.halo_producer import produce
+from autoq.templates.tiles.ring import Ring, RingPosition
+from autoq.templates.tiles.tma import ENCODE_TILED
+from autoq.templates.tiles.wgmma import encode_descriptor
+
+
+def build_swapped_kernel(layout: SwappedLayout) -> PrimFunc:
+    """The kernel of a workload.
+
+    Parameters: x, weights int8 [padded k, reduction] in `conv2d_swapped.pack_weight`'s order of
+    rows, bias int32 [border classes * padded k], scale float32 [padded k], scalars float32 [8], y.
+    """
+    plan = SwappedPlan(layout)
+    workload, config, tile = layout.workload, layout.config, layout.tile
+    registers, ring_stages = layout.registers, max(config.stages, 1)
+
+    @T.prim_func
+    def main(
+        x_ptr: T.handle,
+        weight_ptr: T.handle,
+        bias_ptr: T.handle,
+        scale_ptr: T.handle,
+        scalars_ptr: T.handle,
+        y_ptr: T.handle,
+    ):
+        x = T.match_buffer(x_ptr, workload.x_shape, workload.in_dtype, align=16)
+        weight = T.match_buffer(weight_ptr, (plan.padded_n, tile.reduction), "int8", align=16)
+        bias = T.match_buffer(bias_ptr, (plan.classes * plan.padded_n,), "int32", align=16)
+        scale = T.match_buffer(scale_ptr, (plan.padded_n,), "float32", align=16)
+        scalars = T.match_buffer(scalars_ptr, (8,), "float32", align=16)
+        y = T.match_buffer(y_ptr, workload.y_shape, workload.epilogue.out_dtype, align=16)
+        x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+        T.call_packed(ENCODE_TILED, x_map, "int8", 4, x.data, *plan.x_arguments())
+        w_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+        T.call_packed(ENCODE_TILED, w_map, "int8", 2, weight.data, *plan.weight_arguments())
+        y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+        T.call_packed(ENCODE_TILED, y_map, "int8", 4, y.data, *plan.y_arguments())
+
+        T.device_entry()
+        T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_unit})
+        cta = T.cta_id([layout.grid])
+        warpgroup = T.warpgroup_id([config.consumers + 1])
+        warp = T.warp_id_in_wg([4])
+        lane = T.lane_id([32])
+        smem = T.alloc_buffer((layout.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
+        barriers = T.decl_buffer(
+            (layout.barriers,), "uint64", data=smem.data, byte_offset=layout.barrier_offset,
+            scope="shared.dyn",
+        )  # fmt: skip
+        halo = T.meta_var(Ring(barriers, 0, config.halo_stages))
+        weights = T.meta_var(Ring(barriers, plan.weight_barriers, ring_stages))
+        if (warpgroup == 0) & (warp == 0) & (lane == 0):
+            initialise_barriers(plan, barriers, halo, weights)
+        T.cuda.cta_sync()
+
+        if warpgroup == 0:
+            T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
+            if (warp == 0) & (lane == 0):
+                slot = T.meta_var(RingPosition(config.halo_stages))
+                slot.start(0)
+                stage = T.meta_var(RingPosition(ring_stages))
+                stage.start(0)
+                work: T.int32 = cta
+                while work < layout.work:
+                    m, n = layout.tile_of(work)
+                    produce(
+                        plan, smem, barriers, halo, weights, slot, stage, x_map, w_map, m, n,
+                        work == cta,
+                    )  # fmt: skip
+                    work = work + layout.grid
+        else:
+            T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
+            accumulator = T.alloc_local((layout.accumulators,), "uint32")
+            packed = T.alloc_local((4,), "uint32")
+            scales = T.alloc_local((5,), "float32")
+            consumer = T.meta_var(warpgroup - 1)
+            first_block = T.meta_var(consumer * plan.blocks if config.cooperative else 0)
+            first_tile = T.meta_var(0 if config.cooperative else consumer)
+            first_a: T.uint64 = T.uint64(0)
+            first_b: T.uint64 = T.uint64(0)
+            T.evaluate(
+                encode_descriptor(
+                    first_a, smem.ptr_to([0]), tile.row_bytes, tile.group_rows * tile.row_bytes,
+                    max(tile.pair_rows, 1) * 16,
+                )
+            )  # fmt: skip
+            T.evaluate(
+                encode_descriptor(
+                    first_b, smem.ptr_to([layout.weight_offset]), tile.step_bytes,
+                    8 * tile.step_bytes,
+                )
+            )  # fmt: skip
+            slot = T.meta_var(RingPosition(config.halo_stages))
+            stage = T.meta_var(RingPosition(ring_stages))
+            held_slot = T.meta_var(RingPosition(config.halo_stages))
+            held_stage = T.meta_var(RingPosition(ring_stages))
+            slot.start(first_tile * tile.chunks)
+            stage.start(first_tile * layout.stages_per_tile)
+            buffer = T.meta_var(RingPosition(config.store_stages))
+            buffer.start(0)
+            held_slot.start(0)
+            held_stage.start(0)
+            turn: T.int32 = 0
+            work: T.int32 = cta + first_tile * layout.grid
+            if plan.resident:
+                T.cuda.mbarrier_wait(barriers.ptr_to([plan.weight_barriers]), 0)
+            while work < layout.work:
+                m, n = layout.tile_of(work)
+                if layout.ordered:
+                    T.cuda.mbarrier_wait(
+                        barriers.ptr_to([plan.turn_barriers + consumer]),
+                        turn ^ T.cast(consumer == 0, "int32"),
+                    )
+                    turn = turn ^ 1
+                multiply(
+                    plan, accumulator, first_a, first_b, halo, weights, slot, stage, held_slot,
+                    held_stage, first_block, lane,
+                )  # fmt: skip
+                if layout.ordered:
+                    following = T.meta_var((consumer + 1) % config.consumers)
+                    arrive(barriers.ptr_to([plan.turn_barriers + following]), lane)
+                release_last(plan, halo, weights, held_slot, held_stage, lane)
+                store_blocks(
+                    plan, accumulator, packed, scales, smem, buffer, y_map, bias, scale, scalars,
+                    m, n, consumer, first_block, warp, lane,
+                )  # fmt: skip
+                if plan.teams > 1:
+                    slot.skip((plan.teams - 1) * tile.chunks)
+                    stage.skip((plan.teams - 1) * layout.stages_per_tile)
+                work = work + plan.teams * layout.grid
+            if (warp == 0) & (lane == 0):
+                T.ptx.cp.async_.bulk.wait_group(0)
+
+    return main

@@ -1,0 +1,57 @@
+"""Knobs of conv2d_swapped and its layout of work and shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from autoq.templates.cuda.conv2d_swapped_tile import SwappedTile
+from autoq.templates.cuda.halo_layout import HaloConfig, HaloLayout
+from autoq.templates.cuda.halo_tile import BLOCK_ROWS
+
+
+@dataclass(frozen=True)
+class SwappedConvConfig(HaloConfig):
+    """Searched knobs of conv2d_swapped; block_n is a multiple of 64, a tile has one image.
+
+    store_stages: staging buffers of each consumer, so that a store may still be read.
+    """
+
+    store_stages: int
+
+
+@dataclass(frozen=True)
+class SwappedLayout(HaloLayout):
+    """One configuration of one workload: output channels are rows of the product."""
+
+    if TYPE_CHECKING:
+        config: SwappedConvConfig
+
+    @cached_property
+    def tile(self) -> SwappedTile:
+        return SwappedTile(self.workload, *self.config.tile, self.config.row_bytes)
+
+    @cached_property
+    def blocks(self) -> int:
+        """wgmma blocks of 64 output channels of a tile."""
+        return self.config.block_n // BLOCK_ROWS
+
+    @cached_property
+    def instruction_n(self) -> int:
+        return self.tile.columns
+
+    @cached_property
+    def store_bytes(self) -> int:
+        """One staging buffer: 64 channels of every column, whole swizzle patterns."""
+        return -(-self.tile.staged_rows * BLOCK_ROWS // 1024) * 1024
+
+    @cached_property
+    def store_offset(self) -> int:
+        """Shared-memory byte where the staging buffers start."""
+        return -(-self.weights_end // 1024) * 1024
+
+    @cached_property
+    def barrier_offset(self) -> int:
+        buffers = self.config.consumers * self.config.store_stages
+        return self.store_offset + buffers * self.store_bytes

@@ -1,0 +1,97 @@
+"""The configurations of conv2d_swapped: knob values, rules and an analytic default."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+from autoq.search.space import Space
+from autoq.templates.cuda.conv2d_swapped_layout import SwappedConvConfig, SwappedLayout
+from autoq.templates.cuda.conv2d_swapped_tile import SwappedTile
+from autoq.templates.cuda.halo_cost import features
+from autoq.templates.cuda.halo_default import candidates, fastest
+from autoq.templates.cuda.halo_space import Rule, common_rules, ring_knobs, row_sizes
+from autoq.templates.cuda.halo_tile import WIDTH
+from autoq.templates.target import Target
+from autoq.templates.tiles.tma import MAX_BOX
+from autoq.templates.workload import Conv2d
+
+
+@functools.lru_cache(maxsize=256)
+def tile_shapes(workload: Conv2d) -> tuple[tuple[bool, int, int, int], ...]:
+    """(flat, 1, height, width) of the tiles of one image that one wgmma's columns can hold.
+
+    Box tiles are 8 wide, flat ones as wide as the output. A tile computes at most twice as many
+    unused columns as the best one.
+    """
+    p, q = workload.p, workload.q
+    heights = {-(-p // parts) for parts in range(1, 9)} | {1, 2, 4, 6, 8, 12, 16, 20, 24, 28, 32}
+    useful = {}
+    for flat, height in itertools.product((False, True), sorted(heights)):
+        tile = SwappedTile(workload, flat, 1, height, q if flat else WIDTH, 16)
+        box = max(tile.halo_width, tile.halo_height)
+        if height <= p and tile.columns and box <= MAX_BOX:
+            useful[flat, 1, height, tile.width] = tile.useful
+    best = max(useful.values(), default=0.0)
+    return tuple(shape for shape, share in useful.items() if share >= 0.5 * best)
+
+
+def _channel_tiles(workload: Conv2d) -> tuple[int, ...]:
+    """Output channels of a tile: whole 64-row blocks up to k."""
+    return tuple(n for n in (64, 128, 192, 256) if n < workload.k + 64)
+
+
+def _constraints(workload: Conv2d, target: Target) -> tuple[Rule, ...]:
+    @functools.lru_cache(maxsize=16)
+    def layout_of(config: SwappedConvConfig) -> SwappedLayout:
+        return SwappedLayout(workload, config, target.units)
+
+    return common_rules(layout_of, target)
+
+
+def is_served(workload: Conv2d, target: Target) -> bool:
+    """Whether any configuration is legal: the smallest one of a tile decides for that tile."""
+    rules = _constraints(workload, target)
+    for shape, row_bytes in itertools.product(tile_shapes(workload), row_sizes(workload)):
+        slots = 2 if workload.c > row_bytes else 1
+        for weights in ((2, 1), (0, 1)):
+            config = SwappedConvConfig(
+                shape, row_bytes, 64, (1, True), slots, weights, 1, store_stages=1
+            )
+            if all(rule(config) for rule in rules):
+                return True
+    return False
+
+
+def swapped_space(workload: Conv2d, target: Target) -> Space[SwappedConvConfig]:
+    """Every legal configuration of a workload."""
+    knobs = {
+        **ring_knobs(workload),
+        "tile": tile_shapes(workload),
+        "block_n": _channel_tiles(workload),
+        "store_stages": (1, 2),
+    }
+    return Space(
+        SwappedConvConfig,
+        knobs,
+        _constraints(workload, target),
+        lambda config: features(SwappedLayout(workload, config, target.units)),
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def default_config(workload: Conv2d, target: Target) -> SwappedConvConfig:
+    """The candidate with the fewest estimated cycles; ConfigError when nothing is legal."""
+    tiles = [
+        SwappedTile(workload, *shape, row_bytes)
+        for shape, row_bytes in itertools.product(tile_shapes(workload), row_sizes(workload)[-2:])
+    ]
+    found = candidates(
+        lambda config: SwappedLayout(workload, config, target.units),
+        functools.partial(SwappedConvConfig, store_stages=1),
+        tiles,
+        _channel_tiles(workload),
+        _constraints(workload, target),
+        target.smem_bytes,
+    )
+    return fastest(found, workload)

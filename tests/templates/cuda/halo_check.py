@@ -1,0 +1,63 @@
+"""Bit-exact comparison of a template's kernels with numpy on the GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from halo_cases import random_operands
+
+from autoq.kernel import compile_kernel
+from autoq.runtime.cuda_driver import Device, Memory, Stream, device_count
+from autoq.runtime.cuda_kernel import LoadedKernel
+from autoq.templates.base import Template
+from autoq.templates.reference import reference
+from autoq.templates.target import parse_target
+from autoq.templates.workload import Conv2d
+
+TARGET = parse_target("cuda:sm_90a")
+GUARD = 4096
+
+
+def on_device(array: np.ndarray) -> Memory:
+    memory = Memory(array.nbytes)
+    memory.write(np.ascontiguousarray(array))
+    return memory
+
+
+def wrong_configurations(template: Template, workload: Conv2d, samples: int) -> list[str]:
+    """The default and sampled configurations that differ anywhere, over poisoned memory.
+
+    Skips the test where there is no GPU of compute capability 9.0.
+    """
+    if not device_count():
+        pytest.skip("no CUDA GPU")
+    device = Device()
+    device.make_current()
+    if device.arch != "sm_90a":
+        pytest.skip(f"needs sm_90a, this GPU is {device.arch}")
+    rng = np.random.default_rng(11)
+    activations, operands = random_operands(workload, rng)
+    expected = reference(workload, activations, operands)
+    stream = Stream()
+    inputs = [on_device(array) for array in activations]
+    configs = [template.default(workload, TARGET)]
+    configs += template.space(workload, TARGET).sample(rng, samples)
+    wrong = []
+    for config in configs:
+        kernel = LoadedKernel(compile_kernel(template.build(workload, config, TARGET), TARGET))
+        constants = [on_device(array) for array in template.pack(workload, config, operands)]
+        output = Memory(expected.nbytes + GUARD)
+        bound = kernel.bind([m.address for m in (*inputs, *constants, output)])
+        got = np.empty(expected.nbytes + GUARD, np.uint8)
+        for poison in (0xA5, 0x3C):
+            output.fill(poison)
+            device.synchronize()
+            bound.launch(stream)
+            stream.synchronize()
+            output.read(got)
+            y = got[: expected.nbytes].view(expected.dtype).reshape(expected.shape)
+            differing = int((y != expected).sum())
+            if differing or (got[expected.nbytes :] != poison).any():
+                wrong.append(f"{differing} of {expected.size} elements: {config}")
+                break
+    return wrong
