@@ -1,0 +1,107 @@
+"""Quantising a model: options, calibration data, and what it says when they do not fit."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from models import resnet_path, run_onnxruntime
+
+from autoq.errors import InputError, ModelError
+from autoq.quantization import quantize
+from autoq.zoo import resnet
+
+
+@pytest.fixture
+def plain(tmp_path):
+    path = tmp_path / "plain.onnx"
+    onnx.save(resnet(18, image=32, classes=10), path)
+    return path
+
+
+def images(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((count, 3, 32, 32), np.float32)
+
+
+@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
+@pytest.mark.parametrize("activation", ["uint8", "int8"])
+def test_outputs_stay_near_the_float_model(plain, form, activation, tmp_path):
+    np.savez(tmp_path / "images.npz", input=images(6))
+    output = tmp_path / "quantised.onnx"
+    quantize(plain, tmp_path / "images.npz", output, True, activation, form)
+    feeds = {"input": images(1, seed=5)}
+    exact = run_onnxruntime(plain, feeds)["output"]
+    quantised = run_onnxruntime(output, feeds)["output"]
+    assert 0 < np.abs(exact - quantised).max() < 0.15 * np.ptp(exact)
+    types = {node.op_type for node in onnx.load(output).graph.node}
+    assert ("QLinearConv" in types) == (form == "QOperator")
+
+
+def test_calibration_sets_the_ranges(plain, tmp_path):
+    outputs = [tmp_path / "one.onnx", tmp_path / "ten.onnx"]
+    for factor, output in zip((1, 10), outputs, strict=True):
+        quantize(plain, {"input": factor * images(2)}, output)
+    scales = []
+    for output in outputs:
+        tensors = {t.name: t for t in onnx.load(output).graph.initializer}
+        scales.append(float(onnx.numpy_helper.to_array(tensors["input_scale"])))
+    assert scales[1] == pytest.approx(10 * scales[0], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "pattern"),
+    [
+        ({"activation": "int4"}, "activation 'int4'; choose uint8 or int8"),
+        ({"format": "qdq"}, "format 'qdq'; choose QDQ or QOperator"),
+        ({"calibration": {"x": images(1)}}, "no array for input 'input'; it holds x"),
+        ({"calibration": {"input": images(1)[:, :2]}}, r"\[1, 2, 32, 32\]; the model takes"),
+    ],
+)
+def test_wrong_options(plain, options, pattern, tmp_path):
+    options = {"calibration": None, "output": tmp_path / "out.onnx", **options}
+    with pytest.raises(InputError, match=pattern):
+        quantize(plain, **options)
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_calibration_file_that_is_none(plain, tmp_path):
+    (tmp_path / "images.npz").write_bytes(b"not an archive")
+    with pytest.raises(InputError, match=r"images\.npz: not an \.npz file"):
+        quantize(plain, tmp_path / "images.npz", tmp_path / "out.onnx")
+
+
+def test_output_folder_that_does_not_exist(plain, tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        quantize(plain, None, tmp_path / "no" / "out.onnx")
+
+
+def test_model_that_cannot_run_leaves_nothing_behind(tmp_path):
+    made = resnet(18, image=32)
+    made.graph.node[3].input[1] = "nowhere"
+    onnx.save(made, tmp_path / "bad.onnx")
+    with pytest.raises(ModelError, match=r"bad\.onnx: onnxruntime cannot quantise it"):
+        quantize(tmp_path / "bad.onnx", None, tmp_path / "out.onnx")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.onnx"]
+
+
+def test_without_onnxruntime_says_what_to_install(plain, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(InputError, match=r"pip install 'autoq\[quantize\]'"):
+        quantize(plain, None, tmp_path / "out.onnx")
+
+
+def test_resnet_is_seeded_and_sized():
+    assert resnet(18, 32) == resnet(18, 32) != resnet(18, 32, seed=1)
+    model = resnet(50, image=64, batch=2)
+    onnx.checker.check_model(model, full_check=True)
+    assert sum(node.op_type == "Conv" for node in model.graph.node) == 53
+    with pytest.raises(InputError, match="depth 20; depths are 18, 34, 50, 101"):
+        resnet(20)
+
+
+def test_resnet_activations_keep_their_range():
+    path = resnet_path(50, "float32", image=64)
+    output = run_onnxruntime(path, {"input": np.zeros((1, 3, 64, 64), np.float32) + 0.5})
+    assert 1 < np.std(output["output"]) < 20
