@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,8 @@ def main() -> None:
     parser.add_argument("--image", type=int, default=224, help="height and width in pixels")
     parser.add_argument("--folder", type=Path, default=Path("build/models"))
     options = parser.parse_args()
+    # onnxruntime advises on its own scripts through the root logger.
+    logging.getLogger().setLevel(logging.ERROR)
     print(make(options.depth, options.image, options.folder))
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -47,6 +48,21 @@ def test_a_cpu_needs_no_compiler_on_the_path(tmp_path, model, environment):
     assert done.returncode == 0, done
     done = _run("run", "m.tar", cwd=tmp_path, env=bare)
     assert (done.returncode, done.stdout) == (0, "y: float32 [1, 10]\n"), done
+
+
+def test_running_imports_neither_onnx_nor_a_compiler(tmp_path, artifact, environment):
+    code = """
+        import sys
+        for name in ("onnx", "onnxruntime", "xgboost", "autoq.kernel", "autoq.frontend"):
+            sys.modules[name] = None
+        from autoq.cli import main
+        main()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), "run", str(artifact), "--profile"],
+        capture_output=True, text=True, timeout=120, cwd=tmp_path, env={**environment, "PATH": ""},
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stdout.startswith("y: float32 [1, 10]\n"), done
 
 
 def test_an_interrupted_tuning_keeps_its_records_and_goes_on(tmp_path, model, environment):
