@@ -15,17 +15,20 @@ from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import nhwc_strides, tiled_map
 from autoq.templates.tiles.wgmma import K_BYTES, descriptor_step, wgmma
 
-# a, b: columns 2t and 2t + 1 of the lower channel; c, d: of the upper one; bias in that order.
+# a, b: columns 2t and 2t + 1 of the lower channel; c, d: of the upper one; left, right: bias of
+# both channels in either column.
 _REQUANTISE = r"""
 __device__ __forceinline__ unsigned requantise_columns_@(
-    unsigned a, unsigned b, unsigned c, unsigned d, int bias_a, int bias_b, int bias_c, int bias_d,
+    unsigned a, unsigned b, unsigned c, unsigned d, const int* left, const int* right,
     float lower, float upper, float low, float high, float zero_point) {
+  const int2 in_left = __ldg(reinterpret_cast<const int2*>(left));
+  const int2 in_right = __ldg(reinterpret_cast<const int2*>(right));
   const float4 first = make_float4(0.f, 0.f, 0.f, 0.f);
   const float4 second = make_float4(0.f, low, high, zero_point);
-  return quantise4_@(rescale_@((int)a + bias_a, lower, 0.f, first, second),
-                     rescale_@((int)c + bias_c, upper, 0.f, first, second),
-                     rescale_@((int)b + bias_b, lower, 0.f, first, second),
-                     rescale_@((int)d + bias_d, upper, 0.f, first, second), second);
+  return quantise4_@(rescale_@((int)a + in_left.x, lower, 0.f, first, second),
+                     rescale_@((int)c + in_left.y, upper, 0.f, first, second),
+                     rescale_@((int)b + in_right.x, lower, 0.f, first, second),
+                     rescale_@((int)d + in_right.y, upper, 0.f, first, second), second);
 }
 """
 
