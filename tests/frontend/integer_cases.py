@@ -101,10 +101,12 @@ def qlinear_binary(op: str, dtype: str) -> onnx.ModelProto:
     return model([made], {"a": (IMAGE, dtype), "b": (IMAGE, dtype)}, constants)
 
 
-def qlinear_unary(op: str, scale: float, zero_point: int, dtype: str = "uint8", **attributes):
+def qlinear_unary(
+    op: str, scale: float, zero_point: int, dtype: str = "uint8", shape=IMAGE, **attributes
+):
     constants = {**scheme("x", 0.0503, 60, dtype), **scheme("y", scale, zero_point, dtype)}
     made = node(op, "x xs xz ys yz", domain=MICROSOFT, **attributes)
-    return model([made], {"x": (IMAGE, dtype)}, constants)
+    return model([made], {"x": (shape, dtype)}, constants)
 
 
 def with_known_output(made: onnx.ModelProto, shape: tuple[int, ...], dtype: str):
@@ -125,6 +127,12 @@ def _microsoft() -> dict[str, onnx.ModelProto]:
         "QLinearSigmoid": (qlinear_unary("QLinearSigmoid", 0.0039, 0), IMAGE),
         "QLinearLeakyRelu": (qlinear_unary("QLinearLeakyRelu", 0.0611, 30, alpha=0.1), IMAGE),
         "QLinearSoftmax": (qlinear_unary("QLinearSoftmax", 0.0039, 0, axis=1, opset=13), IMAGE),
+        "QLinearSoftmax_old": (
+            qlinear_unary("QLinearSoftmax", 0.0039, 0, axis=2, opset=11), IMAGE
+        ),
+        "QLinearSoftmax_default_axis": (
+            qlinear_unary("QLinearSoftmax", 0.0039, 0, opset=11), IMAGE
+        ),
         "QLinearAveragePool": (
             qlinear_unary("QLinearAveragePool", 0.0409, 50, kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
             IMAGE,

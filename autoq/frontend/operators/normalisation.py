@@ -42,13 +42,14 @@ def lrn(node: OnnxNode, b: GraphBuilder) -> str:
 @importer("Softmax")
 def softmax(node: OnnxNode, b: GraphBuilder) -> str:
     """Along one axis (opset 13), or over all axes from one on (before)."""
-    return emit_softmax(node, b, node.required(0, b), b.opset)
+    default = 1 if b.opset < 13 else -1
+    return emit_softmax(b, node.required(0, b), int(node.attributes.get("axis", default)), b.opset)
 
 
-def emit_softmax(node: OnnxNode, b: GraphBuilder, x: str, opset: int) -> str:
+def emit_softmax(b: GraphBuilder, x: str, axis: int, opset: int) -> str:
     """A Softmax of float32 `x` with the meaning it has in `opset`."""
     shape = b.shape(x)
-    axis = normal_axis(b, int(node.attributes.get("axis", 1 if opset < 13 else -1)), len(shape))
+    axis = normal_axis(b, axis, len(shape))
     if opset >= 13 or all(size == 1 for size in shape[axis + 1 :]):
         return b.emit("Softmax", [x], axis=axis)
     flat = (math.prod(shape[:axis]), math.prod(shape[axis:]))
