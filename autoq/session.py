@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tvm.runtime  # noqa: F401 - loads the runtime that tensors and kernels need
+import tvm_ffi
 
 from autoq.errors import InputError
 from autoq.runtime.artifact import read_artifact
@@ -101,9 +103,29 @@ class Session:
             missing = [name for name in self._inputs if name not in feeds]
             extra = [name for name in feeds if name not in self._inputs]
             raise InputError(f"inputs missing: {missing}, unknown: {extra}; {self._known()}")
-        for name, array in feeds.items():
-            _check(self._inputs[name], array)
-        return self._executor.run(dict(feeds), names)
+        arrays = {name: self._accept(name, array) for name, array in feeds.items()}
+        return self._executor.run(arrays, names)
+
+    def _accept(self, name: str, array: Any) -> Any:
+        """A feed as a numpy array or TVM tensor of the right shape and dtype."""
+        if array is self._executor.view(name):
+            return array
+        expected = self._inputs[name]
+        if not isinstance(array, np.ndarray | tvm_ffi.Tensor):
+            if not hasattr(array, "__dlpack__"):
+                raise InputError(
+                    f"input {name!r}: expected a numpy or DLPack array, found "
+                    f"{type(array).__name__}"
+                )
+            array = tvm_ffi.from_dlpack(array)
+        if array.shape != expected.shape or array.dtype != expected.dtype:
+            raise InputError(
+                f"input {name!r}: expected {expected.dtype} {list(expected.shape)}, found "
+                f"{array.dtype} {list(array.shape)}"
+            )
+        if isinstance(array, tvm_ffi.Tensor) and not array.is_contiguous():
+            raise InputError(f"input {name!r}: strided; make it contiguous in row-major order")
+        return array
 
     def profile(self, repeat: int = 20) -> list[LayerTime]:
         """Time every layer, `repeat` samples each, on what the buffers hold now."""
@@ -121,18 +143,3 @@ class Session:
 
 def _argument(port: Port) -> Argument:
     return Argument(port.name, port.slot.shape, port.slot.dtype)
-
-
-def _check(expected: Argument, array: Any) -> None:
-    if not isinstance(array, np.ndarray) and not hasattr(array, "__dlpack__"):
-        raise InputError(
-            f"input {expected.name!r}: expected a numpy or DLPack array, found "
-            f"{type(array).__name__}"
-        )
-    shape = tuple(array.shape)
-    dtype = str(array.dtype).rpartition(".")[2]
-    if shape != expected.shape or dtype != expected.dtype:
-        raise InputError(
-            f"input {expected.name!r}: expected {expected.dtype} {list(expected.shape)}, found "
-            f"{dtype} {list(shape)}"
-        )

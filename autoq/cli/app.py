@@ -9,7 +9,7 @@ from typer.exceptions import TyperException
 
 from autoq import __version__
 from autoq.cli import compile, env, logs, quantize, run, tune
-from autoq.cli.threads import use_every_core
+from autoq.runtime.threads import use_every_core
 from autoq.errors import AutoqError
 
 app = typer.Typer(

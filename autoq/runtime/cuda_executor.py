@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import tvm.runtime
-import tvm_ffi
 
 from autoq.errors import ArtifactError
 from autoq.runtime.artifact import Artifact
@@ -61,7 +60,9 @@ class CudaExecutor:
         ]
         self._default = Stream.legacy()
         self._graph = self._capture(self._launch_all)
-        self._views = {port.name: self._view(port.slot) for port in (*plan.inputs, *plan.outputs)}
+        ports = (*plan.inputs, *plan.outputs)
+        self._views = {port.name: self._view(port.slot) for port in ports}
+        self._bytes = {port.name: port.slot.bytes for port in ports}
 
     def _address(self, slot: Slot) -> int:
         return self._bases[slot.space] + slot.offset
@@ -105,12 +106,10 @@ class CudaExecutor:
             call("cuMemcpyHtoD_v2", c_void_p(view.data_ptr()), c_void_p(contiguous.ctypes.data),
                  c_size_t(contiguous.nbytes))  # fmt: skip
             return False
-        source = tvm_ffi.from_dlpack(array)
-        if source.data_ptr() != view.data_ptr():
-            call("cuMemcpyAsync", c_void_p(view.data_ptr()), c_void_p(source.data_ptr()),
-                 c_size_t(view.numel() * np.dtype(str(view.dtype)).itemsize),
-                 self._default.handle)  # fmt: skip
-        return source.device.type == "cuda"
+        if array is not view:
+            call("cuMemcpyAsync", c_void_p(view.data_ptr()), c_void_p(array.data_ptr()),
+                 c_size_t(self._bytes[name]), self._default.handle)  # fmt: skip
+        return array is view or array.device.type == "cuda"
 
     def profile(self, repeat: int) -> list[float]:
         """Median seconds of every step, each timed alone as ten nodes of a graph."""
