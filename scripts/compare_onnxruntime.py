@@ -20,7 +20,6 @@ import tvm.runtime
 from onnx import numpy_helper
 
 from autoq import Session
-from autoq.cli.threads import use_every_core
 
 FLOAT_TOLERANCE = 1e-4
 """Largest error of a float32 model, relative to the largest expected value."""
@@ -106,7 +105,6 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=4, help="random inputs to compare")
     parser.add_argument("--seconds", type=float, default=8.0, help="of timing")
     options = parser.parse_args()
-    use_every_core()
     ours = Session(options.artifact)
     threads = tvm.runtime.num_threads()
     exact = onnxruntime_session(options.model, optimised=False, threads=threads)

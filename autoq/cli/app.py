@@ -9,8 +9,8 @@ from typer.exceptions import TyperException
 
 from autoq import __version__
 from autoq.cli import compile, env, logs, quantize, run, tune
-from autoq.runtime.threads import use_every_core
 from autoq.errors import AutoqError
+from autoq.runtime.threads import use_every_core
 
 app = typer.Typer(
     name="autoq",

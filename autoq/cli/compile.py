@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
 from autoq.cli.options import (
@@ -12,6 +9,7 @@ from autoq.cli.options import (
     Jobs,
     Model,
     NoShipped,
+    Output,
     Target,
     TuningRecords,
     kernel_cache,
@@ -21,9 +19,7 @@ from autoq.cli.options import (
 
 def compile(
     model: Model,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Artifact to write.")
-    ],
+    output: Output,
     target: Target = "auto",
     tuning_records: TuningRecords = None,
     input_shapes: InputShapes = None,

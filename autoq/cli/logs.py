@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from autoq.cli.options import Output
 from autoq.errors import InputError
 
 app = typer.Typer(help="List, merge, check and export tuning records.", no_args_is_help=True)
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILES", help="Record files (JSON lines).")]
-Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="File to write.")]
 
 
 @app.command("list")

@@ -17,7 +17,20 @@ TARGET_HELP = (
 )
 
 Target = Annotated[str, typer.Option("--target", metavar="TARGET", help=TARGET_HELP)]
+
+
+def regular_file(path: Path | None) -> Path | None:
+    """The path as it is, unless a device or pipe is there, which writing would replace."""
+    if path is not None and path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError(f"{path}: is no regular file; name another output")
+    return path
+
+
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX file.", show_default=False)]
+Output = Annotated[
+    Path,
+    typer.Option("-o", "--output", metavar="FILE", callback=regular_file, help="File to write."),
+]
 InputShapes = Annotated[
     str | None,
     typer.Option(

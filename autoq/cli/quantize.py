@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from autoq.cli.options import Model
+from autoq.cli.options import Model, Output
 
 
 def quantize(
     model: Model,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="File to write.")],
+    output: Output,
     calibration: Annotated[
         Path | None,
         typer.Option(

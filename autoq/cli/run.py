@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from autoq.cli.options import Device
+from autoq.cli.options import Device, regular_file
 from autoq.errors import InputError
 
 FILL_MODES = ("random", "ones", "zeros")
@@ -26,7 +26,8 @@ def run(
         typer.Option("--inputs", metavar="NPZ", help="Archive with an array for every input."),
     ] = None,
     outputs: Annotated[
-        Path | None, typer.Option("--outputs", metavar="NPZ", help="Archive to write.")
+        Path | None,
+        typer.Option("--outputs", metavar="NPZ", callback=regular_file, help="Archive to write."),
     ] = None,
     fill_mode: Annotated[
         str,

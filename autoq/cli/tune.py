@@ -18,6 +18,7 @@ from autoq.cli.options import (
     TuningRecords,
     kernel_cache,
     parse_shapes,
+    regular_file,
 )
 from autoq.errors import InputError
 
@@ -29,7 +30,11 @@ def tune(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="Record file; one that exists is resumed."
+            "-o",
+            "--output",
+            metavar="FILE",
+            callback=regular_file,
+            help="Record file; one that exists is resumed.",
         ),
     ] = None,
     target: Target = "auto",

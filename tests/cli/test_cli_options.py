@@ -100,6 +100,13 @@ def test_outputs_without_permission(refuses, float_model, folder, verb):
     refuses(verb, *OUTPUTS[verb](float_model, "closed/x"), words=("closed/x",))
 
 
+@pytest.mark.parametrize("verb", OUTPUTS)
+def test_outputs_that_are_no_files(refuses, float_model, folder, verb):
+    os.mkfifo(folder / "pipe")
+    refuses(verb, *OUTPUTS[verb](float_model, "pipe"), words=("pipe", "no regular file"))
+    assert (folder / "pipe").is_fifo()
+
+
 @pytest.mark.parametrize("verb", ["compile", "quantize"])
 def test_outputs_under_proc(refuses, float_model, verb):
     """Not even root can make a file there."""
