@@ -7,6 +7,7 @@ Structure: He et al., "Deep Residual Learning for Image Recognition", in torchvi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx
@@ -79,7 +80,7 @@ class _Writer:
         array = self.rng.standard_normal(shape, np.float32) * np.float32((gain / fan_in) ** 0.5)
         return self.constant(array, name)
 
-    def node(self, op: str, inputs: list[str], name: str, **attributes: object) -> str:
+    def node(self, op: str, inputs: list[str], name: str, **attributes: Any) -> str:
         output = f"{name}/output"
         self.nodes.append(helper.make_node(op, inputs, [output], name=name, **attributes))
         return output

@@ -73,10 +73,10 @@ class GraphBuilder:
 
     # -- what it writes -----------------------------------------------------------------------
 
-    def add_constant(self, value: np.ndarray, name: str | None = None) -> str:
+    def add_constant(self, value: np.ndarray | np.generic, name: str | None = None) -> str:
         """Name of a new constant."""
         name = self._fresh(name or f"{self.node_name}/constant")
-        self.graph.constants[name] = np.ascontiguousarray(value).reshape(np.shape(value))
+        self.graph.constants[name] = np.array(value, order="C")
         return name
 
     def emit(self, op: str, inputs: list[str], dtype: str | None = None, **attributes: Any) -> str:

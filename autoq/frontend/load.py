@@ -15,7 +15,7 @@ from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.fold import fold, is_foldable
 from autoq.frontend.read import CUSTOM_DOMAINS, check_opsets, read_model
 from autoq.frontend.registry import OPERATORS, Importer, OnnxNode, supported
-from autoq.graph.ir import Graph, Operation
+from autoq.graph.ir import Graph, Operation, Tensor
 
 InputShapes = Mapping[str, Sequence[int]]
 
@@ -94,7 +94,7 @@ def _input_shape(
                 f"{b.source}: input {value.name!r} has the dynamic shape {text}; "
                 f'give its sizes with --input-shapes "{value.name}:[{example}]"'
             )
-        return tuple(declared)
+        return tuple(int(size) for size in declared)
     sizes = tuple(int(size) for size in given)
     fits = not has_shape or (
         len(sizes) == len(declared)
@@ -176,7 +176,7 @@ def _finish(b: GraphBuilder, graph: onnx.GraphProto) -> None:
             name = b.emit("Identity", [renamed.get(name, name)])
         renamed[name] = value.name
         tensor = b.graph.tensors.pop(name)
-        b.graph.tensors[value.name] = type(tensor)(value.name, tensor.shape, tensor.dtype)
+        b.graph.tensors[value.name] = Tensor(value.name, tensor.shape, tensor.dtype)
         _rename(b.graph, name, value.name)
     b.graph.outputs = tuple(value.name for value in graph.output)
 

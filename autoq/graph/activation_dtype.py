@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from autoq.graph.dequantise_late import MOVES
-from autoq.graph.ir import Graph, Operation
+from autoq.graph.ir import Graph
 from autoq.templates.target import Target
 
 
@@ -30,8 +30,8 @@ def choose_activation_dtypes(graph: Graph, target: Target) -> None:
 def _groups(graph: Graph) -> dict[str, str]:
     """Union-find over 8-bit tensors: movement joins what it reads and writes."""
     parents = {n: n for n, t in graph.tensors.items() if t.dtype in ("int8", "uint8")}
-    for node in graph.nodes:
-        if isinstance(node, Operation) and node.op in MOVES:
+    for node in graph.operations:
+        if node.op in MOVES:
             for name in node.inputs:
                 if name in parents and node.output in parents:
                     parents[_root(parents, name)] = _root(parents, node.output)
@@ -50,11 +50,9 @@ def _change(graph: Graph, names: set[str], target: Target) -> tuple[str, int] | 
         return None
     dtypes = {graph.dtype(name) for name in names}
     zero_points: set[int] = set()
-    for node in graph.nodes:
+    for node in graph.operations:
         if not names & {*node.inputs, node.output}:
             continue
-        if not isinstance(node, Operation):
-            return None
         if node.op in ("QuantizeLinear", "DequantizeLinear"):
             if node.attributes["axis"] is not None:
                 return None
@@ -74,8 +72,8 @@ def _change(graph: Graph, names: set[str], target: Target) -> tuple[str, int] | 
 def _apply(graph: Graph, names: set[str], dtype: str, shift: int) -> None:
     for name in names:
         graph.tensors[name] = replace(graph.tensors[name], dtype=dtype)
-    for node in graph.nodes:
-        if not isinstance(node, Operation) or not names & {*node.inputs, node.output}:
+    for node in graph.operations:
+        if not names & {*node.inputs, node.output}:
             continue
         if node.op in ("QuantizeLinear", "DequantizeLinear"):
             node.attributes["zero_point"] = np.asarray(node.attributes["zero_point"] + shift)

@@ -25,13 +25,13 @@ def pad_hidden_channels(graph: Graph, target: Target) -> None:
     if target.kind != "cuda":
         return
     around = Neighbourhood(graph)
-    for node in graph.nodes:
-        if not isinstance(node, Operation) or node.op != CONV or node.attributes["groups"] != 1:
+    for node in graph.operations:
+        if node.op != CONV or node.attributes["groups"] != 1:
             continue
         n, k, p, q = graph.shape(node.output)
         wide = -(-k // TENSOR_CORE_CHANNELS) * TENSOR_CORE_CHANNELS
         if k < wide <= LARGEST_GROWTH * k and _paddable(graph, node, around):
-            _widen(node, around.consumers[node.output], k, wide)
+            _widen(node, around.readers(node.output), k, wide)
             tensor = graph.tensors[node.output]
             graph.tensors[node.output] = replace(tensor, shape=(n, wide, p, q))
 

@@ -14,8 +14,8 @@ def find_channel_shuffles(graph: Graph) -> None:
     """Replace every such triple by one ChannelShuffle operation."""
     around = Neighbourhood(graph)
     groups = []
-    for node in graph.nodes:
-        if not isinstance(node, Operation) or node.op != "Transpose":
+    for node in graph.operations:
+        if node.op != "Transpose":
             continue
         before = around.producer(node.inputs[0], "Reshape")
         after = around.only_reader(node.output, "Reshape")

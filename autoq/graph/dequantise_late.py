@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.graph.ir import Graph, Operation
+from autoq.graph.ir import Graph, Node, Operation
 from autoq.graph.rewrite import Neighbourhood, add_tensor, fresh_name, prune, rename_inputs
 
 MOVES = ("Reshape", "Transpose", "Slice", "MaxPool", "Pad", "Concat", "Identity", "ChannelShuffle")
@@ -33,11 +33,13 @@ def same_quantisation(a: Operation, b: Operation) -> bool:
 
 def _sink(graph: Graph) -> bool:
     around = Neighbourhood(graph)
-    nodes = []
+    nodes: list[Node] = []
     changed = False
-    for node in graph.nodes:
-        sources = [around.producer(name, "DequantizeLinear") for name in node.inputs]
-        if isinstance(node, Operation) and node.op in MOVES and _may_sink(graph, node, sources):
+    for node in graph.operations:
+        found = [around.producer(name, "DequantizeLinear") for name in node.inputs]
+        sources = [source for source in found if source is not None]
+        whole = bool(sources) and len(sources) == len(found)
+        if whole and node.op in MOVES and _may_sink(graph, node, sources):
             nodes += _moved(graph, node, sources)
             changed = True
         else:
@@ -46,23 +48,19 @@ def _sink(graph: Graph) -> bool:
     return changed
 
 
-def _may_sink(graph: Graph, node: Operation, sources: list[Operation | None]) -> bool:
-    first = sources[0] if sources else None
-    if first is None:
-        return False
+def _may_sink(graph: Graph, node: Operation, sources: list[Operation]) -> bool:
+    first = sources[0]
     if node.op == "Concat":
-        dtypes = {graph.dtype(source.inputs[0]) for source in sources if source is not None}
-        return len(dtypes) == 1 and all(
-            source is not None and same_quantisation(source, first) for source in sources
-        )
+        dtypes = {graph.dtype(source.inputs[0]) for source in sources}
+        return len(dtypes) == 1 and all(same_quantisation(source, first) for source in sources)
     if first.attributes["axis"] is not None:
         return node.op == "Transpose" and first.inputs[0] in graph.constants
     return node.op != "Pad" or node.attributes["value"] == 0.0
 
 
-def _moved(graph: Graph, node: Operation, sources: list[Operation | None]) -> list[Operation]:
+def _moved(graph: Graph, node: Operation, sources: list[Operation]) -> list[Operation]:
     dequantise = sources[0]
-    inputs = tuple(source.inputs[0] for source in sources if source is not None)
+    inputs = tuple(source.inputs[0] for source in sources)
     dtype = graph.dtype(inputs[0])
     attributes = dict(dequantise.attributes)
     if node.op == "Transpose" and attributes["axis"] is not None:
@@ -92,8 +90,8 @@ def _cancel(graph: Graph) -> bool:
     """Remove a quantisation of what was dequantised alike."""
     around = Neighbourhood(graph)
     renamed: dict[str, str] = {}
-    for node in graph.nodes:
-        if not isinstance(node, Operation) or node.op != "QuantizeLinear":
+    for node in graph.operations:
+        if node.op != "QuantizeLinear":
             continue
         source = around.producer(node.inputs[0], "DequantizeLinear")
         if source is None or not same_quantisation(node, source):

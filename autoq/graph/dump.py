@@ -17,11 +17,7 @@ def dump(graph: Graph) -> str:
 
 
 def _tensor(graph: Graph, name: str) -> str:
-    text = f"{name}: {graph.dtype(name)}{list(graph.shape(name))}"
-    tensor = graph.tensors.get(name)
-    if tensor is not None and tensor.quantisation is not None:
-        text += f" scale {tensor.quantisation.scale:.6g} zero {tensor.quantisation.zero_point}"
-    return text
+    return f"{name}: {graph.dtype(name)}{list(graph.shape(name))}"
 
 
 def _node(graph: Graph, node: Node) -> str:

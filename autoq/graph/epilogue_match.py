@@ -72,11 +72,11 @@ def _quantise(tail: Tail, around: Neighbourhood) -> None:
 
 def _clamp_quantised(tail: Tail, around: Neighbourhood) -> None:
     """DequantizeLinear, Relu or Clip, QuantizeLinear of equal scale is a clamp of integers."""
-    while True:
+    while tail.scheme is not None:
         dequantise = around.only_reader(tail.output, "DequantizeLinear")
-        clamp = dequantise and around.only_reader(dequantise.output, *CLAMPS)
-        quantise = clamp and around.only_reader(clamp.output, "QuantizeLinear")
-        if not quantise:
+        clamp = None if dequantise is None else around.only_reader(dequantise.output, *CLAMPS)
+        quantise = None if clamp is None else around.only_reader(clamp.output, "QuantizeLinear")
+        if dequantise is None or clamp is None or quantise is None:
             return
         scheme = Scheme.of(quantise, around.graph.dtype(quantise.output))
         if scheme.scale != tail.scheme.scale:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.graph.constants import along_axis
-from autoq.graph.ir import Graph, Operation
-from autoq.graph.rewrite import Neighbourhood, fresh_name, prune, replace_nodes
+from autoq.graph.ir import Graph, Node, Operation
+from autoq.graph.rewrite import Neighbourhood, add_tensor, fresh_name, prune, replace_nodes
 
 
 def fold_affine(graph: Graph) -> None:
@@ -22,24 +22,24 @@ def fold_affine(graph: Graph) -> None:
 def _fold_once(graph: Graph) -> bool:
     around = Neighbourhood(graph)
     groups = []
-    for node in graph.nodes:
-        if not isinstance(node, Operation) or node.op not in ("Conv", "Gemm"):
+    for node in graph.operations:
+        if node.op not in ("Conv", "Gemm"):
             continue
         reader = around.only_reader(node.output, "Mul", "Div", "Add", "Sub")
         if reader is None:
             continue
         values = _channel_values(graph, node, reader, around)
-        weights = None if values is None else _weights(graph, node, around)
-        if weights is None:
+        weights = _weights(graph, node, around)
+        if values is None or weights is None:
             continue
         folded = _folded(graph, node, reader, values, *weights)
         if folded is not None:
             groups.append(((node, reader), folded))
     replace_nodes(graph, groups)
     # Quantised weights got a new DequantizeLinear beside the convolution: put it in front.
-    nodes = []
-    for node in graph.nodes:
-        scaled = node.attributes.pop("scaled_weight", None) if isinstance(node, Operation) else None
+    nodes: list[Node] = []
+    for node in graph.operations:
+        scaled = node.attributes.pop("scaled_weight", None)
         nodes += [scaled, node] if scaled is not None else [node]
     graph.nodes = nodes
     return bool(groups)
@@ -98,26 +98,31 @@ def _folded(
         bias = bias * factor + (-values if reader.op == "Sub" and not negated else values)
     attributes = dict(node.attributes)
     weight_name = node.inputs[1]
-    if np.any(factor != 1.0) and dequantise is None:
-        scaled = weight.astype(np.float64) * along_axis(factor, 0, weight.ndim)
-        weight_name = _constant(graph, f"{node.output}/weight", scaled.astype(np.float32))
-    elif np.any(factor != 1.0):
-        if np.any(factor == 0.0):
-            return None
-        scale = np.broadcast_to(dequantise.attributes["scale"], bias.shape) * factor
-        zero = np.broadcast_to(dequantise.attributes["zero_point"], bias.shape)
-        weight_name = fresh_name(graph, f"{node.output}/weight")
-        graph.tensors[weight_name] = graph.tensors[dequantise.output].__class__(
-            weight_name, weight.shape, "float32"
-        )
-        attributes["scaled_weight"] = Operation(
-            "DequantizeLinear", node.name, dequantise.inputs, weight_name,
-            {"scale": scale.astype(np.float32), "zero_point": zero, "axis": 0}, (),
-        )  # fmt: skip
+    if np.any(factor != 1.0):
+        if dequantise is None:
+            scaled = weight.astype(np.float64) * along_axis(factor, 0, weight.ndim)
+            weight_name = _constant(graph, f"{node.output}/weight", scaled.astype(np.float32))
+        elif np.any(factor == 0.0):
+            return None  # integers times a scale of 0 have no bias to round to
+        else:
+            attributes["scaled_weight"] = _rescaled(graph, node, dequantise, factor)
+            weight_name = attributes["scaled_weight"].output
     bias_name = _constant(graph, f"{node.output}/bias", bias.astype(np.float32))
     covers = (*node.covers, *reader.covers)
     inputs = (node.inputs[0], weight_name, bias_name)
     return Operation(node.op, node.name, inputs, reader.output, attributes, covers)
+
+
+def _rescaled(
+    graph: Graph, node: Operation, dequantise: Operation, factor: np.ndarray
+) -> Operation:
+    """The dequantisation of the weights with each filter's scale multiplied by its factor."""
+    old = dequantise.attributes
+    scale = (np.broadcast_to(old["scale"], factor.shape) * factor).astype(np.float32)
+    zero_point = np.broadcast_to(old["zero_point"], factor.shape)
+    name = add_tensor(graph, f"{node.output}/weight", graph.shape(dequantise.output), "float32")
+    attributes = {"scale": scale, "zero_point": zero_point, "axis": 0}
+    return Operation("DequantizeLinear", node.name, dequantise.inputs, name, attributes)
 
 
 def _constant(graph: Graph, base: str, value: np.ndarray) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoq.graph.constants import dequantised
-from autoq.graph.ir import Graph, Operation
+from autoq.graph.ir import Graph
 from autoq.graph.rewrite import fresh_name, prune, rename_inputs
 
 
@@ -13,16 +13,13 @@ def fold_constants(graph: Graph) -> None:
     Runs after weights and biases have gone into kernels.
     """
     renamed: dict[str, str] = {}
-    nodes = []
-    for node in graph.nodes:
+    for node in graph.operations:
         constant = graph.constants.get(node.inputs[0]) if node.inputs else None
-        foldable = isinstance(node, Operation) and node.op == "DequantizeLinear"
-        if not foldable or constant is None or node.output in graph.outputs:
-            nodes.append(node)
+        if node.op != "DequantizeLinear" or constant is None or node.output in graph.outputs:
             continue
         name = fresh_name(graph, f"{node.output}/value")
         graph.constants[name] = dequantised(constant, node)
         renamed[node.output] = name
-    graph.nodes = nodes
+    graph.nodes = [node for node in graph.nodes if node.output not in renamed]
     rename_inputs(graph, renamed)
     prune(graph)

@@ -7,6 +7,7 @@ import numpy as np
 from autoq.graph.epilogue_match import CLAMPS
 from autoq.graph.fused import ADD, CONCAT, POOL, Bounds, Scheme
 from autoq.graph.ir import Graph, Operation
+from autoq.graph.programs import ELEMENTWISE
 from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
 
 _EIGHT_BITS = ("int8", "uint8")
@@ -17,8 +18,8 @@ def fuse_movement(graph: Graph) -> None:
     around = Neighbourhood(graph)
     groups = []
     taken: set[int] = set()
-    for node in graph.nodes:
-        if not isinstance(node, Operation) or id(node) in taken:
+    for node in graph.operations:
+        if id(node) in taken:
             continue
         fuse = _FUSERS.get(node.op)
         result = None if fuse is None else fuse(graph, node, around)
@@ -110,20 +111,24 @@ def _add(graph: Graph, node: Operation, around: Neighbourhood) -> Group | None:
         return None
     if graph.dtype(node.output) != "float32":
         return None
-    sources = [_source(name, around) for name in node.inputs]
-    if None not in sources:
+    sources = [s for s in (_source(name, around) for name in node.inputs) if s is not None]
+    if len(sources) == 2:
         nodes, bounds, scheme = _tail(node, around, quantised=True)
         if scheme is not None:
             (a, a_scheme), (b, b_scheme) = sources
-            scalars = [
+            values = [
                 a_scheme.zero_point, a_scheme.scale / scheme.scale,
                 b_scheme.zero_point, b_scheme.scale / scheme.scale,
                 *scheme.bounds(bounds), scheme.zero_point,
             ]  # fmt: skip
-            return _fused(ADD, nodes, (a, b), {"scalars": np.array(scalars, np.float32)})
-    elif any(source is not None for source in sources):
+            return _fused(ADD, nodes, (a, b), {"scalars": np.array(values, np.float32)})
+    elif sources:
         return None  # mixed operands: an elementwise program dequantises on the way
     nodes, bounds, _ = _tail(node, around, quantised=False)
+    if any(around.producer(name, *ELEMENTWISE) for name in node.inputs):
+        return None  # an elementwise program computes all of it in one pass
+    if around.only_reader(nodes[-1].output, *ELEMENTWISE):
+        return None
     scalars = np.array([0, 1, 0, 1, bounds.low, bounds.high, 0], np.float32)
     return _fused(ADD, nodes, node.inputs, {"scalars": scalars})
 
@@ -139,9 +144,9 @@ def _concat(graph: Graph, node: Operation, around: Neighbourhood) -> Group | Non
         return _copied(node)
     if dtype != "float32":
         return None
-    sources = [_source(name, around) for name in node.inputs]
+    sources = [s for s in (_source(name, around) for name in node.inputs) if s is not None]
     nodes, bounds, scheme = _tail(node, around, quantised=True)
-    if scheme is None or None in sources:
+    if scheme is None or len(sources) < len(node.inputs):
         return _copied(node)
     low, high = scheme.bounds(bounds)
     rows, requantize = [], []

@@ -24,8 +24,8 @@ def fuse_products(graph: Graph) -> None:
     around = Neighbourhood(graph)
     taken: set[int] = set()
     groups = []
-    for node in graph.nodes:
-        if not isinstance(node, Operation) or node.op not in _FUSED:
+    for node in graph.operations:
+        if node.op not in _FUSED:
             continue
         operands = _integer_operands(graph, node, around)
         tail = match_tail(node, around, operands is not None, taken)
@@ -90,12 +90,13 @@ def _integer_operation(
         scale = product / inner.scale
         low, high = inner.bounds(inner_bounds)
         scalars.update(accumulator_low=low, accumulator_high=high)
-        scalars["accumulator_scale"] = inner.scale / unit
+        scalars["accumulator_scale"] = float(inner.scale / unit)
     residual_dtype = None
     if tail.residual is not None:
         residual_dtype = graph.dtype(tail.residual)
         other = tail.residual_scheme
-        scalars["residual_scale"] = (np.float32(1) if other is None else other.scale) / unit
+        other_scale = np.float32(1) if other is None else other.scale
+        scalars["residual_scale"] = float(other_scale / unit)
         scalars["residual_zero_point"] = 0 if other is None else other.zero_point
     if tail.scheme is not None:
         scalars["low"], scalars["high"] = tail.scheme.bounds(tail.bounds)

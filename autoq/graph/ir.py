@@ -19,14 +19,6 @@ from autoq.templates.workload import Conv2d, Gemm, Workload
 
 
 @dataclass(frozen=True)
-class Quantisation:
-    """`real = (integer - zero_point) * scale`."""
-
-    scale: float
-    zero_point: int = 0
-
-
-@dataclass(frozen=True)
 class Tensor:
     """A dense row-major array. In an optimised graph it is a buffer: a node may read or write its
     bytes under another shape of as many elements (see `input_shapes`), which is how a reshape
@@ -35,7 +27,6 @@ class Tensor:
     name: str
     shape: tuple[int, ...]
     dtype: str
-    quantisation: Quantisation | None = None
 
     @property
     def size(self) -> int:
@@ -168,6 +159,11 @@ class Graph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     constants: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def operations(self) -> list[Operation]:
+        """The nodes of a semantic graph."""
+        return [node for node in self.nodes if isinstance(node, Operation)]
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of a tensor or constant."""

@@ -34,7 +34,7 @@ def lower(graph: Graph) -> Graph:
     """Kernels and operators for a graph of fused operations and reshapes."""
     place = Placement(graph)
     around = Neighbourhood(graph)
-    for node in graph.nodes:
+    for node in graph.operations:
         _LOWERINGS[node.op](node, place, around)
     return place.finish()
 
@@ -163,7 +163,7 @@ def _dequantize(node: Operation, place: Placement, around: Neighbourhood) -> Non
         _kernel(place, node, workload, operands, (place.read(x, PLAIN),), PLAIN)
         return
     n, c, h, w = shape
-    images = any(r.op in (CONV, POOL, CONCAT, ADD) for r in around.consumers.get(node.output, []))
+    images = any(r.op in (CONV, POOL, CONCAT, ADD) for r in around.readers(node.output))
     layout = NHWC if images else PLAIN
     workload = Dequantize(n, h, w, c, "NHWC" if images else "NCHW", dtype)
     _kernel(place, node, workload, operands, (place.read(x, NHWC),), layout)
@@ -177,12 +177,12 @@ def _reshape(node: Operation, place: Placement, around: Neighbourhood) -> None:
     graph = place.semantic
     x = node.inputs[0]
     shape, new = graph.shape(x), graph.shape(node.output)
-    readers = around.consumers.get(node.output, [])
+    readers = around.readers(node.output)
     products = bool(readers) and all(r.op == GEMM and r.inputs[1:] == () for r in readers)
     flattened = len(shape) == 4 and new == (shape[0], math.prod(shape[1:]))
     inside = node.output not in graph.outputs
     if flattened and inside and products and not place.has(x, PLAIN):
-        place.flat[node.output] = (place.read(x, NHWC), shape[1:])
+        place.flat[node.output] = (place.read(x, NHWC), (shape[1], shape[2], shape[3]))
         return
     place.alias(node.output, place.read(x, PLAIN))
 

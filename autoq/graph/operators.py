@@ -6,7 +6,7 @@ nest; only reductions (softmax, means, products of activations) get loops of the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tvm
 from tvm import te
@@ -17,6 +17,7 @@ from autoq.graph.te_value import Value, output
 from autoq.templates.target import Target
 
 if TYPE_CHECKING:
+    from tvm.s_tir import Schedule
     from tvm.tirx import PrimFunc
 
 VECTOR_LANES = (16, 8, 4)
@@ -53,7 +54,7 @@ def operator_prim_func(node: Operator, target: Target) -> PrimFunc:
     return function.with_attr("s_tir", True)
 
 
-def _schedule_cpu(schedule: object) -> None:
+def _schedule_cpu(schedule: Schedule) -> None:
     """Outer loops parallel, the last one in vectors where its extent allows it."""
     for block in schedule.get_child_blocks(schedule.get_sblock("root")):
         loops = schedule.get_loops(block)
@@ -72,7 +73,7 @@ def _schedule_cpu(schedule: object) -> None:
             schedule.parallel(outer)
 
 
-def _kinds(schedule: object, block: object, loops: list[object]) -> list[tuple[object, str]]:
+def _kinds(schedule: Schedule, block: Any, loops: list[Any]) -> list[tuple[Any, str]]:
     """Loops with "spatial" or "reduce"; TE writes the spatial ones first."""
     spatial = [str(v.iter_type) == "0" for v in schedule.get(block).iter_vars]
     return [

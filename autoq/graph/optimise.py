@@ -55,9 +55,14 @@ def workloads(graph: Graph) -> list[tuple[Workload, int, tuple[str, ...]]]:
 
 def _copied(graph: Graph) -> Graph:
     """A copy whose nodes may be changed; constants are shared."""
-    nodes = [copy.copy(node) for node in graph.nodes]
+    nodes = [copy.copy(node) for node in graph.operations]
     for node in nodes:
         node.attributes = dict(node.attributes)
     return Graph(
-        graph.name, dict(graph.tensors), nodes, graph.inputs, graph.outputs, dict(graph.constants)
+        graph.name,
+        dict(graph.tensors),
+        list(nodes),
+        graph.inputs,
+        graph.outputs,
+        dict(graph.constants),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.graph.ir import Graph, Kernel, Operator, Step, Tensor
+from autoq.graph.ir import Graph, Node, Operator, Step, Tensor
 
 PLAIN, NHWC = "plain", "NHWC"
 """Layouts of a tensor: row-major as in ONNX, or channels last (4-D tensors only)."""
@@ -82,7 +82,7 @@ class Placement:
         while name in self.graph.tensors or name in self.semantic.outputs:
             name, count = f"{base}.{count}", count + 1
         tensor = self.semantic.tensors[logical]
-        self.graph.tensors[name] = Tensor(name, shape, tensor.dtype, tensor.quantisation)
+        self.graph.tensors[name] = Tensor(name, shape, tensor.dtype)
         return name
 
     def finish(self) -> Graph:
@@ -95,7 +95,7 @@ class Placement:
             renamed[buffer] = name
             old = self.graph.tensors.pop(buffer)
             shape = self.semantic.shape(name)
-            self.graph.tensors[name] = Tensor(name, shape, old.dtype, old.quantisation)
+            self.graph.tensors[name] = Tensor(name, shape, old.dtype)
             for node in self.graph.nodes:
                 _rename(node, buffer, name)
         return self.graph
@@ -115,7 +115,7 @@ def _same_bytes(shape: tuple[int, ...]) -> bool:
     return len(shape) != 4 or shape[1] == 1 or int(np.prod(shape[2:])) == 1
 
 
-def _rename(node: Kernel | Operator, old: str, new: str) -> None:
+def _rename(node: Node, old: str, new: str) -> None:
     node.inputs = tuple(new if name == old else name for name in node.inputs)
     if node.output == old:
         node.output = new

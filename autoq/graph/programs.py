@@ -34,9 +34,8 @@ def gather_programs(graph: Graph) -> None:
     around = Neighbourhood(graph)
     claimed: set[int] = set()
     replacement: dict[int, Operation] = {}
-    for node in reversed(graph.nodes):
-        loose = isinstance(node, Operation) and node.op in (*ELEMENTWISE, *STRUCTURED)
-        if not loose or id(node) in claimed:
+    for node in reversed(graph.operations):
+        if node.op not in (*ELEMENTWISE, *STRUCTURED) or id(node) in claimed:
             continue
         if node.op == "DequantizeLinear" and not _is_read(node, around, claimed):
             continue
@@ -50,7 +49,7 @@ def gather_programs(graph: Graph) -> None:
         if id(node) in replacement or id(node) not in claimed
     ]
     prune(graph)
-    for node in graph.nodes:
+    for node in graph.operations:
         if node.op not in FUSED and node.op != "Reshape":
             dtypes = ", ".join(graph.dtype(name) for name in node.inputs)
             raise ModelError(
@@ -157,9 +156,9 @@ def _program(graph: Graph, members: list[Operation]) -> Operation:
     writer = _StepWriter(len(inputs), constants)
     for member in members:
         index[member.output] = writer.write(graph, member, [index[n] for n in member.inputs])
-    steps, constants = writer.finish()
+    steps, all_constants = writer.finish()
     covers = tuple(dict.fromkeys(name for member in members for name in member.covers))
-    attributes = {"steps": steps, "constants": constants}
+    attributes = {"steps": steps, "constants": all_constants}
     root = members[-1]
     return Operation(PROGRAM, root.name, tuple(inputs), root.output, attributes, covers)
 

@@ -24,6 +24,10 @@ class Neighbourhood:
         node = self.producers.get(name)
         return node if isinstance(node, Operation) and node.op in ops else None
 
+    def readers(self, name: str) -> list[Operation]:
+        """The operations that read `name`, one entry for each reading."""
+        return [n for n in self.consumers.get(name, []) if isinstance(n, Operation)]
+
     def only_reader(self, name: str, *ops: str) -> Operation | None:
         """The operation that alone reads `name` (no graph output), if it is one of `ops`."""
         readers = self.consumers.get(name, [])

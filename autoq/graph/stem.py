@@ -28,8 +28,8 @@ def widen_stem(graph: Graph, target: Target) -> None:
     """Rewrite quantise -> convolution pairs at the graph's inputs, exactly."""
     around = Neighbourhood(graph)
     wanted = TENSOR_CORE_CHANNELS if target.kind == "cuda" else DOT_CHANNELS
-    for node in graph.nodes:
-        if not isinstance(node, Operation) or node.op != QUANTIZE:
+    for node in graph.operations:
+        if node.op != QUANTIZE:
             continue
         conv = around.only_reader(node.output, CONV)
         shape = graph.shape(node.output)

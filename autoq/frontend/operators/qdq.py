@@ -12,6 +12,8 @@ import onnx
 from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.registry import OnnxNode, importer
 
+Number = np.ndarray | np.generic
+
 _INTEGERS = ("int8", "uint8", "int32")
 
 
@@ -26,7 +28,7 @@ def constant_scalar(b: GraphBuilder, name: str | None, role: str) -> int:
 
 
 def _attributes(
-    b: GraphBuilder, shape: tuple[int, ...], scale: np.ndarray, zero_point: np.ndarray,
+    b: GraphBuilder, shape: tuple[int, ...], scale: Number, zero_point: Number,
     axis: int | None,
 ) -> dict[str, object]:  # fmt: skip
     scale = np.asarray(scale)
@@ -50,7 +52,7 @@ def _attributes(
 
 
 def dequantise(
-    b: GraphBuilder, x: str, scale: np.ndarray, zero_point: np.ndarray, axis: int | None = None
+    b: GraphBuilder, x: str, scale: Number, zero_point: Number, axis: int | None = None
 ) -> str:
     """A DequantizeLinear of `x` to float32."""
     if b.dtype(x) not in _INTEGERS:
@@ -59,14 +61,14 @@ def dequantise(
     return b.emit("DequantizeLinear", [x], "float32", **attributes)
 
 
-def dequantise_bias(b: GraphBuilder, bias: str, x_scale: np.ndarray, w_scale: np.ndarray) -> str:
+def dequantise_bias(b: GraphBuilder, bias: str, x_scale: Number, w_scale: Number) -> str:
     """A DequantizeLinear of an int32 bias [k], whose scale is that of the products."""
     scale = np.asarray(x_scale, np.float32).reshape(()) * np.asarray(w_scale, np.float32)
     axis = 0 if scale.size > 1 else None
     return dequantise(b, bias, scale, np.int32(0), axis)
 
 
-def quantise(b: GraphBuilder, x: str, scale: np.ndarray, zero_point: np.ndarray) -> str:
+def quantise(b: GraphBuilder, x: str, scale: Number, zero_point: Number) -> str:
     """A QuantizeLinear of float32 `x`, one scale for the tensor, to the zero point's dtype."""
     dtype = str(np.asarray(zero_point).dtype)
     if dtype not in ("int8", "uint8"):

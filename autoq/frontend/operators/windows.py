@@ -43,13 +43,14 @@ def padding(
             small, large = total // 2, total - total // 2
             before.append(small if mode == "SAME_UPPER" else large)
             after.append(large if mode == "SAME_UPPER" else small)
-        return (*before, *after)
+        return (before[0], before[1], after[0], after[1])
     if mode != "NOTSET":
         raise b.error(f"auto_pad {mode!r}; use NOTSET, VALID, SAME_UPPER or SAME_LOWER")
     edges = tuple(attributes.get("pads", (0, 0, 0, 0)))
     if len(edges) != 4 or min(edges) < 0:
         raise b.error(f"pads {list(edges)}: four numbers, none negative, are supported")
-    return edges
+    top, left, bottom, right = edges
+    return (top, left, bottom, right)
 
 
 def ceil_padding(
@@ -68,4 +69,4 @@ def ceil_padding(
         if (count - 1) * stride[axis] >= size[axis] + edges[axis]:
             count -= 1
         grown.append(max((count - 1) * stride[axis] + reach - padded, 0) + edges[axis + 2])
-    return (edges[0], edges[1], *grown)
+    return (edges[0], edges[1], grown[0], grown[1])
