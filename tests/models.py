@@ -67,6 +67,9 @@ def _cached(
     path = folder / f"{name}-{digest}-{suffix}.onnx"
     if path.exists():
         return path
+    for stale in folder.glob(f"{name}-*.onnx"):  # of older sources; some are 500 MB large
+        if digest not in stale.name:
+            stale.unlink(missing_ok=True)
     plain = folder / f"{name}-{digest}-float32.onnx"
     if not plain.exists():
         temporary = plain.with_suffix(f".{os.getpid()}")
