@@ -84,7 +84,7 @@ class _Constants:
         self._known: dict[tuple[str, tuple[int, ...], bytes], int] = {}
 
     def add(self, array: np.ndarray) -> Slot:
-        array = np.ascontiguousarray(array)
+        array = np.asarray(array, order="C")  # ascontiguousarray would make a scalar 1-d
         identity = (str(array.dtype), array.shape, array.tobytes())
         if identity not in self._known:
             self._known[identity] = self.size
@@ -127,7 +127,9 @@ def _step(
         source=selection.source,
         operations=operations,
         bytes=bytes,
-        roofline_seconds=selection.target.roofline_seconds(operations, bytes, inputs[0][1]),
+        roofline_seconds=selection.target.roofline_seconds(
+            operations, bytes, inputs[0][1] if inputs else output[1]
+        ),
     )
 
 

@@ -15,5 +15,7 @@ def require_writable(path: Path) -> None:
         raise InputError(f"{path}: the folder {folder} does not exist")
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: is no ordinary file; name another")
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise InputError(f"{path}: no permission to write there")

@@ -173,15 +173,41 @@ def from_dict(mapping: Mapping[str, Any]) -> Workload:
     cls = _KINDS.get(fields.pop("operator", None))
     if cls is None:
         raise ValueError(f"unknown operator in workload {mapping!r}; known: {sorted(_KINDS)}")
-    if "epilogue" in fields:
-        fields["epilogue"] = Epilogue(**fields["epilogue"])
-    for name, value in fields.items():
-        if isinstance(value, list):
-            fields[name] = tuple(value)
     try:
-        return cls(**fields)
-    except TypeError as error:
+        if "epilogue" in fields:
+            fields["epilogue"] = Epilogue(**_typed(Epilogue, fields["epilogue"]))
+        return cls(**_typed(cls, fields))
+    except (TypeError, ValueError, ZeroDivisionError) as error:
         raise ValueError(f"not a workload: {mapping!r} ({error})") from error
+
+
+def _typed(cls: type, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a dataclass as JSON gave them, lists as tuples; TypeError for wrong types."""
+    if not isinstance(fields, Mapping):
+        raise TypeError(f"{cls.__name__} is {fields!r}, not a mapping")
+    types = {field.name: str(field.type) for field in dataclasses.fields(cls)}
+    checked = {}
+    for name, value in fields.items():
+        value = tuple(value) if isinstance(value, list) else value
+        if name not in types or not _is_a(types[name], value):
+            raise TypeError(f"{name} = {value!r}; {types.get(name, 'no such field')} is expected")
+        checked[name] = value
+    return checked
+
+
+def _is_a(annotation: str, value: Any) -> bool:
+    if annotation.startswith("tuple["):
+        items = annotation.removeprefix("tuple[").removesuffix("]").split(", ")
+        length = None if items[-1] == "..." else len(items)
+        return (
+            isinstance(value, tuple)
+            and length in (None, len(value))
+            and all(_is_a(items[0], item) for item in value)
+        )
+    if annotation == "int":
+        return type(value) is int and value >= 0
+    simple = {"str": str, "bool": bool, "Epilogue": Epilogue, "str | None": str | None}
+    return isinstance(value, simple[annotation])
 
 
 def key(workload: Workload) -> str:

@@ -19,6 +19,8 @@ FLAGS = ("-O3", "-std=c++17", "-cubin", "-Xptxas", "-v", "--expt-relaxed-constex
 
 # ptxas warns, and the kernel is then slow or wrong: wgmma serialised, registers exhausted.
 _FATAL = re.compile(r"C7512|C7602|wgmma.*serializ", re.IGNORECASE)
+# How nvcc and ptxas begin a complaint about what they were given to compile.
+_SOURCE_ERROR = re.compile(r"kernel\.cu\(\d+\)|ptxas (error|fatal)|nvlink error")
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SPILLS = re.compile(r"(\d+) bytes spill stores")
 
@@ -56,7 +58,8 @@ def compile_cuda(source: str, arch: str, cache_dir: Path | None) -> Cubin:
     """Compile CUDA C++ for one arch such as "sm_90a".
 
     Raises BuildError with the compiler's first complaint, also for wgmma that ptxas serialises
-    and for registers that do not suffice; such failures are cached as well.
+    and for registers that do not suffice; such failures are cached as well. Raises TargetError
+    when nvcc itself does not work here.
     """
     text = "\n".join([source, arch, nvcc_version(), *FLAGS])
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -91,9 +94,12 @@ def _compile(source: str, arch: str, out: Path) -> Cubin:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     report = done.stdout + done.stderr
     if done.returncode:
-        lines = [line for line in report.splitlines() if "error" in line.lower()]
-        complaint = (lines or report.splitlines() or ["no output"])[0]
-        raise BuildError(f"nvcc failed: {complaint.replace(str(file), 'kernel.cu')[:300]}")
+        text = report.replace(str(file), "kernel.cu")
+        lines = [line for line in text.splitlines() if "error" in line.lower()]
+        complaint = f"nvcc failed: {(lines or text.splitlines() or ['no output'])[0][:300]}"
+        if not _SOURCE_ERROR.search(text):  # no host compiler, a full disk: not the source's fault
+            raise TargetError(complaint)
+        raise BuildError(complaint)
     fatal = next((line for line in report.splitlines() if _FATAL.search(line)), None)
     if fatal:
         raise BuildError(f"ptxas: {fatal.strip()[:300]}")

@@ -1,0 +1,68 @@
+"""Workloads: stable keys, JSON there and back, malformed ones refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
+from autoq.templates.workload import Conv2d, Gemm, from_dict, key, to_dict
+
+WORKLOADS = [
+    Conv2d(8, 56, 56, 64, 64, 3, 3, padding=(1, 1, 1, 1), epilogue=Epilogue("uint8", "int8", True)),
+    Gemm(8, 1000, 2048, in_dtype="uint8"),
+    Pool2d("max", 1, 112, 112, 64, 3, 3, (2, 2), (1, 1, 1, 1)),
+    Add((2, 3, 4)),
+    Concat(10, (16, 48), ("int8", "uint8"), (True, False)),
+    Quantize(1, 224, 224, 3, 16, 2),
+    Dequantize(1, 7, 7, 512),
+]
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=str)
+def test_round_trip_through_json(workload) -> None:
+    assert from_dict(json.loads(key(workload))) == workload
+
+
+def test_keys_are_stable() -> None:
+    """A key in a record file must be found again by every later version."""
+    assert key(Gemm(1, 2, 3)) == (
+        '{"epilogue":{"out_dtype":"int8","requantize_before_add":false,"residual_dtype":null},'
+        '"in_dtype":"int8","k":3,"m":1,"n":2,"operator":"gemm","weight_dtype":"int8"}'
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"operator": "conv3d"},
+        {"padding": []},
+        {"stride": [0, 2]},
+        {"n": ""},
+        {"n": True},
+        {"n": -1},
+        {"groups": 5},
+        {"epilogue": None},
+        {"epilogue": {"out_dtype": "int3"}},
+        {"in_dtype": 8},
+        {"colour": "red"},
+    ],
+    ids=str,
+)
+def test_malformed_workloads_are_refused(change: dict) -> None:
+    with pytest.raises(ValueError, match=r"workload|operator"):
+        from_dict({**to_dict(WORKLOADS[0]), **change})
+
+
+def test_missing_fields_are_refused() -> None:
+    with pytest.raises(ValueError, match="not a workload"):
+        from_dict({"operator": "gemm", "m": 3})
+
+
+def test_sizes_of_a_strided_convolution() -> None:
+    conv = Conv2d(2, 224, 224, 3, 64, 7, 7, (2, 2), (3, 3, 3, 3))
+    assert conv.y_shape == (2, 112, 112, 64)
+    assert conv.operations == 2 * 2 * 112 * 112 * 64 * 147
+    assert conv.bytes == 2 * 224 * 224 * 3 + 64 * 147 + 2 * 112 * 112 * 64

@@ -1,0 +1,42 @@
+"""Every network of the onnx package, compiled for the CPU and run, against onnxruntime."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from models import FORMS, LIGHT, light_path, output_step, random_feeds, run_onnxruntime
+
+from autoq import Session, compile
+
+FLOAT_TOLERANCE = 1e-4
+# One step, and the rounding of the float32 numbers that are compared.
+STEPS = 1.001
+
+
+@pytest.fixture(scope="session")
+def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    chosen = os.environ.get("AUTOQ_CACHE_DIR")
+    return Path(chosen) / "kernels" if chosen else tmp_path_factory.mktemp("kernels")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", LIGHT)
+def test_compiled_model_agrees(name: str, form: str, tmp_path: Path, kernel_cache: Path) -> None:
+    path = light_path(name, form, logits=True)
+    report = compile(path, target="cpu", output=tmp_path / "model.tar", cache_dir=kernel_cache)
+    assert report.steps
+    session = Session(tmp_path / "model.tar")
+    feeds = random_feeds(path)
+    expected = run_onnxruntime(path, feeds)
+    results = session.run(None, feeds)
+    steps = output_step(path) if form != "float32" else {}
+    for output, got in zip(session.get_outputs(), results, strict=True):
+        want = expected[output.name]
+        assert got.shape == want.shape and got.dtype == want.dtype
+        allowed = FLOAT_TOLERANCE * np.abs(want).max()
+        if output.name in steps:
+            allowed = STEPS * steps[output.name]
+        np.testing.assert_array_less(np.abs(got - want), allowed + 1e-12)
