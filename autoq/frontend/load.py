@@ -13,8 +13,8 @@ import autoq.frontend.operators  # noqa: F401  (fills the registry)
 from autoq.errors import AutoqError, InputError, ModelError
 from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.fold import fold, is_foldable
-from autoq.frontend.read import CUSTOM_DOMAINS, check_opsets, read_model
-from autoq.frontend.registry import OPERATORS, Importer, OnnxNode, supported
+from autoq.frontend.read import CUSTOM_DOMAINS, check_model, read_model
+from autoq.frontend.registry import OPERATORS, OnnxNode, supported
 from autoq.graph.ir import Graph, Operation, Tensor
 
 InputShapes = Mapping[str, Sequence[int]]
@@ -38,7 +38,7 @@ def from_model(
     model: onnx.ModelProto, source: str = "model", input_shapes: InputShapes | None = None
 ) -> Graph:
     """As `load`, for a model already in memory; `source` names it in messages."""
-    check_opsets(model, source)
+    check_model(model, source)
     opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
     graph = model.graph
     builder = GraphBuilder(source, graph.name, opset)
@@ -69,13 +69,20 @@ def _declare_inputs(
         tensor = value.type.tensor_type
         if not value.type.HasField("tensor_type") or tensor.elem_type == 0:
             raise ModelError(f"{b.source}: input {value.name!r} is not a tensor")
-        dtype = str(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)))
+        dtype = _dtype(tensor.elem_type)
         if dtype not in INPUT_DTYPES:
             raise ModelError(
                 f"{b.source}: input {value.name!r} of {dtype}; "
                 f"{', '.join(INPUT_DTYPES)} are supported"
             )
         b.add_input(value.name, _input_shape(b, value, shapes.get(value.name)), dtype)
+
+
+def _dtype(element_type: int) -> str:
+    try:
+        return str(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type)))
+    except (KeyError, TypeError):
+        return f"the unknown element type {element_type}"
 
 
 def _input_shape(
@@ -116,49 +123,49 @@ def _import_nodes(b: GraphBuilder, graph: onnx.GraphProto) -> None:
     context.opset_imports = {"": b.opset}
     for proto in graph.node:
         b.begin(proto)
-        if is_foldable(proto, b):
-            for name, value in zip(proto.output, fold(proto, b), strict=False):
-                if name:
-                    b.values[name] = b.add_constant(value, name)
-            continue
-        domain = "" if proto.domain == "ai.onnx" else proto.domain
-        function = OPERATORS.get((domain, proto.op_type))
-        if function is None:
-            kind = proto.op_type if not domain else f"{domain}.{proto.op_type}"
-            known = f"; domains are the default one and {', '.join(CUSTOM_DOMAINS)}"
-            raise b.error(f"operator {kind} is not supported; supported: {supported()}{known}")
-        _check(proto, domain, context, b)
-        node = OnnxNode.read(proto, b)
-        results = _import_node(function, node, b)
-        results = [results] if isinstance(results, str) else results
-        for name, result in zip(node.outputs, results, strict=False):
-            b.values[name] = result
-        for name in node.outputs[len(results) :]:
-            if name and name in b.used:
-                raise b.error(f"its output {name!r} is used; only the first one is supported")
+        try:
+            if is_foldable(proto, b):
+                for name, value in zip(proto.output, fold(proto, b), strict=False):
+                    if name:
+                        b.values[name] = b.add_constant(value, name)
+            else:
+                _import_node(proto, context, b)
+        except AutoqError:
+            raise
+        except (LookupError, TypeError, ValueError, ArithmeticError, MemoryError) as error:
+            # What a malformed node makes its importer stumble over names the node.
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            kind = type(error).__name__
+            raise b.error(f"malformed ({kind}: {reason}); export it again") from error
 
 
-def _check(
-    proto: onnx.NodeProto, domain: str, context: onnx.checker.C.CheckerContext, b: GraphBuilder
+def _import_node(
+    proto: onnx.NodeProto, context: onnx.checker.C.CheckerContext, b: GraphBuilder
 ) -> None:
+    domain = "" if proto.domain == "ai.onnx" else proto.domain
+    function = OPERATORS.get((domain, proto.op_type))
+    if function is None:
+        kind = proto.op_type if not domain else f"{domain}.{proto.op_type}"
+        known = f"; domains are the default one and {', '.join(CUSTOM_DOMAINS)}"
+        raise b.error(f"operator {kind} is not supported; supported: {supported()}{known}")
+    if not domain:
+        _check(proto, context, b)
+    node = OnnxNode.read(proto, b)
+    results = function(node, b)
+    results = [results] if isinstance(results, str) else results
+    for name, result in zip(node.outputs, results, strict=False):
+        b.values[name] = result
+    for name in node.outputs[len(results) :]:
+        if name and name in b.used:
+            raise b.error(f"its output {name!r} is used; only the first one is supported")
+
+
+def _check(proto: onnx.NodeProto, context: onnx.checker.C.CheckerContext, b: GraphBuilder) -> None:
     """Required attributes and inputs, by onnx's own schemas."""
-    if domain:
-        return
     try:
         onnx.checker.check_node(proto, context)
     except onnx.checker.ValidationError as error:
         raise b.error(f"{str(error).splitlines()[0]}; export the model again") from error
-
-
-def _import_node(function: Importer, node: OnnxNode, b: GraphBuilder) -> str | list[str]:
-    """Run an importer; what a malformed node makes it stumble over names the node."""
-    try:
-        return function(node, b)
-    except AutoqError:
-        raise
-    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise b.error(f"malformed ({type(error).__name__}: {reason}); export it again") from error
 
 
 def _finish(b: GraphBuilder, graph: onnx.GraphProto) -> None:

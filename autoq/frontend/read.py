@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor
 
 from autoq.errors import ModelError
@@ -36,15 +36,16 @@ def read_model(path: str | Path) -> onnx.ModelProto:
         ) from error
     if not model.graph.node and not model.graph.output:
         raise ModelError(f"{path}: not an ONNX file (no graph in it); export the model again")
-    check_opsets(model, str(path))
+    check_model(model, str(path))
     for tensor in external_tensors(model):
         _load_external(tensor, path)
     _check_raw_sizes(model, path)
     return model
 
 
-def check_opsets(model: onnx.ModelProto, source: str) -> None:
-    """Raise ModelError unless every opset that `model` imports is known."""
+def check_model(model: onnx.ModelProto, source: str) -> None:
+    """Raise ModelError unless every name is UTF-8 and every opset that `model` imports is known."""
+    _check_text(model, source, "model")
     versions = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
     version = versions.get("ai.onnx")
     if version is None:
@@ -54,6 +55,26 @@ def check_opsets(model: onnx.ModelProto, source: str) -> None:
             f"{source}: opset {version}; opsets {MIN_OPSET} to {MAX_OPSET} are supported: "
             "convert it with onnx.version_converter"
         )
+
+
+def _check_text(message: Message, source: str, where: str) -> None:
+    """protobuf keeps the bytes of a name as they are and decodes them at every reading."""
+    for field in message.DESCRIPTOR.fields:
+        if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
+            continue
+        place = f"{where}.{field.name}"
+        try:
+            value = getattr(message, field.name)
+            single = isinstance(value, str | Message)
+            children = [value] if single else list(value)
+        except UnicodeDecodeError as error:
+            raise ModelError(
+                f"{source}: {place} is not UTF-8 text; export the model again"
+            ) from error
+        if field.type == field.TYPE_STRING or (single and not message.HasField(field.name)):
+            continue
+        for index, child in enumerate(children):
+            _check_text(child, source, place if single else f"{place}[{index}]")
 
 
 def external_tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:
