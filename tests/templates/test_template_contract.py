@@ -1,0 +1,118 @@
+"""What every template promises, over workloads and targets that it says it matches."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from autoq.kernel.lowering import lower
+from autoq.measure.operands import random_case
+from autoq.templates.base import Template
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
+from autoq.templates.registry import TEMPLATES, matching
+from autoq.templates.signature import signature
+from autoq.templates.target import Target, host_cpu, parse_target
+from autoq.templates.workload import Conv2d, Gemm, Workload
+
+CUDA = [parse_target(f"cuda:{arch}") for arch in ("sm_75", "sm_80", "sm_89", "sm_90a")]
+RESIDUAL = Epilogue("uint8", "uint8", True)
+WORKLOADS: list[Workload] = [
+    Conv2d(2, 14, 14, 64, 64, 3, 3, padding=(1, 1, 1, 1), in_dtype="uint8", epilogue=RESIDUAL),
+    Conv2d(1, 15, 13, 32, 40, 3, 3, (2, 2), (0, 1, 1, 0), zero_point_border=True),
+    Conv2d(1, 12, 12, 16, 64, 4, 4, padding=(2, 2, 1, 1), in_dtype="int8"),
+    Conv2d(2, 9, 9, 128, 256, 1, 1, epilogue=Epilogue("float32")),
+    Conv2d(1, 11, 11, 48, 48, 3, 3, padding=(1, 1, 1, 1), groups=48),
+    Conv2d(1, 8, 8, 3, 5, 3, 3, dilation=(2, 2), in_dtype="float32", weight_dtype="float32",
+           epilogue=Epilogue("float32")),
+    Gemm(8, 1000, 512, in_dtype="uint8"),
+    Gemm(3, 10, 64, epilogue=Epilogue("int32")),
+    Pool2d("max", 2, 15, 15, 32, 3, 3, (2, 2), (1, 1, 1, 1)),
+    Pool2d("average", 2, 7, 7, 64, 7, 7, in_dtype="uint8", out_dtype="uint8", requantize=True),
+    Add((2, 7, 7, 32)),
+    Concat(49, (16, 24), ("int8", "uint8"), (False, True)),
+    Quantize(2, 16, 16, 3, 16, 2),
+    Dequantize(2, 7, 7, 24),
+]  # fmt: skip
+
+
+def cases() -> list[tuple[Template, Workload, Target]]:
+    return [
+        (template, workload, target)
+        for target in (*CUDA, host_cpu())
+        for workload in WORKLOADS
+        for template in matching(workload, target)
+    ]
+
+
+def name_of(case: object) -> str:
+    if isinstance(case, Template):
+        return case.name
+    return case.arch if isinstance(case, Target) else str(case)
+
+
+def test_names_are_unique() -> None:
+    names = [template.name for template in TEMPLATES]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("target", [*CUDA, host_cpu()], ids=name_of)
+def test_every_workload_has_a_template(target: Target) -> None:
+    assert all(matching(workload, target) for workload in WORKLOADS)
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=name_of)
+def test_every_template_is_tested_here(template: Template) -> None:
+    assert any(template is case[0] for case in cases())
+
+
+@pytest.mark.parametrize(("template", "workload", "target"), cases(), ids=name_of)
+def test_default_and_samples_are_legal_and_go_through_json(template, workload, target) -> None:
+    space = template.space(workload, target)
+    configs = [template.default(workload, target), *space.sample(np.random.default_rng(0), 5)]
+    for config in configs:
+        assert space.rejection(config) is None
+        assert space.from_dict(space.to_dict(config)) == config
+    features = space.encode(configs)
+    assert features.shape == (len(configs), len(space.feature_names))
+    assert np.isfinite(features).all()
+
+
+@pytest.mark.parametrize(("template", "workload", "target"), cases(), ids=name_of)
+def test_parameters_are_activations_constants_output(template, workload, target) -> None:
+    """The PrimFunc takes what the plan will give it, in that order, and lowers."""
+    config = template.default(workload, target)
+    function = template.build(workload, config, target)
+    _, operands = random_case(workload, 0)
+    inputs, output = signature(workload)
+    constants = template.pack(workload, config, operands)
+    found = parameters(function, target)
+    activations = [*found[: len(inputs)], found[-1]]
+    assert activations == [(tuple(shape), dtype) for shape, dtype in (*inputs, output)]
+    arrays = [(array.shape, str(array.dtype)) for array in constants]
+    taken = found[len(inputs) : -1]
+    if target.kind == "cuda":  # a kernel gets an address: only sizes must agree
+        arrays, taken = ([(math.prod(s), dtype) for s, dtype in item] for item in (arrays, taken))
+    assert taken == arrays
+
+
+def parameters(function, target: Target) -> list[tuple[tuple[int, ...], str]]:
+    """Shapes and dtypes of a PrimFunc's parameters, which its host code checks and names."""
+    text = lower(function, target).host.script()
+    found = re.search(r"main\(((?:\w*: Tensor\(\[[\d, ]*\], \w+\)(?:, )?)+)\)", text)
+    assert found is not None
+    pairs = re.findall(r"Tensor\(\[([\d, ]*)\], (\w+)\)", found[1])
+    return [
+        (tuple(int(size) for size in shape.split(",") if size), dtype) for shape, dtype in pairs
+    ]
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=name_of)
+def test_building_is_pure(template: Template) -> None:
+    _, workload, target = next(case for case in cases() if case[0] is template)
+    config = template.default(workload, target)
+    first, second = (template.build(workload, config, target).script() for _ in range(2))
+    assert first == second
