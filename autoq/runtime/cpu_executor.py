@@ -15,14 +15,12 @@ from autoq.runtime.artifact import Artifact
 from autoq.runtime.cpu_kernel import LoadedCpuKernel
 from autoq.runtime.kernel import CpuKernel
 from autoq.runtime.plan import Slot
-from autoq.runtime.threads import use_every_core
 
 
 class CpuExecutor:
     """A plan on this host's CPU, threaded by TVM's pool."""
 
     def __init__(self, artifact: Artifact) -> None:
-        use_every_core()
         plan = artifact.plan
         self._plan = plan
         # Kernels load 64 bytes at a time from aligned addresses: TVM's allocator gives them.

@@ -7,10 +7,12 @@ from typing import Any
 
 from autoq.errors import ArtifactError
 from autoq.runtime.kernel import CpuKernel
+from autoq.runtime.threads import use_every_core
 
 
 @functools.cache
 def _session() -> Any:
+    use_every_core()  # before TVM's pool starts with the first kernel
     # The runtime must be loaded first: objects find its symbols when they are linked.
     import tvm.runtime  # noqa: F401
     from tvm_ffi_orcjit import ExecutionSession
