@@ -11,6 +11,7 @@ from pathlib import Path
 
 import autoq
 from autoq.report.progress import PlainProgress
+from autoq.tuner import list_tasks
 
 sys.path.insert(0, str(Path(__file__).parent))
 from make_resnet import make
@@ -31,15 +32,17 @@ def main() -> None:
     model = make(options.depth, 224, options.models)
     options.folder.mkdir(parents=True, exist_ok=True)
     for batch in map(int, options.batches.split(",")):
+        shapes = {"input": (batch, 3, 224, 224)}
+        rows = list_tasks(model, target=options.target, input_shapes=shapes)
         with PlainProgress(sys.stdout) as on_event:
             summary = autoq.tune(
                 model,
-                trials=100_000,
+                trials=options.trials_per_task * len(rows),
                 trials_per_task=options.trials_per_task,
                 time_budget=options.time_budget,
                 tasks=options.tasks,
                 target=options.target,
-                input_shapes={"input": (batch, 3, 224, 224)},
+                input_shapes=shapes,
                 output=options.folder / f"resnet{options.depth}.n{batch}.jsonl",
                 cache_dir=options.cache,
                 on_event=on_event,
