@@ -11,7 +11,14 @@ import onnx
 from autoq.errors import ModelError
 from autoq.graph.constants import constant_value
 from autoq.graph.ir import Graph, Operation, Tensor
-from autoq.graph.shapes import infer_shape
+from autoq.graph.shapes import check_size, infer_shape
+
+FLOAT_ONLY = (
+    "Conv", "Gemm", "MatMul", "AveragePool", "ReduceMean", "Softmax", "LRN", "Sigmoid",
+    "HardSigmoid", "HardSwish", "LeakyRelu", "Elu", "Tanh", "Exp", "Log", "Sqrt", "Reciprocal",
+    "Erf", "Floor", "Ceil", "Softplus", "QuantizeLinear",
+)  # fmt: skip
+"""Operations without a meaning for integers."""
 
 _FOLDED: dict[str, Callable[..., np.ndarray]] = {
     "Reshape": lambda attributes, x: x.reshape(attributes["shape"]),
@@ -88,6 +95,7 @@ class GraphBuilder:
         constants = [self.graph.constants.get(name) for name in inputs]
         if op in _FOLDED and all(value is not None for value in constants):
             return self.add_constant(_FOLDED[op](attributes, *constants))
+        self._check_dtypes(op, inputs)
         shapes = [self.shape(name) for name in inputs]
         try:
             shape = infer_shape(op, shapes, attributes)
@@ -102,10 +110,19 @@ class GraphBuilder:
         return output
 
     def add_input(self, name: str, shape: tuple[int, ...], dtype: str) -> None:
-        """Declare a graph input."""
+        """Declare a graph input; raises ModelError for a size that no kernel can index."""
+        try:
+            check_size(shape)
+        except ValueError as error:
+            raise ModelError(f"{self.source}: input {name!r}: {error}") from error
         self.graph.tensors[name] = Tensor(name, shape, dtype)
         self.graph.inputs = (*self.graph.inputs, name)
         self.values[name] = name
+
+    def _check_dtypes(self, op: str, inputs: list[str]) -> None:
+        for name in inputs if op in FLOAT_ONLY else ():
+            if self.dtype(name) != "float32":
+                raise self.error(f"its input {name!r} of {self.dtype(name)}; {op} takes float32")
 
     def _fresh(self, name: str) -> str:
         tensors, constants = self.graph.tensors, self.graph.constants

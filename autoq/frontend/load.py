@@ -21,6 +21,9 @@ InputShapes = Mapping[str, Sequence[int]]
 
 INPUT_DTYPES = ("float32", "int8", "uint8", "int32")
 
+DYNAMIC = ("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulIntegerToFloat")
+"""Operators whose scales are only known while the model runs."""
+
 
 def load(path: str | Path, input_shapes: InputShapes | None = None) -> Graph:
     """The semantic graph of the ONNX model in `path`.
@@ -147,6 +150,8 @@ def _import_node(
     if function is None:
         kind = proto.op_type if not domain else f"{domain}.{proto.op_type}"
         known = f"; domains are the default one and {', '.join(CUSTOM_DOMAINS)}"
+        if proto.op_type in DYNAMIC:
+            known = "; quantise the float32 model with fixed scales instead (autoq quantize)"
         raise b.error(f"operator {kind} is not supported; supported: {supported()}{known}")
     if not domain:
         _check(proto, context, b)

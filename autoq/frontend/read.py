@@ -58,23 +58,24 @@ def check_model(model: onnx.ModelProto, source: str) -> None:
 
 
 def _check_text(message: Message, source: str, where: str) -> None:
-    """protobuf keeps the bytes of a name as they are and decodes them at every reading."""
+    """protobuf reads a name that is not UTF-8 as bytes, or raises at every reading."""
     for field in message.DESCRIPTOR.fields:
         if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
             continue
-        place = f"{where}.{field.name}"
         try:
             value = getattr(message, field.name)
-            single = isinstance(value, str | Message)
+            single = isinstance(value, str | bytes | Message)
             children = [value] if single else list(value)
-        except UnicodeDecodeError as error:
-            raise ModelError(
-                f"{source}: {place} is not UTF-8 text; export the model again"
-            ) from error
-        if field.type == field.TYPE_STRING or (single and not message.HasField(field.name)):
+        except UnicodeDecodeError:
+            value, single, children = b"", True, [b""]
+        if isinstance(value, Message) and not message.HasField(field.name):
             continue
         for index, child in enumerate(children):
-            _check_text(child, source, place if single else f"{place}[{index}]")
+            place = f"{where}.{field.name}" + ("" if single else f"[{index}]")
+            if isinstance(child, bytes):
+                raise ModelError(f"{source}: {place} is not UTF-8 text; export the model again")
+            if isinstance(child, Message):
+                _check_text(child, source, place)
 
 
 def external_tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:

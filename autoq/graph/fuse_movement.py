@@ -67,6 +67,8 @@ def _fused(
 
 
 def _pool(graph: Graph, node: Operation, around: Neighbourhood) -> Group | None:
+    if node.attributes["dilations"] != (1, 1):
+        return None  # no template skips pixels: a program does
     kind = "max" if node.op == "MaxPool" else "average"
     dtype = graph.dtype(node.inputs[0])
     if dtype in _EIGHT_BITS:

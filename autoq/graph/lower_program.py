@@ -7,7 +7,7 @@ import numpy as np
 from autoq.graph.ir import Operation, Operator, Step
 from autoq.graph.placement import NHWC, PLAIN, TO_NHWC, Placement, to_layout
 
-_PLAIN_ONLY = ("MatMul", "Conv", "Gemm")
+_PLAIN_ONLY = ("MatMul", "Conv", "Gemm", "MaxPool", "AveragePool")
 _AXIS_TO_NHWC = {0: 0, 1: 3, 2: 1, 3: 2}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from autoq.graph.ir import Operator, Step
+from autoq.graph.shapes import infer_shape
 
 
 def evaluate_operator(node: Operator, inputs: Sequence[np.ndarray]) -> np.ndarray:
@@ -86,6 +87,30 @@ def _conv(step: Step, x: np.ndarray, weight: np.ndarray, *bias: np.ndarray) -> n
     return reference(workload, [x.transpose(0, 2, 3, 1)], operands).transpose(0, 3, 1, 2)
 
 
+def _taps(step: Step, x: np.ndarray, outside: float) -> np.ndarray:
+    """What each tap of a pool's windows reads, [taps, n, c, h, w]."""
+    top, left, bottom, right = step["pads"]
+    edges = [(0, 0), (0, 0), (top, bottom), (left, right)]
+    padded = np.pad(x, edges, constant_values=np.asarray(outside).astype(x.dtype))
+    _, _, rows, columns = infer_shape(step.op, [x.shape], dict(step.attributes))
+    (stride_h, stride_w), (gap_h, gap_w) = step["strides"], step["dilations"]
+    return np.stack([
+        padded[:, :, i * gap_h :: stride_h, j * gap_w :: stride_w][:, :, :rows, :columns]
+        for i in range(step["kernel"][0])
+        for j in range(step["kernel"][1])
+    ])  # fmt: skip
+
+
+def _max_pool(step: Step, x: np.ndarray) -> np.ndarray:
+    least = -np.inf if x.dtype == np.float32 else np.iinfo(x.dtype).min
+    return _taps(step, x, least).max(axis=0)
+
+
+def _average_pool(step: Step, x: np.ndarray) -> np.ndarray:
+    counted = _taps(step, np.ones_like(x), float(step["include_pad"]))
+    return _taps(step, x, 0.0).sum(axis=0) / counted.sum(axis=0)
+
+
 def _gemm(step: Step, x: np.ndarray, weight: np.ndarray, *bias: np.ndarray) -> np.ndarray:
     return x @ weight.T + (bias[0] if bias else np.float32(0))
 
@@ -100,6 +125,8 @@ STEPS: dict[str, Callable[..., np.ndarray]] = {
     "ChannelShuffle": _channel_shuffle,
     "Conv": _conv,
     "Gemm": _gemm,
+    "MaxPool": _max_pool,
+    "AveragePool": _average_pool,
     "Transpose": lambda step, x: x.transpose(step["perm"]),
     "Concat": lambda step, *parts: np.concatenate(parts, axis=step["axis"]),
     "ReduceMean": lambda step, x: x.mean(axis=step["axes"], keepdims=True),

@@ -8,6 +8,7 @@ from autoq.graph.te_elementwise import ELEMENTWISE
 from autoq.graph.te_movement import MOVEMENT
 from autoq.graph.te_reductions import REDUCTIONS
 from autoq.graph.te_value import Value
+from autoq.graph.te_windows import WINDOWS
 
-STEPS: dict[str, Callable[..., Value]] = {**ELEMENTWISE, **MOVEMENT, **REDUCTIONS}
+STEPS: dict[str, Callable[..., Value]] = {**ELEMENTWISE, **MOVEMENT, **REDUCTIONS, **WINDOWS}
 """The Value of each step's op, from the step and the Values of its arguments."""

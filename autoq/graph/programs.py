@@ -22,7 +22,7 @@ _QUANTISED = ("QuantizeLinear", "DequantizeLinear")
 ELEMENTWISE = (*UNARY, *BINARY, *_QUANTISED)
 STRUCTURED = (
     "Softmax", "LRN", "Pad", "Slice", "Transpose", "Concat", "ReduceMean", "MatMul", "Conv",
-    "Gemm", "ChannelShuffle",
+    "Gemm", "ChannelShuffle", "MaxPool", "AveragePool",
 )  # fmt: skip
 
 

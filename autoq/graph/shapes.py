@@ -14,6 +14,9 @@ UNARY = (
     "Identity",
 )  # fmt: skip
 BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max")
+LARGEST_SIZE = 2**31 - 1
+"""Elements of a tensor: kernels index by 32-bit integers."""
+
 SAME = (*UNARY, "QuantizeLinear", "DequantizeLinear", "Softmax", "LRN")
 
 
@@ -21,9 +24,18 @@ def infer_shape(op: str, shapes: Sequence[Shape], attributes: Mapping[str, Any])
     """Shape of the result of `op`; raises ValueError with numbers where the inputs do not fit."""
     if op in SAME:
         return shapes[0]
-    if op in BINARY:
-        return broadcast(shapes)
-    return _RULES[op](shapes, attributes)
+    shape = broadcast(shapes) if op in BINARY else _RULES[op](shapes, attributes)
+    check_size(shape)
+    return shape
+
+
+def check_size(shape: Shape) -> None:
+    """Raise ValueError for a tensor without elements, or of more than kernels can index."""
+    if not 1 <= math.prod(shape) <= LARGEST_SIZE:
+        raise ValueError(
+            f"a tensor {list(shape)} of {math.prod(shape)} elements; "
+            f"1 to {LARGEST_SIZE} are supported"
+        )
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:
@@ -51,6 +63,7 @@ def _windows(shape: Shape, kernel: Shape, attributes: Mapping[str, Any]) -> Shap
         if size + edge < reach:
             raise ValueError(f"a window of {reach} pixels does not fit in {size + edge}")
         sizes.append((size + edge - reach) // stride + 1)
+    check_size((*shape[:2], shape[2] + edges[0], shape[3] + edges[1]))  # kernels may store it
     return tuple(sizes)
 
 

@@ -10,8 +10,7 @@ from tvm import te, tirx
 from autoq.graph.ir import Step
 from autoq.graph.shapes import infer_shape
 from autoq.graph.te_elementwise import binary
-from autoq.graph.te_movement import pad
-from autoq.graph.te_value import Index, Value, constant, stored
+from autoq.graph.te_value import Index, Value, constant
 
 
 def _softmax(step: Step, x: Value) -> Value:
@@ -99,36 +98,10 @@ def _gemm(step: Step, x: Value, weight: Value, *bias: Value) -> Value:
     return binary(lambda a, b: a + b)(step, Value.of(products), bias[0])
 
 
-def _conv(step: Step, x: Value, weight: Value, *bias: Value) -> Value:
-    """Convolution whose weights are activations: no template packs those."""
-    shape = infer_shape("Conv", [x.shape, weight.shape], dict(step.attributes))
-    top, left, bottom, right = step["pads"]
-    edges = Step("Pad", (0,), x.dtype, (
-        ("after", (0, 0, bottom, right)), ("before", (0, 0, top, left)), ("value", 0.0),
-    ))  # fmt: skip
-    padded = stored(pad(edges, x), "padded")
-    _, group_c, r, s = weight.shape
-    group_k = weight.shape[0] // step["groups"]
-    c, dr, ds = (te.reduce_axis((0, n), name) for n, name in ((group_c, "c"), (r, "r"), (s, "s")))
-    (stride_h, stride_w), (dilation_h, dilation_w) = step["strides"], step["dilations"]
-
-    def element(n: Any, k: Any, i: Any, j: Any) -> Any:
-        channel = tirx.floordiv(k, group_k) * group_c + c
-        pixel = padded.at([n, channel, i * stride_h + dr * dilation_h,
-                           j * stride_w + ds * dilation_w])  # fmt: skip
-        return te.sum(pixel * weight.at([k, c, dr, ds]), axis=[c, dr, ds])
-
-    y = Value.of(te.compute(shape, element, name="conv"))
-    if not bias:
-        return y
-    return Value(shape, "float32", lambda index: y.at(index) + bias[0].at([index[1]]))
-
-
 REDUCTIONS: dict[str, Callable[..., Value]] = {
     "Softmax": _softmax,
     "LRN": _lrn,
     "ReduceMean": _mean,
     "MatMul": _matmul,
     "Gemm": _gemm,
-    "Conv": _conv,
 }

@@ -225,6 +225,10 @@ def _chains() -> dict[str, onnx.ModelProto]:
         cases[f"max_pool_rescaled_{dtype}"] = quantised(
             [node("MaxPool", "d", "r", kernel_shape=[2, 2], pads=[1, 1, 0, 0])], dtype, {}
         )
+        gaps = {"kernel_shape": [2, 3], "dilations": [3, 2], "pads": [1, 2, 0, 1]}
+        cases[f"max_pool_dilated_{dtype}"] = quantised(
+            [node("MaxPool", "d", "r", **gaps)], dtype, {}
+        )
         cases[f"transposed_{dtype}"] = quantised(
             [node("Transpose", "d", "r", perm=[0, 2, 3, 1])], dtype, {}
         )

@@ -92,12 +92,17 @@ CONVOLUTIONS = {
     ),
 }
 
+DILATED = {"kernel_shape": [3, 2], "dilations": [2, 3], "pads": [2, 1, 1, 1]}
+
 POOLS = {
     "max_pool": image("MaxPool", kernel_shape=[3, 2], strides=[2, 1], pads=[1, 1, 0, 0]),
     "max_pool_ceil": image("MaxPool", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
     "max_pool_ceil_pads": image(
         "MaxPool", kernel_shape=[2, 2], strides=[3, 3], pads=[1, 1, 1, 1], ceil_mode=1
     ),
+    "max_pool_dilated": image("MaxPool", **DILATED, strides=[2, 1], ceil_mode=1),
+    "average_pool_dilated": image("AveragePool", opset=19, **DILATED),
+    "average_pool_dilated_all": image("AveragePool", opset=19, **DILATED, count_include_pad=1),
     "average_pool": image("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
     "average_pool_include": image(
         "AveragePool", kernel_shape=[3, 3], pads=[1, 0, 1, 2], count_include_pad=1
@@ -291,6 +296,4 @@ NORMALISATION = {
     ),
 }  # fmt: skip
 
-FLOAT_CASES = {
-    **CONVOLUTIONS, **POOLS, **ELEMENTWISE, **LAYOUT, **LINEAR, **NORMALISATION
-}  # fmt: skip
+FLOAT_CASES = {**CONVOLUTIONS, **POOLS, **ELEMENTWISE, **LAYOUT, **LINEAR, **NORMALISATION}

@@ -154,7 +154,92 @@ def test_batch_of_a_static_model_may_be_changed(tmp_path):
     assert load(path, {"x": (5, *IMAGE[1:])}).shape("y") == (5, 8, 7, 8)
 
 
+def test_unknown_element_type_of_an_input(tmp_path):
+    made = image("Relu")
+    made.graph.input[0].type.tensor_type.elem_type = 999
+    assert_refused(saved(made, tmp_path), "input 'x' of the unknown element type 999")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (b"Relu_y", r"graph\.node\[0\]\.name"),
+        (b"case", r"graph\.name"),
+        (b"picture", r"graph\.node\[0\]\.input\[0\]"),
+        (b"a dimension", r"graph\.input\[0\]\.type.*dim\[0\]\.dim_param"),
+    ],
+)
+def test_names_that_are_not_utf8(text, place, tmp_path):
+    made = model([node("Relu", "picture")], {"picture": (["a dimension", 3], "float32")})
+    content = made.SerializeToString()
+    assert text in content
+    path = tmp_path / "bad.onnx"
+    path.write_bytes(content.replace(text, b"\xff" * len(text)))
+    assert_refused(path, rf"bad\.onnx: model\.{place} is not UTF-8 text")
+
+
+def test_attribute_that_is_not_utf8(tmp_path):
+    made = image("Pad", opset=9, pads=[0, 0, 1, 1] * 2, mode="constant")
+    made.graph.node[0].attribute[0].s = b"\xff\xfe"
+    assert_refused(saved(made, tmp_path), r"node 'Pad_y' \(Pad\)")
+
+
+def test_dynamic_quantisation_says_what_to_do_instead(tmp_path):
+    made = model([node("DynamicQuantizeLinear", "x", "y s z")], {"x": (IMAGE, "float32")})
+    assert_refused(saved(made, tmp_path), "DynamicQuantizeLinear is not supported.*autoq quantize")
+
+
+HUGE = 2**31
+POOL = {"kernel_shape": [2, 2]}
+HUGE_CASES = {
+    "pads": (conv((8, 6, 3, 3), pads=[0, 0, HUGE, 0]), "pads"),
+    "padded": (conv((8, 6, 3, 3), pads=[32767] * 4, strides=[32767] * 2), "elements"),
+    "strides": (conv((8, 6, 3, 3), strides=[HUGE, 1]), "strides"),
+    "strides of none": (conv((8, 6, 3, 3), strides=[0, 1]), "strides"),
+    "dilations": (conv((8, 6, 1, 1), dilations=[HUGE, HUGE]), "dilations"),
+    "pool pads": (image("MaxPool", **POOL, pads=[0, 2, 0, 0]), "pads .* must be smaller"),
+    "pool strides": (image("AveragePool", **POOL, strides=[HUGE, HUGE]), "strides"),
+    "pool window": (image("MaxPool", kernel_shape=[HUGE, 1]), "kernel_shape"),
+    "pad": (image("Pad", opset=9, pads=[0, 0, HUGE, 0] * 2), "elements"),
+    "lrn": (image("LRN", size=HUGE), "size"),
+    "flatten": (image("Flatten", axis=HUGE), "axis"),
+    "batch": (model([node("Relu", "x")], {"x": ((HUGE, 3), "float32")}), "elements"),
+    "product": (
+        model(
+            [node("MatMul", "a b")], {"a": ((2**17, 1), "float32"), "b": ((1, 2**17), "float32")}
+        ),
+        "elements",
+    ),
+    "empty": (with_constants("Slice", "x s e", s=int64(3), e=int64(3)), "elements"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HUGE_CASES)
+def test_sizes_that_no_kernel_can_index(name, tmp_path):
+    made, pattern = HUGE_CASES[name]
+    assert_refused(saved(made, tmp_path), pattern)
+
+
+def test_steps_past_the_end_take_one_element(tmp_path):
+    bounds = {"s": int64(1), "e": int64(2**62), "a": int64(0), "t": int64(2**62)}
+    made = with_constants("Slice", "x s e a t", **bounds)
+    assert load(saved(made, tmp_path)).shape("y") == (1, *IMAGE[1:])
+
+
 CASES = {
+    "integer convolution": (
+        model(
+            [node("Conv", "x w")], {"x": (IMAGE, "int8"), "w": ((8, 6, 3, 3), "float32")}
+        ),
+        "'x' of int8; Conv takes float32",
+    ),
+    "bias": (
+        model(
+            [node("Conv", "x w b")],
+            {"x": (IMAGE, "float32"), "w": ((8, 6, 3, 3), "float32"), "b": ((1, 8), "float32")},
+        ),
+        r"bias \[1, 8\] of 8 filters",
+    ),
     "input dtype": (
         model([node("Relu", "x")], {"x": (IMAGE, "float64")}), "input 'x' of float64"
     ),

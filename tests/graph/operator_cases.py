@@ -41,6 +41,7 @@ def _elementwise() -> dict[str, Operator]:
 
 def _structured() -> dict[str, Operator]:
     conv = step("Conv", 0, 1, strides=(2, 1), dilations=(1, 2), groups=2, pads=(1, 0, 2, 1))
+    window = {"kernel": (3, 2), "strides": (1, 2), "dilations": (2, 3), "pads": (2, 1, 1, 0)}
     return {
         "softmax_last": operator([step("Softmax", 0, axis=1)], [(3, 1000)], (3, 1000)),
         "softmax_middle": operator([step("Softmax", 0, axis=1)], [(2, 5, 7)], (2, 5, 7)),
@@ -69,6 +70,16 @@ def _structured() -> dict[str, Operator]:
         ),
         "gemm": operator([step("Gemm", 0, 1, 2)], [(9, 20), (13, 20), (13,)], (9, 13)),
         "conv": operator([conv], [(1, 4, 9, 11), (6, 2, 3, 3)], (1, 6, 5, 8)),
+        "max_pool": operator([step("MaxPool", 0, **window)], [(2, 3, 9, 11)], (2, 3, 8, 5)),
+        "max_pool_int8": operator(
+            [step("MaxPool", 0, dtype="int8", **window)], [(2, 3, 9, 11)], (2, 3, 8, 5), ["int8"]
+        ),
+        "average_pool": operator(
+            [step("AveragePool", 0, include_pad=False, **window)], [(2, 3, 9, 11)], (2, 3, 8, 5)
+        ),
+        "average_pool_include": operator(
+            [step("AveragePool", 0, include_pad=True, **window)], [(2, 3, 9, 11)], (2, 3, 8, 5)
+        ),
     }  # fmt: skip
 
 

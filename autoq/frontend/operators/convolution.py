@@ -27,6 +27,9 @@ def emit_conv(node: OnnxNode, b: GraphBuilder, x: str, weight: str, bias: str | 
     strides = pair(node.attributes, "strides", b)
     dilations = pair(node.attributes, "dilations", b)
     inputs = [x, weight] + ([bias] if bias is not None else [])
+    filters = b.shape(weight)[0]
+    if bias is not None and b.shape(bias) != (filters,):
+        raise b.error(f"bias {list(b.shape(bias))} of {filters} filters")
     return b.emit(
         "Conv", inputs, "float32",
         strides=strides, dilations=dilations, groups=int(node.attributes.get("group", 1)),

@@ -65,8 +65,8 @@ def flatten(node: OnnxNode, b: GraphBuilder) -> str:
     """Two axes."""
     x = node.required(0, b)
     shape = b.shape(x)
-    axis = node.attributes.get("axis", 1)
-    axis = axis + len(shape) if axis < 0 else axis
+    axis = int(node.attributes.get("axis", 1))
+    axis = len(shape) if axis == len(shape) else normal_axis(b, axis, len(shape))
     flat = (math.prod(shape[:axis]), math.prod(shape[axis:]))
     return b.emit("Reshape", [x], shape=flat)
 
@@ -159,6 +159,9 @@ def slice_(node: OnnxNode, b: GraphBuilder) -> str:
     for start, end, axis, step in zip(given["starts"], given["ends"], axes, steps, strict=True):
         axis = normal_axis(b, axis, len(shape))
         bounds[axis] = slice(start, end, step).indices(shape[axis])
+        if len(range(*bounds[axis])) == 1:
+            first = bounds[axis][0]
+            bounds[axis] = (first, first + 1, 1)
     return _emit_slice(b, x, bounds)
 
 

@@ -10,6 +10,9 @@ from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.operators.layout import normal_axis
 from autoq.frontend.registry import OnnxNode, importer
 
+LARGEST_LRN = 63
+"""Channels that an LRN may look at: its kernel is one expression over all of them."""
+
 
 @importer("BatchNormalization")
 def batch_normalization(node: OnnxNode, b: GraphBuilder) -> str:
@@ -32,9 +35,12 @@ def batch_normalization(node: OnnxNode, b: GraphBuilder) -> str:
 def lrn(node: OnnxNode, b: GraphBuilder) -> str:
     """Local response normalisation across channels."""
     attributes = node.attributes
+    size = int(attributes["size"])
+    if not 1 <= size <= LARGEST_LRN:
+        raise b.error(f"size {size}: 1 to {LARGEST_LRN} channels are supported")
     return b.emit(
         "LRN", [node.required(0, b)],
-        size=int(attributes["size"]), alpha=float(attributes.get("alpha", 1e-4)),
+        size=size, alpha=float(attributes.get("alpha", 1e-4)),
         beta=float(attributes.get("beta", 0.75)), bias=float(attributes.get("bias", 1.0)),
     )  # fmt: skip
 

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.operators.layout import constant_axes
-from autoq.frontend.operators.windows import ceil_padding, image_shape, padding, pair
+from autoq.frontend.operators.windows import (
+    Edges,
+    Pair,
+    ceil_padding,
+    image_shape,
+    padding,
+    pair,
+)
 from autoq.frontend.registry import OnnxNode, importer
+
+_WHOLE = {"strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0)}
+"""Of one window over the whole image."""
 
 
 @importer("MaxPool")
@@ -13,13 +23,22 @@ def max_pool(node: OnnxNode, b: GraphBuilder) -> str:
     """Maximum over windows; float32 or integers."""
     x = node.required(0, b)
     size = image_shape(b, x)[2:]
-    kernel, strides = pair(node.attributes, "kernel_shape", b), pair(node.attributes, "strides", b)
-    if pair(node.attributes, "dilations", b) != (1, 1):
-        raise b.error("a dilated MaxPool; dilations must be 1")
-    edges = padding(node.attributes, size, kernel, strides, (1, 1), b)
+    windows, edges = _windows(node, b, size)
     if node.attributes.get("ceil_mode", 0):
-        edges = ceil_padding(edges, size, kernel, strides)
-    return b.emit("MaxPool", [x], kernel=kernel, strides=strides, pads=edges)
+        edges = ceil_padding(edges, size, *windows.values())
+    return b.emit("MaxPool", [x], **windows, pads=edges)
+
+
+def _windows(node: OnnxNode, b: GraphBuilder, size: Pair) -> tuple[dict[str, Pair], Edges]:
+    """Kernel, strides and dilations, and the padding, which no window may lie in as a whole."""
+    names = {"kernel": "kernel_shape", "strides": "strides", "dilations": "dilations"}
+    windows = {name: pair(node.attributes, written, b) for name, written in names.items()}
+    edges = padding(node.attributes, size, *windows.values(), b)
+    kernel, dilations = windows["kernel"], windows["dilations"]
+    reach = [gap * (taps - 1) + 1 for taps, gap in zip(kernel, dilations, strict=True)]
+    if any(edge >= reach[i % 2] for i, edge in enumerate(edges)):
+        raise b.error(f"pads {list(edges)} of windows {reach}; each must be smaller")
+    return windows, edges
 
 
 @importer("AveragePool")
@@ -35,13 +54,10 @@ def emit_average_pool(node: OnnxNode, b: GraphBuilder, x: str) -> str:
     is written as a Pad; onnxruntime's QLinearAveragePool counts every window whole instead.
     """
     size = image_shape(b, x)[2:]
-    kernel, strides = pair(node.attributes, "kernel_shape", b), pair(node.attributes, "strides", b)
-    if pair(node.attributes, "dilations", b) != (1, 1):
-        raise b.error("a dilated AveragePool; dilations must be 1")
-    edges = padding(node.attributes, size, kernel, strides, (1, 1), b)
+    windows, edges = _windows(node, b, size)
     include = bool(node.attributes.get("count_include_pad", 0))
     if node.attributes.get("ceil_mode", 0):
-        grown = ceil_padding(edges, size, kernel, strides)
+        grown = ceil_padding(edges, size, *windows.values())
         if include and node.op == "AveragePool" and grown != edges:
             top, left, bottom, right = edges
             x = b.emit("Pad", [x], before=(0, 0, top, left), after=(0, 0, bottom, right), value=0.0)
@@ -49,17 +65,13 @@ def emit_average_pool(node: OnnxNode, b: GraphBuilder, x: str) -> str:
             include = False
         edges = grown
     include = include and any(edges)  # without an edge it makes no difference
-    return b.emit(
-        "AveragePool", [x], kernel=kernel, strides=strides, pads=edges, include_pad=include
-    )
+    return b.emit("AveragePool", [x], **windows, pads=edges, include_pad=include)
 
 
 def emit_global_average(b: GraphBuilder, x: str) -> str:
     """AveragePool whose window is the whole image."""
     kernel = image_shape(b, x)[2:]
-    return b.emit(
-        "AveragePool", [x], kernel=kernel, strides=(1, 1), pads=(0, 0, 0, 0), include_pad=False
-    )
+    return b.emit("AveragePool", [x], kernel=kernel, **_WHOLE, include_pad=False)
 
 
 @importer("GlobalAveragePool")
@@ -73,7 +85,7 @@ def global_max_pool(node: OnnxNode, b: GraphBuilder) -> str:
     """Maximum over the whole image."""
     x = node.required(0, b)
     kernel = image_shape(b, x)[2:]
-    return b.emit("MaxPool", [x], kernel=kernel, strides=(1, 1), pads=(0, 0, 0, 0))
+    return b.emit("MaxPool", [x], kernel=kernel, **_WHOLE)
 
 
 @importer("ReduceMean")

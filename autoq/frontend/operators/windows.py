@@ -10,12 +10,17 @@ from autoq.frontend.builder import GraphBuilder
 Pair = tuple[int, int]
 Edges = tuple[int, int, int, int]
 
+LARGEST = 2**15 - 1
+"""Largest stride, dilation, window and padding: kernels index pixels by 32-bit integers."""
+
 
 def pair(attributes: Mapping[str, Any], name: str, b: GraphBuilder, default: int = 1) -> Pair:
-    """A two-number attribute; raises ModelError for any other length."""
+    """A two-number attribute, each 1 to LARGEST; raises ModelError for anything else."""
     values = tuple(attributes.get(name, (default, default)))
     if len(values) != 2:
         raise b.error(f"{name} {list(values)}: only 2-D images [n, c, h, w] are supported")
+    if not all(1 <= value <= LARGEST for value in values):
+        raise b.error(f"{name} {list(values)}: 1 to {LARGEST} is supported")
     return values
 
 
@@ -47,8 +52,8 @@ def padding(
     if mode != "NOTSET":
         raise b.error(f"auto_pad {mode!r}; use NOTSET, VALID, SAME_UPPER or SAME_LOWER")
     edges = tuple(attributes.get("pads", (0, 0, 0, 0)))
-    if len(edges) != 4 or min(edges) < 0:
-        raise b.error(f"pads {list(edges)}: four numbers, none negative, are supported")
+    if len(edges) != 4 or not all(0 <= edge <= LARGEST for edge in edges):
+        raise b.error(f"pads {list(edges)}: four numbers from 0 to {LARGEST} are supported")
     top, left, bottom, right = edges
     return (top, left, bottom, right)
 
