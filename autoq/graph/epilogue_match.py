@@ -117,8 +117,10 @@ def _add(
         return
     other = add.inputs[1 - add.inputs.index(name)]
     shape = graph.shape(add.output)
-    if graph.shape(other) != shape or graph.shape(name) != shape or other in graph.constants:
+    if graph.shape(other) != shape or graph.shape(name) != shape:
         return
+    if around.constant(other) is not None:
+        return  # kernels take constants of a channel each: an elementwise program adds it
     if _later_anchor(other, around, anchor, integer):
         return
     source = around.producer(other, "DequantizeLinear")

@@ -9,7 +9,7 @@ from autoq.graph.channel_padding import pad_hidden_channels
 from autoq.graph.channel_shuffle import find_channel_shuffles
 from autoq.graph.dequantise_late import dequantise_late
 from autoq.graph.fold_affine import fold_affine
-from autoq.graph.fold_constants import fold_constants
+from autoq.graph.fold_constants import fold_dequantisations, fold_operations
 from autoq.graph.fuse_movement import fuse_movement
 from autoq.graph.fuse_products import fuse_products
 from autoq.graph.ir import Graph, Kernel
@@ -29,11 +29,12 @@ def optimise(graph: Graph, target: Target) -> Graph:
     graph = _copied(graph)
     prune(graph)
     dequantise_late(graph)
+    fold_operations(graph)
     fold_affine(graph)
     find_channel_shuffles(graph)
     choose_activation_dtypes(graph, target)
     fuse_products(graph)
-    fold_constants(graph)
+    fold_dequantisations(graph)
     fuse_movement(graph)
     gather_programs(graph)
     widen_stem(graph, target)
