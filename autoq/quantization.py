@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -47,6 +48,7 @@ def quantize(
         raise InputError(f"format {format!r}; choose {' or '.join(FORMATS)}")
     quantization = _onnxruntime()
     proto = read_model(model)
+    _require_float(proto, str(model))
     samples = _samples(proto, calibration)
     proto = _with_channel_scales(proto, str(model)) if per_channel else proto
     types = quantization.QuantType
@@ -70,6 +72,15 @@ def quantize(
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ModelError(f"{model}: onnxruntime cannot quantise it ({reason})") from error
         os.replace(finished, target)
+
+
+def _require_float(model: onnx.ModelProto, source: str) -> None:
+    for node in model.graph.node:
+        if re.search("Quantize|QLinear|QGemm|QAttention|Integer", node.op_type):
+            raise ModelError(
+                f"{source}: quantised already (node {node.name or node.output[0]!r} is "
+                f"{node.op_type}); compile it as it is, or give the float32 model"
+            )
 
 
 def _fused(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:

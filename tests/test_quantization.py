@@ -86,6 +86,15 @@ def test_model_that_cannot_run_leaves_nothing_behind(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.onnx"]
 
 
+@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
+def test_model_that_is_quantised_already(plain, form, tmp_path):
+    once = tmp_path / "int8.onnx"
+    quantize(plain, None, once, format=form)
+    with pytest.raises(ModelError, match=r"int8\.onnx: quantised already \(node '.*' is Quantize"):
+        quantize(once, None, tmp_path / "twice.onnx")
+    assert not (tmp_path / "twice.onnx").exists()
+
+
 def test_without_onnxruntime_says_what_to_install(plain, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(InputError, match=r"pip install 'autoq\[quantize\]'"):
