@@ -13,6 +13,7 @@ from autoq.assembly import assemble
 from autoq.devices import Host, resolve
 from autoq.errors import BuildError
 from autoq.graph.ir import Graph
+from autoq.graph.ir import Kernel as Layer
 from autoq.kernel import compile_kernel
 from autoq.paths import require_writable
 from autoq.records.database import Conditions, Database
@@ -30,12 +31,14 @@ class CompileReport:
 
     steps name the kernel of every layer and its source: a record file, a shipped one, or
     "default". skipped counts records that do not fit this device or these templates, by reason.
+    unquantised are layers between 8-bit tensors that compute in float32, each with its reason.
     """
 
     path: Path
     host: Host
     steps: tuple[Step, ...]
     skipped: Mapping[str, int]
+    unquantised: Mapping[str, str]
 
     @property
     def untuned(self) -> tuple[Step, ...]:
@@ -74,7 +77,14 @@ def compile(
     artifact = assemble(kernels, selections, compiled, host)
     write_artifact(artifact, out)
     conditions = Conditions(host.target.arch, host.device, template_versions(TEMPLATES))
-    return CompileReport(out, host, artifact.plan.steps, database.skipped(conditions))
+    reasons = {node.name: node.float_reason for node in kernels.nodes if isinstance(node, Layer)}
+    return CompileReport(
+        out,
+        host,
+        artifact.plan.steps,
+        database.skipped(conditions),
+        {name: reason for name, reason in reasons.items() if reason},
+    )
 
 
 def compile_all(

@@ -28,9 +28,9 @@ def fuse_products(graph: Graph) -> None:
         if node.op not in _FUSED:
             continue
         operands = _integer_operands(graph, node, around)
-        tail = match_tail(node, around, operands is not None, taken)
-        if operands is None:
-            fused = _float_operation(graph, node, tail, around)
+        tail = match_tail(node, around, not isinstance(operands, str), taken)
+        if isinstance(operands, str):
+            fused = _float_operation(graph, node, tail, around, operands)
         else:
             fused = _integer_operation(graph, node, tail, *operands)
         if fused is None:
@@ -43,23 +43,28 @@ def fuse_products(graph: Graph) -> None:
 
 def _integer_operands(
     graph: Graph, node: Operation, around: Neighbourhood
-) -> tuple[str, Scheme, np.ndarray, np.ndarray, np.ndarray] | None:
-    """(x, its scheme, int8 weight, float32 weight scales [k], int32 bias [k]) or None."""
+) -> tuple[str, Scheme, np.ndarray, np.ndarray, np.ndarray] | str:
+    """(x, its scheme, int8 weight, float32 weight scales [k], int32 bias [k]).
+
+    Where integers do not do, the reason, or "" for a node that is not quantised.
+    """
     x = around.producer(node.inputs[0], "DequantizeLinear")
     weight = around.producer(node.inputs[1], "DequantizeLinear")
     if x is None or weight is None or weight.inputs[0] not in graph.constants:
-        return None
+        return ""
     x_dtype = graph.dtype(x.inputs[0])
-    if x_dtype not in ("int8", "uint8") or x.attributes["axis"] is not None:
-        return None
+    if x_dtype not in ("int8", "uint8"):
+        return f"its input is {x_dtype}"
+    if x.attributes["axis"] is not None:
+        return "its input has a scale for each channel"
     if weight.attributes["axis"] not in (None, 0):
-        return None
+        return "its weights have no scale for each output channel"
     integers = graph.constants[weight.inputs[0]].astype(np.int32)
     integers = integers - along_axis(
         weight.attributes["zero_point"], weight.attributes["axis"], integers.ndim
     )
     if integers.min(initial=0) < -128 or integers.max(initial=0) > 127:
-        return None  # an asymmetric uint8 weight needs nine bits
+        return "its weights less their zero points need more than 8 bits"
     scheme = Scheme.of(x, x_dtype)
     k = len(integers)
     scales = np.broadcast_to(np.asarray(weight.attributes["scale"], np.float32), (k,))
@@ -67,10 +72,10 @@ def _integer_operands(
     if len(node.inputs) > 2:
         real = around.constant(node.inputs[2])
         if real is None:
-            return None
+            return "its bias is no constant"
         sums = np.rint(real.astype(np.float64).reshape(-1) / (scheme.scale * scales))
         if np.abs(sums).max(initial=0) > _LARGEST_SUM:
-            return None
+            return "its bias does not fit the 32-bit sums"
         bias = np.broadcast_to(sums, (k,)).astype(np.int32)
     return x.inputs[0], scheme, integers.astype(np.int8), scales, bias
 
@@ -111,7 +116,7 @@ def _integer_operation(
 
 
 def _float_operation(
-    graph: Graph, node: Operation, tail: Tail, around: Neighbourhood
+    graph: Graph, node: Operation, tail: Tail, around: Neighbourhood, reason: str
 ) -> Operation | None:
     weight = around.constant(node.inputs[1])
     bias = around.constant(node.inputs[2]) if len(node.inputs) > 2 else np.float32(0)
@@ -126,6 +131,7 @@ def _float_operation(
         "scalars": pack_scalars(low=tail.bounds.low, high=tail.bounds.high),
         "x_zero_point": 0,
         "epilogue": Epilogue("float32", residual_dtype),
+        "float_reason": reason,
     })  # fmt: skip
 
 

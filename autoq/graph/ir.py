@@ -59,7 +59,8 @@ class Kernel:
 
     operands are the constants in canonical form (`autoq.templates.base.Operands`); inputs are the
     activations in the order of a template's parameters (x, then the residual or further inputs);
-    covers names the ONNX nodes that the kernel stands for.
+    covers names the ONNX nodes that the kernel stands for. float_reason says why a kernel between
+    quantised tensors computes in float32 ("" for every other kernel).
     """
 
     workload: Workload
@@ -67,6 +68,7 @@ class Kernel:
     inputs: tuple[str, ...]
     output: str
     covers: tuple[str, ...]
+    float_reason: str = ""
 
     @property
     def name(self) -> str:

@@ -44,7 +44,8 @@ def _kernel(
     inputs: tuple[str, ...], layout: str,
 ) -> None:  # fmt: skip
     output = place.write(node.output, layout)
-    place.graph.nodes.append(Kernel(workload, operands, inputs, output, node.covers))
+    reason = node.attributes.get("float_reason", "")
+    place.graph.nodes.append(Kernel(workload, operands, inputs, output, node.covers, reason))
 
 
 def _product_operands(node: Operation, weight: np.ndarray) -> dict[str, Any]:

@@ -27,6 +27,8 @@ def compile_text(report: CompileReport) -> str:
         lines.append(
             f"{len(report.untuned)} layers run on an untuned default; tune them with autoq tune"
         )
+    for name, reason in report.unquantised.items():
+        lines.append(f"{name} runs in float32 although its tensors are 8-bit: {reason}")
     if report.skipped:
         lines.append(f"records not used: {counts(report.skipped)}")
     lines.append(f"wrote {report.path}")

@@ -12,9 +12,10 @@ from onnx_cases import FLOAT_CASES
 from autoq.errors import ModelError
 from autoq.frontend import load
 from autoq.frontend.registry import OPERATORS
-from autoq.graph import evaluate, optimise
+from autoq.graph import Kernel, evaluate, optimise
 from autoq.quantization import quantize
 from autoq.templates.target import parse_target
+from autoq.templates.workload import Conv2d
 
 QUANTISED = (
     "conv", "conv_stride_pads", "conv_groups", "conv_depthwise", "max_pool", "max_pool_ceil",
@@ -52,6 +53,19 @@ def test_integer_model_agrees(name, target, tmp_path):
     onnx.save(INTEGER_CASES[name], path)
     # onnxruntime's softmax of integers looks powers up in a table.
     check(path, target, share=0.1 if "Softmax" in name else 0.02)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("conv_integer_asymmetric", "more than 8 bits"), ("conv_integer_unsigned", "")],
+)
+def test_a_layer_between_integers_says_why_it_computes_in_float32(name, reason, target, tmp_path):
+    path = tmp_path / "case.onnx"
+    onnx.save(INTEGER_CASES[name], path)
+    kernels = [node for node in optimise(load(path), target).nodes if isinstance(node, Kernel)]
+    (layer,) = (kernel for kernel in kernels if isinstance(kernel.workload, Conv2d))
+    assert (layer.workload.in_dtype == "float32") == bool(reason)
+    assert reason in layer.float_reason and bool(reason) == bool(layer.float_reason)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
