@@ -92,4 +92,4 @@ def pack(workload: Conv2d, config: SwappedConvConfig, operands: Operands) -> tup
     )
 
 
-TEMPLATE = Template("conv2d_swapped", 1, matches, space, default, build, pack)
+TEMPLATE = Template("conv2d_swapped", 2, matches, space, default, build, pack)

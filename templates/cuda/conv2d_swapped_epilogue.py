@@ -10,40 +10,64 @@ from autoq.templates.tiles.tma import store_tiled
 
 
 @T.inline
-def requantise_group(plan, accumulator, packed, to, group, block, m, bias, channel, scales, lane):
+def prepare_scalars(plan, state, scalars):
+    """The first four words of the epilogue's state: what all channels share."""
+    T.cuda.func_call(
+        plan.functions.prepare_scalars.name,
+        state.ptr_to([0]),
+        scalars.ptr_to([0]),
+        source_code=plan.functions.prepare_scalars.source,
+    )
+
+
+@T.inline
+def prepare_channels(plan, state, bias, scale, n, first_block, warp, lane):
+    """The rest of the epilogue's state: scale and bias of a thread's two channels of each block."""
+    for block in T.unroll(plan.blocks):
+        channel = T.meta_var(plan.first_channel(n, first_block + block) + plan.row(warp, lane))
+        T.cuda.func_call(
+            plan.functions.prepare_channels.name,
+            state.ptr_to([4 + 4 * block]),
+            state.ptr_to([0]),
+            scale.ptr_to([channel]),
+            bias.ptr_to([channel]),
+            source_code=plan.functions.prepare_channels.source,
+        )
+
+
+@T.inline
+def requantise_group(
+    plan, low, accumulator, packed, to, group, block, m, bias, channel, state, lane
+):
     """Eight columns of a block: the 32-bit word of two channels of two pixels."""
     at = T.meta_var(block * plan.block_accumulators + group * 4)
     column = T.meta_var(group * 8 + lane % 4 * 2)
-    left = T.meta_var(plan.bias_offset(m, column) + channel)
-    right = T.meta_var(plan.bias_offset(m, column + 1) + channel)
     packed[to] = T.cuda.func_call(
-        plan.requantise.name,
+        plan.functions.requantise[low].name,
         accumulator[at],
         accumulator[at + 1],
         accumulator[at + 2],
         accumulator[at + 3],
-        bias.ptr_to([left]),
-        bias.ptr_to([right]),
-        scales[0],
-        scales[1],
-        scales[2],
-        scales[3],
-        scales[4],
-        source_code=plan.requantise.source,
+        state.ptr_to([0]),
+        state.ptr_to([4 + 4 * block]),
+        bias.ptr_to([plan.bias_offset(m, column) + channel]),
+        bias.ptr_to([plan.bias_offset(m, column + 1) + channel]),
+        source_code=plan.functions.requantise[low].source,
         return_type="uint32",
     )
 
 
 @T.inline
 def stage_block(
-    plan, accumulator, packed, smem, offset, block, m, bias, channel, scales, warp, lane
+    plan, low, accumulator, packed, smem, offset, block, m, bias, channel, state, warp, lane
 ):
     """Requantise a block of 64 channels into a staging buffer: [pixels, 64], swizzled."""
     for quad in T.unroll(plan.column_groups // 4):
         for j in T.unroll(4):
             requantise_group(
-                plan, accumulator, packed, j, quad * 4 + j, block, m, bias, channel, scales, lane
-            )
+                plan, low, accumulator, packed, j, quad * 4 + j, block, m, bias, channel, state,
+                lane,
+            )  # fmt: skip
         T.ptx["stmatrix.sync.aligned.m8n8.x4.trans.shared.b16"](
             smem.ptr_to([offset + plan.staged(quad * 32 + lane, warp)]),
             *[packed[j] for j in range(4)],
@@ -52,7 +76,7 @@ def stage_block(
         rest = T.meta_var(plan.column_groups // 4 * 4)
         for j in T.unroll(2):
             requantise_group(
-                plan, accumulator, packed, j, rest + j, block, m, bias, channel, scales, lane
+                plan, low, accumulator, packed, j, rest + j, block, m, bias, channel, state, lane
             )
         T.ptx["stmatrix.sync.aligned.m8n8.x2.trans.shared.b16"](
             smem.ptr_to([offset + plan.staged(rest * 8 + lane % 16, warp)]),
@@ -62,32 +86,14 @@ def stage_block(
 
 @T.inline
 def store_blocks(
-    plan,
-    accumulator,
-    packed,
-    scales,
-    smem,
-    buffer,
-    y_map,
-    bias,
-    scale,
-    scalars,
-    m,
-    n,
-    consumer,
-    first_block,
-    warp,
+    plan, accumulator, packed, state, smem, buffer, y_map, bias, m, n, consumer, first_block, warp,
     lane,
-):
+):  # fmt: skip
     """Consumer warpgroup: store its blocks of an output tile from staging buffers."""
     image, p, q = plan.origin(m)
     for block in T.unroll(plan.blocks):
-        first = T.meta_var(n * plan.config.block_n + (first_block + block) * 64)
-        channel = T.meta_var(first + warp * 16 + lane // 4 * 2)
-        scales[0] = scale[channel]
-        scales[1] = scale[channel + 1]
-        for i in T.unroll(3):
-            scales[2 + i] = scalars[5 + i]
+        first = T.meta_var(plan.first_channel(n, first_block + block))
+        channel = T.meta_var(first + plan.row(warp, lane))
         if (warp == 0) & (lane == 0):
             T.ptx.cp.async_.bulk.wait_group.read(plan.config.store_stages - 1)
         T.cuda.warpgroup_sync(1 + consumer)
@@ -95,9 +101,16 @@ def store_blocks(
             plan.layout.store_offset
             + (consumer * plan.config.store_stages + buffer.stage) * plan.layout.store_bytes
         )
-        stage_block(
-            plan, accumulator, packed, smem, offset, block, m, bias, channel, scales, warp, lane
-        )
+        if state[3] != T.uint32(0):
+            stage_block(
+                plan, 1, accumulator, packed, smem, offset, block, m, bias, channel, state, warp,
+                lane,
+            )  # fmt: skip
+        else:
+            stage_block(
+                plan, 0, accumulator, packed, smem, offset, block, m, bias, channel, state, warp,
+                lane,
+            )  # fmt: skip
         T.ptx.fence.proxy.async_.shared__cta()
         T.cuda.warpgroup_sync(1 + consumer)
         if (warp == 0) & (lane == 0):

@@ -3,14 +3,18 @@
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
-from autoq.templates.cuda.conv2d_swapped_epilogue import store_blocks
+from autoq.templates.cuda.conv2d_swapped_epilogue import (
+    prepare_channels,
+    prepare_scalars,
+    store_blocks,
+)
 from autoq.templates.cuda.conv2d_swapped_layout import SwappedLayout
 from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
-from autoq.templates.cuda.halo_pipeline import arrive, initialise_barriers, multiply, release_last
+from autoq.templates.cuda.halo_pipeline import initialise_barriers, multiply, release_last
 from autoq.templates.cuda.halo_producer import produce
 from autoq.templates.tiles.ring import Ring, RingPosition
 from autoq.templates.tiles.tma import ENCODE_TILED
-from autoq.templates.tiles.wgmma import encode_descriptor
+from autoq.templates.tiles.wgmma import descriptor_step, encode_descriptor
 
 
 def build_swapped_kernel(layout: SwappedLayout) -> PrimFunc:
@@ -39,7 +43,7 @@ def build_swapped_kernel(layout: SwappedLayout) -> PrimFunc:
         scalars = T.match_buffer(scalars_ptr, (8,), "float32", align=16)
         y = T.match_buffer(y_ptr, workload.y_shape, workload.epilogue.out_dtype, align=16)
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-        T.call_packed(ENCODE_TILED, x_map, "int8", 4, x.data, *plan.x_arguments())
+        T.call_packed(ENCODE_TILED, x_map, "int8", plan.x_rank, x.data, *plan.x_arguments())
         w_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(ENCODE_TILED, w_map, "int8", 2, weight.data, *plan.weight_arguments())
         y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
@@ -81,9 +85,12 @@ def build_swapped_kernel(layout: SwappedLayout) -> PrimFunc:
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
             accumulator = T.alloc_local((layout.accumulators,), "uint32")
             packed = T.alloc_local((4,), "uint32")
-            scales = T.alloc_local((5,), "float32")
+            state = T.alloc_local((4 + 4 * plan.blocks,), "uint32")
             consumer = T.meta_var(warpgroup - 1)
-            first_block = T.meta_var(consumer * plan.blocks if config.cooperative else 0)
+            first_block: T.int32 = consumer * plan.blocks if config.cooperative else 0
+            offsets = T.alloc_local((plan.blocks,), "uint64")
+            for block in T.unroll(plan.blocks):
+                offsets[block] = descriptor_step(plan.block_bytes(first_block + block))
             first_tile = T.meta_var(0 if config.cooperative else consumer)
             first_a: T.uint64 = T.uint64(0)
             first_b: T.uint64 = T.uint64(0)
@@ -111,27 +118,32 @@ def build_swapped_kernel(layout: SwappedLayout) -> PrimFunc:
             held_stage.start(0)
             turn: T.int32 = 0
             work: T.int32 = cta + first_tile * layout.grid
+            prepare_scalars(plan, state, scalars)
             if plan.resident:
+                n = T.meta_var(layout.tile_of(cta)[1])
+                prepare_channels(plan, state, bias, scale, n, first_block, warp, lane)
                 T.cuda.mbarrier_wait(barriers.ptr_to([plan.weight_barriers]), 0)
             while work < layout.work:
                 m, n = layout.tile_of(work)
-                if layout.ordered:
+                if not plan.resident:
+                    prepare_channels(plan, state, bias, scale, n, first_block, warp, lane)
+                if config.turns:
                     T.cuda.mbarrier_wait(
                         barriers.ptr_to([plan.turn_barriers + consumer]),
                         turn ^ T.cast(consumer == 0, "int32"),
                     )
                     turn = turn ^ 1
+                following = T.meta_var(
+                    barriers.ptr_to([plan.turn_barriers + (consumer + 1) % config.consumers])
+                )
                 multiply(
                     plan, accumulator, first_a, first_b, halo, weights, slot, stage, held_slot,
-                    held_stage, first_block, lane,
+                    held_stage, offsets, following, lane,
                 )  # fmt: skip
-                if layout.ordered:
-                    following = T.meta_var((consumer + 1) % config.consumers)
-                    arrive(barriers.ptr_to([plan.turn_barriers + following]), lane)
                 release_last(plan, halo, weights, held_slot, held_stage, lane)
                 store_blocks(
-                    plan, accumulator, packed, scales, smem, buffer, y_map, bias, scale, scalars,
-                    m, n, consumer, first_block, warp, lane,
+                    plan, accumulator, packed, state, smem, buffer, y_map, bias, m, n, consumer,
+                    first_block, warp, lane,
                 )  # fmt: skip
                 if plan.teams > 1:
                     slot.skip((plan.teams - 1) * tile.chunks)

@@ -10,27 +10,10 @@ from autoq.templates.cuda.conv2d_swapped_layout import SwappedLayout
 from autoq.templates.cuda.halo_plan import HaloPipelinePlan
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS
 from autoq.templates.tiles.border_bias import bias_row
-from autoq.templates.tiles.requantise import DeviceFunction, device_function, element_source
+from autoq.templates.cuda.conv2d_swapped_requantise import column_functions
 from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import nhwc_strides, tiled_map
 from autoq.templates.tiles.wgmma import K_BYTES, descriptor_step, wgmma
-
-# a, b: columns 2t and 2t + 1 of the lower channel; c, d: of the upper one; left, right: bias of
-# both channels in either column.
-_REQUANTISE = r"""
-__device__ __forceinline__ unsigned requantise_columns_@(
-    unsigned a, unsigned b, unsigned c, unsigned d, const int* left, const int* right,
-    float lower, float upper, float low, float high, float zero_point) {
-  const int2 in_left = __ldg(reinterpret_cast<const int2*>(left));
-  const int2 in_right = __ldg(reinterpret_cast<const int2*>(right));
-  const float4 first = make_float4(0.f, 0.f, 0.f, 0.f);
-  const float4 second = make_float4(0.f, low, high, zero_point);
-  return quantise4_@(rescale_@((int)a + in_left.x, lower, 0.f, first, second),
-                     rescale_@((int)c + in_left.y, upper, 0.f, first, second),
-                     rescale_@((int)b + in_right.x, lower, 0.f, first, second),
-                     rescale_@((int)d + in_right.y, upper, 0.f, first, second), second);
-}
-"""
 
 
 class SwappedPlan(HaloPipelinePlan):
@@ -41,30 +24,32 @@ class SwappedPlan(HaloPipelinePlan):
     def __init__(self, layout: SwappedLayout) -> None:
         super().__init__(layout)
         self.column_groups = layout.tile.columns // 8
-        source = element_source(self.workload.epilogue) + _REQUANTISE
-        self.requantise: DeviceFunction = device_function("requantise_columns", source)
+        self.functions = column_functions(self.classes > 1)
 
     def product(
-        self, accumulator: Any, block: int, a: Any, b: Any, first_block: Any, step: Any, i: int,
+        self, accumulator: Any, block: int, a: Any, b: Any, offsets: Any, step: Any, i: int,
         j: int, accumulate: Any,
     ) -> Any:  # fmt: skip
         """One wgmma: a step's weights of 64 channels, times the pixels shifted by a filter tap.
 
-        a, b: descriptors of the halo slot and of the commit group's weights; i, j: step inside
-        the group, instruction inside the step.
+        a, b: descriptors of the halo slot and of the commit group's weights; offsets: what the
+        blocks add to b; i, j: step inside the group, instruction inside the step.
         """
         tile = self.tile
-        rows = (first_block + block) * (BLOCK_ROWS * tile.step_bytes)
         return wgmma(
             accumulator,
             block * self.block_accumulators,
             self.layout.instruction_n,
-            b + descriptor_step(rows + i * self.layout.weight_bytes + j * K_BYTES),
+            b + offsets[block] + descriptor_step(i * self.layout.weight_bytes + j * K_BYTES),
             a + descriptor_step(tile.tap_row(step) * tile.row_bytes + j * K_BYTES),
             accumulate,
             "int8",
             self.workload.in_dtype,
         )
+
+    def block_bytes(self, block: Any) -> Any:
+        """Byte of a step's weights where a block of channels starts."""
+        return block * (BLOCK_ROWS * self.tile.step_bytes)
 
     def weight_arguments(self) -> list[int]:
         """Tensor map of the packed weights: one box is a step's rows of a tile of channels."""
@@ -96,6 +81,15 @@ class SwappedPlan(HaloPipelinePlan):
         p = T.min(p + in_row, self.workload.p - 1)
         q = T.min(q + in_column, self.workload.q - 1)
         return bias_row(self.rows, self.columns, p, q) * self.padded_n
+
+    def first_channel(self, n: Any, block: Any) -> Any:
+        """First output channel of a block of a tile."""
+        return n * self.config.block_n + block * BLOCK_ROWS
+
+    @staticmethod
+    def row(warp: Any, lane: Any) -> Any:
+        """The lower of a thread's two channels in a block."""
+        return warp * 16 + lane // 4 * 2
 
     def staged(self, column: Any, warp: Any) -> Any:
         """Byte of a staging buffer where a warp's 16 channels of a column lie, swizzled."""

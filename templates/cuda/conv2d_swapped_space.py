@@ -56,7 +56,7 @@ def is_served(workload: Conv2d, target: Target) -> bool:
         slots = 2 if workload.c > row_bytes else 1
         for weights in ((2, 1), (0, 1)):
             config = SwappedConvConfig(
-                shape, row_bytes, 64, (1, True), slots, weights, 1, store_stages=1
+                shape, row_bytes, 64, (1, True), slots, weights, 1, False, store_stages=1
             )
             if all(rule(config) for rule in rules):
                 return True

@@ -60,7 +60,7 @@ def candidates(
 ) -> Iterator[HaloLayout]:
     """Legal layouts: one ring for every tile and team.
 
-    make(tile=, row_bytes=, block_n=, team=, halo_stages=, weights=): a configuration.
+    make(tile=, row_bytes=, block_n=, team=, ..., turns=): a configuration.
     """
     for tile, block_n, team in itertools.product(tiles, channel_tiles, _TEAMS):
         in_flight = 1 if team[1] else team[0]
@@ -74,6 +74,7 @@ def candidates(
                 halo_stages=slots,
                 weights=weights,
                 blocks_per_unit=1,
+                turns=in_flight > 1,
             )
             layout = layout_of(config)
             if not layout.fits_registers:

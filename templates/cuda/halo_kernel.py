@@ -8,13 +8,13 @@ from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
 from autoq.templates.cuda.halo_layout import HaloLayout
-from autoq.templates.cuda.halo_pipeline import arrive, initialise_barriers, multiply, release_last
+from autoq.templates.cuda.halo_pipeline import initialise_barriers, multiply, release_last
 from autoq.templates.cuda.halo_plan import HaloPlan
 from autoq.templates.cuda.halo_producer import produce
 from autoq.templates.cuda.wgmma_epilogue import store_tile
 from autoq.templates.tiles.ring import Ring, RingPosition
 from autoq.templates.tiles.tma import ENCODE_TILED
-from autoq.templates.tiles.wgmma import encode_descriptor
+from autoq.templates.tiles.wgmma import descriptor_step, encode_descriptor
 
 
 def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
@@ -57,7 +57,7 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
         y = T.decl_buffer((plan.elements,), epilogue.out_dtype, data=y_nhwc.data)
         residual = T.decl_buffer((plan.elements,), residual_dtype, data=residual_nhwc.data)
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-        T.call_packed(ENCODE_TILED, x_map, "int8", 4, x.data, *plan.x_arguments())
+        T.call_packed(ENCODE_TILED, x_map, "int8", plan.x_rank, x.data, *plan.x_arguments())
         w_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(ENCODE_TILED, w_map, "int8", 5, weight.data, *plan.weight_arguments())
 
@@ -98,7 +98,10 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
             accumulator = T.alloc_local((layout.accumulators,), "uint32")
             words = T.alloc_local((plan.residual_registers,), "uint32")
             consumer = T.meta_var(warpgroup - 1)
-            first_block = T.meta_var(consumer * plan.blocks if config.cooperative else 0)
+            first_block: T.int32 = consumer * plan.blocks if config.cooperative else 0
+            offsets = T.alloc_local((plan.blocks,), "uint64")
+            for block in T.unroll(plan.blocks):
+                offsets[block] = descriptor_step(plan.block_bytes(first_block + block))
             first_tile = T.meta_var(0 if config.cooperative else consumer)
             first_a: T.uint64 = T.uint64(0)
             first_b: T.uint64 = T.uint64(0)
@@ -128,19 +131,19 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
                 T.cuda.mbarrier_wait(barriers.ptr_to([plan.weight_barriers]), 0)
             while work < layout.work:
                 m, n = layout.tile_of(work)
-                if layout.ordered:
+                if config.turns:
                     T.cuda.mbarrier_wait(
                         barriers.ptr_to([plan.turn_barriers + consumer]),
                         turn ^ T.cast(consumer == 0, "int32"),
                     )
                     turn = turn ^ 1
+                following = T.meta_var(
+                    barriers.ptr_to([plan.turn_barriers + (consumer + 1) % config.consumers])
+                )
                 multiply(
                     plan, accumulator, first_a, first_b, halo, weights, slot, stage, held_slot,
-                    held_stage, first_block, lane,
+                    held_stage, offsets, following, lane,
                 )  # fmt: skip
-                if layout.ordered:
-                    following = T.meta_var((consumer + 1) % config.consumers)
-                    arrive(barriers.ptr_to([plan.turn_barriers + following]), lane)
                 release_last(plan, halo, weights, held_slot, held_stage, lane)
                 store_tile(
                     plan, accumulator, words, residual, bias, scale, scalars, y, m, n,

@@ -8,7 +8,7 @@ from typing import Any
 
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS, HaloTile
 from autoq.templates.tiles.registers import RegisterBudget, register_budget
-from autoq.templates.tiles.wgmma import accumulators
+from autoq.templates.tiles.wgmma import K_BYTES, accumulators
 from autoq.templates.workload import Conv2d
 
 MOST_BLOCKS = 4
@@ -16,6 +16,9 @@ MOST_BLOCKS = 4
 
 # Registers of a consumer that the epilogue, descriptors and indices need beside accumulators.
 _OTHER_REGISTERS = 56
+
+# Cycles from passing the turn on to the next consumer's first multiplication.
+_TURN_CYCLES = 300
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class HaloConfig:
     weights: (stages, steps_per_stage): the ring of streamed weights and the steps of the
         reduction (filter taps) in a stage; 0 stages keep a block's weights resident.
     blocks_per_unit: blocks that share a multiprocessor.
+    turns: consumers of a tile each multiply one after the other, so that one's epilogue hides
+        behind another's multiplication; left to themselves they fall into step.
     """
 
     tile: tuple[bool, int, int, int]
@@ -39,6 +44,7 @@ class HaloConfig:
     halo_stages: int
     weights: tuple[int, int]
     blocks_per_unit: int
+    turns: bool
 
     @property
     def consumers(self) -> int:
@@ -153,9 +159,17 @@ class HaloLayout:
         return 1 if self.config.cooperative else self.config.consumers
 
     @cached_property
-    def ordered(self) -> bool:
-        """Whether consumers take turns: they read one ring of weights, each its own tile."""
-        return self.tiles_in_flight > 1 and not self.config.resident
+    def turn_step(self) -> int:
+        """Step of a tile's last chunk before which a consumer passes the turn on.
+
+        The next one then multiplies when this one's last instructions finish. It must not be
+        a whole ring of weights ahead.
+        """
+        instructions = self.blocks_per_consumer * self.tile.step_bytes // K_BYTES
+        early = -(-_TURN_CYCLES // (instructions * self.instruction_n // 2))
+        if not self.config.resident:
+            early = min(early, (self.config.stages - 1) * self.config.steps_per_stage)
+        return max(self.tile.steps - early, 1)
 
     @cached_property
     def weight_bytes(self) -> int:
@@ -196,7 +210,7 @@ class HaloLayout:
     def barriers(self) -> int:
         """Halo ring, weight ring or the resident weights' barrier, turns."""
         weights = 1 if self.config.resident else 2 * self.config.stages
-        return 2 * self.config.halo_stages + weights + (self.config.consumers * self.ordered)
+        return 2 * self.config.halo_stages + weights + (self.config.consumers * self.config.turns)
 
     @cached_property
     def smem_bytes(self) -> int:

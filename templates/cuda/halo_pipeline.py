@@ -24,22 +24,25 @@ def initialise_barriers(plan, barriers, halo, weights):
         T.ptx.mbarrier.init.shared.b64(barriers.ptr_to([plan.weight_barriers]), T.uint32(1))
     else:
         weights.initialise(plan.arrivals)
-    if plan.layout.ordered:
+    if plan.config.turns:
         for i in T.unroll(plan.config.consumers):
             T.ptx.mbarrier.init.shared.b64(barriers.ptr_to([plan.turn_barriers + i]), T.uint32(4))
     fence_barriers()
 
 
 @T.inline
-def multiply_group(plan, accumulator, a, b, first_block, chunk, t):
+def multiply_group(plan, accumulator, a, b, offsets, following, chunk, t, lane):
     """The wgmmas of one commit group: filter taps of a chunk, blocks innermost."""
     for i in plan.loop(plan.steps_per_group, plan.unrolled or not plan.resident):
         step = T.meta_var(t * plan.steps_per_group + i)
+        if plan.config.turns:
+            if (chunk == plan.tile.chunks - 1) & (step == plan.layout.turn_step):
+                arrive(following, lane)
         for j in T.unroll(plan.tile.step_bytes // K_BYTES):
             for block in T.unroll(plan.blocks):
                 T.evaluate(
                     plan.product(
-                        accumulator, block, a, b, first_block, step, i, j, chunk + step + j != 0
+                        accumulator, block, a, b, offsets, step, i, j, chunk + step + j != 0
                     )
                 )
 
@@ -56,10 +59,14 @@ def multiply(
     stage,
     held_slot,
     held_stage,
-    first_block,
+    offsets,
+    following,
     lane,
 ):
-    """Consumer warpgroup: the main loop of one output tile, one wgmma group in flight."""
+    """Consumer warpgroup: the main loop of one output tile, one wgmma group in flight.
+
+    following: the barrier of the consumer that has the next turn.
+    """
     for chunk in plan.loop(plan.tile.chunks, plan.unrolled):
         halo.wait(slot)
         for t in T.serial(plan.groups_per_chunk):
@@ -73,7 +80,7 @@ def multiply(
             )
             a: T.uint64 = first_a + descriptor_step(slot.stage * plan.tile.slot_bytes)
             b: T.uint64 = first_b + descriptor_step(weight_offset)
-            multiply_group(plan, accumulator, a, b, first_block, chunk, t)
+            multiply_group(plan, accumulator, a, b, offsets, following, chunk, t, lane)
             T.ptx.wgmma.commit_group.sync.aligned()
             if plan.tile.chunks * plan.groups_per_chunk > 1:
                 T.ptx.wgmma.wait_group.sync.aligned(1)

@@ -13,7 +13,7 @@ from autoq.templates.cuda.wgmma_loads import Pixel
 from autoq.templates.tiles.border_bias import bias_row
 from autoq.templates.tiles.requantise import RowEpilogue
 from autoq.templates.tiles.swizzle import swizzle_mode
-from autoq.templates.tiles.tma import nhwc_strides, tiled_map
+from autoq.templates.tiles.tma import MAX_BOX, nhwc_strides, tiled_map
 from autoq.templates.tiles.weights import channels_per_thread, weight_map
 from autoq.templates.tiles.wgmma import K_BYTES, accumulators, descriptor_step, wgmma
 
@@ -51,13 +51,35 @@ class HaloPipelinePlan:
         steps = self.tile.chunks * self.tile.steps
         self.unrolled = self.resident and steps <= _UNROLL_LIMIT
 
+    @property
+    def whole_rows(self) -> bool:
+        """Whether a halo's row is one run of bytes, in memory and shared memory alike.
+
+        It then arrives as one line of the box instead of 16 bytes a pixel.
+        """
+        tile = self.tile
+        return tile.row_bytes == self.workload.c == 16 and tile.halo_width * 16 <= MAX_BOX
+
+    @property
+    def x_rank(self) -> int:
+        return 3 if self.whole_rows else 4
+
     def x_arguments(self) -> list[int]:
         """Tensor map of the activations: one box is a chunk of a halo."""
         tile = self.tile
         n, h, w, c = self.workload.x_shape
+        if self.whole_rows:
+            box = [tile.halo_width * c, tile.halo_height, tile.images]
+            return tiled_map([w * c, h, n], [w * c, h * w * c], box, swizzle_mode(c))
         box = [tile.row_bytes, tile.halo_width, tile.halo_height, tile.images]
         strides = nhwc_strides(h, w, c)
         return tiled_map([c, w, h, n], strides, box, swizzle_mode(tile.row_bytes))
+
+    def x_coordinates(self, chunk: Any, image: Any, h: Any, w: Any) -> tuple[Any, ...]:
+        """Coordinates of a chunk of the halo that starts at row h and column w."""
+        if self.whole_rows:
+            return w * self.tile.row_bytes, h, image
+        return chunk * self.tile.row_bytes, w, h, image
 
     def origin(self, m: Any) -> tuple[Any, Any, Any]:
         """First image, output row and output column of a tile."""
@@ -107,25 +129,28 @@ class HaloPlan(HaloPipelinePlan):
         self.outer_extent, self.inner_extent = extents[:: -1 if config.channels_outer else 1]
 
     def product(
-        self, accumulator: Any, block: int, a: Any, b: Any, first_block: Any, step: Any, i: int,
+        self, accumulator: Any, block: int, a: Any, b: Any, offsets: Any, step: Any, i: int,
         j: int, accumulate: Any,
     ) -> Any:  # fmt: skip
         """One wgmma: the pixels of a block shifted by a filter tap, times a step's weights.
 
-        a, b: descriptors of the halo slot and of the commit group's weights; i, j: step inside
-        the group, instruction inside the step.
+        a, b: descriptors of the halo slot and of the commit group's weights; offsets: what the
+        blocks add to a; i, j: step inside the group, instruction inside the step.
         """
         tile = self.tile
-        row = tile.tap_row(step) + tile.block_row(first_block + block)
         return wgmma(
             accumulator,
             block * self.block_accumulators,
             self.layout.instruction_n,
-            a + descriptor_step(row * tile.row_bytes + j * K_BYTES),
+            a + offsets[block] + descriptor_step(tile.tap_row(step) * tile.row_bytes + j * K_BYTES),
             b + descriptor_step(i * self.layout.weight_bytes + j * K_BYTES),
             accumulate,
             self.workload.in_dtype,
         )
+
+    def block_bytes(self, block: Any) -> Any:
+        """Byte of a halo slot where a block of pixels starts."""
+        return self.tile.block_row(block) * self.tile.row_bytes
 
     def weight_arguments(self) -> list[int]:
         """Tensor map of the packed weights: one box is a step's sub-tile."""

@@ -49,13 +49,10 @@ def produce(plan, smem, barriers, halo, weights, slot, stage, x_map, w_map, m, n
     image, h, w = plan.halo_origin(m)
     for chunk in T.serial(plan.tile.chunks):
         halo.acquire(slot, plan.tile.load_bytes)
-        T.ptx[load_tiled(4)](
+        T.ptx[load_tiled(plan.x_rank)](
             smem.ptr_to([slot.stage * plan.tile.slot_bytes]),
             T.address_of(x_map),
-            chunk * plan.tile.row_bytes,
-            w,
-            h,
-            image,
+            *plan.x_coordinates(chunk, image, h, w),
             halo.full(slot.stage),
         )
         slot.advance()

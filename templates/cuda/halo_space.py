@@ -109,6 +109,7 @@ def ring_knobs(workload: Conv2d) -> dict[str, tuple]:
         "halo_stages": (1, 2, 3, 4, 6, 8),
         "weights": ((0, 1), *itertools.product(_STAGES, divisors)),
         "blocks_per_unit": (1, 2),
+        "turns": (False, True),
     }
 
 
@@ -129,6 +130,13 @@ def common_rules(layout_of: Callable[[Any], HaloLayout], target: Target) -> tupl
         """a weight stage holds a divisor of the steps of a chunk"""
         return layout_of(config).tile.steps % config.steps_per_stage == 0
 
+    def turns(config: HaloConfig) -> bool:
+        """consumers of a tile each take turns if they like, and must where they stream weights"""
+        several = not config.cooperative and config.consumers > 1
+        if several and not config.resident:
+            return config.turns
+        return several or not config.turns
+
     def registers(config: HaloConfig) -> bool:
         """consumers share a tile's blocks evenly, and their accumulators fit the registers"""
         return layout_of(config).fits_registers
@@ -138,7 +146,7 @@ def common_rules(layout_of: Callable[[Any], HaloLayout], target: Target) -> tupl
         built = layout_of(config)
         if built.tile.chunks > 1 and config.halo_stages < 2:
             return False
-        unordered = built.tiles_in_flight > 1 and not built.ordered
+        unordered = built.tiles_in_flight > 1 and not config.turns
         return not unordered or config.halo_stages % (config.consumers * built.tile.chunks) == 0
 
     def resident_weights(config: HaloConfig) -> bool:
@@ -152,7 +160,7 @@ def common_rules(layout_of: Callable[[Any], HaloLayout], target: Target) -> tupl
         each = (target.smem_bytes + RESERVED_BYTES) // config.blocks_per_unit - RESERVED_BYTES
         return layout_of(config).smem_bytes <= each
 
-    return weight_ring, registers, halo_slots, resident_weights, shared_memory
+    return weight_ring, turns, registers, halo_slots, resident_weights, shared_memory
 
 
 def constraints(workload: Conv2d, target: Target) -> tuple[Rule, ...]:
@@ -179,7 +187,7 @@ def is_served(workload: Conv2d, target: Target) -> bool:
         slots = 2 if workload.c > row_bytes else 1
         for weights in ((2, 1), (0, 1)):
             config = HaloConvConfig(
-                shape, row_bytes, 16, (consumers, True), slots, weights, 1, False
+                shape, row_bytes, 16, (consumers, True), slots, weights, 1, False, False
             )
             if all(rule(config) for rule in rules):
                 return True

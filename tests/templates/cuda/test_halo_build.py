@@ -11,8 +11,9 @@ from halo_cases import CASES
 from autoq.kernel import compile_kernel
 from autoq.runtime.kernel import TiledMap
 from autoq.templates.cuda.conv2d_halo import TEMPLATE
-from autoq.templates.cuda.halo_layout import HaloLayout
+from autoq.templates.cuda.halo_layout import HaloConvConfig, HaloLayout
 from autoq.templates.target import parse_target
+from autoq.templates.workload import Conv2d
 
 TARGET = parse_target("cuda:sm_90a")
 
@@ -43,3 +44,23 @@ def test_samples_compile(workload):
     for config in TEMPLATE.space(workload, TARGET).sample(np.random.default_rng(5), 2):
         kernel = compile_kernel(TEMPLATE.build(workload, config, TARGET), TARGET)
         assert kernel.registers <= HaloLayout(workload, config, TARGET.units).registers.launch
+
+
+@pytest.mark.parametrize(
+    "workload, tile, row_bytes, block_n, weights",
+    [
+        (CASES[4], (True, 1, 8, 38), 16, 48, (4, 2)),
+        (Conv2d(n=8, h=28, w=28, c=128, k=128, r=3, s=3, padding=(1, 1, 1, 1)),
+         (True, 1, 28, 10), 64, 64, (3, 1)),
+        (Conv2d(n=8, h=28, w=28, c=128, k=128, r=3, s=3, padding=(1, 1, 1, 1)),
+         (True, 2, 14, 8), 16, 96, (4, 1)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_three_consumers_share_the_blocks_of_a_tile(workload, tile, row_bytes, block_n, weights):
+    config = HaloConvConfig(
+        tile, row_bytes, block_n, (3, True), 3, weights, 1, turns=False, channels_outer=False
+    )
+    assert TEMPLATE.space(workload, TARGET).legal(config)
+    kernel = compile_kernel(TEMPLATE.build(workload, config, TARGET), TARGET)
+    assert kernel.spill_bytes == 0
