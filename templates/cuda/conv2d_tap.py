@@ -86,7 +86,11 @@ def _load(workload: Conv2d, config: TapConfig) -> TapLoad:
 
 def _problem(workload: Conv2d, target: Target) -> Problem:
     return Problem(
-        workload, target, lambda config: _load(workload, config), max_rows=_LARGEST_BLOCK
+        workload,
+        target,
+        lambda config: _load(workload, config),
+        max_rows=_LARGEST_BLOCK,
+        consecutive=False,
     )
 
 
@@ -115,4 +119,4 @@ def build(workload: Conv2d, config: TapConfig, target: Target) -> PrimFunc:
     )
 
 
-TEMPLATE = Template("conv2d_tap", 1, matches, space, default, build, pack)
+TEMPLATE = Template("conv2d_tap", 2, matches, space, default, build, pack)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autoq.templates.tiles.epilogue_table import table_words
 from autoq.templates.tiles.registers import RegisterBudget, register_budget
-from autoq.templates.tiles.weights import KLayout
+from autoq.templates.tiles.weights import KLayout, ceil_div
 
 BARRIER_BYTES = 8
 RESERVED_BYTES = 1024
@@ -22,7 +23,9 @@ class PipelineConfig:
     (ping-pong). persistent: a block works on many tiles, else on one. group: m tiles that share
     their n tiles (rasterisation). channels_outer: the epilogue visits all rows of a channel group
     before the next group. residual_early: residuals are fetched before the main loop and wait in
-    registers. Subclasses have m_blocks, the 64-row blocks of each consumer warpgroup.
+    registers. residual_ahead: the producer brings them to shared memory by TMA. weights_stay: a
+    block keeps the weights of its n tile in shared memory and the ring holds activations only.
+    Subclasses have m_blocks, the 64-row blocks of each consumer warpgroup.
     """
 
     if TYPE_CHECKING:
@@ -39,6 +42,8 @@ class PipelineConfig:
     group: int
     channels_outer: bool
     residual_early: bool
+    residual_ahead: bool
+    weights_stay: bool
 
     @property
     def team(self) -> int:
@@ -56,18 +61,35 @@ class PipelineConfig:
 
     @property
     def stage_bytes(self) -> int:
-        """Shared memory of one pipeline stage: activations, then weights."""
-        return (self.block_m + self.block_n) * self.row_bytes * self.per_stage
+        """Shared memory of one pipeline stage: activations, then weights that do not stay."""
+        rows = self.block_m + (0 if self.weights_stay else self.block_n)
+        return rows * self.row_bytes * self.per_stage
+
+    @property
+    def slots(self) -> int:
+        """Tiles whose epilogue operands are in shared memory: two for each team."""
+        return 2 * self.consumers // self.team
+
+    @property
+    def slot_bytes(self) -> int:
+        """Shared memory of a tile's epilogue operands: residuals that come ahead, the table."""
+        table = ceil_div(4 * table_words(self.block_n, True), 128) * 128
+        return table + (self.block_m * self.block_n if self.residual_ahead else 0)
 
     @property
     def barriers(self) -> int:
-        """Full and empty barriers, and one a consumer for the order of ping-pong."""
-        return 2 * self.stages + (0 if self.cooperative else self.consumers)
+        """Full and empty ones of stages and slots, one a consumer for turns, one for weights."""
+        ordered = 0 if self.cooperative else self.consumers
+        return 2 * (self.stages + self.slots) + ordered + 1
 
-    @property
-    def smem_bytes(self) -> int:
-        """Dynamic shared memory of a block."""
-        return self.stages * self.stage_bytes + self.barriers * BARRIER_BYTES
+    def resident_bytes(self, layout: KLayout) -> int:
+        """Shared memory of weights that stay."""
+        return self.block_n * layout.total if self.weights_stay else 0
+
+    def smem_bytes(self, layout: KLayout) -> int:
+        """Dynamic shared memory of a block: the ring, weights that stay, barriers."""
+        ring = self.stages * self.stage_bytes + self.slots * self.slot_bytes
+        return ring + self.resident_bytes(layout) + self.barriers * BARRIER_BYTES
 
     @property
     def accumulators(self) -> int:

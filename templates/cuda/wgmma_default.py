@@ -43,7 +43,9 @@ def _candidates(problem: Problem, space: Space[Any]) -> Iterator[Any]:
                 persistent=True,
                 group=8,
                 channels_outer=True,
-                residual_early=knobs["residual_early"][0],
+                residual_early=knobs["residual_early"][0] and not knobs["residual_ahead"][0],
+                residual_ahead=knobs["residual_ahead"][0] and chosen["block_n"] % 64 == 0,
+                weights_stay=False,
                 **chosen,
             )
             if stages <= _MOST_STAGES and space.legal(config):

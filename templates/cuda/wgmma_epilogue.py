@@ -40,6 +40,77 @@ def fetch_residuals(plan, words, residual, m, n, first_row, warp, lane):
 
 
 @T.inline
+def start_tile(plan, accumulator, smem, slot, bias, m, n, first_row, warp, lane):
+    """Load the bias into the accumulators of a thread's tile."""
+    for block in T.unroll(plan.config.m_blocks):
+        upper = T.meta_var(plan.load.pixel(m, fragment_row(plan, first_row, block, 0, warp, lane)))
+        lower = T.meta_var(plan.load.pixel(m, fragment_row(plan, first_row, block, 1, warp, lane)))
+        for group in T.unroll(plan.groups):
+            channel = T.meta_var(first_channel(plan, n, group, lane))
+            at = T.meta_var(block * plan.block_accumulators + group * 2 * plan.channels)
+            if plan.table_start:
+                table = T.meta_var(smem.ptr_to([plan.table_at(slot, group, lane)]))
+                T.cuda.func_call(
+                    plan.start_rows.name, accumulator.ptr_to([at]), table, table,
+                    source_code=plan.start_rows.source,
+                )  # fmt: skip
+            else:
+                T.cuda.func_call(
+                    plan.start_rows.name,
+                    accumulator.ptr_to([at]),
+                    bias.ptr_to([plan.bias_offset(upper) + channel]),
+                    bias.ptr_to([plan.bias_offset(lower) + channel]),
+                    source_code=plan.start_rows.source,
+                )
+
+
+@T.inline
+def store_bounded_tile(
+    plan, accumulator, words, residual, smem, slot, limits, y, m, n, first_row, warp, lane
+):
+    """`store_tile` in the short form, where limits[0] says that it is exact."""
+    for outer in T.unroll(plan.outer_extent):
+        for inner in T.unroll(plan.inner_extent):
+            block = T.meta_var(inner if plan.config.channels_outer else outer)
+            group = T.meta_var(outer if plan.config.channels_outer else inner)
+            channel = T.meta_var(first_channel(plan, n, group, lane))
+            if plan.residual_ahead:
+                for half in T.unroll(2):
+                    row = T.meta_var(fragment_row(plan, first_row, block, half, warp, lane))
+                    T.cuda.func_call(
+                        plan.shared_residual.name,
+                        words.ptr_to([plan.residual_at(block, group, half)]),
+                        smem.ptr_to([plan.shared_residual_at(slot, group, row, lane)]),
+                        source_code=plan.shared_residual.source,
+                    )
+            elif plan.residual_late:
+                fetch_residual_rows(
+                    plan, words, residual, m, n, block, group, first_row, warp, lane
+                )
+            upper = T.meta_var(
+                plan.load.pixel(m, fragment_row(plan, first_row, block, 0, warp, lane))
+            )
+            lower = T.meta_var(
+                plan.load.pixel(m, fragment_row(plan, first_row, block, 1, warp, lane))
+            )
+            T.cuda.func_call(
+                plan.bounded_rows.name,
+                accumulator.ptr_to([block * plan.block_accumulators + group * 2 * plan.channels]),
+                smem.ptr_to([plan.scale_at(slot, group, lane)]),
+                limits.ptr_to([0]),
+                limits[8],
+                words.ptr_to([plan.residual_at(block, group, 0)]),
+                words.ptr_to([plan.residual_at(block, group, 1)]),
+                y.ptr_to([upper.index * plan.workload.k + channel]),
+                y.ptr_to([lower.index * plan.workload.k + channel]),
+                T.if_then_else(upper.exists, 1, 0),
+                T.if_then_else(lower.exists, 1, 0),
+                plan.workload.k - channel,
+                source_code=plan.bounded_rows.source,
+            )
+
+
+@T.inline
 def store_tile(
     plan, accumulator, words, residual, bias, scale, scalars, y, m, n, first_row, warp, lane
 ):

@@ -62,6 +62,11 @@ def _tap(layout: KLayout, sub_tile: Any, s: int) -> tuple[Any, Any, Any]:
     return tap // s, tap % s, sub_tile % layout.chunks * layout.row_bytes
 
 
+def _inside(index: Any, count: int, rows: int) -> Any:
+    """Whether a row of a tile is one of `count`, known beforehand where tiles divide them."""
+    return T.bool(True) if count % rows == 0 else index < count
+
+
 class MatrixLoad:
     """Rows of a matrix [m, c]: GEMM, and 1x1 convolutions of stride 1 without padding."""
 
@@ -84,7 +89,7 @@ class MatrixLoad:
 
     def pixel(self, m: Any, row: Any) -> Pixel:
         index = m * self.rows + row
-        return Pixel(index, index < self.m, 0, 0)
+        return Pixel(index, _inside(index, self.m, self.rows), 0, 0)
 
 
 class Im2colLoad:
@@ -125,7 +130,7 @@ class Im2colLoad:
     def pixel(self, m: Any, row: Any) -> Pixel:
         index = m * self.rows + row
         return Pixel(
-            index, index < self.m, index // self.workload.q % self.workload.p,
+            index, _inside(index, self.m, self.rows), index // self.workload.q % self.workload.p,
             index % self.workload.q,
         )  # fmt: skip
 

@@ -8,6 +8,9 @@ from autoq.templates.base import Operands
 from autoq.templates.border import border_bias
 from autoq.templates.cuda.wgmma_config import PipelineConfig
 from autoq.templates.target import Target
+from autoq.templates.tiles.bounded_rows import boundable
+from autoq.templates.tiles.bounds import limits
+from autoq.templates.tiles.epilogue_table import epilogue_table
 from autoq.templates.tiles.weights import pack_weight, pad_channels
 from autoq.templates.workload import Conv2d
 
@@ -30,18 +33,29 @@ def supported(workload: Conv2d, target: Target) -> bool:
 
 
 def pack(workload: Conv2d, config: PipelineConfig, operands: Operands) -> tuple[np.ndarray, ...]:
-    """Weights, bias table, then scale and scalars unless the output is int32."""
+    """Weights, bias table, then scale and scalars unless the output is int32.
+
+    Where the epilogue is boundable, limits follow the scalars, and a table of scale and bias comes
+    last.
+    """
     weight = np.asarray(operands["weight"]).reshape(workload.weight_shape)
     layout = config.layout(workload.r * workload.s, workload.c)
     table = border_bias(
         workload, weight, np.asarray(operands["bias"]), int(operands.get("x_zero_point", 0))
     )
     bias = pad_channels(table, config.block_n)
-    arrays = [
-        pack_weight(weight, layout, config.block_n),
-        np.ascontiguousarray(bias.reshape(-1, bias.shape[-1])),
-    ]
-    if workload.epilogue.out_dtype != "int32":
-        arrays.append(pad_channels(np.asarray(operands["scale"], np.float32), config.block_n))
-        arrays.append(np.asarray(operands["scalars"], np.float32))
+    bias = np.ascontiguousarray(bias.reshape(-1, bias.shape[-1]))
+    arrays = [pack_weight(weight, layout, config.block_n), bias]
+    if workload.epilogue.out_dtype == "int32":
+        return tuple(arrays)
+    scale = np.asarray(operands["scale"], np.float32)
+    scalars = np.asarray(operands["scalars"], np.float32)
+    if boundable(workload.epilogue):
+        small = limits(workload.epilogue, workload.in_dtype, weight, table, scale, scalars)
+        scalars = np.concatenate([scalars, small])
+    scale = pad_channels(scale, config.block_n)
+    arrays += [scale, scalars]
+    if boundable(workload.epilogue):
+        start = bias[0] if len(bias) == 1 else None
+        arrays.append(epilogue_table(scale, start, config.block_n))
     return tuple(arrays)

@@ -8,35 +8,21 @@ from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
 from autoq.templates.cuda.wgmma_config import PipelineConfig
-from autoq.templates.cuda.wgmma_epilogue import fetch_residuals, store_tile
+from autoq.templates.cuda.wgmma_epilogue import (
+    fetch_residuals,
+    start_tile,
+    store_bounded_tile,
+    store_tile,
+)
 from autoq.templates.cuda.wgmma_loads import Load
 from autoq.templates.cuda.wgmma_plan import PipelinePlan
+from autoq.templates.cuda.wgmma_producer import load_operands, load_weights, produce
 from autoq.templates.target import Target
-from autoq.templates.tiles.raster import tile_of
 from autoq.templates.tiles.ring import Ring, RingPosition, fence_barriers
-from autoq.templates.tiles.tma import ENCODE_TILED, load_tiled
+from autoq.templates.tiles.tma import ENCODE_TILED
 from autoq.templates.tiles.weights import KLayout, weight_map
 from autoq.templates.tiles.wgmma import descriptor_step, encode_descriptor, wgmma
 from autoq.templates.workload import Conv2d
-
-
-@T.inline
-def produce(plan, smem, ring, at, x_map, w_map, m, n):
-    """Producer thread: fill the stages of one output tile."""
-    for k in T.serial(plan.layout.stages):
-        ring.acquire(at, plan.transaction)
-        for i in T.unroll(plan.config.per_stage):
-            sub_tile = T.meta_var(k * plan.config.per_stage + i)
-            base = T.meta_var(at.stage * plan.config.stage_bytes)
-            a_tile = T.meta_var(smem.ptr_to([base + i * plan.a_bytes]))
-            b_tile = T.meta_var(smem.ptr_to([base + plan.b_offset + i * plan.b_bytes]))
-            full = T.meta_var(ring.full(at.stage))
-            T.evaluate(plan.load.fetch(a_tile, T.address_of(x_map), m, sub_tile, full))
-            column = T.meta_var(sub_tile * plan.config.row_bytes)
-            T.ptx[load_tiled(5)](
-                b_tile, T.address_of(w_map), column, 0, 0, 0, n * plan.groups, full
-            )
-        at.advance()
 
 
 @T.inline
@@ -46,7 +32,12 @@ def multiply(plan, accumulator, first_a, first_b, ring, at, previous, consumer, 
         ring.wait(at)
         T.ptx.wgmma.fence.sync.aligned()
         a: T.uint64 = first_a + descriptor_step(at.stage * plan.config.stage_bytes)
-        b: T.uint64 = first_b + descriptor_step(at.stage * plan.config.stage_bytes)
+        b_step = T.meta_var(
+            k * plan.b_stage_bytes
+            if plan.config.weights_stay
+            else at.stage * plan.config.stage_bytes
+        )
+        b: T.uint64 = first_b + descriptor_step(b_step)
         for step in T.unroll(plan.instructions):
             for block in T.unroll(plan.config.m_blocks):
                 a_offset = T.meta_var(
@@ -59,7 +50,7 @@ def multiply(plan, accumulator, first_a, first_b, ring, at, previous, consumer, 
                         plan.config.block_n,
                         a + descriptor_step(a_offset),
                         b + descriptor_step(plan.k_offset(step, plan.b_bytes)),
-                        k * plan.instructions + step != 0,
+                        T.bool(True) if plan.bounded else k * plan.instructions + step != 0,
                         plan.workload.in_dtype,
                     )
                 )
@@ -79,11 +70,14 @@ def multiply(plan, accumulator, first_a, first_b, ring, at, previous, consumer, 
 
 
 @T.inline
-def initialise_barriers(plan, ring):
+def initialise_barriers(plan, ring, slots):
     """One thread of the block."""
     ring.initialise(4 * plan.team_warpgroups)
+    slots.initialise(4 * plan.team_warpgroups)
     for i in T.unroll(plan.teams if plan.ping_pong else 0):
         T.ptx.mbarrier.init.shared.b64(ring.barriers.ptr_to([plan.order_barriers + i]), T.uint32(4))
+    if plan.config.weights_stay:
+        T.ptx.mbarrier.init.shared.b64(ring.barriers.ptr_to([plan.weight_barrier]), T.uint32(1))
     fence_barriers()
 
 
@@ -100,7 +94,8 @@ def build_pipeline(
 
     Parameters: x (x_shape), the residual (y_shape) where there is one, weights int8
     [padded k, layout.total], bias int32 [border classes, padded k], then unless the output is
-    int32 scale float32 [padded k] and scalars float32 [8], and y (y_shape).
+    int32 scale float32 [padded k] and scalars float32 [8], and y (y_shape). Where the epilogue is
+    boundable, limits [8] follow the scalars, and tables int32 [n tiles, table words] the scalars.
     """
     plan = PipelinePlan(workload, config, layout, load, target)
     epilogue = workload.epilogue
@@ -116,6 +111,7 @@ def build_pipeline(
         bias_ptr: T.handle,
         scale_ptr: T.Optional(T.handle),
         scalars_ptr: T.Optional(T.handle),
+        table_ptr: T.Optional(T.handle),
         y_ptr: T.handle,
     ):
         x = T.match_buffer(x_ptr, x_shape, workload.in_dtype, align=16)
@@ -124,7 +120,7 @@ def build_pipeline(
         y_nhwc = T.match_buffer(y_ptr, y_shape, epilogue.out_dtype, align=16)
         if scale_ptr is not None:
             scale = T.match_buffer(scale_ptr, (plan.padded_n,), "float32", align=16)
-            scalars = T.match_buffer(scalars_ptr, (8,), "float32", align=16)
+            scalars = T.match_buffer(scalars_ptr, (plan.scalars,), "float32", align=16)
         else:
             scale = T.meta_var(bias)
             scalars = T.meta_var(bias)
@@ -132,6 +128,11 @@ def build_pipeline(
             residual_nhwc = T.match_buffer(residual_ptr, y_shape, epilogue.residual_dtype, align=16)
         else:
             residual_nhwc = T.meta_var(y_nhwc)
+        if table_ptr is not None:
+            words_of_tables = T.meta_var((plan.n_tiles * plan.table_words,))
+            table = T.match_buffer(table_ptr, words_of_tables, "int32", align=16)
+        else:
+            table = T.meta_var(bias)
         y = T.decl_buffer((plan.elements,), epilogue.out_dtype, data=y_nhwc.data)
         residual = T.decl_buffer(
             (plan.elements,), epilogue.residual_dtype or epilogue.out_dtype,
@@ -142,21 +143,30 @@ def build_pipeline(
         w_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(ENCODE_TILED, w_map, "int8", 5, weight.data, *w_arguments)
 
+        if plan.residual_ahead:
+            residual_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+            T.call_packed(
+                ENCODE_TILED, residual_map, "int8", 2, residual.data, *plan.residual_map()
+            )
+        else:
+            residual_map = T.meta_var(x_map)
+
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_unit})
         cta = T.cta_id([plan.grid])
         warpgroup = T.warpgroup_id([config.consumers + 1])
         warp = T.warp_id_in_wg([4])
         lane = T.lane_id([32])
-        smem = T.alloc_buffer((config.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
+        smem = T.alloc_buffer((plan.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
         barriers = T.decl_buffer(
             (config.barriers,), "uint64", data=smem.data,
-            byte_offset=config.stages * config.stage_bytes, scope="shared.dyn",
+            byte_offset=plan.barrier_offset, scope="shared.dyn",
         )  # fmt: skip
         ring = T.meta_var(Ring(barriers, 0, config.stages))
+        slots = T.meta_var(Ring(barriers, plan.slot_barriers, config.slots))
 
         if (warpgroup == 0) & (warp == 0) & (lane == 0):
-            initialise_barriers(plan, ring)
+            initialise_barriers(plan, ring, slots)
         T.cuda.cta_sync()
 
         if warpgroup == 0:
@@ -164,9 +174,15 @@ def build_pipeline(
             if (warp == 0) & (lane == 0):
                 head = T.meta_var(RingPosition(config.stages))
                 head.start(0)
+                slot = T.meta_var(RingPosition(config.slots))
+                slot.start(0)
                 work: T.int32 = cta
+                if config.weights_stay:
+                    load_weights(plan, smem, barriers, w_map, cta % plan.n_tiles)
                 while work < plan.tiles:
-                    m, n = tile_of(work, load.m_tiles, plan.n_tiles, config.group)
+                    m, n = plan.tile(work)
+                    if plan.bounded:
+                        load_operands(plan, smem, slots, slot, table, residual_map, m, n)
                     produce(plan, smem, ring, head, x_map, w_map, m, n)
                     work = work + plan.grid
         else:
@@ -195,8 +211,22 @@ def build_pipeline(
             previous.start(0)
             turn: T.int32 = 0
             work: T.int32 = (cta + consumer * plan.grid) if plan.ping_pong else cta
+            slot = T.meta_var(RingPosition(config.slots))
+            slot.start(consumer if plan.ping_pong else 0)
+            limits = T.alloc_local((9,), "float32")
+            if plan.bounded:
+                for i in T.unroll(8):
+                    limits[i] = scalars[8 + i]
+                limits[8] = scalars[4]
+            if config.weights_stay:
+                T.cuda.mbarrier_wait(barriers.ptr_to([plan.weight_barrier]), 0)
             while work < plan.tiles:
-                m, n = tile_of(work, load.m_tiles, plan.n_tiles, config.group)
+                m, n = plan.tile(work)
+                if plan.bounded:
+                    slots.wait(slot)
+                    start_tile(
+                        plan, accumulator, smem, slot.stage, bias, m, n, first_row, warp, lane
+                    )
                 if plan.residual_early:
                     fetch_residuals(plan, words, residual, m, n, first_row, warp, lane)
                 if plan.ping_pong:
@@ -206,10 +236,26 @@ def build_pipeline(
                     )
                     turn = turn ^ 1
                 multiply(plan, accumulator, first_a, first_b, ring, tail, previous, consumer, lane)
-                store_tile(
-                    plan, accumulator, words, residual, bias, scale, scalars, y, m, n,
-                    first_row, warp, lane,
-                )  # fmt: skip
+                if plan.bounded:
+                    if limits[0] != T.float32(0):
+                        store_bounded_tile(
+                            plan, accumulator, words, residual, smem, slot.stage, limits, y, m, n,
+                            first_row, warp, lane,
+                        )  # fmt: skip
+                    else:
+                        store_tile(
+                            plan, accumulator, words, residual, bias, scale, scalars, y, m, n,
+                            first_row, warp, lane,
+                        )  # fmt: skip
+                    T.cuda.warp_sync()
+                    if lane == 0:
+                        slots.release(slot.stage)
+                    slot.skip(plan.teams)
+                else:
+                    store_tile(
+                        plan, accumulator, words, residual, bias, scale, scalars, y, m, n,
+                        first_row, warp, lane,
+                    )  # fmt: skip
                 if plan.ping_pong:
                     tail.skip((plan.teams - 1) * layout.stages)
                 work = work + plan.grid * plan.teams
@@ -217,4 +263,6 @@ def build_pipeline(
     absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
     if epilogue.out_dtype == "int32":
         absent |= {"scale_ptr": None, "scalars_ptr": None}
+    if not plan.bounded:
+        absent["table_ptr"] = None
     return main.specialize(**absent)

@@ -11,6 +11,7 @@ from autoq.templates.cuda.wgmma_config import RESERVED_BYTES, PipelineConfig
 from autoq.templates.cuda.wgmma_loads import Load
 from autoq.templates.movement import ITEM_BYTES
 from autoq.templates.target import Target
+from autoq.templates.tiles.bounded_rows import boundable
 from autoq.templates.tiles.tma import MAX_BOX
 from autoq.templates.tiles.weights import ceil_div
 from autoq.templates.workload import Conv2d
@@ -21,6 +22,9 @@ SMEM_PER_UNIT = 233472
 # Registers that a consumer needs beside accumulators and residuals: addresses, descriptors and
 # one group of the epilogue (ptxas 13.0 spills none of the sampled kernels at this margin).
 _OTHER_REGISTERS = 56
+
+# ptxas allocates a wgmma within the launch's registers, whatever setmaxnreg grants (error C7602).
+_INSTRUCTION_REGISTERS = 26
 
 _WIDTHS = (16, 32, 48, 64, 96, 128, 192, 256)
 _STAGES = (2, 3, 4, 5, 6, 8, 10)
@@ -36,6 +40,8 @@ class Problem:
     target: Target
     load_of: LoadOf
     max_rows: int = MAX_BOX
+    consecutive: bool = True
+    """Whether a tile's rows are consecutive pixels."""
 
     @property
     def taps(self) -> int:
@@ -105,7 +111,8 @@ def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
     def shared_memory_fits(config: PipelineConfig) -> bool:
         """all stages of all resident blocks fit the shared memory"""
         each = SMEM_PER_UNIT // config.blocks_per_unit - RESERVED_BYTES
-        return config.smem_bytes <= min(each, problem.target.smem_bytes)
+        layout = config.layout(problem.taps, problem.workload.c)
+        return config.smem_bytes(layout) <= min(each, problem.target.smem_bytes)
 
     def accumulators_fit(config: PipelineConfig) -> bool:
         """accumulators, waiting residuals and the epilogue fit a consumer's registers"""
@@ -114,7 +121,12 @@ def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         used = config.accumulators + waiting + late + _OTHER_REGISTERS
         return used <= config.registers.consumer
 
-    return [shared_memory_fits, accumulators_fit]
+    def instruction_fits(config: PipelineConfig) -> bool:
+        """accumulators of one instruction fit the registers that a block is launched with"""
+        least = config.block_n // 2 + _INSTRUCTION_REGISTERS
+        return least <= config.registers.launch
+
+    return [shared_memory_fits, accumulators_fit, instruction_fits]
 
 
 def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
@@ -143,7 +155,22 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         single = not config.persistent or problem.tiles(config) <= problem.resident(config)
         return config.stages <= max(2, layout.stages) or not single
 
+    def residual_comes_one_way(config: PipelineConfig) -> bool:
+        """residuals wait in registers or in shared memory, there in boxes of 64 channels"""
+        boxes = config.block_n % 64 == 0 and config.block_m <= MAX_BOX
+        return not config.residual_ahead or (boxes and not config.residual_early)
+
+    def weights_stay_for_many_tiles(config: PipelineConfig) -> bool:
+        """weights stay in persistent blocks with several tiles, one or more for each n tile"""
+        if not config.weights_stay:
+            return True
+        n_tiles = ceil_div(problem.workload.k, config.block_n)
+        resident = problem.resident(config)
+        return config.persistent and n_tiles <= resident < problem.tiles(config)
+
     return [
+        weights_stay_for_many_tiles,
+        residual_comes_one_way,
         one_consumer_cooperates,
         turns_have_tiles,
         blocks_have_tiles,
@@ -161,6 +188,10 @@ def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
     pixels = work.n * work.p * work.q
     # Boxes of pixels may be half empty, hence 32 rows.
     several_tiles = ceil_div(pixels, 32) * ceil_div(work.k, 16) > problem.target.units
+    # Residuals by TMA: byte rows that it can address, for tiles of consecutive pixels.
+    residual = work.epilogue.residual_dtype
+    ahead = residual in ("int8", "uint8") and boundable(work.epilogue) and work.k % 16 == 0
+    ahead = ahead and problem.consecutive
     longest = problem.taps * ceil_div(work.c, row_bytes[0])
     return {
         "m_blocks": tuple(b for b in (1, 2, 3) if b == 1 or 2 * 64 * b <= 3 * pixels),
@@ -175,6 +206,8 @@ def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
         "group": (4, 8, 16) if several_n and several_tiles else (8,),
         "channels_outer": (True, False),
         "residual_early": (True, False) if work.epilogue.residual_dtype else (False,),
+        "residual_ahead": (True, False) if ahead else (False,),
+        "weights_stay": (False, True) if several_tiles else (False,),
     }
 
 
@@ -186,6 +219,7 @@ def features(problem: Problem, config: PipelineConfig) -> dict[str, float]:
     tiles = load.m_tiles * n_tiles
     waves = tiles / problem.resident(config)
     rows = config.block_m + config.block_n
+    filled = config.block_m if config.weights_stay else rows
     return {
         "tiles": tiles,
         "waves": waves,
@@ -194,10 +228,10 @@ def features(problem: Problem, config: PipelineConfig) -> dict[str, float]:
         "channel_waste": n_tiles * config.block_n / work.k,
         "k_waste": layout.total / (layout.taps * work.c),
         "k_stages": layout.stages,
-        "smem_bytes": config.smem_bytes,
-        "smem_bytes_per_unit": config.smem_bytes * config.blocks_per_unit,
+        "smem_bytes": config.smem_bytes(layout),
+        "smem_bytes_per_unit": config.smem_bytes(layout) * config.blocks_per_unit,
         "stage_bytes": config.stage_bytes,
-        "fill_bytes": tiles * layout.total * rows,
+        "fill_bytes": tiles * layout.total * filled,
         "intensity": config.block_m * config.block_n / rows,
         "accumulators": config.accumulators,
         "warpgroups_per_unit": config.consumers * config.blocks_per_unit,

@@ -97,7 +97,8 @@ class RowEpilogue:
     """Epilogue of the two fragment rows of a thread, `channels` consecutive channels of each.
 
     `pitch` is the number of output channels; `tail` says that a tile may reach beyond them.
-    Pointers of scale and bias are 16-byte aligned and readable for all `channels`.
+    Pointers of scale and bias are 16-byte aligned and readable for all `channels`; without `bias`
+    the accumulators hold it already.
     """
 
     epilogue: Epilogue
@@ -105,6 +106,7 @@ class RowEpilogue:
     pitch: int
     tail: bool
     row_bias: bool = False
+    bias: bool = True
 
     @property
     def residual_words(self) -> int:
@@ -167,15 +169,22 @@ class RowEpilogue:
     def _quad(self, quad: int) -> list[str]:
         lines = [
             f"  {{ const float4 s = __ldg(reinterpret_cast<const float4*>(scale) + {quad});",
-            f"  const int4 b0 = __ldg(reinterpret_cast<const int4*>(bias0) + {quad});",
         ]
         if self.epilogue.out_dtype == "int32":
             lines[0] = "  {"
-        second_bias = f"__ldg(reinterpret_cast<const int4*>(bias1) + {quad})"
-        lines.append(f"  const int4 b1 = {second_bias if self.row_bias else 'b0'};")
+        lines += self._bias(quad)
         for row in range(2):
             lines += self._quad_row(quad, row)
         return [*lines, "  }"]
+
+    def _bias(self, quad: int) -> list[str]:
+        if not self.bias:
+            return ["  const int4 b0 = {0, 0, 0, 0}, b1 = b0;"]
+        second_bias = f"__ldg(reinterpret_cast<const int4*>(bias1) + {quad})"
+        return [
+            f"  const int4 b0 = __ldg(reinterpret_cast<const int4*>(bias0) + {quad});",
+            f"  const int4 b1 = {second_bias if self.row_bias else 'b0'};",
+        ]
 
     def _quad_row(self, quad: int, row: int) -> list[str]:
         """Four channels of one row, from accumulators to output words."""

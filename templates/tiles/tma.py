@@ -24,6 +24,9 @@ LOAD_IM2COL_4D = (
     "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
 )
 
+LOAD_BULK = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+"""The instruction that loads consecutive bytes: smem, address, bytes, barrier; multiples of 16."""
+
 _L2_PROMOTION_128B = 2
 
 

@@ -8,7 +8,7 @@ from wgmma_cases import CASES, TARGET, TEMPLATES, case_id
 
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.wgmma_config import WgmmaConfig
-from autoq.templates.workload import Workload
+from autoq.templates.workload import Gemm, Workload
 
 
 @pytest.mark.parametrize("case", CASES[::3], ids=case_id)
@@ -21,7 +21,9 @@ def test_default_compiles_without_spills(case: tuple[str, Workload]) -> None:
     assert kernel.spill_bytes == 0
     (launch,) = kernel.launches
     assert launch.block == (config.threads, 1, 1)
-    assert launch.smem_bytes == config.smem_bytes
+    convolution = workload.as_conv2d() if isinstance(workload, Gemm) else workload
+    layout = config.layout(convolution.r * convolution.s, convolution.c)
+    assert launch.smem_bytes == config.smem_bytes(layout)
     assert_pool_holds_budget(config, kernel.registers)
 
 

@@ -1,0 +1,56 @@
+"""The producer thread of the wgmma pipeline: TMA into stages, slots and weights that stay."""
+
+from tvm.script import tirx as T
+
+from autoq.templates.tiles.tma import LOAD_BULK, load_tiled
+
+
+@T.inline
+def produce(plan, smem, ring, at, x_map, w_map, m, n):
+    """Producer thread: fill the stages of one output tile."""
+    for k in T.serial(plan.layout.stages):
+        ring.acquire(at, plan.transaction)
+        for i in T.unroll(plan.config.per_stage):
+            sub_tile = T.meta_var(k * plan.config.per_stage + i)
+            base = T.meta_var(at.stage * plan.config.stage_bytes)
+            a_tile = T.meta_var(smem.ptr_to([base + i * plan.a_bytes]))
+            b_tile = T.meta_var(smem.ptr_to([base + plan.b_offset + i * plan.b_bytes]))
+            full = T.meta_var(ring.full(at.stage))
+            T.evaluate(plan.load.fetch(a_tile, T.address_of(x_map), m, sub_tile, full))
+            if not plan.config.weights_stay:
+                column = T.meta_var(sub_tile * plan.config.row_bytes)
+                T.ptx[load_tiled(5)](
+                    b_tile, T.address_of(w_map), column, 0, 0, 0, n * plan.groups, full
+                )
+        at.advance()
+
+
+@T.inline
+def load_operands(plan, smem, slots, at, table, residual_map, m, n):
+    """Producer thread: scale and bias of a tile's channels, and its residuals if ahead."""
+    slots.acquire(at, plan.slot_transaction)
+    base = T.meta_var(plan.slot_offset + at.stage * plan.config.slot_bytes)
+    T.ptx[LOAD_BULK](
+        smem.ptr_to([base + plan.residual_bytes]), table.ptr_to([n * plan.table_words]),
+        T.uint32(4 * plan.table_words), slots.full(at.stage),
+    )  # fmt: skip
+    for group in T.unroll(plan.groups if plan.residual_ahead else 0):
+        T.ptx[load_tiled(2)](
+            smem.ptr_to([base + group * (64 * plan.config.block_m)]), T.address_of(residual_map),
+            n * plan.config.block_n + group * 64, m * plan.config.block_m, slots.full(at.stage),
+        )  # fmt: skip
+    at.advance()
+
+
+@T.inline
+def load_weights(plan, smem, barriers, w_map, n):
+    """Producer thread: all weights of an n tile, once."""
+    barrier = T.meta_var(barriers.ptr_to([plan.weight_barrier]))
+    T.ptx.mbarrier.arrive.expect_tx.shared.b64(
+        barrier, T.uint32(plan.config.resident_bytes(plan.layout))
+    )
+    for sub_tile in T.serial(plan.layout.stages * plan.config.per_stage):
+        T.ptx[load_tiled(5)](
+            smem.ptr_to([plan.b_offset + sub_tile * plan.b_bytes]), T.address_of(w_map),
+            sub_tile * plan.config.row_bytes, 0, 0, 0, n * plan.groups, barrier,
+        )  # fmt: skip
