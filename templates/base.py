@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
 from autoq.search.space import Space
 from autoq.templates.target import Target
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+
 from autoq.templates.base import Operands
 from autoq.templates.epilogue import apply_epilogue
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
