@@ -38,8 +38,8 @@ from autoq.tuning.prepare import (
     tunable,
 )
 from autoq.tuning.scheduler import Limits, Scheduler
-from autoq.tuning.selection import select
 from autoq.tuning.task import Task
+from autoq.tuning.task_numbers import task_numbers
 
 OnEvent = Callable[[Event], None]
 
@@ -100,7 +100,7 @@ def tune(
     )
     if not pairs:
         raise InputError(f"the model has no workload that can be tuned for {host.target.arch}")
-    chosen = [(index, *pairs[index]) for index in select(settings.tasks, len(pairs))]
+    chosen = [(index, *pairs[index]) for index in task_numbers(settings.tasks, len(pairs))]
     tasks = make_tasks(chosen, host.target, settings.seed)
     with tempfile.TemporaryDirectory(prefix="autoq-") as scratch:
         asker = make_asker(host, settings, local=measurer is not None)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -25,7 +25,7 @@ DYNAMIC = ("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulIntegerToFlo
 """Operators whose scales are only known while the model runs."""
 
 
-def load(path: str | Path, input_shapes: InputShapes | None = None) -> Graph:
+def load(path: str | os.PathLike[str], input_shapes: InputShapes | None = None) -> Graph:
     """The semantic graph of the ONNX model in `path`.
 
     input_shapes gives every size of inputs that the model leaves open, e.g.

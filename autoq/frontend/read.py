@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import onnx
@@ -16,7 +17,7 @@ MIN_OPSET, MAX_OPSET = 7, 23
 CUSTOM_DOMAINS = ("com.microsoft",)
 
 
-def read_model(path: str | Path) -> onnx.ModelProto:
+def read_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
     """The checked model in `path`, external data loaded.
 
     Raises ModelError for a file that is missing, not ONNX, truncated, of an unknown opset, or

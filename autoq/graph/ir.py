@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from autoq.templates.movement import ITEM_BYTES, Add, Concat
-from autoq.templates.workload import Conv2d, Gemm, Workload
+from autoq.templates.movement import ITEM_BYTES
+from autoq.templates.signature import signature
+from autoq.templates.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -78,14 +79,7 @@ class Kernel:
     @property
     def input_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes under which the kernel reads its inputs."""
-        workload = self.workload
-        if isinstance(workload, Add):
-            return (workload.shape, workload.shape)
-        if isinstance(workload, Concat):
-            return tuple((workload.outer, c) for c in workload.channels)
-        if isinstance(workload, Conv2d | Gemm) and workload.epilogue.residual_dtype:
-            return (workload.x_shape, workload.y_shape)
-        return (workload.x_shape,)
+        return tuple(shape for shape, _ in signature(self.workload)[0])
 
     @property
     def output_shape(self) -> tuple[int, ...]:

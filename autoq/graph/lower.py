@@ -91,8 +91,9 @@ def _gemm(node: Operation, place: Placement, around: Neighbourhood) -> None:
 def _pool(node: Operation, place: Placement, around: Neighbourhood) -> None:
     graph, a = place.semantic, node.attributes
     n, c, h, w = graph.shape(node.inputs[0])
+    r, s = a["kernel"]
     workload = Pool2d(
-        a["kind"], n, h, w, c, *a["kernel"], tuple(a["strides"]), tuple(a["pads"]),
+        a["kind"], n, h, w, c, r, s, tuple(a["strides"]), tuple(a["pads"]),
         bool(a.get("include_pad", False)), graph.dtype(node.inputs[0]),
         graph.dtype(node.output), a["requantize"],
     )  # fmt: skip

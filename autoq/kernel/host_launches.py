@@ -89,7 +89,7 @@ class _HostReader:
         dtype, rank, index = str(args[0].value), int(args[1]), self._index(args[2])
         numbers = [int(value) for value in args[3:]]
 
-        def take(count: int) -> tuple[int, ...]:
+        def take(count: int) -> Any:
             taken = tuple(numbers[:count])
             del numbers[:count]
             return taken

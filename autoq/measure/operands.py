@@ -94,8 +94,7 @@ def _product_case(
 
 
 def _x_zero_point(workload: Conv2d | Gemm) -> int:
-    padded = isinstance(workload, Conv2d) and any(workload.padding)
-    if padded and not workload.zero_point_border:
+    if isinstance(workload, Conv2d) and any(workload.padding) and not workload.zero_point_border:
         return 0
     return 119 if workload.in_dtype == "uint8" else -11
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from autoq.errors import RecordError
+from autoq.errors import InputError, RecordError
+from autoq.paths import require_writable
 from autoq.records.record import Record
 
 
@@ -125,17 +126,13 @@ class Journal:
 
 
 def check_writable(path: Path) -> None:
-    """Raise RecordError unless `path` can be written or created; touches nothing."""
-    folder = path.parent
-    if path.is_dir():
-        raise RecordError(f"{path}: is a folder; name a file for the records")
-    if path.exists():
-        if not os.access(path, os.R_OK | os.W_OK):
-            raise RecordError(f"{path}: cannot be written; check its permissions")
-    elif not folder.is_dir():
-        raise RecordError(f"{path}: folder {folder} does not exist; create it first")
-    elif not os.access(folder, os.W_OK | os.X_OK):
-        raise RecordError(f"{path}: folder {folder} cannot be written; choose another output")
+    """Raise RecordError unless `path` can be read and written, or created; touches nothing."""
+    try:
+        require_writable(path)
+    except InputError as error:
+        raise RecordError(str(error)) from error
+    if path.exists() and not os.access(path, os.R_OK):
+        raise RecordError(f"{path}: cannot be read; check its permissions")
 
 
 def _repair(file: BinaryIO) -> None:

@@ -12,7 +12,7 @@ from autoq.runtime.cuda_driver import Function, Memory, Module, Stream, launch
 from autoq.runtime.kernel import Buffer, CudaKernel, Launch, Scalar
 from autoq.runtime.tensor_map import TensorMap
 
-_SCALARS = {
+_SCALARS: dict[str, Any] = {
     "int32": ctypes.c_int32,
     "uint32": ctypes.c_uint32,
     "int64": ctypes.c_int64,

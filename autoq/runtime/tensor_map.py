@@ -20,8 +20,10 @@ class TensorMap:
         self._storage = ctypes.create_string_buffer(_BYTES + _ALIGNMENT)
         start = ctypes.addressof(self._storage)
         self.address = -(-start // _ALIGNMENT) * _ALIGNMENT
-        encode = _encode_tiled if isinstance(description, TiledMap) else _encode_im2col
-        encode(self.address, description, base)
+        if isinstance(description, TiledMap):
+            _encode_tiled(self.address, description, base)
+        else:
+            _encode_im2col(self.address, description, base)
 
 
 def _encode_tiled(address: int, tiled: TiledMap, base: int) -> None:

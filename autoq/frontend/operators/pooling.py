@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.operators.layout import constant_axes
 from autoq.frontend.operators.windows import (
@@ -14,8 +16,31 @@ from autoq.frontend.operators.windows import (
 )
 from autoq.frontend.registry import OnnxNode, importer
 
-_WHOLE = {"strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0)}
-"""Of one window over the whole image."""
+
+class Windows(NamedTuple):
+    """How a pool's windows lie; pads are (top, left, bottom, right)."""
+
+    kernel: Pair
+    strides: Pair = (1, 1)
+    dilations: Pair = (1, 1)
+    pads: Edges = (0, 0, 0, 0)
+
+    @classmethod
+    def read(cls, node: OnnxNode, b: GraphBuilder, size: Pair) -> Windows:
+        """As the node says; raises ModelError where a window may lie outside as a whole."""
+        a = node.attributes
+        kernel, strides = pair(a, "kernel_shape", b), pair(a, "strides", b)
+        dilations = pair(a, "dilations", b)
+        edges = padding(a, size, kernel, strides, dilations, b)
+        reach = [gap * (taps - 1) + 1 for taps, gap in zip(kernel, dilations, strict=True)]
+        if any(edge >= reach[i % 2] for i, edge in enumerate(edges)):
+            raise b.error(f"pads {list(edges)} of windows {reach}; each must be smaller")
+        return cls(kernel, strides, dilations, edges)
+
+    def ceiled(self, size: Pair) -> Windows:
+        """With the padding that ceil_mode adds at the end."""
+        edges = ceil_padding(self.pads, size, self.kernel, self.strides, self.dilations)
+        return self._replace(pads=edges)
 
 
 @importer("MaxPool")
@@ -23,22 +48,10 @@ def max_pool(node: OnnxNode, b: GraphBuilder) -> str:
     """Maximum over windows; float32 or integers."""
     x = node.required(0, b)
     size = image_shape(b, x)[2:]
-    windows, edges = _windows(node, b, size)
+    windows = Windows.read(node, b, size)
     if node.attributes.get("ceil_mode", 0):
-        edges = ceil_padding(edges, size, *windows.values())
-    return b.emit("MaxPool", [x], **windows, pads=edges)
-
-
-def _windows(node: OnnxNode, b: GraphBuilder, size: Pair) -> tuple[dict[str, Pair], Edges]:
-    """Kernel, strides and dilations, and the padding, which no window may lie in as a whole."""
-    names = {"kernel": "kernel_shape", "strides": "strides", "dilations": "dilations"}
-    windows = {name: pair(node.attributes, written, b) for name, written in names.items()}
-    edges = padding(node.attributes, size, *windows.values(), b)
-    kernel, dilations = windows["kernel"], windows["dilations"]
-    reach = [gap * (taps - 1) + 1 for taps, gap in zip(kernel, dilations, strict=True)]
-    if any(edge >= reach[i % 2] for i, edge in enumerate(edges)):
-        raise b.error(f"pads {list(edges)} of windows {reach}; each must be smaller")
-    return windows, edges
+        windows = windows.ceiled(size)
+    return b.emit("MaxPool", [x], **windows._asdict())
 
 
 @importer("AveragePool")
@@ -54,24 +67,24 @@ def emit_average_pool(node: OnnxNode, b: GraphBuilder, x: str) -> str:
     is written as a Pad; onnxruntime's QLinearAveragePool counts every window whole instead.
     """
     size = image_shape(b, x)[2:]
-    windows, edges = _windows(node, b, size)
+    windows = Windows.read(node, b, size)
     include = bool(node.attributes.get("count_include_pad", 0))
     if node.attributes.get("ceil_mode", 0):
-        grown = ceil_padding(edges, size, *windows.values())
-        if include and node.op == "AveragePool" and grown != edges:
-            top, left, bottom, right = edges
+        grown = windows.ceiled(size)
+        if include and node.op == "AveragePool" and grown != windows:
+            top, left, bottom, right = windows.pads
             x = b.emit("Pad", [x], before=(0, 0, top, left), after=(0, 0, bottom, right), value=0.0)
-            grown = (0, 0, grown[2] - bottom, grown[3] - right)
+            grown = grown._replace(pads=(0, 0, grown.pads[2] - bottom, grown.pads[3] - right))
             include = False
-        edges = grown
-    include = include and any(edges)  # without an edge it makes no difference
-    return b.emit("AveragePool", [x], **windows, pads=edges, include_pad=include)
+        windows = grown
+    include = include and any(windows.pads)  # without an edge it makes no difference
+    return b.emit("AveragePool", [x], **windows._asdict(), include_pad=include)
 
 
 def emit_global_average(b: GraphBuilder, x: str) -> str:
     """AveragePool whose window is the whole image."""
-    kernel = image_shape(b, x)[2:]
-    return b.emit("AveragePool", [x], kernel=kernel, **_WHOLE, include_pad=False)
+    windows = Windows(image_shape(b, x)[2:])
+    return b.emit("AveragePool", [x], **windows._asdict(), include_pad=False)
 
 
 @importer("GlobalAveragePool")
@@ -84,8 +97,7 @@ def global_average_pool(node: OnnxNode, b: GraphBuilder) -> str:
 def global_max_pool(node: OnnxNode, b: GraphBuilder) -> str:
     """Maximum over the whole image."""
     x = node.required(0, b)
-    kernel = image_shape(b, x)[2:]
-    return b.emit("MaxPool", [x], kernel=kernel, **_WHOLE)
+    return b.emit("MaxPool", [x], **Windows(image_shape(b, x)[2:])._asdict())
 
 
 @importer("ReduceMean")

@@ -3,7 +3,7 @@
 import pytest
 
 from autoq.errors import InputError
-from autoq.tuning.selection import select
+from autoq.tuning.task_numbers import task_numbers
 
 
 @pytest.mark.parametrize(
@@ -11,10 +11,10 @@ from autoq.tuning.selection import select
     [("all", [0, 1, 2, 3, 4, 5]), ("0,2-5", [0, 2, 3, 4, 5]), ("3", [3]), (" 4 , 1-1,4", [1, 4])],
 )
 def test_numbers_and_ranges(text, chosen):
-    assert select(text, 6) == chosen
+    assert task_numbers(text, 6) == chosen
 
 
 @pytest.mark.parametrize("text", ["", "6", "0-6", "5-2", "a", "1,,2", "-1", "list", "1-2-3", "²"])
 def test_anything_else_is_refused_with_the_option_and_the_text(text):
     with pytest.raises(InputError, match="--tasks"):
-        select(text, 6)
+        task_numbers(text, 6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from autoq.errors import InputError
 
 
-def select(text: str, count: int) -> list[int]:
+def task_numbers(text: str, count: int) -> list[int]:
     """Positions that `text` names among `count` tasks, ascending and distinct.
 
     Raises InputError for anything but "all" or comma-separated numbers and ranges in bounds.
