@@ -24,53 +24,54 @@ from autoq.errors import InputError
 
 TUNERS = ("diverse", "annealing", "annealing-filtered", "thompson", "evolution", "random")
 
+RecordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        callback=regular_file,
+        help="Record file; one that exists is resumed.",
+    ),
+]
+Trials = Annotated[
+    int, typer.Option(metavar="N", help="Trials over all tasks, earlier runs included.")
+]
+Tuner = Annotated[str, typer.Option(metavar="NAME", help=f"{', '.join(TUNERS)}.")]
+Tasks = Annotated[
+    str, typer.Option(metavar="TASKS", help='"all", "list", or numbers such as 0,2-5.')
+]
+TrialsPerTask = Annotated[int | None, typer.Option(metavar="N", help="Most trials of one task.")]
+EarlyStopping = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Leave a task after N trials without a better one."),
+]
+Timeout = Annotated[float, typer.Option(metavar="SECONDS", help="Time a candidate may run.")]
+TimeBudget = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time of the whole run.")]
+Repeat = Annotated[int, typer.Option(min=0, metavar="N", help="Timings a candidate; 0: enough.")]
+Number = Annotated[int, typer.Option(min=0, metavar="N", help="Launches a timing; 0: enough.")]
+Cold = Annotated[bool, typer.Option("--cold", help="Rotate buffers past the L2.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the search and of the inputs.")]
+
 
 def tune(
     model: Model,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            callback=regular_file,
-            help="Record file; one that exists is resumed.",
-        ),
-    ] = None,
+    output: RecordFile = None,
     target: Target = "auto",
-    trials: Annotated[
-        int, typer.Option(metavar="N", help="Trials over all tasks, earlier runs included.")
-    ] = 1000,
-    tuner: Annotated[str, typer.Option(metavar="NAME", help=f"{', '.join(TUNERS)}.")] = "diverse",
-    tasks: Annotated[
-        str, typer.Option(metavar="TASKS", help='"all", "list", or numbers such as 0,2-5.')
-    ] = "all",
+    trials: Trials = 1000,
+    tuner: Tuner = "diverse",
+    tasks: Tasks = "all",
     tuning_records: TuningRecords = None,
     input_shapes: InputShapes = None,
     no_shipped_records: NoShipped = False,
-    trials_per_task: Annotated[
-        int | None, typer.Option(metavar="N", help="Most trials of one task.")
-    ] = None,
-    early_stopping: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Leave a task after N trials without a better one."),
-    ] = None,
-    timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Time a candidate may run.")
-    ] = 10.0,
-    time_budget: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Time of the whole run.")
-    ] = None,
-    repeat: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Timings a candidate; 0: enough.")
-    ] = 0,
-    number: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Launches a timing; 0: enough.")
-    ] = 0,
-    cold: Annotated[bool, typer.Option("--cold", help="Rotate buffers past the L2.")] = False,
-    seed: Annotated[
-        int, typer.Option(metavar="N", help="Seed of the search and of the inputs.")
-    ] = 0,
+    trials_per_task: TrialsPerTask = None,
+    early_stopping: EarlyStopping = None,
+    timeout: Timeout = 10.0,
+    time_budget: TimeBudget = None,
+    repeat: Repeat = 0,
+    number: Number = 0,
+    cold: Cold = False,
+    seed: Seed = 0,
     jobs: Jobs = 0,
     device: Device = 0,
 ) -> None:

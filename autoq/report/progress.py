@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Protocol, TextIO
 
 from autoq.report.events import Event, TrialsMeasured, TuneStarted, TuneSummary
@@ -19,12 +18,7 @@ class Progress(Protocol):
 
     def __enter__(self) -> Progress: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *raised: object) -> None: ...
 
     def __call__(self, event: Event) -> None: ...
 
@@ -76,12 +70,7 @@ class PlainProgress:
     def __enter__(self) -> PlainProgress:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._stream.flush()
 
     def __call__(self, event: Event) -> None:
@@ -125,12 +114,7 @@ class LiveProgress:
         self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._bar.stop()
 
     def __call__(self, event: Event) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoq.report.events import TaskRow, TuneSummary
@@ -75,7 +74,11 @@ def summary_table(summary: TuneSummary) -> str:
         f"{_ENDINGS[summary.reason]} after {clock(summary.elapsed_seconds)} on {summary.device}: "
         f"{summary.measured} trials measured, failures: {counts(summary.failures)}",
         f"tuned kernels of the model together: {duration(summary.total_seconds)}; "
-        + (f"records in {summary.output}" if Path(summary.output).exists() else "no records"),
+        + (
+            f"records in {summary.output}"
+            if any(row.trials for row in summary.rows)
+            else "no records"
+        ),
     ]
     unsolved = [row for row in summary.rows if row.seconds is None]
     if unsolved:
