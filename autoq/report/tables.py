@@ -68,17 +68,14 @@ def summary_table(summary: TuneSummary) -> str:
          duration(row.seconds), tera(row.tops), share(row.roofline_share), row.template or "-")
         for row in summary.rows
     ]  # fmt: skip
+    recorded = any(row.trials for row in summary.rows)
     lines = [
         table(header, cells, ("workload", "template")),
         "",
         f"{_ENDINGS[summary.reason]} after {clock(summary.elapsed_seconds)} on {summary.device}: "
         f"{summary.measured} trials measured, failures: {counts(summary.failures)}",
         f"tuned kernels of the model together: {duration(summary.total_seconds)}; "
-        + (
-            f"records in {summary.output}"
-            if any(row.trials for row in summary.rows)
-            else "no records"
-        ),
+        + (f"records in {summary.output}" if recorded else "no records"),
     ]
     unsolved = [row for row in summary.rows if row.seconds is None]
     if unsolved:
