@@ -7,6 +7,7 @@ import onnx
 from onnx import numpy_helper
 
 from autoq.frontend.builder import GraphBuilder
+from autoq.graph.shapes import LARGEST_SIZE
 
 MEANINGFUL = ("DequantizeLinear",)
 """Never folded: integer weights and their scales are what the kernels need."""
@@ -28,9 +29,10 @@ def fold(node: onnx.NodeProto, builder: GraphBuilder) -> list[np.ndarray]:
         return [_shape(node, builder)]
     if node.op_type == "Constant":
         return [_constant(node, builder)]
+    feeds = {n: builder.graph.constants[builder.values[n]] for n in node.input if n}
+    _require_size(node, [feeds.get(name) for name in node.input], builder)
     if node.op_type == "ConstantOfShape":
         return [_constant_of_shape(node, builder)]
-    feeds = {n: builder.graph.constants[builder.values[n]] for n in node.input if n}
     inputs = [
         onnx.helper.make_tensor_value_info(
             name, onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
@@ -49,6 +51,23 @@ def fold(node: onnx.NodeProto, builder: GraphBuilder) -> list[np.ndarray]:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise builder.error(f"constant inputs that do not evaluate ({reason})") from error
     return [np.asarray(result) for result in results]
+
+
+def _require_size(
+    node: onnx.NodeProto, inputs: list[np.ndarray | None], builder: GraphBuilder
+) -> None:
+    """Refuse operators whose inputs ask for a constant of more elements than a tensor may have."""
+    values = [np.zeros(1) if value is None else value for value in inputs]
+    size = 0.0
+    if node.op_type in ("ConstantOfShape", "Expand"):
+        size = float(np.prod(values[-1].astype(np.float64)))
+    elif node.op_type == "Tile":
+        size = values[0].size * float(np.prod(values[1].astype(np.float64)))
+    elif node.op_type == "Range":
+        start, limit, delta = (float(value.reshape(())) for value in values)
+        size = (limit - start) / delta
+    if size > LARGEST_SIZE:
+        raise builder.error(f"a constant of {size:.4g} elements; at most {LARGEST_SIZE} fit")
 
 
 def _shape(node: onnx.NodeProto, builder: GraphBuilder) -> np.ndarray:

@@ -10,21 +10,10 @@ import pytest
 from models import resnet_path
 from onnx import numpy_helper
 from onnx_cases import IMAGE, conv, image, int64, model, node, normal, with_constants
+from refusals import assert_refused, saved
 
 from autoq.errors import AutoqError, InputError, ModelError
 from autoq.frontend import load
-
-
-def saved(made: onnx.ModelProto, folder, **options) -> str:
-    path = folder / "bad.onnx"
-    onnx.save(made, path, **options)
-    return str(path)
-
-
-def assert_refused(path, pattern: str, kind=ModelError, shapes=None) -> None:
-    with pytest.raises(kind, match=pattern) as caught:
-        load(path, shapes)
-    assert "\n" not in str(caught.value)
 
 
 def test_missing_file(tmp_path):
@@ -187,43 +176,6 @@ def test_attribute_that_is_not_utf8(tmp_path):
 def test_dynamic_quantisation_says_what_to_do_instead(tmp_path):
     made = model([node("DynamicQuantizeLinear", "x", "y s z")], {"x": (IMAGE, "float32")})
     assert_refused(saved(made, tmp_path), "DynamicQuantizeLinear is not supported.*autoq quantize")
-
-
-HUGE = 2**31
-POOL = {"kernel_shape": [2, 2]}
-HUGE_CASES = {
-    "pads": (conv((8, 6, 3, 3), pads=[0, 0, HUGE, 0]), "pads"),
-    "padded": (conv((8, 6, 3, 3), pads=[32767] * 4, strides=[32767] * 2), "elements"),
-    "strides": (conv((8, 6, 3, 3), strides=[HUGE, 1]), "strides"),
-    "strides of none": (conv((8, 6, 3, 3), strides=[0, 1]), "strides"),
-    "dilations": (conv((8, 6, 1, 1), dilations=[HUGE, HUGE]), "dilations"),
-    "pool pads": (image("MaxPool", **POOL, pads=[0, 2, 0, 0]), "pads .* must be smaller"),
-    "pool strides": (image("AveragePool", **POOL, strides=[HUGE, HUGE]), "strides"),
-    "pool window": (image("MaxPool", kernel_shape=[HUGE, 1]), "kernel_shape"),
-    "pad": (image("Pad", opset=9, pads=[0, 0, HUGE, 0] * 2), "elements"),
-    "lrn": (image("LRN", size=HUGE), "size"),
-    "flatten": (image("Flatten", axis=HUGE), "axis"),
-    "batch": (model([node("Relu", "x")], {"x": ((HUGE, 3), "float32")}), "elements"),
-    "product": (
-        model(
-            [node("MatMul", "a b")], {"a": ((2**17, 1), "float32"), "b": ((1, 2**17), "float32")}
-        ),
-        "elements",
-    ),
-    "empty": (with_constants("Slice", "x s e", s=int64(3), e=int64(3)), "elements"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", HUGE_CASES)
-def test_sizes_that_no_kernel_can_index(name, tmp_path):
-    made, pattern = HUGE_CASES[name]
-    assert_refused(saved(made, tmp_path), pattern)
-
-
-def test_steps_past_the_end_take_one_element(tmp_path):
-    bounds = {"s": int64(1), "e": int64(2**62), "a": int64(0), "t": int64(2**62)}
-    made = with_constants("Slice", "x s e a t", **bounds)
-    assert load(saved(made, tmp_path)).shape("y") == (1, *IMAGE[1:])
 
 
 CASES = {
