@@ -204,6 +204,7 @@ CASES = {
     "1-D pool": (
         image("MaxPool", shape=(1, 3, 9), kernel_shape=[2]), "only 2-D images"
     ),
+    "axes": (with_constants("Unsqueeze", "x a", a=int64(1, -5)), "one is named twice"),
     "pad mode": (image("Pad", opset=9, pads=[0, 0, 1, 1] * 2, mode="reflect"), "mode 'reflect'"),
     "reshape": (with_constants("Reshape", "x s", s=int64(7, 9)), "cannot be reshaped"),
     "broadcast": (with_constants("Add", "x c", c=normal(7)), "do not broadcast"),

@@ -91,6 +91,8 @@ def unsqueeze(node: OnnxNode, b: GraphBuilder) -> str:
         raw = b.constant(node.required(1, b), "axes").reshape(-1).tolist()
     rank = len(b.shape(x)) + len(raw)
     axes = {normal_axis(b, int(axis), rank) for axis in raw}
+    if len(axes) != len(raw):
+        raise b.error(f"axes {list(raw)} of {rank}: one is named twice")
     rest = iter(b.shape(x))
     return b.emit("Reshape", [x], shape=tuple(1 if i in axes else next(rest) for i in range(rank)))
 
