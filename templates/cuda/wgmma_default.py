@@ -12,7 +12,9 @@ from autoq.templates.cuda.wgmma_space import Problem, estimate_seconds
 from autoq.templates.tiles.weights import ceil_div
 
 _MOST_STAGES = 8
-_TRIED = ("m_blocks", "tile", "block_n", "consumers", "cooperative", "blocks_per_unit")
+_TRIED = (
+    "m_blocks", "tile", "block_n", "consumers", "cooperative", "blocks_per_unit", "weights_stay",
+)  # fmt: skip
 
 
 def _reduction(problem: Problem, knobs: Mapping[str, Sequence[Any]]) -> tuple[int, int]:
@@ -45,12 +47,21 @@ def _candidates(problem: Problem, space: Space[Any]) -> Iterator[Any]:
                 channels_outer=True,
                 residual_early=knobs["residual_early"][0] and not knobs["residual_ahead"][0],
                 residual_ahead=knobs["residual_ahead"][0] and chosen["block_n"] % 64 == 0,
-                weights_stay=False,
                 **chosen,
             )
             if stages <= _MOST_STAGES and space.legal(config):
-                yield config
+                if not config.weights_stay or _staying_pays(problem, config):
+                    yield config
                 break
+
+
+def _staying_pays(problem: Problem, config: Any) -> bool:
+    """Four stages are left beside the weights, and a team has tiles to use them again.
+
+    With fewer an H200 lost up to half (14x14, 1024 -> 512 at N = 128: 32 us against 22).
+    """
+    teams = problem.resident(config) * config.consumers // config.team
+    return config.stages >= 4 and 2 * problem.tiles(config) >= 3 * teams
 
 
 def default_config(problem: Problem, space: Space[Any]) -> Any:
