@@ -9,7 +9,7 @@ from autoq.search.space import Space
 from autoq.templates.cuda.conv2d_swapped_layout import SwappedConvConfig, SwappedLayout
 from autoq.templates.cuda.conv2d_swapped_tile import SwappedTile
 from autoq.templates.cuda.halo_cost import features
-from autoq.templates.cuda.halo_default import candidates, fastest
+from autoq.templates.cuda.halo_default import TEAMS, candidates, fastest
 from autoq.templates.cuda.halo_space import Rule, common_rules, ring_knobs, row_sizes
 from autoq.templates.cuda.halo_tile import WIDTH
 from autoq.templates.target import Target
@@ -84,13 +84,16 @@ def default_config(workload: Conv2d, target: Target) -> SwappedConvConfig:
     """The candidate with the fewest estimated cycles; ConfigError when nothing is legal."""
     tiles = [
         SwappedTile(workload, *shape, row_bytes)
-        for shape, row_bytes in itertools.product(tile_shapes(workload), row_sizes(workload)[-2:])
+        for shape, row_bytes in itertools.product(
+            tile_shapes(workload), row_sizes(workload)[:-3:-1]
+        )
     ]
     found = candidates(
         lambda config: SwappedLayout(workload, config, target.units),
         functools.partial(SwappedConvConfig, store_stages=1),
         tiles,
         _channel_tiles(workload),
+        TEAMS,
         _constraints(workload, target),
         target.smem_bytes,
     )

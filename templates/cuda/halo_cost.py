@@ -8,8 +8,9 @@ from autoq.templates.cuda.halo_layout import HaloLayout
 from autoq.templates.movement import ITEM_BYTES
 from autoq.templates.tiles.wgmma import K_BYTES
 
-# Bytes a cycle and multiprocessor from the L2, measured as 7 TB/s on an H200.
-_FILL_RATE = 31
+# Bytes a cycle and multiprocessor from the L2; 31 if all differ (7 TB/s on an H200), more where
+# blocks read the same weights at the same time (53 at 8 x 14x14x256 -> 256).
+_FILL_RATE = 64
 
 # Shared-memory bytes a cycle that wgmma can read.
 _SMEM_RATE = 128
@@ -17,13 +18,20 @@ _SMEM_RATE = 128
 # Multiply-adds of 8-bit operands a cycle and multiprocessor.
 _MULTIPLY_RATE = 4096
 
-# Instructions of the epilogue per output, over 128 lanes.
-_EPILOGUE_CYCLES = 10 / 128
+# Issue slots of the epilogue per output, over 128 lanes; a lone warpgroup fills every second.
+_EPILOGUE_CYCLES = 8 / 128
 
-# Cycles from a TMA request to its barrier; of a commit group's barriers and fences; of a tile's,
-# until the tensor core runs again.
+# Cycles of a tile's staging barriers, fence and store.
+_STORE_CYCLES = 300
+
+# Rows of 16 bytes start anywhere in a bank line: wgmma took 151 instead of 112 cycles at n = 224.
+_UNSWIZZLED = 1.35
+
+# Cycles from a TMA request to its barrier; of a commit group's barriers and fences; least of one
+# with two in flight; of a tile's, until the tensor core runs again.
 _LOAD_LATENCY = 1000
-_GROUP_CYCLES = 40
+_GROUP_CYCLES = 45
+_LEAST_GROUP_CYCLES = 150
 _TILE_CYCLES = 150
 
 
@@ -63,10 +71,17 @@ def estimated_cycles(layout: HaloLayout) -> float:
     instructions = layout.blocks * tile.reduction / K_BYTES
     multiply = 64 * layout.instruction_n * K_BYTES / _MULTIPLY_RATE
     operands = (64 + layout.instruction_n) * K_BYTES / _SMEM_RATE
+    each = max(multiply, operands) * (_UNSWIZZLED if tile.row_bytes == 16 else 1)
     groups = tile.chunks * (1 if config.resident else layout.stages_per_chunk)
-    tensor = instructions * max(multiply, operands) + groups * _GROUP_CYCLES + _TILE_CYCLES
+    group = instructions * each / groups + _GROUP_CYCLES
+    least = _LEAST_GROUP_CYCLES
+    if config.stages > 1:
+        latency = _LOAD_LATENCY + layout.stage_bytes / _FILL_RATE
+        least = max(least, latency / (config.stages - 1))
+    tensor = groups * max(group, least) + _TILE_CYCLES
     outputs = layout.computed
     epilogue = outputs * _EPILOGUE_CYCLES
+    alone = 2 * epilogue + _STORE_CYCLES
 
     weights = tile.reduction * config.block_n
     streamed = 0 if config.resident else weights
@@ -75,13 +90,13 @@ def estimated_cycles(layout: HaloLayout) -> float:
     fill = loaded / min(_FILL_RATE, in_flight / _LOAD_LATENCY)
     fill += outputs * tile.useful * ITEM_BYTES[layout.workload.epilogue.out_dtype] / _FILL_RATE
 
-    if config.consumers == 1:
-        # Nothing overlaps a lone warpgroup's epilogue, and it fills half of the issue slots.
-        each = tensor + 2 * epilogue
+    if config.cooperative:
+        each = tensor + alone / config.consumers
+        tail = alone / config.consumers
     else:
-        each = tensor + epilogue if config.cooperative else max(tensor, epilogue)
-    tail = epilogue * (1 if config.cooperative else layout.tiles_in_flight)
-    start = 2 * _LOAD_LATENCY + (weights if config.resident else 0) / _FILL_RATE + tail
+        each = max(tensor, epilogue, (tensor + alone) / config.consumers)
+        tail = alone
+    start = _LOAD_LATENCY + (weights if config.resident else 0) / _FILL_RATE + tail
     if layout.tiles_in_flight > layout.waves:
-        each = tensor * layout.tiles_in_flight  # the other consumers have no tile
+        each = tensor  # the other consumers have no tile
     return start + layout.waves * max(each, fill)

@@ -35,9 +35,13 @@ def multiply_group(plan, accumulator, a, b, offsets, following, chunk, t, lane):
     """The wgmmas of one commit group: filter taps of a chunk, blocks innermost."""
     for i in plan.loop(plan.steps_per_group, plan.unrolled or not plan.resident):
         step = T.meta_var(t * plan.steps_per_group + i)
-        if plan.config.turns:
-            if (chunk == plan.tile.chunks - 1) & (step == plan.layout.turn_step):
-                arrive(following, lane)
+        pass_turn = T.meta_var(
+            (chunk == plan.tile.chunks - 1) & (step == plan.layout.turn_step)
+            if plan.config.turns
+            else False
+        )
+        if pass_turn:
+            arrive(following, lane)
         for j in T.unroll(plan.tile.step_bytes // K_BYTES):
             for block in T.unroll(plan.blocks):
                 T.evaluate(
