@@ -96,9 +96,14 @@ def candidates(
                     break
 
 
+def _preference(layout: HaloLayout) -> tuple[float, ...]:
+    """Smaller is better: cycles, then wide rows, then small stages."""
+    return estimated_cycles(layout), -layout.tile.row_bytes, layout.stage_bytes
+
+
 def fastest(layouts: Iterable[HaloLayout], workload: Conv2d) -> Any:
-    """The fewest estimated cycles, then the smallest stages; ConfigError when there is none."""
-    best = min(layouts, key=lambda each: (estimated_cycles(each), each.stage_bytes), default=None)
+    """The configuration that `_preference` puts first; ConfigError when there is none."""
+    best = min(layouts, key=_preference, default=None)
     if best is None:
         raise ConfigError(f"no legal halo configuration for {workload}")
     return best.config
