@@ -21,8 +21,8 @@ from autoq.templates.cuda import (
 
 CUDA_TEMPLATES: tuple[Template, ...] = (
     gemm_wgmma.TEMPLATE,
-    conv2d_halo.TEMPLATE,
     conv2d_swapped.TEMPLATE,
+    conv2d_halo.TEMPLATE,
     conv2d_im2col.TEMPLATE,
     conv2d_tap.TEMPLATE,
     conv2d_mma_sync.TEMPLATE,
