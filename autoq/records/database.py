@@ -96,9 +96,14 @@ class Database:
         return next(iter(self.ranked(workload, conditions)), None)
 
     def skipped(self, conditions: Conditions) -> Counter[str]:
-        """How many records may not be used, and lines are not records, by reason."""
+        """How many given records may not be used, and lines are not records, by reason.
+
+        Shipped records are of many devices by design and not counted.
+        """
         reasons: Counter[str] = Counter()
         for one in self:
+            if one.shipped:
+                continue
             reason = conditions.objection(one.record)
             if reason is not None:
                 reasons[reason] += 1
