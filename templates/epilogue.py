@@ -22,7 +22,7 @@ SCALAR_NAMES = (
 )
 """Order of the `scalars` operand, float32 [8]; see `Epilogue`."""
 
-INTEGER_RANGE = {"int8": (-128, 127), "uint8": (0, 255)}
+INTEGER_RANGE = {"int8": (-128, 127), "uint8": (0, 255), "int4": (-8, 7), "uint4": (0, 15)}
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Epilogue:
       the addition).
     - residual, otherwise: `v = float(a) * scale[k] + (res - residual_zero_point) *
       residual_scale`.
-    - out int8 or uint8: `y = clamp(rint(v), low, high) + zero_point`.
+    - out in INTEGER_RANGE: `y = clamp(rint(v), low, high) + zero_point`.
     - out float32: `y = clamp(v, low, high)`.
 
     For float32 accumulators: `v = acc + bias [+ res]`, `y = clamp(v, low, high)`.
@@ -51,10 +51,11 @@ class Epilogue:
     requantize_before_add: bool = False
 
     def __post_init__(self) -> None:
-        if self.out_dtype not in ("int8", "uint8", "int32", "float32"):
-            raise ValueError(f"out_dtype {self.out_dtype!r}: int8, uint8, int32 or float32")
-        if self.residual_dtype not in (None, "int8", "uint8", "float32"):
-            raise ValueError(f"residual_dtype {self.residual_dtype!r}: int8, uint8 or float32")
+        known = ", ".join((*INTEGER_RANGE, "float32"))
+        if self.out_dtype not in (*INTEGER_RANGE, "int32", "float32"):
+            raise ValueError(f"out_dtype {self.out_dtype!r}: {known} or int32")
+        if self.residual_dtype not in (None, *INTEGER_RANGE, "float32"):
+            raise ValueError(f"residual_dtype {self.residual_dtype!r}: {known}")
         if self.requantize_before_add and self.residual_dtype is None:
             raise ValueError("requantize_before_add needs a residual_dtype")
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
 from autoq.templates.workload import Conv2d, Gemm, Workload
 
 Array = tuple[tuple[int, ...], str]
 """Shape and dtype."""
+
+BYTE_DTYPES = {"int4": "int8", "uint4": "uint8"}
+"""For each 4-bit dtype the one that holds the same numbers one a byte."""
 
 
 def signature(workload: Workload) -> tuple[tuple[Array, ...], Array]:
@@ -32,3 +38,28 @@ def signature(workload: Workload) -> tuple[tuple[Array, ...], Array]:
         x = (workload.x_shape, workload.in_dtype)
         return (x,), (workload.y_shape, workload.out_dtype)
     raise TypeError(f"not a workload: {workload!r}")
+
+
+def has_four_bits(workload: Workload) -> bool:
+    """Whether an activation or the weights are of 4 bits."""
+    inputs, output = signature(workload)
+    dtypes = {dtype for _, dtype in (*inputs, output)}
+    dtypes.add(getattr(workload, "weight_dtype", ""))
+    return not dtypes.isdisjoint(BYTE_DTYPES)
+
+
+def retyped(workload: Workload, inputs: Sequence[str], output: str) -> Workload:
+    """The workload over activations of other dtypes, given in the order of `signature`."""
+    if isinstance(workload, Conv2d | Gemm):
+        residual = inputs[1] if workload.epilogue.residual_dtype else None
+        epilogue = replace(workload.epilogue, out_dtype=output, residual_dtype=residual)
+        return replace(workload, in_dtype=inputs[0], epilogue=epilogue)
+    if isinstance(workload, Add):
+        return replace(workload, a_dtype=inputs[0], b_dtype=inputs[1], out_dtype=output)
+    if isinstance(workload, Concat):
+        return replace(workload, in_dtypes=tuple(inputs), out_dtype=output)
+    if isinstance(workload, Quantize):
+        return replace(workload, out_dtype=output)
+    if isinstance(workload, Dequantize):
+        return replace(workload, in_dtype=inputs[0])
+    return replace(workload, in_dtype=inputs[0], out_dtype=output)

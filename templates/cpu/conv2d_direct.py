@@ -13,6 +13,7 @@ from autoq.templates.cpu.conv_layout import ConvLayout, normalised
 from autoq.templates.cpu.conv_pack import pack_conv
 from autoq.templates.cpu.conv_space import conv_space, fastest_estimate
 from autoq.templates.cpu.dot import Dot, multiply_add
+from autoq.templates.signature import has_four_bits
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Gemm, Workload
 
@@ -25,7 +26,8 @@ def matches(workload: Workload, target: Target) -> bool:
     if workload.in_dtype == "float32":
         floats = (workload.weight_dtype, epilogue.out_dtype, epilogue.residual_dtype or "float32")
         return set(floats) == {"float32"}
-    return workload.in_dtype in ("int8", "uint8") and workload.weight_dtype == "int8"
+    bytes_only = workload.in_dtype in ("int8", "uint8") and workload.weight_dtype == "int8"
+    return bytes_only and not has_four_bits(workload)
 
 
 def space(workload: Conv2d | Gemm, target: Target) -> Space[ConvConfig]:

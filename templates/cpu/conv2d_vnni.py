@@ -13,6 +13,7 @@ from autoq.templates.cpu.conv_layout import ConvLayout, normalised
 from autoq.templates.cpu.conv_pack import pack_conv
 from autoq.templates.cpu.conv_space import conv_space, fastest_estimate
 from autoq.templates.cpu.dot import vnni
+from autoq.templates.signature import has_four_bits
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Gemm, Workload
 
@@ -25,7 +26,7 @@ def matches(workload: Workload, target: Target) -> bool:
         return False
     grouped = isinstance(workload, Conv2d) and workload.groups > 1
     fills = not grouped or workload.c // workload.groups >= 4
-    return workload.in_dtype in ("int8", "uint8") and fills
+    return workload.in_dtype in ("int8", "uint8") and fills and not has_four_bits(workload)
 
 
 def space(workload: Conv2d | Gemm, target: Target) -> Space[ConvConfig]:

@@ -15,6 +15,7 @@ from tvm.tirx import Buffer, Expr, PrimFunc
 from autoq.search.space import Space
 from autoq.templates.base import Operands, Template
 from autoq.templates.cpu.vector import flat
+from autoq.templates.signature import has_four_bits
 from autoq.templates.target import Target
 
 LANES = 16
@@ -79,7 +80,7 @@ def movement_template(
     """A template without searched knobs for workloads of one type."""
 
     def matches(workload: Any, target: Target) -> bool:
-        return target.kind == "cpu" and isinstance(workload, kind)
+        return target.kind == "cpu" and isinstance(workload, kind) and not has_four_bits(workload)
 
     def default(workload: Any, target: Target) -> MovementConfig:
         return MovementConfig(max(1, min(target.units, workload.bytes // _TASK_BYTES)))

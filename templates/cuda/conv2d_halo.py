@@ -17,6 +17,7 @@ from autoq.templates.cuda.halo_default import default_config
 from autoq.templates.cuda.halo_layout import HaloConvConfig, HaloLayout
 from autoq.templates.cuda.halo_space import halo_space, is_served
 from autoq.templates.cuda.halo_tile import HaloTile
+from autoq.templates.signature import has_four_bits
 from autoq.templates.target import Target
 from autoq.templates.tiles.weights import pad_channels
 from autoq.templates.workload import Conv2d
@@ -32,6 +33,7 @@ def matches(workload: object, target: Target) -> bool:
         and isinstance(workload, Conv2d)
         and workload.in_dtype in ("int8", "uint8")
         and workload.weight_dtype == "int8"
+        and not has_four_bits(workload)
         and workload.stride == (1, 1)
         and workload.groups == 1
         and workload.r * workload.s > 1

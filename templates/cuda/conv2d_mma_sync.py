@@ -23,6 +23,7 @@ from autoq.templates.cuda.mma_sync_tile import (
     pack_channels,
     pack_weight,
 )
+from autoq.templates.signature import has_four_bits
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Gemm, Workload
 
@@ -49,6 +50,7 @@ def matches(workload: Workload, target: Target) -> bool:
         target.compute_capability >= _LEAST_COMPUTE_CAPABILITY
         and conv.in_dtype in ("int8", "uint8")
         and conv.weight_dtype == "int8"
+        and not has_four_bits(conv)
         and (conv.c // conv.groups) % 4 == 0
         and conv.r + conv.s <= _MOST_TAPS
         and all(math.prod(shape) < _MOST_ELEMENTS for shape in shapes)

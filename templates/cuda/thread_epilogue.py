@@ -13,6 +13,7 @@ from autoq.templates.base import Operands
 from autoq.templates.border import BorderClasses, border_bias, border_classes
 from autoq.templates.cuda.packed_values import DeviceNamespace
 from autoq.templates.cuda.thread_kernel import Operand
+from autoq.templates.signature import has_four_bits
 from autoq.templates.tiles.requantise import C_TYPES, element_source
 from autoq.templates.workload import Conv2d
 
@@ -76,7 +77,9 @@ class ThreadEpilogue:
 
     @property
     def supported(self) -> bool:
-        """Whether the dtypes are ones that `Epilogue` gives a meaning to."""
+        """Whether the dtypes are of whole bytes and ones that `Epilogue` gives a meaning to."""
+        if has_four_bits(self.workload):
+            return False
         epilogue = self.workload.epilogue
         if self.floating:
             plain = epilogue.residual_dtype in (None, "float32")
