@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autoq.search.space import Space
+from autoq.templates.layout import NHWC
 from autoq.templates.target import Target
+from autoq.templates.workload import Workload, activation_layouts
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
@@ -27,7 +29,8 @@ float32), `scale` (float32 [k], absent for out_dtype int32 and for float32), `sc
 class Template:
     """One algorithm for one kind of workload on one kind of target.
 
-    matches(workload, target): whether the template can compute it exactly.
+    computes(workload, target): whether the template can compute it exactly, given that it knows
+        the workload's `layouts`; ask `matches`.
     space(workload, target): legal configurations; constraints are named functions.
     default(workload, target): a sensible untuned configuration, legal in the space.
     build(workload, config, target): a pure function to a PrimFunc. Its parameters are the
@@ -37,13 +40,19 @@ class Template:
     version: raised whenever the meaning of a configuration changes; records of another version
         are never used.
     tunable: False for templates whose one configuration is always used.
+    layouts: of activations (`layout.py`) that it reads and writes.
     """
 
     name: str
     version: int
-    matches: Callable[[Any, Target], bool]
+    computes: Callable[[Any, Target], bool]
     space: Callable[[Any, Target], Space[Any]]
     default: Callable[[Any, Target], Any]
     build: Callable[[Any, Any, Target], PrimFunc]
     pack: Callable[[Any, Any, Operands], tuple[np.ndarray, ...]]
     tunable: bool = True
+    layouts: frozenset[str] = frozenset((NHWC,))
+
+    def matches(self, workload: Workload, target: Target) -> bool:
+        """Whether the template can compute the workload exactly on the target."""
+        return activation_layouts(workload) <= self.layouts and self.computes(workload, target)

@@ -8,6 +8,7 @@ import numpy as np
 
 from autoq.templates.base import Operands
 from autoq.templates.epilogue import apply_epilogue
+from autoq.templates.layout import from_nhwc, to_nhwc
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
 from autoq.templates.workload import Conv2d, Gemm, Workload
 
@@ -66,7 +67,16 @@ def _accumulate(workload: Conv2d, x: np.ndarray, weight: np.ndarray, outside: in
     return out
 
 
+def activations_in_nhwc(workload: Conv2d, activations: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The activations of a convolution as those of `workload.in_nhwc`."""
+    layouts = (workload.in_layout, workload.out_layout)
+    return [to_nhwc(array, layout) for array, layout in zip(activations, layouts, strict=False)]
+
+
 def _conv2d(workload: Conv2d, activations: Sequence[np.ndarray], operands: Operands) -> np.ndarray:
+    if workload != workload.in_nhwc:
+        images = activations_in_nhwc(workload, activations)
+        return from_nhwc(_conv2d(workload.in_nhwc, images, operands), workload.out_layout)
     x = activations[0]
     residual = activations[1] if workload.epilogue.residual_dtype else None
     integer = workload.in_dtype != "float32"

@@ -2,7 +2,7 @@
 
 A workload names shapes and dtypes only; scales, zero points and clamp bounds are data, so that
 layers which differ in their quantisation alone share one kernel and one tuning record.
-Activations are NHWC, weights KRSC.
+Activations are NHWC unless a convolution says NHWCnc (`layout.py`), weights KRSC.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, fits, shape_in
 from autoq.templates.movement import ITEM_BYTES, Add, Concat, Dequantize, Pool2d, Quantize
 
 
@@ -25,6 +26,8 @@ class Conv2d:
     zero point is not 0 and that padding exists: what lies outside the image then means that zero
     point, and the kernel takes a bias for every kind of border (see `border.py`).
     in_dtype is int8, uint8 or float32; weight_dtype int8 (float32 for float32).
+    in_layout is that of x, out_layout that of y and of the residual: "NHWC", or "NHWCnc" where
+    bytes fill its blocks (n a multiple of 8, channels of 16).
     """
 
     n: int
@@ -42,12 +45,31 @@ class Conv2d:
     weight_dtype: str = "int8"
     zero_point_border: bool = False
     epilogue: Epilogue = field(default_factory=Epilogue)
+    in_layout: str = NHWC
+    out_layout: str = NHWC
 
     def __post_init__(self) -> None:
         if self.p <= 0 or self.q <= 0:
             raise ValueError(f"{self}: the padded image is smaller than the filter")
         if self.c % self.groups or self.k % self.groups:
             raise ValueError(f"{self}: groups must divide c and k")
+        if not {self.in_layout, self.out_layout} <= set(LAYOUTS):
+            raise ValueError(f"{self}: a layout is one of {', '.join(LAYOUTS)}")
+        if self.in_layout == NHWCNC and not self.may_read_blocks:
+            raise ValueError(f"{self}: x does not fill the blocks of {NHWCNC}")
+        if self.out_layout == NHWCNC and not self.may_write_blocks:
+            raise ValueError(f"{self}: y or its residual does not fill the blocks of {NHWCNC}")
+
+    @property
+    def may_read_blocks(self) -> bool:
+        """Whether x has an NHWCnc form."""
+        return fits(self.n, self.c, self.in_dtype)
+
+    @property
+    def may_write_blocks(self) -> bool:
+        """Whether y, and the residual where there is one, have an NHWCnc form."""
+        dtypes = (self.epilogue.out_dtype, self.epilogue.residual_dtype or "int8")
+        return all(fits(self.n, self.k, dtype) for dtype in dtypes)
 
     @property
     def p(self) -> int:
@@ -78,16 +100,23 @@ class Conv2d:
         return moved
 
     @property
-    def x_shape(self) -> tuple[int, int, int, int]:
-        return (self.n, self.h, self.w, self.c)
+    def x_shape(self) -> tuple[int, ...]:
+        """Shape of x in `in_layout`."""
+        return shape_in((self.n, self.h, self.w, self.c), self.in_layout)
 
     @property
     def weight_shape(self) -> tuple[int, int, int, int]:
         return (self.k, self.r, self.s, self.c // self.groups)
 
     @property
-    def y_shape(self) -> tuple[int, int, int, int]:
-        return (self.n, self.p, self.q, self.k)
+    def y_shape(self) -> tuple[int, ...]:
+        """Shape of y and of the residual in `out_layout`."""
+        return shape_in((self.n, self.p, self.q, self.k), self.out_layout)
+
+    @property
+    def in_nhwc(self) -> Conv2d:
+        """The same arithmetic over NHWC activations."""
+        return dataclasses.replace(self, in_layout=NHWC, out_layout=NHWC)
 
     def __str__(self) -> str:
         kind = f"{self.r}x{self.s}"
@@ -98,6 +127,10 @@ class Conv2d:
             text += f" d{self.dilation[0]}"
         if self.groups != 1:
             text += f" g{self.groups}"
+        if self.in_layout != self.out_layout:
+            text += f" {self.in_layout}>{self.out_layout}"
+        elif self.in_layout != NHWC:
+            text += f" {self.in_layout}"
         return text
 
 
@@ -161,10 +194,24 @@ _KINDS: dict[str, type] = {
 }
 
 
+def activation_layouts(workload: Workload) -> frozenset[str]:
+    """Layouts that a template must know to compute the workload."""
+    if isinstance(workload, Conv2d):
+        return frozenset((workload.in_layout, workload.out_layout))
+    return frozenset((NHWC,))
+
+
 def to_dict(workload: Workload) -> dict[str, Any]:
-    """A JSON-able mapping that `from_dict` reads back."""
+    """A JSON-able mapping that `from_dict` reads back.
+
+    Layouts are named where they are not NHWC, so that older keys stay as they are.
+    """
     kind = next(name for name, cls in _KINDS.items() if type(workload) is cls)
-    return {"operator": kind, **dataclasses.asdict(workload)}
+    fields = dataclasses.asdict(workload)
+    for name in ("in_layout", "out_layout"):
+        if fields.get(name) == NHWC:
+            del fields[name]
+    return {"operator": kind, **fields}
 
 
 def from_dict(mapping: Mapping[str, Any]) -> Workload:

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from autoq.templates.base import Operands
-from autoq.templates.reference import reference
+from autoq.templates.layout import from_nhwc
+from autoq.templates.reference import activations_in_nhwc, reference
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Gemm, Workload
 
@@ -71,6 +72,10 @@ def threaded_reference(
 
     numpy's BLAS should itself run on one thread, or the two get in each other's way.
     """
+    if isinstance(workload, Conv2d) and workload != workload.in_nhwc:
+        images = activations_in_nhwc(workload, activations)
+        y = threaded_reference(workload.in_nhwc, images, operands, threads)
+        return from_nhwc(y, workload.out_layout)
     pieces = list(_pieces(workload, threads))
     if threads == 1 or len(pieces) == 1 or not isinstance(workload, Conv2d | Gemm):
         return reference(workload, activations, operands)

@@ -23,6 +23,7 @@ from autoq.templates.cuda.mma_sync_tile import (
     pack_channels,
     pack_weight,
 )
+from autoq.templates.layout import BLOCK_CHANNELS, LAYOUTS, NHWC, NHWCNC
 from autoq.templates.signature import has_four_bits
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Gemm, Workload
@@ -40,7 +41,8 @@ _MOST_TAPS = 31
 def matches(workload: Workload, target: Target) -> bool:
     """int8 weights, int8 or uint8 activations, channels of a group in multiples of 4 bytes.
 
-    Any stride, padding, dilation and number of output channels; indices must fit 31 bits.
+    Any stride, padding, dilation and number of output channels; indices must fit 31 bits. In
+    NHWCnc groups must be whole blocks of channels.
     """
     if not isinstance(workload, Conv2d | Gemm) or target.kind != "cuda":
         return False
@@ -51,7 +53,8 @@ def matches(workload: Workload, target: Target) -> bool:
         and conv.in_dtype in ("int8", "uint8")
         and conv.weight_dtype == "int8"
         and not has_four_bits(conv)
-        and (conv.c // conv.groups) % 4 == 0
+        and (conv.c // conv.groups) % (BLOCK_CHANNELS if conv.in_layout == NHWCNC else 4) == 0
+        and (conv.out_layout == NHWC or (conv.k // conv.groups) % BLOCK_CHANNELS == 0)
         and conv.r + conv.s <= _MOST_TAPS
         and all(math.prod(shape) < _MOST_ELEMENTS for shape in shapes)
     )
@@ -79,4 +82,6 @@ def pack(
     return (*constants, scale, np.ascontiguousarray(operands["scalars"], np.float32))
 
 
-TEMPLATE = Template("conv2d_mma_sync", 1, matches, space, default, build, pack)
+TEMPLATE = Template(
+    "conv2d_mma_sync", 1, matches, space, default, build, pack, layouts=frozenset(LAYOUTS)
+)

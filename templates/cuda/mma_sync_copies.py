@@ -7,6 +7,7 @@ zeros; without it a copy waits in registers until its stage is free.
 from tvm.script import tirx as T
 
 from autoq.templates.cuda.mma_sync_plan import COPY_UNIT
+from autoq.templates.cuda.mma_sync_rows import image_start, input_pitches, pixel_of_row
 from autoq.templates.cuda.mma_sync_tile import UNIT_BYTES
 
 
@@ -32,8 +33,8 @@ def reads_pixel(plan, step, index, taps):
         bits = (taps >> T.cast(row, "uint32")) & (taps >> T.cast(column + plan.conv.r, "uint32"))
         found = T.cast(bits & T.uint32(1), "bool")
     if plan.ragged:
-        per_stage = plan.tiling.pieces_per_stage
-        found = T.And(found, step * per_stage + index % per_stage < plan.tiling.pieces)
+        piece = step * plan.tiling.pieces_per_stage + plan.piece_of_copy(index)
+        found = T.And(found, piece < plan.tiling.pieces)
     return found
 
 
@@ -42,20 +43,23 @@ def tap_offset(plan, step, index):
     conv = plan.conv
     row, column, channel = plan.tap(step, index)
     pixels = row * (conv.dilation[0] * conv.w) + column * conv.dilation[1]
-    return pixels * conv.c + channel
+    pixel_pitch, channel_pitch = input_pitches(conv)
+    return pixels * pixel_pitch + channel * channel_pitch
 
 
 @T.inline
 def locate_pixels(plan, origin, taps, m, first_channel, thread):
     """Where the first tap of each of a thread's pixels lies, and which taps lie inside."""
     conv = T.meta_var(plan.conv)
+    pitches = T.meta_var(input_pitches(conv))
     for i in T.unroll(plan.pixel_rounds):
-        row = T.meta_var((i * plan.config.threads + thread) // plan.tiling.pieces_per_stage)
-        pixel: T.int32 = T.min(m * plan.config.block_m + row, plan.tiling.rows - 1)
-        first_h: T.int32 = pixel // conv.q % conv.p * conv.stride[0] - conv.padding[0]
-        first_w: T.int32 = pixel % conv.q * conv.stride[1] - conv.padding[1]
-        image = T.meta_var(pixel // (conv.p * conv.q))
-        origin[i] = ((image * conv.h + first_h) * conv.w + first_w) * conv.c + first_channel
+        tile_row = T.meta_var(plan.row_of_copy(i * plan.config.threads + thread))
+        row: T.int32 = T.min(m * plan.config.block_m + tile_row, plan.tiling.rows - 1)
+        pixel = T.meta_var(pixel_of_row(conv, row))
+        first_h: T.int32 = pixel[1] * conv.stride[0] - conv.padding[0]
+        first_w: T.int32 = pixel[2] * conv.stride[1] - conv.padding[1]
+        first_pixel = T.meta_var((first_h * conv.w + first_w) * pitches[0])
+        origin[i] = image_start(conv, pixel[0]) + first_pixel + first_channel * pitches[1]
         taps[i] = taps_inside(conv, first_h, first_w)
 
 

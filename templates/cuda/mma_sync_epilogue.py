@@ -2,48 +2,54 @@
 
 from tvm.script import tirx as T
 
+from autoq.templates.cuda.mma_sync_rows import output_channel, output_start, pixel_of_row
 from autoq.templates.tiles.border_bias import bias_row
 
 
-def bias_start(plan, pixel):
-    """Offset of an output pixel's row of the bias table."""
+def bias_start(plan, row):
+    """Offset of the bias table's row for an output pixel."""
     rows, columns = plan.classes
-    p, q = pixel // plan.conv.q % plan.conv.p, pixel % plan.conv.q
+    _, p, q = pixel_of_row(plan.conv, row)
     return bias_row(rows, columns, p, q) * plan.tiling.padded_k
 
 
 @T.inline
-def load_residuals(plan, words, residual, pixel, group, channel):
-    """The residuals of a thread's two pixels, 8 apart, in all its channel groups."""
+def load_residuals(plan, words, residual, row, group, channel):
+    """The residuals of a thread's two rows, 8 apart, in all its channel groups."""
     config = T.meta_var(plan.config)
     count = T.meta_var(plan.epilogue.residual_words)
     for half in T.unroll(2):
         for i in T.unroll(config.column_groups):
             left = T.meta_var(plan.tiling.group_k - (channel + i * 4 * config.run))
-            row = T.meta_var((pixel + half * 8) * plan.conv.k + group * plan.tiling.group_k)
+            start = T.meta_var(output_start(plan.conv, row + half * 8))
+            in_row = T.meta_var(group * plan.tiling.group_k + channel + i * 4 * config.run)
             T.cuda.func_call(
                 plan.load_residual.name,
                 words.ptr_to([(half * config.column_groups + i) * count]),
-                residual.ptr_to([row + channel + i * 4 * config.run]),
-                T.if_then_else(pixel + half * 8 < plan.tiling.rows, 1, 0),
+                residual.ptr_to([start + output_channel(plan.conv, in_row)]),
+                T.if_then_else(row + half * 8 < plan.tiling.rows, 1, 0),
                 left,
                 source_code=plan.load_residual.source,
             )
 
 
 @T.inline
-def store_rows(plan, accumulator, words, bias, scale, scalars, y, i, pixel, group, channel, packed):
+def store_rows(plan, accumulator, words, bias, scale, scalars, y, i, row, group, channel, packed):
     """A thread's two rows of row tile i.
 
     channel counts within the group of the convolution, packed in the packed constants.
     """
     config = T.meta_var(plan.config)
     count = T.meta_var(plan.epilogue.residual_words)
-    upper: T.int32 = bias_start(plan, pixel)
-    lower: T.int32 = bias_start(plan, pixel + 8)
+    upper: T.int32 = bias_start(plan, row)
+    lower: T.int32 = bias_start(plan, row + 8)
+    upper_y: T.int32 = output_start(plan.conv, row)
+    lower_y: T.int32 = output_start(plan.conv, row + 8)
     for g in T.unroll(config.column_groups):
         first = T.meta_var(g * 4 * config.run)
-        row = T.meta_var(pixel * plan.conv.k + group * plan.tiling.group_k)
+        in_row = T.meta_var(
+            output_channel(plan.conv, group * plan.tiling.group_k + channel + first)
+        )
         T.cuda.func_call(
             plan.requantise.name,
             accumulator.ptr_to([(i * config.WARP_COL_TILES + g * config.run // 2) * 4]),
@@ -53,10 +59,10 @@ def store_rows(plan, accumulator, words, bias, scale, scalars, y, i, pixel, grou
             scalars.ptr_to([0]),
             words.ptr_to([g * count]),
             words.ptr_to([(config.column_groups + g) * count]),
-            y.ptr_to([row + channel + first]),
-            y.ptr_to([row + 8 * plan.conv.k + channel + first]),
-            T.if_then_else(pixel < plan.tiling.rows, 1, 0),
-            T.if_then_else(pixel + 8 < plan.tiling.rows, 1, 0),
+            y.ptr_to([upper_y + in_row]),
+            y.ptr_to([lower_y + in_row]),
+            T.if_then_else(row < plan.tiling.rows, 1, 0),
+            T.if_then_else(row + 8 < plan.tiling.rows, 1, 0),
             plan.tiling.group_k - (channel + first),
             source_code=plan.requantise.source,
         )
@@ -73,9 +79,9 @@ def store_tile(
     channel: T.int32 = n % plan.tiling.group_tiles_n * config.block_n + in_block
     packed: T.int32 = n * config.block_n + in_block
     for i in T.unroll(config.WARP_ROW_TILES):
-        pixel: T.int32 = m * config.block_m + warp_row * config.warp_m + i * 16 + lane // 4
+        row: T.int32 = m * config.block_m + warp_row * config.warp_m + i * 16 + lane // 4
         if plan.epilogue.residual_words > 0:
-            load_residuals(plan, words, residual, pixel, group, channel)
+            load_residuals(plan, words, residual, row, group, channel)
         store_rows(
-            plan, accumulator, words, bias, scale, scalars, y, i, pixel, group, channel, packed
+            plan, accumulator, words, bias, scale, scalars, y, i, row, group, channel, packed
         )

@@ -15,6 +15,7 @@ from autoq.templates.cuda.mma_sync_tile import (
     as_conv2d,
     unit_offset,
 )
+from autoq.templates.layout import BLOCK_IMAGES, NHWC
 from autoq.templates.target import Target
 from autoq.templates.tiles.requantise import DeviceFunction, RowEpilogue
 from autoq.templates.tiles.weights import ceil_div
@@ -113,10 +114,27 @@ class MmaSyncPlan:
         """Whether the last stage is not full."""
         return self.tiling.pieces % self.tiling.pieces_per_stage != 0
 
+    def row_of_copy(self, index: Any) -> Any:
+        """Tile row that a copy of the pixel tile goes to.
+
+        Neighbouring copies are a row's pieces, or of NHWCnc the 8 images of one piece: whatever
+        lies together in memory.
+        """
+        if self.conv.in_layout == NHWC:
+            return index // self.tiling.pieces_per_stage
+        block = index // (BLOCK_IMAGES * self.tiling.pieces_per_stage)
+        return block * BLOCK_IMAGES + index % BLOCK_IMAGES
+
+    def piece_of_copy(self, index: Any) -> Any:
+        """Piece of its stage that a copy of the pixel tile takes."""
+        if self.conv.in_layout == NHWC:
+            return index % self.tiling.pieces_per_stage
+        return index // BLOCK_IMAGES % self.tiling.pieces_per_stage
+
     def pixel_offset(self, index: Any) -> Any:
         """Byte offset in a stage of a copy of the pixel tile."""
-        byte = index % self.tiling.pieces_per_stage * self.tiling.piece
-        row = index // self.tiling.pieces_per_stage
+        byte = self.piece_of_copy(index) * self.tiling.piece
+        row = self.row_of_copy(index)
         return unit_offset(self.config, row, byte // UNIT_BYTES) + byte % UNIT_BYTES
 
     def weight_offset(self, index: Any) -> Any:
@@ -126,7 +144,7 @@ class MmaSyncPlan:
     def tap(self, step: Any, index: Any) -> tuple[Any, Any, Any]:
         """Filter row, filter column and first channel of a copy of the pixel tile."""
         tiling = self.tiling
-        inside = index % tiling.pieces_per_stage
+        inside = self.piece_of_copy(index)
         if tiling.channel_block == self.config.block_k:
             row, column, channel = tiling.tap_of(step * tiling.pieces_per_stage)
             return row, column, channel + inside * tiling.piece

@@ -70,6 +70,8 @@ WORKLOADS = [
     Conv2d(2, 8, 8, 8, 8, 1, 1, epilogue=Epilogue("int8", "uint8", True)),
     Conv2d(2, 8, 8, 8, 8, 3, 3, in_dtype="float32", weight_dtype="float32",
            epilogue=Epilogue("float32", "float32")),
+    Conv2d(8, 6, 6, 32, 16, 3, 3, epilogue=Epilogue("int8", "uint8"), in_layout="NHWCnc",
+           out_layout="NHWCnc"),
     Gemm(7, 30, 64, epilogue=Epilogue("int32")),
     Pool2d("max", 2, 8, 8, 4, 3, 3, (2, 2), (1, 1, 1, 1)),
     Pool2d("average", 2, 7, 7, 8, 7, 7),
@@ -94,7 +96,7 @@ def test_random_cases_exercise_the_workload(workload):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("workload", WORKLOADS[:5], ids=str)
+@pytest.mark.parametrize("workload", WORKLOADS[:6], ids=str)
 def test_a_threaded_reference_equals_the_plain_one(workload, threads, monkeypatch):
     monkeypatch.setattr("autoq.measure.check._PIECE_OPERATIONS", 1 << 10)
     activations, operands = random_case(workload, 1)

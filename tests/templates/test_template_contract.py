@@ -39,11 +39,18 @@ WORKLOADS: list[Workload] = [
 ]  # fmt: skip
 
 
+BLOCKED = [
+    Conv2d(8, 7, 7, 32, 48, 3, 3, in_layout="NHWCnc", out_layout="NHWCnc", epilogue=RESIDUAL),
+    Conv2d(8, 7, 7, 32, 24, 1, 1, in_layout="NHWCnc"),
+    Conv2d(8, 9, 9, 24, 32, 3, 3, out_layout="NHWCnc"),
+]
+
+
 def cases() -> list[tuple[Template, Workload, Target]]:
     return [
         (template, workload, target)
         for target in (*CUDA, host_cpu())
-        for workload in WORKLOADS
+        for workload in (*WORKLOADS, *BLOCKED)
         for template in matching(workload, target)
     ]
 
@@ -62,6 +69,13 @@ def test_names_are_unique() -> None:
 @pytest.mark.parametrize("target", [*CUDA, host_cpu()], ids=name_of)
 def test_every_workload_has_a_template(target: Target) -> None:
     assert all(matching(workload, target) for workload in WORKLOADS)
+
+
+@pytest.mark.parametrize("workload", BLOCKED, ids=str)
+def test_only_templates_that_know_a_layout_take_it(workload: Workload) -> None:
+    assert not matching(workload, host_cpu())
+    for target in CUDA:
+        assert [template.name for template in matching(workload, target)] == ["conv2d_mma_sync"]
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=name_of)

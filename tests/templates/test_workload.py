@@ -12,6 +12,8 @@ from autoq.templates.workload import Conv2d, Gemm, from_dict, key, to_dict
 
 WORKLOADS = [
     Conv2d(8, 56, 56, 64, 64, 3, 3, padding=(1, 1, 1, 1), epilogue=Epilogue("uint8", "int8", True)),
+    Conv2d(8, 56, 56, 64, 64, 3, 3, in_layout="NHWCnc", out_layout="NHWCnc"),
+    Conv2d(8, 56, 56, 64, 64, 3, 3, out_layout="NHWCnc"),
     Gemm(8, 1000, 2048, in_dtype="uint8"),
     Pool2d("max", 1, 112, 112, 64, 3, 3, (2, 2), (1, 1, 1, 1)),
     Add((2, 3, 4)),
@@ -32,6 +34,12 @@ def test_keys_are_stable() -> None:
         '{"epilogue":{"out_dtype":"int8","requantize_before_add":false,"residual_dtype":null},'
         '"in_dtype":"int8","k":3,"m":1,"n":2,"operator":"gemm","weight_dtype":"int8"}'
     )
+    assert key(Conv2d(1, 8, 8, 4, 4, 3, 3)) == (
+        '{"c":4,"dilation":[1,1],"epilogue":{"out_dtype":"int8","requantize_before_add":false,'
+        '"residual_dtype":null},"groups":1,"h":8,"in_dtype":"int8","k":4,"n":1,'
+        '"operator":"conv2d","padding":[0,0,0,0],"r":3,"s":3,"stride":[1,1],"w":8,'
+        '"weight_dtype":"int8","zero_point_border":false}'
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,6 +55,8 @@ def test_keys_are_stable() -> None:
         {"epilogue": None},
         {"epilogue": {"out_dtype": "int3"}},
         {"in_dtype": 8},
+        {"in_layout": "NCHW"},
+        {"n": 4, "in_layout": "NHWCnc"},
         {"colour": "red"},
     ],
     ids=str,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.layout import NHWCNC
 from autoq.templates.workload import Conv2d, Gemm
 
 
@@ -25,6 +26,12 @@ CASES = [
     _square(2, 15, 64, 96, groups=4, in_dtype="uint8", zero_point_border=True,
             epilogue=Epilogue("int8", "float32")),
     _square(2, 13, 24, 30, groups=3, epilogue=Epilogue("float32", "uint8")),
+    _square(8, 15, 64, 64, in_layout=NHWCNC, out_layout=NHWCNC, zero_point_border=True,
+            epilogue=Epilogue("int8", "uint8", True)),
+    _square(16, 13, 96, 48, 2, in_dtype="uint8", in_layout=NHWCNC, epilogue=Epilogue("float32")),
+    Conv2d(8, 14, 14, 32, 144, 1, 1, out_layout=NHWCNC, epilogue=Epilogue("uint8", "int8")),
+    _square(24, 9, 64, 96, groups=2, in_layout=NHWCNC, out_layout=NHWCNC,
+            zero_point_border=True, in_dtype="uint8"),
     Conv2d(2, 31, 31, 4, 33, 7, 7, (2, 2), (3, 3, 3, 3), zero_point_border=True),
     Gemm(8, 1000, 2048, in_dtype="uint8"),
     Gemm(300, 104, 48, epilogue=Epilogue("int8", "int8")),

@@ -42,7 +42,7 @@ def test_default_compiles_without_spills(workload, arch):
 def test_sampled_configurations_compile(arch):
     target = parse_target(f"cuda:{arch}")
     rng = np.random.default_rng(23)
-    for workload in (CASES[1], CASES[9]):
+    for workload in (CASES[1], CASES[9], CASES[10]):
         (config,) = TEMPLATE.space(workload, target).sample(rng, 1)
         kernel = compile_kernel(TEMPLATE.build(workload, config, target), target)
         assert kernel.registers * config.threads * config.blocks_per_sm <= 65536

@@ -8,6 +8,7 @@ from mma_sync_cases import CASES, case_id
 
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE, matches
 from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
+from autoq.templates.cuda.mma_sync_rows import output_channel, output_start, pixel_of_row
 from autoq.templates.cuda.mma_sync_tile import (
     MmaSyncConfig,
     channel_of_row,
@@ -17,6 +18,7 @@ from autoq.templates.cuda.mma_sync_tile import (
     pack_weight,
     unit_offset,
 )
+from autoq.templates.layout import NHWCNC, to_nhwc
 from autoq.templates.target import parse_target
 from autoq.templates.workload import Conv2d, Gemm
 
@@ -26,6 +28,9 @@ WORKLOADS = (
     Conv2d(1, 5, 6, 64, 40, 3, 2, (2, 1), (1, 0, 1, 1), (1, 2)),
     Conv2d(2, 4, 5, 12, 24, 2, 3, (1, 1), (1, 1, 0, 2)),
     Conv2d(1, 5, 4, 32, 36, 3, 3, (1, 1), (1, 1, 1, 1), groups=2),
+    Conv2d(8, 3, 2, 48, 32, 3, 3, (2, 1), (1, 1, 1, 0), in_layout=NHWCNC, out_layout=NHWCNC),
+    Conv2d(16, 2, 3, 32, 20, 1, 2, in_layout=NHWCNC),
+    Conv2d(8, 2, 2, 24, 32, 2, 2, (1, 1), (1, 1, 0, 0), groups=2, out_layout=NHWCNC),
 )
 CONFIGS = (
     MmaSyncConfig(2, 1, 1, 8, 1, False, 2, True, 1),
@@ -41,12 +46,12 @@ def stage_of(plan: MmaSyncPlan, x: np.ndarray, weight: np.ndarray, m: int, n: in
     stage = np.full(config.stage_bytes, 99, np.int8)
     group = n // tiling.group_tiles_n
     for index in range(plan.pixel_copies):
-        pixel = min(m * config.block_m + index // tiling.pieces_per_stage, tiling.rows - 1)
-        image, p, q = np.unravel_index(pixel, (conv.n, conv.p, conv.q))
+        row = min(m * config.block_m + plan.row_of_copy(index), tiling.rows - 1)
+        image, p, q = pixel_of_row(conv, row)
         row, column, channel = plan.tap(step, index)
         h = p * conv.stride[0] - conv.padding[0] + row * conv.dilation[0]
         w = q * conv.stride[1] - conv.padding[1] + column * conv.dilation[1]
-        piece = step * tiling.pieces_per_stage + index % tiling.pieces_per_stage
+        piece = step * tiling.pieces_per_stage + plan.piece_of_copy(index)
         at = plan.pixel_offset(index)
         stage[at : at + tiling.piece] = 0
         if piece < tiling.pieces and 0 <= h < conv.h and 0 <= w < conv.w:
@@ -89,10 +94,10 @@ def mma(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def accumulate(plan: MmaSyncPlan, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Accumulators as the kernel's threads store them, int64 [n, p, q, k]."""
+    """Accumulators as the kernel's threads store them, int64 [n, p, q, k]; x is NHWC."""
     conv, tiling, config = plan.conv, plan.tiling, plan.config
     lanes = np.arange(32)
-    y = np.full((tiling.rows, conv.k), -(1 << 40))
+    y = np.full(tiling.rows * conv.k, -(1 << 40))
     for m, n in np.ndindex(tiling.tiles_m, tiling.tiles_n):
         stages = [stage_of(plan, x, weight, m, n, step) for step in range(tiling.steps)]
         for warp_row, warp_column in np.ndindex(config.BLK_ROW_WARPS, config.BLK_COL_WARPS):
@@ -114,15 +119,14 @@ def accumulate(plan: MmaSyncPlan, x: np.ndarray, weight: np.ndarray) -> np.ndarr
             for i, g, lane, half, e in np.ndindex(
                 config.WARP_ROW_TILES, config.column_groups, 32, 2, config.run
             ):
-                pixel = (
-                    m * config.block_m + warp_row * config.warp_m + i * 16 + half * 8 + lane // 4
-                )
+                row = m * config.block_m + warp_row * config.warp_m + i * 16 + half * 8 + lane // 4
                 channel = column * config.block_n + warp_column * config.warp_n
                 channel += g * 4 * config.run + lane % 4 * config.run + e
-                if pixel < tiling.rows and channel < tiling.group_k:
+                if row < tiling.rows and channel < tiling.group_k:
                     value = acc[i, g * config.run // 2 + e // 2, lane, half * 2 + e % 2]
-                    y[pixel, group * tiling.group_k + channel] = value
-    return y.reshape(conv.y_shape)
+                    in_row = output_channel(conv, group * tiling.group_k + channel)
+                    y[output_start(conv, row) + in_row] = value
+    return to_nhwc(y.reshape(conv.y_shape), conv.out_layout)
 
 
 def convolve(conv: Conv2d, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -130,7 +134,7 @@ def convolve(conv: Conv2d, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     top, left, bottom, right = conv.padding
     padded = np.pad(x.astype(np.int64), ((0, 0), (top, bottom), (left, right), (0, 0)))
     group_c, group_k = conv.c // conv.groups, conv.k // conv.groups
-    y = np.zeros(conv.y_shape, np.int64)
+    y = np.zeros((conv.n, conv.p, conv.q, conv.k), np.int64)
     for k, p, q, r, s in np.ndindex(conv.k, conv.p, conv.q, conv.r, conv.s):
         h = p * conv.stride[0] + r * conv.dilation[0]
         w = q * conv.stride[1] + s * conv.dilation[1]
@@ -143,7 +147,7 @@ def convolve(conv: Conv2d, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("conv", WORKLOADS, ids=str)
 def test_copies_and_fragments_make_the_convolution(conv, config):
     rng = np.random.default_rng(3)
-    x = rng.integers(-128, 128, conv.x_shape).astype(np.int8)
+    x = rng.integers(-128, 128, conv.in_nhwc.x_shape).astype(np.int8)
     weight = rng.integers(-128, 128, conv.weight_shape).astype(np.int8)
     plan = MmaSyncPlan(conv, config, TARGET)
     found = accumulate(plan, x, pack_weight(plan.tiling, weight))
@@ -203,6 +207,8 @@ def test_every_size_has_a_legal_default(arch):
         Conv2d(1, 8, 8, 64, 64, 3, 3, groups=32),
         Conv2d(1, 40, 40, 64, 64, 16, 16),
         Conv2d(1 << 12, 256, 256, 64, 64, 1, 1),
+        Conv2d(8, 8, 8, 64, 64, 3, 3, groups=8, in_layout=NHWCNC),
+        Conv2d(8, 8, 8, 64, 64, 3, 3, groups=8, out_layout=NHWCNC),
     ],
     ids=str,
 )
