@@ -55,7 +55,7 @@ def test_only_whole_blocks_of_bytes_fit():
 def test_convolutions_refuse_what_does_not_fill_blocks(fields):
     sizes = {"n": 8, "h": 4, "w": 4, "c": 32, "k": 32, "r": 3, "s": 3}
     Conv2d(**sizes, in_layout=NHWCNC, out_layout=NHWCNC)
-    with pytest.raises(ValueError, match="layout|blocks"):
+    with pytest.raises(ValueError, match=r"layout|blocks"):
         Conv2d(**{**sizes, **fields})
 
 

@@ -51,7 +51,8 @@ def test_addresses_are_those_of_the_layouts(in_layout, out_layout):
     expected = elements((conv.n, conv.p, conv.q, conv.k), out_layout)[image, p, q]
     np.testing.assert_array_equal(found, expected)
     pixel_pitch, channel_pitch = input_pitches(conv)
-    pixels = image_start(conv, np.arange(conv.n))[:, None] + np.arange(conv.h * conv.w) * pixel_pitch
+    pixels = np.arange(conv.h * conv.w) * pixel_pitch
+    pixels = image_start(conv, np.arange(conv.n))[:, None] + pixels
     pieces = np.arange(0, conv.c, 16)
     at = elements((conv.n, conv.h, conv.w, conv.c), in_layout).reshape(conv.n, -1, conv.c)
     found = pixels[:, :, None] + pieces * channel_pitch
