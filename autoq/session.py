@@ -15,6 +15,8 @@ from autoq.errors import InputError
 from autoq.runtime.artifact import read_artifact
 from autoq.runtime.plan import Plan, Port, Step
 
+_ARRAYS = (np.ndarray, tvm_ffi.Tensor)
+
 
 @dataclass(frozen=True)
 class Argument:
@@ -111,7 +113,7 @@ class Session:
         if array is self._executor.view(name):
             return array
         expected = self._inputs[name]
-        if not isinstance(array, np.ndarray | tvm_ffi.Tensor):
+        if not isinstance(array, _ARRAYS):
             if not hasattr(array, "__dlpack__"):
                 raise InputError(
                     f"input {name!r}: expected a numpy or DLPack array, found "

@@ -162,6 +162,27 @@ class Memory:
             self.free()
 
 
+class CopyTarget:
+    """Device memory that copies of `size` bytes go to, in order on one stream.
+
+    What does not change is converted for the driver once.
+    """
+
+    def __init__(self, address: int, size: int, stream: Stream) -> None:
+        self._target, self._size, self._stream = c_void_p(address), c_size_t(size), stream
+        self._copy = load_driver().cuMemcpyDtoDAsync_v2
+
+    def from_device(self, address: int) -> None:
+        """Start a copy from device memory."""
+        source = c_void_p(address)
+        if self._copy(self._target, source, self._size, self._stream.handle):
+            call("cuMemcpyDtoDAsync_v2", self._target, source, self._size, self._stream.handle)
+
+    def from_host(self, array: Any) -> None:
+        """Copy a contiguous numpy array of `size` bytes; it may change once this returns."""
+        call("cuMemcpyHtoD_v2", self._target, c_void_p(array.ctypes.data), self._size)
+
+
 def _host_span(array: Any) -> tuple[int, int]:
     if isinstance(array, bytes):
         return ctypes.cast(c_char_p(array), c_void_p).value or 0, len(array)

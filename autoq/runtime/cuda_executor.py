@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
-from ctypes import c_size_t, c_void_p
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,13 @@ import tvm.runtime
 from autoq.errors import ArtifactError
 from autoq.runtime.artifact import Artifact
 from autoq.runtime.cuda_driver import (
+    CopyTarget,
     Device,
     Event,
     Graph,
     Memory,
     Stream,
     begin_capture,
-    call,
     end_capture,
 )
 from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
@@ -62,7 +61,10 @@ class CudaExecutor:
         self._graph = self._capture(self._launch_all)
         ports = (*plan.inputs, *plan.outputs)
         self._views = {port.name: self._view(port.slot) for port in ports}
-        self._bytes = {port.name: port.slot.bytes for port in ports}
+        self._copies = {
+            port.name: CopyTarget(self._address(port.slot), port.slot.bytes, self._default)
+            for port in plan.inputs
+        }
 
     def _address(self, slot: Slot) -> int:
         return self._bases[slot.space] + slot.offset
@@ -100,16 +102,15 @@ class CudaExecutor:
 
     def _write(self, name: str, array: Any) -> bool:
         """Put a feed into its buffer; True when it came from the device."""
-        view = self._views[name]
-        if isinstance(array, np.ndarray):
-            contiguous = np.ascontiguousarray(array)
-            call("cuMemcpyHtoD_v2", c_void_p(view.data_ptr()), c_void_p(contiguous.ctypes.data),
-                 c_size_t(contiguous.nbytes))  # fmt: skip
-            return False
-        if array is not view:
-            call("cuMemcpyAsync", c_void_p(view.data_ptr()), c_void_p(array.data_ptr()),
-                 c_size_t(self._bytes[name]), self._default.handle)  # fmt: skip
-        return array is view or array.device.type == "cuda"
+        if array is self._views[name]:
+            return True
+        if not isinstance(array, np.ndarray):
+            if array.device.type == "cuda":
+                self._copies[name].from_device(array.data_ptr())
+                return True
+            array = array.numpy()
+        self._copies[name].from_host(np.ascontiguousarray(array))
+        return False
 
     def profile(self, repeat: int) -> list[float]:
         """Median seconds of every step, each timed alone as ten nodes of a graph."""
