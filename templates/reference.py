@@ -9,7 +9,7 @@ import numpy as np
 from autoq.templates.base import Operands
 from autoq.templates.epilogue import apply_epilogue
 from autoq.templates.layout import from_nhwc, to_nhwc
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
+from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
 from autoq.templates.workload import Conv2d, Gemm, Workload
 
 
@@ -29,6 +29,7 @@ def reference(
         Concat: _concat,
         Quantize: _quantize,
         Dequantize: _dequantize,
+        Relayout: _relayout,
     }[type(workload)]
     return function(workload, activations, operands)
 
@@ -179,3 +180,9 @@ def _dequantize(
     zero_point, scale = np.asarray(operands["scalars"], np.float32)
     y = (activations[0].astype(np.float32) - zero_point) * scale
     return y.transpose(0, 3, 1, 2) if workload.layout == "NCHW" else y
+
+
+def _relayout(
+    workload: Relayout, activations: Sequence[np.ndarray], operands: Operands
+) -> np.ndarray:
+    return from_nhwc(to_nhwc(activations[0], workload.in_layout), workload.out_layout)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
+from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
 from autoq.templates.workload import Conv2d, Gemm, Workload
 
 Array = tuple[tuple[int, ...], str]
@@ -37,6 +37,8 @@ def signature(workload: Workload) -> tuple[tuple[Array, ...], Array]:
     if isinstance(workload, Pool2d):
         x = (workload.x_shape, workload.in_dtype)
         return (x,), (workload.y_shape, workload.out_dtype)
+    if isinstance(workload, Relayout):
+        return ((workload.x_shape, workload.in_dtype),), (workload.y_shape, workload.in_dtype)
     raise TypeError(f"not a workload: {workload!r}")
 
 

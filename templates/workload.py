@@ -15,7 +15,15 @@ from typing import Any
 
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, fits, shape_in
-from autoq.templates.movement import ITEM_BYTES, Add, Concat, Dequantize, Pool2d, Quantize
+from autoq.templates.movement import (
+    ITEM_BYTES,
+    Add,
+    Concat,
+    Dequantize,
+    Pool2d,
+    Quantize,
+    Relayout,
+)
 
 
 @dataclass(frozen=True)
@@ -181,7 +189,7 @@ class Gemm:
         return f"{self.m}x{self.n}x{self.k}"
 
 
-Workload = Conv2d | Gemm | Pool2d | Add | Concat | Quantize | Dequantize
+Workload = Conv2d | Gemm | Pool2d | Add | Concat | Quantize | Dequantize | Relayout
 
 _KINDS: dict[str, type] = {
     "conv2d": Conv2d,
@@ -191,6 +199,7 @@ _KINDS: dict[str, type] = {
     "concat": Concat,
     "quantize": Quantize,
     "dequantize": Dequantize,
+    "relayout": Relayout,
 }
 
 
@@ -204,13 +213,14 @@ def activation_layouts(workload: Workload) -> frozenset[str]:
 def to_dict(workload: Workload) -> dict[str, Any]:
     """A JSON-able mapping that `from_dict` reads back.
 
-    Layouts are named where they are not NHWC, so that older keys stay as they are.
+    A convolution names layouts where they are not NHWC, so that older keys stay as they are.
     """
     kind = next(name for name, cls in _KINDS.items() if type(workload) is cls)
     fields = dataclasses.asdict(workload)
-    for name in ("in_layout", "out_layout"):
-        if fields.get(name) == NHWC:
-            del fields[name]
+    if isinstance(workload, Conv2d):
+        for name in ("in_layout", "out_layout"):
+            if fields[name] == NHWC:
+                del fields[name]
     return {"operator": kind, **fields}
 
 

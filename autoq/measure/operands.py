@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from autoq.templates.epilogue import INTEGER_RANGE, pack_scalars
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
+from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
 from autoq.templates.workload import Conv2d, Gemm, Workload
 
 Arrays = tuple[np.ndarray, ...]
@@ -36,6 +36,8 @@ def random_case(workload: Workload, seed: int) -> tuple[Arrays, dict[str, Any]]:
     if isinstance(workload, Dequantize):
         x = (_array(rng, workload.x_shape, workload.in_dtype),)
         return x, {"scalars": np.array([-5 if workload.in_dtype == "int8" else 5, 0.031], "f4")}
+    if isinstance(workload, Relayout):
+        return (_array(rng, workload.x_shape, workload.in_dtype),), {}
     raise TypeError(f"no random case for {type(workload).__name__}")
 
 

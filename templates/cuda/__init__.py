@@ -17,6 +17,7 @@ from autoq.templates.cuda import (
     gemm_wgmma,
     pool2d,
     quantize,
+    relayout,
 )
 
 CUDA_TEMPLATES: tuple[Template, ...] = (
@@ -33,5 +34,6 @@ CUDA_TEMPLATES: tuple[Template, ...] = (
     concat.TEMPLATE,
     quantize.TEMPLATE,
     dequantize.TEMPLATE,
+    relayout.TEMPLATE,
 )
 """Templates for target kind "cuda", preferred ones first."""

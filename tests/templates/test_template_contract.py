@@ -12,7 +12,7 @@ from autoq.kernel.lowering import lower
 from autoq.measure.operands import random_case
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
+from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
 from autoq.templates.registry import TEMPLATES, matching
 from autoq.templates.signature import signature
 from autoq.templates.target import Target, host_cpu, parse_target
@@ -44,13 +44,14 @@ BLOCKED = [
     Conv2d(8, 7, 7, 32, 24, 1, 1, in_layout="NHWCnc"),
     Conv2d(8, 9, 9, 24, 32, 3, 3, out_layout="NHWCnc"),
 ]
+RELAYOUT = Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8")
 
 
 def cases() -> list[tuple[Template, Workload, Target]]:
     return [
         (template, workload, target)
         for target in (*CUDA, host_cpu())
-        for workload in (*WORKLOADS, *BLOCKED)
+        for workload in (*WORKLOADS, *BLOCKED, RELAYOUT)
         for template in matching(workload, target)
     ]
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
+from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
 from autoq.templates.workload import Conv2d, Gemm, from_dict, key, to_dict
 
 WORKLOADS = [
@@ -20,6 +20,7 @@ WORKLOADS = [
     Concat(10, (16, 48), ("int8", "uint8"), (True, False)),
     Quantize(1, 224, 224, 3, 16, 2),
     Dequantize(1, 7, 7, 512),
+    Relayout(8, 7, 7, 64, "NHWC", "NHWCnc"),
 ]
 
 

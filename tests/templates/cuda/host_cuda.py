@@ -23,8 +23,9 @@ from autoq.runtime.cuda_driver import Device, Memory, Stream, device_count
 from autoq.runtime.cuda_kernel import LoadedKernel
 from autoq.templates.base import Operands, Template
 from autoq.templates.reference import reference
+from autoq.templates.signature import signature
 from autoq.templates.target import Target, parse_target
-from autoq.templates.workload import Conv2d, Gemm, Workload
+from autoq.templates.workload import Workload
 
 GUARD = 256
 POISON = 0xA5
@@ -73,9 +74,7 @@ static void __syncthreads() { barrier->arrive_and_wait(); }
 
 def out_dtype(workload: Workload) -> str:
     """dtype of a workload's output."""
-    if isinstance(workload, Conv2d | Gemm):
-        return workload.epilogue.out_dtype
-    return getattr(workload, "out_dtype", "float32")
+    return signature(workload)[1][1]
 
 
 def run_on_host(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.cuda import add, concat, dequantize, pool2d, quantize
+from autoq.templates.cuda import add, concat, dequantize, pool2d, quantize, relayout
 from autoq.templates.epilogue import INTEGER_RANGE
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
+from autoq.templates.layout import NHWC, NHWCNC
+from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
 
-Movement = Pool2d | Add | Concat | Quantize | Dequantize
+Movement = Pool2d | Add | Concat | Quantize | Dequantize | Relayout
 
 TEMPLATES = {
     Pool2d: pool2d.TEMPLATE,
@@ -16,6 +17,7 @@ TEMPLATES = {
     Concat: concat.TEMPLATE,
     Quantize: quantize.TEMPLATE,
     Dequantize: dequantize.TEMPLATE,
+    Relayout: relayout.TEMPLATE,
 }
 
 _U8 = {"in_dtype": "uint8", "out_dtype": "uint8"}
@@ -67,7 +69,15 @@ DEQUANTIZES = (
     Dequantize(3, 1, 1, 1001),
     Dequantize(2, 5, 5, 13, "NHWC", "uint8"),
 )
-CASES: tuple[Movement, ...] = (*POOLS, *ADDS, *CONCATS, *QUANTIZES, *DEQUANTIZES)
+RELAYOUTS = (
+    Relayout(8, 7, 7, 64, NHWC, NHWCNC),
+    Relayout(16, 5, 3, 48, NHWCNC, NHWC, "uint8"),
+    Relayout(24, 1, 2, 16, NHWC, NHWCNC, "uint8"),
+    Relayout(8, 1, 1, 16, NHWCNC, NHWC),
+)
+CASES: tuple[Movement, ...] = (
+    *POOLS, *ADDS, *CONCATS, *QUANTIZES, *DEQUANTIZES, *RELAYOUTS
+)  # fmt: skip
 
 
 def case_id(workload: Movement) -> str:
@@ -97,6 +107,8 @@ def random_movement(
     elif isinstance(workload, Quantize):
         activations = [_array(rng, workload.x_shape, "float32")]
         scalars = [rng.uniform(0.1, 1.0), *_bounds(rng, workload.out_dtype)]
+    elif isinstance(workload, Relayout):
+        return [_array(rng, workload.x_shape, workload.in_dtype)], {}
     else:
         activations = [_array(rng, workload.x_shape, workload.in_dtype)]
         scalars = [_zero_point(rng, workload.in_dtype), rng.uniform(0.3, 1.3)]

@@ -20,6 +20,7 @@ from movement_cases import (
     DEQUANTIZES,
     POOLS,
     QUANTIZES,
+    RELAYOUTS,
     TEMPLATES,
     case_id,
     random_movement,
@@ -33,7 +34,8 @@ from autoq.templates.target import parse_target
 
 CUDA = parse_target("cuda:sm_75")
 ARCHS = ("sm_75", "sm_80", "sm_90a")
-COMPILED = (POOLS[0], POOLS[9], ADDS[0], CONCATS[1], QUANTIZES[0], DEQUANTIZES[0])
+COMPILED = (POOLS[0], POOLS[9], ADDS[0], CONCATS[1], QUANTIZES[0], DEQUANTIZES[0],
+            RELAYOUTS[0])  # fmt: skip
 
 
 def exact_on_host(workload, arch, folder, config=None):

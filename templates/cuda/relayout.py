@@ -1,0 +1,90 @@
+"""NHWC to NHWCnc and back, 16 bytes of channels at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
+from autoq.templates.base import Operands, Template
+from autoq.templates.cuda.packed_values import DeviceNamespace
+from autoq.templates.cuda.thread_kernel import (
+    Operand,
+    ThreadConfig,
+    blocks_for,
+    call,
+    indexable,
+    thread_default,
+    thread_kernel,
+    thread_space,
+)
+from autoq.templates.layout import BLOCK_CHANNELS, BLOCK_IMAGES, NHWC
+from autoq.templates.movement import Relayout
+from autoq.templates.target import Target
+
+_SOURCE = r"""
+__device__ __forceinline__ void move(const T* x, T* y, int from, int to) {
+  store<T, 16>(y + to, load<T, 16>(x + from));
+}
+"""
+
+# Loads under way in a thread.
+_UNITS = 4
+
+
+def matches(workload: object, target: Target) -> bool:
+    """Every re-layout on CUDA whose elements have int32 indices."""
+    return isinstance(workload, Relayout) and target.kind == "cuda" and indexable(workload.x_shape)
+
+
+def nhwc_unit(workload: Relayout, unit: Any) -> Any:
+    """Index in NHWC of a 16-byte unit, given that in NHWCnc; integers and expressions alike."""
+    channels = workload.c // BLOCK_CHANNELS
+    area = workload.h * workload.w
+    image, rest = unit % BLOCK_IMAGES, unit // BLOCK_IMAGES
+    channel, pixel = rest % channels, rest // channels
+    block, pixel = pixel // area, pixel % area
+    return ((block * BLOCK_IMAGES + image) * area + pixel) * channels + channel
+
+
+def build(workload: Relayout, config: ThreadConfig, target: Target) -> PrimFunc:
+    """The kernel; parameters x, y.
+
+    Threads follow NHWCnc in both directions: a warp then moves 512 consecutive bytes of it, and
+    64 consecutive bytes of each of 8 images in NHWC. Following NHWC instead, it would meet 16
+    bytes in every block of 128.
+    """
+    units = math.prod(workload.x_shape) // BLOCK_CHANNELS
+    functions = DeviceNamespace("relayout", _SOURCE, {"T": workload.in_dtype}, {})
+    operands = [
+        Operand("x", workload.x_shape, workload.in_dtype),
+        Operand("y", workload.y_shape, workload.in_dtype),
+    ]
+    each = min(_UNITS, blocks_for(units, config.threads))
+
+    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+        with builder.unroll(each) as step:
+            unit = (block * each + step) * config.threads + thread
+            with builder.If(unit < units), builder.Then():
+                blocked = unit * BLOCK_CHANNELS
+                plain = nhwc_unit(workload, unit) * BLOCK_CHANNELS
+                ends = (plain, blocked) if workload.in_layout == NHWC else (blocked, plain)
+                call(functions.function("move"), *pointers, *ends)
+
+    blocks = blocks_for(units, config.threads * each)
+    return thread_kernel(operands, blocks, config.threads, body)
+
+
+def pack(workload: Relayout, config: ThreadConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+    """No constants."""
+    return ()
+
+
+TEMPLATE = Template(
+    "relayout_cuda", 1, matches, thread_space, thread_default, build, pack, tunable=False
+)
+"""Changes of layout between convolutions, on every CUDA target."""
