@@ -74,7 +74,7 @@ class CudaExecutor:
 
     def _launch_all(self, stream: Stream) -> None:
         for bound in self._bound:
-            bound.launch(stream)
+            bound.launch(stream, overlapped=True)
 
     def _capture(self, work: Callable[[Stream], None]) -> Graph:
         stream = Stream()

@@ -68,8 +68,12 @@ class BoundKernel:
             self._kept.append(value)
         return pointers
 
-    def launch(self, stream: Stream) -> None:
-        """Put all launches on the stream, in order."""
+    def launch(self, stream: Stream, overlapped: bool = False) -> None:
+        """Put all launches on the stream, in order.
+
+        overlapped: those that wait for their predecessors themselves may start while the launch
+        before them runs, by programmatic dependent launch.
+        """
         for function, item, pointers in self._launches:
             launch(
                 function,
@@ -79,5 +83,5 @@ class BoundKernel:
                 item.smem_bytes,
                 stream,
                 pointers,
-                item.programmatic,
+                overlapped and item.programmatic,
             )

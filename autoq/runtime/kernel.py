@@ -71,7 +71,8 @@ Argument = Buffer | Scalar | TiledMap | Im2colMap
 class Launch:
     """One launch: function name in the cubin, grid and block in threads, arguments in order.
 
-    cluster is (1, 1, 1) without clusters; `programmatic` asks for programmatic dependent launch.
+    cluster is (1, 1, 1) without clusters; `programmatic` says that the kernel itself waits for the
+    kernels before it, so that it may start while they run.
     """
 
     symbol: str

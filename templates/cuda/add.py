@@ -97,7 +97,7 @@ def build(workload: Add, config: ThreadConfig, target: Target) -> PrimFunc:
                 one = item - vectors + vectors * values
                 call(functions.function("add_one"), *pointers, one)
 
-    return thread_kernel(operands, blocks_for(items, config.threads), config.threads, body)
+    return thread_kernel(operands, blocks_for(items, config.threads), config.threads, target, body)
 
 
 TEMPLATE = Template(

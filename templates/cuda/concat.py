@@ -100,7 +100,7 @@ def build(workload: Concat, config: ThreadConfig, target: Target) -> PrimFunc:
                 to = row * total + segment.first_channel + channel
                 call(segment.function, x, scalars, y, item * segment.values, to)
 
-    return thread_kernel(operands, blocks, config.threads, body)
+    return thread_kernel(operands, blocks, config.threads, target, body)
 
 
 def _segments(workload: Concat, threads: int) -> list[_Segment]:

@@ -141,7 +141,7 @@ def build(workload: Conv2d, config: DepthwiseConfig, target: Target) -> PrimFunc
             row, q = item // vectors // spans, item // vectors % spans * config.pixels
             _span(workload, epilogue, functions, config.pixels, pointers, acc, row, q, channel)
 
-    return thread_kernel(operands, blocks_for(items, config.threads), config.threads, body)
+    return thread_kernel(operands, blocks_for(items, config.threads), config.threads, target, body)
 
 
 def _functions(

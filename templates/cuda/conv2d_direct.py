@@ -159,7 +159,7 @@ def build(workload: Conv2d | Gemm, config: DirectConfig, target: Target) -> Prim
             first = item // vectors * config.pixels
             _pixels(conv, epilogue, functions, config.pixels, pointers, acc, at, first, k)
 
-    return thread_kernel(operands, blocks_for(items, config.threads), config.threads, body)
+    return thread_kernel(operands, blocks_for(items, config.threads), config.threads, target, body)
 
 
 def _functions(conv: Conv2d, config: DirectConfig, epilogue: ThreadEpilogue) -> DeviceNamespace:

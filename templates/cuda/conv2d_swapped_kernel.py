@@ -12,6 +12,11 @@ from autoq.templates.cuda.conv2d_swapped_layout import SwappedLayout
 from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
 from autoq.templates.cuda.halo_pipeline import initialise_barriers, multiply, release_last
 from autoq.templates.cuda.halo_producer import produce
+from autoq.templates.tiles.dependent_launch import (
+    overlapping,
+    start_successor,
+    wait_for_predecessors,
+)
 from autoq.templates.tiles.ring import Ring, RingPosition
 from autoq.templates.tiles.tma import ENCODE_TILED
 from autoq.templates.tiles.wgmma import descriptor_step, encode_descriptor
@@ -74,6 +79,8 @@ def build_swapped_kernel(layout: SwappedLayout) -> PrimFunc:
                 stage = T.meta_var(RingPosition(ring_stages))
                 stage.start(0)
                 work: T.int32 = cta
+                wait_for_predecessors()
+                start_successor()
                 while work < layout.work:
                     m, n = layout.tile_of(work)
                     produce(
@@ -152,4 +159,4 @@ def build_swapped_kernel(layout: SwappedLayout) -> PrimFunc:
             if (warp == 0) & (lane == 0):
                 T.ptx.cp.async_.bulk.wait_group(0)
 
-    return main
+    return overlapping(main)

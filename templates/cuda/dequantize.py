@@ -88,12 +88,16 @@ def build(workload: Dequantize, config: ThreadConfig, target: Target) -> PrimFun
         Operand("y", workload.y_shape, "float32"),
     ]
     if workload.layout == "NCHW" and workload.h * workload.w > 1:
-        return _transposed(workload, config.threads, vector, functions, operands)
-    return _elementwise(workload, config.threads, functions, operands)
+        return _transposed(workload, config.threads, vector, functions, operands, target)
+    return _elementwise(workload, config.threads, functions, operands, target)
 
 
 def _elementwise(
-    workload: Dequantize, threads: int, functions: DeviceNamespace, operands: list[Operand]
+    workload: Dequantize,
+    threads: int,
+    functions: DeviceNamespace,
+    operands: list[Operand],
+    target: Target,
 ) -> PrimFunc:
     """Four elements a thread, the last ones that fill no vector one."""
     elements = math.prod(workload.x_shape)
@@ -108,7 +112,7 @@ def _elementwise(
             with builder.Else(), builder.If(item < items), builder.Then():
                 call(functions.function("dequantise_one"), *pointers, item + vectors * 3)
 
-    return thread_kernel(operands, blocks_for(items, threads), threads, body)
+    return thread_kernel(operands, blocks_for(items, threads), threads, target, body)
 
 
 def _transposed(
@@ -117,6 +121,7 @@ def _transposed(
     vector: int,
     functions: DeviceNamespace,
     operands: list[Operand],
+    target: Target,
 ) -> PrimFunc:
     """Tiles of channels by pixels: channels run fastest on the way in, pixels on the way out."""
     area = workload.h * workload.w
@@ -149,7 +154,7 @@ def _transposed(
                 to = (image * workload.c + channel) * area + pixel
                 call(functions.function("emit"), shared, scalars, y, row * pitch + column, to)
 
-    return thread_kernel(operands, workload.n * across * down, threads, body)
+    return thread_kernel(operands, workload.n * across * down, threads, target, body)
 
 
 TEMPLATE = Template(

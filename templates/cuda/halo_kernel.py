@@ -12,6 +12,11 @@ from autoq.templates.cuda.halo_pipeline import initialise_barriers, multiply, re
 from autoq.templates.cuda.halo_plan import HaloPlan
 from autoq.templates.cuda.halo_producer import produce
 from autoq.templates.cuda.wgmma_epilogue import store_tile
+from autoq.templates.tiles.dependent_launch import (
+    overlapping,
+    start_successor,
+    wait_for_predecessors,
+)
 from autoq.templates.tiles.ring import Ring, RingPosition
 from autoq.templates.tiles.tma import ENCODE_TILED
 from autoq.templates.tiles.wgmma import descriptor_step, encode_descriptor
@@ -86,6 +91,8 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
                 stage = T.meta_var(RingPosition(ring_stages))
                 stage.start(0)
                 work: T.int32 = cta
+                wait_for_predecessors()
+                start_successor()
                 while work < layout.work:
                     m, n = layout.tile_of(work)
                     produce(
@@ -129,6 +136,7 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
             work: T.int32 = cta + first_tile * layout.grid
             if plan.resident:
                 T.cuda.mbarrier_wait(barriers.ptr_to([plan.weight_barriers]), 0)
+            wait_for_predecessors()
             while work < layout.work:
                 m, n = layout.tile_of(work)
                 if config.turns:
@@ -157,4 +165,4 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
     absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
     if epilogue.out_dtype == "int32":
         absent |= {"scale_ptr": None, "scalars_ptr": None}
-    return main.specialize(**absent)
+    return overlapping(main.specialize(**absent))

@@ -86,8 +86,8 @@ def build(workload: Pool2d, config: PoolConfig, target: Target) -> PrimFunc:
     """The pooling kernel; parameters x, scalars, y."""
     single = workload.p * workload.q == 1
     if single and workload.r * workload.s >= _SHARED_PIXELS:
-        return _shared_window(workload, config)
-    return _patches(workload, config)
+        return _shared_window(workload, config, target)
+    return _patches(workload, config, target)
 
 
 def _operands(workload: Pool2d) -> list[Operand]:
@@ -98,7 +98,7 @@ def _operands(workload: Pool2d) -> list[Operand]:
     ]
 
 
-def _patches(workload: Pool2d, config: PoolConfig) -> PrimFunc:
+def _patches(workload: Pool2d, config: PoolConfig, target: Target) -> PrimFunc:
     """One thread for one output vector; blocks take patches of rows and columns of outputs.
 
     Rows are counted through all images, so that small images fill a block too.
@@ -124,7 +124,8 @@ def _patches(workload: Pool2d, config: PoolConfig) -> PrimFunc:
         with builder.If(T.And(T.And(*inside[:2]), inside[2])), builder.Then():
             _one_window(workload, window, acc, pointers, row, q, vector * values)
 
-    return thread_kernel(_operands(workload), math.prod(grid), lanes * tile_w * tile_h, body)
+    threads = lanes * tile_w * tile_h
+    return thread_kernel(_operands(workload), math.prod(grid), threads, target, body)
 
 
 def _one_window(
@@ -161,7 +162,7 @@ def _overlap(first: Any, length: int, size: int) -> Any:
     return T.min(first + length, size) - T.max(first, 0)
 
 
-def _shared_window(workload: Pool2d, config: PoolConfig) -> PrimFunc:
+def _shared_window(workload: Pool2d, config: PoolConfig, target: Target) -> PrimFunc:
     """One window an image: a block takes a cache line of channels, its threads the pixels."""
     values = vector_values(workload.c, workload.in_dtype)
     vectors = workload.c // values
@@ -199,7 +200,8 @@ def _shared_window(workload: Pool2d, config: PoolConfig) -> PrimFunc:
             place = image * workload.c + channel
             call(window.finish, acc, pixels, divisor, scalars, y, place)
 
-    return thread_kernel(_operands(workload), workload.n * groups, line * lanes, body)
+    blocks = workload.n * groups
+    return thread_kernel(_operands(workload), blocks, line * lanes, target, body)
 
 
 def _static_overlap(before: int, length: int, size: int) -> range:

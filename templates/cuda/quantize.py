@@ -118,7 +118,7 @@ def build(workload: Quantize, config: ThreadConfig, target: Target) -> PrimFunc:
             place = (row // rows, row % rows, column, group)
             call(namespace.function("quantise_pixel"), *pointers, *place)
 
-    return thread_kernel(operands, blocks_for(items, config.threads), config.threads, body)
+    return thread_kernel(operands, blocks_for(items, config.threads), config.threads, target, body)
 
 
 def _values(workload: Quantize) -> int:

@@ -17,6 +17,7 @@ from autoq.search.space import Space
 from autoq.templates.base import Operands
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
 from autoq.templates.target import Target
+from autoq.templates.tiles.dependent_launch import can_overlap, overlapping
 from autoq.templates.tiles.requantise import DeviceFunction
 
 Body = Callable[[Sequence[Any], Any, Any], None]
@@ -69,8 +70,11 @@ def indexable(*shapes: tuple[int, ...]) -> bool:
     return all(0 < math.prod(shape) < 1 << 31 for shape in shapes)
 
 
-def thread_kernel(operands: Sequence[Operand], blocks: int, threads: int, body: Body) -> PrimFunc:
+def thread_kernel(
+    operands: Sequence[Operand], blocks: int, threads: int, target: Target, body: Body
+) -> PrimFunc:
     """A PrimFunc that launches `blocks` blocks of `threads` threads, each running `body`."""
+    overlaps = can_overlap(target)
     with IRBuilder() as construction, builder.prim_func():
         builder.func_name("main")
         pointers = []
@@ -79,8 +83,13 @@ def thread_kernel(operands: Sequence[Operand], blocks: int, threads: int, body: 
             buffer = builder.match_buffer(handle, operand.shape, operand.dtype, align=16)
             pointers.append(buffer.data)
         builder.device_entry()
-        body(pointers, builder.cta_id([blocks]), builder.thread_id([threads]))
-    return construction.get()
+        block, thread = builder.cta_id([blocks]), builder.thread_id([threads])
+        if overlaps:
+            builder.evaluate(T.ptx.griddepcontrol.wait())
+            builder.evaluate(T.ptx.griddepcontrol.launch_dependents())
+        body(pointers, block, thread)
+    kernel = construction.get()
+    return overlapping(kernel) if overlaps else kernel
 
 
 def call(function: DeviceFunction, *arguments: Any) -> None:

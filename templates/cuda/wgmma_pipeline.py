@@ -18,6 +18,11 @@ from autoq.templates.cuda.wgmma_loads import Load
 from autoq.templates.cuda.wgmma_plan import PipelinePlan
 from autoq.templates.cuda.wgmma_producer import load_operands, load_weights, produce
 from autoq.templates.target import Target
+from autoq.templates.tiles.dependent_launch import (
+    overlapping,
+    start_successor,
+    wait_for_predecessors,
+)
 from autoq.templates.tiles.ring import Ring, RingPosition, fence_barriers
 from autoq.templates.tiles.tma import ENCODE_TILED
 from autoq.templates.tiles.weights import KLayout, weight_map
@@ -179,6 +184,8 @@ def build_pipeline(
                 work: T.int32 = cta
                 if config.weights_stay:
                     load_weights(plan, smem, barriers, w_map, cta % plan.n_tiles)
+                wait_for_predecessors()
+                start_successor()
                 while work < plan.tiles:
                     m, n = plan.tile(work)
                     if plan.bounded:
@@ -220,6 +227,7 @@ def build_pipeline(
                 limits[8] = scalars[4]
             if config.weights_stay:
                 T.cuda.mbarrier_wait(barriers.ptr_to([plan.weight_barrier]), 0)
+            wait_for_predecessors()
             while work < plan.tiles:
                 m, n = plan.tile(work)
                 if plan.bounded:
@@ -265,4 +273,4 @@ def build_pipeline(
         absent |= {"scale_ptr": None, "scalars_ptr": None}
     if not plan.bounded:
         absent["table_ptr"] = None
-    return main.specialize(**absent)
+    return overlapping(main.specialize(**absent))
