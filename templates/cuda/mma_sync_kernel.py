@@ -13,6 +13,11 @@ from autoq.templates.cuda.mma_sync_copies import fetch, keep, locate_pixels
 from autoq.templates.cuda.mma_sync_epilogue import store_tile
 from autoq.templates.cuda.mma_sync_multiply import multiply_stage
 from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
+from autoq.templates.tiles.dependent_launch import (
+    overlapping,
+    start_successor,
+    wait_for_predecessors,
+)
 from autoq.templates.tiles.raster import tile_of
 
 # Tiles of 8 neighbouring pixel blocks run together, so that their weights stay in the L2.
@@ -97,6 +102,9 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
         for i in T.unroll(config.accumulators):
             accumulator[i] = T.uint32(0)
         locate_pixels(plan, origin, taps, m, n // tiling.group_tiles_n * tiling.group_c, thread)
+        if plan.overlaps:
+            wait_for_predecessors()
+            start_successor()
         if plan.asynchronous:
             for s in T.unroll(stages - 1):
                 if s < steps:
@@ -128,4 +136,5 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
     absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
     if epilogue.out_dtype == "int32":
         absent |= {"scale_ptr": None, "scalars_ptr": None}
-    return main.specialize(**absent)
+    kernel = main.specialize(**absent)
+    return overlapping(kernel) if plan.overlaps else kernel

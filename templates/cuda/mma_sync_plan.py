@@ -17,6 +17,7 @@ from autoq.templates.cuda.mma_sync_tile import (
 )
 from autoq.templates.layout import BLOCK_IMAGES, NHWC
 from autoq.templates.target import Target
+from autoq.templates.tiles.dependent_launch import can_overlap
 from autoq.templates.tiles.requantise import DeviceFunction, RowEpilogue
 from autoq.templates.tiles.weights import ceil_div
 from autoq.templates.workload import Conv2d, Gemm
@@ -54,6 +55,10 @@ class MmaSyncPlan:
     @property
     def asynchronous(self) -> bool:
         return has_cp_async(self.target)
+
+    @property
+    def overlaps(self) -> bool:
+        return can_overlap(self.target)
 
     @property
     def mma(self) -> str:

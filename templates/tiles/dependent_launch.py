@@ -35,9 +35,7 @@ def start_successor():
 
 def overlapping(function: PrimFunc) -> PrimFunc:
     """The kernel marked for launches that overlap the kernel before."""
-    return function.with_attr(
-        "tirx.kernel_launch_params", ["tirx.use_programtic_dependent_launch"]
-    )
+    return function.with_attr("tirx.kernel_launch_params", ["tirx.use_programtic_dependent_launch"])
 
 
 def can_overlap(target: Target) -> bool:

@@ -1,0 +1,100 @@
+"""Launches that overlap give the bytes of launches that do not, over buffers that are reused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autoq.kernel import compile_kernel
+from autoq.measure.cuda_bench import upload
+from autoq.measure.operands import random_case
+from autoq.runtime.cuda_driver import (
+    Device,
+    Memory,
+    Stream,
+    begin_capture,
+    device_count,
+    end_capture,
+)
+from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.movement import Add, Pool2d
+from autoq.templates.registry import matching
+from autoq.templates.target import parse_target
+from autoq.templates.workload import Conv2d, Workload
+
+pytestmark = pytest.mark.gpu
+
+TARGET = parse_target("cuda:sm_90a")
+SHAPE = (8, 28, 28, 64)
+PLAIN, RESIDUAL = Epilogue("uint8"), Epilogue("uint8", "uint8", True)
+
+
+def convolution(size: int, epilogue: Epilogue) -> Conv2d:
+    padding = (size // 2,) * 4
+    return Conv2d(*SHAPE, 64, size, size, padding=padding, in_dtype="uint8", epilogue=epilogue)
+
+
+POOL = Pool2d("max", *SHAPE, 3, 3, (1, 1), (1,) * 4, in_dtype="uint8", out_dtype="uint8")
+# Layers from SHAPE to SHAPE; those with a residual read two buffers.
+LAYERS: list[tuple[str, Workload]] = [
+    ("gemm_wgmma", convolution(1, RESIDUAL)),
+    ("conv2d_swapped", convolution(3, PLAIN)),
+    ("pool2d_cuda", POOL),
+    ("conv2d_halo", convolution(3, RESIDUAL)),
+    ("conv2d_mma_sync", convolution(1, RESIDUAL)),
+    ("add_cuda", Add(SHAPE, "uint8", "uint8", "uint8")),
+    ("conv2d_im2col", convolution(3, PLAIN)),
+]
+STEPS = 6 * len(LAYERS)
+
+
+def chain(buffers: list[Memory]) -> tuple[list[BoundKernel], list[Memory]]:
+    """STEPS kernels, each over the buffers that the two before it wrote; and their constants."""
+    layers, kept = [], []
+    for name, workload in LAYERS:
+        (template,) = [item for item in matching(workload, TARGET) if item.name == name]
+        config = template.default(workload, TARGET)
+        loaded = LoadedKernel(compile_kernel(template.build(workload, config, TARGET), TARGET))
+        activations, operands = random_case(workload, seed=3)
+        constants = [upload(array) for array in template.pack(workload, config, operands)]
+        kept += constants
+        layers.append((loaded, len(activations), constants))
+    bound = []
+    for step in range(STEPS):
+        loaded, inputs, constants = layers[step % len(layers)]
+        arrays = [buffers[(step - i) % len(buffers)] for i in range(inputs)]
+        arrays += [*constants, buffers[(step + 1) % len(buffers)]]
+        bound.append(loaded.bind([memory.address for memory in arrays]))
+    return bound, kept
+
+
+def test_chain_gives_the_same_bytes() -> None:
+    if device_count() == 0 or Device().arch != "sm_90a":
+        pytest.skip("needs a Hopper GPU")
+    device = Device()
+    buffers = [Memory(int(np.prod(SHAPE))) for _ in range(3)]
+    kernels, _kept = chain(buffers)
+    stream = Stream()
+    graphs = []
+    for overlapped in (False, True):
+        begin_capture(stream)
+        for kernel in kernels:
+            kernel.launch(stream, overlapped)
+        graphs.append(end_capture(stream))
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        start = [rng.integers(0, 256, SHAPE, np.uint8) for _ in buffers]
+        results = []
+        for graph in graphs:
+            for memory, array in zip(buffers, start, strict=True):
+                memory.write(array)
+            device.synchronize()
+            graph.replay(stream)
+            device.synchronize()
+            results.append([np.empty(SHAPE, np.uint8) for _ in buffers])
+            for memory, array in zip(buffers, results[-1], strict=True):
+                memory.read(array)
+        for plain, overlapping in zip(*results, strict=True):
+            assert len(np.unique(plain)) > 16
+            np.testing.assert_array_equal(overlapping, plain)
