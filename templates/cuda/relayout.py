@@ -76,7 +76,7 @@ def build(workload: Relayout, config: ThreadConfig, target: Target) -> PrimFunc:
                 call(functions.function("move"), *pointers, *ends)
 
     blocks = blocks_for(units, config.threads * each)
-    return thread_kernel(operands, blocks, config.threads, body)
+    return thread_kernel(operands, blocks, config.threads, target, body)
 
 
 def pack(workload: Relayout, config: ThreadConfig, operands: Operands) -> tuple[np.ndarray, ...]:

@@ -116,6 +116,8 @@ def _guarded(array: np.ndarray) -> np.ndarray:
 def _host_source(source: str, target: Target, grid: Any, block: Any) -> str:
     """C++ of a kernel's device code, its PTX replaced by functions of `host_cuda.h`."""
     body = source[source.index("#ifndef AUTOQ_") :]
+    # One kernel at a time has no predecessors to wait for.
+    body = re.sub(r'asm volatile\("griddepcontrol[^;]*;"[^;]*;', "", body)
     body = re.sub(
         r'asm\("([\w.]+) %0[^;]*;"\s*: "=r"\((\w+)\)\s*: ([^;]*)\);',
         lambda found: (
