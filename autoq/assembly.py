@@ -70,7 +70,8 @@ def _buffers(graph: Graph) -> tuple[dict[str, int], int]:
 
 def _port(graph: Graph, name: str, offsets: Mapping[str, int]) -> Port:
     tensor = graph.tensors[name]
-    return Port(name, Slot("arena", offsets[name], tensor.shape, tensor.dtype))
+    slot = Slot("arena", offsets[name], tensor.shape, tensor.dtype)
+    return Port(name, slot, tensor.values)
 
 
 @dataclass

@@ -14,6 +14,7 @@ from autoq.devices import Host, resolve
 from autoq.errors import BuildError
 from autoq.graph.ir import Graph
 from autoq.graph.ir import Kernel as Layer
+from autoq.graph.storage import layers_by_storage
 from autoq.kernel import compile_kernel
 from autoq.paths import require_writable
 from autoq.records.database import Conditions, Database
@@ -31,7 +32,9 @@ class CompileReport:
 
     steps name the kernel of every layer and its source: a record file, a shipped one, or
     "default". skipped counts records that do not fit this device or these templates, by reason.
-    unquantised are layers between 8-bit tensors that compute in float32, each with its reason.
+    unquantised are layers between quantised tensors that compute in float32, each with its reason.
+    packed are layers that hold all their 4-bit values two a byte, widened those that hold some of
+    them one a byte because no kernel of the target takes them packed there.
     """
 
     path: Path
@@ -39,6 +42,8 @@ class CompileReport:
     steps: tuple[Step, ...]
     skipped: Mapping[str, int]
     unquantised: Mapping[str, str]
+    packed: tuple[str, ...] = ()
+    widened: tuple[str, ...] = ()
 
     @property
     def untuned(self) -> tuple[Step, ...]:
@@ -84,6 +89,7 @@ def compile(
         artifact.plan.steps,
         database.skipped(conditions),
         {name: reason for name, reason in reasons.items() if reason},
+        *layers_by_storage(kernels),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes  # noqa: F401 - gives numpy int4 and uint4
 import numpy as np
 import tvm.runtime  # noqa: F401 - loads the runtime that tensors and kernels need
 import tvm_ffi
@@ -20,7 +21,7 @@ _ARRAYS = (np.ndarray, tvm_ffi.Tensor)
 
 @dataclass(frozen=True)
 class Argument:
-    """Name, shape and dtype of an input or output."""
+    """Name, shape and dtype of an input or output; int4 and uint4 are those of ml_dtypes."""
 
     name: str
     shape: tuple[int, ...]
@@ -64,6 +65,7 @@ class Session:
 
             require_features(artifact.plan, path)
             self._executor = CpuExecutor(artifact)
+        self._ports = {port.name: port for port in (*artifact.plan.inputs, *artifact.plan.outputs)}
         self._inputs = {port.name: _argument(port) for port in artifact.plan.inputs}
         self._outputs = {port.name: _argument(port) for port in artifact.plan.outputs}
 
@@ -83,7 +85,8 @@ class Session:
     def buffer(self, name: str) -> Any:
         """DLPack view of the model's own buffer of an input or output.
 
-        Feeding an input's own buffer, written in place, saves the copy into it.
+        Feeding an input's own buffer, written in place, saves the copy into it. That of an int4 or
+        uint4 one holds a number a byte, as int8 or uint8.
         """
         if name not in self._inputs and name not in self._outputs:
             raise InputError(f"no input or output {name!r}; {self._known()}")
@@ -93,9 +96,10 @@ class Session:
         """Run the model once.
 
         feeds maps every input's name to a numpy array or any DLPack array of its exact shape and
-        dtype. Returns the named outputs (all for None): numpy arrays, unless every feed lies on
-        the GPU; then DLPack views of the session's own buffers, in order on the default stream
-        and valid until the next run. Raises InputError for a wrong name, shape or dtype.
+        dtype (numpy arrays of ml_dtypes where that is int4 or uint4). Returns the named outputs
+        (all for None): numpy arrays, unless every feed lies on the GPU; then DLPack views of the
+        session's own buffers, in order on the default stream and valid until the next run. Raises
+        InputError for a wrong name, shape or dtype.
         """
         names = list(self._outputs) if output_names is None else list(output_names)
         for name in names:
@@ -106,7 +110,13 @@ class Session:
             extra = [name for name in feeds if name not in self._inputs]
             raise InputError(f"inputs missing: {missing}, unknown: {extra}; {self._known()}")
         arrays = {name: self._accept(name, array) for name, array in feeds.items()}
-        return self._executor.run(arrays, names)
+        results = self._executor.run(arrays, names)
+        return [self._numbers(*pair) for pair in zip(names, results, strict=True)]
+
+    def _numbers(self, name: str, array: Any) -> Any:
+        """A result in its own dtype where it is stored in another one; views stay as they are."""
+        port = self._ports[name]
+        return array.astype(port.dtype) if port.values and isinstance(array, np.ndarray) else array
 
     def _accept(self, name: str, array: Any) -> Any:
         """A feed as a numpy array or TVM tensor of the right shape and dtype."""
@@ -120,14 +130,16 @@ class Session:
                     f"{type(array).__name__}"
                 )
             array = tvm_ffi.from_dlpack(array)
-        if array.shape != expected.shape or array.dtype != expected.dtype:
+        port = self._ports[name]
+        fits = array.shape == expected.shape and array.dtype == expected.dtype
+        if not fits or (port.values and not isinstance(array, np.ndarray)):
             raise InputError(
                 f"input {name!r}: expected {expected.dtype} {list(expected.shape)}, found "
-                f"{array.dtype} {list(array.shape)}"
+                f"{array.dtype} {list(array.shape)}{_advice(port)}"
             )
         if isinstance(array, tvm_ffi.Tensor) and not array.is_contiguous():
             raise InputError(f"input {name!r}: strided; make it contiguous in row-major order")
-        return array
+        return array.astype(port.slot.dtype) if port.values else array
 
     def profile(self, repeat: int = 20) -> list[LayerTime]:
         """Time every layer, `repeat` samples each, on what the buffers hold now."""
@@ -144,4 +156,9 @@ class Session:
 
 
 def _argument(port: Port) -> Argument:
-    return Argument(port.name, port.slot.shape, port.slot.dtype)
+    return Argument(port.name, port.slot.shape, port.dtype)
+
+
+def _advice(port: Port) -> str:
+    """How to feed a dtype that numpy itself lacks."""
+    return f"; give a numpy array of ml_dtypes.{port.dtype}" if port.values else ""

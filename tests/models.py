@@ -16,6 +16,7 @@ from onnx import helper, numpy_helper
 
 import autoq.quantization
 import autoq.zoo
+from autoq.four_bits import to_four_bits
 from autoq.quantization import quantize
 from autoq.zoo import resnet
 
@@ -40,6 +41,11 @@ def resnet_path(
     """A ResNet with random weights in one of FORMS."""
     name = f"resnet{depth}-{image}-{batch}"
     return _cached(name, lambda: resnet(depth, image, batch), form, activation)
+
+
+def four_bit_resnet(depth: int, image: int = 64, activation: str = "uint8") -> onnx.ModelProto:
+    """A ResNet with random weights whose inner layers are of 4 bits."""
+    return to_four_bits(onnx.load(resnet_path(depth, "QDQ", image, activation=activation)))
 
 
 def light_path(

@@ -8,6 +8,7 @@ import zlib
 from pathlib import Path
 from typing import Annotated, Any
 
+import ml_dtypes
 import numpy as np
 import typer
 
@@ -23,7 +24,11 @@ def run(
     ],
     inputs: Annotated[
         Path | None,
-        typer.Option("--inputs", metavar="NPZ", help="Archive with an array for every input."),
+        typer.Option(
+            "--inputs",
+            metavar="NPZ",
+            help="Archive with an array for every input; 4-bit ones as int8 or uint8.",
+        ),
     ] = None,
     outputs: Annotated[
         Path | None,
@@ -71,6 +76,8 @@ def run(
 
 
 def _load(path: Path, session: Any) -> dict[str, np.ndarray]:
+    from autoq.templates.signature import BYTE_DTYPES
+
     known = [item.name for item in session.get_inputs()]
     try:
         with zipfile.ZipFile(path) as archive:
@@ -96,16 +103,35 @@ def _load(path: Path, session: Any) -> dict[str, np.ndarray]:
     unknown = sorted(set(arrays) - set(known))
     if unknown:
         raise InputError(f"{path}: array {unknown[0]!r} is no input; inputs are {known}")
+    for item in session.get_inputs():
+        if item.dtype in BYTE_DTYPES:
+            held = BYTE_DTYPES[item.dtype]
+            arrays[item.name] = _four_bits(path, item.name, arrays[item.name], item.dtype, held)
     return arrays
 
 
+def _four_bits(path: Path, name: str, array: np.ndarray, dtype: str, held: str) -> np.ndarray:
+    """Numbers of a 4-bit input `dtype`, which archives hold one a byte as `held`."""
+    limits = ml_dtypes.iinfo(dtype)
+    fits = array.dtype == held and array.size and limits.min <= array.min()
+    if not fits or array.max() > limits.max:
+        raise InputError(
+            f"{path}: array {name!r} of {array.dtype}; {dtype} inputs are given as {held} arrays "
+            f"of numbers from {limits.min} to {limits.max}"
+        )
+    return array.astype(dtype)
+
+
 def _save(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write an .npz archive; a reader sees all of it or what was there before."""
+    """Write an .npz archive, 4-bit numbers one a byte; a reader sees all of it or none."""
+    from autoq.templates.signature import BYTE_DTYPES
+
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         # numpy.savez cannot write arrays named "file", nor to a path without its suffix.
         with zipfile.ZipFile(part, "w") as archive:
             for name, array in arrays.items():
+                array = array.astype(BYTE_DTYPES.get(str(array.dtype), array.dtype))
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
         part.replace(path)
@@ -125,8 +151,7 @@ def _fill(mode: str, session: Any) -> dict[str, np.ndarray]:
         elif item.dtype.startswith("float"):
             feeds[item.name] = rng.standard_normal(item.shape).astype(item.dtype)
         else:
-            info = np.iinfo(item.dtype)
-            feeds[item.name] = rng.integers(
-                max(info.min, -128), min(info.max, 255), item.shape, item.dtype, endpoint=True
-            )
+            info = ml_dtypes.iinfo(item.dtype)
+            least, most = max(int(info.min), -128), min(int(info.max), 255)
+            feeds[item.name] = rng.integers(least, most + 1, item.shape).astype(item.dtype)
     return feeds

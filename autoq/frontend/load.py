@@ -19,7 +19,7 @@ from autoq.graph.ir import Graph, Operation, Tensor
 
 InputShapes = Mapping[str, Sequence[int]]
 
-INPUT_DTYPES = ("float32", "int8", "uint8", "int32")
+INPUT_DTYPES = ("float32", "int8", "uint8", "int4", "uint4", "int32")
 
 DYNAMIC = ("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulIntegerToFloat")
 """Operators whose scales are only known while the model runs."""

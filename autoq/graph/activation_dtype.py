@@ -1,4 +1,4 @@
-"""Choose int8 or uint8 for tensors inside the network, the same numbers 128 apart.
+"""Choose signed or unsigned integers for tensors inside the network, the same numbers apart.
 
 A zero point of 0 makes padding exact without a bias for every kind of border: int8 with -128 is
 uint8 with 0. CPUs multiply unsigned activations with signed weights (VNNI), so they get uint8.
@@ -12,6 +12,7 @@ import numpy as np
 
 from autoq.graph.dequantise_late import MOVES
 from autoq.graph.ir import Graph
+from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.target import Target
 
 
@@ -28,8 +29,8 @@ def choose_activation_dtypes(graph: Graph, target: Target) -> None:
 
 
 def _groups(graph: Graph) -> dict[str, str]:
-    """Union-find over 8-bit tensors: movement joins what it reads and writes."""
-    parents = {n: n for n, t in graph.tensors.items() if t.dtype in ("int8", "uint8")}
+    """Union-find over quantised tensors: movement joins what it reads and writes."""
+    parents = {n: n for n, t in graph.tensors.items() if t.dtype in INTEGER_RANGE}
     for node in graph.operations:
         if node.op in MOVES:
             for name in node.inputs:
@@ -62,10 +63,12 @@ def _change(graph: Graph, names: set[str], target: Target) -> tuple[str, int] | 
     if len(dtypes) != 1 or len(zero_points) != 1:
         return None
     (dtype,), (zero_point,) = dtypes, zero_points
-    if dtype == "int8" and (zero_point == -128 or target.kind == "cpu"):
-        return "uint8", 128
-    if dtype == "uint8" and zero_point == 128 and target.kind == "cuda":
-        return "int8", -128
+    signed = not dtype.startswith("u")
+    half = (INTEGER_RANGE[dtype][1] + 1) // (1 if signed else 2)
+    if signed and (zero_point == -half or target.kind == "cpu"):
+        return f"u{dtype}", half
+    if not signed and zero_point == half and target.kind == "cuda":
+        return dtype.removeprefix("u"), -half
     return None
 
 

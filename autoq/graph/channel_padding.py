@@ -1,7 +1,7 @@
 """Pad channels between convolutions to what tensor-core kernels load.
 
 A tensor that only convolutions read and one convolution writes gets filters of zeros up to a
-multiple of 16 channels; the readers' weights for them are zeros, so nothing changes.
+multiple of 16 channels (32 of 4 bits); the readers' weights for them are zeros, so nothing changes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import numpy as np
 from autoq.graph.fused import CONV
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.rewrite import Neighbourhood
-from autoq.graph.stem import TENSOR_CORE_CHANNELS
+from autoq.graph.stem import tensor_core_channels
+from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.target import Target
 
 LARGEST_GROWTH = 1.5
@@ -29,7 +30,8 @@ def pad_hidden_channels(graph: Graph, target: Target) -> None:
         if node.op != CONV or node.attributes["groups"] != 1:
             continue
         n, k, p, q = graph.shape(node.output)
-        wide = -(-k // TENSOR_CORE_CHANNELS) * TENSOR_CORE_CHANNELS
+        wanted = tensor_core_channels(graph.dtype(node.output))
+        wide = -(-k // wanted) * wanted
         if k < wide <= LARGEST_GROWTH * k and _paddable(graph, node, around):
             _widen(node, around.readers(node.output), k, wide)
             tensor = graph.tensors[node.output]
@@ -37,11 +39,11 @@ def pad_hidden_channels(graph: Graph, target: Target) -> None:
 
 
 def _paddable(graph: Graph, node: Operation, around: Neighbourhood) -> bool:
-    """Whether the output is 8-bit, made without a residual, and read as convolutions' input."""
+    """Whether the output is quantised, made without a residual, and read as convolutions' input."""
     readers = around.consumers.get(node.output, [])
     return (
         len(node.inputs) == 1
-        and graph.dtype(node.output) in ("int8", "uint8")
+        and graph.dtype(node.output) in INTEGER_RANGE
         and node.output not in graph.outputs
         and bool(readers)
         and all(

@@ -17,7 +17,9 @@ def dump(graph: Graph) -> str:
 
 
 def _tensor(graph: Graph, name: str) -> str:
-    return f"{name}: {graph.dtype(name)}{list(graph.shape(name))}"
+    tensor = graph.tensors[name]
+    values = f" of {tensor.values}" if tensor.values else ""
+    return f"{name}: {tensor.dtype}{list(tensor.shape)}{values}"
 
 
 def _node(graph: Graph, node: Node) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from autoq.graph.fused import Bounds, Scheme
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.rewrite import Neighbourhood
+from autoq.templates.epilogue import INTEGER_RANGE
 
 CLAMPS = ("Relu", "Clip")
 
@@ -124,7 +125,7 @@ def _add(
     if _later_anchor(other, around, anchor, integer):
         return
     source = around.producer(other, "DequantizeLinear")
-    if integer and source is not None and graph.dtype(source.inputs[0]) in ("int8", "uint8"):
+    if integer and source is not None and graph.dtype(source.inputs[0]) in INTEGER_RANGE:
         tail.residual = source.inputs[0]
         tail.residual_scheme = Scheme.of(source, graph.dtype(tail.residual))
     else:

@@ -33,7 +33,7 @@ def evaluate(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndar
             remaining[name] -= 1
             if not remaining[name] and name not in graph.outputs:
                 values.pop(name, None)
-    return {name: values[name] for name in graph.outputs}
+    return {name: values[name].astype(graph.tensors[name].value_dtype) for name in graph.outputs}
 
 
 def _checked(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -41,9 +41,9 @@ def _checked(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndar
         raise InputError(f"feeds for {sorted(feeds)}; the inputs are {list(graph.inputs)}")
     for name, array in feeds.items():
         tensor = graph.tensors[name]
-        if array.shape != tensor.shape or str(array.dtype) != tensor.dtype:
+        if array.shape != tensor.shape or str(array.dtype) != tensor.value_dtype:
             raise InputError(
                 f"input {name!r}: {array.dtype}{list(array.shape)}; "
-                f"the model takes {tensor.dtype}{list(tensor.shape)}"
+                f"the model takes {tensor.value_dtype}{list(tensor.shape)}"
             )
-    return dict(feeds)
+    return {name: array.astype(graph.dtype(name)) for name, array in feeds.items()}

@@ -9,8 +9,7 @@ from autoq.graph.fused import ADD, CONCAT, POOL, Bounds, Scheme
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.programs import ELEMENTWISE
 from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
-
-_EIGHT_BITS = ("int8", "uint8")
+from autoq.templates.epilogue import INTEGER_RANGE
 
 
 def fuse_movement(graph: Graph) -> None:
@@ -55,7 +54,7 @@ def _source(name: str, around: Neighbourhood) -> tuple[str, Scheme] | None:
     if node is None or node.attributes["axis"] is not None:
         return None
     dtype = around.graph.dtype(node.inputs[0])
-    return (node.inputs[0], Scheme.of(node, dtype)) if dtype in _EIGHT_BITS else None
+    return (node.inputs[0], Scheme.of(node, dtype)) if dtype in INTEGER_RANGE else None
 
 
 def _fused(
@@ -71,7 +70,7 @@ def _pool(graph: Graph, node: Operation, around: Neighbourhood) -> Group | None:
         return None  # no template skips pixels: a program does
     kind = "max" if node.op == "MaxPool" else "average"
     dtype = graph.dtype(node.inputs[0])
-    if dtype in _EIGHT_BITS:
+    if dtype in INTEGER_RANGE:
         return _integer_max(graph, node, around)
     if dtype != "float32":
         return None
@@ -142,7 +141,7 @@ def _concat(graph: Graph, node: Operation, around: Neighbourhood) -> Group | Non
     if any(name in graph.constants for name in node.inputs):
         return None
     dtype = graph.dtype(node.output)
-    if dtype in _EIGHT_BITS:
+    if dtype in INTEGER_RANGE:
         return _copied(node)
     if dtype != "float32":
         return None

@@ -9,7 +9,8 @@ from autoq.graph.epilogue_match import Tail, match_tail
 from autoq.graph.fused import CONV, GEMM, Scheme
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
-from autoq.templates.epilogue import Epilogue, pack_scalars
+from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, pack_scalars
+from autoq.templates.signature import BYTE_DTYPES
 
 _FUSED = {"Conv": CONV, "Gemm": GEMM}
 _LARGEST_SUM = 2.0**30
@@ -18,8 +19,8 @@ _LARGEST_SUM = 2.0**30
 def fuse_products(graph: Graph) -> None:
     """Replace every Conv and Gemm of constant weights by a fused operation.
 
-    Integers where the input and the weights are dequantised 8-bit integers, else float32. The
-    arithmetic is that of `autoq.templates.epilogue`.
+    Integers where the input and the weights are dequantised integers of 8 or 4 bits, else float32.
+    The arithmetic is that of `autoq.templates.epilogue`.
     """
     around = Neighbourhood(graph)
     taken: set[int] = set()
@@ -43,8 +44,10 @@ def fuse_products(graph: Graph) -> None:
 
 def _integer_operands(
     graph: Graph, node: Operation, around: Neighbourhood
-) -> tuple[str, Scheme, np.ndarray, np.ndarray, np.ndarray] | str:
-    """(x, its scheme, int8 weight, float32 weight scales [k], int32 bias [k]).
+) -> tuple[str, Scheme, np.ndarray, str, np.ndarray, np.ndarray] | str:
+    """(x, its scheme, int8 weight, its dtype, float32 weight scales [k], int32 bias [k]).
+
+    The dtype is int4 for weights that the model holds in 4 bits and that fit it.
 
     Where integers do not do, the reason, or "" for a node that is not quantised.
     """
@@ -53,7 +56,7 @@ def _integer_operands(
     if x is None or weight is None or weight.inputs[0] not in graph.constants:
         return ""
     x_dtype = graph.dtype(x.inputs[0])
-    if x_dtype not in ("int8", "uint8"):
+    if x_dtype not in INTEGER_RANGE:
         return f"its input is {x_dtype}"
     if x.attributes["axis"] is not None:
         return "its input has a scale for each channel"
@@ -65,6 +68,7 @@ def _integer_operands(
     )
     if integers.min(initial=0) < -128 or integers.max(initial=0) > 127:
         return "its weights less their zero points need more than 8 bits"
+    weight_dtype = _weight_dtype(graph.dtype(weight.inputs[0]), integers)
     scheme = Scheme.of(x, x_dtype)
     k = len(integers)
     scales = np.broadcast_to(np.asarray(weight.attributes["scale"], np.float32), (k,))
@@ -77,12 +81,18 @@ def _integer_operands(
         if np.abs(sums).max(initial=0) > _LARGEST_SUM:
             return "its bias does not fit the 32-bit sums"
         bias = np.broadcast_to(sums, (k,)).astype(np.int32)
-    return x.inputs[0], scheme, integers.astype(np.int8), scales, bias
+    return x.inputs[0], scheme, integers.astype(np.int8), weight_dtype, scales, bias
+
+
+def _weight_dtype(declared: str, integers: np.ndarray) -> str:
+    least, most = INTEGER_RANGE["int4"]
+    fits = integers.min(initial=0) >= least and integers.max(initial=0) <= most
+    return "int4" if declared in BYTE_DTYPES and fits else "int8"
 
 
 def _integer_operation(
     graph: Graph, node: Operation, tail: Tail, x: str, scheme: Scheme, weight: np.ndarray,
-    weight_scale: np.ndarray, bias: np.ndarray,
+    weight_dtype: str, weight_scale: np.ndarray, bias: np.ndarray,
 ) -> Operation | None:  # fmt: skip
     product = scheme.scale * weight_scale
     scalars: dict[str, float] = {}
@@ -110,8 +120,8 @@ def _integer_operation(
         scalars.update(low=tail.bounds.low, high=tail.bounds.high)
     epilogue = Epilogue(graph.dtype(tail.output), residual_dtype, tail.inner is not None)
     return _operation(node, tail, x, {
-        "weight": weight, "bias": bias, "scale": scale, "scalars": pack_scalars(**scalars),
-        "x_zero_point": scheme.zero_point, "epilogue": epilogue,
+        "weight": weight, "weight_dtype": weight_dtype, "bias": bias, "scale": scale,
+        "scalars": pack_scalars(**scalars), "x_zero_point": scheme.zero_point, "epilogue": epilogue,
     })  # fmt: skip
 
 
@@ -126,6 +136,7 @@ def _float_operation(
     residual_dtype = None if tail.residual is None else "float32"
     return _operation(node, tail, node.inputs[0], {
         "weight": weight.astype(np.float32),
+        "weight_dtype": "float32",
         "bias": np.ascontiguousarray(np.broadcast_to(bias.reshape(-1), (k,)), np.float32),
         "scale": None,
         "scalars": pack_scalars(low=tail.bounds.low, high=tail.bounds.high),

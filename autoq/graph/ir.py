@@ -23,11 +23,21 @@ from autoq.templates.workload import Workload
 class Tensor:
     """A dense row-major array. In an optimised graph it is a buffer: a node may read or write its
     bytes under another shape of as many elements (see `input_shapes`), which is how a reshape
-    costs nothing."""
+    costs nothing.
+
+    dtype is how it is stored. values is the type of its numbers where that is another one: 4-bit
+    integers may be stored one a byte.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    values: str = ""
+
+    @property
+    def value_dtype(self) -> str:
+        """The type of its numbers: what the model says."""
+        return self.values or self.dtype
 
     @property
     def size(self) -> int:
@@ -61,7 +71,8 @@ class Kernel:
     operands are the constants in canonical form (`autoq.templates.base.Operands`); inputs are the
     activations in the order of a template's parameters (x, then the residual or further inputs);
     covers names the ONNX nodes that the kernel stands for. float_reason says why a kernel between
-    quantised tensors computes in float32 ("" for every other kernel).
+    quantised tensors computes in float32 ("" for every other kernel). weight_values is the type of
+    the weights' numbers in the model ("" without weights); the workload says how they are stored.
     """
 
     workload: Workload
@@ -70,6 +81,7 @@ class Kernel:
     output: str
     covers: tuple[str, ...]
     float_reason: str = ""
+    weight_values: str = ""
 
     @property
     def name(self) -> str:

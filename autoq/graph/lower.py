@@ -45,7 +45,10 @@ def _kernel(
 ) -> None:  # fmt: skip
     output = place.write(node.output, layout)
     reason = node.attributes.get("float_reason", "")
-    place.graph.nodes.append(Kernel(workload, operands, inputs, output, node.covers, reason))
+    values = node.attributes.get("weight_dtype", "")
+    place.graph.nodes.append(
+        Kernel(workload, operands, inputs, output, node.covers, reason, values)
+    )
 
 
 def _product_operands(node: Operation, weight: np.ndarray) -> dict[str, Any]:
@@ -64,7 +67,7 @@ def _conv(node: Operation, place: Placement, around: Neighbourhood) -> None:
     padding = tuple(a["pads"])
     workload = Conv2d(
         n, h, w, c, k, r, s, tuple(a["strides"]), padding, tuple(a["dilations"]), a["groups"],
-        graph.dtype(node.inputs[0]), str(a["weight"].dtype),
+        graph.dtype(node.inputs[0]), a["weight_dtype"],
         zero_point_border=bool(a["x_zero_point"]) and any(padding), epilogue=a["epilogue"],
     )  # fmt: skip
     inputs = tuple(place.read(name, NHWC) for name in node.inputs)
@@ -81,9 +84,8 @@ def _gemm(node: Operation, place: Placement, around: Neighbourhood) -> None:
     else:
         buffer = place.read(x, PLAIN)
     m, k = graph.shape(x)
-    workload = Gemm(
-        m, len(weight), k, graph.dtype(x), str(weight.dtype), node.attributes["epilogue"]
-    )
+    weight_dtype = node.attributes["weight_dtype"]
+    workload = Gemm(m, len(weight), k, graph.dtype(x), weight_dtype, node.attributes["epilogue"])
     inputs = (buffer, *(place.read(name, PLAIN) for name in node.inputs[1:]))
     _kernel(place, node, workload, _product_operands(node, weight), inputs, PLAIN)
 

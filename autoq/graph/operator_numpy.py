@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import ml_dtypes
 import numpy as np
 
 from autoq.graph.ir import Operator, Step
@@ -102,7 +103,7 @@ def _taps(step: Step, x: np.ndarray, outside: float) -> np.ndarray:
 
 
 def _max_pool(step: Step, x: np.ndarray) -> np.ndarray:
-    least = -np.inf if x.dtype == np.float32 else np.iinfo(x.dtype).min
+    least = -np.inf if x.dtype == np.float32 else ml_dtypes.iinfo(x.dtype).min
     return _taps(step, x, least).max(axis=0)
 
 

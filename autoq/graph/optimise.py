@@ -17,6 +17,7 @@ from autoq.graph.lower import lower
 from autoq.graph.programs import gather_programs
 from autoq.graph.rewrite import prune
 from autoq.graph.stem import widen_stem
+from autoq.graph.storage import choose_storage
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
@@ -39,7 +40,9 @@ def optimise(graph: Graph, target: Target) -> Graph:
     gather_programs(graph)
     widen_stem(graph, target)
     pad_hidden_channels(graph, target)
-    return lower(graph)
+    lowered = lower(graph)
+    choose_storage(lowered, target)
+    return lowered
 
 
 def workloads(graph: Graph) -> list[tuple[Workload, int, tuple[str, ...]]]:

@@ -15,6 +15,7 @@ from autoq.graph.ir import Graph, Operation
 from autoq.graph.rewrite import Neighbourhood, prune
 from autoq.graph.shapes import BINARY, UNARY
 from autoq.graph.steps import StepWriter
+from autoq.templates.epilogue import INTEGER_RANGE
 
 _QUANTISED = ("QuantizeLinear", "DequantizeLinear")
 ELEMENTWISE = (*UNARY, *BINARY, *_QUANTISED)
@@ -52,7 +53,7 @@ def gather_programs(graph: Graph) -> None:
             dtypes = ", ".join(graph.dtype(name) for name in node.inputs)
             raise ModelError(
                 f"node {node.name!r}: {node.op} of {dtypes} is not supported; "
-                "use float32 or quantised 8-bit tensors"
+                "use float32 or quantised tensors"
             )
 
 
@@ -133,7 +134,7 @@ def _single(graph: Graph, members: list[Operation]) -> Operation | None:
     if len(members) != 1 or node.op not in _QUANTISED or node.attributes["axis"] is not None:
         return None
     integers = node.output if node.op == "QuantizeLinear" else node.inputs[0]
-    if graph.dtype(integers) not in ("int8", "uint8") or node.inputs[0] in graph.constants:
+    if graph.dtype(integers) not in INTEGER_RANGE or node.inputs[0] in graph.constants:
         return None
     scheme = Scheme.of(node, graph.dtype(integers))
     if node.op == "QuantizeLinear":

@@ -15,10 +15,11 @@ import numpy as np
 from autoq.graph.fused import CONV, QUANTIZE
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.rewrite import Neighbourhood
+from autoq.templates.signature import BYTE_DTYPES
 from autoq.templates.target import Target
 
-TENSOR_CORE_CHANNELS = 16
-"""Bytes that TMA and cp.async move at least: channels of int8 a pixel must fill them."""
+TENSOR_CORE_BYTES = 16
+"""What TMA and cp.async move at least: the channels of a pixel must fill it."""
 
 DOT_CHANNELS = 4
 """Channels that one dot-product instruction of a CPU multiplies."""
@@ -27,7 +28,6 @@ DOT_CHANNELS = 4
 def widen_stem(graph: Graph, target: Target) -> None:
     """Rewrite quantise -> convolution pairs at the graph's inputs, exactly."""
     around = Neighbourhood(graph)
-    wanted = TENSOR_CORE_CHANNELS if target.kind == "cuda" else DOT_CHANNELS
     for node in graph.operations:
         if node.op != QUANTIZE:
             continue
@@ -37,10 +37,17 @@ def widen_stem(graph: Graph, target: Target) -> None:
             continue
         if conv.inputs[1:] == (node.output,):
             continue
+        wanted = DOT_CHANNELS
         if target.kind == "cuda":
+            wanted = tensor_core_channels(graph.dtype(node.output))
             _to_blocks(graph, node, conv, wanted)
         channels = -(-graph.shape(node.output)[1] // wanted) * wanted
         _pad_channels(graph, node, conv, channels)
+
+
+def tensor_core_channels(dtype: str) -> int:
+    """Channels that a pixel needs at least, of 8 or 4 bits each."""
+    return TENSOR_CORE_BYTES * (2 if dtype in BYTE_DTYPES else 1)
 
 
 def _to_blocks(graph: Graph, quantise: Operation, conv: Operation, wanted: int) -> None:

@@ -28,11 +28,25 @@ def compile_text(report: CompileReport) -> str:
             f"{len(report.untuned)} layers run on an untuned default; tune them with autoq tune"
         )
     for name, reason in report.unquantised.items():
-        lines.append(f"{name} runs in float32 although its tensors are 8-bit: {reason}")
+        lines.append(f"{name} runs in float32 although its tensors are quantised: {reason}")
+    if report.packed or report.widened:
+        lines.append(_four_bits(report))
     if report.skipped:
         lines.append(f"records not used: {counts(report.skipped)}")
     lines.append(f"wrote {report.path}")
     return "\n".join(lines)
+
+
+def _four_bits(report: CompileReport) -> str:
+    """How the layers over 4-bit values hold them."""
+    packed, widened = report.packed, report.widened
+    text = f"{len(packed)} of {len(packed) + len(widened)} layers hold 4-bit values two a byte"
+    if not widened:
+        return text
+    named = ", ".join(widened[:3]) + (", ..." if len(widened) > 3 else "")
+    target = report.host.target
+    reason = f"no kernel for {target.kind} {target.arch} takes them packed there"
+    return f"{text}; {len(widened)} one a byte, of the same numbers, since {reason}: {named}"
 
 
 def _source(source: str) -> str:

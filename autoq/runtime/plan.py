@@ -34,10 +34,20 @@ class Slot:
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of the model; it keeps its arena slot for itself."""
+    """An input or output of the model; it keeps its arena slot for itself.
+
+    values is the type of its numbers where the slot's is another one: a 4-bit input or output holds
+    one number a byte.
+    """
 
     name: str
     slot: Slot
+    values: str = ""
+
+    @property
+    def dtype(self) -> str:
+        """The type of its numbers."""
+        return self.values or self.slot.dtype
 
 
 @dataclass(frozen=True)
@@ -105,4 +115,4 @@ def _slot(data: dict[str, Any]) -> Slot:
 
 
 def _port(data: dict[str, Any]) -> Port:
-    return Port(data["name"], _slot(data["slot"]))
+    return Port(data["name"], _slot(data["slot"]), data.get("values", ""))

@@ -32,7 +32,8 @@ def model(
         [numpy_helper.from_array(np.asarray(a), n) for n, a in (constants or {}).items()],
     )
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
-    made = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    version = 8 if opset < 21 else 10  # 4-bit tensors came with opset 21
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=version)
     inferred = onnx.shape_inference.infer_shapes(made)
     for output, known in zip(made.graph.output, inferred.graph.output, strict=True):
         output.CopyFrom(known)

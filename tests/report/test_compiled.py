@@ -13,5 +13,22 @@ def test_layers_that_compute_in_float32_are_named_with_the_reason():
     reasons = {"conv1": "its bias is no constant"}
     report = CompileReport(Path("m.tar"), resolve("cpu"), (), {}, reasons)
     lines = compile_text(report).splitlines()
-    assert "conv1 runs in float32 although its tensors are 8-bit: its bias is no constant" in lines
+    assert (
+        "conv1 runs in float32 although its tensors are quantised: its bias is no constant" in lines
+    )
     assert "float32" not in compile_text(CompileReport(Path("m.tar"), resolve("cpu"), (), {}, {}))
+
+
+def four_bits(packed: tuple[str, ...], widened: tuple[str, ...]) -> str:
+    report = CompileReport(Path("m.tar"), resolve("cuda:sm_80"), (), {}, {}, packed, widened)
+    return compile_text(report)
+
+
+def test_storage_of_four_bit_values_is_counted_and_explained():
+    assert "4-bit" not in four_bits((), ())
+    assert "2 of 2 layers hold 4-bit values two a byte\n" in four_bits(("a", "b"), ())
+    text = four_bits(("a",), ("b", "c", "d", "e"))
+    assert (
+        "1 of 5 layers hold 4-bit values two a byte; 4 one a byte, of the same numbers, since no "
+        "kernel for cuda sm_80 takes them packed there: b, c, d, ...\n"
+    ) in text

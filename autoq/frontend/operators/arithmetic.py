@@ -15,6 +15,7 @@ _PLAIN = (
     "Erf", "Floor", "Ceil", "Softplus",
 )  # fmt: skip
 _CAST_DTYPES = ("float32", "int32", "int8", "uint8")
+_CAST_SOURCES = (*_CAST_DTYPES, "int4", "uint4")
 
 
 @importer(*_PLAIN)
@@ -86,8 +87,9 @@ def cast(node: OnnxNode, b: GraphBuilder) -> str:
     """Between float32 and the integers of quantised models."""
     dtype = str(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.attributes["to"])))
     x = node.required(0, b)
-    if dtype not in _CAST_DTYPES or b.dtype(x) not in _CAST_DTYPES:
+    if dtype not in _CAST_DTYPES or b.dtype(x) not in _CAST_SOURCES:
         raise b.error(
-            f"{b.dtype(x)} to {dtype}; casts between {', '.join(_CAST_DTYPES)} are supported"
+            f"{b.dtype(x)} to {dtype}; casts from {', '.join(_CAST_SOURCES)} to "
+            f"{', '.join(_CAST_DTYPES)} are supported"
         )
     return x if dtype == b.dtype(x) else b.emit("Cast", [x], dtype)

@@ -11,10 +11,12 @@ import onnx
 
 from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.registry import OnnxNode, importer
+from autoq.templates.epilogue import INTEGER_RANGE
 
 Number = np.ndarray | np.generic
 
-_INTEGERS = ("int8", "uint8", "int32")
+_QUANTISED = tuple(INTEGER_RANGE)
+_INTEGERS = (*_QUANTISED, "int32")
 
 
 def constant_scalar(b: GraphBuilder, name: str | None, role: str) -> int:
@@ -71,8 +73,8 @@ def dequantise_bias(b: GraphBuilder, bias: str, x_scale: Number, w_scale: Number
 def quantise(b: GraphBuilder, x: str, scale: Number, zero_point: Number) -> str:
     """A QuantizeLinear of float32 `x`, one scale for the tensor, to the zero point's dtype."""
     dtype = str(np.asarray(zero_point).dtype)
-    if dtype not in ("int8", "uint8"):
-        raise b.error(f"quantisation to {dtype}; int8 and uint8 are supported")
+    if dtype not in _QUANTISED:
+        raise b.error(f"quantisation to {dtype}; {', '.join(_QUANTISED)} are supported")
     attributes = _attributes(b, b.shape(x), scale, zero_point, None)
     return b.emit("QuantizeLinear", [x], dtype, **attributes)
 
@@ -80,7 +82,7 @@ def quantise(b: GraphBuilder, x: str, scale: Number, zero_point: Number) -> str:
 @importer("QuantizeLinear")
 @importer("QuantizeLinear", domain="com.microsoft")
 def quantize_linear(node: OnnxNode, b: GraphBuilder) -> str:
-    """Per-tensor quantisation to int8 or uint8."""
+    """Per-tensor quantisation to 8 or 4 bits."""
     _no_blocks(node, b)
     if b.dtype(node.required(0, b)) != "float32":
         raise b.error(f"an input of {b.dtype(node.required(0, b))}; float32 is supported")
@@ -109,4 +111,7 @@ def dequantize_linear(node: OnnxNode, b: GraphBuilder) -> str:
 
 def _no_blocks(node: OnnxNode, b: GraphBuilder) -> None:
     if node.attributes.get("block_size", 0):
-        raise b.error("blocked scales; one scale a tensor or one a channel is supported")
+        raise b.error(
+            "blocked scales; one scale a tensor or one a channel is supported: quantise the "
+            "weights again without block_size"
+        )

@@ -1,0 +1,98 @@
+"""Choose how 4-bit tensors lie in memory: two values a byte where kernels take them, else one.
+
+The numbers are the same: clamp bounds and zero points are those of the 4-bit type either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from autoq.graph.ir import Graph, Kernel, Operator
+from autoq.templates.registry import matching
+from autoq.templates.signature import BYTE_DTYPES, retyped
+from autoq.templates.target import Target
+from autoq.templates.workload import Conv2d, Gemm, Workload
+
+
+def choose_storage(graph: Graph, target: Target) -> None:
+    """Give every 4-bit buffer, and the kernels over it, the dtype that it is stored in.
+
+    A kernel that no template computes over packed tensors gets all of its tensors one value a
+    byte, and so on for their other readers and writers. Inputs and outputs of the graph are never
+    packed, nor is what an operator without a template touches.
+    """
+    four_bit = {name for name, tensor in graph.tensors.items() if tensor.dtype in BYTE_DTYPES}
+    wide = four_bit & _never_packed(graph)
+    kernels = [node for node in graph.nodes if isinstance(node, Kernel)]
+    refused: set[str] | None = None
+    while refused is None or refused:
+        refused = set()
+        for kernel in kernels:
+            packed = {*kernel.inputs, kernel.output} & four_bit - wide
+            if packed and not matching(_workload(graph, kernel, wide, target), target):
+                refused |= packed
+        wide |= refused
+    for kernel in kernels:
+        kernel.workload = _workload(graph, kernel, wide, target)
+    for node in graph.nodes:
+        if isinstance(node, Operator):
+            _widen_operator(node)
+    for name in wide:
+        tensor = graph.tensors[name]
+        graph.tensors[name] = replace(tensor, dtype=BYTE_DTYPES[tensor.dtype], values=tensor.dtype)
+
+
+def layers_by_storage(graph: Graph) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the layers over 4-bit values: those that hold all of them packed, and the others."""
+    packed, wide = [], []
+    for node in graph.nodes:
+        tensors = [graph.tensors[name] for name in (*node.inputs, node.output)]
+        pairs = [(tensor.value_dtype, tensor.dtype) for tensor in tensors]
+        if isinstance(node, Kernel) and isinstance(node.workload, Conv2d | Gemm):
+            pairs.append((node.weight_values, node.workload.weight_dtype))
+        pairs = [(values, stored) for values, stored in pairs if values in BYTE_DTYPES]
+        if pairs:
+            whole = all(values == stored for values, stored in pairs)
+            (packed if whole else wide).append(node.name)
+    return tuple(packed), tuple(wide)
+
+
+def _never_packed(graph: Graph) -> set[str]:
+    """Tensors at the graph's ends, under operators, and read in rows that end within a byte."""
+    names = {*graph.inputs, *graph.outputs}
+    for node in graph.nodes:
+        if isinstance(node, Operator):
+            names.update((*node.inputs, node.output))
+        elif isinstance(node, Kernel):
+            shapes = (*node.input_shapes, node.output_shape)
+            for name, shape in zip((*node.inputs, node.output), shapes, strict=True):
+                rows = {shape[-1:], graph.shape(name)[-1:]}
+                if len(rows) > 1 and any(size % 2 for row in rows for size in row):
+                    names.add(name)
+    return names
+
+
+def _workload(graph: Graph, kernel: Kernel, wide: set[str], target: Target) -> Workload:
+    """The kernel's workload with the tensors `wide` in bytes, and its weights too if need be."""
+    names: Sequence[str] = (*kernel.inputs, kernel.output)
+    dtypes = [
+        BYTE_DTYPES.get(dtype, dtype) if name in wide else dtype
+        for name, dtype in zip(names, map(graph.dtype, names), strict=True)
+    ]
+    workload = retyped(kernel.workload, dtypes[:-1], dtypes[-1])
+    four_bit = isinstance(workload, Conv2d | Gemm) and workload.weight_dtype in BYTE_DTYPES
+    if four_bit and not matching(workload, target):
+        return replace(workload, weight_dtype="int8")
+    return workload
+
+
+def _widen_operator(node: Operator) -> None:
+    """Give an operator's inputs, constants and steps whole bytes."""
+    node.input_dtypes = tuple(BYTE_DTYPES.get(dtype, dtype) for dtype in node.input_dtypes)
+    node.steps = tuple(
+        replace(step, dtype=BYTE_DTYPES.get(step.dtype, step.dtype)) for step in node.steps
+    )
+    node.constants = tuple(
+        array.astype(BYTE_DTYPES.get(str(array.dtype), array.dtype)) for array in node.constants
+    )
