@@ -62,6 +62,6 @@ def retyped(workload: Workload, inputs: Sequence[str], output: str) -> Workload:
         return replace(workload, in_dtypes=tuple(inputs), out_dtype=output)
     if isinstance(workload, Quantize):
         return replace(workload, out_dtype=output)
-    if isinstance(workload, Dequantize):
+    if isinstance(workload, Dequantize | Relayout):
         return replace(workload, in_dtype=inputs[0])
     return replace(workload, in_dtype=inputs[0], out_dtype=output)
