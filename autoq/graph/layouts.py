@@ -1,0 +1,176 @@
+"""Layouts of activations over an optimised graph: one along a chain, re-laid only where it pays.
+
+A convolution may read and write either layout of `templates/layout.py`, its residual being in the
+layout that it writes; everything else is NHWC, and so are the model's inputs and outputs. A tensor
+that is needed in the other layout too is copied once, before its first reader that wants it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from autoq.graph.ir import Graph, Kernel, Node, Tensor
+from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, shape_in
+from autoq.templates.movement import Relayout
+from autoq.templates.workload import Conv2d
+
+# States kept after a node. Three forms of each tensor that is still to be read make a state, so
+# that this is exact while at most six tensors with a choice are alive, as in ResNets.
+_MOST_STATES = 729
+
+
+class LayoutCosts(Protocol):
+    """What the choice is made by."""
+
+    def seconds(self, workload: Conv2d | Relayout) -> float | None:
+        """Time of a kernel; None where nothing is known of it or nothing computes it."""
+        ...
+
+
+_Form = tuple[str, str]
+"""A tensor and a layout in which it lies in memory."""
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Layouts of a node's x and of its output (and residual), and the time this takes."""
+
+    in_layout: str = NHWC
+    out_layout: str = NHWC
+    seconds: float = 0.0
+
+    def needs(self, node: Node) -> list[_Form]:
+        """The forms that the node reads, in the order of its inputs."""
+        layouts = itertools.chain([self.in_layout], itertools.repeat(self.out_layout))
+        return list(zip(node.inputs, layouts, strict=False))
+
+
+@dataclass(frozen=True)
+class _Path:
+    """The best way to a state: its time, ties going to fewer NHWCnc sides, and the last step."""
+
+    seconds: float = 0.0
+    blocked: int = 0
+    choice: _Choice | None = None
+    copies: tuple[_Form, ...] = ()
+    before: _Path | None = None
+
+    @property
+    def order(self) -> tuple[float, int]:
+        return self.seconds, self.blocked
+
+
+def choose_layouts(graph: Graph, costs: LayoutCosts) -> Graph:
+    """An optimised graph with the layouts of least total time.
+
+    The given graph is left as it is, and returned where NHWC throughout is best.
+    """
+    choices = [_choices(graph, node, costs) for node in graph.nodes]
+    if all(len(options) == 1 for options in choices):
+        return graph
+    steps = _cheapest(graph, choices, costs)
+    if not any(choice.out_layout == NHWCNC or choice.in_layout == NHWCNC for choice, _ in steps):
+        return graph
+    return _rewritten(graph, steps)
+
+
+def _choices(graph: Graph, node: Node, costs: LayoutCosts) -> list[_Choice]:
+    """What a node may read and write, NHWC first."""
+    if not isinstance(node, Kernel) or not isinstance(node.workload, Conv2d):
+        return [_Choice()]
+    workload = node.workload
+    x, *residual = node.inputs
+    as_image = [graph.shape(name) == workload.y_shape for name in (*residual, node.output)]
+    reads = workload.may_read_blocks and graph.shape(x) == workload.x_shape
+    writes = workload.may_write_blocks and all(as_image) and node.output not in graph.outputs
+    found = []
+    for in_layout, out_layout in itertools.product(
+        LAYOUTS if reads else (NHWC,), LAYOUTS if writes else (NHWC,)
+    ):
+        laid = dataclasses.replace(workload, in_layout=in_layout, out_layout=out_layout)
+        seconds = costs.seconds(laid)
+        if seconds is not None:
+            found.append(_Choice(in_layout, out_layout, seconds))
+        elif not found:
+            return [_Choice()]
+    return found
+
+
+def _cheapest(
+    graph: Graph, choices: list[list[_Choice]], costs: LayoutCosts
+) -> list[tuple[_Choice, tuple[_Form, ...]]]:
+    """Each node's choice and the copies made before it, by dynamic programming in running order.
+
+    A state is the set of forms in which tensors lie that later nodes read.
+    """
+    last = {name: index for index, node in enumerate(graph.nodes) for name in node.inputs}
+    start = frozenset((name, NHWC) for name in graph.inputs)
+    paths: dict[frozenset[_Form], _Path] = {start: _Path()}
+    for index, (node, options) in enumerate(zip(graph.nodes, choices, strict=True)):
+        found: dict[frozenset[_Form], _Path] = {}
+        for (state, path), choice in itertools.product(paths.items(), options):
+            copies = tuple(dict.fromkeys(need for need in choice.needs(node) if need not in state))
+            blocked = (choice.in_layout, choice.out_layout).count(NHWCNC)
+            seconds = path.seconds + choice.seconds + _copying(graph, copies, costs)
+            after = _Path(seconds, path.blocked + blocked, choice, copies, path)
+            forms = (*state, *copies, (node.output, choice.out_layout))
+            alive = frozenset(form for form in forms if last.get(form[0], -1) > index)
+            if alive not in found or after.order < found[alive].order:
+                found[alive] = after
+        best = sorted(found.items(), key=lambda item: item[1].order)[:_MOST_STATES]
+        paths = dict(best)
+    path: _Path | None = next(iter(paths.values()))
+    steps = []
+    while path is not None and path.choice is not None:
+        steps.append((path.choice, path.copies))
+        path = path.before
+    return steps[::-1]
+
+
+def _relayout(graph: Graph, form: _Form) -> Relayout:
+    """The copy that gives a tensor in a layout, from the other one."""
+    name, layout = form
+    n, h, w, c = graph.shape(name)
+    other = NHWC if layout == NHWCNC else NHWCNC
+    return Relayout(n, h, w, c, other, layout, graph.dtype(name))
+
+
+def _copying(graph: Graph, copies: Iterable[_Form], costs: LayoutCosts) -> float:
+    """Seconds of copies; infinite where one of them cannot be made."""
+    seconds = [costs.seconds(_relayout(graph, form)) for form in copies]
+    return sum(float("inf") if one is None else one for one in seconds)
+
+
+def _rewritten(graph: Graph, steps: list[tuple[_Choice, tuple[_Form, ...]]]) -> Graph:
+    """The graph with the chosen layouts, and a re-layout for each copy."""
+    new = Graph(graph.name, dict(graph.tensors), [], graph.inputs, graph.outputs, graph.constants)
+    names: dict[_Form, str] = {(name, NHWC): name for name in graph.inputs}
+    for node, (choice, copies) in zip(graph.nodes, steps, strict=True):
+        for form in copies:
+            workload = _relayout(graph, form)
+            name = _unused(f"{form[0]}.{form[1].lower()}", new)
+            new.tensors[name] = Tensor(name, workload.y_shape, graph.dtype(form[0]))
+            source = names[form[0], workload.in_layout]
+            new.nodes.append(Kernel(workload, {}, (source,), name, ()))
+            names[form] = name
+        inputs = tuple(names[form] for form in choice.needs(node))
+        changes: dict[str, object] = {"inputs": inputs}
+        if isinstance(node, Kernel) and isinstance(node.workload, Conv2d):
+            layouts = {"in_layout": choice.in_layout, "out_layout": choice.out_layout}
+            changes["workload"] = dataclasses.replace(node.workload, **layouts)
+        new.nodes.append(dataclasses.replace(node, **changes))
+        names[node.output, choice.out_layout] = node.output
+        if choice.out_layout != NHWC:
+            old = graph.tensors[node.output]
+            shape = shape_in(old.shape, choice.out_layout)
+            new.tensors[node.output] = Tensor(old.name, shape, old.dtype)
+    return new
+
+
+def _unused(base: str, graph: Graph) -> str:
+    names = itertools.chain([base], (f"{base}.{count}" for count in itertools.count(1)))
+    return next(name for name in names if name not in graph.tensors)
