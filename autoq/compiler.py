@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoq import frontend, graph
@@ -14,8 +15,10 @@ from autoq.devices import Host, resolve
 from autoq.errors import BuildError
 from autoq.graph.ir import Graph
 from autoq.graph.ir import Kernel as Layer
+from autoq.graph.layouts import choose_layouts
 from autoq.graph.storage import layers_by_storage
 from autoq.kernel import compile_kernel
+from autoq.layout_times import LayoutTimes
 from autoq.paths import require_writable
 from autoq.records.database import Conditions, Database
 from autoq.records.lookup import template_versions
@@ -23,7 +26,9 @@ from autoq.runtime.artifact import write_artifact
 from autoq.runtime.kernel import Kernel
 from autoq.runtime.plan import Step
 from autoq.selection import Selection, select
+from autoq.templates.movement import Relayout
 from autoq.templates.registry import TEMPLATES
+from autoq.templates.workload import Conv2d
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,8 @@ class CompileReport:
     unquantised are layers between quantised tensors that compute in float32, each with its reason.
     packed are layers that hold all their 4-bit values two a byte, widened those that hold some of
     them one a byte because no kernel of the target takes them packed there.
+    layouts counts convolutions by the layouts they read and write, such as ("NHWC", "NHWCnc");
+    relayouts are the copies between them.
     """
 
     path: Path
@@ -44,6 +51,8 @@ class CompileReport:
     unquantised: Mapping[str, str]
     packed: tuple[str, ...] = ()
     widened: tuple[str, ...] = ()
+    layouts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    relayouts: int = 0
 
     @property
     def untuned(self) -> tuple[Step, ...]:
@@ -65,8 +74,9 @@ def compile(
     """Compile an ONNX model (a path, or a graph of `autoq.frontend.load`) to an artifact.
 
     The fastest usable record of `tuning_records` decides a layer's kernel; without one the
-    shipped records do (`use_shipped_records`), else the template's untuned default. cache_dir
-    keeps machine code between calls; jobs compile at once (all cores by default).
+    shipped records do (`use_shipped_records`), else the template's untuned default. Records and
+    estimates also choose the layouts of activations (`graph.layouts`). cache_dir keeps machine
+    code between calls; jobs compile at once (all cores by default).
 
     Raises ModelError, InputError, RecordError or TargetError for what the user gave, BuildError
     when an untuned kernel does not compile.
@@ -76,13 +86,15 @@ def compile(
     host = target if isinstance(target, Host) else resolve(target)
     database = Database.load(tuning_records, shipped=use_shipped_records)
     loaded = model if isinstance(model, Graph) else frontend.load(model, input_shapes)
-    kernels = graph.optimise(loaded, host.target)
+    kernels = choose_layouts(graph.optimise(loaded, host.target), LayoutTimes(host, database))
     selections = [select(node, host, database) for node in kernels.nodes]
     compiled = compile_all(selections, host, cache_dir, jobs or os.cpu_count() or 1)
     artifact = assemble(kernels, selections, compiled, host)
     write_artifact(artifact, out)
     conditions = Conditions(host.target.arch, host.device, template_versions(TEMPLATES))
-    reasons = {node.name: node.float_reason for node in kernels.nodes if isinstance(node, Layer)}
+    layers = [node for node in kernels.nodes if isinstance(node, Layer)]
+    reasons = {node.name: node.float_reason for node in layers}
+    works = [node.workload for node in layers]
     return CompileReport(
         out,
         host,
@@ -90,6 +102,8 @@ def compile(
         database.skipped(conditions),
         {name: reason for name, reason in reasons.items() if reason},
         *layers_by_storage(kernels),
+        Counter((w.in_layout, w.out_layout) for w in works if isinstance(w, Conv2d)),
+        sum(isinstance(work, Relayout) for work in works),
     )
 
 

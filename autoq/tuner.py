@@ -24,13 +24,15 @@ from autoq.records.journal import Journal
 from autoq.records.lookup import template_versions
 from autoq.records.record import Record
 from autoq.report.events import Event, TaskRow, TrialsMeasured, TuneStarted, TuneSummary
+from autoq.templates.layout import NHWC
 from autoq.tuning.asking import Asker, LocalAsker, ParallelAsker, SearchSettings
 from autoq.tuning.interrupt import StopOnSignal
 from autoq.tuning.loop import Loop, Provenance
-from autoq.tuning.options import TuneOptions, make_options, timing
+from autoq.tuning.options import TuneOptions, check_layouts, make_options, timing
 from autoq.tuning.prepare import (
     Model,
     Resumed,
+    in_layouts,
     known_rows,
     make_tasks,
     model_workloads,
@@ -52,15 +54,21 @@ def list_tasks(
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     use_shipped_records: bool = True,
     registry: str = REGISTRY,
+    layouts: Sequence[str] = (NHWC,),
 ) -> list[TaskRow]:
     """The tasks of a model with the best known record of each; needs no device.
+
+    layouts: as in `tuning.options.TuneOptions`.
 
     Raises ModelError, InputError, RecordError or TargetError for what the user gave.
     """
     host = target if isinstance(target, Host) else resolve(target)
     database = Database.load(tuning_records, shipped=use_shipped_records)
     templates = list(load_registry(registry).values())
-    pairs = tunable(model_workloads(model, host.target, input_shapes), templates, host.target)
+    check_layouts(layouts)
+    workloads = model_workloads(model, host.target, input_shapes)
+    workloads = in_layouts(workloads, layouts, templates, host.target)
+    pairs = tunable(workloads, templates, host.target)
     conditions = Conditions(host.target.arch, host.device, template_versions(templates))
     return known_rows([workload for workload, _ in pairs], host.target, database, conditions)
 
@@ -95,9 +103,9 @@ def tune(
     host = target if isinstance(target, Host) else resolve(target, settings.device)
     if measurer is None:
         require_device(host)
-    pairs = tunable(
-        model_workloads(model, host.target, input_shapes), list(templates.values()), host.target
-    )
+    workloads = model_workloads(model, host.target, input_shapes)
+    workloads = in_layouts(workloads, settings.layouts, list(templates.values()), host.target)
+    pairs = tunable(workloads, list(templates.values()), host.target)
     if not pairs:
         raise InputError(f"the model has no workload that can be tuned for {host.target.arch}")
     chosen = [(index, *pairs[index]) for index in task_numbers(settings.tasks, len(pairs))]

@@ -42,6 +42,8 @@ class Template:
         are never used.
     tunable: False for templates whose one configuration is always used.
     layouts: of activations (`layout.py`) that it reads and writes.
+    estimate(workload, config, target): roughly the seconds of a configuration, comparable with
+        other estimates of the same template only; None where it has no model of its time.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Template:
     pack: Callable[[Any, Any, Operands], tuple[np.ndarray, ...]]
     tunable: bool = True
     layouts: frozenset[str] = frozenset((NHWC,))
+    estimate: Callable[[Any, Any, Target], float] | None = None
 
     def matches(self, workload: Workload, target: Target) -> bool:
         """Whether the template can compute the workload exactly on the target."""

@@ -8,8 +8,9 @@ Activations are NHWC unless a convolution says NHWCnc (`layout.py`), weights KRS
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,6 +126,13 @@ class Conv2d:
     def in_nhwc(self) -> Conv2d:
         """The same arithmetic over NHWC activations."""
         return dataclasses.replace(self, in_layout=NHWC, out_layout=NHWC)
+
+    def laid_out(self, layouts: Sequence[str] = LAYOUTS) -> list[Conv2d]:
+        """The same arithmetic in every pair of the given layouts that has a form."""
+        reads = [a for a in layouts if a == NHWC or self.may_read_blocks]
+        writes = [a for a in layouts if a == NHWC or self.may_write_blocks]
+        pairs = itertools.product(reads, writes)
+        return [dataclasses.replace(self, in_layout=a, out_layout=b) for a, b in pairs]
 
     def __str__(self) -> str:
         kind = f"{self.r}x{self.s}"

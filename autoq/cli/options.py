@@ -79,6 +79,15 @@ def parse_shapes(text: str | None) -> dict[str, tuple[int, ...]] | None:
     return shapes
 
 
+def parse_layouts(text: str) -> tuple[str, ...]:
+    """Layouts by name from `nhwc,nhwcnc`, whatever the case; unknown names as they are."""
+    from autoq.templates.layout import LAYOUTS
+
+    names = {name.lower(): name for name in LAYOUTS}
+    given = [name.strip() for name in text.split(",")]
+    return tuple(dict.fromkeys(names.get(name.lower(), name) for name in given if name))
+
+
 def kernel_cache() -> Path:
     """Folder of compiled kernels: AUTOQ_CACHE_DIR, else below XDG_CACHE_HOME or ~/.cache."""
     chosen = os.environ.get("AUTOQ_CACHE_DIR")

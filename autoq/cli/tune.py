@@ -17,6 +17,7 @@ from autoq.cli.options import (
     Target,
     TuningRecords,
     kernel_cache,
+    parse_layouts,
     parse_shapes,
     regular_file,
 )
@@ -51,6 +52,13 @@ TimeBudget = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time 
 Repeat = Annotated[int, typer.Option(min=0, metavar="N", help="Timings a candidate; 0: enough.")]
 Number = Annotated[int, typer.Option(min=0, metavar="N", help="Launches a timing; 0: enough.")]
 Cold = Annotated[bool, typer.Option("--cold", help="Rotate buffers past the L2.")]
+Layouts = Annotated[
+    str,
+    typer.Option(
+        metavar="LAYOUTS",
+        help="Layouts of activations to tune convolutions in, each pair of them: nhwc, nhwcnc.",
+    ),
+]
 Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the search and of the inputs.")]
 
 
@@ -71,6 +79,7 @@ def tune(
     repeat: Repeat = 0,
     number: Number = 0,
     cold: Cold = False,
+    layouts: Layouts = "nhwc",
     seed: Seed = 0,
     jobs: Jobs = 0,
     device: Device = 0,
@@ -87,11 +96,13 @@ def tune(
     from autoq.tuner import tune as tune_model
 
     shapes = parse_shapes(input_shapes)
+    chosen_layouts = parse_layouts(layouts)
     records = [*(tuning_records or ())]
     if tasks == "list":
         known = [*records, *([output] if output is not None and output.exists() else [])]
         rows = list_tasks(model, target=target, tuning_records=known, input_shapes=shapes,
-                          use_shipped_records=not no_shipped_records)  # fmt: skip
+                          use_shipped_records=not no_shipped_records,
+                          layouts=chosen_layouts)  # fmt: skip
         typer.echo(tasks_table(rows))
         return
     if output is None:
@@ -114,6 +125,7 @@ def tune(
             repeat=repeat,
             number=number,
             cold=cold,
+            layouts=chosen_layouts,
             seed=seed,
             jobs=jobs,
             cache_dir=kernel_cache(),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from autoq.graph.ir import Graph, Kernel, Node, Tensor
-from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, shape_in
+from autoq.templates.layout import NHWC, NHWCNC, shape_in
 from autoq.templates.movement import Relayout
 from autoq.templates.workload import Conv2d
 
@@ -84,20 +84,19 @@ def _choices(graph: Graph, node: Node, costs: LayoutCosts) -> list[_Choice]:
         return [_Choice()]
     workload = node.workload
     x, *residual = node.inputs
-    as_image = [graph.shape(name) == workload.y_shape for name in (*residual, node.output)]
-    reads = workload.may_read_blocks and graph.shape(x) == workload.x_shape
-    writes = workload.may_write_blocks and all(as_image) and node.output not in graph.outputs
-    found = []
-    for in_layout, out_layout in itertools.product(
-        LAYOUTS if reads else (NHWC,), LAYOUTS if writes else (NHWC,)
-    ):
-        laid = dataclasses.replace(workload, in_layout=in_layout, out_layout=out_layout)
+    reads = graph.shape(x) == workload.x_shape
+    images = all(graph.shape(name) == workload.y_shape for name in (*residual, node.output))
+    writes = images and node.output not in graph.outputs
+    found: list[_Choice] = []
+    for laid in workload.laid_out():  # NHWC on both sides first
+        if (laid.in_layout != NHWC and not reads) or (laid.out_layout != NHWC and not writes):
+            continue
         seconds = costs.seconds(laid)
         if seconds is not None:
-            found.append(_Choice(in_layout, out_layout, seconds))
-        elif not found:
-            return [_Choice()]
-    return found
+            found.append(_Choice(laid.in_layout, laid.out_layout, seconds))
+        elif not found:  # nothing to compare other layouts with
+            break
+    return found or [_Choice()]
 
 
 def _cheapest(

@@ -23,6 +23,10 @@ def compile_text(report: CompileReport) -> str:
         f"{len(report.steps)} kernels for {report.host.target.kind} {report.host.target.arch}: "
         f"{counts(sources)}",
     ]
+    if report.layouts:
+        pairs = {" to ".join(dict.fromkeys(pair)): n for pair, n in report.layouts.items()}
+        copies = f"; {report.relayouts} re-layouts" if report.relayouts else ""
+        lines.append(f"layouts of convolutions: {counts(pairs)}{copies}")
     if report.untuned:
         lines.append(
             f"{len(report.untuned)} layers run on an untuned default; tune them with autoq tune"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from autoq.errors import InputError
 from autoq.measure.job import REGISTRY, Timing
 from autoq.search.registry import DEFAULT_STRATEGY, STRATEGIES
+from autoq.templates.layout import LAYOUTS, NHWC
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class TuneOptions:
     one task at most; early_stopping: trials of a task without a better one, after which it is
     left. timeout: seconds a candidate may run; build_timeout: seconds it may compile;
     time_budget: seconds of the whole run. repeat and number as in `measure.Timing`, 0 for its
-    defaults; jobs: compilers at once, 0 for every core; cache_dir keeps machine code.
+    defaults; jobs: compilers at once, 0 for every core; cache_dir keeps machine code. layouts:
+    of activations in which convolutions are tuned, in every pair of them.
     """
 
     trials: int
@@ -39,6 +41,7 @@ class TuneOptions:
     cache_dir: Path | None = None
     registry: str = REGISTRY
     device: int = 0
+    layouts: tuple[str, ...] = (NHWC,)
 
     def __post_init__(self) -> None:
         at_least_one = ("trials", "trials_per_task", "early_stopping")
@@ -53,8 +56,17 @@ class TuneOptions:
         if self.tuner not in STRATEGIES:
             known = ", ".join(STRATEGIES)
             raise InputError(f"--tuner {self.tuner!r} is unknown; choose from {known}")
+        check_layouts(self.layouts)
         if self.jobs < 0:
             raise InputError(f"--jobs {self.jobs}: give at least 1, or 0 for every core")
+
+
+def check_layouts(layouts: Sequence[str]) -> None:
+    """Raise InputError unless these are layouts of activations, at least one."""
+    unknown = [name for name in layouts if name not in LAYOUTS]
+    if unknown or not layouts:
+        known = ", ".join(name.lower() for name in LAYOUTS)
+        raise InputError(f"--layouts {','.join(unknown)!r} is unknown; choose from {known}")
 
 
 def make_options(trials: int, options: Mapping[str, object]) -> TuneOptions:

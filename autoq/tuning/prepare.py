@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autoq.errors import InputError
 from autoq.graph.ir import Graph, Kernel
 from autoq.records.database import Conditions, Database
 from autoq.records.journal import Lines
 from autoq.report.events import TaskRow
 from autoq.templates.base import Template
+from autoq.templates.layout import NHWC
 from autoq.templates.target import Target
+from autoq.templates.workload import Conv2d, activation_layouts
 from autoq.tuning.task import ModelWorkload, Task, roofline_seconds
 
 Model = str | os.PathLike[str] | Graph | Sequence[ModelWorkload]
@@ -37,6 +41,36 @@ def model_workloads(
         if isinstance(node, Kernel):
             nodes.setdefault(node.workload, []).append(node.name)
     return [ModelWorkload(w, len(names), tuple(names)) for w, names in nodes.items()]
+
+
+def in_layouts(
+    workloads: Iterable[ModelWorkload],
+    layouts: Sequence[str],
+    templates: Sequence[Template],
+    target: Target,
+) -> list[ModelWorkload]:
+    """The workloads, convolutions in every pair of the layouts that some tunable template takes.
+
+    Raises InputError for a layout other than NHWC that no convolution can have.
+    """
+    found: list[ModelWorkload] = []
+    for model in workloads:
+        if not isinstance(model.workload, Conv2d):
+            found.append(model)
+            continue
+        for laid in model.workload.laid_out(layouts):
+            if laid.in_nhwc == laid or any(
+                t.tunable and t.matches(laid, target) for t in templates
+            ):
+                found.append(dataclasses.replace(model, workload=laid))
+    served = frozenset().union(*(activation_layouts(model.workload) for model in found))
+    for layout in layouts:
+        if layout not in served | {NHWC}:
+            raise InputError(
+                f"--layouts {layout.lower()}: no convolution of the model can be computed in it on "
+                f"{target.arch}; leave it out"
+            )
+    return found
 
 
 def tunable(

@@ -15,7 +15,7 @@ import numpy as np
 from autoq.templates.base import Operands, Template
 from autoq.templates.border import border_bias
 from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
-from autoq.templates.cuda.mma_sync_space import default, space
+from autoq.templates.cuda.mma_sync_space import default, estimated_seconds, space
 from autoq.templates.cuda.mma_sync_tile import (
     MmaSyncConfig,
     MmaSyncTiling,
@@ -83,5 +83,13 @@ def pack(
 
 
 TEMPLATE = Template(
-    "conv2d_mma_sync", 1, matches, space, default, build, pack, layouts=frozenset(LAYOUTS)
+    "conv2d_mma_sync",
+    1,
+    matches,
+    space,
+    default,
+    build,
+    pack,
+    layouts=frozenset(LAYOUTS),
+    estimate=estimated_seconds,
 )

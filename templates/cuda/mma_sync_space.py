@@ -166,6 +166,11 @@ def default(workload: Conv2d | Gemm, target: Target) -> MmaSyncConfig:
     )
 
 
+def estimated_seconds(workload: Conv2d | Gemm, config: MmaSyncConfig, target: Target) -> float:
+    """Estimated time, the same in every layout of the activations."""
+    return _estimated_clocks(MmaSyncTiling(as_conv2d(workload), config), target) / _CLOCK
+
+
 def _resident(tiling: MmaSyncTiling, target: Target) -> int:
     """Blocks that share a multiprocessor, as far as there are so many."""
     config = tiling.config

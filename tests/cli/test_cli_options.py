@@ -28,6 +28,9 @@ BAD_TUNE = {
     "no tasks": ((*TUNE, "--tasks", ""), ("--tasks",)),
     "cold CPU": ((*TUNE, "--cold"), ("--cold", "CUDA")),
     "unknown option": ((*TUNE, "--frobnicate"), ("--frobnicate",)),
+    "unknown layout": ((*TUNE, "--layouts", "nhwc,nchw"), ("--layouts 'nchw'", "nhwcnc")),
+    "no layout": ((*TUNE, "--layouts", ""), ("--layouts ''", "nhwcnc")),
+    "layout of no template": ((*TUNE, "--layouts", "nhwc,nhwcnc"), ("nhwcnc", "leave it out")),
     "negative jobs": ((*TUNE, "--jobs", -1), ("--jobs", "0")),
     "absent records": ((*TUNE, "--tuning-records", "absent.jsonl"), ("absent.jsonl", "No such")),
 }

@@ -32,3 +32,12 @@ def test_storage_of_four_bit_values_is_counted_and_explained():
         "1 of 5 layers hold 4-bit values two a byte; 4 one a byte, of the same numbers, since no "
         "kernel for cuda sm_80 takes them packed there: b, c, d, ...\n"
     ) in text
+
+
+def test_layouts_of_convolutions_are_counted():
+    layouts = {("NHWC", "NHWCnc"): 1, ("NHWCnc", "NHWCnc"): 12, ("NHWC", "NHWC"): 2}
+    report = CompileReport(Path("m.tar"), resolve("cpu"), (), {}, {}, layouts=layouts, relayouts=3)
+    assert (
+        "layouts of convolutions: 12 NHWCnc, 2 NHWC, 1 NHWC to NHWCnc; 3 re-layouts"
+        in compile_text(report).splitlines()
+    )

@@ -1,0 +1,66 @@
+"""Times by which layouts are chosen: from records, else by what the templates estimate."""
+
+from __future__ import annotations
+
+import functools
+
+from autoq.devices import Host
+from autoq.records.database import Database
+from autoq.records.lookup import lookup
+from autoq.templates.movement import Relayout
+from autoq.templates.registry import TEMPLATES, matching
+from autoq.templates.workload import Conv2d
+
+# The re-layout of 8 x 7x7x512 bytes, graph replay on an H200.
+_LEAST_SECONDS = 1.5e-6
+
+
+class LayoutTimes:
+    """`graph.layouts.LayoutCosts` of a host.
+
+    A convolution's time is that of its fastest usable record. Without one it is the estimate of
+    the template that is preferred for it, if the same one is preferred in NHWC: estimates of
+    different templates are not compared. Where the convolution has a record in another layout,
+    estimates are scaled by it. A re-layout takes its bytes by the target's memory rate.
+    """
+
+    def __init__(self, host: Host, database: Database) -> None:
+        self._host = host
+        self._database = database
+        self._recorded = functools.cache(self._recorded_seconds)
+        self._estimated = functools.cache(self._estimated_seconds)
+
+    def seconds(self, workload: Conv2d | Relayout) -> float | None:
+        """Seconds of a kernel; None where nothing is known of it or nothing computes it."""
+        target = self._host.target
+        if isinstance(workload, Relayout):
+            if not target.memory_rate or not matching(workload, target):
+                return None
+            return max(_LEAST_SECONDS, workload.bytes / target.memory_rate)
+        recorded = self._recorded(workload)
+        if recorded is not None:
+            return recorded
+        estimated = self._estimated(workload)
+        return None if estimated is None else estimated * self._scale(workload)
+
+    def _recorded_seconds(self, workload: Conv2d) -> float | None:
+        host = self._host
+        choice = lookup(self._database, workload, host.target, TEMPLATES, host.device)
+        return None if choice is None else choice.found.record.seconds
+
+    def _estimated_seconds(self, workload: Conv2d) -> float | None:
+        target = self._host.target
+        templates, plain = matching(workload, target), matching(workload.in_nhwc, target)
+        if not templates or templates[0] is not plain[0] or templates[0].estimate is None:
+            return None
+        config = templates[0].default(workload, target)
+        return templates[0].estimate(workload, config, target)
+
+    def _scale(self, workload: Conv2d) -> float:
+        """Recorded over estimated seconds in the first layout that has both, NHWC before others."""
+        for laid in workload.laid_out():
+            recorded = self._recorded(laid)
+            estimated = None if recorded is None else self._estimated(laid)
+            if recorded is not None and estimated is not None:
+                return recorded / estimated
+        return 1.0
