@@ -118,7 +118,7 @@ def compile_all(
             return compile_kernel(selection.prim_func(), host.target, cache_dir=cache_dir)
         except BuildError as error:
             raise BuildError(
-                f"layer {selection.layer!r} ({selection.template}): {error}"
+                f"layer {selection.node.name!r} ({selection.template}): {error}"
             ) from error
 
     with ThreadPoolExecutor(max(1, jobs)) as pool:

@@ -41,9 +41,9 @@ def to_four_bits(model: onnx.ModelProto) -> onnx.ModelProto:
         raise ModelError(
             f"graph {made.graph.name!r}: no product between quantised ones; give an int8 QDQ model"
         )
-    kept = {graph.scheme(product.node.input[0]) for product in ends}
-    kept |= {graph.scheme(output.name) for output in made.graph.output}
-    for scheme in graph.schemes() - kept:
+    kept = {product.x for product in ends}
+    outputs = {graph.scheme(output.name) for output in made.graph.output}
+    for scheme in graph.schemes() - kept - outputs:
         graph.requantise_activation(scheme)
     for product in inner:
         graph.requantise_product(product)
@@ -58,9 +58,10 @@ class _Scheme(NamedTuple):
 
 
 class _Product(NamedTuple):
-    """A convolution or matrix product, and the dequantisation of its weights."""
+    """A convolution or matrix product, the scheme of its input, its weights' dequantisation."""
 
     node: onnx.NodeProto
+    x: _Scheme
     weight: onnx.NodeProto
 
 
@@ -78,9 +79,9 @@ class _Graph:
         self.products = []
         for node in graph.node:
             weight = self._dequantise(node.input[1]) if node.op_type in _PRODUCTS else None
-            quantised = weight is not None and self.scheme(node.input[0]) is not None
-            if quantised and weight.input[0] in self.tensors:
-                self.products.append(_Product(node, weight))
+            x = self.scheme(node.input[0]) if node.op_type in _PRODUCTS else None
+            if weight is not None and x is not None and weight.input[0] in self.tensors:
+                self.products.append(_Product(node, x, weight))
 
     def _dequantise(self, name: str) -> onnx.NodeProto | None:
         node = self.producers.get(name)
@@ -133,8 +134,7 @@ class _Graph:
         self._replace(zero_point, np.zeros(scales.shape, int4))
         bias = self._dequantise(product.node.input[2]) if len(product.node.input) > 2 else None
         if bias is not None:
-            scheme = self.scheme(product.node.input[0])
-            steps = numpy_helper.to_array(self.tensors[scheme.scale]) * scales
+            steps = numpy_helper.to_array(self.tensors[product.x.scale]) * scales
             real = self.old[bias.input[0]] * self.old[bias.input[1]].astype(np.float64)
             self._replace(bias.input[0], np.rint(real / steps).astype(np.int32))
             self._replace(bias.input[1], steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -28,52 +28,76 @@ FIXED = "fixed"
 
 
 @dataclass(frozen=True)
-class Selection:
-    """A node's kernel before it is compiled; nodes of equal `key` share machine code."""
+class TemplateSelection:
+    """A template's kernel with its configuration, before it is compiled.
 
-    node: Kernel | Operator
+    `source` is where the configuration comes from: a record's file, DEFAULT or FIXED.
+    """
+
+    node: Kernel
     target: Target
-    template: str
     source: str
-    chosen: Template | None = None
-    config: Any = None
+    chosen: Template
+    config: Any
 
     @property
-    def layer(self) -> str:
-        return self.node.name
+    def template(self) -> str:
+        return self.chosen.name
 
     @property
     def key(self) -> Hashable:
-        if isinstance(self.node, Operator):
-            return self.node.key
+        """Equal for kernels that share machine code."""
         return (self.node.workload, self.template, self.config)
 
     def prim_func(self) -> PrimFunc:
         """The kernel as TIR."""
-        if isinstance(self.node, Operator):
-            return operator_prim_func(self.node, self.target)
-        assert self.chosen is not None
         return self.chosen.build(self.node.workload, self.config, self.target)
 
     def constants(self) -> tuple[np.ndarray, ...]:
         """The arrays the kernel takes between its inputs and its output."""
-        if isinstance(self.node, Operator):
-            return self.node.constants
-        assert self.chosen is not None
         return self.chosen.pack(self.node.workload, self.config, self.node.operands)
+
+
+@dataclass(frozen=True)
+class OperatorSelection:
+    """A kernel that TVM schedules, before it is compiled."""
+
+    node: Operator
+    target: Target
+
+    source: ClassVar[str] = FIXED
+
+    @property
+    def template(self) -> str:
+        return f"tvm {self.node.kind}"
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for kernels that share machine code."""
+        return self.node.key
+
+    def prim_func(self) -> PrimFunc:
+        """The kernel as TIR."""
+        return operator_prim_func(self.node, self.target)
+
+    def constants(self) -> tuple[np.ndarray, ...]:
+        """The arrays the kernel takes between its inputs and its output."""
+        return self.node.constants
+
+
+Selection = TemplateSelection | OperatorSelection
 
 
 def select(node: Node, host: Host, database: Database) -> Selection:
     """Choose a template and configuration; raises ModelError when nothing can compute the node."""
     target = host.target
     if isinstance(node, Operator):
-        return Selection(node, target, f"tvm {node.kind}", FIXED)
+        return OperatorSelection(node, target)
     if not isinstance(node, Kernel):
         raise ModelError(f"node {node.name!r} ({node.op}) was not lowered to a kernel")
     choice = lookup(database, node.workload, target, TEMPLATES, host.device)
     if choice is not None:
-        source = choice.found.source
-        return Selection(node, target, choice.template.name, source, choice.template, choice.config)
+        return TemplateSelection(node, target, choice.found.source, choice.template, choice.config)
     templates = matching(node.workload, target)
     if not templates:
         raise ModelError(
@@ -81,5 +105,4 @@ def select(node: Node, host: Host, database: Database) -> Selection:
         )
     first = templates[0]
     source = DEFAULT if any(template.tunable for template in templates) else FIXED
-    config = first.default(node.workload, target)
-    return Selection(node, target, first.name, source, first, config)
+    return TemplateSelection(node, target, source, first, first.default(node.workload, target))

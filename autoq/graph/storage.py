@@ -45,7 +45,8 @@ def choose_storage(graph: Graph, target: Target) -> None:
 
 def layers_by_storage(graph: Graph) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of the layers over 4-bit values: those that hold all of them packed, and the others."""
-    packed, wide = [], []
+    packed: list[str] = []
+    wide: list[str] = []
     for node in graph.nodes:
         tensors = [graph.tensors[name] for name in (*node.inputs, node.output)]
         pairs = [(tensor.value_dtype, tensor.dtype) for tensor in tensors]
@@ -81,10 +82,9 @@ def _workload(graph: Graph, kernel: Kernel, wide: set[str], target: Target) -> W
         for name, dtype in zip(names, map(graph.dtype, names), strict=True)
     ]
     workload = retyped(kernel.workload, dtypes[:-1], dtypes[-1])
-    four_bit = isinstance(workload, Conv2d | Gemm) and workload.weight_dtype in BYTE_DTYPES
-    if four_bit and not matching(workload, target):
-        return replace(workload, weight_dtype="int8")
-    return workload
+    if not isinstance(workload, Conv2d | Gemm) or workload.weight_dtype not in BYTE_DTYPES:
+        return workload
+    return workload if matching(workload, target) else replace(workload, weight_dtype="int8")
 
 
 def _widen_operator(node: Operator) -> None:

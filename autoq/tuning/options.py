@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from autoq.errors import InputError
 from autoq.measure.job import REGISTRY, Timing
@@ -69,13 +70,13 @@ def check_layouts(layouts: Sequence[str]) -> None:
         raise InputError(f"--layouts {','.join(unknown)!r} is unknown; choose from {known}")
 
 
-def make_options(trials: int, options: Mapping[str, object]) -> TuneOptions:
+def make_options(trials: int, options: Mapping[str, Any]) -> TuneOptions:
     """Options by field name; raises InputError for an unknown name or a value out of bounds."""
     known = {field.name for field in dataclasses.fields(TuneOptions)}
     unknown = sorted(set(options) - known)
     if unknown:
         raise InputError(f"unknown option {unknown[0]!r}; options are {', '.join(sorted(known))}")
-    return TuneOptions(trials=trials, **options)  # type: ignore[arg-type]
+    return TuneOptions(trials=trials, **options)
 
 
 def timing(options: TuneOptions, kind: str) -> Timing:
