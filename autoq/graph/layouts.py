@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from autoq.graph.ir import Graph, Kernel, Node, Tensor
+from autoq.graph.ir import Graph, Kernel, Node
 from autoq.templates.layout import NHWC, NHWCNC, shape_in
 from autoq.templates.movement import Relayout
 from autoq.templates.workload import Conv2d
@@ -152,7 +152,9 @@ def _rewritten(graph: Graph, steps: list[tuple[_Choice, tuple[_Form, ...]]]) -> 
         for form in copies:
             workload = _relayout(graph, form)
             name = _unused(f"{form[0]}.{form[1].lower()}", new)
-            new.tensors[name] = Tensor(name, workload.y_shape, graph.dtype(form[0]))
+            new.tensors[name] = dataclasses.replace(
+                graph.tensors[form[0]], name=name, shape=workload.y_shape
+            )
             source = names[form[0], workload.in_layout]
             new.nodes.append(Kernel(workload, {}, (source,), name, ()))
             names[form] = name
@@ -166,7 +168,7 @@ def _rewritten(graph: Graph, steps: list[tuple[_Choice, tuple[_Form, ...]]]) -> 
         if choice.out_layout != NHWC:
             old = graph.tensors[node.output]
             shape = shape_in(old.shape, choice.out_layout)
-            new.tensors[node.output] = Tensor(old.name, shape, old.dtype)
+            new.tensors[node.output] = dataclasses.replace(old, shape=shape)
     return new
 
 

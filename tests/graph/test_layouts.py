@@ -233,3 +233,13 @@ def test_no_copy_between_two_convolutions_of_one_layout(copy):
             assert before is None or before.workload.out_layout != node.workload.out_layout
             assert all(reader.workload.in_layout == node.workload.out_layout for reader in after)
     assert (copy < 1000.0) == any(isinstance(node.workload, Relayout) for node in found.nodes)
+
+
+def test_tensors_in_another_layout_keep_the_type_of_their_numbers():
+    graph = graph_of([conv(1, "x", "a"), conv(2, "a", "b"), conv(3, "b", "c")])
+    for name in "ab":
+        graph.tensors[name] = dataclasses.replace(graph.tensors[name], values="int4")
+    costs = Costs(lambda number, x, y: 30.0 if (x, y) == (NHWC, NHWC) else 1.0)
+    chosen = choose_layouts(graph, costs)
+    moved = {t.name: t for t in chosen.tensors.values() if t.shape != SHAPE}
+    assert moved and all(t.values == "int4" and t.dtype == "int8" for t in moved.values())
