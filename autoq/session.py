@@ -85,8 +85,8 @@ class Session:
     def buffer(self, name: str) -> Any:
         """DLPack view of the model's own buffer of an input or output.
 
-        Feeding an input's own buffer, written in place, saves the copy into it. That of an int4 or
-        uint4 one holds a number a byte, as int8 or uint8.
+        Feeding an input's own buffer, written in place, is the quickest way in. The buffer of an
+        int4 or uint4 one holds a number a byte, as int8 or uint8.
         """
         if name not in self._inputs and name not in self._outputs:
             raise InputError(f"no input or output {name!r}; {self._known()}")
@@ -98,8 +98,9 @@ class Session:
         feeds maps every input's name to a numpy array or any DLPack array of its exact shape and
         dtype (numpy arrays of ml_dtypes where that is int4 or uint4). Returns the named outputs
         (all for None): numpy arrays, unless every feed lies on the GPU; then DLPack views of the
-        session's own buffers, in order on the default stream and valid until the next run. Raises
-        InputError for a wrong name, shape or dtype.
+        session's own buffers, in order on the default stream and valid until the next run. A feed
+        on the GPU is read where it lies, in order on the default stream too. Raises InputError for
+        a wrong name, shape or dtype.
         """
         names = list(self._outputs) if output_names is None else list(output_names)
         for name in names:

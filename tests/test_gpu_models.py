@@ -78,6 +78,24 @@ def test_the_sessions_own_buffer_is_not_copied(session: Session) -> None:
     np.testing.assert_array_equal(y.numpy(), expected)
 
 
+def test_feeds_are_read_where_they_lie(session: Session) -> None:
+    device = tvm.runtime.device("cuda", 0)
+    rng = np.random.default_rng(2)
+    arrays = [rng.standard_normal((1, 3, 64, 64), np.float32) for _ in range(2)]
+    expected = [session.run(None, {"input": array})[0] for array in arrays]
+    room = tvm.runtime.empty((arrays[0].size + 1,), "float32", device)
+    misaligned = room._create_view(arrays[0].shape, "float32", 4)
+    aligned = tvm.runtime.tensor(arrays[0], device)
+    for feed in (aligned, misaligned, aligned, session.buffer("input")):
+        for array, want in zip(arrays, expected, strict=True):
+            feed.copyfrom(array)
+            (y,) = session.run(None, {"input": feed})
+            np.testing.assert_array_equal(y.numpy(), want)
+    assert session.run_seconds(3) > 0
+    (y,) = session.run(None, {"input": arrays[0]})
+    np.testing.assert_array_equal(y, expected[0])
+
+
 def test_wrong_feeds_are_refused(session: Session) -> None:
     device = tvm.runtime.device("cuda", 0)
     wrong_shape = tvm.runtime.empty((2, 3, 64, 64), "float32", device)

@@ -32,6 +32,19 @@ class _LaunchConfig(ctypes.Structure):
     )
 
 
+class _KernelNodeParams(ctypes.Structure):
+    _fields_ = (
+        ("function", c_void_p),
+        ("grid", c_uint * 3),
+        ("block", c_uint * 3),
+        ("smem_bytes", c_uint),
+        ("arguments", c_void_p),
+        ("extra", c_void_p),
+        ("kernel", c_void_p),
+        ("context", c_void_p),
+    )
+
+
 @functools.cache
 def load_driver() -> ctypes.CDLL:
     """libcuda, initialised; raises TargetError where there is no driver or no GPU."""
@@ -162,27 +175,6 @@ class Memory:
             self.free()
 
 
-class CopyTarget:
-    """Device memory that copies of `size` bytes go to, in order on one stream.
-
-    What does not change is converted for the driver once.
-    """
-
-    def __init__(self, address: int, size: int, stream: Stream) -> None:
-        self._target, self._size, self._stream = c_void_p(address), c_size_t(size), stream
-        self._copy = load_driver().cuMemcpyDtoDAsync_v2
-
-    def from_device(self, address: int) -> None:
-        """Start a copy from device memory."""
-        source = c_void_p(address)
-        if self._copy(self._target, source, self._size, self._stream.handle):
-            call("cuMemcpyDtoDAsync_v2", self._target, source, self._size, self._stream.handle)
-
-    def from_host(self, array: Any) -> None:
-        """Copy a contiguous numpy array of `size` bytes; it may change once this returns."""
-        call("cuMemcpyHtoD_v2", self._target, c_void_p(array.ctypes.data), self._size)
-
-
 def _host_span(array: Any) -> tuple[int, int]:
     if isinstance(array, bytes):
         return ctypes.cast(c_char_p(array), c_void_p).value or 0, len(array)
@@ -284,8 +276,8 @@ class Graph:
 
     def __init__(self, handle: c_void_p) -> None:
         self._executable = c_void_p()
+        self._handle = handle  # `captured_node`'s nodes live as long
         call("cuGraphInstantiateWithFlags", byref(self._executable), handle, ctypes.c_ulonglong(0))
-        call("cuGraphDestroy", handle)
         self._launch = load_driver().cuGraphLaunch
 
     def replay(self, stream: Stream) -> None:
@@ -293,14 +285,43 @@ class Graph:
         if self._launch(self._executable, stream.handle):
             call("cuGraphLaunch", self._executable, stream.handle)
 
+    def set_arguments(
+        self,
+        node: c_void_p,
+        function: Function,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        smem_bytes: int,
+        arguments: Any,
+    ) -> None:
+        """Give a kernel node other arguments, for replays from now on; see `launch`."""
+        params = _KernelNodeParams(
+            function.handle,
+            (c_uint * 3)(*grid),
+            (c_uint * 3)(*block),
+            smem_bytes,
+            ctypes.addressof(arguments),
+        )
+        call("cuGraphExecKernelNodeSetParams_v2", self._executable, node, byref(params))
+
     def __del__(self) -> None:
         if self._executable:
             load_driver().cuGraphExecDestroy(self._executable)
+            load_driver().cuGraphDestroy(self._handle)
 
 
 def begin_capture(stream: Stream) -> None:
     """Start recording the stream's launches instead of running them."""
     call("cuStreamBeginCapture_v2", stream.handle, _CAPTURE_RELAXED)
+
+
+def captured_node(stream: Stream) -> c_void_p:
+    """The node of what was last launched on a stream that is being captured."""
+    status, ident, graph = c_int(), ctypes.c_uint64(), c_void_p()
+    nodes, edges, count = ctypes.POINTER(c_void_p)(), c_void_p(), c_size_t()
+    call("cuStreamGetCaptureInfo_v3", stream.handle, byref(status), byref(ident), byref(graph),
+         byref(nodes), byref(edges), byref(count))  # fmt: skip
+    return c_void_p(nodes[0])
 
 
 def end_capture(stream: Stream) -> Graph:

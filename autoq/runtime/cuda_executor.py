@@ -12,7 +12,6 @@ import tvm.runtime
 from autoq.errors import ArtifactError
 from autoq.runtime.artifact import Artifact
 from autoq.runtime.cuda_driver import (
-    CopyTarget,
     Device,
     Event,
     Graph,
@@ -21,9 +20,10 @@ from autoq.runtime.cuda_driver import (
     begin_capture,
     end_capture,
 )
+from autoq.runtime.cuda_feed import Feed
 from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
 from autoq.runtime.kernel import CudaKernel
-from autoq.runtime.plan import Slot
+from autoq.runtime.plan import Port, Slot
 
 _WARM_UP_RUNS = 2
 
@@ -58,13 +58,10 @@ class CudaExecutor:
             for step in plan.steps
         ]
         self._default = Stream.legacy()
-        self._graph = self._capture(self._launch_all)
+        self._graph = self._capture(self._launch_all, self._capture_all)
         ports = (*plan.inputs, *plan.outputs)
         self._views = {port.name: self._view(port.slot) for port in ports}
-        self._copies = {
-            port.name: CopyTarget(self._address(port.slot), port.slot.bytes, self._default)
-            for port in plan.inputs
-        }
+        self._feeds = {port.name: self._feed(port) for port in plan.inputs}
 
     def _address(self, slot: Slot) -> int:
         return self._bases[slot.space] + slot.offset
@@ -72,17 +69,35 @@ class CudaExecutor:
     def _view(self, slot: Slot) -> Any:
         return self._arena._create_view(slot.shape, slot.dtype, slot.offset)
 
+    def _feed(self, port: Port) -> Feed:
+        readers = [
+            (bound, position)
+            for bound, step in zip(self._bound, self._plan.steps, strict=True)
+            for position, slot in enumerate(step.arguments)
+            if (slot.space, slot.offset) == (port.slot.space, port.slot.offset)
+        ]
+        start = self._bases["arena"]
+        arena = range(start, start + self._plan.arena_bytes)
+        own = self._address(port.slot)
+        return Feed(self._graph, readers, own, port.slot.bytes, arena, self._default)
+
     def _launch_all(self, stream: Stream) -> None:
         for bound in self._bound:
             bound.launch(stream, overlapped=True)
 
-    def _capture(self, work: Callable[[Stream], None]) -> Graph:
+    def _capture_all(self, stream: Stream) -> None:
+        for bound in self._bound:
+            bound.capture(stream)
+
+    def _capture(
+        self, work: Callable[[Stream], None], captured: Callable[[Stream], None] | None = None
+    ) -> Graph:
         stream = Stream()
         for _ in range(_WARM_UP_RUNS):
             work(stream)
         stream.synchronize()
         begin_capture(stream)
-        work(stream)
+        (captured or work)(stream)
         return end_capture(stream)
 
     def view(self, name: str) -> Any:
@@ -101,23 +116,26 @@ class CudaExecutor:
         return [self._views[name].numpy() for name in outputs]
 
     def _write(self, name: str, array: Any) -> bool:
-        """Put a feed into its buffer; True when it came from the device."""
+        """Let the next replay read a feed; True when it came from the device."""
         if array is self._views[name]:
+            self._feeds[name].reset()
             return True
         if not isinstance(array, np.ndarray):
             if array.device.type == "cuda":
-                self._copies[name].from_device(array.data_ptr())
+                self._feeds[name].device(array.data_ptr())
                 return True
             array = array.numpy()
-        self._copies[name].from_host(np.ascontiguousarray(array))
+        self._feeds[name].host(np.ascontiguousarray(array))
         return False
 
     def profile(self, repeat: int) -> list[float]:
         """Median seconds of every step, each timed alone as ten nodes of a graph."""
+        self._reset_feeds()
         return [self._time(bound, repeat) for bound in self._bound]
 
     def run_seconds(self, repeat: int) -> float:
-        """Median seconds of a whole run, inputs on the device."""
+        """Median seconds of a whole run, inputs in the model's own buffers."""
+        self._reset_feeds()
         stream, start, stop = Stream(), Event(), Event()
         samples = []
         for _ in range(repeat):
@@ -126,6 +144,10 @@ class CudaExecutor:
             stop.record(stream)
             samples.append(stop.seconds_since(start))
         return statistics.median(samples)
+
+    def _reset_feeds(self) -> None:
+        for feed in self._feeds.values():
+            feed.reset()
 
     def _time(self, bound: BoundKernel, repeat: int) -> float:
         copies = 10

@@ -8,8 +8,16 @@ from ctypes import c_void_p
 from typing import Any
 
 from autoq.errors import DriverError
-from autoq.runtime.cuda_driver import Function, Memory, Module, Stream, launch
-from autoq.runtime.kernel import Buffer, CudaKernel, Launch, Scalar
+from autoq.runtime.cuda_driver import (
+    Function,
+    Graph,
+    Memory,
+    Module,
+    Stream,
+    captured_node,
+    launch,
+)
+from autoq.runtime.kernel import Argument, Buffer, CudaKernel, Launch, Scalar
 from autoq.runtime.tensor_map import TensorMap
 
 _SCALARS: dict[str, Any] = {
@@ -46,27 +54,23 @@ class BoundKernel:
         if len(addresses) != kernel.parameters:
             raise DriverError(f"{kernel.parameters} addresses needed, {len(addresses)} given")
         self._workspaces = [Memory(size) for size in kernel.workspaces]
+        self._nodes: list[c_void_p] = []
         self._all = [*addresses, *(memory.address for memory in self._workspaces)]
-        self._kept: list[Any] = []  # what the argument pointers point at
+        self._values = [
+            [self._value(argument) for argument in item.arguments] for item in kernel.launches
+        ]
         self._launches = [
-            (function, item, self._pointers(item))
-            for function, item in zip(functions, kernel.launches, strict=True)
+            (function, item, _pointers(values))
+            for function, item, values in zip(functions, kernel.launches, self._values, strict=True)
         ]
 
-    def _pointers(self, item: Launch) -> Any:
-        pointers = (c_void_p * len(item.arguments))()
-        for position, argument in enumerate(item.arguments):
-            if isinstance(argument, Buffer):
-                value: Any = ctypes.c_uint64(self._all[argument.index])
-                pointers[position] = ctypes.addressof(value)
-            elif isinstance(argument, Scalar):
-                value = _SCALARS[argument.dtype](argument.value)
-                pointers[position] = ctypes.addressof(value)
-            else:
-                value = TensorMap(argument, self._all[argument.index])
-                pointers[position] = value.address
-            self._kept.append(value)
-        return pointers
+    def _value(self, argument: Argument) -> Any:
+        """The ctypes object or TensorMap that a launch's argument points at."""
+        if isinstance(argument, Buffer):
+            return ctypes.c_uint64(self._all[argument.index])
+        if isinstance(argument, Scalar):
+            return _SCALARS[argument.dtype](argument.value)
+        return TensorMap(argument, self._all[argument.index])
 
     def launch(self, stream: Stream, overlapped: bool = False) -> None:
         """Put all launches on the stream, in order.
@@ -75,13 +79,53 @@ class BoundKernel:
         before them runs, by programmatic dependent launch.
         """
         for function, item, pointers in self._launches:
-            launch(
-                function,
-                item.grid,
-                item.block,
-                item.cluster,
-                item.smem_bytes,
-                stream,
-                pointers,
-                overlapped and item.programmatic,
-            )
+            _launch(function, item, pointers, stream, overlapped)
+
+    def capture(self, stream: Stream) -> None:
+        """Put all launches, overlapped, on a stream that is being captured; keeps their nodes."""
+        self._nodes = []
+        for function, item, pointers in self._launches:
+            _launch(function, item, pointers, stream, True)
+            self._nodes.append(captured_node(stream))
+
+    def move(self, parameter: int, address: int, graph: Graph) -> None:
+        """Pass another address for a parameter, in launches and in the graph of `capture`."""
+        for (function, item, pointers), values, node in zip(
+            self._launches, self._values, self._nodes, strict=True
+        ):
+            moved = False
+            for argument, value in zip(item.arguments, values, strict=True):
+                if isinstance(argument, Scalar) or argument.index != parameter:
+                    continue
+                moved = True
+                if isinstance(argument, Buffer):
+                    value.value = address
+                else:
+                    value.encode(address)
+            if moved:
+                graph.set_arguments(
+                    node, function, item.grid, item.block, item.smem_bytes, pointers
+                )
+
+
+def _launch(
+    function: Function, item: Launch, pointers: Any, stream: Stream, overlapped: bool
+) -> None:
+    launch(
+        function,
+        item.grid,
+        item.block,
+        item.cluster,
+        item.smem_bytes,
+        stream,
+        pointers,
+        overlapped and item.programmatic,
+    )
+
+
+def _pointers(values: Sequence[Any]) -> Any:
+    addresses = [
+        value.address if isinstance(value, TensorMap) else ctypes.addressof(value)
+        for value in values
+    ]
+    return (c_void_p * len(addresses))(*addresses)

@@ -20,10 +20,15 @@ class TensorMap:
         self._storage = ctypes.create_string_buffer(_BYTES + _ALIGNMENT)
         start = ctypes.addressof(self._storage)
         self.address = -(-start // _ALIGNMENT) * _ALIGNMENT
-        if isinstance(description, TiledMap):
-            _encode_tiled(self.address, description, base)
+        self._description = description
+        self.encode(base)
+
+    def encode(self, base: int) -> None:
+        """Describe the array at device address `base`, a multiple of 16."""
+        if isinstance(self._description, TiledMap):
+            _encode_tiled(self.address, self._description, base)
         else:
-            _encode_im2col(self.address, description, base)
+            _encode_im2col(self.address, self._description, base)
 
 
 def _encode_tiled(address: int, tiled: TiledMap, base: int) -> None:
