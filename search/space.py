@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -47,6 +47,11 @@ class Space(Generic[C]):
             odd = sorted(set(names) ^ set(knobs))
             raise ConfigError(f"{config_type.__name__}: fields and knobs differ in {odd}")
         self.config_type = config_type
+        self._defaults = {
+            field.name: field.default
+            for field in fields(config_type)
+            if field.init and field.default is not MISSING
+        }
         self.constraints = tuple(constraints)
         self._knobs = Knobs({name: knobs[name] for name in names})
         self._legality = Legality(self._knobs, self._accepts)
@@ -134,10 +139,14 @@ class Space(Generic[C]):
     def from_dict(self, values: Mapping[str, Any]) -> C:
         """The legal configuration that to_dict wrote.
 
+        A knob that is missing takes its field's default, if it has one: what was recorded before
+        there was such a knob keeps its meaning.
+
         Raises:
             ConfigError: for a missing or unknown knob, or a value or combination not allowed.
         """
         name = self.config_type.__name__
+        values = {**self._defaults, **values}
         odd = sorted(set(values) ^ set(self._knobs.names))
         if odd:
             what = "unknown" if odd[0] in values else "missing"

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autoq.templates.storage import value_dtype
+
 SCALAR_NAMES = (
     "accumulator_low",
     "accumulator_high",
@@ -39,7 +41,8 @@ class Epilogue:
       the addition).
     - residual, otherwise: `v = float(a) * scale[k] + (res - residual_zero_point) *
       residual_scale`.
-    - out in INTEGER_RANGE: `y = clamp(rint(v), low, high) + zero_point`.
+    - out int4, uint4, int8 or uint8: `y = clamp(rint(v), low, high) + zero_point`, with bounds
+      inside the output's range less its zero point.
     - out float32: `y = clamp(v, low, high)`.
 
     For float32 accumulators: `v = acc + bias [+ res]`, `y = clamp(v, low, high)`.
@@ -87,7 +90,7 @@ def apply_epilogue(
 
     accumulator: int32 or float32 [..., k]; bias: same dtype, broadcastable to it; scale: float32
     [k], None for a float32 accumulator; scalars: float32 [8]; residual: [..., k] or None.
-    Returns an array [..., k] of `epilogue.out_dtype`.
+    Returns an array [..., k] of `epilogue.out_dtype`, 4-bit values unpacked as int8 or uint8.
     """
     s = dict(zip(SCALAR_NAMES, scalars.astype(np.float32), strict=True))
     total = accumulator + bias
@@ -105,4 +108,4 @@ def apply_epilogue(
     if epilogue.out_dtype == "float32":
         return np.clip(value, s["low"], s["high"])
     quantised = np.clip(np.rint(value), s["low"], s["high"]) + s["zero_point"]
-    return quantised.astype(epilogue.out_dtype)
+    return quantised.astype(value_dtype(epilogue.out_dtype))

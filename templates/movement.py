@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from autoq.templates.layout import LAYOUTS, NHWCNC, fits, shape_in
+from autoq.templates.storage import stored_bytes
 
 ITEM_BYTES = {"int8": 1, "uint8": 1, "int32": 4, "float32": 4}
 
@@ -70,8 +71,8 @@ class Pool2d:
     @property
     def bytes(self) -> int:
         """Bytes through device memory when every operand moves once."""
-        read = math.prod(self.x_shape) * ITEM_BYTES[self.in_dtype]
-        return read + math.prod(self.y_shape) * ITEM_BYTES[self.out_dtype]
+        read = stored_bytes(self.x_shape, self.in_dtype)
+        return read + stored_bytes(self.y_shape, self.out_dtype)
 
     def __str__(self) -> str:
         return f"N{self.n} {self.kind} {self.r}x{self.s} {self.h}x{self.w}x{self.c}"
@@ -113,7 +114,7 @@ class Add:
     def bytes(self) -> int:
         """Bytes through device memory when every operand moves once."""
         dtypes = (self.a_dtype, self.b_dtype, self.out_dtype)
-        return math.prod(self.shape) * sum(ITEM_BYTES[name] for name in dtypes)
+        return sum(stored_bytes(self.shape, name) for name in dtypes)
 
     def __str__(self) -> str:
         return "add " + "x".join(map(str, self.shape))
@@ -149,8 +150,8 @@ class Concat:
     def bytes(self) -> int:
         """Bytes through device memory when every operand moves once."""
         pairs = zip(self.channels, self.in_dtypes, strict=True)
-        read = sum(c * ITEM_BYTES[name] for c, name in pairs)
-        return self.outer * (read + sum(self.channels) * ITEM_BYTES[self.out_dtype])
+        read = sum(stored_bytes((self.outer, c), name) for c, name in pairs)
+        return read + stored_bytes(self.y_shape, self.out_dtype)
 
     def __str__(self) -> str:
         return f"concat {self.outer}x({'+'.join(map(str, self.channels))})"
@@ -195,7 +196,7 @@ class Quantize:
     @property
     def bytes(self) -> int:
         """Bytes through device memory when every operand moves once."""
-        return 4 * math.prod(self.x_shape) + math.prod(self.y_shape)
+        return 4 * math.prod(self.x_shape) + stored_bytes(self.y_shape, self.out_dtype)
 
     def __str__(self) -> str:
         return f"quantize N{self.n} {self.h}x{self.w}x{self.c}->{self.channels}"
@@ -232,7 +233,7 @@ class Dequantize:
     @property
     def bytes(self) -> int:
         """Bytes through device memory when every operand moves once."""
-        return 5 * math.prod(self.x_shape)
+        return stored_bytes(self.x_shape, self.in_dtype) + 4 * math.prod(self.y_shape)
 
     def __str__(self) -> str:
         return f"dequantize N{self.n} {self.h}x{self.w}x{self.c}"

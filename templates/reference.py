@@ -10,6 +10,7 @@ from autoq.templates.base import Operands
 from autoq.templates.epilogue import apply_epilogue
 from autoq.templates.layout import from_nhwc, to_nhwc
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
+from autoq.templates.storage import value_dtype
 from autoq.templates.workload import Conv2d, Gemm, Workload
 
 
@@ -18,7 +19,8 @@ def reference(
 ) -> np.ndarray:
     """The workload's output for the given activations, in the order of a template's parameters.
 
-    Integer results are exact (products are summed in float64, exact below 2**53).
+    Integer results are exact (products are summed in float64, exact below 2**53). Four-bit arrays
+    are unpacked, int8 for int4 and uint8 for uint4.
     """
     if isinstance(workload, Gemm):
         return _gemm(workload, activations, operands)
@@ -83,7 +85,7 @@ def _conv2d(workload: Conv2d, activations: Sequence[np.ndarray], operands: Opera
     integer = workload.in_dtype != "float32"
     weight = np.asarray(operands["weight"])
     zero_point = int(operands.get("x_zero_point", 0)) if integer else 0
-    y = np.empty(workload.y_shape, workload.epilogue.out_dtype)
+    y = np.empty(workload.y_shape, value_dtype(workload.epilogue.out_dtype))
     for image in range(workload.n):  # one image at a time keeps the float64 copies small
         total = _accumulate(workload, x[image : image + 1], weight, zero_point)
         if integer:
@@ -130,9 +132,10 @@ def _pool2d(workload: Pool2d, activations: Sequence[np.ndarray], operands: Opera
         value = value if maximum else value / count.astype(np.float32)
         return np.clip(value, low, high).astype(np.float32)
     if maximum and not workload.requantize:
-        return (value + zero_point).astype(workload.out_dtype)
+        return (value + zero_point).astype(value_dtype(workload.out_dtype))
     factor = scale if maximum else scale / count.astype(np.float32)
-    return _requantize(value * factor, low, high, out_zero_point).astype(workload.out_dtype)
+    value = _requantize(value * factor, low, high, out_zero_point)
+    return value.astype(value_dtype(workload.out_dtype))
 
 
 def _add(workload: Add, activations: Sequence[np.ndarray], operands: Operands) -> np.ndarray:
@@ -142,7 +145,7 @@ def _add(workload: Add, activations: Sequence[np.ndarray], operands: Operands) -
     if workload.out_dtype == "float32":
         return np.clip(a + b, low, high)
     value = (a - a_zero_point) * a_scale + (b - b_zero_point) * b_scale
-    return _requantize(value, low, high, zero_point).astype(workload.out_dtype)
+    return _requantize(value, low, high, zero_point).astype(value_dtype(workload.out_dtype))
 
 
 def _concat(workload: Concat, activations: Sequence[np.ndarray], operands: Operands) -> np.ndarray:
@@ -154,7 +157,7 @@ def _concat(workload: Concat, activations: Sequence[np.ndarray], operands: Opera
             x_zero_point, scale, low, high, zero_point = row
             value = (x.astype(np.float32) - x_zero_point) * scale
             x = _requantize(value, low, high, zero_point)
-        parts.append(x.astype(workload.out_dtype))
+        parts.append(x.astype(value_dtype(workload.out_dtype)))
     return np.concatenate(parts, axis=1)
 
 
@@ -165,11 +168,11 @@ def _quantize(
     x = activations[0]
     if workload.layout == "NCHW":
         x = x.transpose(0, 2, 3, 1)
-    values = _requantize(x / scale, low, high, zero_point).astype(workload.out_dtype)
+    values = _requantize(x / scale, low, high, zero_point).astype(value_dtype(workload.out_dtype))
     n, h, w, _ = workload.y_shape
     block = workload.block
     blocks = values.reshape(n, h, block, w, block, workload.c).transpose(0, 1, 3, 2, 4, 5)
-    y = np.full(workload.y_shape, zero_point, workload.out_dtype)
+    y = np.full(workload.y_shape, zero_point, value_dtype(workload.out_dtype))
     y[..., : block * block * workload.c] = blocks.reshape(n, h, w, -1)
     return y
 

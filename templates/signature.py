@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
+from autoq.templates.storage import BYTE_DTYPES, Array
 from autoq.templates.workload import Conv2d, Gemm, Workload
-
-Array = tuple[tuple[int, ...], str]
-"""Shape and dtype."""
-
-BYTE_DTYPES = {"int4": "int8", "uint4": "uint8"}
-"""For each 4-bit dtype the one that holds the same numbers one a byte."""
 
 
 def signature(workload: Workload) -> tuple[tuple[Array, ...], Array]:
-    """The activations of a template's PrimFunc in their order, and its output."""
+    """The activations of a template's PrimFunc in their order, and its output.
+
+    Shapes count values; `storage.stored` gives the arrays that hold them.
+    """
     if isinstance(workload, Conv2d | Gemm):
         epilogue = workload.epilogue
         inputs: tuple[Array, ...] = ((workload.x_shape, workload.in_dtype),)

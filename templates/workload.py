@@ -2,7 +2,9 @@
 
 A workload names shapes and dtypes only; scales, zero points and clamp bounds are data, so that
 layers which differ in their quantisation alone share one kernel and one tuning record.
-Activations are NHWC unless a convolution says NHWCnc (`layout.py`), weights KRSC.
+Activations are NHWC unless a convolution says NHWCnc (`layout.py`), weights KRSC. Shapes count
+values; int4 and uint4 arrays are stored two values a byte along the channels (`storage.py`), which
+`bytes` counts.
 """
 
 from __future__ import annotations
@@ -16,15 +18,8 @@ from typing import Any
 
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, fits, shape_in
-from autoq.templates.movement import (
-    ITEM_BYTES,
-    Add,
-    Concat,
-    Dequantize,
-    Pool2d,
-    Quantize,
-    Relayout,
-)
+from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
+from autoq.templates.storage import stored_bytes
 
 
 @dataclass(frozen=True)
@@ -34,7 +29,8 @@ class Conv2d:
     padding is (top, left, bottom, right) in pixels. `zero_point_border` says that the activations'
     zero point is not 0 and that padding exists: what lies outside the image then means that zero
     point, and the kernel takes a bias for every kind of border (see `border.py`).
-    in_dtype is int8, uint8 or float32; weight_dtype int8 (float32 for float32).
+    in_dtype is int4, uint4, int8, uint8 or float32; weight_dtype int4 or int8 (float32 for
+    float32).
     in_layout is that of x, out_layout that of y and of the residual: "NHWC", or "NHWCnc" where
     bytes fill its blocks (n a multiple of 8, channels of 16).
     """
@@ -100,12 +96,11 @@ class Conv2d:
     @property
     def bytes(self) -> int:
         """Bytes through device memory when every operand moves once."""
-        pixels = self.n * self.p * self.q
-        moved = self.n * self.h * self.w * self.c * ITEM_BYTES[self.in_dtype]
-        moved += self.k * self.r * self.s * (self.c // self.groups) * ITEM_BYTES[self.weight_dtype]
-        moved += pixels * self.k * ITEM_BYTES[self.epilogue.out_dtype]
+        moved = stored_bytes(self.x_shape, self.in_dtype)
+        moved += stored_bytes(self.weight_shape, self.weight_dtype)
+        moved += stored_bytes(self.y_shape, self.epilogue.out_dtype)
         if self.epilogue.residual_dtype:
-            moved += pixels * self.k * ITEM_BYTES[self.epilogue.residual_dtype]
+            moved += stored_bytes(self.y_shape, self.epilogue.residual_dtype)
         return moved
 
     @property

@@ -12,6 +12,7 @@ import numpy as np
 from autoq.templates.base import Operands
 from autoq.templates.layout import from_nhwc
 from autoq.templates.reference import activations_in_nhwc, reference
+from autoq.templates.storage import value_dtype
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Gemm, Workload
 
@@ -79,7 +80,7 @@ def threaded_reference(
     pieces = list(_pieces(workload, threads))
     if threads == 1 or len(pieces) == 1 or not isinstance(workload, Conv2d | Gemm):
         return reference(workload, activations, operands)
-    y = np.empty(workload.y_shape, workload.epilogue.out_dtype)
+    y = np.empty(workload.y_shape, value_dtype(workload.epilogue.out_dtype))
 
     def compute(rows: slice) -> None:
         size = rows.stop - rows.start

@@ -9,6 +9,8 @@ import numpy as np
 
 from autoq.templates.epilogue import INTEGER_RANGE, pack_scalars
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
+from autoq.templates.signature import signature
+from autoq.templates.storage import is_four_bit, stored, to_stored, unpack_nibbles
 from autoq.templates.workload import Conv2d, Gemm, Workload
 
 Arrays = tuple[np.ndarray, ...]
@@ -19,6 +21,7 @@ def random_case(workload: Workload, seed: int) -> tuple[Arrays, dict[str, Any]]:
 
     Integers cover their whole range; scales are such that results spread over the output's range
     and some of them meet each bound; zero points are not 0 wherever the workload allows it.
+    Four-bit arrays are unpacked, int8 for int4 and uint8 for uint4.
     """
     rng = np.random.default_rng(seed)
     if isinstance(workload, Conv2d | Gemm):
@@ -35,15 +38,32 @@ def random_case(workload: Workload, seed: int) -> tuple[Arrays, dict[str, Any]]:
         return x, {"scalars": np.array([0.02, low, high, zero_point], np.float32)}
     if isinstance(workload, Dequantize):
         x = (_array(rng, workload.x_shape, workload.in_dtype),)
-        return x, {"scalars": np.array([-5 if workload.in_dtype == "int8" else 5, 0.031], "f4")}
+        zero_point = 5 if workload.in_dtype.startswith("u") else -5
+        return x, {"scalars": np.array([zero_point, 0.031], "f4")}
     if isinstance(workload, Relayout):
         return (_array(rng, workload.x_shape, workload.in_dtype),), {}
     raise TypeError(f"no random case for {type(workload).__name__}")
 
 
+def stored_activations(workload: Workload, values: Arrays) -> Arrays:
+    """Activations as a kernel takes them: two 4-bit values a byte."""
+    inputs, _ = signature(workload)
+    return tuple(to_stored(array, dtype) for array, (_, dtype) in zip(values, inputs, strict=True))
+
+
+def stored_output(workload: Workload, values: np.ndarray) -> np.ndarray:
+    """An output as a kernel gives it: two 4-bit values a byte."""
+    _, (_, dtype) = signature(workload)
+    return to_stored(values, dtype)
+
+
 def _array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
     if dtype == "float32":
         return rng.standard_normal(shape, np.float32)
+    if is_four_bit(dtype):
+        (*_, row), _ = stored(shape, dtype)
+        packed = np.frombuffer(rng.bytes(math.prod(shape[:-1]) * row), np.uint8)
+        return unpack_nibbles(packed.reshape(*shape[:-1], row), shape[-1], dtype)
     if dtype in INTEGER_RANGE:
         # Random bytes: several times faster than bounded integers, and activations are large.
         return np.frombuffer(rng.bytes(math.prod(shape)), dtype).reshape(shape).copy()
@@ -74,19 +94,21 @@ def _product_case(
         scalars = pack_scalars(low=-2.0 * math.sqrt(depth), high=2.0 * math.sqrt(depth))
         return tuple(activations), {"weight": weight, "bias": bias, "scalars": scalars}
     x_zero_point = _x_zero_point(workload)
-    # Standard deviation of a sum of `depth` products of two uniform bytes.
-    spread = 74.0**2 * math.sqrt(depth)
-    low, high, zero_point = _bounds(epilogue.out_dtype, -7 if epilogue.out_dtype == "int8" else 7)
+    # Standard deviation of a sum of `depth` products of uniform values.
+    spread = _deviation(workload.in_dtype) * _deviation(workload.weight_dtype) * math.sqrt(depth)
+    # Outputs of 4 bits have a sixteenth of the range.
+    step = 1 / 16 if is_four_bit(epilogue.out_dtype) else 1
+    low, high, zero_point = _bounds(epilogue.out_dtype, _zero_point(epilogue.out_dtype, 7))
     return tuple(activations), {
         "weight": weight,
         "bias": rng.integers(-int(spread), int(spread) + 1, filters, np.int32),
-        "scale": (rng.uniform(40, 90, filters) / spread).astype(np.float32),
+        "scale": (rng.uniform(40, 90, filters) * step / spread).astype(np.float32),
         "scalars": pack_scalars(
-            accumulator_low=-125.0,
-            accumulator_high=122.0,
+            accumulator_low=math.ceil(-125 * step),
+            accumulator_high=math.floor(122 * step),
             accumulator_scale=0.61,
             residual_scale=0.43,
-            residual_zero_point=float(9 if epilogue.residual_dtype == "uint8" else -9),
+            residual_zero_point=float(_zero_point(epilogue.residual_dtype or "int8", 9)),
             low=low,
             high=high,
             zero_point=zero_point,
@@ -98,7 +120,18 @@ def _product_case(
 def _x_zero_point(workload: Conv2d | Gemm) -> int:
     if isinstance(workload, Conv2d) and any(workload.padding) and not workload.zero_point_border:
         return 0
-    return 119 if workload.in_dtype == "uint8" else -11
+    return {"uint8": 119, "int8": -11, "uint4": 6, "int4": -3}[workload.in_dtype]
+
+
+def _deviation(dtype: str) -> float:
+    """Standard deviation of uniform integers."""
+    return 4.6 if is_four_bit(dtype) else 74.0
+
+
+def _zero_point(dtype: str, of_bytes: int) -> int:
+    """A zero point of the dtype's sign, a third as large for 4 bits."""
+    size = of_bytes // 3 if is_four_bit(dtype) else of_bytes
+    return -size if dtype in ("int4", "int8") else size
 
 
 def _pool_case(workload: Pool2d, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:

@@ -18,7 +18,7 @@ from autoq.measure.bench import POISON, Bench, CpuBench, LoadedCandidate
 from autoq.measure.check import complaint, threaded_reference
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Job, Measurement, Timing, load_registry
-from autoq.measure.operands import Arrays, random_case
+from autoq.measure.operands import Arrays, random_case, stored_activations, stored_output
 from autoq.records.record import Device
 from autoq.runtime import cuda_driver
 from autoq.runtime.kernel import Kernel
@@ -76,6 +76,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Case:
+    """Activations and the expected output are as they are stored, two 4-bit values a byte."""
+
     activations: Arrays
     operands: dict[str, Any]
     expected: np.ndarray
@@ -118,8 +120,9 @@ class Worker:
         if workload in self._cases:
             self._cases.move_to_end(workload)
             return
-        activations, operands = random_case(workload, self._settings.seed)
-        expected = self._expected(workload, activations, operands)
+        values, operands = random_case(workload, self._settings.seed)
+        expected = stored_output(workload, self._expected(workload, values, operands))
+        activations = stored_activations(workload, values)
         bench: Bench = (
             CpuBench(activations, expected)
             if self._gpu is None

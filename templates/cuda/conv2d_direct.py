@@ -88,7 +88,7 @@ class DirectConfig:
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Every convolution and matrix product on CUDA whose arrays have int32 indices."""
+    """Every convolution and matrix product of bytes or float32 whose arrays have int32 indices."""
     if not isinstance(workload, Conv2d | Gemm) or target.kind != "cuda":
         return False
     conv = as_conv2d(workload)

@@ -1,8 +1,10 @@
-"""int8 convolution and matrix product with mma.sync: the tensor cores of sm_75 to sm_89.
+"""int8 and int4 convolution and matrix product with mma.sync: tensor cores of sm_75 to sm_89.
 
 The algorithm and its knobs are those of the paper's implicit-GEMM convolution (duplicates of
 pixels are fetched for every filter tap), with packing in registers behind the epilogue. It also
-runs on sm_90a, where mma.sync reaches 68% of wgmma's rate (measured on an H200).
+runs on sm_90a, where mma.sync reaches 68% of wgmma's rate (measured on an H200). int4 values stay
+packed in memory. Tensor cores up to sm_89 multiply them as they are; sm_90 has none for 4 bits, so
+there nibbles become bytes once, on their way into shared memory (the knob `compute` says which).
 """
 
 from __future__ import annotations
@@ -14,17 +16,17 @@ import numpy as np
 
 from autoq.templates.base import Operands, Template
 from autoq.templates.border import border_bias
+from autoq.templates.cuda.mma_sync_pack import pack_channels, pack_weight
 from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
-from autoq.templates.cuda.mma_sync_space import default, estimated_seconds, space
+from autoq.templates.cuda.mma_sync_space import computes, default, estimated_seconds, space
 from autoq.templates.cuda.mma_sync_tile import (
     MmaSyncConfig,
     MmaSyncTiling,
     as_conv2d,
-    pack_channels,
-    pack_weight,
 )
+from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.layout import BLOCK_CHANNELS, LAYOUTS, NHWC, NHWCNC
-from autoq.templates.signature import has_four_bits
+from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Gemm, Workload
 
@@ -39,10 +41,11 @@ _MOST_TAPS = 31
 
 
 def matches(workload: Workload, target: Target) -> bool:
-    """int8 weights, int8 or uint8 activations, channels of a group in multiples of 4 bytes.
+    """int8 or int4 weights; activations of 8 or 4 bits, each group's in multiples of 4 bytes.
 
-    Any stride, padding, dilation and number of output channels; indices must fit 31 bits. In
-    NHWCnc groups must be whole blocks of channels.
+    Any stride, padding, dilation and number of output channels, but for 4-bit outputs and residuals
+    whole bytes of them in each group; indices must fit 31 bits. In NHWCnc groups must be whole
+    blocks of channels.
     """
     if not isinstance(workload, Conv2d | Gemm) or target.kind != "cuda":
         return False
@@ -50,14 +53,28 @@ def matches(workload: Workload, target: Target) -> bool:
     shapes = (conv.x_shape, conv.weight_shape, conv.y_shape)
     return (
         target.compute_capability >= _LEAST_COMPUTE_CAPABILITY
-        and conv.in_dtype in ("int8", "uint8")
-        and conv.weight_dtype == "int8"
-        and not has_four_bits(conv)
-        and (conv.c // conv.groups) % (BLOCK_CHANNELS if conv.in_layout == NHWCNC else 4) == 0
+        and conv.in_dtype in INTEGER_RANGE
+        and conv.weight_dtype in ("int4", "int8")
+        and bool(computes(conv, target))
+        and (conv.c // conv.groups) % _channel_multiple(conv) == 0
         and (conv.out_layout == NHWC or (conv.k // conv.groups) % BLOCK_CHANNELS == 0)
+        and _groups_start_at_bytes(conv)
         and conv.r + conv.s <= _MOST_TAPS
         and all(math.prod(shape) < _MOST_ELEMENTS for shape in shapes)
     )
+
+
+def _channel_multiple(conv: Conv2d) -> int:
+    """What the channels of a group are a multiple of, so that copies are whole and aligned."""
+    if conv.in_layout == NHWCNC:
+        return BLOCK_CHANNELS
+    return 8 if is_four_bit(conv.in_dtype) else 4
+
+
+def _groups_start_at_bytes(conv: Conv2d) -> bool:
+    outputs = (conv.epilogue.out_dtype, conv.epilogue.residual_dtype)
+    shared = conv.groups > 1 and conv.k // conv.groups % 2 == 1
+    return not shared or not any(map(is_four_bit, outputs))
 
 
 def build(workload: Conv2d | Gemm, config: MmaSyncConfig, target: Target) -> PrimFunc:

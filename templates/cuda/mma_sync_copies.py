@@ -1,7 +1,8 @@
 """Copies of a stage: pixels of filter taps and weights, from global to shared memory.
 
 With cp.async a copy that reads outside the image is told to read 0 bytes, which fills with
-zeros; without it a copy waits in registers until its stage is free.
+zeros. Without it, and where nibbles become bytes on the way, a copy waits in registers until its
+stage is free.
 """
 
 from tvm.script import tirx as T
@@ -9,6 +10,8 @@ from tvm.script import tirx as T
 from autoq.templates.cuda.mma_sync_plan import COPY_UNIT
 from autoq.templates.cuda.mma_sync_rows import image_start, input_pitches, pixel_of_row
 from autoq.templates.cuda.mma_sync_tile import UNIT_BYTES
+
+_HIGH_NIBBLES = 0xF0F0F0F0
 
 
 def taps_inside(conv, first_h, first_w):
@@ -41,14 +44,14 @@ def reads_pixel(plan, step, index, taps):
 def tap_offset(plan, step, index):
     """Bytes from a pixel's first tap to what a copy reads."""
     conv = plan.conv
-    row, column, channel = plan.tap(step, index)
+    row, column, tile_byte = plan.tap(step, index)
     pixels = row * (conv.dilation[0] * conv.w) + column * conv.dilation[1]
-    pixel_pitch, channel_pitch = input_pitches(conv)
-    return pixels * pixel_pitch + channel * channel_pitch
+    pixel_pitch, byte_pitch = input_pitches(conv)
+    return pixels * pixel_pitch + plan.source_byte(tile_byte) * byte_pitch
 
 
 @T.inline
-def locate_pixels(plan, origin, taps, m, first_channel, thread):
+def locate_pixels(plan, origin, taps, m, first_byte, thread):
     """Where the first tap of each of a thread's pixels lies, and which taps lie inside."""
     conv = T.meta_var(plan.conv)
     pitches = T.meta_var(input_pitches(conv))
@@ -59,7 +62,7 @@ def locate_pixels(plan, origin, taps, m, first_channel, thread):
         first_h: T.int32 = pixel[1] * conv.stride[0] - conv.padding[0]
         first_w: T.int32 = pixel[2] * conv.stride[1] - conv.padding[1]
         first_pixel = T.meta_var((first_h * conv.w + first_w) * pitches[0])
-        origin[i] = image_start(conv, pixel[0]) + first_pixel + first_channel * pitches[1]
+        origin[i] = image_start(conv, pixel[0]) + first_pixel + first_byte * pitches[1]
         taps[i] = taps_inside(conv, first_h, first_w)
 
 
@@ -72,8 +75,8 @@ def fetch_piece(plan, smem, x, origin, taps, held, step, base, i, index):
         T.ptx[plan.copy_piece](
             smem.ptr_to([base + plan.pixel_offset(index)]),
             x.ptr_to([source]),
-            plan.tiling.piece,
-            T.if_then_else(real, T.uint32(plan.tiling.piece), T.uint32(0)),
+            plan.tiling.piece_read,
+            T.if_then_else(real, T.uint32(plan.tiling.piece_read), T.uint32(0)),
         )
     else:
         words = T.meta_var(plan.piece_words)
@@ -87,7 +90,7 @@ def fetch_piece(plan, smem, x, origin, taps, held, step, base, i, index):
 def fetch_unit(plan, smem, weight, held, n, step, base, i, index):
     """One copy of the weight tile, which lies packed in the order of the copies."""
     source = T.meta_var(
-        weight.ptr_to([n, step, index // plan.units, index % plan.units * UNIT_BYTES])
+        weight.ptr_to([n, step, index // plan.units_read, index % plan.units_read * UNIT_BYTES])
     )
     if plan.asynchronous:
         T.ptx[COPY_UNIT](smem.ptr_to([base + plan.weight_offset(index)]), source, UNIT_BYTES)
@@ -109,22 +112,57 @@ def fetch(plan, smem, x, weight, origin, taps, held_pixels, held_weights, n, ste
             fetch_unit(plan, smem, weight, held_weights, n, step, base, i, index)
 
 
+def low_nibbles(word):
+    """Bytes of 16 times the low nibble of each byte: signed or not, without extending a sign."""
+    return (word << T.uint32(4)) & T.uint32(_HIGH_NIBBLES)
+
+
+def high_nibbles(word):
+    """Bytes of 16 times the high nibble of each byte."""
+    return word & T.uint32(_HIGH_NIBBLES)
+
+
+@T.inline
+def keep_words(plan, smem, held, first, words, at):
+    """Registers as they were read to shared memory."""
+    T.ptx[plan.keep(words)](smem.ptr_to([at]), *[held[first + j] for j in range(words)])
+
+
+@T.inline
+def keep_unpacked(plan, smem, held, first, words, at, at_next):
+    """Registers of nibbles to shared memory as bytes: all low ones, then all high ones.
+
+    The bytes of four registers fill two units, the second of which lies at `at_next`.
+    """
+    low = T.meta_var([low_nibbles(held[first + j]) for j in range(words)])
+    high = T.meta_var([high_nibbles(held[first + j]) for j in range(words)])
+    if words == 4:
+        T.ptx[plan.keep(4)](smem.ptr_to([at]), *low)
+        T.ptx[plan.keep(4)](smem.ptr_to([at_next]), *high)
+    else:
+        T.ptx[plan.keep(2 * words)](smem.ptr_to([at]), *low, *high)
+
+
 @T.inline
 def keep(plan, smem, held_pixels, held_weights, stage, thread):
-    """Registers of the last fetch to shared memory, where there is no cp.async."""
+    """Registers of the last fetch to shared memory, where no cp.async took them there."""
     base = T.meta_var(stage * plan.config.stage_bytes)
     words = T.meta_var(plan.piece_words)
     for i in T.unroll(plan.pixel_rounds):
         index = T.meta_var(i * plan.config.threads + thread)
         if index < plan.pixel_copies:
-            T.ptx[plan.keep(words)](
-                smem.ptr_to([base + plan.pixel_offset(index)]),
-                *[held_pixels[i * words + j] for j in range(words)],
-            )
+            at = T.meta_var(base + plan.pixel_offset(index))
+            if plan.tiling.unpacks_pixels:
+                at_next = T.meta_var(base + plan.pixel_offset(index, 1))
+                keep_unpacked(plan, smem, held_pixels, i * words, words, at, at_next)
+            else:
+                keep_words(plan, smem, held_pixels, i * words, words, at)
     for i in T.unroll(plan.weight_rounds):
         index = T.meta_var(i * plan.config.threads + thread)
         if index < plan.weight_copies:
-            T.ptx[plan.keep(4)](
-                smem.ptr_to([base + plan.weight_offset(index)]),
-                *[held_weights[i * 4 + j] for j in range(4)],
-            )
+            at = T.meta_var(base + plan.weight_offset(index))
+            if plan.tiling.unpacks_weights:
+                at_next = T.meta_var(base + plan.weight_offset(index, 1))
+                keep_unpacked(plan, smem, held_weights, i * 4, 4, at, at_next)
+            else:
+                keep_words(plan, smem, held_weights, i * 4, 4, at)

@@ -20,15 +20,16 @@ def load_residuals(plan, words, residual, row, group, channel):
     count = T.meta_var(plan.epilogue.residual_words)
     for half in T.unroll(2):
         for i in T.unroll(config.column_groups):
-            left = T.meta_var(plan.tiling.group_k - (channel + i * 4 * config.run))
-            start = T.meta_var(output_start(plan.conv, row + half * 8))
-            in_row = T.meta_var(group * plan.tiling.group_k + channel + i * 4 * config.run)
+            first = T.meta_var(channel + i * 4 * config.run)
+            dtype = T.meta_var(plan.conv.epilogue.residual_dtype)
+            start = T.meta_var(output_start(plan.conv, dtype, row + half * 8))
+            in_row = T.meta_var(group * plan.tiling.group_k + first)
             T.cuda.func_call(
                 plan.load_residual.name,
                 words.ptr_to([(half * config.column_groups + i) * count]),
-                residual.ptr_to([start + output_channel(plan.conv, in_row)]),
+                residual.ptr_to([start + output_channel(plan.conv, dtype, in_row)]),
                 T.if_then_else(row + half * 8 < plan.tiling.rows, 1, 0),
-                left,
+                plan.tiling.group_k - first,
                 source_code=plan.load_residual.source,
             )
 
@@ -43,12 +44,13 @@ def store_rows(plan, accumulator, words, bias, scale, scalars, y, i, row, group,
     count = T.meta_var(plan.epilogue.residual_words)
     upper: T.int32 = bias_start(plan, row)
     lower: T.int32 = bias_start(plan, row + 8)
-    upper_y: T.int32 = output_start(plan.conv, row)
-    lower_y: T.int32 = output_start(plan.conv, row + 8)
+    dtype = T.meta_var(plan.conv.epilogue.out_dtype)
+    upper_y: T.int32 = output_start(plan.conv, dtype, row)
+    lower_y: T.int32 = output_start(plan.conv, dtype, row + 8)
     for g in T.unroll(config.column_groups):
         first = T.meta_var(g * 4 * config.run)
         in_row = T.meta_var(
-            output_channel(plan.conv, group * plan.tiling.group_k + channel + first)
+            output_channel(plan.conv, dtype, group * plan.tiling.group_k + channel + first)
         )
         T.cuda.func_call(
             plan.requantise.name,

@@ -1,7 +1,8 @@
 """The mma.sync convolution as a PrimFunc: implicit GEMM over output pixels, channels and taps.
 
-From sm_80 tiles arrive by cp.async in a ring of stages and multiply by m16n8k32; sm_75 has
-neither, so its copies wait in registers while the other of two stages multiplies by m8n8k16.
+From sm_80 tiles arrive by cp.async in a ring of stages and multiply by m16n8k32 (m16n8k64 for
+int4). sm_75 has neither, so its copies wait in registers while the other of two stages multiplies
+by m8n8k16 (m8n8k32); so do those that unpack nibbles to bytes on any target.
 """
 
 import math
@@ -11,8 +12,9 @@ from tvm.tirx import PrimFunc
 
 from autoq.templates.cuda.mma_sync_copies import fetch, keep, locate_pixels
 from autoq.templates.cuda.mma_sync_epilogue import store_tile
-from autoq.templates.cuda.mma_sync_multiply import multiply_stage
+from autoq.templates.cuda.mma_sync_multiply import multiply_stage, unscale
 from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
+from autoq.templates.storage import stored
 from autoq.templates.tiles.dependent_launch import (
     overlapping,
     start_successor,
@@ -28,13 +30,17 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
     """The kernel of a plan.
 
     Parameters: x, the residual where there is one, weight int8 [tiles_n, steps, block_n,
-    block_k], bias int32 [border classes, padded k], then unless the output is int32 scale
-    float32 [padded k] and scalars float32 [8], and y.
+    weight_row_bytes], bias int32 [border classes, padded k], then unless the output is int32
+    scale float32 [padded k] and scalars float32 [8], and y; activations as they are stored.
     """
     workload, conv, config, tiling = plan.workload, plan.conv, plan.config, plan.tiling
     epilogue = workload.epilogue
     steps, stages, rounds = tiling.steps, config.stages, plan.pixel_rounds
-    weight_shape = (tiling.tiles_n, steps, config.block_n, config.block_k)
+    weight_shape = (tiling.tiles_n, steps, config.block_n, tiling.weight_row_bytes)
+    residual_dtype = epilogue.residual_dtype or epilogue.out_dtype
+    x_array = stored(workload.x_shape, conv.in_dtype)
+    y_array = stored(workload.y_shape, epilogue.out_dtype)
+    residual_array = stored(workload.y_shape, residual_dtype)
 
     @T.jit
     def main(
@@ -46,10 +52,10 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
         scalars_ptr: T.Optional(T.handle),
         y_ptr: T.handle,
     ):
-        x_nhwc = T.match_buffer(x_ptr, workload.x_shape, conv.in_dtype, align=16)
+        x_nhwc = T.match_buffer(x_ptr, *x_array, align=16)
         weight = T.match_buffer(weight_ptr, weight_shape, "int8", align=16)
         bias = T.match_buffer(bias_ptr, (plan.bias_rows * tiling.padded_k,), "int32", align=16)
-        y_nhwc = T.match_buffer(y_ptr, workload.y_shape, epilogue.out_dtype, align=16)
+        y_nhwc = T.match_buffer(y_ptr, *y_array, align=16)
         if scale_ptr is not None:
             scale = T.match_buffer(scale_ptr, (tiling.padded_k,), "float32", align=16)
             scalars = T.match_buffer(scalars_ptr, (8,), "float32", align=16)
@@ -57,15 +63,13 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
             scale = T.meta_var(bias)
             scalars = T.meta_var(bias)
         if residual_ptr is not None:
-            residual_nhwc = T.match_buffer(
-                residual_ptr, workload.y_shape, epilogue.residual_dtype, align=16
-            )
+            residual_nhwc = T.match_buffer(residual_ptr, *residual_array, align=16)
         else:
             residual_nhwc = T.meta_var(y_nhwc)
-        x = T.decl_buffer((math.prod(conv.x_shape),), conv.in_dtype, data=x_nhwc.data)
-        y = T.decl_buffer((plan.outputs,), epilogue.out_dtype, data=y_nhwc.data)
+        x = T.decl_buffer((math.prod(x_array[0]),), x_array[1], data=x_nhwc.data)
+        y = T.decl_buffer((math.prod(y_array[0]),), y_array[1], data=y_nhwc.data)
         residual = T.decl_buffer(
-            (plan.outputs,), epilogue.residual_dtype or epilogue.out_dtype, data=residual_nhwc.data
+            (math.prod(residual_array[0]),), residual_array[1], data=residual_nhwc.data
         )
 
         T.device_entry()
@@ -101,7 +105,8 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
 
         for i in T.unroll(config.accumulators):
             accumulator[i] = T.uint32(0)
-        locate_pixels(plan, origin, taps, m, n // tiling.group_tiles_n * tiling.group_c, thread)
+        first_byte = T.meta_var(n // tiling.group_tiles_n * plan.source_byte(tiling.group_bytes))
+        locate_pixels(plan, origin, taps, m, first_byte, thread)
         if plan.overlaps:
             wait_for_predecessors()
             start_successor()
@@ -128,6 +133,8 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
                 if step + 1 < steps:
                     keep(plan, smem, held_pixels, held_weights, (step + 1) % 2, thread)
                 T.cuda.cta_sync()
+        if plan.accumulator_shift > 0:
+            unscale(plan, accumulator)
         store_tile(
             plan, accumulator, words, residual, bias, scale, scalars, y, m, n,
             warp_row, warp_column, lane,

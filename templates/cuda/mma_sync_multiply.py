@@ -25,7 +25,7 @@ def read_fragments(plan, smem, a, b, base, k_tile, buffer, warp_row, warp_column
 @T.inline
 def multiply_tile(plan, accumulator, a, b, d, first_a, first_b):
     """One 16 x 8 tile of accumulators by one k-tile."""
-    if plan.asynchronous:
+    if plan.large_mma:
         T.ptx[plan.mma](
             *[accumulator[d + e] for e in range(4)],
             *[a[first_a + e] for e in range(4)],
@@ -62,3 +62,11 @@ def multiply_stage(plan, smem, accumulator, a, b, stage, warp_row, warp_column, 
                     (k % 2 * config.WARP_ROW_TILES + i) * 4,
                     (k % 2 * config.WARP_COL_TILES + j) * 2,
                 )  # fmt: skip
+
+
+@T.inline
+def unscale(plan, accumulator):
+    """Accumulators of nibbles that were unpacked as 16 times their value."""
+    for i in T.unroll(plan.config.accumulators):
+        scaled = T.meta_var(T.reinterpret("int32", accumulator[i]))
+        accumulator[i] = T.reinterpret("uint32", scaled >> plan.accumulator_shift)

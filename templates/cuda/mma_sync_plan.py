@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +27,13 @@ _VECTORS = {1: "b32", 2: "v2.b32", 4: "v4.b32"}
 
 
 def has_cp_async(target: Target) -> bool:
-    """Whether copies to shared memory bypass registers, which came with sm_80."""
+    """Whether copies to shared memory may bypass registers, which came with sm_80."""
     return target.compute_capability >= 80
+
+
+def copies_bypass_registers(config: MmaSyncConfig, target: Target) -> bool:
+    """Whether a kernel's copies bypass registers: those that unpack cannot."""
+    return has_cp_async(target) and config.compute != "s8_unpacked"
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,13 @@ class MmaSyncPlan:
 
     @property
     def asynchronous(self) -> bool:
-        return has_cp_async(self.target)
+        """Whether copies bypass registers; those that unpack cannot."""
+        return copies_bypass_registers(self.config, self.target)
+
+    @property
+    def large_mma(self) -> bool:
+        """Whether one instruction multiplies a whole 16 x 8 tile by a k-tile, as from sm_80."""
+        return self.target.compute_capability >= 80
 
     @property
     def overlaps(self) -> bool:
@@ -62,10 +72,18 @@ class MmaSyncPlan:
 
     @property
     def mma(self) -> str:
-        """m16n8k32 from sm_80; sm_75 has m8n8k16 only."""
-        shape = "m16n8k32" if self.asynchronous else "m8n8k16"
-        sign = "u8" if self.conv.in_dtype == "uint8" else "s8"
-        return f"mma.sync.aligned.{shape}.row.col.s32.{sign}.s8.s32"
+        """m16n8k32 of bytes and m16n8k64 of nibbles; on sm_75 m8n8k16 and m8n8k32."""
+        if self.config.compute == "s4":
+            shape, bits = "m16n8k64" if self.large_mma else "m8n8k32", 4
+        else:
+            shape, bits = "m16n8k32" if self.large_mma else "m8n8k16", 8
+        sign = "u" if self.conv.in_dtype.startswith("u") else "s"
+        return f"mma.sync.aligned.{shape}.row.col.s32.{sign}{bits}.s{bits}.s32"
+
+    @property
+    def accumulator_shift(self) -> int:
+        """Bits by which accumulators are too large: unpacked nibbles are 16 times their value."""
+        return 4 * (self.tiling.unpacks_pixels + self.tiling.unpacks_weights)
 
     @property
     def copy_piece(self) -> str:
@@ -75,7 +93,8 @@ class MmaSyncPlan:
 
     @property
     def piece_words(self) -> int:
-        return self.tiling.piece // 4
+        """Registers that hold a piece as it was read."""
+        return self.tiling.piece_read // 4
 
     def load(self, words: int) -> str:
         return f"ld.global.{_VECTORS[words]}"
@@ -93,16 +112,16 @@ class MmaSyncPlan:
 
     @property
     def weight_copies(self) -> int:
-        return self.config.block_n * self.units
+        return self.config.block_n * self.units_read
 
     @property
     def weight_rounds(self) -> int:
         return ceil_div(self.weight_copies, self.config.threads)
 
     @property
-    def units(self) -> int:
-        """16-byte units of a tile row."""
-        return self.config.block_k // UNIT_BYTES
+    def units_read(self) -> int:
+        """16-byte units that a tile row of weights is read in."""
+        return self.tiling.weight_row_bytes // UNIT_BYTES
 
     @property
     def weight_start(self) -> int:
@@ -136,18 +155,23 @@ class MmaSyncPlan:
             return index % self.tiling.pieces_per_stage
         return index // BLOCK_IMAGES % self.tiling.pieces_per_stage
 
-    def pixel_offset(self, index: Any) -> Any:
-        """Byte offset in a stage of a copy of the pixel tile."""
-        byte = self.piece_of_copy(index) * self.tiling.piece
+    def pixel_offset(self, index: Any, unit: int = 0) -> Any:
+        """Byte offset in a stage of a copy of the pixel tile, or of the second of its two units."""
+        byte = self.piece_of_copy(index) * self.tiling.piece + unit * UNIT_BYTES
         row = self.row_of_copy(index)
         return unit_offset(self.config, row, byte // UNIT_BYTES) + byte % UNIT_BYTES
 
-    def weight_offset(self, index: Any) -> Any:
-        """Byte offset in a stage of a copy of the weight tile."""
-        return self.weight_start + unit_offset(self.config, index // self.units, index % self.units)
+    def weight_offset(self, index: Any, unit: int = 0) -> Any:
+        """Byte offset in a stage of a copy of the weight tile, or of the second of its units."""
+        column = index % self.units_read * (2 if self.tiling.unpacks_weights else 1) + unit
+        return self.weight_start + unit_offset(self.config, index // self.units_read, column)
+
+    def source_byte(self, tile_byte: Any) -> Any:
+        """Byte among a pixel's channels that a byte of the tile is read from."""
+        return tile_byte // 2 if self.tiling.unpacks_pixels else tile_byte
 
     def tap(self, step: Any, index: Any) -> tuple[Any, Any, Any]:
-        """Filter row, filter column and first channel of a copy of the pixel tile."""
+        """Filter row, filter column and first tile byte of a copy of the pixel tile."""
         tiling = self.tiling
         inside = self.piece_of_copy(index)
         if tiling.channel_block == self.config.block_k:
@@ -164,10 +188,6 @@ class MmaSyncPlan:
     def bias_rows(self) -> int:
         rows, columns = self.classes
         return rows.count * columns.count
-
-    @property
-    def outputs(self) -> int:
-        return math.prod(self.conv.y_shape)
 
     @functools.cached_property
     def epilogue(self) -> RowEpilogue:

@@ -17,6 +17,7 @@ from autoq.templates.layout import (
     NHWC,
     NHWCNC,
 )
+from autoq.templates.storage import is_four_bit, stored, stored_bytes
 from autoq.templates.workload import Conv2d
 
 
@@ -35,35 +36,36 @@ def pixel_of_row(conv: Conv2d, row: Any) -> tuple[Any, Any, Any]:
 
 
 def input_pitches(conv: Conv2d) -> tuple[int, int]:
-    """Elements of x from one pixel to the next, and a channel's share in a step of channels.
+    """Bytes of x from one pixel to the next, and a channel's byte's share in a step of them.
 
     Channel steps are whole blocks of 16 in NHWCnc.
     """
     if conv.in_layout == NHWC:
-        return conv.c, 1
+        return stored_bytes((conv.c,), conv.in_dtype), 1
     return conv.c * BLOCK_IMAGES, BLOCK_IMAGES
 
 
 def image_start(conv: Conv2d, image: Any) -> Any:
-    """Element of x where channel 0 of an image's first pixel lies."""
+    """Byte of x where channel 0 of an image's first pixel lies."""
     if conv.in_layout == NHWC:
-        return image * (conv.h * conv.w * conv.c)
+        return image * (conv.h * conv.w * stored_bytes((conv.c,), conv.in_dtype))
     whole = image // BLOCK_IMAGES * (conv.h * conv.w * conv.c * BLOCK_IMAGES)
     return whole + image % BLOCK_IMAGES * BLOCK_CHANNELS
 
 
-def output_start(conv: Conv2d, row: Any) -> Any:
-    """Element of y where channel 0 of a row lies."""
+def output_start(conv: Conv2d, dtype: str, row: Any) -> Any:
+    """Element of y, or of a residual of a dtype, where channel 0 of a row lies as it is stored."""
     if conv.out_layout == NHWC:
+        (pitch,), _ = stored((conv.k,), dtype)
         if not images_innermost(conv):
-            return row * conv.k
+            return row * pitch
         image, p, q = pixel_of_row(conv, row)
-        return ((image * conv.p + p) * conv.q + q) * conv.k
+        return ((image * conv.p + p) * conv.q + q) * pitch
     return row // BLOCK_IMAGES * (conv.k * BLOCK_IMAGES) + row % BLOCK_IMAGES * BLOCK_CHANNELS
 
 
-def output_channel(conv: Conv2d, channel: Any) -> Any:
-    """Elements of y from a row's channel 0 to another channel."""
+def output_channel(conv: Conv2d, dtype: str, channel: Any) -> Any:
+    """Elements from a row's channel 0 to another channel, which starts a byte."""
     if conv.out_layout == NHWC:
-        return channel
+        return channel // 2 if is_four_bit(dtype) else channel
     return channel // BLOCK_CHANNELS * BLOCK_BYTES + channel % BLOCK_CHANNELS

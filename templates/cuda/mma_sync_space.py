@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping
 
 from autoq.search.space import Space
-from autoq.templates.cuda.mma_sync_plan import has_cp_async
+from autoq.templates.cuda.mma_sync_plan import copies_bypass_registers, has_cp_async
 from autoq.templates.cuda.mma_sync_tile import (
     COL_TILE,
     K_TILE_BYTES,
@@ -16,10 +16,13 @@ from autoq.templates.cuda.mma_sync_tile import (
     MmaSyncTiling,
     as_conv2d,
 )
+from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 from autoq.templates.tiles.weights import ceil_div
 from autoq.templates.workload import Conv2d, Gemm
 
+_FIRST_WITHOUT_INT4 = 90
 _REGISTER_FILE = 65536
 _MOST_REGISTERS = 255
 # Addresses, loop counters and predicates beside accumulators and fragments, by ptxas's reports.
@@ -35,6 +38,7 @@ _BLOCK_CLOCKS = 1500.0
 
 def space(workload: Conv2d | Gemm, target: Target) -> Space[MmaSyncConfig]:
     """Configurations that compile for the target and waste no whole tile on the workload."""
+    conv = as_conv2d(workload)
     knobs = {
         "BLK_ROW_WARPS": (1, 2, 4, 8),
         "BLK_COL_WARPS": (1, 2, 4),
@@ -45,11 +49,35 @@ def space(workload: Conv2d | Gemm, target: Target) -> Space[MmaSyncConfig]:
         "stages": (2, 3, 4, 5, 6) if has_cp_async(target) else (2,),
         "swizzle": (True, False),
         "blocks_per_sm": (1, 2, 3, 4),
+        "compute": computes(conv, target),
     }
-    conv = as_conv2d(workload)
     return Space(
         MmaSyncConfig, knobs, _constraints(conv, target), lambda c: _features(conv, c, target)
     )
+
+
+def computes(conv: Conv2d, target: Target) -> tuple[str, ...]:
+    """Values of `compute` for a convolution, the best one first; none where it has no kernel.
+
+    Tensor cores multiply nibbles from sm_75 to sm_89; for later ones the compiler emulates it.
+    """
+    four_bit = [is_four_bit(conv.in_dtype), is_four_bit(conv.weight_dtype)]
+    if not any(four_bit):
+        return ("s8",)
+    unpacked = ("s8_unpacked",) if _unpacked_products_fit(conv) else ()
+    if not all(four_bit):
+        return unpacked
+    native = target.compute_capability < _FIRST_WITHOUT_INT4
+    return ("s4", *unpacked) if native else (*unpacked, "s4")
+
+
+def _unpacked_products_fit(conv: Conv2d) -> bool:
+    """Whether sums of products fit 32 bits when 4-bit operands are 16 times their value."""
+    largest = conv.r * conv.s * (conv.c // conv.groups)
+    for dtype in (conv.in_dtype, conv.weight_dtype):
+        least, most = INTEGER_RANGE[dtype]
+        largest *= max(-least, most) * (16 if is_four_bit(dtype) else 1)
+    return largest < 1 << 31
 
 
 def _constraints(conv: Conv2d, target: Target) -> list[Callable[[MmaSyncConfig], bool]]:
@@ -76,17 +104,22 @@ def _constraints(conv: Conv2d, target: Target) -> list[Callable[[MmaSyncConfig],
 
     def chunk_within_reduction(config: MmaSyncConfig) -> bool:
         """Less than half of a stage lies beyond the reduction."""
-        reduction = conv.r * conv.s * (conv.c // conv.groups)
+        reduction = conv.r * conv.s * MmaSyncTiling(conv, config).group_bytes
         return config.block_k < 2 * max(reduction, K_TILE_BYTES)
 
     def stages_are_used(config: MmaSyncConfig) -> bool:
         """There are at most as many stages as steps of the reduction, or two."""
         return config.stages <= max(2, MmaSyncTiling(conv, config).steps)
 
+    def waiting_copies_take_two_stages(config: MmaSyncConfig) -> bool:
+        """Copies that wait in registers fill one stage while the other multiplies."""
+        return config.stages == 2 or copies_bypass_registers(config, target)
+
     def reorder_changes_something(config: MmaSyncConfig) -> bool:
         """REORDER_INNER needs several filter rows and several channel chunks."""
         chunks = MmaSyncTiling(conv, config)
-        return not config.REORDER_INNER or (conv.r > 1 and chunks.group_c > chunks.channel_block)
+        several_chunks = chunks.group_bytes > chunks.channel_block
+        return not config.REORDER_INNER or (conv.r > 1 and several_chunks)
 
     return [
         warps_fill_the_schedulers,
@@ -95,6 +128,7 @@ def _constraints(conv: Conv2d, target: Target) -> list[Callable[[MmaSyncConfig],
         tile_within_output,
         chunk_within_reduction,
         stages_are_used,
+        waiting_copies_take_two_stages,
         reorder_changes_something,
     ]
 
@@ -105,9 +139,9 @@ def registers(conv: Conv2d, config: MmaSyncConfig, target: Target) -> int:
     fragments = config.WARP_ROW_TILES * 4 + config.WARP_COL_TILES * 2
     copies = ceil_div(config.block_m * tiling.pieces_per_stage, config.threads)
     found = config.accumulators + fragments * min(config.CHUNK, 2) + 2 * copies
-    if not has_cp_async(target):
-        held = ceil_div(config.block_n * config.block_k // UNIT_BYTES, config.threads)
-        found += copies * tiling.piece // 4 + held * 4
+    if not copies_bypass_registers(config, target):
+        units = config.block_n * tiling.weight_row_bytes // UNIT_BYTES
+        found += copies * tiling.piece_read // 4 + ceil_div(units, config.threads) * 4
     return found + _OTHER_REGISTERS
 
 
@@ -122,6 +156,7 @@ def _features(conv: Conv2d, config: MmaSyncConfig, target: Target) -> Mapping[st
     blocks = tiling.tiles_m * tiling.tiles_n
     computed = blocks * config.block_m * config.block_n * tiling.steps * config.block_k
     filled = blocks * tiling.steps * (config.block_m + config.block_n) * config.block_k
+    values = conv.operations / 2 * tiling.group_bytes / tiling.group_c
     return {
         "threads": config.threads,
         "block_m": config.block_m,
@@ -131,7 +166,7 @@ def _features(conv: Conv2d, config: MmaSyncConfig, target: Target) -> Mapping[st
         "blocks": blocks,
         "waves": blocks / (target.units * config.blocks_per_sm),
         "last_wave": blocks / (_waves(tiling, target) * target.units * config.blocks_per_sm),
-        "useful": conv.operations / 2 / computed,
+        "useful": values / computed,
         "multiplies_per_fill_byte": computed / filled,
         "multiplies_per_fragment_byte": config.warp_m * config.warp_n
         / (config.warp_m + config.warp_n),
@@ -157,8 +192,10 @@ def default(workload: Conv2d | Gemm, target: Target) -> MmaSyncConfig:
     conv = as_conv2d(workload)
     legal = space(workload, target)
     choices = itertools.product(_DEFAULT_TILES, (2, 1, 4), (4, 3, 2))
+    compute = computes(conv, target)[0]
     candidates = (
-        MmaSyncConfig(*tile, chunk, False, stages, True, 1) for tile, chunk, stages in choices
+        MmaSyncConfig(*tile, chunk, False, stages, True, 1, compute)
+        for tile, chunk, stages in choices
     )
     return min(
         (config for config in candidates if config in legal),
@@ -188,9 +225,11 @@ def _estimated_clocks(tiling: MmaSyncTiling, target: Target) -> float:
     config, resident = tiling.config, _resident(tiling, target)
     multiplies = target.int8_rate / 2 / target.units / _CLOCK
     warps = config.threads // 32
+    read = config.block_m / (2 if tiling.unpacks_pixels else 1)
+    read += config.block_n / (2 if tiling.unpacks_weights else 1)
     per_byte = max(
         config.block_m * config.block_n / multiplies,
-        (config.block_m + config.block_n) / _L2_BYTES_A_CLOCK,
+        read / _L2_BYTES_A_CLOCK,
         warps * (config.warp_m + config.warp_n) / _SMEM_BYTES_A_CLOCK,
     )
     idle = max(1.0, 4 / (warps * resident), 3 / ((config.stages - 1) * resident))

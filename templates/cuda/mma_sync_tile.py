@@ -1,4 +1,4 @@
-"""Tile of the mma.sync convolution: its knobs, what follows from them, and where operands lie.
+"""Tile of the mma.sync convolution: its knobs, what follows from them, and where fragments lie.
 
 The knobs carry the names of the paper's search space (BLK_ROW_WARPS ... REORDER_INNER), with one
 tile of WARP_ROW_TILES being 16 output pixels and one of WARP_COL_TILES 8 output channels.
@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
-from autoq.templates.tiles.weights import ceil_div, channels_per_thread, row_channels
+from autoq.templates.storage import is_four_bit
+from autoq.templates.tiles.weights import ceil_div, channels_per_thread
 from autoq.templates.workload import Conv2d, Gemm
 
 ROW_TILE = 16
@@ -19,6 +18,9 @@ COL_TILE = 8
 K_TILE_BYTES = 32
 UNIT_BYTES = 16
 """Shared memory is swizzled, and read by ldmatrix, in units of 16 bytes."""
+COMPUTE = ("s8", "s4", "s8_unpacked")
+"""Bytes multiplied as they are; nibbles multiplied as they are (64 of them to a k-tile); nibbles
+that become bytes once, on their way into shared memory."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class MmaSyncConfig:
     stages: shared-memory buffers of the load pipeline.
     swizzle: units of a row are permuted by XOR, instead of rows being padded by one unit.
     blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
+    compute: how values meet the tensor cores, one of COMPUTE.
     """
 
     BLK_ROW_WARPS: int
@@ -44,6 +47,7 @@ class MmaSyncConfig:
     stages: int
     swizzle: bool
     blocks_per_sm: int
+    compute: str = "s8"
 
     @property
     def threads(self) -> int:
@@ -71,7 +75,7 @@ class MmaSyncConfig:
 
     @property
     def block_k(self) -> int:
-        """Bytes of the reduction in one stage."""
+        """Bytes of a tile row in one stage: values, or pairs of values for "s4"."""
         return self.CHUNK * K_TILE_BYTES
 
     @property
@@ -107,9 +111,10 @@ class MmaSyncConfig:
 class MmaSyncTiling:
     """A convolution cut into the tiles of a configuration.
 
-    The reduction of one group of channels is a sequence of *pieces* of `piece` consecutive
-    channels of one filter tap; `tap_of` gives their order. A stage holds `pieces_per_stage` of
-    them, the last stage is filled up with zeros.
+    The reduction of one group of channels is a sequence of *pieces* of `piece` consecutive bytes
+    of one filter tap; `tap_of` gives their order. A stage holds `pieces_per_stage` of them, the
+    last stage is filled up with zeros. All of these count bytes of a tile in shared memory: a
+    byte holds one value, or two for compute "s4".
     """
 
     conv: Conv2d
@@ -131,20 +136,45 @@ class MmaSyncTiling:
         return self.conv.n * self.conv.p * self.conv.q
 
     @property
+    def group_bytes(self) -> int:
+        """Bytes of one group's channels at one filter tap, in a tile."""
+        return self.group_c // (2 if self.config.compute == "s4" else 1)
+
+    @property
+    def unpacks_pixels(self) -> bool:
+        """Whether 4-bit activations become bytes on their way into shared memory."""
+        return self.config.compute == "s8_unpacked" and is_four_bit(self.conv.in_dtype)
+
+    @property
+    def unpacks_weights(self) -> bool:
+        """Whether 4-bit weights become bytes on their way into shared memory."""
+        return self.config.compute == "s8_unpacked" and is_four_bit(self.conv.weight_dtype)
+
+    @property
     def piece(self) -> int:
-        """Bytes of one copy: 16, 8 or 4, whatever divides the channels."""
-        return math.gcd(self.group_c, UNIT_BYTES)
+        """Tile bytes of one copy: of 16, 8 or 4 bytes read, whatever divides the channels."""
+        return math.gcd(self.group_bytes, UNIT_BYTES * (2 if self.unpacks_pixels else 1))
+
+    @property
+    def piece_read(self) -> int:
+        """Bytes that the copy of a piece reads."""
+        return self.piece // (2 if self.unpacks_pixels else 1)
+
+    @property
+    def weight_row_bytes(self) -> int:
+        """Bytes that a tile row of packed weights takes in memory."""
+        return self.config.block_k // (2 if self.unpacks_weights else 1)
 
     @property
     def channel_block(self) -> int:
-        """Channels that the walk takes at once from a tap: one stage, or all of them."""
+        """Bytes that the walk takes at once from a tap: one stage, or all of them."""
         block = self.config.block_k
-        return block if self.group_c % block == 0 else self.group_c
+        return block if self.group_bytes % block == 0 else self.group_bytes
 
     @property
     def pieces(self) -> int:
         """Pieces of the whole reduction."""
-        return self.conv.r * self.conv.s * self.group_c // self.piece
+        return self.conv.r * self.conv.s * self.group_bytes // self.piece
 
     @property
     def pieces_per_stage(self) -> int:
@@ -174,12 +204,12 @@ class MmaSyncTiling:
         return self.tiles_n * self.config.block_n
 
     def tap_of(self, piece):
-        """(filter row, filter column, first channel) of a piece.
+        """(filter row, filter column, first byte among the group's) of a piece.
 
         Integers and index expressions alike: only +, *, // and % of non-negative values.
         """
         conv, block = self.conv, self.channel_block
-        per_block, blocks = block // self.piece, self.group_c // block
+        per_block, blocks = block // self.piece, self.group_bytes // block
         first = piece % per_block * self.piece
         rest = piece // per_block
         column, rest = rest % conv.s, rest // conv.s
@@ -193,15 +223,6 @@ class MmaSyncTiling:
 def as_conv2d(workload: Conv2d | Gemm) -> Conv2d:
     """The workload as the convolution that the kernel computes."""
     return workload.as_conv2d() if isinstance(workload, Gemm) else workload
-
-
-def channel_of_row(config: MmaSyncConfig) -> np.ndarray:
-    """Output channel held by each row of a block's weight tile, int64 [block_n].
-
-    Permuted warp by warp, so that the columns a lane gets are consecutive channels.
-    """
-    first = np.arange(config.BLK_COL_WARPS) * config.warp_n
-    return (first[:, None] + row_channels(config.warp_n)).reshape(-1)
 
 
 def unit_offset(config: MmaSyncConfig, row, unit):
@@ -234,31 +255,3 @@ def fragment_of_weights(config: MmaSyncConfig, warp_column, pair, k_tile, lane):
     """
     row = warp_column * config.warp_n + pair * 2 * COL_TILE + lane // 16 * 8 + lane % 8
     return unit_offset(config, row, k_tile * 2 + lane // 8 % 2)
-
-
-def pack_weight(tiling: MmaSyncTiling, weight: np.ndarray) -> np.ndarray:
-    """Weights in the order of the kernel's copies.
-
-    weight: int8 [k, r, s, c / groups]. Returns int8 [tiles_n, steps, block_n, block_k].
-    """
-    conv, config = tiling.conv, tiling.config
-    row, column, channel = tiling.tap_of(np.arange(tiling.pieces))
-    start = (row * conv.s + column) * tiling.group_c + channel
-    reduction = (start[:, None] + np.arange(tiling.piece)).reshape(-1)
-    filters = weight.reshape(conv.groups, tiling.group_k, -1)[:, :, reduction]
-    padded = np.zeros(
-        (conv.groups, tiling.group_tiles_n * config.block_n, tiling.steps * config.block_k),
-        np.int8,
-    )
-    padded[:, : tiling.group_k, : filters.shape[2]] = filters
-    tiles = padded.reshape(tiling.tiles_n, config.block_n, tiling.steps, config.block_k)
-    return np.ascontiguousarray(tiles[:, channel_of_row(config)].transpose(0, 2, 1, 3))
-
-
-def pack_channels(tiling: MmaSyncTiling, values: np.ndarray) -> np.ndarray:
-    """Per-channel values `[..., k]` with every group filled up with 0, `[..., padded_k]`."""
-    conv = tiling.conv
-    lead = values.shape[:-1]
-    padded = np.zeros((*lead, conv.groups, tiling.padded_k // conv.groups), values.dtype)
-    padded[..., : tiling.group_k] = values.reshape(*lead, conv.groups, tiling.group_k)
-    return padded.reshape(*lead, tiling.padded_k)

@@ -10,12 +10,17 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.movement import ITEM_BYTES
+from autoq.templates.storage import ITEM_BITS, is_four_bit, stored_bytes
 
-C_TYPES = {"int8": "signed char", "uint8": "unsigned char", "int32": "int", "float32": "float"}
+C_TYPES = {
+    "int4": "unsigned char", "uint4": "unsigned char", "int8": "signed char",
+    "uint8": "unsigned char", "int32": "int", "float32": "float",
+}  # fmt: skip
+"""What points to stored values; two values of 4 bits share a byte."""
 _VECTORS = {16: "uint4", 8: "uint2", 4: "unsigned", 2: "unsigned short", 1: "unsigned char"}
 
 _ELEMENT = r"""
@@ -46,10 +51,24 @@ __device__ __forceinline__ unsigned quantise4_@(float a, float b, float c, float
 }
 """
 
+_NARROW8 = r"""
+__device__ __forceinline__ unsigned narrow8_@(unsigned a, unsigned b) {
+  a &= 0x0f0f0f0fu, b &= 0x0f0f0f0fu;
+  return __byte_perm(a | (a >> 4), b | (b >> 4), 0x6420);
+}
+"""
+
 # The byte u of an unsigned word is the float 2**23 + u once 0x4B lies above it.
 _ADDEND8 = r"""
 __device__ __forceinline__ float addend_@(unsigned word, int e, float4 second) {
   float u = __uint_as_float(__byte_perm(word ^ FLIP, 0x4B000000u, 0x7440u + e));
+  return __fadd_rn(u, __fsub_rn(OFFSET, second.x));
+}
+"""
+# The same of a nibble, whose upper half starts at -8.
+_ADDEND4 = r"""
+__device__ __forceinline__ float addend_@(unsigned word, int e, float4 second) {
+  float u = __uint_as_float((((word >> (4 * e)) & 15u) ^ FLIP) | 0x4B000000u);
   return __fadd_rn(u, __fsub_rn(OFFSET, second.x));
 }
 """
@@ -79,13 +98,20 @@ def element_source(epilogue: Epilogue) -> str:
 
     rescale(total, scale, addend, first, second): bias already in total; first and second are the
     two halves of the scalars operand. quantise4(a, b, c, d, second): four outputs in a word.
-    addend(word, e, second): residual e of a word (0 for float32) minus its zero point.
+    addend(word, e, second): residual e of a word (0 for float32) minus its zero point. narrow8(a,
+    b): the low nibbles of eight bytes in a word, where the output has 4 bits.
     """
     source = _ELEMENT.replace("BEFORE", str(int(epilogue.requantize_before_add)))
     source = source.replace("RESIDUAL", str(int(epilogue.residual_dtype is not None)))
+    if is_four_bit(epilogue.out_dtype):
+        source += _NARROW8
     if epilogue.residual_dtype == "float32":
         return source + _ADDEND32
-    if epilogue.residual_dtype is not None:
+    if is_four_bit(epilogue.residual_dtype):
+        signed = epilogue.residual_dtype == "int4"
+        addend = _ADDEND4.replace("FLIP", "8u" if signed else "0u")
+        source += addend.replace("OFFSET", "-8388616.f" if signed else "-8388608.f")
+    elif epilogue.residual_dtype is not None:
         signed = epilogue.residual_dtype == "int8"
         addend = _ADDEND8.replace("FLIP", "0x80808080u" if signed else "0u")
         source += addend.replace("OFFSET", "-8388736.f" if signed else "-8388608.f")
@@ -113,7 +139,7 @@ class RowEpilogue:
         """Registers that hold one row's residual."""
         if self.epilogue.residual_dtype is None:
             return 0
-        return self.channels * ITEM_BYTES[self.epilogue.residual_dtype] // 4
+        return _words(self.channels, self.epilogue.residual_dtype)
 
     def load(self) -> DeviceFunction:
         """load(words, residual pointer, ok, channels left): one row's residual."""
@@ -122,14 +148,12 @@ class RowEpilogue:
             f"__device__ __forceinline__ void load_residual_@(unsigned* words, const "
             f"{C_TYPES[dtype]}* residual, int ok, int left) {{"
         ]
-        size = ITEM_BYTES[dtype]
-        width = self._vector_bytes(size)
-        for offset in range(0, self.channels * size, width):
-            guard = f"ok && {offset // size} < left" if self.tail else "ok"
+        for offset, width, channel, element in self._vectors(dtype):
+            guard = f"ok && {channel} < left" if self.tail else "ok"
             lines.append(f"  {{ {_VECTORS[width]} v = {{}};")
             lines.append(
                 f"  if ({guard}) v = __ldg(reinterpret_cast<const {_VECTORS[width]}*>(residual"
-                f" + {offset // size}));"
+                f" + {element}));"
             )
             lines += [f"  {text}" for text in _scatter(width, offset)]
             lines.append("  }")
@@ -154,17 +178,28 @@ class RowEpilogue:
         ]
         for quad in range(self.channels // 4):
             lines += self._quad(quad)
-        lines += self._stores(0) + self._stores(1)
+        for row in range(2):
+            if is_four_bit(self.epilogue.out_dtype):
+                lines += self._narrow(row)
+            lines += self._stores(row)
         source = element_source(self.epilogue) + "\n".join([*lines, "}\n"])
         return device_function("requantise_rows", source)
 
     @property
     def _out_words(self) -> int:
-        return self.channels * ITEM_BYTES[self.epilogue.out_dtype] // 4
+        """Registers of a row's outputs; those of 4 bits are bytes before they are narrowed."""
+        return max(self.channels // 4, _words(self.channels, self.epilogue.out_dtype))
 
-    def _vector_bytes(self, size: int) -> int:
-        """Widest access that a row of `pitch` elements keeps aligned."""
-        return math.gcd(16, self.channels * size, self.pitch * size)
+    def _vectors(self, dtype: str) -> Iterator[tuple[int, int, int, int]]:
+        """Accesses of a row: byte offset, bytes, first channel, offset of the row's pointer.
+
+        Each is the widest that a row of `pitch` elements keeps aligned.
+        """
+        bits = ITEM_BITS[dtype]
+        size = self.channels * bits // 8
+        width = math.gcd(16, size, stored_bytes((self.pitch,), dtype))
+        for offset in range(0, size, width):
+            yield offset, width, offset * 8 // bits, offset * 8 // max(bits, 8)
 
     def _quad(self, quad: int) -> list[str]:
         lines = [
@@ -196,8 +231,8 @@ class RowEpilogue:
             return [f"  out{row}[{4 * quad + e}] = {totals[e]};" for e in range(4)]
         values = []
         for e in range(4):
-            index, byte = (4 * quad + e, 0) if self._wide_residual else (quad, e)
-            addend = f"addend_@(words{row}[{index}], {byte}, second)"
+            index, place = self._residual_place(4 * quad + e)
+            addend = f"addend_@(words{row}[{index}], {place}, second)"
             if self.epilogue.residual_dtype is None:
                 addend = "0.f"
             values.append(f"rescale_@({totals[e]}, s.{'xyzw'[e]}, {addend}, first, second)")
@@ -207,22 +242,39 @@ class RowEpilogue:
         arguments = ",\n    ".join(values)
         return [f"  out{row}[{quad}] = quantise4_@({arguments}, second);"]
 
-    @property
-    def _wide_residual(self) -> bool:
-        return self.epilogue.residual_dtype == "float32"
+    def _residual_place(self, channel: int) -> tuple[int, int]:
+        """Register of a channel's residual, and which of its values it is."""
+        values = 32 // ITEM_BITS[self.epilogue.residual_dtype or "int8"]
+        return channel // values, channel % values
+
+    def _narrow(self, row: int) -> list[str]:
+        """Bytes to nibbles; of rows of an odd number of values the last nibble is 0."""
+        lines = []
+        for word in range(_words(self.channels, self.epilogue.out_dtype)):
+            second = f"out{row}[{2 * word + 1}]" if 8 * word + 4 < self.channels else "0u"
+            lines.append(f"  out{row}[{word}] = narrow8_@(out{row}[{2 * word}], {second});")
+            if self.pitch % 2:
+                lines.append(
+                    f"  if (left < {8 * word + 8}) out{row}[{word}] &= "
+                    f"left > {8 * word} ? (1u << 4 * (left - {8 * word})) - 1u : 0u;"
+                )
+        return lines
 
     def _stores(self, row: int) -> list[str]:
-        size = ITEM_BYTES[self.epilogue.out_dtype]
-        width = self._vector_bytes(size)
         lines = []
-        for offset in range(0, self.channels * size, width):
-            guard = f"ok{row} && {offset // size} < left" if self.tail else f"ok{row}"
+        for offset, width, channel, element in self._vectors(self.epilogue.out_dtype):
+            guard = f"ok{row} && {channel} < left" if self.tail else f"ok{row}"
             value = _gather(width, offset, f"out{row}")
             lines.append(
-                f"  if ({guard}) *reinterpret_cast<{_VECTORS[width]}*>(y{row} + {offset // size})"
+                f"  if ({guard}) *reinterpret_cast<{_VECTORS[width]}*>(y{row} + {element})"
                 f" = {value};"
             )
         return lines
+
+
+def _words(channels: int, dtype: str) -> int:
+    """Registers that hold a row's values as they are stored."""
+    return -(-channels * ITEM_BITS[dtype] // 32)
 
 
 def _gather(width: int, offset: int, words: str) -> str:

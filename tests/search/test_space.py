@@ -210,3 +210,15 @@ def test_a_space_too_large_to_enumerate_still_samples():
 def test_unusable_knobs_are_refused(knobs, message):
     with pytest.raises(AutoqError, match=message):
         Space(Sparse, knobs)
+
+
+def test_a_missing_knob_takes_its_default():
+    """Records outlive knobs that are added behind them."""
+    older = make_dataclass("Config", [("tile", int)], frozen=True)
+    newer = make_dataclass("Config", [("tile", int), ("layout", str, "nhwc")], frozen=True)
+    space = Space(newer, {"tile": (16, 32), "layout": ("nhwc", "blocked")})
+    written = Space(older, {"tile": (16, 32)}).to_dict(older(32))
+    assert space.from_dict(written) == newer(32, "nhwc")
+    without = Space(newer, {"tile": (16, 32), "layout": ("blocked",)})
+    with pytest.raises(AutoqError, match="layout='nhwc' is not one of"):
+        without.from_dict(written)

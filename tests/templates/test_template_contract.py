@@ -15,6 +15,7 @@ from autoq.templates.epilogue import Epilogue
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
 from autoq.templates.registry import TEMPLATES, matching
 from autoq.templates.signature import signature
+from autoq.templates.storage import stored
 from autoq.templates.target import Target, host_cpu, parse_target
 from autoq.templates.workload import Conv2d, Gemm, Workload
 
@@ -44,6 +45,11 @@ BLOCKED = [
     Conv2d(8, 7, 7, 32, 24, 1, 1, in_layout="NHWCnc"),
     Conv2d(8, 9, 9, 24, 32, 3, 3, out_layout="NHWCnc"),
 ]
+FOUR_BIT = [
+    Conv2d(2, 9, 9, 64, 37, 3, 3, padding=(1, 1, 1, 1), in_dtype="uint4", weight_dtype="int4",
+           zero_point_border=True, epilogue=Epilogue("int4", "uint4")),
+    Conv2d(2, 9, 9, 12, 24, 3, 3, weight_dtype="int4", epilogue=Epilogue("uint4")),
+]  # fmt: skip
 RELAYOUT = Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8")
 
 
@@ -51,7 +57,7 @@ def cases() -> list[tuple[Template, Workload, Target]]:
     return [
         (template, workload, target)
         for target in (*CUDA, host_cpu())
-        for workload in (*WORKLOADS, *BLOCKED, RELAYOUT)
+        for workload in (*WORKLOADS, *BLOCKED, *FOUR_BIT, RELAYOUT)
         for template in matching(workload, target)
     ]
 
@@ -72,8 +78,8 @@ def test_every_workload_has_a_template(target: Target) -> None:
     assert all(matching(workload, target) for workload in WORKLOADS)
 
 
-@pytest.mark.parametrize("workload", BLOCKED, ids=str)
-def test_only_templates_that_know_a_layout_take_it(workload: Workload) -> None:
+@pytest.mark.parametrize("workload", BLOCKED + FOUR_BIT, ids=str)
+def test_only_templates_that_know_layout_and_dtype_take_it(workload: Workload) -> None:
     assert not matching(workload, host_cpu())
     for target in CUDA:
         assert [template.name for template in matching(workload, target)] == ["conv2d_mma_sync"]
@@ -106,7 +112,7 @@ def test_parameters_are_activations_constants_output(template, workload, target)
     constants = template.pack(workload, config, operands)
     found = parameters(function, target)
     activations = [*found[: len(inputs)], found[-1]]
-    assert activations == [(tuple(shape), dtype) for shape, dtype in (*inputs, output)]
+    assert activations == [stored(tuple(shape), dtype) for shape, dtype in (*inputs, output)]
     arrays = [(array.shape, str(array.dtype)) for array in constants]
     taken = found[len(inputs) : -1]
     if target.kind == "cuda":  # a kernel gets an address: only sizes must agree

@@ -39,9 +39,36 @@ CASES = [
 ]  # fmt: skip
 
 
+def _int4(n: int, size: int, c: int, k: int, sign: str = "", **more: object) -> Conv2d:
+    dtypes = {"in_dtype": f"{sign}int4", "weight_dtype": "int4"}
+    return _square(n, size, c, k, **{**dtypes, "epilogue": Epilogue(f"{sign}int4"), **more})
+
+
+INT4_CASES = [
+    _int4(2, 28, 128, 128),
+    _int4(3, 7, 256, 200, "u", zero_point_border=True, epilogue=Epilogue("uint4", "uint4", True)),
+    _int4(2, 15, 24, 37, "u", zero_point_border=True, epilogue=Epilogue("int4", "int4")),
+    _int4(2, 13, 48, 44, stride=2, zero_point_border=True, epilogue=Epilogue("uint8", "uint4")),
+    _int4(1, 17, 32, 72, "u", groups=4, epilogue=Epilogue("int4", "int8", True)),
+    _int4(1, 14, 64, 64, "u", weight_dtype="int8", epilogue=Epilogue("int4", "float32")),
+    _int4(1, 14, 64, 52, in_dtype="uint8", zero_point_border=True),
+    _square(2, 9, 16, 70, epilogue=Epilogue("uint4", "int4", True)),
+    Conv2d(1, 19, 23, 8, 31, 5, 3, (1, 2), (2, 0, 3, 2), (2, 1), in_dtype="int4",
+           weight_dtype="int4", epilogue=Epilogue("float32", "int4")),
+    Conv2d(1, 31, 31, 16, 33, 7, 7, (2, 2), (3, 3, 3, 3), in_dtype="int4", weight_dtype="int4",
+           epilogue=Epilogue("int32")),
+    Conv2d(1, 20, 20, 12, 26, 3, 3, groups=1, in_dtype="int8", weight_dtype="int4",
+           epilogue=Epilogue("int4")),
+    Gemm(300, 105, 96, in_dtype="uint4", weight_dtype="int4", epilogue=Epilogue("int4", "uint4")),
+    Gemm(8, 1000, 2048, in_dtype="int4", weight_dtype="int4", epilogue=Epilogue("float32")),
+]  # fmt: skip
+"""Four-bit activations, weights and outputs; odd channels, groups, borders, residuals."""
+
+
 def case_id(case: object) -> str:
     """A readable test name."""
     if isinstance(case, Conv2d | Gemm):
         epilogue = case.epilogue
-        return f"{case}-{case.in_dtype}-{epilogue.out_dtype}-{epilogue.residual_dtype}"
+        dtypes = (case.in_dtype, case.weight_dtype, epilogue.out_dtype, epilogue.residual_dtype)
+        return f"{case}-{'-'.join(map(str, dtypes))}"
     return str(case)

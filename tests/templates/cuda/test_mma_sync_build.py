@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from mma_sync_cases import CASES, case_id
+from mma_sync_cases import CASES, INT4_CASES, case_id
 
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
@@ -22,7 +22,7 @@ ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a")
 
 @pytest.mark.parametrize(
     ("workload", "arch"),
-    [(workload, ARCHS[i % len(ARCHS)]) for i, workload in enumerate(CASES)],
+    [(workload, ARCHS[i % len(ARCHS)]) for i, workload in enumerate(CASES + INT4_CASES)],
     ids=case_id,
 )
 def test_default_compiles_without_spills(workload, arch):
@@ -42,7 +42,7 @@ def test_default_compiles_without_spills(workload, arch):
 def test_sampled_configurations_compile(arch):
     target = parse_target(f"cuda:{arch}")
     rng = np.random.default_rng(23)
-    for workload in (CASES[1], CASES[9], CASES[10]):
+    for workload in (CASES[1], CASES[9], CASES[10], INT4_CASES[2]):
         (config,) = TEMPLATE.space(workload, target).sample(rng, 1)
         kernel = compile_kernel(TEMPLATE.build(workload, config, target), target)
         assert kernel.registers * config.threads * config.blocks_per_sm <= 65536

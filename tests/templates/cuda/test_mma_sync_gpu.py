@@ -6,12 +6,12 @@ import functools
 
 import numpy as np
 import pytest
-from mma_sync_cases import CASES, case_id
+from mma_sync_cases import CASES, INT4_CASES, case_id
 
 from autoq.kernel import compile_kernel
 from autoq.measure.check import complaint, threaded_reference
 from autoq.measure.cuda_bench import CudaBench
-from autoq.measure.operands import random_case
+from autoq.measure.operands import random_case, stored_activations, stored_output
 from autoq.runtime.cuda_driver import Device, device_count
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
 from autoq.templates.target import Target, parse_target
@@ -33,8 +33,9 @@ def device() -> Device:
 
 @functools.lru_cache(maxsize=4)
 def expectation(workload: Workload) -> tuple:
-    activations, operands = random_case(workload, seed=7)
-    return activations, operands, threaded_reference(workload, activations, operands, 8)
+    values, operands = random_case(workload, seed=7)
+    expected = threaded_reference(workload, values, operands, 8)
+    return stored_activations(workload, values), operands, stored_output(workload, expected)
 
 
 def forms() -> list[Target]:
@@ -59,13 +60,13 @@ def check(workload: Workload, config: object, form: Target) -> None:
     assert not bench.restore_inputs(), f"{form.arch} {config}: inputs were written to"
 
 
-@pytest.mark.parametrize("workload", CASES, ids=case_id)
+@pytest.mark.parametrize("workload", CASES + INT4_CASES, ids=case_id)
 def test_default_is_exact(workload: Workload) -> None:
     for form in forms():
         check(workload, TEMPLATE.default(workload, form), form)
 
 
-@pytest.mark.parametrize("workload", CASES, ids=case_id)
+@pytest.mark.parametrize("workload", CASES + INT4_CASES, ids=case_id)
 def test_sampled_configurations_are_exact(workload: Workload) -> None:
     for form in forms():
         space = TEMPLATE.space(workload, form)

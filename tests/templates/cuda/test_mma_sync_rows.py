@@ -47,7 +47,7 @@ def test_addresses_are_those_of_the_layouts(in_layout, out_layout):
     conv = dataclasses.replace(BLOCKED, in_layout=in_layout, out_layout=out_layout)
     rows, channels = np.arange(conv.n * conv.p * conv.q), np.arange(conv.k)
     image, p, q = pixel_of_row(conv, rows)
-    found = output_start(conv, rows)[:, None] + output_channel(conv, channels)
+    found = output_start(conv, "int8", rows)[:, None] + output_channel(conv, "int8", channels)
     expected = elements((conv.n, conv.p, conv.q, conv.k), out_layout)[image, p, q]
     np.testing.assert_array_equal(found, expected)
     pixel_pitch, channel_pitch = input_pitches(conv)
@@ -80,5 +80,5 @@ def test_eight_copies_read_128_consecutive_bytes():
 
 
 def test_eight_rows_of_a_fragment_store_128_consecutive_bytes():
-    at = output_start(BLOCKED, np.arange(BLOCKED.n * BLOCKED.p * BLOCKED.q)).reshape(-1, 8)
+    at = output_start(BLOCKED, "int8", np.arange(BLOCKED.n * BLOCKED.p * BLOCKED.q)).reshape(-1, 8)
     assert (at[:, 0] % 128 == 0).all() and (np.diff(at, axis=1) == 16).all()

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
-from mma_sync_cases import CASES, case_id
+from mma_sync_cases import CASES, INT4_CASES, case_id
 
+from autoq.measure.operands import random_case
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE, matches
+from autoq.templates.cuda.mma_sync_pack import channel_of_row, pack_channels, pack_weight
 from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync_rows import output_channel, output_start, pixel_of_row
+from autoq.templates.cuda.mma_sync_space import computes
 from autoq.templates.cuda.mma_sync_tile import (
     MmaSyncConfig,
-    channel_of_row,
     fragment_of_pixels,
     fragment_of_weights,
-    pack_channels,
-    pack_weight,
     unit_offset,
 )
 from autoq.templates.layout import NHWCNC, to_nhwc
-from autoq.templates.target import parse_target
+from autoq.templates.storage import to_stored, unpack_nibbles
+from autoq.templates.target import Target, parse_target
 from autoq.templates.workload import Conv2d, Gemm
+
+FOUR_BIT = (
+    Conv2d(1, 5, 4, 48, 36, 2, 3, (2, 1), (1, 0, 1, 1), (1, 2), groups=2),
+    Conv2d(1, 4, 5, 64, 24, 3, 1, (1, 1), (1, 1, 0, 2)),
+    Conv2d(1, 4, 3, 48, 16, 3, 2, (1, 1), (1, 1, 1, 0)),
+)
 
 TARGET = parse_target("cuda:sm_80")
 
@@ -40,27 +49,39 @@ CONFIGS = (
 )
 
 
+def scaled(unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """16 times the low and the high nibbles of bytes, int8."""
+    return (unit.view(np.uint8) << 4).view(np.int8), (unit.view(np.uint8) & 0xF0).view(np.int8)
+
+
 def stage_of(plan: MmaSyncPlan, x: np.ndarray, weight: np.ndarray, m: int, n: int, step: int):
-    """Bytes of shared memory after the copies of one step, by their definition."""
+    """Bytes of shared memory after the copies of one step, by their definition.
+
+    x: stored activations, int8 [n, h, w, pixel bytes].
+    """
     conv, tiling, config = plan.conv, plan.tiling, plan.config
     stage = np.full(config.stage_bytes, 99, np.int8)
     group = n // tiling.group_tiles_n
     for index in range(plan.pixel_copies):
         row = min(m * config.block_m + plan.row_of_copy(index), tiling.rows - 1)
         image, p, q = pixel_of_row(conv, row)
-        row, column, channel = plan.tap(step, index)
+        row, column, tile_byte = plan.tap(step, index)
         h = p * conv.stride[0] - conv.padding[0] + row * conv.dilation[0]
         w = q * conv.stride[1] - conv.padding[1] + column * conv.dilation[1]
         piece = step * tiling.pieces_per_stage + plan.piece_of_copy(index)
-        at = plan.pixel_offset(index)
-        stage[at : at + tiling.piece] = 0
+        read = np.zeros(tiling.piece_read, np.int8)
         if piece < tiling.pieces and 0 <= h < conv.h and 0 <= w < conv.w:
-            first = group * tiling.group_c + channel
-            stage[at : at + tiling.piece] = x[image, h, w, first : first + tiling.piece]
+            first = group * plan.source_byte(tiling.group_bytes) + plan.source_byte(tile_byte)
+            read = x[image, h, w, first : first + tiling.piece_read]
+        value = np.concatenate(scaled(read)) if tiling.unpacks_pixels else read
+        for unit in range(-(-len(value) // 16)):
+            part = value[unit * 16 : unit * 16 + 16]
+            stage[plan.pixel_offset(index, unit) :][: len(part)] = part
     for index in range(plan.weight_copies):
-        at = plan.weight_offset(index)
-        row, unit = divmod(index, plan.units)
-        stage[at : at + 16] = weight[n, step, row, unit * 16 : unit * 16 + 16]
+        row, unit = divmod(index, plan.units_read)
+        read = np.ascontiguousarray(weight[n, step, row, unit * 16 : unit * 16 + 16])
+        for unit, part in enumerate(scaled(read) if tiling.unpacks_weights else (read,)):
+            stage[plan.weight_offset(index, unit) :][:16] = part
     return stage
 
 
@@ -75,22 +96,53 @@ def ldmatrix(stage: np.ndarray, addresses: np.ndarray) -> np.ndarray:
     return found
 
 
-def mma(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """m16n8k32 by the PTX manual's fragments: a int8 [32, 4, 4], b [32, 2, 4] -> [32, 4]."""
-    lanes = np.arange(32)
-    left, right = np.zeros((16, 32), np.int64), np.zeros((32, 8), np.int64)
-    for byte in range(4):
+def values_of(registers: np.ndarray, compute: str, dtype: str) -> np.ndarray:
+    """Values that a multiplication sees in registers int8 [32, r, 4], int64 [32, r, 4 or 8]."""
+    if compute == "s4":
+        return unpack_nibbles(registers.view(np.uint8), 8, dtype).astype(np.int64)
+    return registers.view(np.uint8 if dtype.startswith("u") else np.int8).astype(np.int64)
+
+
+def large_mma(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """m16n8k32 of bytes or m16n8k64 of nibbles by the PTX manual's fragments.
+
+    a: [32, 4, v], b: [32, 2, v] with the v values of a register; [32, 4].
+    """
+    lanes, v = np.arange(32), a.shape[2]
+    left, right = np.zeros((16, 8 * v), np.int64), np.zeros((8 * v, 8), np.int64)
+    for i in range(v):
         for register in range(4):
-            row, k = lanes // 4 + register % 2 * 8, lanes % 4 * 4 + byte + register // 2 * 16
-            left[row, k] = a[:, register, byte]
+            row, k = lanes // 4 + register % 2 * 8, lanes % 4 * v + i + register // 2 * 4 * v
+            left[row, k] = a[:, register, i]
         for register in range(2):
-            right[lanes % 4 * 4 + byte + register * 16, lanes // 4] = b[:, register, byte]
+            right[lanes % 4 * v + i + register * 4 * v, lanes // 4] = b[:, register, i]
     product = left @ right
     d = [
         product[lanes // 4 + register // 2 * 8, lanes % 4 * 2 + register % 2]
         for register in range(4)
     ]
     return np.stack(d, axis=1)
+
+
+def small_mma(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """m8n8k16 of bytes or m8n8k32 of nibbles: a, b [32, v] -> [32, 2]."""
+    lanes, v = np.arange(32), a.shape[1]
+    left, right = np.zeros((8, 4 * v), np.int64), np.zeros((4 * v, 8), np.int64)
+    for i in range(v):
+        left[lanes // 4, lanes % 4 * v + i] = a[:, i]
+        right[lanes % 4 * v + i, lanes // 4] = b[:, i]
+    product = left @ right
+    return np.stack([product[lanes // 4, lanes % 4 * 2 + e] for e in range(2)], axis=1)
+
+
+def multiply(plan: MmaSyncPlan, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """What `multiply_tile` adds to a 16 x 8 tile: a int8 [32, 4, 4], b [32, 2, 4] -> [32, 4]."""
+    a = values_of(a, plan.config.compute, plan.conv.in_dtype)
+    b = values_of(b, plan.config.compute, plan.conv.weight_dtype)
+    if plan.large_mma:
+        return large_mma(a, b)
+    halves = [sum(small_mma(a[:, 2 * k + half], b[:, k]) for k in range(2)) for half in range(2)]
+    return np.concatenate(halves, axis=1)
 
 
 def accumulate(plan: MmaSyncPlan, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -114,7 +166,9 @@ def accumulate(plan: MmaSyncPlan, x: np.ndarray, weight: np.ndarray) -> np.ndarr
                 for i in range(config.WARP_ROW_TILES):
                     a = ldmatrix(stage, fragment_of_pixels(config, warp_row, i, k, lanes))
                     for j in range(config.WARP_COL_TILES):
-                        acc[i, j] += mma(a, b[j // 2][:, j % 2 * 2 : j % 2 * 2 + 2])
+                        part = np.ascontiguousarray(b[j // 2][:, j % 2 * 2 : j % 2 * 2 + 2])
+                        acc[i, j] += multiply(plan, a, part)
+            acc >>= plan.accumulator_shift
             group, column = divmod(n, tiling.group_tiles_n)
             for i, g, lane, half, e in np.ndindex(
                 config.WARP_ROW_TILES, config.column_groups, 32, 2, config.run
@@ -124,8 +178,8 @@ def accumulate(plan: MmaSyncPlan, x: np.ndarray, weight: np.ndarray) -> np.ndarr
                 channel += g * 4 * config.run + lane % 4 * config.run + e
                 if row < tiling.rows and channel < tiling.group_k:
                     value = acc[i, g * config.run // 2 + e // 2, lane, half * 2 + e % 2]
-                    in_row = output_channel(conv, group * tiling.group_k + channel)
-                    y[output_start(conv, row) + in_row] = value
+                    in_row = output_channel(conv, "int8", group * tiling.group_k + channel)
+                    y[output_start(conv, "int8", row) + in_row] = value
     return to_nhwc(y.reshape(conv.y_shape), conv.out_layout)
 
 
@@ -146,12 +200,51 @@ def convolve(conv: Conv2d, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda c: "-".join(map(str, vars(c).values())))
 @pytest.mark.parametrize("conv", WORKLOADS, ids=str)
 def test_copies_and_fragments_make_the_convolution(conv, config):
-    rng = np.random.default_rng(3)
-    x = rng.integers(-128, 128, conv.in_nhwc.x_shape).astype(np.int8)
-    weight = rng.integers(-128, 128, conv.weight_shape).astype(np.int8)
-    plan = MmaSyncPlan(conv, config, TARGET)
-    found = accumulate(plan, x, pack_weight(plan.tiling, weight))
-    np.testing.assert_array_equal(found, convolve(conv, x, weight))
+    check_convolution(conv, config, TARGET)
+
+
+@pytest.mark.parametrize(
+    ("conv", "arch"), list(zip(FOUR_BIT, ("sm_75", "sm_80", "sm_80"), strict=True)), ids=str
+)
+@pytest.mark.parametrize(
+    ("in_dtype", "weight_dtype", "compute", "config"),
+    [
+        ("int4", "int4", "s4", CONFIGS[0]),
+        ("uint4", "int4", "s4", CONFIGS[1]),
+        ("int4", "int4", "s8_unpacked", CONFIGS[2]),
+        ("uint4", "int4", "s8_unpacked", CONFIGS[1]),
+        ("uint8", "int4", "s8_unpacked", CONFIGS[3]),
+        ("int4", "int8", "s8_unpacked", CONFIGS[1]),
+    ],
+)
+def test_four_bit_values_make_the_convolution(in_dtype, weight_dtype, compute, config, conv, arch):
+    conv = dataclasses.replace(conv, in_dtype=in_dtype, weight_dtype=weight_dtype)
+    config = dataclasses.replace(config, stages=2, compute=compute)
+    check_convolution(conv, config, parse_target(f"cuda:{arch}"))
+
+
+def check_convolution(conv: Conv2d, config: MmaSyncConfig, target: Target) -> None:
+    (x,), operands = random_case(conv, 3)
+    x = to_nhwc(x, conv.in_layout)
+    plan = MmaSyncPlan(conv, config, target)
+    packed = pack_weight(plan.tiling, operands["weight"])
+    found = accumulate(plan, to_stored(x, conv.in_dtype).view(np.int8), packed)
+    np.testing.assert_array_equal(found, convolve(conv, x, operands["weight"]))
+
+
+@pytest.mark.parametrize(("in_dtype", "most"), [("int4", 131072), ("uint4", 69912)])
+def test_long_reductions_are_not_unpacked(in_dtype, most):
+    """16 times each operand leaves 24 bits for sums of products."""
+    for arch, first in (("sm_80", "s4"), ("sm_90a", "s8_unpacked")):
+        fits, long = (
+            Gemm(8, 8, k, in_dtype=in_dtype, weight_dtype="int4").as_conv2d()
+            for k in (most - 8, most)
+        )
+        target = parse_target(f"cuda:{arch}")
+        assert computes(fits, target)[0] == first
+        assert set(computes(fits, target)) == {"s4", "s8_unpacked"}
+        assert computes(long, target) == ("s4",)
+        assert not matches(dataclasses.replace(long, weight_dtype="int8"), target)
 
 
 @pytest.mark.parametrize("swizzle", [True, False])
@@ -181,7 +274,7 @@ def test_channels_are_padded_group_by_group():
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_90a"])
-@pytest.mark.parametrize("workload", CASES, ids=case_id)
+@pytest.mark.parametrize("workload", CASES + INT4_CASES, ids=case_id)
 def test_default_is_legal(workload, arch):
     target = parse_target(f"cuda:{arch}")
     assert matches(workload, target)

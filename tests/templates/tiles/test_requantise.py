@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
+from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, apply_epilogue, pack_scalars
+from autoq.templates.storage import stored, to_stored, value_dtype
 from autoq.templates.tiles.requantise import C_TYPES, RowEpilogue
 
 COMPILER = shutil.which("g++")
@@ -61,6 +62,13 @@ CASES = [
         ((None, False), ("int8", False), ("int8", True), ("uint8", True), ("float32", False)),
     )
     if out != "int32" or residual is None
+] + [
+    Epilogue("int4"),
+    Epilogue("uint4", "uint4"),
+    Epilogue("int4", "int4", True),
+    Epilogue("uint4", "int8", True),
+    Epilogue("float32", "int4"),
+    Epilogue("int8", "uint4", True),
 ]
 
 
@@ -68,8 +76,12 @@ def build(row: RowEpilogue, folder: Path) -> ctypes.CDLL:
     """The row epilogue as a host library with one entry point."""
     rows, load = row.rows(), row.load()
     words, pitch = row.residual_words, row.pitch
+    residual_pitch, out_pitch = (
+        stored((pitch,), dtype or "int8")[0][0]
+        for dtype in (row.epilogue.residual_dtype, row.epilogue.out_dtype)
+    )
     loads = "\n  ".join(
-        f"{load.name}(words + {half * words}, residual + {half * pitch}, ok{half}, left);"
+        f"{load.name}(words + {half * words}, residual + {half * residual_pitch}, ok{half}, left);"
         for half in range(2 if row.residual_words else 0)
     )
     entry = ENTRY.format(
@@ -79,7 +91,7 @@ def build(row: RowEpilogue, folder: Path) -> ctypes.CDLL:
         load=loads,
         rows=rows.name,
         channels=row.channels,
-        pitch=row.pitch,
+        pitch=out_pitch,
     )
     source, library = folder / "row.cpp", folder / "row.so"
     source.write_text(SHIMS + load.source + rows.source + entry)
@@ -116,9 +128,8 @@ def test_rows_are_exact(
     row = RowEpilogue(epilogue, channels, pitch, tail=left < channels, row_bias=True)
     library = build(row, tmp_path)
     rng = np.random.default_rng(5)
-    unsigned = epilogue.out_dtype == "uint8"
-    zero_point = 7.0 if unsigned else -5.0
-    least, most = (0, 255) if unsigned else (-128, 127)
+    zero_point = 7.0 if epilogue.out_dtype.startswith("u") else -5.0
+    least, most = INTEGER_RANGE.get(epilogue.out_dtype, (-128, 127))
     scalars = aligned(
         pack_scalars(
             accumulator_low=-120.0, accumulator_high=121.0, accumulator_scale=0.5,
@@ -135,13 +146,16 @@ def test_rows_are_exact(
             (0.5 ** rng.integers(1, 12, channels) * (1 + trial % 2 * 0.37)).astype("f4")
         )
         residual_dtype = epilogue.residual_dtype or "int8"
-        residual = rng.integers(-128 if residual_dtype == "int8" else 0, 128, (2, pitch))
-        residual = aligned(residual.astype(residual_dtype))
-        y = aligned(np.full((2, pitch), 99, epilogue.out_dtype))
+        bounds = INTEGER_RANGE.get(residual_dtype, (0, 127))
+        residual = rng.integers(bounds[0], bounds[1] + 1, (2, pitch))
+        residual = residual.astype(value_dtype(residual_dtype))
+        shape, dtype = stored((2, pitch), epilogue.out_dtype)
+        y = aligned(np.full(shape, 99, dtype))
+        residual_array = aligned(to_stored(residual, residual_dtype))
         library.entry(
             *(
                 array.ctypes.data_as(ctypes.c_void_p)
-                for array in (aligned(fragments(total)), scale, bias, scalars, residual, y)
+                for array in (aligned(fragments(total)), scale, bias, scalars, residual_array, y)
             ),
             1, trial % 3 != 0, left,
         )  # fmt: skip
@@ -150,7 +164,9 @@ def test_rows_are_exact(
             residual[:, :channels] if epilogue.residual_dtype else None,
         )  # fmt: skip
         rows = slice(0, 2 if trial % 3 else 1)
-        assert np.array_equal(y[rows, :left], expected[rows, :left])
+        # The last byte of an odd row of 4 bits is written whole, its upper half as 0.
+        packed = to_stored(expected[rows, :left], epilogue.out_dtype)
+        assert np.array_equal(y[rows, : packed.shape[1]], packed)
         untouched = y.copy()
-        untouched[rows, :left] = 99
+        untouched[rows, : packed.shape[1]] = 99
         assert np.all(untouched == 99), "stores beyond the tail or into a masked row"

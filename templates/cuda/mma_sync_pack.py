@@ -1,0 +1,72 @@
+"""Constants of the mma.sync convolution in the order in which its kernel reads them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autoq.templates.cuda.mma_sync_tile import UNIT_BYTES, MmaSyncConfig, MmaSyncTiling
+from autoq.templates.storage import pack_nibbles
+from autoq.templates.tiles.weights import row_channels
+
+
+def channel_of_row(config: MmaSyncConfig) -> np.ndarray:
+    """Output channel held by each row of a block's weight tile, int64 [block_n].
+
+    Permuted warp by warp, so that the columns a lane gets are consecutive channels.
+    """
+    first = np.arange(config.BLK_COL_WARPS) * config.warp_n
+    return (first[:, None] + row_channels(config.warp_n)).reshape(-1)
+
+
+def tile_channels(tiling: MmaSyncTiling) -> np.ndarray:
+    """Channel of a group in each byte of its tile rows, int64 [group_c].
+
+    Unpacking splits a piece into its even channels, then its odd ones.
+    """
+    channels = np.arange(tiling.group_c)
+    if not tiling.unpacks_pixels:
+        return channels
+    return channels.reshape(-1, tiling.piece // 2, 2).transpose(0, 2, 1).reshape(-1)
+
+
+def fold_units(tiles: np.ndarray) -> np.ndarray:
+    """Tile rows of 4-bit values int8 [..., bytes] as the copies read them, [..., bytes / 2].
+
+    Byte j of a 16-byte unit that is read holds byte j of a unit of the tile in its low nibble,
+    and byte j of the next unit in its high one.
+    """
+    pairs = tiles.view(np.uint8).reshape(*tiles.shape[:-1], -1, 2, UNIT_BYTES)
+    folded = pairs[..., 0, :] & 15 | pairs[..., 1, :] << 4
+    return folded.reshape(*tiles.shape[:-1], -1).view(np.int8)
+
+
+def pack_weight(tiling: MmaSyncTiling, weight: np.ndarray) -> np.ndarray:
+    """Weights in the order of the kernel's copies.
+
+    weight: int8 [k, r, s, c / groups]. Returns int8 [tiles_n, steps, block_n, weight_row_bytes].
+    """
+    conv, config = tiling.conv, tiling.config
+    row, column, channel = tiling.tap_of(np.arange(tiling.pieces))
+    start = (row * conv.s + column) * tiling.group_bytes + channel
+    reduction = (start[:, None] + np.arange(tiling.piece)).reshape(-1)
+    weight = weight[..., tile_channels(tiling)]
+    if config.compute == "s4":
+        weight = pack_nibbles(weight).view(np.int8)
+    filters = weight.reshape(conv.groups, tiling.group_k, -1)[:, :, reduction]
+    padded = np.zeros(
+        (conv.groups, tiling.group_tiles_n * config.block_n, tiling.steps * config.block_k),
+        np.int8,
+    )
+    padded[:, : tiling.group_k, : filters.shape[2]] = filters
+    tiles = padded.reshape(tiling.tiles_n, config.block_n, tiling.steps, config.block_k)
+    tiles = np.ascontiguousarray(tiles[:, channel_of_row(config)].transpose(0, 2, 1, 3))
+    return fold_units(tiles) if tiling.unpacks_weights else tiles
+
+
+def pack_channels(tiling: MmaSyncTiling, values: np.ndarray) -> np.ndarray:
+    """Per-channel values `[..., k]` with every group filled up with 0, `[..., padded_k]`."""
+    conv = tiling.conv
+    lead = values.shape[:-1]
+    padded = np.zeros((*lead, conv.groups, tiling.padded_k // conv.groups), values.dtype)
+    padded[..., : tiling.group_k] = values.reshape(*lead, conv.groups, tiling.group_k)
+    return padded.reshape(*lead, tiling.padded_k)
