@@ -16,6 +16,7 @@ from autoq.runtime.kernel import Kernel
 from autoq.runtime.plan import ALIGNMENT, Plan, Port, Slot, Step
 from autoq.selection import Selection
 from autoq.templates.signature import signature
+from autoq.templates.storage import stored
 from autoq.templates.target import Target
 
 # What LLVM may use when it compiles for this host, as /proc/cpuinfo spells it.
@@ -109,12 +110,9 @@ def _step(
         output = (node.output_shape, node.steps[-1].dtype)
     else:
         inputs, output = signature(node.workload)
-    slots = [
-        Slot("arena", offsets[name], tuple(shape), dtype)
-        for name, (shape, dtype) in zip(node.inputs, inputs, strict=True)
-    ]
+    slots = [_slot(offsets[name], *array) for name, array in zip(node.inputs, inputs, strict=True)]
     slots += [constants.add(array) for array in selection.constants()]
-    slots.append(Slot("arena", offsets[node.output], tuple(output[0]), output[1]))
+    slots.append(_slot(offsets[node.output], *output))
     if isinstance(node, Operator):
         operations, bytes = 0, sum(slot.bytes for slot in slots)
     else:
@@ -132,6 +130,12 @@ def _step(
             operations, bytes, inputs[0][1] if inputs else output[1]
         ),
     )
+
+
+def _slot(offset: int, shape: tuple[int, ...], dtype: str) -> Slot:
+    """An activation as kernels take it: two 4-bit values a byte."""
+    held, item = stored(tuple(shape), dtype)
+    return Slot("arena", offset, held, item)
 
 
 def _needed_features(target: Target) -> tuple[str, ...]:

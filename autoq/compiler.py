@@ -39,7 +39,7 @@ class CompileReport:
     "default". skipped counts records that do not fit this device or these templates, by reason.
     unquantised are layers between quantised tensors that compute in float32, each with its reason.
     packed are layers that hold all their 4-bit values two a byte, widened those that hold some of
-    them one a byte because no kernel of the target takes them packed there.
+    them one a byte because the kernels of the target take bytes there.
     layouts counts convolutions by the layouts they read and write, such as ("NHWC", "NHWCnc");
     relayouts are the copies between them.
     """

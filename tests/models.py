@@ -48,6 +48,15 @@ def four_bit_resnet(depth: int, image: int = 64, activation: str = "uint8") -> o
     return to_four_bits(onnx.load(resnet_path(depth, "QDQ", image, activation=activation)))
 
 
+def four_bit_resnet_path(depth: int, image: int = 64, activation: str = "uint8") -> Path:
+    """A file of `four_bit_resnet`, written anew each time."""
+    path = cache_folder() / f"resnet{depth}-{image}-{activation}-4-bit.onnx"
+    temporary = path.with_suffix(f".{os.getpid()}")
+    onnx.save(four_bit_resnet(depth, image, activation), temporary)
+    os.replace(temporary, path)
+    return path
+
+
 def light_path(
     name: str, form: str, activation: str = "uint8", per_channel: bool = True,
     logits: bool = False,

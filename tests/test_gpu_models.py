@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 import tvm.runtime
 import tvm_ffi
-from models import light_path, output_step, random_feeds, resnet_path, run_onnxruntime
+from models import (
+    four_bit_resnet_path,
+    light_path,
+    output_step,
+    random_feeds,
+    resnet_path,
+    run_onnxruntime,
+)
 
 from autoq import Session, compile
 from autoq.errors import InputError
@@ -21,6 +28,8 @@ STEPS = 1.001
 MODELS = {
     "resnet18-QDQ": lambda: resnet_path(18, "QDQ", 128),
     "resnet18-QOperator-int8": lambda: resnet_path(18, "QOperator", 128, activation="int8"),
+    "resnet18-4-bit": lambda: four_bit_resnet_path(18, 128),
+    "resnet18-4-bit-int8": lambda: four_bit_resnet_path(18, 128, activation="int8"),
     "shufflenet-QDQ": lambda: light_path("shufflenet", "QDQ", logits=True),
     "squeezenet-QOperator": lambda: light_path("squeezenet", "QOperator", logits=True),
     "inception_v1-QDQ": lambda: light_path("inception_v1", "QDQ", logits=True),
@@ -37,7 +46,8 @@ def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", MODELS)
 def test_compiled_model_agrees(name: str, tmp_path: Path, kernel_cache: Path) -> None:
     path = MODELS[name]()
-    compile(path, target="cuda", output=tmp_path / "model.tar", cache_dir=kernel_cache)
+    report = compile(path, target="cuda", output=tmp_path / "model.tar", cache_dir=kernel_cache)
+    assert bool(report.packed) == ("4-bit" in name)
     session = Session(tmp_path / "model.tar")
     feeds = random_feeds(path)
     (expected,) = run_onnxruntime(path, feeds).values()

@@ -76,7 +76,7 @@ def run(
 
 
 def _load(path: Path, session: Any) -> dict[str, np.ndarray]:
-    from autoq.templates.signature import BYTE_DTYPES
+    from autoq.templates.storage import BYTE_DTYPES
 
     known = [item.name for item in session.get_inputs()]
     try:
@@ -124,7 +124,7 @@ def _four_bits(path: Path, name: str, array: np.ndarray, dtype: str, held: str) 
 
 def _save(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write an .npz archive, 4-bit numbers one a byte; a reader sees all of it or none."""
-    from autoq.templates.signature import BYTE_DTYPES
+    from autoq.templates.storage import BYTE_DTYPES
 
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

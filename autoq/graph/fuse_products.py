@@ -10,7 +10,7 @@ from autoq.graph.fused import CONV, GEMM, Scheme
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
 from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, pack_scalars
-from autoq.templates.signature import BYTE_DTYPES
+from autoq.templates.storage import BYTE_DTYPES
 
 _FUSED = {"Conv": CONV, "Gemm": GEMM}
 _LARGEST_SUM = 2.0**30

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from autoq.templates.movement import ITEM_BYTES
 from autoq.templates.signature import signature
+from autoq.templates.storage import stored_bytes
 from autoq.templates.workload import Workload
 
 
@@ -46,7 +46,8 @@ class Tensor:
 
     @property
     def bytes(self) -> int:
-        return self.size * (ITEM_BYTES.get(self.dtype) or np.dtype(self.dtype).itemsize)
+        """Bytes of memory, two 4-bit values each."""
+        return stored_bytes(self.shape, self.dtype)
 
 
 @dataclass(eq=False)

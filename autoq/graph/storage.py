@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autoq.graph.ir import Graph, Kernel, Operator
-from autoq.templates.registry import matching
-from autoq.templates.signature import BYTE_DTYPES, retyped
+from autoq.templates.registry import TEMPLATES, matching
+from autoq.templates.signature import retyped
+from autoq.templates.storage import BYTE_DTYPES
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Gemm, Workload
 
@@ -75,7 +76,11 @@ def _never_packed(graph: Graph) -> set[str]:
 
 
 def _workload(graph: Graph, kernel: Kernel, wide: set[str], target: Target) -> Workload:
-    """The kernel's workload with the tensors `wide` in bytes, and its weights too if need be."""
+    """The kernel's workload with the tensors `wide` in bytes.
+
+    4-bit weights are held in bytes too where that lets a template in that is preferred to those
+    that unpack them.
+    """
     names: Sequence[str] = (*kernel.inputs, kernel.output)
     dtypes = [
         BYTE_DTYPES.get(dtype, dtype) if name in wide else dtype
@@ -84,7 +89,14 @@ def _workload(graph: Graph, kernel: Kernel, wide: set[str], target: Target) -> W
     workload = retyped(kernel.workload, dtypes[:-1], dtypes[-1])
     if not isinstance(workload, Conv2d | Gemm) or workload.weight_dtype not in BYTE_DTYPES:
         return workload
-    return workload if matching(workload, target) else replace(workload, weight_dtype="int8")
+    in_bytes = replace(workload, weight_dtype=BYTE_DTYPES[workload.weight_dtype])
+    return min(workload, in_bytes, key=lambda work: _rank(work, target))
+
+
+def _rank(workload: Workload, target: Target) -> int:
+    """Place of the preferred template among all of them, past the end where there is none."""
+    templates = matching(workload, target)
+    return TEMPLATES.index(templates[0]) if templates else len(TEMPLATES)
 
 
 def _widen_operator(node: Operator) -> None:

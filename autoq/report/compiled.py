@@ -49,8 +49,8 @@ def _four_bits(report: CompileReport) -> str:
         return text
     named = ", ".join(widened[:3]) + (", ..." if len(widened) > 3 else "")
     target = report.host.target
-    reason = f"no kernel for {target.kind} {target.arch} takes them packed there"
-    return f"{text}; {len(widened)} one a byte, of the same numbers, since {reason}: {named}"
+    where = f"where the kernels for {target.kind} {target.arch} take bytes"
+    return f"{text}; {len(widened)} hold the same numbers one a byte, {where}: {named}"
 
 
 def _source(source: str) -> str:

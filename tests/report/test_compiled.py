@@ -29,8 +29,8 @@ def test_storage_of_four_bit_values_is_counted_and_explained():
     assert "2 of 2 layers hold 4-bit values two a byte\n" in four_bits(("a", "b"), ())
     text = four_bits(("a",), ("b", "c", "d", "e"))
     assert (
-        "1 of 5 layers hold 4-bit values two a byte; 4 one a byte, of the same numbers, since no "
-        "kernel for cuda sm_80 takes them packed there: b, c, d, ...\n"
+        "1 of 5 layers hold 4-bit values two a byte; 4 hold the same numbers one a byte, where the "
+        "kernels for cuda sm_80 take bytes: b, c, d, ...\n"
     ) in text
 
 
