@@ -45,7 +45,7 @@ class Chain:
         return [f"{name}.s", f"{name}.z"]
 
     def layer(self, name: str, op: str, output: str, *more: str, **attributes: object) -> Chain:
-        """DequantizeLinear, `op`, QuantizeLinear to the dtype `output`, which the next one reads."""
+        """DequantizeLinear, `op`, QuantizeLinear to the dtype that the next layer reads."""
         x, dtype = self._x
         add = self._nodes.append
         scheme = [f"{x}.s", f"{x}.z"] if x != "x" else self._scheme("x", dtype)
