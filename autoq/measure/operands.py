@@ -106,8 +106,8 @@ def _product_case(
         "scalars": pack_scalars(
             accumulator_low=math.ceil(-125 * step),
             accumulator_high=math.floor(122 * step),
-            accumulator_scale=0.61,
-            residual_scale=0.43,
+            accumulator_scale=0.613739,
+            residual_scale=0.429281,
             residual_zero_point=float(_zero_point(epilogue.residual_dtype or "int8", 9)),
             low=low,
             high=high,

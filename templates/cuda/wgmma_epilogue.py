@@ -66,9 +66,9 @@ def start_tile(plan, accumulator, smem, slot, bias, m, n, first_row, warp, lane)
 
 @T.inline
 def store_bounded_tile(
-    plan, accumulator, words, residual, smem, slot, limits, y, m, n, first_row, warp, lane
+    plan, rows, accumulator, words, residual, smem, slot, limits, y, m, n, first_row, warp, lane
 ):
-    """`store_tile` in the short form, where limits[0] says that it is exact."""
+    """`store_tile` in the short form `rows`, where limits[0] says that it is exact."""
     for outer in T.unroll(plan.outer_extent):
         for inner in T.unroll(plan.inner_extent):
             block = T.meta_var(inner if plan.config.channels_outer else outer)
@@ -94,7 +94,7 @@ def store_bounded_tile(
                 plan.load.pixel(m, fragment_row(plan, first_row, block, 1, warp, lane))
             )
             T.cuda.func_call(
-                plan.bounded_rows.name,
+                rows.name,
                 accumulator.ptr_to([block * plan.block_accumulators + group * 2 * plan.channels]),
                 smem.ptr_to([plan.scale_at(slot, group, lane)]),
                 limits.ptr_to([0]),
@@ -106,7 +106,7 @@ def store_bounded_tile(
                 T.if_then_else(upper.exists, 1, 0),
                 T.if_then_else(lower.exists, 1, 0),
                 plan.workload.k - channel,
-                source_code=plan.bounded_rows.source,
+                source_code=rows.source,
             )
 
 

@@ -11,6 +11,8 @@ from autoq.templates.signature import has_four_bits
 from autoq.templates.target import Target
 from autoq.templates.tiles.bounded_rows import boundable
 from autoq.templates.tiles.bounds import limits
+from autoq.templates.tiles.conversion import conversion_limits
+from autoq.templates.tiles.converted_rows import convertible
 from autoq.templates.tiles.epilogue_table import epilogue_table
 from autoq.templates.tiles.weights import pack_weight, pad_channels
 from autoq.templates.workload import Conv2d
@@ -53,11 +55,24 @@ def pack(workload: Conv2d, config: PipelineConfig, operands: Operands) -> tuple[
     scale = np.asarray(operands["scale"], np.float32)
     scalars = np.asarray(operands["scalars"], np.float32)
     if boundable(workload.epilogue):
-        small = limits(workload.epilogue, workload.in_dtype, weight, table, scale, scalars)
+        small, sign = _short_form(workload, weight, table, scale, scalars)
         scalars = np.concatenate([scalars, small])
     scale = pad_channels(scale, config.block_n)
     arrays += [scale, scalars]
     if boundable(workload.epilogue):
         start = bias[0] if len(bias) == 1 else None
-        arrays.append(epilogue_table(scale, start, config.block_n))
+        arrays.append(epilogue_table(sign * scale, start, config.block_n))
     return tuple(arrays)
+
+
+def _short_form(
+    workload: Conv2d, weight: np.ndarray, bias: np.ndarray, scale: np.ndarray, scalars: np.ndarray
+) -> tuple[np.ndarray, np.float32]:
+    """What `conversion.py` or else `bounds.py` says, and the sign of the scales in the table."""
+    if convertible(workload.epilogue):
+        found = conversion_limits(workload.epilogue, tuple(map(float, scalars)))
+        if found is not None:
+            numbers = np.array(found, np.float32)
+            return numbers, numbers[7]
+    numbers = limits(workload.epilogue, workload.in_dtype, weight, bias, scale, scalars)
+    return numbers, np.float32(1)

@@ -18,6 +18,7 @@ from autoq.templates.cuda.wgmma_loads import Load
 from autoq.templates.cuda.wgmma_plan import PipelinePlan
 from autoq.templates.cuda.wgmma_producer import load_operands, load_weights, produce
 from autoq.templates.target import Target
+from autoq.templates.tiles.conversion import FLAG
 from autoq.templates.tiles.dependent_launch import (
     overlapping,
     start_successor,
@@ -245,10 +246,15 @@ def build_pipeline(
                     turn = turn ^ 1
                 multiply(plan, accumulator, first_a, first_b, ring, tail, previous, consumer, lane)
                 if plan.bounded:
-                    if limits[0] != T.float32(0):
+                    if plan.convertible & (limits[0] == T.float32(FLAG)):
                         store_bounded_tile(
-                            plan, accumulator, words, residual, smem, slot.stage, limits, y, m, n,
-                            first_row, warp, lane,
+                            plan, plan.converted_rows, accumulator, words, residual, smem,
+                            slot.stage, limits, y, m, n, first_row, warp, lane,
+                        )  # fmt: skip
+                    elif limits[0] != T.float32(0):
+                        store_bounded_tile(
+                            plan, plan.bounded_rows, accumulator, words, residual, smem,
+                            slot.stage, limits, y, m, n, first_row, warp, lane,
                         )  # fmt: skip
                     else:
                         store_tile(

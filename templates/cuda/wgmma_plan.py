@@ -9,8 +9,9 @@ from autoq.templates.cuda.wgmma_config import BARRIER_BYTES, PipelineConfig
 from autoq.templates.cuda.wgmma_loads import Load, Pixel
 from autoq.templates.target import Target
 from autoq.templates.tiles.border_bias import bias_row
-from autoq.templates.tiles.bounded_rows import BoundedRows, boundable
+from autoq.templates.tiles.bounded_rows import boundable
 from autoq.templates.tiles.bounds import LIMITS
+from autoq.templates.tiles.converted_rows import ConvertedRows, convertible
 from autoq.templates.tiles.epilogue_table import table_words
 from autoq.templates.tiles.raster import tile_of
 from autoq.templates.tiles.requantise import RowEpilogue
@@ -72,7 +73,7 @@ class PipelinePlan:
         self.channels = channels_per_thread(config.block_n)
         self.groups = config.block_n // (4 * self.channels)
         self.bounded = boundable(self.epilogue)
-        self.row_epilogue = (BoundedRows if self.bounded else RowEpilogue)(
+        self.row_epilogue = (ConvertedRows if self.bounded else RowEpilogue)(
             self.epilogue,
             self.channels,
             workload.k,
@@ -80,9 +81,11 @@ class PipelinePlan:
             row_bias=self.classes > 1,
         )
         self.requantise = self.row_epilogue.rows()
-        if isinstance(self.row_epilogue, BoundedRows):
+        self.convertible = convertible(self.epilogue)
+        if isinstance(self.row_epilogue, ConvertedRows):
             self.start_rows = self.row_epilogue.start()
             self.bounded_rows = self.row_epilogue.bounded()
+            self.converted_rows = self.row_epilogue.converted()
             self.shared_residual = self.row_epilogue.shared_residual()
         self.table_start = self.classes == 1
         self.table_words = table_words(config.block_n, self.table_start)

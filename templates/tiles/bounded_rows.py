@@ -43,6 +43,9 @@ __device__ __forceinline__ int value_@(int total, float scale, float addend,
   int r = __float_as_int(__fadd_rn(v, 12582912.f));
   return __viaddmax_s32(r, __float_as_int(limits[6]), __float_as_int(limits[7]));
 }
+"""
+
+PACK4 = r"""
 __device__ __forceinline__ unsigned pack4_@(int a, int b, int c, int d) {
   unsigned high, all;
   asm("cvt.pack.sat.TYPE.s32.b32 %0, %1, %2, %3;" : "=r"(high) : "r"(d), "r"(c), "r"(0));
@@ -115,7 +118,7 @@ class BoundedRows(RowEpilogue):
                 lines.append(f"  out{row}[{quad}] = pack4_@({values});")
             lines.append("  }")
         lines += self._stores(0) + self._stores(1)
-        source = element_source(self.epilogue) + _VALUE
+        source = element_source(self.epilogue) + _VALUE + PACK4
         source = source.replace("BEFORE", str(int(self.epilogue.requantize_before_add)))
         source = source.replace("RESIDUAL", str(int(self.epilogue.residual_dtype is not None)))
         source = source.replace("TYPE", "s8" if self.epilogue.out_dtype == "int8" else "u8")
@@ -132,8 +135,11 @@ class BoundedRows(RowEpilogue):
         return device_function("shared_residual", "\n".join([*lines, "}\n"]))
 
     def _value(self, quad: int, row: int, e: int) -> str:
-        total = f"(int)acc[{(2 * quad + e // 2) * 4 + row * 2 + e % 2}]"
         addend = f"addend_@(words{row}[{quad}], {e}, second)"
         if self.epilogue.residual_dtype is None:
             addend = "0.f"
-        return f"value_@({total}, s.{'xyzw'[e]}, {addend}, limits)"
+        return f"value_@({self._total(quad, row, e)}, s.{'xyzw'[e]}, {addend}, limits)"
+
+    def _total(self, quad: int, row: int, e: int) -> str:
+        """Accumulator of channel 4 * quad + e of a fragment row."""
+        return f"(int)acc[{(2 * quad + e // 2) * 4 + row * 2 + e % 2}]"

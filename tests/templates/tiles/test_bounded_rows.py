@@ -15,7 +15,7 @@ from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, apply_epilogue, pa
 from autoq.templates.tiles.bounded_rows import BoundedRows
 from autoq.templates.tiles.bounds import limits
 from autoq.templates.tiles.epilogue_table import epilogue_table, table_words
-from autoq.templates.tiles.requantise import C_TYPES
+from autoq.templates.tiles.requantise import C_TYPES, DeviceFunction
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs g++")
 
@@ -28,6 +28,12 @@ static float __int_as_float(int a) { float r; std::memcpy(&r, &a, 4); return r; 
 static int wrap(int a, int b) { return (int)((unsigned)a + (unsigned)b); }
 static int __viaddmin_s32_relu(int a, int b, int c) { return std::max(std::min(wrap(a, b), c), 0); }
 static int __viaddmax_s32(int a, int b, int c) { return std::max(wrap(a, b), c); }
+static int __float2int_rn(float a) {
+  return (int)std::clamp(std::nearbyint((double)a), -2147483648., 2147483647.);
+}
+static float __saturatef(float a) { return std::clamp(a, 0.f, 1.f); }
+// Halves below 2**-14 are denormal.
+static float half(unsigned short bits) { return std::ldexp((float)bits, -24); }
 static unsigned saturate(int v, int low, int high) { return std::clamp(v, low, high) & 0xff; }
 """
 
@@ -48,18 +54,21 @@ CASES = [
 ]
 
 
-def build(row: BoundedRows, folder: Path) -> ctypes.CDLL:
-    """The short form as a host library; cvt.pack becomes a C++ expression."""
+def build(row: BoundedRows, rows: DeviceFunction, folder: Path) -> ctypes.CDLL:
+    """A short form as a host library; inline PTX becomes C++ expressions."""
     bounds = INTEGER_RANGE[row.epilogue.out_dtype]
     source = re.sub(
         r'asm\("cvt\.pack[^:]*: "=r"\((\w+)\) : "r"\((\w+)\), "r"\((\w+)\), "r"\((\w+)\)\);',
         rf"\1 = saturate(\3, {bounds[0]}, {bounds[1]}) | saturate(\2, {bounds[0]}, {bounds[1]})"
         r" << 8 | \4 << 16;",
-        row.bounded().source,
+        rows.source,
+    )
+    source = re.sub(
+        r'asm\("cvt\.f32\.f16[^:]*: "=f"\((.*?)\) : "h"\((.*)\)\);', r"\1 = half(\2);", source
     )
     assert "asm" not in source
     out = C_TYPES[row.epilogue.out_dtype]
-    entry = ENTRY.format(out=out, rows=row.bounded().name, channels=row.channels)
+    entry = ENTRY.format(out=out, rows=rows.name, channels=row.channels)
     text, library = folder / "row.cpp", folder / "row.so"
     text.write_text(SHIMS + MORE_SHIMS + source + entry)
     flags = ["-O1", "-std=c++17", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared"]
@@ -83,7 +92,7 @@ def scalars_of(epilogue: Epilogue, relu: bool) -> np.ndarray:
 def test_short_form_is_exact(epilogue: Epilogue, relu: bool, tmp_path: Path) -> None:
     channels = 16
     row = BoundedRows(epilogue, channels, channels, tail=False)
-    library = build(row, tmp_path)
+    library = build(row, row.bounded(), tmp_path)
     rng = np.random.default_rng(5)
     scalars = scalars_of(epilogue, relu)
     dtype = epilogue.residual_dtype or "int8"
