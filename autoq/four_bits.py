@@ -50,6 +50,12 @@ def to_four_bits(model: onnx.ModelProto) -> onnx.ModelProto:
     return made
 
 
+def holds_four_bits(model: onnx.ModelProto) -> bool:
+    """Whether a constant of `model` is of 4 bits."""
+    kinds = (onnx.TensorProto.INT4, onnx.TensorProto.UINT4)
+    return any(tensor.data_type in kinds for tensor in model.graph.initializer)
+
+
 class _Scheme(NamedTuple):
     """Names of the scale and the zero point of an activation."""
 

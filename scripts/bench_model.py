@@ -1,7 +1,8 @@
-"""Times int8 ResNet-50 against torch in one run and writes scripts/results/resnet50_<gpu>.json.
+"""Times a quantised ResNet-50 against torch in one run and writes scripts/results/*.json.
 
-Every output is first compared with onnxruntime's integer kernels. Times are medians over
-CUDA-graph replays with inputs on the device.
+Every output is first compared with onnxruntime's integer kernels, or with its float32 emulation
+for 4 bits, which it has no kernels for. Times are medians over CUDA-graph replays with inputs on
+the device.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from autoq import Session, compile
 from autoq.devices import Host, require_device, resolve
 
 sys.path.insert(0, str(Path(__file__).parent))
-from make_resnet import make
+from make_resnet import BITS, make
 
 IMAGE = 224
 INPUT = "input"
@@ -55,10 +56,10 @@ def output_step(model: Path) -> float:
 
 
 def autoq_case(
-    model: Path, batch: int, host: Host, records: list[Path], cache: Path
+    model: Path, bits: int, batch: int, host: Host, records: list[Path], cache: Path
 ) -> dict[str, Any]:
     """Compile, check every output element, time."""
-    artifact = cache / f"resnet50.n{batch}.tar"
+    artifact = cache / f"resnet50.int{bits}.n{batch}.tar"
     started = time.perf_counter()
     report = compile(
         model,
@@ -72,7 +73,7 @@ def autoq_case(
     session = Session(artifact)
     x = np.random.default_rng(1).standard_normal((batch, 3, IMAGE, IMAGE), np.float32)
     (y,) = session.run(None, {INPUT: x})
-    expected = reference(model, x, integer=True)
+    expected = reference(model, x, integer=bits == 8)
     step = output_step(model)
     error = float(np.abs(y - expected).max()) / step
     emulation_error = float(np.abs(y - reference(model, x, integer=False)).max()) / step
@@ -80,7 +81,7 @@ def autoq_case(
         raise SystemExit(f"batch {batch}: an output is {error:.2f} steps from onnxruntime's")
     host_us = host_seconds(session) * 1e6 if host.target.kind == "cuda" else None
     return {
-        "case": f"ResNet-50 N{batch} {IMAGE}x{IMAGE} int8",
+        "case": f"ResNet-50 N{batch} {IMAGE}x{IMAGE} int{bits}",
         "autoq_us": session.run_seconds(200) * 1e6,
         "host_us_a_call": host_us,
         "max_error_steps": error,
@@ -88,6 +89,7 @@ def autoq_case(
         "top1_agreement": float((y.argmax(1) == expected.argmax(1)).mean()),
         "kernels": len(report.steps),
         "untuned_layers": len(report.untuned),
+        "packed_layers": len(report.packed),
         "compile_seconds": compile_seconds,
         "layers": [
             {
@@ -171,6 +173,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", default="cuda")
     parser.add_argument("--batches", default="1,8,128")
+    parser.add_argument("--bits", type=int, default=8, choices=BITS, help="of the inner layers")
     parser.add_argument("--tuning-records", type=Path, action="append", default=[])
     parser.add_argument("--models", type=Path, default=Path("build/models"))
     parser.add_argument("--output", type=Path, default=Path("scripts/results/resnet50_h200.json"))
@@ -180,10 +183,10 @@ def main() -> None:
     options = parser.parse_args()
     host = resolve(options.target)
     require_device(host)
-    model = make(50, IMAGE, options.models)
+    model = make(50, IMAGE, options.models, options.bits)
     cases = []
     for batch in map(int, options.batches.split(",")):
-        case = autoq_case(model, batch, host, options.tuning_records, options.models)
+        case = autoq_case(model, options.bits, batch, host, options.tuning_records, options.models)
         peers = {} if options.no_peers else torch_cases(batch, not options.no_torch_compile)
         case["peers"] = {name: value for name, value in peers.items()}
         cases.append(case)

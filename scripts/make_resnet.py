@@ -13,11 +13,19 @@ from autoq.four_bits import to_four_bits
 from autoq.quantization import quantize
 from autoq.zoo import resnet
 
+BITS = (8, 4)
 
-def make(depth: int, image: int, folder: Path) -> Path:
-    """The path of `resnet<depth>.int8.onnx` (QDQ, per channel), made unless it is there."""
-    quantized = folder / f"resnet{depth}.int8.onnx"
+
+def make(depth: int, image: int, folder: Path, bits: int = 8) -> Path:
+    """The path of `resnet<depth>.int<bits>.onnx` (QDQ, per channel), made unless it is there.
+
+    One of 4 bits keeps its ends in 8 bits (`autoq.four_bits`).
+    """
+    quantized = folder / f"resnet{depth}.int{bits}.onnx"
     if quantized.exists():
+        return quantized
+    if bits == 4:
+        onnx.save(to_four_bits(onnx.load(str(make(depth, image, folder)))), str(quantized))
         return quantized
     folder.mkdir(parents=True, exist_ok=True)
     plain = folder / f"resnet{depth}.onnx"
@@ -29,25 +37,16 @@ def make(depth: int, image: int, folder: Path) -> Path:
     return quantized
 
 
-def make_four_bits(depth: int, image: int, folder: Path) -> Path:
-    """The path of `resnet<depth>.int4.onnx`, the int8 one requantised, made unless it is there."""
-    path = folder / f"resnet{depth}.int4.onnx"
-    if not path.exists():
-        onnx.save(to_four_bits(onnx.load(str(make(depth, image, folder)))), str(path))
-    return path
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--depth", type=int, default=18, choices=(18, 34, 50, 101))
-    parser.add_argument("--bits", type=int, default=8, choices=(8, 4))
+    parser.add_argument("--bits", type=int, default=8, choices=BITS, help="of the inner layers")
     parser.add_argument("--image", type=int, default=224, help="height and width in pixels")
     parser.add_argument("--folder", type=Path, default=Path("build/models"))
     options = parser.parse_args()
     # onnxruntime advises on its own scripts through the root logger.
     logging.getLogger().setLevel(logging.ERROR)
-    write = make if options.bits == 8 else make_four_bits
-    print(write(options.depth, options.image, options.folder))
+    print(make(options.depth, options.image, options.folder, options.bits))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 from autoq import Session, compile
 from autoq.cli import main
 from autoq.errors import InputError, ModelError
-from autoq.four_bits import to_four_bits
+from autoq.four_bits import holds_four_bits, to_four_bits
 from autoq.frontend import from_model
 from autoq.graph import Kernel, evaluate, optimise
 from autoq.templates.movement import Dequantize, Pool2d, Quantize
@@ -69,6 +69,7 @@ def test_compile_for_the_cpu_says_that_values_take_a_byte(tmp_path):
 def test_ends_stay_in_eight_bits_and_biases_keep_their_values():
     eight = onnx.load(resnet_path(18, "QDQ", 32))
     four = to_four_bits(eight)
+    assert holds_four_bits(four) and not holds_four_bits(eight)
     old, new = (
         {tensor.name: numpy_helper.to_array(tensor) for tensor in made.graph.initializer}
         for made in (eight, four)
