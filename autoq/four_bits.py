@@ -15,9 +15,7 @@ from ml_dtypes import int4, uint4
 from onnx import numpy_helper
 
 from autoq.errors import ModelError
-
-OPSET, IR_VERSION = 21, 10
-"""The first ones with 4-bit tensors."""
+from autoq.quantization import FOUR_BIT_IR_VERSION, FOUR_BIT_OPSET
 
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
 _STEP_RATIO = 17
@@ -31,8 +29,8 @@ def to_four_bits(model: onnx.ModelProto) -> onnx.ModelProto:
     and the last one reads and writes. Biases keep their values, in steps of the new scales.
     Raises ModelError where no product between those has quantised weights and inputs.
     """
-    made = onnx.version_converter.convert_version(model, OPSET)
-    made.ir_version = IR_VERSION
+    made = onnx.version_converter.convert_version(model, FOUR_BIT_OPSET)
+    made.ir_version = FOUR_BIT_IR_VERSION
     del made.graph.value_info[:]  # dtypes of the 8-bit tensors
     graph = _Graph(made.graph)
     ends = [product for product in graph.products if graph.is_end(product)]

@@ -17,10 +17,14 @@ from autoq.errors import InputError, ModelError
 from autoq.frontend.read import read_model
 
 FORMATS = ("QDQ", "QOperator")
-ACTIVATIONS = ("uint8", "int8")
+_TYPES = {"uint8": "QUInt8", "int8": "QInt8", "uint4": "QUInt4", "int4": "QInt4"}
+ACTIVATIONS = tuple(_TYPES)
+WEIGHTS = ("int8", "int4")
 RANDOM_SAMPLES = 4
 CHANNEL_OPSET = 13
 """First opset whose DequantizeLinear takes one scale a channel."""
+FOUR_BIT_OPSET, FOUR_BIT_IR_VERSION = 21, 10
+"""First versions with 4-bit tensors."""
 
 
 def quantize(
@@ -31,26 +35,30 @@ def quantize(
     activation: str = "uint8",
     format: str = "QDQ",
     fuse: bool = True,
+    weights: str = "int8",
 ) -> None:
-    """Write `output`, the int8 form of the float32 ONNX file `model`.
+    """Write `output`, the quantised form of the float32 ONNX file `model`.
 
     calibration is an .npz file, or a mapping, with one array for each input of the model; arrays
     of more samples than the model's batch are cut into batches. None calibrates on normal random
-    numbers, which is only good for measuring time. Weights are int8, activations `activation`
-    ("uint8" or "int8"), `format` is "QDQ" or "QOperator". `fuse` folds batch normalisation into
-    convolutions first, which would otherwise be quantised and run on its own.
+    numbers, which is only good for measuring time. Weights are `weights` ("int8" or "int4"),
+    activations `activation` ("uint8", "int8", "uint4" or "int4"), `format` is "QDQ" or, for 8 bits,
+    "QOperator". `fuse` folds batch normalisation into convolutions first, which would otherwise be
+    quantised and run on its own.
     Raises InputError for options and calibration data that do not fit, or where onnxruntime is
     missing; ModelError for a model that cannot be read or quantised.
     """
-    if activation not in ACTIVATIONS:
-        raise InputError(f"activation {activation!r}; choose {' or '.join(ACTIVATIONS)}")
-    if format not in FORMATS:
-        raise InputError(f"format {format!r}; choose {' or '.join(FORMATS)}")
+    four_bits = _check(activation, weights, format)
     quantization = _onnxruntime()
     proto = read_model(model)
     _require_float(proto, str(model))
     samples = _samples(proto, calibration)
-    proto = _with_channel_scales(proto, str(model)) if per_channel else proto
+    if four_bits:
+        proto = _with_opset(proto, str(model), FOUR_BIT_OPSET, "4-bit tensors", "8 bits")
+        proto.ir_version = max(proto.ir_version, FOUR_BIT_IR_VERSION)
+    elif per_channel:
+        advice = "per_channel=False"
+        proto = _with_opset(proto, str(model), CHANNEL_OPSET, "scales a channel", advice)
     types = quantization.QuantType
     target = Path(output)
     if not target.parent.is_dir():
@@ -65,8 +73,8 @@ def quantize(
                 _Reader(samples),
                 quant_format=quantization.QuantFormat[format],
                 per_channel=per_channel,
-                weight_type=types.QInt8,
-                activation_type=types.QInt8 if activation == "int8" else types.QUInt8,
+                weight_type=types[_TYPES[weights]],
+                activation_type=types[_TYPES[activation]],
             )
         except Exception as error:  # onnxruntime's own errors have no common class
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -107,19 +115,35 @@ def _onnxruntime() -> Any:
     return quantization
 
 
-def _with_channel_scales(model: onnx.ModelProto, source: str) -> onnx.ModelProto:
-    """The model in an opset whose DequantizeLinear has an axis."""
+def _with_opset(
+    model: onnx.ModelProto, source: str, least: int, feature: str, advice: str
+) -> onnx.ModelProto:
+    """The model in an opset that has `feature`; `advice` is what to use where it has none."""
     version = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
-    if version >= CHANNEL_OPSET:
+    if version >= least:
         return model
     try:
-        return onnx.version_converter.convert_version(model, CHANNEL_OPSET)
+        return onnx.version_converter.convert_version(model, least)
     except (RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ModelError(
-            f"{source}: opset {version} has no scales a channel and cannot be converted to "
-            f"{CHANNEL_OPSET} ({reason}); use per_channel=False"
+            f"{source}: opset {version} has no {feature} and cannot be converted to "
+            f"{least} ({reason}); use {advice}"
         ) from error
+
+
+def _check(activation: str, weights: str, format: str) -> bool:
+    """Whether 4-bit tensors are wanted; raises InputError for options that do not fit."""
+    if activation not in ACTIVATIONS:
+        raise InputError(f"activation {activation!r}; choose {' or '.join(ACTIVATIONS)}")
+    if weights not in WEIGHTS:
+        raise InputError(f"weights {weights!r}; choose {' or '.join(WEIGHTS)}")
+    if format not in FORMATS:
+        raise InputError(f"format {format!r}; choose {' or '.join(FORMATS)}")
+    four_bits = "4" in activation or "4" in weights
+    if four_bits and format != "QDQ":
+        raise InputError(f"format {format!r} has no 4-bit tensors; choose QDQ")
+    return four_bits
 
 
 def _samples(

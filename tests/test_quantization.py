@@ -7,10 +7,13 @@ import sys
 import numpy as np
 import onnx
 import pytest
-from models import resnet_path, run_onnxruntime
+from models import output_step, resnet_path, run_onnxruntime
 
 from autoq.errors import InputError, ModelError
+from autoq.frontend import load
+from autoq.graph import evaluate, optimise
 from autoq.quantization import quantize
+from autoq.templates.target import parse_target
 from autoq.zoo import resnet
 
 
@@ -39,6 +42,20 @@ def test_outputs_stay_near_the_float_model(plain, form, activation, tmp_path):
     assert ("QLinearConv" in types) == (form == "QOperator")
 
 
+def test_four_bit_models_are_imported_as_onnxruntime_runs_them(plain, tmp_path):
+    path = tmp_path / "quantised.onnx"
+    quantize(plain, {"input": images(4)}, path, activation="uint4", weights="int4")
+    kinds = {tensor.data_type for tensor in onnx.load(path).graph.initializer}
+    assert onnx.TensorProto.INT4 in kinds
+    feeds = {"input": images(1, seed=5)}
+    expected = run_onnxruntime(path, feeds)["output"]
+    graph = optimise(load(path), parse_target("cpu"))
+    assert sum(getattr(node, "weight_values", "") == "int4" for node in graph.nodes) == 21
+    assert len(np.unique(expected)) > 3
+    difference = np.abs(evaluate(graph, feeds)["output"] - expected)
+    assert difference.max() <= 1.001 * output_step(path)["output"]
+
+
 def test_calibration_sets_the_ranges(plain, tmp_path):
     outputs = [tmp_path / "one.onnx", tmp_path / "ten.onnx"]
     for factor, output in zip((1, 10), outputs, strict=True):
@@ -53,7 +70,12 @@ def test_calibration_sets_the_ranges(plain, tmp_path):
 @pytest.mark.parametrize(
     ("options", "pattern"),
     [
-        ({"activation": "int4"}, "activation 'int4'; choose uint8 or int8"),
+        ({"activation": "int2"}, "activation 'int2'; choose uint8 or int8 or uint4 or int4"),
+        ({"weights": "int2"}, "weights 'int2'; choose int8 or int4"),
+        (
+            {"weights": "int4", "format": "QOperator"},
+            "format 'QOperator' has no 4-bit tensors; choose QDQ",
+        ),
         ({"format": "qdq"}, "format 'qdq'; choose QDQ or QOperator"),
         ({"calibration": {"x": images(1)}}, "no array for input 'input'; it holds x"),
         ({"calibration": {"input": images(1)[:, :2]}}, r"\[1, 2, 32, 32\]; the model takes"),

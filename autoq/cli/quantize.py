@@ -1,4 +1,4 @@
-"""`autoq quantize`: a float32 ONNX model to int8 by onnxruntime."""
+"""`autoq quantize`: a float32 ONNX model to 8 or 4 bits by onnxruntime."""
 
 from __future__ import annotations
 
@@ -23,16 +23,19 @@ def quantize(
         ),
     ] = None,
     activation: Annotated[
-        str, typer.Option(metavar="DTYPE", help="Type of activations: uint8 or int8.")
+        str, typer.Option(metavar="DTYPE", help="Type of activations: uint8, int8, uint4 or int4.")
     ] = "uint8",
+    weights: Annotated[
+        str, typer.Option(metavar="DTYPE", help="Type of weights: int8 or int4.")
+    ] = "int8",
     format: Annotated[str, typer.Option(metavar="FORMAT", help="QDQ or QOperator.")] = "QDQ",
     per_tensor: Annotated[
         bool, typer.Option("--per-tensor", help="One weight scale a tensor, not a channel.")
     ] = False,
 ) -> None:
-    """Quantise a float32 ONNX model to int8.
+    """Quantise a float32 ONNX model to int8, or to 4 bits on request.
 
-    Weights and activations become 8-bit integers, by onnxruntime's quantize_static.
+    Weights and activations become integers, by onnxruntime's quantize_static.
     Without --calibration the ranges come from random numbers: good for timing, not for accuracy.
     """
     from autoq.paths import require_writable
@@ -41,7 +44,7 @@ def quantize(
     require_writable(output)
     # onnxruntime advises on its own scripts through the root logger.
     logging.getLogger().setLevel(logging.ERROR)
-    quantize_model(model, calibration, output, not per_tensor, activation, format)
+    quantize_model(model, calibration, output, not per_tensor, activation, format, weights=weights)
     if calibration is None:
         typer.echo(
             "warning: calibrated on random numbers; give --calibration for accuracy", err=True

@@ -119,7 +119,8 @@ def test_outputs_under_proc(refuses, float_model, verb):
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
-        ("--activation", "int4", ("'int4'", "uint8 or int8")),
+        ("--activation", "int2", ("'int2'", "uint8 or int8 or uint4 or int4")),
+        ("--weights", "uint4", ("'uint4'", "int8 or int4")),
         ("--format", "TFLite", ("'TFLite'", "QDQ or QOperator")),
         ("--calibration", "absent.npz", ("absent.npz",)),
     ],
