@@ -11,7 +11,9 @@ def read_fragments(plan, smem, a, b, base, k_tile, buffer, warp_row, warp_column
     """A warp's fragments of one 32-byte k-tile into one of two register buffers."""
     config = T.meta_var(plan.config)
     for i in T.unroll(config.WARP_ROW_TILES):
-        at = T.meta_var(fragment_of_pixels(config, warp_row, i, k_tile, lane))
+        at = T.meta_var(
+            fragment_of_pixels(config, warp_row, i, k_tile, lane, plan.pixel_unit_offset)
+        )
         first = T.meta_var((buffer * config.WARP_ROW_TILES + i) * 4)
         T.ptx[LDMATRIX](*[a[first + j] for j in range(4)], smem.ptr_to([base + at]))
     for i in T.unroll(config.WARP_COL_TILES // 2):

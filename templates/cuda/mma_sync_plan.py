@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from autoq.templates.cuda.mma_sync_tile import (
     MmaSyncConfig,
     MmaSyncTiling,
     as_conv2d,
+    matrix_offset,
     unit_offset,
 )
 from autoq.templates.layout import BLOCK_IMAGES, NHWC
@@ -155,11 +157,17 @@ class MmaSyncPlan:
             return index % self.tiling.pieces_per_stage
         return index // BLOCK_IMAGES % self.tiling.pieces_per_stage
 
+    @property
+    def pixel_unit_offset(self) -> Callable[[MmaSyncConfig, Any, Any], Any]:
+        """Where a 16-byte unit of a row lies in the pixel tile."""
+        return unit_offset if self.conv.in_layout == NHWC else matrix_offset
+
     def pixel_offset(self, index: Any, unit: int = 0) -> Any:
         """Byte offset in a stage of a copy of the pixel tile, or of the second of its two units."""
         byte = self.piece_of_copy(index) * self.tiling.piece + unit * UNIT_BYTES
         row = self.row_of_copy(index)
-        return unit_offset(self.config, row, byte // UNIT_BYTES) + byte % UNIT_BYTES
+        unit = self.pixel_unit_offset(self.config, row, byte // UNIT_BYTES)
+        return unit + byte % UNIT_BYTES
 
     def weight_offset(self, index: Any, unit: int = 0) -> Any:
         """Byte offset in a stage of a copy of the weight tile, or of the second of its units."""

@@ -18,6 +18,7 @@ from autoq.templates.cuda.mma_sync_tile import (
     MmaSyncConfig,
     fragment_of_pixels,
     fragment_of_weights,
+    matrix_offset,
     unit_offset,
 )
 from autoq.templates.layout import NHWCNC, to_nhwc
@@ -164,7 +165,8 @@ def accumulate(plan: MmaSyncPlan, x: np.ndarray, weight: np.ndarray) -> np.ndarr
                     for pair in range(config.WARP_COL_TILES // 2)
                 ]
                 for i in range(config.WARP_ROW_TILES):
-                    a = ldmatrix(stage, fragment_of_pixels(config, warp_row, i, k, lanes))
+                    at = fragment_of_pixels(config, warp_row, i, k, lanes, plan.pixel_unit_offset)
+                    a = ldmatrix(stage, at)
                     for j in range(config.WARP_COL_TILES):
                         part = np.ascontiguousarray(b[j // 2][:, j % 2 * 2 : j % 2 * 2 + 2])
                         acc[i, j] += multiply(plan, a, part)
@@ -255,6 +257,16 @@ def test_eight_rows_of_a_unit_cover_all_banks(chunk, swizzle):
     for unit in range(config.block_k // 16):
         banks = unit_offset(config, rows, unit).reshape(-1, 8) % 128 // 16
         assert (np.sort(banks, axis=1) == np.arange(8)).all()
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 4])
+def test_eight_rows_of_a_unit_are_a_whole_matrix(chunk):
+    """As in NHWCnc, so that 8 lanes copy 128 bytes as they are; no two units overlap."""
+    config = MmaSyncConfig(2, 2, 2, 8, chunk, False, 2, True, 1)
+    rows, units = np.arange(config.block_m), np.arange(config.block_k // 16)
+    at = matrix_offset(config, rows[:, None], units)
+    assert (np.diff(at.reshape(-1, 8, len(units)), axis=1) == 16).all()
+    assert (np.sort(at.reshape(-1)) == np.arange(0, config.block_m * config.block_k, 16)).all()
 
 
 @pytest.mark.parametrize("column_tiles", [2, 4, 8, 16])
