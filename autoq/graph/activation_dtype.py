@@ -1,7 +1,8 @@
-"""Choose signed or unsigned integers for tensors inside the network, the same numbers apart.
+"""Choose signed or unsigned integers inside the network: the same numbers, half a range apart.
 
 A zero point of 0 makes padding exact without a bias for every kind of border: int8 with -128 is
-uint8 with 0. CPUs multiply unsigned activations with signed weights (VNNI), so they get uint8.
+uint8 with 0, int4 with -8 is uint4 with 0. CPUs multiply unsigned activations with signed weights
+(VNNI), so they get unsigned ones.
 """
 
 from __future__ import annotations

@@ -8,9 +8,13 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from autoq import compile
+from autoq.errors import TargetError
 from autoq.frontend import from_model
 from autoq.graph import Graph, Kernel, evaluate, optimise
 from autoq.graph.storage import layers_by_storage
+from autoq.kernel.nvcc import find_nvcc
+from autoq.runtime.artifact import read_artifact
 from autoq.templates.registry import matching
 from autoq.templates.target import parse_target
 from autoq.templates.workload import Conv2d
@@ -76,8 +80,8 @@ class Chain:
         self._nodes.append(helper.make_node("DequantizeLinear", inputs, [f"{name}.f"], axis=0))
         return f"{name}.f"
 
-    def graph(self, target: str) -> Graph:
-        """The optimised graph."""
+    def semantic(self) -> Graph:
+        """The graph as it is imported."""
         output = onnx.ValueInfoProto(name=self._x[0])
         constants = [numpy_helper.from_array(np.asarray(a), n) for n, a in self._constants.items()]
         kind = helper.np_dtype_to_tensor_dtype(self._input.dtype)
@@ -85,7 +89,11 @@ class Chain:
         graph = helper.make_graph(self._nodes, "chain", [x], [output], constants)
         opsets = [helper.make_opsetid("", 21)]
         made = helper.make_model(graph, opset_imports=opsets, ir_version=10)
-        return optimise(from_model(made), parse_target(target))
+        return from_model(made)
+
+    def graph(self, target: str) -> Graph:
+        """The optimised graph."""
+        return optimise(self.semantic(), parse_target(target))
 
     def run(self, target: str) -> np.ndarray:
         """What the optimised graph computes of random numbers."""
@@ -189,3 +197,17 @@ def test_rows_that_end_within_a_byte_are_not_read_as_others():
 def test_weights_beside_bytes_are_packed_unless_a_better_template_takes_bytes(target, weights):
     graph = check(Chain(32, "u8").conv("a", 32, "i4", "i8"), target)
     assert convolutions(graph)["a"] == ("uint8", weights, "int8")
+
+
+def test_an_artifact_counts_two_values_a_byte(tmp_path):
+    try:
+        find_nvcc()
+    except TargetError:
+        pytest.skip("there is no nvcc")
+    report = compile(inner().semantic(), target="cuda:sm_80", output=tmp_path / "chain.tar")
+    assert report.packed == ("a", "b", "c") and report.widened == ()
+    steps = {step.layer: step for step in read_artifact(report.path).plan.steps}
+    (x, *_, y) = steps["b"].arguments
+    assert (x.shape, x.dtype, x.bytes) == ((2, 8, 7, 16), "uint8", 2 * 8 * 7 * 16)
+    assert (y.shape, y.dtype) == ((2, 8, 7, 32), "uint8")
+    assert x.offset + x.bytes <= y.offset or y.offset + y.bytes <= x.offset
