@@ -83,6 +83,10 @@ def test_a_network_of_nothing_but_quantisation_is_one_kernel():
         ("uint8", 7, CUDA, ("uint8", 7)),
         ("int8", 5, CPU, ("uint8", 133)),
         ("uint8", 128, CPU, ("uint8", 128)),
+        ("int4", -8, CUDA, ("uint4", 0)),
+        ("uint4", 8, CUDA, ("int4", 0)),
+        ("uint4", 7, CUDA, ("uint4", 7)),
+        ("int4", 3, CPU, ("uint4", 11)),
     ],
 )
 def test_activation_dtype(dtype, zero_point, target, expected):
