@@ -7,6 +7,7 @@ that is needed in the other layout too is copied once, before its first reader t
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import itertools
 from collections.abc import Iterable
@@ -122,20 +123,19 @@ def _cheapest(
                 found[alive] = after
         best = sorted(found.items(), key=lambda item: item[1].order)[:_MOST_STATES]
         paths = dict(best)
-    path: _Path | None = next(iter(paths.values()))
     steps = []
-    while path is not None and path.choice is not None:
-        steps.append((path.choice, path.copies))
-        path = path.before
+    step: _Path | None = next(iter(paths.values()))
+    while step is not None and step.choice is not None:
+        steps.append((step.choice, step.copies))
+        step = step.before
     return steps[::-1]
 
 
 def _relayout(graph: Graph, form: _Form) -> Relayout:
     """The copy that gives a tensor in a layout, from the other one."""
     name, layout = form
-    n, h, w, c = graph.shape(name)
     other = NHWC if layout == NHWCNC else NHWCNC
-    return Relayout(n, h, w, c, other, layout, graph.dtype(name))
+    return Relayout(*_image(graph, name), other, layout, graph.dtype(name))
 
 
 def _copying(graph: Graph, copies: Iterable[_Form], costs: LayoutCosts) -> float:
@@ -158,18 +158,30 @@ def _rewritten(graph: Graph, steps: list[tuple[_Choice, tuple[_Form, ...]]]) -> 
             source = names[form[0], workload.in_layout]
             new.nodes.append(Kernel(workload, {}, (source,), name, ()))
             names[form] = name
-        inputs = tuple(names[form] for form in choice.needs(node))
-        changes: dict[str, object] = {"inputs": inputs}
-        if isinstance(node, Kernel) and isinstance(node.workload, Conv2d):
-            layouts = {"in_layout": choice.in_layout, "out_layout": choice.out_layout}
-            changes["workload"] = dataclasses.replace(node.workload, **layouts)
-        new.nodes.append(dataclasses.replace(node, **changes))
+        new.nodes.append(_laid_out(node, choice, tuple(names[form] for form in choice.needs(node))))
         names[node.output, choice.out_layout] = node.output
         if choice.out_layout != NHWC:
-            old = graph.tensors[node.output]
-            shape = shape_in(old.shape, choice.out_layout)
-            new.tensors[node.output] = dataclasses.replace(old, shape=shape)
+            tensor = graph.tensors[node.output]
+            shape = shape_in(_image(graph, node.output), choice.out_layout)
+            new.tensors[node.output] = dataclasses.replace(tensor, shape=shape)
     return new
+
+
+def _laid_out(node: Node, choice: _Choice, inputs: tuple[str, ...]) -> Node:
+    """The node in the chosen layouts, reading the tensors `inputs`."""
+    new = copy.copy(node)
+    new.inputs = inputs
+    if isinstance(new, Kernel) and isinstance(new.workload, Conv2d):
+        new.workload = dataclasses.replace(
+            new.workload, in_layout=choice.in_layout, out_layout=choice.out_layout
+        )
+    return new
+
+
+def _image(graph: Graph, name: str) -> tuple[int, int, int, int]:
+    """(n, h, w, c) of a tensor that a convolution reads or writes."""
+    n, h, w, c = graph.shape(name)
+    return n, h, w, c
 
 
 def _unused(base: str, graph: Graph) -> str:
