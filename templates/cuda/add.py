@@ -22,19 +22,22 @@ from autoq.templates.cuda.thread_kernel import (
     thread_default,
     thread_kernel,
     thread_space,
+    whole_bytes,
 )
+from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.movement import Add
+from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 
 _SOURCE = r"""
 template <int N> __device__ __forceinline__ void add(
-    const A* a, const B* b, const float* scalars, OUT* y, int offset) {
+    From<A> a, From<B> b, const float* scalars, To<OUT> y, int offset) {
   const Raw<A, N> left = load<A, N>(a + offset);
   const Raw<B, N> right = load<B, N>(b + offset);
   float value[N];
   #pragma unroll
   for (int i = 0; i < N; ++i) {
-    if constexpr (sizeof(OUT) == 4) {
+    if constexpr (BITS<OUT> == 32) {
       value[i] = __fadd_rn(__uint_as_float(left.word[i]), __uint_as_float(right.word[i]));
     } else {
       const float first = number<A, N>(left, i, zero<A>(__ldg(scalars)));
@@ -47,26 +50,27 @@ template <int N> __device__ __forceinline__ void add(
                                              __ldg(scalars + 6)));
 }
 __device__ __forceinline__ void add_vector(
-    const A* a, const B* b, const float* scalars, OUT* y, int offset) {
+    From<A> a, From<B> b, const float* scalars, To<OUT> y, int offset) {
   add<V>(a, b, scalars, y, offset);
 }
-__device__ __forceinline__ void add_one(
-    const A* a, const B* b, const float* scalars, OUT* y, int offset) {
-  add<1>(a, b, scalars, y, offset);
+__device__ __forceinline__ void add_least(
+    From<A> a, From<B> b, const float* scalars, To<OUT> y, int offset) {
+  add<LEAST>(a, b, scalars, y, offset);
 }
 """
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Any inputs to a byte output, or float32 throughout."""
+    """Any inputs to an integer output, or float32 throughout; rows of 4-bit values fill bytes."""
     if not isinstance(workload, Add) or target.kind != "cuda":
         return False
     inputs = {workload.a_dtype, workload.b_dtype}
     if workload.out_dtype == "float32":
         supported = inputs == {"float32"}
     else:
-        supported = workload.out_dtype in ("int8", "uint8")
-        supported = supported and inputs <= {"int8", "uint8", "float32"}
+        supported = workload.out_dtype in INTEGER_RANGE
+        supported = supported and inputs <= {*INTEGER_RANGE, "float32"}
+    supported = supported and whole_bytes(workload.shape[-1], *inputs, workload.out_dtype)
     return supported and indexable(workload.shape)
 
 
@@ -76,11 +80,11 @@ def build(workload: Add, config: ThreadConfig, target: Target) -> PrimFunc:
     dtypes = (workload.a_dtype, workload.b_dtype, workload.out_dtype)
     values = 4 if "float32" in dtypes else 16
     vectors = elements // values
-    # The last elements that fill no vector take a thread each.
-    items = vectors + elements % values
-    functions = DeviceNamespace(
-        "add", _SOURCE, dict(zip(("A", "B", "OUT"), dtypes, strict=True)), {"V": values}
-    )
+    # The last elements that fill no vector take a thread each, or each byte of them.
+    least = 2 if any(map(is_four_bit, dtypes)) else 1
+    items = vectors + elements % values // least
+    types = dict(zip(("A", "B", "OUT"), dtypes, strict=True))
+    functions = DeviceNamespace("add", _SOURCE, types, {"V": values, "LEAST": least})
     operands = [
         Operand("a", workload.shape, workload.a_dtype),
         Operand("b", workload.shape, workload.b_dtype),
@@ -94,8 +98,8 @@ def build(workload: Add, config: ThreadConfig, target: Target) -> PrimFunc:
             with builder.Then():
                 call(functions.function("add_vector"), *pointers, item * values)
             with builder.Else(), builder.If(item < items), builder.Then():
-                one = item - vectors + vectors * values
-                call(functions.function("add_one"), *pointers, one)
+                first = (item - vectors) * least + vectors * values
+                call(functions.function("add_least"), *pointers, first)
 
     return thread_kernel(operands, blocks_for(items, config.threads), config.threads, target, body)
 

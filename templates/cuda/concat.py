@@ -24,14 +24,16 @@ from autoq.templates.cuda.thread_kernel import (
     thread_default,
     thread_kernel,
     thread_space,
+    whole_bytes,
 )
+from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.movement import Concat
 from autoq.templates.target import Target
 from autoq.templates.tiles.requantise import DeviceFunction
 
 _SOURCE = r"""
 __device__ __forceinline__ void move(
-    const T* x, const float* scalars, OUT* y, int from, int to) {
+    From<T> x, const float* scalars, To<OUT> y, int from, int to) {
   const Raw<T, V> raw = load<T, V>(x + from);
   if constexpr (REQUANTIZE) {
     const float* row = scalars + 5 * INPUT;
@@ -62,13 +64,14 @@ class _Segment:
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Inputs that are copied as they are or requantised to bytes."""
+    """Inputs that are copied as they are or requantised; rows of 4-bit values fill bytes."""
     if not isinstance(workload, Concat) or target.kind != "cuda":
         return False
-    for dtype, requantize in zip(workload.in_dtypes, workload.requantize, strict=True):
-        known = dtype in ("int8", "uint8", "float32")
-        fits = workload.out_dtype in ("int8", "uint8") if requantize else True
-        if not known or not fits or (not requantize and dtype != workload.out_dtype):
+    inputs = zip(workload.channels, workload.in_dtypes, workload.requantize, strict=True)
+    for channels, dtype, requantize in inputs:
+        known = dtype in (*INTEGER_RANGE, "float32")
+        fits = workload.out_dtype in INTEGER_RANGE if requantize else dtype == workload.out_dtype
+        if not known or not fits or not whole_bytes(channels, dtype, workload.out_dtype):
             return False
     return indexable(workload.y_shape)
 

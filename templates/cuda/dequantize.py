@@ -1,4 +1,4 @@
-"""Bytes to float32: element by element, or through shared memory where NHWC becomes NCHW."""
+"""Integers to float32: element by element, or through shared memory where NHWC becomes NCHW."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from autoq.templates.cuda.thread_kernel import (
     thread_default,
     thread_kernel,
     thread_space,
+    whole_bytes,
 )
+from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.movement import Dequantize
 from autoq.templates.target import Target
 
 _SOURCE = r"""
 template <int N> __device__ __forceinline__ void dequantise(
-    const T* x, const float* scalars, float* y, int from, int to) {
-  const Raw<T, N> raw = load<T, N>(x + from);
+    const Raw<T, N>& raw, const float* scalars, float* y, int to) {
   const Zero<T> origin = zero<T>(__ldg(scalars));
   Raw<float, N> out;
   #pragma unroll
@@ -41,21 +42,27 @@ template <int N> __device__ __forceinline__ void dequantise(
   store<float, N>(y + to, out);
 }
 __device__ __forceinline__ void dequantise_vector(
-    const T* x, const float* scalars, float* y, int at) {
-  dequantise<4>(x, scalars, y, at, at);
+    From<T> x, const float* scalars, float* y, int at) {
+  dequantise<4>(load<T, 4>(x + at), scalars, y, at);
 }
 __device__ __forceinline__ void dequantise_one(
-    const T* x, const float* scalars, float* y, int at) {
-  dequantise<1>(x, scalars, y, at, at);
+    From<T> x, const float* scalars, float* y, int from, int to) {
+  dequantise<1>(load_one<T>(x, from), scalars, y, to);
 }
-__device__ __forceinline__ void stage(const T* x, unsigned* shared, int from, int to) {
-  store<T, V>(reinterpret_cast<T*>(shared) + to, load<T, V>(x + from));
+__device__ __forceinline__ void stage(From<T> x, unsigned* shared, int from, int to) {
+  if constexpr (BITS<T> == 4) {
+    #pragma unroll
+    for (int i = 0; i < V; ++i)
+      reinterpret_cast<unsigned char*>(shared)[to + i] = load_one<T>(x, from + i).word[0];
+  } else {
+    store<T, V>(reinterpret_cast<T*>(shared) + to, load<T, V>(x + from));
+  }
 }
 __device__ __forceinline__ void synchronise() { __syncthreads(); }
 __device__ __forceinline__ void emit(
     const unsigned* shared, const float* scalars, float* y, int from, int to) {
   Raw<T, 1> raw;
-  raw.word[0] = (unsigned char)reinterpret_cast<const T*>(shared)[from];
+  raw.word[0] = reinterpret_cast<const unsigned char*>(shared)[from];
   const float value = number<T, 1>(raw, 0, zero<T>(__ldg(scalars)));
   y[to] = __fmul_rn(value, __ldg(scalars + 1));
 }
@@ -69,11 +76,11 @@ _PAD_BYTES = 4
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Any bytes."""
+    """Any integers of 4 or 8 bits."""
     return (
         isinstance(workload, Dequantize)
         and target.kind == "cuda"
-        and workload.in_dtype in ("int8", "uint8")
+        and workload.in_dtype in INTEGER_RANGE
         and indexable(workload.x_shape)
     )
 
@@ -89,6 +96,8 @@ def build(workload: Dequantize, config: ThreadConfig, target: Target) -> PrimFun
     ]
     if workload.layout == "NCHW" and workload.h * workload.w > 1:
         return _transposed(workload, config.threads, vector, functions, operands, target)
+    if not whole_bytes(workload.c, workload.in_dtype):
+        return _value_by_value(workload, config.threads, functions, operands, target)
     return _elementwise(workload, config.threads, functions, operands, target)
 
 
@@ -110,7 +119,27 @@ def _elementwise(
             with builder.Then():
                 call(functions.function("dequantise_vector"), *pointers, item * 4)
             with builder.Else(), builder.If(item < items), builder.Then():
-                call(functions.function("dequantise_one"), *pointers, item + vectors * 3)
+                at = item + vectors * 3
+                call(functions.function("dequantise_one"), *pointers, at, at)
+
+    return thread_kernel(operands, blocks_for(items, threads), threads, target, body)
+
+
+def _value_by_value(
+    workload: Dequantize,
+    threads: int,
+    functions: DeviceNamespace,
+    operands: list[Operand],
+    target: Target,
+) -> PrimFunc:
+    """A thread for each value, where rows of an odd number of 4-bit values end within a byte."""
+    items = math.prod(workload.x_shape)
+
+    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+        item = block * threads + thread
+        source = item // workload.c * (workload.c + 1) + item % workload.c
+        with builder.If(item < items), builder.Then():
+            call(functions.function("dequantise_one"), *pointers, source, item)
 
     return thread_kernel(operands, blocks_for(items, threads), threads, target, body)
 
@@ -125,6 +154,7 @@ def _transposed(
 ) -> PrimFunc:
     """Tiles of channels by pixels: channels run fastest on the way in, pixels on the way out."""
     area = workload.h * workload.w
+    pixel_values = workload.c + (0 if whole_bytes(workload.c, workload.in_dtype) else 1)
     channels = min(-(-workload.c // 4) * 4, _TILE_CHANNELS)
     pixels = max(32, _TILE_BYTES // channels // 32 * 32)
     pitch = channels + _PAD_BYTES
@@ -142,7 +172,7 @@ def _transposed(
             pixel, channel = first_pixel + row, first_channel + column
             inside = T.And(T.And(row < pixels, pixel < area), channel < workload.c)
             with builder.If(inside), builder.Then():
-                source = (image * area + pixel) * workload.c + channel
+                source = (image * area + pixel) * pixel_values + channel
                 call(functions.function("stage"), x, shared, source, row * pitch + column)
         call(functions.function("synchronise"))
         with builder.unroll(blocks_for(pixels * channels, threads)) as step:

@@ -1,4 +1,4 @@
-"""CUDA source for moving, reading and requantising vectors of int8, uint8 or float32 values.
+"""CUDA source for moving, reading and requantising vectors of 4-bit, byte or float32 values.
 
 A byte u of a word is the float 2**23 + u once 0x4B lies above it, and a float of that size has its
 integer in its last bits, ties to even: conversions cost one permutation or one addition where the
@@ -15,13 +15,40 @@ from collections.abc import Mapping
 
 from autoq.templates.tiles.requantise import C_TYPES, DeviceFunction
 
-_MEMORY = r"""
-template <class T> constexpr bool SIGNED = T(-1) < T(0);
+_FORMATS = r"""
+template <bool> struct Nibbles { unsigned char pair; };
+template <class T> struct Format {
+  static constexpr bool is_signed = T(-1) < T(0);
+  static constexpr int bits = 8 * sizeof(T);
+};
+template <bool S> struct Format<Nibbles<S>> {
+  static constexpr bool is_signed = S;
+  static constexpr int bits = 4;
+};
+template <class T> constexpr bool SIGNED = Format<T>::is_signed;
+template <class T> constexpr int BITS = Format<T>::bits;
 
-template <class T, int V> struct Raw { unsigned word[(V * sizeof(T) + 3) / 4]; };
+template <class T> struct From {
+  const void* start;
+  __device__ __forceinline__ From(const void* pointer) : start(pointer) {}
+  __device__ __forceinline__ const T* operator+(int i) const {
+    return static_cast<const T*>(start) + (BITS<T> == 4 ? i / 2 : i);
+  }
+};
+template <class T> struct To {
+  void* start;
+  __device__ __forceinline__ To(void* pointer) : start(pointer) {}
+  __device__ __forceinline__ T* operator+(int i) const {
+    return static_cast<T*>(start) + (BITS<T> == 4 ? i / 2 : i);
+  }
+};
+"""
+
+_MEMORY = r"""
+template <class T, int V> struct Raw { unsigned word[(V * BITS<T> + 31) / 32]; };
 
 template <class T, int V> __device__ __forceinline__ Raw<T, V> load(const T* from) {
-  constexpr int bytes = V * sizeof(T), unit = bytes % 16 == 0 ? 16 : bytes & -bytes;
+  constexpr int bytes = V * BITS<T> / 8, unit = bytes % 16 == 0 ? 16 : bytes & -bytes;
   Raw<T, V> raw;
   #pragma unroll
   for (int i = 0; i < (bytes + 3) / 4; ++i) raw.word[i] = 0;
@@ -48,7 +75,7 @@ template <class T, int V> __device__ __forceinline__ Raw<T, V> load(const T* fro
 }
 
 template <class T, int V> __device__ __forceinline__ void store(T* to, const Raw<T, V>& raw) {
-  constexpr int bytes = V * sizeof(T), unit = bytes % 16 == 0 ? 16 : bytes & -bytes;
+  constexpr int bytes = V * BITS<T> / 8, unit = bytes % 16 == 0 ? 16 : bytes & -bytes;
   const unsigned* w = raw.word;
   #pragma unroll
   for (int i = 0; i < bytes / unit; ++i) {
@@ -66,20 +93,32 @@ template <class T, int V> __device__ __forceinline__ void store(T* to, const Raw
     }
   }
 }
+
+template <class T> __device__ __forceinline__ Raw<T, 1> load_one(From<T> from, int i) {
+  if constexpr (BITS<T> == 4) {
+    return {(unsigned)__ldg(reinterpret_cast<const unsigned char*>(from + i)) >> (4 * (i % 2))};
+  } else {
+    return load<T, 1>(from + i);
+  }
+}
 """
 
 _READ = r"""
 template <class T> struct Zero { float offset; };
 
 template <class T> __device__ __forceinline__ Zero<T> zero(float zero_point) {
-  if constexpr (sizeof(T) == 4) return {zero_point};
-  constexpr float bias = SIGNED<T> ? 8388736.f : 8388608.f;
+  if constexpr (BITS<T> == 32) return {zero_point};
+  constexpr float bias = 8388608.f + (SIGNED<T> ? (1 << BITS<T> % 32) / 2 : 0);
   return {__fadd_rn(bias, zero_point)};
 }
 
 template <class T, int V> __device__ __forceinline__ float number(
     const Raw<T, V>& raw, int i, Zero<T> zero) {
-  if constexpr (sizeof(T) == 4) return __fsub_rn(__uint_as_float(raw.word[i]), zero.offset);
+  if constexpr (BITS<T> == 32) return __fsub_rn(__uint_as_float(raw.word[i]), zero.offset);
+  if constexpr (BITS<T> == 4) {
+    const unsigned nibble = (raw.word[i / 8] >> (4 * (i % 8)) & 15u) ^ (SIGNED<T> ? 8u : 0u);
+    return __fsub_rn(__uint_as_float(nibble | 0x4B000000u), zero.offset);
+  }
   const unsigned word = raw.word[i / 4] ^ (SIGNED<T> ? 0x80808080u : 0u);
   const float u = __uint_as_float(__byte_perm(word, 0x4B000000u, 0x7440u + i % 4));
   return __fsub_rn(u, zero.offset);
@@ -91,6 +130,12 @@ __device__ __forceinline__ unsigned add_bytes(unsigned a, unsigned b) {
   return ((a & 0x7f7f7f7fu) + (b & 0x7f7f7f7fu)) ^ ((a ^ b) & 0x80808080u);
 }
 
+// The low nibbles of four bytes in the lower half of a word.
+__device__ __forceinline__ unsigned low_nibbles(unsigned bytes) {
+  bytes &= 0x0f0f0f0fu;
+  return __byte_perm(bytes | bytes >> 4, 0u, 0x4420);
+}
+
 template <class T, int V> __device__ __forceinline__ Raw<T, V> quantise(
     const float (&value)[V], float low, float high, float zero_point) {
   Raw<T, V> raw;
@@ -98,39 +143,45 @@ template <class T, int V> __device__ __forceinline__ Raw<T, V> quantise(
   #pragma unroll
   for (int i = 0; i < (V + 3) / 4 * 4; ++i) {
     const float clamped = fminf(fmaxf(value[i < V ? i : 0], low), high);
-    if constexpr (sizeof(T) == 4) {
+    if constexpr (BITS<T> == 32) {
       if (i < V) raw.word[i] = __float_as_uint(clamped);
     }
     bits[i] = __float_as_uint(__fadd_rn(clamped, 12582912.f));
   }
-  if constexpr (sizeof(T) == 1) {
+  if constexpr (BITS<T> < 32) {
     const unsigned zero = __float_as_uint(__fadd_rn(zero_point, 12582912.f)) & 0xffu;
     #pragma unroll
     for (int i = 0; i < (V + 3) / 4; ++i) {
       const unsigned ab = __byte_perm(bits[4 * i], bits[4 * i + 1], 0x0040);
       const unsigned cd = __byte_perm(bits[4 * i + 2], bits[4 * i + 3], 0x0040);
-      raw.word[i] = add_bytes(__byte_perm(ab, cd, 0x5410), zero * 0x01010101u);
+      const unsigned four = add_bytes(__byte_perm(ab, cd, 0x5410), zero * 0x01010101u);
+      if constexpr (BITS<T> == 8) raw.word[i] = four;
+      else raw.word[i / 2] = i % 2 ? raw.word[i / 2] | low_nibbles(four) << 16 : low_nibbles(four);
     }
   }
   return raw;
 }
 """
 
-PACKED_VALUES = _MEMORY + _READ + _QUANTISE
+PACKED_VALUES = _FORMATS + _MEMORY + _READ + _QUANTISE
 """Source for a `DeviceNamespace`.
 
-Raw<T, V>: V values of type T in words. load<T, V>(pointer), store(pointer, raw): the widest
-accesses that V allows; the pointer is aligned to the largest power of two, at most 16, that
-divides their bytes. number(raw, i, zero<T>(zero_point)): value i less the zero point, as float.
-quantise<T, V>(values, low, high, zero_point): clamp(rint(value)) + zero_point for bytes,
-clamp(value) for float32.
+Nibbles<is_signed>: the type of 4-bit values, two of which share a byte. From<T>, To<T>: parameters
+that take the address of an array of values; adding the index of a value, an even one for nibbles,
+gives its pointer. Raw<T, V>: V values of type T in words. load<T, V>(pointer), store(pointer, raw):
+the widest accesses that V allows; the pointer is aligned to the largest power of two, at most 16,
+that divides their bytes. load_one(from, i): any one value. number(raw, i, zero<T>(zero_point)):
+value i less the zero point, as float. quantise<T, V>(values, low, high, zero_point):
+clamp(rint(value)) + zero_point for integers, clamp(value) for float32.
 """
+
+_VALUE_TYPES = {**C_TYPES, "int4": "Nibbles<true>", "uint4": "Nibbles<false>"}
 
 
 def vector_values(row: int, *dtypes: str) -> int:
     """Values of one vector: the widest of at most 16 bytes that divides rows of `row` values.
 
-    A vector holds 16 values where every dtype is a byte and 4 where one of them is float32.
+    A vector holds 4 values where one of the dtypes is float32, else 16.
     """
     return math.gcd(row, 4 if "float32" in dtypes else 16)
 
@@ -145,9 +196,9 @@ class DeviceNamespace:
     def __init__(
         self, name: str, source: str, types: Mapping[str, str], constants: Mapping[str, int]
     ) -> None:
-        lines = [f"using {key} = {C_TYPES[dtype]};" for key, dtype in types.items()]
+        lines = [f"using {key} = {_VALUE_TYPES[dtype]};" for key, dtype in types.items()]
         lines += [f"constexpr int {key} = {int(value)};" for key, value in constants.items()]
-        body = "\n".join([*lines, PACKED_VALUES, source])
+        body = "\n".join([PACKED_VALUES, *lines, source])
         self._name = f"{name}_{hashlib.sha256(body.encode()).hexdigest()[:10]}"
         guard = f"AUTOQ_{self._name.upper()}"
         self._source = (

@@ -24,7 +24,9 @@ from autoq.templates.cuda.thread_kernel import (
     pack_scalars_operand,
     scalars_operand,
     thread_kernel,
+    whole_bytes,
 )
+from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.movement import Pool2d
 from autoq.templates.target import Target
 
@@ -45,16 +47,23 @@ class PoolConfig:
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Any pooling whose windows all touch the image, float32 or bytes throughout."""
+    """Any pooling whose windows all touch the image, float32 or integers throughout.
+
+    Of 4-bit values the channels fill whole bytes.
+    """
     if not isinstance(workload, Pool2d) or target.kind != "cuda":
         return False
     pair = (workload.in_dtype, workload.out_dtype)
-    integers = all(name in ("int8", "uint8") for name in pair)
+    integers = all(name in INTEGER_RANGE for name in pair)
     if not integers and pair != ("float32", "float32"):
         return False
     if workload.kind == "max" and not workload.requantize and pair[0] != pair[1]:
         return False
-    return _touches(workload) and indexable(workload.x_shape, workload.y_shape)
+    return (
+        _touches(workload)
+        and whole_bytes(workload.c, *pair)
+        and indexable(workload.x_shape, workload.y_shape)
+    )
 
 
 def _touches(workload: Pool2d) -> bool:

@@ -4,6 +4,25 @@ from __future__ import annotations
 
 from autoq.templates.cuda.packed_values import DeviceNamespace
 from autoq.templates.movement import Pool2d
+from autoq.templates.storage import is_four_bit
+
+# What a maximum of integers ends with.
+_EMIT = r"""
+__device__ __forceinline__ void emit(
+    const Raw<T, V>& raw, const float* scalars, To<OUT> y, int offset) {
+  if constexpr (REQUANTIZE) {
+    const Zero<T> origin = zero<T>(__ldg(scalars));
+    float value[V];
+    #pragma unroll
+    for (int i = 0; i < V; ++i)
+      value[i] = __fmul_rn(number<T, V>(raw, i, origin), __ldg(scalars + 1));
+    store<OUT, V>(y + offset, quantise<OUT, V>(value, __ldg(scalars + 2), __ldg(scalars + 3),
+                                          __ldg(scalars + 4)));
+  } else {
+    store<T, V>(reinterpret_cast<T*>(y + offset), raw);
+  }
+}
+"""
 
 # A maximum of 16-bit halves is decided by their high bytes, so a word and the same word moved up
 # by a byte give the maxima of its odd and its even bytes: three instructions for four values on
@@ -24,7 +43,7 @@ __device__ __forceinline__ void start(unsigned* acc) {
   #pragma unroll
   for (int i = 0; i < WORDS; ++i) acc[i] = SIGNED<T> ? 0x80808080u : 0u;
 }
-__device__ __forceinline__ void accumulate(unsigned* acc, const T* x, int offset, int inside) {
+__device__ __forceinline__ void accumulate(unsigned* acc, From<T> x, int offset, int inside) {
   const Raw<T, V> raw = load<T, V>(x + offset);
   #pragma unroll
   for (int i = 0; i < QUADS; ++i) {
@@ -42,7 +61,7 @@ __device__ __forceinline__ void combine(unsigned* acc, const unsigned* other) {
 }
 __device__ __forceinline__ void finish(
     const unsigned* acc, int inside, int divisor, const float* scalars,
-    OUT* y, int offset) {
+    To<OUT> y, int offset) {
   Raw<T, V> raw;
   #pragma unroll
   for (int i = 0; i < QUADS; ++i) {
@@ -52,33 +71,64 @@ __device__ __forceinline__ void finish(
     raw.word[i] = acc[i];
 #endif
   }
-  if constexpr (REQUANTIZE) {
-    const Zero<T> origin = zero<T>(__ldg(scalars));
-    float value[V];
-    #pragma unroll
-    for (int i = 0; i < V; ++i)
-      value[i] = __fmul_rn(number<T, V>(raw, i, origin), __ldg(scalars + 1));
-    store<OUT, V>(y + offset, quantise<OUT, V>(value, __ldg(scalars + 2), __ldg(scalars + 3),
-                                          __ldg(scalars + 4)));
-  } else {
-    store<T, V>(reinterpret_cast<T*>(y + offset), raw);
-  }
+  emit(raw, scalars, y, offset);
+}
+"""
+
+# The top nibble of each half of a word decides the maximum of its halves, so a word moved up by 0 to
+# 3 nibbles gives the maxima of all eight.
+_NIBBLE_MAX = r"""
+__device__ __forceinline__ unsigned maximum(unsigned a, unsigned b) {
+#if __CUDA_ARCH__ >= 900
+  unsigned c;
+  if (SIGNED<T>) asm("max.s16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
+  else asm("max.u16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
+  return c;
+#else
+  return SIGNED<T> ? __vmaxs2(a, b) : __vmaxu2(a, b);
+#endif
+}
+__device__ __forceinline__ void start(unsigned* acc) {
+  #pragma unroll
+  for (int i = 0; i < WORDS; ++i) acc[i] = SIGNED<T> ? 0x80008000u : 0u;
+}
+__device__ __forceinline__ void accumulate(unsigned* acc, From<T> x, int offset, int inside) {
+  const Raw<T, V> raw = load<T, V>(x + offset);
+  #pragma unroll
+  for (int i = 0; i < WORDS; ++i) acc[i] = maximum(acc[i], raw.word[i / 4] << (4 * (i % 4)));
+}
+__device__ __forceinline__ void combine(unsigned* acc, const unsigned* other) {
+  #pragma unroll
+  for (int i = 0; i < WORDS; ++i) acc[i] = maximum(acc[i], other[i]);
+}
+__device__ __forceinline__ void finish(
+    const unsigned* acc, int inside, int divisor, const float* scalars,
+    To<OUT> y, int offset) {
+  Raw<T, V> raw = {};
+  #pragma unroll
+  for (int i = 0; i < WORDS; ++i) raw.word[i / 4] |= (acc[i] & 0xf000f000u) >> (4 * (i % 4));
+  emit(raw, scalars, y, offset);
 }
 """
 
 # dp4a with a single 1 adds one chosen byte, so that a value costs one instruction.
-_BYTE_SUM = r"""
+_INTEGER_SUM = r"""
 __device__ __forceinline__ void start(unsigned* acc) {
   #pragma unroll
   for (int i = 0; i < V; ++i) acc[i] = 0;
 }
-__device__ __forceinline__ void accumulate(unsigned* acc, const T* x, int offset, int inside) {
+__device__ __forceinline__ void accumulate(unsigned* acc, From<T> x, int offset, int inside) {
   const Raw<T, V> raw = load<T, V>(x + offset);
   #pragma unroll
   for (int i = 0; i < V; ++i) {
-    const unsigned word = inside ? raw.word[i / 4] : 0u, one = 1u << (8 * (i % 4));
-    acc[i] = SIGNED<T> ? (unsigned)__dp4a((int)word, (int)one, (int)acc[i])
-                          : __dp4a(word, one, acc[i]);
+    if constexpr (BITS<T> == 4) {
+      const unsigned top = inside ? raw.word[i / 8] << (28 - 4 * (i % 8)) : 0u;
+      acc[i] += SIGNED<T> ? (unsigned)((int)top >> 28) : top >> 28;
+    } else {
+      const unsigned word = inside ? raw.word[i / 4] : 0u, one = 1u << (8 * (i % 4));
+      acc[i] = SIGNED<T> ? (unsigned)__dp4a((int)word, (int)one, (int)acc[i])
+                            : __dp4a(word, one, acc[i]);
+    }
   }
 }
 __device__ __forceinline__ void combine(unsigned* acc, const unsigned* other) {
@@ -87,7 +137,7 @@ __device__ __forceinline__ void combine(unsigned* acc, const unsigned* other) {
 }
 __device__ __forceinline__ void finish(
     const unsigned* acc, int inside, int divisor, const float* scalars,
-    OUT* y, int offset) {
+    To<OUT> y, int offset) {
   const int zero = __float2int_rn(__ldg(scalars)) * inside;
   const float scale = __fdiv_rn(__ldg(scalars + 1), __int2float_rn(divisor));
   float value[V];
@@ -107,7 +157,7 @@ __device__ __forceinline__ void start(unsigned* acc) {
   #pragma unroll
   for (int i = 0; i < V; ++i) acc[i] = MAXIMUM ? 0xff800000u : 0u;
 }
-__device__ __forceinline__ void accumulate(unsigned* acc, const T* x, int offset, int inside) {
+__device__ __forceinline__ void accumulate(unsigned* acc, From<T> x, int offset, int inside) {
   const Raw<T, V> raw = load<T, V>(x + offset);
   #pragma unroll
   for (int i = 0; i < V; ++i) {
@@ -122,7 +172,7 @@ __device__ __forceinline__ void combine(unsigned* acc, const unsigned* other) {
 }
 __device__ __forceinline__ void finish(
     const unsigned* acc, int inside, int divisor, const float* scalars,
-    OUT* y, int offset) {
+    To<OUT> y, int offset) {
   float value[V];
   #pragma unroll
   for (int i = 0; i < V; ++i) {
@@ -170,10 +220,12 @@ class PoolWindow:
         maximum = workload.kind == "max"
         if workload.in_dtype == "float32":
             source, self.words = _FLOAT, values
-        elif maximum:
-            source, self.words = _BYTE_MAX, 2 * (-(-values // 4))
+        elif not maximum:
+            source, self.words = _INTEGER_SUM, values
+        elif is_four_bit(workload.in_dtype):
+            source, self.words = _EMIT + _NIBBLE_MAX, 4 * (-(-values // 8))
         else:
-            source, self.words = _BYTE_SUM, values
+            source, self.words = _EMIT + _BYTE_MAX, 2 * (-(-values // 4))
         namespace = DeviceNamespace(
             "pool_window",
             source + _TREE,

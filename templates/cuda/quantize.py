@@ -1,4 +1,4 @@
-"""Float32 images to bytes: a thread gathers the channels of one output pixel and stores them."""
+"""Float32 images to integers: a thread gathers the channels of one output pixel and stores them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ from autoq.templates.cuda.thread_kernel import (
     thread_kernel,
     thread_space,
 )
+from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.movement import Quantize
+from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 
 # The true division is what QuantizeLinear demands; a product with 1 / scale rounds differently. It
 # branches, so all loads come first.
 _SOURCE = r"""
 __device__ __forceinline__ void quantise_pixel(
-    const float* x, const float* scalars, OUT* y, int image, int i, int j, int group) {
+    const float* x, const float* scalars, To<OUT> y, int image, int i, int j, int group) {
   const float scale = __ldg(scalars);
   float value[V];
   if constexpr (!NCHW && BLOCK == 1 && C % 4 == 0 && V % 4 == 0) {
@@ -56,9 +58,13 @@ __device__ __forceinline__ void quantise_pixel(
   for (int e = 0; e < V; ++e) {
     if (group * V + e < BLOCK * BLOCK * C) value[e] = __fdiv_rn(value[e], scale);
   }
-  const int at = ((image * (H / BLOCK) + i) * (W / BLOCK) + j) * CHANNELS + group * V;
-  store<OUT, V>(y + at, quantise<OUT, V>(value, __ldg(scalars + 1), __ldg(scalars + 2),
-                                         __ldg(scalars + 3)));
+  const int at = ((image * (H / BLOCK) + i) * (W / BLOCK) + j) * PITCH + group * V;
+  Raw<OUT, V> raw = quantise<OUT, V>(value, __ldg(scalars + 1), __ldg(scalars + 2),
+                                     __ldg(scalars + 3));
+  if constexpr (CHANNELS < PITCH) {
+    if ((group + 1) * V == PITCH) raw.word[(V - 1) / 8] &= ~(15u << (4 * ((V - 1) % 8)));
+  }
+  store<OUT, V>(y + at, raw);
 }
 """
 
@@ -68,7 +74,7 @@ def matches(workload: object, target: Target) -> bool:
     return (
         isinstance(workload, Quantize)
         and target.kind == "cuda"
-        and workload.out_dtype in ("int8", "uint8")
+        and workload.out_dtype in INTEGER_RANGE
         and workload.h % workload.block == 0
         and workload.w % workload.block == 0
         and workload.channels >= workload.block**2 * workload.c
@@ -82,8 +88,9 @@ def build(workload: Quantize, config: ThreadConfig, target: Target) -> PrimFunc:
     The bounds of `scalars` hold 0, as those of a representable zero point do.
     """
     _, rows, columns, channels = workload.y_shape
+    pitch = _pitch(workload)
     values = _values(workload)
-    groups = channels // values
+    groups = pitch // values
     # A thread's reads of one plane lie beside its neighbours' when columns run fastest; NHWC
     # reads do when channels run fastest.
     planar = workload.layout == "NCHW"
@@ -99,6 +106,7 @@ def build(workload: Quantize, config: ThreadConfig, target: Target) -> PrimFunc:
             "BLOCK": workload.block,
             "NCHW": planar,
             "CHANNELS": channels,
+            "PITCH": pitch,
             "V": values,
         },
     )
@@ -126,7 +134,13 @@ def _values(workload: Quantize) -> int:
     quads = math.gcd(workload.c, workload.channels) % 4 == 0
     if workload.layout == "NHWC" and workload.block == 1 and quads:
         return 4
-    return workload.channels if workload.channels <= 16 else math.gcd(workload.channels, 16)
+    pitch = _pitch(workload)
+    return pitch if pitch <= 16 else math.gcd(pitch, 16)
+
+
+def _pitch(workload: Quantize) -> int:
+    """Values from one output pixel to the next: 4-bit ones end with a byte."""
+    return workload.channels + (workload.channels % 2 if is_four_bit(workload.out_dtype) else 0)
 
 
 TEMPLATE = Template(

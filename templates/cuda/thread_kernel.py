@@ -16,6 +16,7 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.search.space import Space
 from autoq.templates.base import Operands
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
+from autoq.templates.storage import is_four_bit, stored
 from autoq.templates.target import Target
 from autoq.templates.tiles.dependent_launch import can_overlap, overlapping
 from autoq.templates.tiles.requantise import DeviceFunction
@@ -36,7 +37,7 @@ class ThreadConfig:
 
 @dataclass(frozen=True)
 class Operand:
-    """A parameter of a kernel: its name, canonical shape and dtype."""
+    """A parameter of a kernel: its name, canonical shape and dtype of its values."""
 
     name: str
     shape: tuple[int, ...]
@@ -70,6 +71,11 @@ def indexable(*shapes: tuple[int, ...]) -> bool:
     return all(0 < math.prod(shape) < 1 << 31 for shape in shapes)
 
 
+def whole_bytes(row: int, *dtypes: str) -> bool:
+    """Whether rows of `row` values of each dtype end with a byte."""
+    return row % 2 == 0 or not any(map(is_four_bit, dtypes))
+
+
 def thread_kernel(
     operands: Sequence[Operand], blocks: int, threads: int, target: Target, body: Body
 ) -> PrimFunc:
@@ -80,7 +86,8 @@ def thread_kernel(
         pointers = []
         for operand in operands:
             handle = builder.arg(operand.name, builder.handle())
-            buffer = builder.match_buffer(handle, operand.shape, operand.dtype, align=16)
+            array = stored(operand.shape, operand.dtype)
+            buffer = builder.match_buffer(handle, *array, align=16)
             pointers.append(buffer.data)
         builder.device_entry()
         block, thread = builder.cta_id([blocks]), builder.thread_id([threads])

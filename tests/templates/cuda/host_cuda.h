@@ -72,5 +72,7 @@ template <class T> inline unsigned lane_max(unsigned a, unsigned b) {
 }
 inline unsigned __vmaxs4(unsigned a, unsigned b) { return lane_max<int8_t>(a, b); }
 inline unsigned __vmaxu4(unsigned a, unsigned b) { return lane_max<uint8_t>(a, b); }
+inline unsigned __vmaxs2(unsigned a, unsigned b) { return lane_max<int16_t>(a, b); }
+inline unsigned __vmaxu2(unsigned a, unsigned b) { return lane_max<uint16_t>(a, b); }
 inline unsigned max_s16x2(unsigned a, unsigned b) { return lane_max<int16_t>(a, b); }
 inline unsigned max_u16x2(unsigned a, unsigned b) { return lane_max<uint16_t>(a, b); }

@@ -19,11 +19,13 @@ import pytest
 from autoq.kernel import compile_kernel
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import cuda_source, lower
+from autoq.measure.operands import stored_activations, stored_output
 from autoq.runtime.cuda_driver import Device, Memory, Stream, device_count
 from autoq.runtime.cuda_kernel import LoadedKernel
 from autoq.templates.base import Operands, Template
 from autoq.templates.reference import reference
 from autoq.templates.signature import signature
+from autoq.templates.storage import stored
 from autoq.templates.target import Target, parse_target
 from autoq.templates.workload import Workload
 
@@ -86,15 +88,17 @@ def run_on_host(
     operands: Operands,
     folder: Path,
 ) -> np.ndarray:
-    """The output of a one-launch kernel for `target`, computed by this host's CPU."""
+    """The output of a one-launch kernel for `target` as it is stored, computed by this CPU."""
     function = template.build(workload, config, target)
     lowered = lower(function, target)
     (launch,), _ = host_launches(lowered.host["main"], len(function.params))
     source = _host_source(cuda_source(lowered, target), target, launch.grid, launch.block)
     library = _compile(source, folder)
     constants = template.pack(workload, config, operands)
-    output = np.zeros(workload.y_shape, out_dtype(workload))
-    buffers = [_guarded(array) for array in (*activations, *constants, output)]
+    shape, dtype = stored(workload.y_shape, out_dtype(workload))
+    output = np.zeros(shape, dtype)
+    inputs = stored_activations(workload, activations)
+    buffers = [_guarded(array) for array in (*inputs, *constants, output)]
     before = [bytes(buffer) for buffer in buffers[:-1]]
     buffers[-1][GUARD:-GUARD] = POISON
     addresses = [buffers[argument.index].ctypes.data + GUARD for argument in launch.arguments]
@@ -152,7 +156,8 @@ def _compile(source: str, folder: Path) -> ctypes.CDLL:
 
 
 def assert_equal(workload: Workload, got: np.ndarray, expected: np.ndarray) -> None:
-    """Equal bits; float32 arithmetic may sum in another order."""
+    """Equal bits of a stored output; float32 arithmetic may sum in another order."""
+    expected = stored_output(workload, expected)
     dtype = getattr(workload, "in_dtype", None) or getattr(workload, "a_dtype", "int8")
     if dtype == "float32" and got.dtype == np.float32:
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
@@ -169,7 +174,8 @@ def check_on_gpu(
     device = Device()
     device.make_current()
     target = parse_target(f"cuda:{device.arch}")
-    expected = reference(workload, activations, operands)
+    values = reference(workload, activations, operands)
+    expected = stored_output(workload, values)
     stream = Stream()
     configs = [template.default(workload, target)]
     configs += template.space(workload, target).sample(np.random.default_rng(3), 3)
@@ -177,7 +183,8 @@ def check_on_gpu(
         function = template.build(workload, config, target)
         kernel = LoadedKernel(compile_kernel(function, target))
         inputs = []
-        for array in (*activations, *template.pack(workload, config, operands)):
+        constants = template.pack(workload, config, operands)
+        for array in (*stored_activations(workload, activations), *constants):
             inputs.append(Memory(array.nbytes))
             inputs[-1].write(np.ascontiguousarray(array))
         output = Memory(expected.nbytes + GUARD)
@@ -189,4 +196,4 @@ def check_on_gpu(
         output.read(got)
         assert (got[expected.nbytes :] == POISON).all(), f"{config} wrote out of bounds"
         y = got[: expected.nbytes].view(expected.dtype).reshape(expected.shape)
-        assert_equal(workload, y, expected)
+        assert_equal(workload, y, values)

@@ -18,6 +18,7 @@ from movement_cases import (
     CASES,
     CONCATS,
     DEQUANTIZES,
+    FOUR_BITS,
     POOLS,
     QUANTIZES,
     RELAYOUTS,
@@ -35,7 +36,7 @@ from autoq.templates.target import parse_target
 CUDA = parse_target("cuda:sm_75")
 ARCHS = ("sm_75", "sm_80", "sm_90a")
 COMPILED = (POOLS[0], POOLS[9], ADDS[0], CONCATS[1], QUANTIZES[0], DEQUANTIZES[0],
-            RELAYOUTS[0])  # fmt: skip
+            RELAYOUTS[0], FOUR_BITS[0], FOUR_BITS[8], FOUR_BITS[12])  # fmt: skip
 
 
 def exact_on_host(workload, arch, folder, config=None):
@@ -55,7 +56,7 @@ def test_exact_on_host(workload, tmp_path):
 
 
 @needs_host_compiler
-@pytest.mark.parametrize("workload", [POOLS[0], POOLS[1], POOLS[3]], ids=case_id)
+@pytest.mark.parametrize("workload", [POOLS[0], POOLS[1], POOLS[3], *FOUR_BITS[:3]], ids=case_id)
 def test_halfword_maximum_is_exact(workload, tmp_path):
     exact_on_host(workload, "sm_90a", tmp_path)
 
@@ -126,3 +127,13 @@ def test_templates_refuse_what_they_would_get_wrong():
     assert not quantize.TEMPLATE.matches(Quantize(1, 5, 4, 3, 16, 2), CUDA)
     assert not quantize.TEMPLATE.matches(Quantize(1, 4, 4, 3, 8, 2), CUDA)
     assert not add.TEMPLATE.matches(Add((1 << 16, 1 << 16)), CUDA)
+
+
+def test_rows_that_end_within_a_byte_are_refused():
+    """A thread would write half of another's byte."""
+    odd = Pool2d("max", 1, 4, 4, 7, 2, 2, in_dtype="int4", out_dtype="int4")
+    assert not pool2d.TEMPLATE.matches(odd, CUDA)
+    assert not add.TEMPLATE.matches(Add((4, 7), "int8", "int8", "int4"), CUDA)
+    assert not add.TEMPLATE.matches(Add((4, 7), "int8", "int4", "int8"), CUDA)
+    halves = Concat(2, (3, 5), ("int4", "int4"), (False, False), "int4")
+    assert not concat.TEMPLATE.matches(halves, CUDA)
