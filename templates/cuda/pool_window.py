@@ -75,8 +75,8 @@ __device__ __forceinline__ void finish(
 }
 """
 
-# The top nibble of each half of a word decides the maximum of its halves, so a word moved up by 0 to
-# 3 nibbles gives the maxima of all eight.
+# The top nibble of each half of a word decides the maximum of its halves, so a word moved up by
+# 0 to 3 nibbles gives the maxima of all eight.
 _NIBBLE_MAX = r"""
 __device__ __forceinline__ unsigned maximum(unsigned a, unsigned b) {
 #if __CUDA_ARCH__ >= 900
