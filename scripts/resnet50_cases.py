@@ -1,4 +1,4 @@
-"""The convolutions of ResNet-50 at 224x224, batch 8 and 128, as `check_kernels.py` takes them."""
+"""The convolutions of ResNet-50 at 224x224, as `check_kernels.py` and `bench_conv.py` take them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def convolutions(n: int) -> list[Conv2d | Gemm]:
     """The distinct products of one batch size, in the order of the network."""
     plain = Epilogue("uint8")
     add = Epilogue("uint8", "uint8", True)
-    first = Conv2d(n, 112, 112, 16, 64, 4, 4, (1, 1), (2, 2, 1, 1), in_dtype="int8",
+    first = Conv2d(n, 112, 112, 16, 64, 4, 4, (1, 1), (2, 2, 1, 1), in_dtype="uint8",
                    zero_point_border=True, epilogue=plain)  # fmt: skip
     cases: list[Conv2d | Gemm] = [first]
     entering = 64
@@ -30,12 +30,12 @@ def convolutions(n: int) -> list[Conv2d | Gemm]:
             conv(before, entering, middle, 1, 1, plain),
             conv(before, middle, middle, 3, stride, plain),
             conv(size, middle, wide, 1, 1, add),
-            conv(before, entering, wide, 1, stride, Epilogue("int8")),
+            conv(before, entering, wide, 1, stride, plain),
             conv(size, wide, middle, 1, 1, plain),
             conv(size, middle, middle, 3, 1, plain),
         ]
         entering = wide
-    cases.append(Gemm(n, 1000, 2048, in_dtype="uint8", epilogue=Epilogue("int8")))
+    cases.append(Gemm(n, 1000, 2048, in_dtype="uint8", epilogue=plain))
     return list(dict.fromkeys(cases))
 
 

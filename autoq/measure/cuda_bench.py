@@ -11,23 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from autoq.measure.graph_timing import GraphTimer, captured
 from autoq.measure.job import Timing
-from autoq.runtime.cuda_driver import (
-    Device,
-    Event,
-    Graph,
-    Memory,
-    Stream,
-    begin_capture,
-    end_capture,
-)
+from autoq.runtime.cuda_driver import Device, Memory, Stream
 from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
 from autoq.runtime.kernel import CudaKernel, Kernel
 
-_PROBE_LAUNCHES = 4
-_MOST_LAUNCHES = 256
-# Resolution of a CUDA event.
-_CLOCK_SECONDS = 5e-7
 _MOST_COPIES = 64
 
 
@@ -37,7 +26,6 @@ class CudaBench:
     def __init__(self, device: Device, activations: Sequence[np.ndarray], y: np.ndarray) -> None:
         self.device = device
         self.stream = Stream()
-        self.events = (Event(), Event())
         self._originals = activations
         self.inputs = [upload(array) for array in activations]
         self.y = Memory(y.nbytes)
@@ -104,39 +92,12 @@ class CudaCandidate:
                 sets.append((self._bind(buffers, constants), [*buffers, *constants]))
             bench.device.synchronize()
         kernels = [kernel for kernel, _ in sets]
-        number = timing.number or self._choose_number(timing, kernels)
-        graph = self._capture(kernels, max(number, len(kernels)))
-        number = max(number, len(kernels))
-        self._replay_seconds(graph)
-        found: list[float] = []
-        while len(found) < timing.repeat:
-            if len(found) >= 3 and sum(found) * number > timing.budget_seconds:
-                break
-            found.append(self._replay_seconds(graph) / number)
-        return found
 
-    def _choose_number(self, timing: Timing, kernels: Sequence[BoundKernel]) -> int:
-        graph = self._capture(kernels, _PROBE_LAUNCHES)
-        self._replay_seconds(graph)
-        once = self._replay_seconds(graph) / _PROBE_LAUNCHES
-        return min(
-            _MOST_LAUNCHES,
-            max(_PROBE_LAUNCHES, int(timing.min_seconds / max(once, _CLOCK_SECONDS))),
-        )
+        def launch(index: int) -> None:
+            kernels[index % len(kernels)].launch(bench.stream)
 
-    def _capture(self, kernels: Sequence[BoundKernel], number: int) -> Graph:
-        begin_capture(self._bench.stream)
-        for index in range(number):
-            kernels[index % len(kernels)].launch(self._bench.stream)
-        return end_capture(self._bench.stream)
-
-    def _replay_seconds(self, graph: Graph) -> float:
-        stream = self._bench.stream
-        before, after = self._bench.events
-        before.record(stream)
-        graph.replay(stream)
-        after.record(stream)
-        return after.seconds_since(before)
+        timer = GraphTimer(bench.stream, lambda number: captured(bench.stream, launch, number))
+        return timer.timings(timing, least_launches=len(kernels))
 
 
 def upload(array: np.ndarray) -> Memory:

@@ -191,8 +191,13 @@ class Stream:
     @classmethod
     def legacy(cls) -> Stream:
         """The legacy default stream, which orders itself with all blocking streams."""
+        return cls.external(0)
+
+    @classmethod
+    def external(cls, handle: int) -> Stream:
+        """A stream of another library, which must outlive this object."""
         stream = cls.__new__(cls)
-        stream.handle = c_void_p(0)
+        stream.handle = c_void_p(handle)
         return stream
 
     def synchronize(self) -> None:

@@ -1,0 +1,1 @@
+"""The libraries and compilers that bench_conv.py measures beside autoq."""

@@ -1,0 +1,107 @@
+"""cuDNN's float16 convolutions through torch, which benchmarks its plans for each shape."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from autoq.measure.graph_timing import GraphTimer
+from autoq.measure.job import Timing
+from autoq.runtime.cuda_driver import Device, Stream
+from autoq.templates.workload import Conv2d
+from peers.layer import Layer
+from peers.peer import PeerError, PeerTime
+
+# Of the output's root mean square: float16 holds 11 bits, and a plan may be a Winograd transform.
+_ALLOWED_ERROR = 0.02
+_WARM_UP = 3
+
+
+class TorchFp16:
+    """`torch.nn.functional.conv2d` over channels_last halves, without bias or residual."""
+
+    def __init__(self, device: Device) -> None:
+        import torch
+
+        torch.backends.cudnn.benchmark = True
+        torch.backends.cudnn.benchmark_limit = 0  # try every plan
+        torch.backends.cudnn.allow_tf32 = False
+        self._torch = torch
+        self._stream = torch.cuda.Stream()
+        self.version = f"torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}"
+
+    def supports(self, layer: Layer) -> bool:
+        return True
+
+    def prepare(self, layers: Sequence[Layer]) -> None:
+        """Nothing: torch plans when it first sees a shape, on the device."""
+
+    def measure(self, layer: Layer, timing: Timing) -> PeerTime:
+        found = {}
+        refusal = ""
+        for name, workload in layer.forms:
+            try:
+                found[name] = self._form(workload, timing)
+            except RuntimeError as error:  # torch's root of CUDA and cuDNN errors
+                refusal = str(error)
+        if not found:
+            raise PeerError(refusal)
+        best = min(found, key=lambda name: found[name][0])
+        others = {name: seconds for name, (seconds, _) in found.items() if name != best}
+        seconds, error = found[best]
+        what = ", ".join(filter(None, (best, "the plan that torch chose")))
+        return PeerTime(seconds, what, len(found), error, others)
+
+    def _form(self, workload: Conv2d, timing: Timing) -> tuple[float, float]:
+        """Median seconds and largest error of one form; raises PeerError when it is wrong."""
+        torch = self._torch
+        with torch.inference_mode(), torch.cuda.stream(self._stream):
+            x, weight = self._operands(workload)
+            top, left, bottom, right = workload.padding
+            padding = (top, left)
+            if (bottom, right) != padding:
+                raise PeerError("torch has no convolution with unequal padding")
+
+            def convolve() -> Any:
+                return torch.nn.functional.conv2d(x, weight, None, workload.stride, padding)
+
+            for _ in range(_WARM_UP):
+                y = convolve()
+            error = self._error(y, x, weight, workload)
+            if error > _ALLOWED_ERROR:
+                raise PeerError(f"torch is wrong by {error:.3f} of the output's root mean square")
+            del y
+            self._stream.synchronize()
+            stream = Stream.external(self._stream.cuda_stream)
+            timer = GraphTimer(stream, lambda number: self._capture(convolve, number))
+            return statistics.median(timer.timings(timing)), error
+
+    def _operands(self, workload: Conv2d) -> tuple[Any, Any]:
+        """Normal activations, and weights that keep the output's variance near 1."""
+        torch = self._torch
+        generator = torch.Generator("cuda").manual_seed(0)
+
+        def normal(n: int, h: int, w: int, c: int) -> Any:
+            values = torch.randn(n, h, w, c, generator=generator, device="cuda", dtype=torch.half)
+            return values.permute(0, 3, 1, 2)
+
+        depth = workload.r * workload.s * workload.c
+        return normal(*workload.x_shape), normal(*workload.weight_shape) * depth**-0.5
+
+    def _error(self, y: Any, x: Any, weight: Any, workload: Conv2d) -> float:
+        """Largest error of the first and last image, computed again in float64."""
+        torch = self._torch
+        ends = [0, -1]
+        expected = torch.nn.functional.conv2d(
+            x[ends].double(), weight.double(), None, workload.stride, workload.padding[:2]
+        )
+        root_mean_square = expected.square().mean().sqrt()
+        return float((y[ends] - expected).abs().max() / root_mean_square)
+
+    def _capture(self, convolve: Callable[[], Any], number: int) -> Callable[[], None]:
+        graph = self._torch.cuda.CUDAGraph()
+        with self._torch.cuda.graph(graph, stream=self._stream):
+            for _ in range(number):
+                convolve()
+        return graph.replay
