@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,18 @@ def lookup(
     templates: Iterable[Template],
     device: str | None,
 ) -> Choice | None:
-    """The fastest recorded configuration that is legal today, or None.
+    """The fastest recorded configuration that is legal today, or None; as `choices`."""
+    return next(choices(database, workload, target, templates, device), None)
+
+
+def choices(
+    database: Database,
+    workload: Workload,
+    target: Target,
+    templates: Iterable[Template],
+    device: str | None,
+) -> Iterator[Choice]:
+    """The recorded configurations that are legal today, in the order of `Database.ranked`.
 
     device: name of the device to compile for, None when it is not known (then records of any
     device of the target's arch count).
@@ -49,12 +60,12 @@ def lookup(
     passed_over = 0
     for found in database.ranked(workload, conditions):
         template = by_name[found.record.template]
-        if template.matches(workload, target):
-            try:
-                config = template.space(workload, target).from_dict(found.record.config)
-            except ConfigError:
-                passed_over += 1
-                continue
-            return Choice(template, config, found, passed_over)
-        passed_over += 1
-    return None
+        if not template.matches(workload, target):
+            passed_over += 1
+            continue
+        try:
+            config = template.space(workload, target).from_dict(found.record.config)
+        except ConfigError:
+            passed_over += 1
+            continue
+        yield Choice(template, config, found, passed_over)

@@ -13,7 +13,7 @@ from autoq.measure.cuda_bench import upload
 from autoq.measure.job import Timing
 from autoq.runtime.cuda_driver import Device, Memory, Stream
 from autoq.templates.workload import Conv2d
-from peers.layer import Layer, LayerData
+from peers.layer import Layer, LayerData, alpha
 from peers.libraries import load
 from peers.peer import PeerError, PeerTime
 from peers.ranking import Way, fastest
@@ -113,7 +113,7 @@ class _Product:
         self.y = Memory(pixels * workload.k)
         self._residual = None if data.residual is None else upload(data.residual)
         self._scales = upload(data.scale)
-        self._alpha, self._zero, self._one = c_float(data.alpha), c_float(0.0), c_float(1.0)
+        self._alpha, self._zero, self._one = c_float(alpha(workload)), c_float(0.0), c_float(1.0)
         self._layouts = (
             _layout(workload.c, workload.k),
             _layout(workload.c, pixels),
@@ -144,10 +144,10 @@ class _Product:
         """Put the product on a stream, computed by one algorithm."""
         a, b, d = self._layouts
         addend = self.y if self._residual is None else self._residual
-        alpha = c_void_p(self._scales.address) if per_channel else byref(self._alpha)
+        factor = c_void_p(self._scales.address) if per_channel else byref(self._alpha)
         beta = byref(self._zero if self._residual is None else self._one)
         _call(
-            "cublasLtMatmul", self._handle, self._operations[per_channel], alpha,
+            "cublasLtMatmul", self._handle, self._operations[per_channel], factor,
             c_void_p(self._weight.address), a, c_void_p(self._x.address), b, beta,
             c_void_p(addend.address), d, c_void_p(self.y.address), d,
             byref(item.algorithm), c_void_p(workspace.address), c_size_t(workspace.size),

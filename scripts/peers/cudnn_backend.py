@@ -143,7 +143,7 @@ def call(name: str, *args: Any) -> None:
 
 
 class Handle:
-    """A cuDNN context on the current device."""
+    """A cuDNN context on the current device, kept until the process ends."""
 
     def __init__(self) -> None:
         self.pointer = c_void_p()
@@ -153,13 +153,9 @@ class Handle:
         """Run on `stream` from now on."""
         call("cudnnSetStream", self.pointer, stream)
 
-    def __del__(self) -> None:
-        if self.pointer:
-            library().cudnnDestroy(self.pointer)
-
 
 class Descriptor:
-    """A backend descriptor; it keeps those it refers to alive."""
+    """A backend descriptor, kept until the process ends; it keeps what it refers to alive."""
 
     def __init__(self, kind: Kind) -> None:
         self.pointer = c_void_p()
@@ -201,10 +197,6 @@ class Descriptor:
         call("cudnnBackendGetAttribute", self.pointer, number, of.value[0], c_int64(most),
              byref(count), pointers)  # fmt: skip
         return found[: count.value]
-
-    def __del__(self) -> None:
-        if self.pointer:
-            library().cudnnBackendDestroyDescriptor(self.pointer)
 
 
 def engine_configs(graph: Descriptor, mode: int) -> list[Descriptor]:

@@ -1,4 +1,4 @@
-"""The int8 convolution as a cuDNN operation graph, its requantisation in one of several ways."""
+"""The int8 convolution as a cuDNN operation graph, its requantisation in one of two ways."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from peers.cudnn_backend import (
     operations,
 )
 
+_ALIGNMENT = 16
+
 
 class Tensor(IntEnum):
     """Unique ids of the tensors in device memory; those between operations follow them."""
@@ -26,43 +28,31 @@ class Tensor(IntEnum):
     WEIGHT = 2
     Y = 3
     SCALE = 4
-    BIAS = 5
-    RESIDUAL = 6
+    RESIDUAL = 5
 
 
-EPILOGUES = ("scale", "scale+bias")
-"""What stands between accumulator and int8 output: a factor, or a factor and a term, of each
-channel, in float32. A residual is added behind."""
-
-_ACCUMULATOR = DataType.INT32
-_ALIGNMENT = 16
+def scaled_convolution(workload: Conv2d, alpha: float, handle: Handle) -> Descriptor:
+    """y = alpha * conv(x, weight), one operation; raises PeerError for what cuDNN refuses."""
+    return operations([_forward(workload, _y(workload), alpha)], handle)
 
 
-def epilogue_tensors(epilogue: str, workload: Conv2d) -> tuple[Tensor, ...]:
-    """The operands of a requantisation."""
-    bias = (Tensor.BIAS,) if epilogue == "scale+bias" else ()
-    residual = (Tensor.RESIDUAL,) if workload.epilogue.residual_dtype else ()
-    return (Tensor.SCALE, *bias, *residual)
+def channel_scaled_convolution(workload: Conv2d, handle: Handle) -> Descriptor:
+    """y = conv(x, weight) * scale [+ residual], a float32 scale of each channel.
 
-
-def convolution_graph(workload: Conv2d, epilogue: str, handle: Handle) -> Descriptor:
-    """conv(x, weight), requantised with `epilogue`; raises PeerError for what cuDNN refuses."""
+    Raises PeerError for what cuDNN refuses.
+    """
     n, p, q, k = workload.y_shape
     y_dims = (n, k, p, q)
-    channel = (1, k, 1, 1)
-    steps = [(PointwiseMode.MUL, _tensor(Tensor.SCALE, channel, DataType.FLOAT))]
-    if Tensor.BIAS in epilogue_tensors(epilogue, workload):
-        steps.append((PointwiseMode.ADD, _tensor(Tensor.BIAS, channel, DataType.FLOAT)))
+    steps = [(PointwiseMode.MUL, _tensor(Tensor.SCALE, (1, k, 1, 1), DataType.FLOAT))]
     if workload.epilogue.residual_dtype:
         steps.append((PointwiseMode.ADD, _tensor(Tensor.RESIDUAL, y_dims, DataType.INT8)))
     between = len(Tensor) + 1
-    value = _tensor(between, y_dims, _ACCUMULATOR, virtual=True)
-    ops = [_forward(workload, value)]
+    value = _tensor(between, y_dims, DataType.INT32, virtual=True)
+    ops = [_forward(workload, value, 1.0)]
     for index, (mode, operand) in enumerate(steps):
-        last = index == len(steps) - 1
         result = (
-            _tensor(Tensor.Y, y_dims, DataType.INT8)
-            if last
+            _y(workload)
+            if index == len(steps) - 1
             else _tensor(between + 1 + index, y_dims, DataType.FLOAT, virtual=True)
         )
         ops.append(_pointwise(mode, value, operand, result))
@@ -70,7 +60,12 @@ def convolution_graph(workload: Conv2d, epilogue: str, handle: Handle) -> Descri
     return operations(ops, handle)
 
 
-def _forward(workload: Conv2d, y: Descriptor) -> Descriptor:
+def _y(workload: Conv2d) -> Descriptor:
+    n, p, q, k = workload.y_shape
+    return _tensor(Tensor.Y, (n, k, p, q), DataType.INT8)
+
+
+def _forward(workload: Conv2d, y: Descriptor, alpha: float) -> Descriptor:
     x = _tensor(Tensor.X, (workload.n, workload.c, workload.h, workload.w), DataType.INT8)
     filters = (workload.k, workload.c, workload.r, workload.s)
     weight = _tensor(Tensor.WEIGHT, filters, DataType.INT8)
@@ -87,7 +82,7 @@ def _forward(workload: Conv2d, y: Descriptor) -> Descriptor:
     operation.set(Attribute.FORWARD_CONVOLUTION, convolution.finalize())
     operation.set(Attribute.FORWARD_X, x).set(Attribute.FORWARD_W, weight)
     operation.set(Attribute.FORWARD_Y, y)
-    operation.set(Attribute.FORWARD_ALPHA, 1.0).set(Attribute.FORWARD_BETA, 0.0)
+    operation.set(Attribute.FORWARD_ALPHA, alpha).set(Attribute.FORWARD_BETA, 0.0)
     return operation.finalize()
 
 

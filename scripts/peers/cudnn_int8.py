@@ -26,19 +26,19 @@ from peers.cudnn_backend import (
     variant_pack,
     version,
 )
-from peers.cudnn_graph import EPILOGUES, Tensor, convolution_graph, epilogue_tensors
-from peers.layer import Layer, LayerData
+from peers.cudnn_graph import Tensor, channel_scaled_convolution, scaled_convolution
+from peers.layer import Layer, LayerData, alpha
 from peers.peer import PeerError, PeerTime
 from peers.ranking import Way, fastest
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A finalised execution plan of one form and epilogue; handle is what it was planned with."""
+    """A finalised execution plan of one form; handle is what it was planned with."""
 
     form: str
     workload: Conv2d
-    epilogue: str
+    per_channel: bool
     name: str
     descriptor: Descriptor
     handle: Handle
@@ -46,7 +46,10 @@ class Plan:
 
 
 class CudnnInt8:
-    """cuDNN through its backend API, with the requantisations of `cudnn_graph.EPILOGUES`."""
+    """cuDNN through its backend API, scaled by one number or by one of each channel.
+
+    Only the second takes a residual. Its plans are compiled at run time, 0.1 s each.
+    """
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -61,15 +64,15 @@ class CudnnInt8:
 
     def prepare(self, layers: Sequence[Layer]) -> None:
         tasks = [
-            (layer, form, epilogue)
+            (layer, *form, per_channel)
             for layer in layers
             for form in layer.forms
-            for epilogue in EPILOGUES
+            for per_channel in (False, True)
+            if per_channel or not form[1].epilogue.residual_dtype
         ]
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            for (layer, _, _), (plans, refusal) in zip(
-                tasks, pool.map(lambda task: self._plan(*task[1:]), tasks), strict=True
-            ):
+            planned = pool.map(lambda task: self._plan(*task[1:]), tasks)
+            for (layer, *_), (plans, refusal) in zip(tasks, planned, strict=True):
                 self._plans.setdefault(layer, []).extend(plans)
                 if refusal:
                     self._refusals[layer] = refusal
@@ -87,14 +90,18 @@ class CudnnInt8:
         self._device.synchronize()
         return fastest(ways, self._stream, self._device, timing)
 
-    def _plan(self, form: tuple[str, Conv2d], epilogue: str) -> tuple[list[Plan], str]:
+    def _plan(self, form: str, workload: Conv2d, per_channel: bool) -> tuple[list[Plan], str]:
         """All distinct plans of a form, and the last reason why one is not there."""
         self._device.make_current()
         if not hasattr(self._local, "handle"):
             self._local.handle = Handle()
         handle = self._local.handle
         try:
-            graph = convolution_graph(form[1], epilogue, handle)
+            graph = (
+                channel_scaled_convolution(workload, handle)
+                if per_channel
+                else scaled_convolution(workload, alpha(workload), handle)
+            )
         except PeerError as error:
             return [], str(error)
         configs, refusal = _distinct_configs(graph)
@@ -107,7 +114,7 @@ class CudnnInt8:
             except PeerError as error:
                 refusal = str(error)
                 continue
-            plans.append(Plan(*form, epilogue, name, plan, handle, workspace))
+            plans.append(Plan(form, workload, per_channel, name, plan, handle, workspace))
         return plans, refusal
 
 
@@ -133,7 +140,6 @@ class _Buffers:
             Tensor.X: data.x,
             Tensor.WEIGHT: data.weight,
             Tensor.SCALE: data.scale,
-            Tensor.BIAS: np.zeros_like(data.scale),
         }
         if data.residual is not None:
             arrays[Tensor.RESIDUAL] = data.residual
@@ -143,7 +149,9 @@ class _Buffers:
 
     def way(self, plan: Plan, stream: Stream) -> Way:
         """A plan bound to these tensors."""
-        tensors = (Tensor.X, Tensor.WEIGHT, *epilogue_tensors(plan.epilogue, plan.workload))
+        tensors = {Tensor.X, Tensor.WEIGHT}
+        if plan.per_channel:
+            tensors = set(self._memory)
         addresses = {int(tensor): self._memory[tensor].address for tensor in tensors}
         pack = variant_pack({**addresses, int(Tensor.Y): self._y.address}, self._workspace.address)
 
@@ -152,7 +160,7 @@ class _Buffers:
             call("cudnnBackendExecute", plan.handle.pointer, plan.descriptor.pointer, pack.pointer)
 
         def check(y: np.ndarray) -> int:
-            return self._data.max_steps(y, per_channel=True)
+            return self._data.max_steps(y, plan.per_channel)
 
-        name = " ".join(filter(None, (plan.name, plan.epilogue)))
-        return Way(name, plan.form, launch, check, self._y)
+        scaling = "a scale of each channel" if plan.per_channel else "one scale"
+        return Way(f"{plan.name}, {scaling}", plan.form, launch, check, self._y)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
+from autoq.templates.layout import NHWC
 from autoq.templates.reference import reference
 from autoq.templates.workload import Conv2d
 
@@ -40,6 +41,8 @@ def layer_of(workload: Conv2d) -> Layer:
         workload,
         in_dtype="int8",
         zero_point_border=False,
+        in_layout=NHWC,
+        out_layout=NHWC,
         epilogue=Epilogue("int8", "int8" if workload.epilogue.residual_dtype else None),
     )
     if (workload.r, workload.s, workload.c) != (4, 4, 16):
@@ -56,11 +59,21 @@ def layer_of(workload: Conv2d) -> Layer:
     )
 
 
+def alpha(workload: Conv2d) -> float:
+    """A scale that spreads results over the range of int8, so that some meet its bounds."""
+    return float(np.float32(60 / _spread(workload)))
+
+
+def _spread(workload: Conv2d) -> float:
+    """Standard deviation of an accumulator over random bytes."""
+    return 74.0**2 * math.sqrt(math.prod(workload.weight_shape[1:]))
+
+
 class LayerData:
     """Random data of one form, full range, and what its output must be.
 
-    x int8 [n, h, w, c], weight int8 [k, r, s, c], scale float32 [k], residual int8 [n, p, q, k]
-    or None. The scale spreads results over the range of int8, so that some meet its bounds.
+    x int8 [n, h, w, c], weight int8 [k, r, s, c], scale float32 [k] around `alpha(workload)`,
+    residual int8 [n, p, q, k] or None.
     """
 
     def __init__(self, workload: Conv2d, seed: int = 0) -> None:
@@ -71,9 +84,7 @@ class LayerData:
         self._few_x = _bytes(rng, few.x_shape)
         self.weight = _bytes(rng, workload.weight_shape)
         self._few_residual = _bytes(rng, few.y_shape) if workload.epilogue.residual_dtype else None
-        spread = 74.0**2 * math.sqrt(math.prod(workload.weight_shape[1:]))
-        self.alpha = float(np.float32(60 / spread))
-        self.scale = (rng.uniform(40, 90, workload.k) / spread).astype(np.float32)
+        self.scale = (rng.uniform(40, 90, workload.k) / _spread(workload)).astype(np.float32)
 
     @property
     def x(self) -> np.ndarray:
@@ -84,11 +95,11 @@ class LayerData:
         return None if self._few_residual is None else self._repeat(self._few_residual)
 
     def expected(self, per_channel: bool) -> np.ndarray:
-        """The output of the first `period` images, scaled by `scale` or by `alpha` alone.
+        """The output of the first `period` images, scaled by `scale` or by `alpha`.
 
         Saturated round-half-even of accumulator times scale, plus the residual.
         """
-        scale = self.scale if per_channel else np.full_like(self.scale, self.alpha)
+        scale = self.scale if per_channel else np.full_like(self.scale, alpha(self.workload))
         return apply_epilogue(
             self.workload.epilogue,
             self._accumulators,

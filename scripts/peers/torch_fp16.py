@@ -19,7 +19,7 @@ _WARM_UP = 3
 
 
 class TorchFp16:
-    """`torch.nn.functional.conv2d` over channels_last halves, without bias or residual."""
+    """`conv2d` over channels_last halves; with a residual, cuDNN's fused addition and ReLU."""
 
     def __init__(self, device: Device) -> None:
         import torch
@@ -57,18 +57,11 @@ class TorchFp16:
         """Median seconds and largest error of one form; raises PeerError when it is wrong."""
         torch = self._torch
         with torch.inference_mode(), torch.cuda.stream(self._stream):
-            x, weight = self._operands(workload)
-            top, left, bottom, right = workload.padding
-            padding = (top, left)
-            if (bottom, right) != padding:
-                raise PeerError("torch has no convolution with unequal padding")
-
-            def convolve() -> Any:
-                return torch.nn.functional.conv2d(x, weight, None, workload.stride, padding)
-
+            operands = self._operands(workload)
+            convolve = self._convolution(workload, *operands)
             for _ in range(_WARM_UP):
                 y = convolve()
-            error = self._error(y, x, weight, workload)
+            error = self._error(y, workload, *operands)
             if error > _ALLOWED_ERROR:
                 raise PeerError(f"torch is wrong by {error:.3f} of the output's root mean square")
             del y
@@ -77,8 +70,8 @@ class TorchFp16:
             timer = GraphTimer(stream, lambda number: self._capture(convolve, number))
             return statistics.median(timer.timings(timing)), error
 
-    def _operands(self, workload: Conv2d) -> tuple[Any, Any]:
-        """Normal activations, and weights that keep the output's variance near 1."""
+    def _operands(self, workload: Conv2d) -> tuple[Any, Any, Any]:
+        """Normal activations, weights that keep the output's variance near 1, and the residual."""
         torch = self._torch
         generator = torch.Generator("cuda").manual_seed(0)
 
@@ -87,15 +80,37 @@ class TorchFp16:
             return values.permute(0, 3, 1, 2)
 
         depth = workload.r * workload.s * workload.c
-        return normal(*workload.x_shape), normal(*workload.weight_shape) * depth**-0.5
+        weight = normal(*workload.weight_shape) * depth**-0.5
+        residual = normal(*workload.y_shape) if workload.epilogue.residual_dtype else None
+        return normal(*workload.x_shape), weight, residual
 
-    def _error(self, y: Any, x: Any, weight: Any, workload: Conv2d) -> float:
-        """Largest error of the first and last image, computed again in float64."""
-        torch = self._torch
-        ends = [0, -1]
-        expected = torch.nn.functional.conv2d(
-            x[ends].double(), weight.double(), None, workload.stride, workload.padding[:2]
+    def _convolution(
+        self, workload: Conv2d, x: Any, weight: Any, residual: Any
+    ) -> Callable[[], Any]:
+        torch, stride, dilation = self._torch, workload.stride, workload.dilation
+        padding = workload.padding[:2]
+        if workload.padding[2:] != padding:
+            raise PeerError("torch has no convolution with unequal padding")
+        if residual is None:
+            return lambda: torch.nn.functional.conv2d(x, weight, None, stride, padding, dilation)
+        zeros = torch.zeros(workload.k, device="cuda", dtype=torch.half)
+        return lambda: torch.cudnn_convolution_add_relu(
+            x, weight, residual, 1.0, zeros, stride, padding, dilation, 1
         )
+
+    def _error(self, y: Any, workload: Conv2d, x: Any, weight: Any, residual: Any) -> float:
+        """Largest error of the first and last image, computed again in float64."""
+        ends = [0, -1]
+        expected = self._torch.nn.functional.conv2d(
+            x[ends].double(),
+            weight.double(),
+            None,
+            workload.stride,
+            workload.padding[:2],
+            workload.dilation,
+        )
+        if residual is not None:
+            expected = (expected + residual[ends].double()).relu()
         root_mean_square = expected.square().mean().sqrt()
         return float((y[ends] - expected).abs().max() / root_mean_square)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +15,14 @@ from autoq.runtime.cuda_driver import Device
 from peers.layer import Layer
 from peers.peer import Peer, PeerTime
 
+METASCHEDULE = "metaschedule"
 PEERS = {
     "cudnn_int8": "peers.cudnn_int8:CudnnInt8",
     "cudnn_fp16": "peers.torch_fp16:TorchFp16",
     "cublaslt_int8": "peers.cublaslt_int8:CublasLtInt8",
+    METASCHEDULE: "peers.metaschedule:MetaSchedule",
 }
-"""Where each peer is; it is made with the device that it runs on."""
+"""Where each peer is; it is made with the device that it runs on, and its options."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,11 @@ class Measure:
     timing: Timing
 
 
-def serve(peer: str) -> Callable[[Any], Any]:
-    """The handler of a child process for one of PEERS."""
+def serve(argument: tuple[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
+    """The handler of a child process for one of PEERS with its options."""
+    peer, options = argument
     module, _, name = PEERS[peer].partition(":")
-    return _Worker(getattr(importlib.import_module(module), name)(Device(0))).handle
+    return _Worker(getattr(importlib.import_module(module), name)(Device(0), **options)).handle
 
 
 class _Worker:
@@ -65,35 +68,50 @@ class _Worker:
         self._prepared.update(new)
 
 
-class PeerProcess:
-    """The parent's end of one peer, in a thread of its own."""
+class PeerProcesses:
+    """The parent's end of one peer: one or more processes, which share out the layers."""
 
-    def __init__(self, name: str, prepare_seconds: float, layer_seconds: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        options: Mapping[str, Any],
+        prepare_seconds: float,
+        layer_seconds: float,
+        size: int = 1,
+    ) -> None:
         self.name = name
         self._prepare_seconds = prepare_seconds
         self._layer_seconds = layer_seconds
-        entry = Entry("peers.worker", "serve", name)
-        self._pool = ChildPool(lambda: Child(entry), 1)
+        entry = Entry("peers.worker", "serve", (name, dict(options)))
+        # A pool of one child each, so that a layer is measured where it was planned.
+        self._pools = [ChildPool(lambda: Child(entry), 1) for _ in range(size)]
+        self._homes: dict[Layer, ChildPool] = {}
 
-    def prepare(self, layers: Sequence[Layer]) -> Future[str]:
-        """Start the process and plan the layers; the result is the version of the library.
+    def prepare(self, layers: Sequence[Layer]) -> list[Future[str]]:
+        """Start the processes and plan the layers; each result is the version of the library.
 
-        The future raises ChildCrash, ChildError or ChildTimeout for a peer that is not there.
+        The futures raise ChildCrash, ChildError or ChildTimeout for a peer that is not there.
         """
-        return self._pool.submit(
-            lambda child: child.call(Prepare(tuple(layers)), self._prepare_seconds)
-        )
+        size = len(self._pools)
+        self._homes = {layer: self._pools[i % size] for i, layer in enumerate(layers)}
+        return [
+            pool.submit(self._preparation(layers[index::size]))
+            for index, pool in enumerate(self._pools)
+        ]
 
     def measure(self, layer: Layer, timing: Timing) -> PeerTime | str | None:
         """A time, the reason why there is none, or None for a layer that is not the peer's."""
         request = Measure(layer, timing)
+        pool = self._homes[layer]
         try:
-            return self._pool.submit(
-                lambda child: child.call(request, self._layer_seconds)
-            ).result()
+            return pool.submit(lambda child: child.call(request, self._layer_seconds)).result()
         except (ChildCrash, ChildError, ChildTimeout) as error:
             return str(error)
 
     def close(self) -> None:
-        """End the process."""
-        self._pool.close()
+        """End the processes."""
+        for pool in self._pools:
+            pool.close()
+
+    def _preparation(self, layers: Sequence[Layer]) -> Callable[[Child], str]:
+        return lambda child: child.call(Prepare(tuple(layers)), self._prepare_seconds)

@@ -1,0 +1,245 @@
+"""Times the convolutions of int8 ResNet-50 beside every peer on this machine, in one run.
+
+For each case, autoq's fastest recorded configurations (or the untuned default, named as such) are
+compiled, every output element is compared with the reference, and they are timed; then each peer
+computes the same layer with int8 (cuDNN, cublasLt) or float16 (cuDNN through torch) activations.
+Every time is a median over replays of a CUDA graph of back-to-back launches over the same buffers,
+which are therefore hot in the L2 cache where they fit. Writes scripts/results/conv_<gpu>.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from bench_model import commit
+from conv_report import case_name, case_row, cases_table, verdict
+from peers.layer import layer_of
+from peers.worker import METASCHEDULE, PEERS, PeerProcesses
+from resnet50_cases import convolutions
+
+from autoq.devices import Host, require_device, resolve
+from autoq.kernel.nvcc import nvcc_version
+from autoq.measure.builder import Builder
+from autoq.measure.child import ChildCrash, ChildError, ChildTimeout
+from autoq.measure.compile_worker import BuildSettings, Built
+from autoq.measure.job import REGISTRY, Job, Measurement, Timing
+from autoq.measure.runner import Runner
+from autoq.measure.worker import WorkerSettings
+from autoq.records.database import Database
+from autoq.records.lookup import choices
+from autoq.selection import DEFAULT
+from autoq.templates import TEMPLATES
+from autoq.templates.registry import matching
+from autoq.templates.target import Target
+from autoq.templates.workload import Conv2d
+
+LIBRARIES = [name for name in PEERS if name != METASCHEDULE]
+
+_BUILD_SECONDS = 120.0
+_RUN_SECONDS = 20.0
+_PREPARE_SECONDS = 300.0
+_PEER_SECONDS = 20.0
+_TRIAL_SECONDS = 10.0
+# cuDNN compiles plans at run time, largely one at a time in a process.
+_PROCESSES = {"cudnn_int8": 6}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One of autoq's kernels for a case; source is the record file or "default"."""
+
+    job: Job
+    source: str
+
+
+def candidates(workload: Conv2d, host: Host, database: Database, top: int) -> list[Candidate]:
+    """The `top` fastest recorded configurations, or the untuned default where there is none."""
+    found = []
+    for choice in choices(database, workload, host.target, TEMPLATES, host.device):
+        job = Job(workload, choice.template.name, choice.config)
+        if job not in [one.job for one in found]:
+            found.append(Candidate(job, choice.found.source))
+        if len(found) == top:
+            break
+    if found:
+        return found
+    template = matching(workload, host.target)[0]
+    job = Job(workload, template.name, template.default(workload, host.target))
+    return [Candidate(job, DEFAULT)]
+
+
+class Autoq:
+    """Builds and measures autoq's candidates on one device."""
+
+    def __init__(self, target: Target, cache: Path, timing: Timing) -> None:
+        cores = len(os.sched_getaffinity(0))
+        references = cache / "references"
+        references.mkdir(parents=True, exist_ok=True)
+        settings = WorkerSettings(REGISTRY, target, 0, 0, cores, references)
+        self._runner = Runner(settings, timing, _RUN_SECONDS)
+        build = BuildSettings(REGISTRY, target, cache / "kernels")
+        self._builder = Builder(build, cores, _BUILD_SECONDS)
+        self._built: dict[Candidate, Future[Built]] = {}
+        self.device = self._runner.describe()
+
+    def build(self, found: Sequence[Candidate]) -> None:
+        """Start compiling."""
+        for candidate in found:
+            self._built[candidate] = self._builder.submit(candidate.job)
+
+    def wait(self) -> None:
+        """Until everything is compiled, so that nothing is timed meanwhile."""
+        for future in self._built.values():
+            future.result()
+
+    def measure(self, candidate: Candidate) -> Measurement:
+        """Check every output element, then time."""
+        built = self._built[candidate].result()
+        if built.kernel is None:
+            return Measurement(failure="compile", message=built.message)
+        return self._runner.submit(candidate.job, built.kernel).result()
+
+    def close(self) -> None:
+        """End the processes."""
+        self._builder.close()
+        self._runner.close()
+
+
+def prepare(peers: Sequence[PeerProcesses], workloads: Sequence[Conv2d]) -> dict[str, str]:
+    """Start all peers and have them plan; versions by name, or why a peer is not here."""
+    layers = list(dict.fromkeys(map(layer_of, workloads)))
+    started = {peer.name: peer.prepare(layers) for peer in peers}
+    versions = {}
+    for name, futures in started.items():
+        try:
+            versions[name] = {future.result() for future in futures}.pop()
+        except (ChildCrash, ChildError, ChildTimeout) as error:
+            versions[name] = f"missing: {error}"
+    return versions
+
+
+def measure_case(
+    workload: Conv2d,
+    autoq: Autoq,
+    found: Sequence[Candidate],
+    peers: Sequence[PeerProcesses],
+    timing: Timing,
+    target: Target,
+) -> dict[str, Any]:
+    """One row of the results; see `conv_report.case_row`."""
+    ours = [(candidate, autoq.measure(candidate)) for candidate in found]
+    layer = layer_of(workload)
+    theirs = {peer.name: peer.measure(layer, timing) for peer in peers}
+    return case_row(
+        workload, target, [(one.job, one.source, measured) for one, measured in ours], theirs
+    )
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", default="cuda")
+    parser.add_argument("--batches", default="1,8,128")
+    parser.add_argument("--cases", default="", help="comma-separated parts of names, e.g. 3x3,stem")
+    parser.add_argument("--peers", default=",".join(LIBRARIES), help="comma-separated, or none")
+    parser.add_argument("--metaschedule", type=int, default=0, metavar="TRIALS",
+                        help="also tune each case with TVM's MetaSchedule")  # fmt: skip
+    parser.add_argument("--tuning-records", type=Path, action="append", default=[])
+    parser.add_argument("--top", type=int, default=3, help="records of each case to time")
+    parser.add_argument("--repeat", type=int, default=20, help="timings of each kernel")
+    parser.add_argument("--cache", type=Path, help="folder of kernels and references, for reuse")
+    parser.add_argument("--output", type=Path, default=Path("scripts/results/conv_h200.json"))
+    parser.add_argument("--commit", default=commit(), help="recorded in the output")
+    return parser.parse_args()
+
+
+def chosen_cases(batches: str, parts: str) -> list[Conv2d]:
+    """The distinct convolutions of some batches whose name contains one of the parts."""
+    wanted = [part for part in parts.split(",") if part] or [""]
+    return [
+        workload
+        for n in map(int, batches.split(","))
+        for workload in convolutions(n)
+        if isinstance(workload, Conv2d) and any(part in case_name(workload) for part in wanted)
+    ]
+
+
+def peer_processes(options: argparse.Namespace) -> list[PeerProcesses]:
+    """The peers that were asked for."""
+    names = [name for name in options.peers.split(",") if name not in ("", "none")]
+    unknown = sorted(set(names) - set(LIBRARIES))
+    if unknown:
+        raise SystemExit(f"--peers {unknown[0]!r} is unknown; choose from {', '.join(LIBRARIES)}")
+    peers = [
+        PeerProcesses(name, {}, _PREPARE_SECONDS, _PEER_SECONDS, _PROCESSES.get(name, 1))
+        for name in names
+    ]
+    if options.metaschedule:
+        trials = options.metaschedule
+        seconds = _PEER_SECONDS + trials * _TRIAL_SECONDS
+        tuned = PeerProcesses(METASCHEDULE, {"trials": trials}, _PREPARE_SECONDS, seconds)
+        peers.append(tuned)
+    return peers
+
+
+def main() -> None:
+    options = parse()
+    host = resolve(options.target)
+    require_device(host)
+    workloads = chosen_cases(options.batches, options.cases)
+    database = Database.load(options.tuning_records, shipped=True)
+    timing = Timing(repeat=options.repeat)
+    peers = peer_processes(options)
+    started = time.perf_counter()
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="autoq-") as scratch:
+        autoq = Autoq(host.target, options.cache or Path(scratch), timing)
+        try:
+            found = {w: candidates(w, host, database, options.top) for w in workloads}
+            autoq.build([candidate for some in found.values() for candidate in some])
+            versions = prepare(peers, workloads)
+            autoq.wait()
+            present = [peer for peer in peers if not versions[peer.name].startswith("missing")]
+            print(f"prepared {len(workloads)} cases in {time.perf_counter() - started:.0f} s")
+            for workload in workloads:
+                rows.append(
+                    measure_case(workload, autoq, found[workload], present, timing, host.target)
+                )
+                print(verdict(rows[-1]), flush=True)
+        finally:
+            autoq.close()
+            for peer in peers:
+                peer.close()
+    print(cases_table(rows, [peer.name for peer in peers]))
+    device = dataclasses.replace(autoq.device, cuda=nvcc_version())
+    result = {
+        "device": device.name,
+        "driver": device.driver,
+        "cuda": device.cuda,
+        "date": datetime.date.today().isoformat(),
+        "commit": options.commit,
+        "peers": versions,
+        "buffers": "hot: every launch uses the same ones",
+        "seconds": round(time.perf_counter() - started, 1),
+        "cases": rows,
+    }
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(result, indent=1) + "\n")
+    if any(row["autoq_us"] is None for row in rows):
+        raise SystemExit("a kernel of autoq failed; see the messages above")
+
+
+if __name__ == "__main__":
+    main()
