@@ -17,7 +17,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +36,9 @@ from autoq.measure.builder import Builder
 from autoq.measure.child import ChildCrash, ChildError, ChildTimeout
 from autoq.measure.compile_worker import BuildSettings, Built
 from autoq.measure.job import REGISTRY, Job, Measurement, Timing
+from autoq.measure.operands import random_case
 from autoq.measure.runner import Runner
+from autoq.measure.stored_reference import stored_reference
 from autoq.measure.worker import WorkerSettings
 from autoq.records.database import Database
 from autoq.records.lookup import choices
@@ -48,6 +50,8 @@ from autoq.templates.workload import Conv2d
 
 LIBRARIES = [name for name in PEERS if name != METASCHEDULE]
 
+_SEED = 0
+_MISSING = "missing"
 _BUILD_SECONDS = 120.0
 _RUN_SECONDS = 20.0
 _PREPARE_SECONDS = 300.0
@@ -81,41 +85,47 @@ def candidates(workload: Conv2d, host: Host, database: Database, top: int) -> li
     return [Candidate(job, DEFAULT)]
 
 
-class Autoq:
-    """Builds and measures autoq's candidates on one device."""
+class Kernels:
+    """Candidates compiled in parallel; `folder` keeps machine code for another run."""
 
-    def __init__(self, target: Target, cache: Path, timing: Timing) -> None:
-        cores = len(os.sched_getaffinity(0))
-        references = cache / "references"
-        references.mkdir(parents=True, exist_ok=True)
-        settings = WorkerSettings(REGISTRY, target, 0, 0, cores, references)
-        self._runner = Runner(settings, timing, _RUN_SECONDS)
-        build = BuildSettings(REGISTRY, target, cache / "kernels")
-        self._builder = Builder(build, cores, _BUILD_SECONDS)
+    def __init__(self, target: Target, folder: Path) -> None:
+        build = BuildSettings(REGISTRY, target, folder)
+        self._builder = Builder(build, len(os.sched_getaffinity(0)), _BUILD_SECONDS)
         self._built: dict[Candidate, Future[Built]] = {}
-        self.device = self._runner.describe()
 
-    def build(self, found: Sequence[Candidate]) -> None:
+    def start(self, found: Sequence[Candidate]) -> None:
         """Start compiling."""
         for candidate in found:
             self._built[candidate] = self._builder.submit(candidate.job)
 
-    def wait(self) -> None:
-        """Until everything is compiled, so that nothing is timed meanwhile."""
-        for future in self._built.values():
-            future.result()
-
-    def measure(self, candidate: Candidate) -> Measurement:
-        """Check every output element, then time."""
-        built = self._built[candidate].result()
-        if built.kernel is None:
-            return Measurement(failure="compile", message=built.message)
-        return self._runner.submit(candidate.job, built.kernel).result()
+    def finish(self) -> dict[Candidate, Built]:
+        """All candidates once they are compiled; ends the compilers."""
+        built = {candidate: future.result() for candidate, future in self._built.items()}
+        self.close()
+        return built
 
     def close(self) -> None:
-        """End the processes."""
+        """End the compilers."""
         self._builder.close()
-        self._runner.close()
+
+
+def autoq_runner(target: Target, references: Path, timing: Timing) -> Runner:
+    """Checks every output element of a kernel, then times it."""
+    threads = len(os.sched_getaffinity(0))
+    settings = WorkerSettings(REGISTRY, target, 0, _SEED, threads, references)
+    return Runner(settings, timing, _RUN_SECONDS)
+
+
+def compile_only(workloads: Sequence[Conv2d], kernels: Kernels, references: Path) -> None:
+    """Fill the cache with references while the kernels are being compiled; needs no GPU."""
+    threads = len(os.sched_getaffinity(0))
+    for workload in workloads:
+        case = random_case(workload, _SEED)
+        stored_reference(references, _SEED, threads, workload, *case)
+    failed = [(c, b.message) for c, b in kernels.finish().items() if b.kernel is None]
+    for candidate, message in failed:
+        print(f"{case_name(candidate.job.workload)} {candidate.job.template}: {message}")
+    print(f"compiled {len(workloads)} cases, {len(failed)} kernels failed")
 
 
 def prepare(peers: Sequence[PeerProcesses], workloads: Sequence[Conv2d]) -> dict[str, str]:
@@ -127,25 +137,29 @@ def prepare(peers: Sequence[PeerProcesses], workloads: Sequence[Conv2d]) -> dict
         try:
             versions[name] = {future.result() for future in futures}.pop()
         except (ChildCrash, ChildError, ChildTimeout) as error:
-            versions[name] = f"missing: {error}"
+            versions[name] = f"{_MISSING}: {error}"
     return versions
 
 
 def measure_case(
     workload: Conv2d,
-    autoq: Autoq,
-    found: Sequence[Candidate],
+    target: Target,
+    ours: Mapping[Candidate, Built],
+    runner: Runner,
     peers: Sequence[PeerProcesses],
     timing: Timing,
-    target: Target,
 ) -> dict[str, Any]:
     """One row of the results; see `conv_report.case_row`."""
-    ours = [(candidate, autoq.measure(candidate)) for candidate in found]
+    measured = []
+    for candidate, built in ours.items():
+        if built.kernel is None:
+            result = Measurement(failure="compile", message=built.message)
+        else:
+            result = runner.submit(candidate.job, built.kernel).result()
+        measured.append((candidate.job, candidate.source, result))
     layer = layer_of(workload)
     theirs = {peer.name: peer.measure(layer, timing) for peer in peers}
-    return case_row(
-        workload, target, [(one.job, one.source, measured) for one, measured in ours], theirs
-    )
+    return case_row(workload, target, measured, theirs)
 
 
 def parse() -> argparse.Namespace:
@@ -160,9 +174,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--top", type=int, default=3, help="records of each case to time")
     parser.add_argument("--repeat", type=int, default=20, help="timings of each kernel")
     parser.add_argument("--cache", type=Path, help="folder of kernels and references, for reuse")
+    parser.add_argument("--compile-only", action="store_true",
+                        help="only fill --cache, which needs no GPU")  # fmt: skip
     parser.add_argument("--output", type=Path, default=Path("scripts/results/conv_h200.json"))
     parser.add_argument("--commit", default=commit(), help="recorded in the output")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.compile_only and options.cache is None:
+        parser.error("--compile-only fills a folder: name it with --cache")
+    return options
 
 
 def chosen_cases(batches: str, parts: str) -> list[Conv2d]:
@@ -183,48 +202,45 @@ def peer_processes(options: argparse.Namespace) -> list[PeerProcesses]:
     if unknown:
         raise SystemExit(f"--peers {unknown[0]!r} is unknown; choose from {', '.join(LIBRARIES)}")
     peers = [
-        PeerProcesses(name, {}, _PREPARE_SECONDS, _PEER_SECONDS, _PROCESSES.get(name, 1))
+        PeerProcesses(
+            name, PEERS[name], {}, _PREPARE_SECONDS, _PEER_SECONDS, _PROCESSES.get(name, 1)
+        )
         for name in names
     ]
     if options.metaschedule:
-        trials = options.metaschedule
-        seconds = _PEER_SECONDS + trials * _TRIAL_SECONDS
-        tuned = PeerProcesses(METASCHEDULE, {"trials": trials}, _PREPARE_SECONDS, seconds)
-        peers.append(tuned)
+        settings = {"trials": options.metaschedule}
+        seconds = _PEER_SECONDS + options.metaschedule * _TRIAL_SECONDS
+        place = PEERS[METASCHEDULE]
+        peers.append(PeerProcesses(METASCHEDULE, place, settings, _PREPARE_SECONDS, seconds))
     return peers
 
 
-def main() -> None:
-    options = parse()
-    host = resolve(options.target)
-    require_device(host)
-    workloads = chosen_cases(options.batches, options.cases)
-    database = Database.load(options.tuning_records, shipped=True)
+def run(
+    options: argparse.Namespace, workloads: Sequence[Conv2d], host: Host, kernels: Kernels,
+    references: Path,
+) -> dict[str, Any]:  # fmt: skip
+    """Measure all cases, a line each; the results as they are written."""
+    started = time.perf_counter()
     timing = Timing(repeat=options.repeat)
     peers = peer_processes(options)
-    started = time.perf_counter()
-    rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(prefix="autoq-") as scratch:
-        autoq = Autoq(host.target, options.cache or Path(scratch), timing)
-        try:
-            found = {w: candidates(w, host, database, options.top) for w in workloads}
-            autoq.build([candidate for some in found.values() for candidate in some])
-            versions = prepare(peers, workloads)
-            autoq.wait()
-            present = [peer for peer in peers if not versions[peer.name].startswith("missing")]
-            print(f"prepared {len(workloads)} cases in {time.perf_counter() - started:.0f} s")
-            for workload in workloads:
-                rows.append(
-                    measure_case(workload, autoq, found[workload], present, timing, host.target)
-                )
-                print(verdict(rows[-1]), flush=True)
-        finally:
-            autoq.close()
-            for peer in peers:
-                peer.close()
+    runner = autoq_runner(host.target, references, timing)
+    try:
+        device = dataclasses.replace(runner.describe(), cuda=nvcc_version())
+        versions = prepare(peers, workloads)
+        built = kernels.finish()
+        present = [peer for peer in peers if not versions[peer.name].startswith(_MISSING)]
+        print(f"prepared {len(workloads)} cases in {time.perf_counter() - started:.0f} s")
+        rows = []
+        for workload in workloads:
+            ours = {c: b for c, b in built.items() if c.job.workload == workload}
+            rows.append(measure_case(workload, host.target, ours, runner, present, timing))
+            print(verdict(rows[-1]), flush=True)
+    finally:
+        runner.close()
+        for peer in peers:
+            peer.close()
     print(cases_table(rows, [peer.name for peer in peers]))
-    device = dataclasses.replace(autoq.device, cuda=nvcc_version())
-    result = {
+    return {
         "device": device.name,
         "driver": device.driver,
         "cuda": device.cuda,
@@ -235,9 +251,32 @@ def main() -> None:
         "seconds": round(time.perf_counter() - started, 1),
         "cases": rows,
     }
+
+
+def main() -> None:
+    options = parse()
+    host = resolve(options.target)
+    if not options.compile_only:
+        require_device(host)
+    workloads = chosen_cases(options.batches, options.cases)
+    database = Database.load(options.tuning_records, shipped=True)
+    with tempfile.TemporaryDirectory(prefix="autoq-") as scratch:
+        cache = options.cache or Path(scratch)
+        references = cache / "references"
+        references.mkdir(parents=True, exist_ok=True)
+        kernels = Kernels(host.target, cache / "kernels")
+        try:
+            for workload in workloads:
+                kernels.start(candidates(workload, host, database, options.top))
+            if options.compile_only:
+                compile_only(workloads, kernels, references)
+                return
+            result = run(options, workloads, host, kernels, references)
+        finally:
+            kernels.close()
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(result, indent=1) + "\n")
-    if any(row["autoq_us"] is None for row in rows):
+    if any(row["autoq_us"] is None for row in result["cases"]):
         raise SystemExit("a kernel of autoq failed; see the messages above")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Callable
@@ -15,15 +14,16 @@ import numpy as np
 from autoq.devices import cpu_name
 from autoq.errors import AutoqError, DriverError
 from autoq.measure.bench import POISON, Bench, CpuBench, LoadedCandidate
-from autoq.measure.check import complaint, threaded_reference
+from autoq.measure.check import complaint
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Job, Measurement, Timing, load_registry
 from autoq.measure.operands import Arrays, random_case, stored_activations, stored_output
+from autoq.measure.stored_reference import stored_reference
 from autoq.records.record import Device
 from autoq.runtime import cuda_driver
 from autoq.runtime.kernel import Kernel
 from autoq.templates.target import Target
-from autoq.templates.workload import Workload, key
+from autoq.templates.workload import Workload
 
 # Bytes of inputs and references that a worker keeps on the host, and again on the device.
 _CACHE_BYTES = 4 << 30
@@ -120,8 +120,12 @@ class Worker:
         if workload in self._cases:
             self._cases.move_to_end(workload)
             return
-        values, operands = random_case(workload, self._settings.seed)
-        expected = stored_output(workload, self._expected(workload, values, operands))
+        settings = self._settings
+        values, operands = random_case(workload, settings.seed)
+        expected = stored_reference(
+            settings.scratch, settings.seed, settings.threads, workload, values, operands
+        )
+        expected = stored_output(workload, expected)
         activations = stored_activations(workload, values)
         bench: Bench = (
             CpuBench(activations, expected)
@@ -134,23 +138,6 @@ class Worker:
 
     def _held_bytes(self) -> int:
         return sum(case.bytes for case in self._cases.values())
-
-    def _expected(
-        self, workload: Workload, activations: Arrays, operands: dict[str, Any]
-    ) -> np.ndarray:
-        """The reference output, from the scratch folder where a predecessor left it."""
-        name = hashlib.sha256(f"{self._settings.seed} {key(workload)}".encode()).hexdigest()[:32]
-        path = self._settings.scratch / f"{name}.npy"
-        if path.exists():
-            return np.load(path)
-        expected = np.ascontiguousarray(
-            threaded_reference(workload, activations, operands, self._settings.threads)
-        )
-        part = path.with_suffix(".part")
-        with part.open("wb") as file:
-            np.save(file, expected)
-        part.replace(path)
-        return expected
 
     def _run(self, request: Run) -> Outcome:
         try:

@@ -58,8 +58,8 @@ class CublasLtInt8:
     The scale is one number, or one of each channel; a residual is the matrix C.
     """
 
-    def __init__(self, device: Device) -> None:
-        self._device = device
+    def __init__(self) -> None:
+        self._device = Device()
         self._stream = Stream()
         self._handle = c_void_p()
         _call("cublasLtCreate", byref(self._handle))

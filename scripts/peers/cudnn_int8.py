@@ -51,8 +51,8 @@ class CudnnInt8:
     Only the second takes a residual. Its plans are compiled at run time, 0.1 s each.
     """
 
-    def __init__(self, device: Device) -> None:
-        self._device = device
+    def __init__(self) -> None:
+        self._device = Device()
         self._stream = Stream()
         self._plans: dict[Layer, list[Plan]] = {}
         self._refusals: dict[Layer, str] = {}

@@ -21,7 +21,6 @@ from autoq.devices import resolve
 from autoq.measure.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
 from autoq.measure.job import Timing
 from autoq.measure.pool import ChildPool
-from autoq.runtime.cuda_driver import Device
 from autoq.runtime.kernel import CudaKernel
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d
@@ -43,8 +42,8 @@ _ALLOWED_STEPS = 1
 class MetaSchedule:
     """Tunes each layer with `trials` candidates when it is measured."""
 
-    def __init__(self, device: Device, trials: int) -> None:
-        self._target = resolve("cuda", device.ordinal).target
+    def __init__(self, trials: int) -> None:
+        self._target = resolve("cuda").target
         self._trials = trials
         self.version = f"TVM {tvm.__version__}, {trials} trials"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from autoq.measure.graph_timing import GraphTimer
 from autoq.measure.job import Timing
-from autoq.runtime.cuda_driver import Device, Stream
+from autoq.runtime.cuda_driver import Stream
 from autoq.templates.workload import Conv2d
 from peers.layer import Layer
 from peers.peer import PeerError, PeerTime
@@ -21,7 +21,7 @@ _WARM_UP = 3
 class TorchFp16:
     """`conv2d` over channels_last halves; with a residual, cuDNN's fused addition and ReLU."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self) -> None:
         import torch
 
         torch.backends.cudnn.benchmark = True

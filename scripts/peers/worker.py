@@ -11,7 +11,6 @@ from typing import Any
 from autoq.measure.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
 from autoq.measure.job import Timing
 from autoq.measure.pool import ChildPool
-from autoq.runtime.cuda_driver import Device
 from peers.layer import Layer
 from peers.peer import Peer, PeerTime
 
@@ -22,7 +21,7 @@ PEERS = {
     "cublaslt_int8": "peers.cublaslt_int8:CublasLtInt8",
     METASCHEDULE: "peers.metaschedule:MetaSchedule",
 }
-"""Where each peer is; it is made with the device that it runs on, and its options."""
+"""The class of each peer, as `module:class`; it is made with its options."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +40,10 @@ class Measure:
 
 
 def serve(argument: tuple[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
-    """The handler of a child process for one of PEERS with its options."""
-    peer, options = argument
-    module, _, name = PEERS[peer].partition(":")
-    return _Worker(getattr(importlib.import_module(module), name)(Device(0), **options)).handle
+    """The handler of a child process for a class as in PEERS, with its options."""
+    place, options = argument
+    module, _, name = place.partition(":")
+    return _Worker(getattr(importlib.import_module(module), name)(**options)).handle
 
 
 class _Worker:
@@ -74,6 +73,7 @@ class PeerProcesses:
     def __init__(
         self,
         name: str,
+        place: str,
         options: Mapping[str, Any],
         prepare_seconds: float,
         layer_seconds: float,
@@ -82,7 +82,7 @@ class PeerProcesses:
         self.name = name
         self._prepare_seconds = prepare_seconds
         self._layer_seconds = layer_seconds
-        entry = Entry("peers.worker", "serve", (name, dict(options)))
+        entry = Entry("peers.worker", "serve", (place, dict(options)))
         # A pool of one child each, so that a layer is measured where it was planned.
         self._pools = [ChildPool(lambda: Child(entry), 1) for _ in range(size)]
         self._homes: dict[Layer, ChildPool] = {}
