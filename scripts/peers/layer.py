@@ -14,7 +14,7 @@ from autoq.templates.layout import NHWC
 from autoq.templates.reference import reference
 from autoq.templates.workload import Conv2d
 
-# Images repeat with this period, so that a reference of a few images checks every element.
+# Even batches repeat with this period: a reference of a few images then checks every element.
 _PERIOD = 2
 
 
@@ -79,7 +79,7 @@ class LayerData:
     def __init__(self, workload: Conv2d, seed: int = 0) -> None:
         rng = np.random.default_rng(seed)
         self.workload = workload
-        self.period = 1 if workload.n % _PERIOD else _PERIOD
+        self.period = workload.n if workload.n % _PERIOD else _PERIOD
         few = dataclasses.replace(workload, n=self.period)
         self._few_x = _bytes(rng, few.x_shape)
         self.weight = _bytes(rng, workload.weight_shape)

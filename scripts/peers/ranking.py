@@ -40,38 +40,50 @@ class Way:
 
 def fastest(ways: Sequence[Way], stream: Stream, device: Device, timing: Timing) -> PeerTime:
     """The way with the least median of those that are right; raises PeerError when none is."""
-    screened: list[tuple[float, Way]] = []
-    refusal = "none could be launched"
+    screened, refusal = _screened(ways, stream, device)
+    best: dict[str, tuple[float, int, Way]] = {}
+    for form in dict.fromkeys(way.form for way in screened):
+        own = [way for way in screened if way.form == form]
+        finalists, wrong = _finalists(own, stream, device, timing)
+        refusal = wrong or refusal
+        if finalists:
+            best[form] = min(finalists, key=lambda item: item[0])
+    if not best:
+        raise PeerError(refusal)
+    seconds, error, way = min(best.values(), key=lambda item: item[0])
+    others = {form: item[0] for form, item in best.items() if form != way.form}
+    name = f"{way.form}, {way.name}" if way.form else way.name
+    return PeerTime(seconds, name, len(screened), float(error), others)
+
+
+def _screened(ways: Sequence[Way], stream: Stream, device: Device) -> tuple[list[Way], str]:
+    """The ways that run, by a short timing, fastest first; and why another does not."""
+    timed: list[tuple[float, Way]] = []
+    refusal = "no way to compute it was found"
     for way in ways:
         try:
-            screened.append((_median(way, stream, _SCREENING), way))
+            timed.append((_median(way, stream, _SCREENING), way))
         except (PeerError, AutoqError) as error:
             refusal = str(error)
             device.synchronize()  # raises where the failure has cost the CUDA context
-    screened.sort(key=lambda item: item[0])
-    finalists: list[tuple[float, int, Way]] = []
-    for _, way in screened:
-        if len(finalists) == _FINALISTS:
+    return [way for _, way in sorted(timed, key=lambda item: item[0])], refusal
+
+
+def _finalists(
+    ways: Sequence[Way], stream: Stream, device: Device, timing: Timing
+) -> tuple[list[tuple[float, int, Way]], str]:
+    """Median seconds and error of the first right ones, and why another is wrong."""
+    found: list[tuple[float, int, Way]] = []
+    wrong = ""
+    for way in ways:
+        if len(found) == _FINALISTS:
             break
         error = _error(way, stream, device)
         if error <= _ALLOWED_STEPS:
-            finalists.append((_median(way, stream, timing), error, way))
+            found.append((_median(way, stream, timing), error, way))
         else:
-            refusal = f"{way.name} is wrong by {error} quantisation steps"
-    if not finalists:
-        raise PeerError(refusal)
-    seconds, error, best = min(finalists, key=lambda item: item[0])
-    name = f"{best.form}, {best.name}" if best.form else best.name
-    return PeerTime(seconds, name, len(screened), float(error), _others(screened, best))
-
-
-def _others(screened: Sequence[tuple[float, Way]], best: Way) -> dict[str, float]:
-    """The least screened time of each other formulation."""
-    times: dict[str, float] = {}
-    for seconds, way in screened:  # sorted
-        if way.form != best.form:
-            times.setdefault(way.form, seconds)
-    return times
+            wrong = f"{way.name} is wrong by {error} quantisation steps"
+    return found, wrong
 
 
 def _median(way: Way, stream: Stream, timing: Timing) -> float:
