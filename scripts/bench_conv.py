@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-from bench_model import commit
+from checkout import commit
 from conv_report import case_name, case_row, cases_table, verdict
 from peers.layer import layer_of
 from peers.worker import METASCHEDULE, PEERS, PeerProcesses

@@ -11,7 +11,6 @@ import argparse
 import datetime
 import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from autoq import Session, compile
 from autoq.devices import Host, require_device, resolve
 
 sys.path.insert(0, str(Path(__file__).parent))
+from checkout import commit
 from make_resnet import BITS, make
 
 IMAGE = 224
@@ -161,12 +161,6 @@ def device_us(work: Callable[[], Any], repeat: int = 100) -> float:
         stop.synchronize()
         samples.append(start.elapsed_time(stop) * 1e3)
     return statistics.median(samples)
-
-
-def commit() -> str:
-    """The commit that is checked out, empty outside a checkout."""
-    done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    return done.stdout.strip()
 
 
 def main() -> None:
