@@ -7,6 +7,7 @@ import platform
 from dataclasses import dataclass
 
 from autoq.errors import TargetError
+from autoq.templates.storage import is_four_bit
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,16 @@ class Target:
     def has_wgmma(self) -> bool:
         return self.kind == "cuda" and self.arch == "sm_90a"
 
+    @property
+    def has_int4_mma(self) -> bool:
+        """Whether tensor cores multiply 4-bit values, twice as fast as bytes; sm_90 gave it up."""
+        return self.kind == "cuda" and 75 <= self.compute_capability < 90
+
     def roofline_seconds(self, operations: int, bytes: int, in_dtype: str) -> float:
         """Least time by the operation and memory rates; 0 where the rates are unknown."""
         rate = self.float32_rate if in_dtype == "float32" else self.int8_rate
+        if is_four_bit(in_dtype) and self.has_int4_mma:
+            rate *= 2
         seconds = operations / rate if rate else 0.0
         return max(seconds, bytes / self.memory_rate if self.memory_rate else 0.0)
 

@@ -22,7 +22,6 @@ from autoq.templates.target import Target
 from autoq.templates.tiles.weights import ceil_div
 from autoq.templates.workload import Conv2d, Gemm
 
-_FIRST_WITHOUT_INT4 = 90
 _REGISTER_FILE = 65536
 _MOST_REGISTERS = 255
 # Addresses, loop counters and predicates beside accumulators and fragments, by ptxas's reports.
@@ -67,8 +66,7 @@ def computes(conv: Conv2d, target: Target) -> tuple[str, ...]:
     unpacked = ("s8_unpacked",) if _unpacked_products_fit(conv) else ()
     if not all(four_bit):
         return unpacked
-    native = target.compute_capability < _FIRST_WITHOUT_INT4
-    return ("s4", *unpacked) if native else (*unpacked, "s4")
+    return ("s4", *unpacked) if target.has_int4_mma else (*unpacked, "s4")
 
 
 def _unpacked_products_fit(conv: Conv2d) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.layout import NHWCNC
 from autoq.templates.workload import Conv2d, Gemm
@@ -63,6 +65,41 @@ INT4_CASES = [
     Gemm(8, 1000, 2048, in_dtype="int4", weight_dtype="int4", epilogue=Epilogue("float32")),
 ]  # fmt: skip
 """Four-bit activations, weights and outputs; odd channels, groups, borders, residuals."""
+
+
+def random_four_bit(seed: int) -> Conv2d:
+    """A convolution of any legal shape in which some array is of 4 bits."""
+    rng = np.random.default_rng(seed)
+    pick = rng.choice
+    in_dtype = str(pick(["int4", "uint4", "int8", "uint8"], p=[0.35, 0.35, 0.15, 0.15]))
+    weight_dtype = "int4" if in_dtype in ("int8", "uint8") else str(pick(["int4", "int4", "int8"]))
+    residual = pick([None, "int4", "uint4", "int8", "float32"])
+    epilogue = Epilogue(
+        str(pick(["int4", "uint4", "int8", "float32"])),
+        None if residual is None else str(residual),
+        bool(residual is not None and rng.integers(2)),
+    )
+    groups = int(pick([1, 1, 2, 3]))
+    r, s = rng.integers(1, 5, 2).tolist()
+    group_k = int(rng.integers(1, 70)) if groups == 1 else 2 * int(rng.integers(1, 20))
+    padding = tuple(rng.integers(0, 3, 4).tolist())
+    return Conv2d(
+        n=int(rng.integers(1, 4)),
+        h=int(rng.integers(10, 24)),
+        w=int(rng.integers(10, 24)),
+        c=groups * 8 * int(rng.integers(1, 13)),
+        k=groups * group_k,
+        r=r,
+        s=s,
+        stride=tuple(rng.integers(1, 4, 2).tolist()),
+        padding=padding,
+        dilation=tuple(rng.integers(1, 3, 2).tolist()),
+        groups=groups,
+        in_dtype=in_dtype,
+        weight_dtype=weight_dtype,
+        zero_point_border=any(padding) and bool(rng.integers(2)),
+        epilogue=epilogue,
+    )
 
 
 def case_id(case: object) -> str:

@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 import pytest
-from mma_sync_cases import CASES, INT4_CASES, case_id
+from mma_sync_cases import CASES, INT4_CASES, case_id, random_four_bit
 
 from autoq.kernel import compile_kernel
 from autoq.measure.check import complaint, threaded_reference
@@ -72,3 +72,11 @@ def test_sampled_configurations_are_exact(workload: Workload) -> None:
         space = TEMPLATE.space(workload, form)
         for config in space.sample(np.random.default_rng(11), SAMPLES):
             check(workload, config, form)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_four_bit_convolutions_are_exact(seed: int) -> None:
+    workload = random_four_bit(seed)
+    for form in (*forms(), parse_target(f"cuda:{device().arch}")):
+        (config,) = TEMPLATE.space(workload, form).sample(np.random.default_rng(seed), 1)
+        check(workload, config, form)
