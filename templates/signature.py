@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
-from autoq.templates.storage import BYTE_DTYPES, Array
+from autoq.templates.storage import Array, is_four_bit
 from autoq.templates.workload import Conv2d, Gemm, Workload
 
 
@@ -42,10 +42,14 @@ def signature(workload: Workload) -> tuple[tuple[Array, ...], Array]:
 
 def has_four_bits(workload: Workload) -> bool:
     """Whether an activation or the weights are of 4 bits."""
+    weights = is_four_bit(getattr(workload, "weight_dtype", None))
+    return weights or has_four_bit_activations(workload)
+
+
+def has_four_bit_activations(workload: Workload) -> bool:
+    """Whether an input or the output is of 4 bits, whatever the weights are."""
     inputs, output = signature(workload)
-    dtypes = {dtype for _, dtype in (*inputs, output)}
-    dtypes.add(getattr(workload, "weight_dtype", ""))
-    return not dtypes.isdisjoint(BYTE_DTYPES)
+    return any(is_four_bit(dtype) for _, dtype in (*inputs, output))
 
 
 def retyped(workload: Workload, inputs: Sequence[str], output: str) -> Workload:

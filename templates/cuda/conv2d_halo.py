@@ -17,7 +17,7 @@ from autoq.templates.cuda.halo_default import default_config
 from autoq.templates.cuda.halo_layout import HaloConvConfig, HaloLayout
 from autoq.templates.cuda.halo_space import halo_space, is_served
 from autoq.templates.cuda.halo_tile import HaloTile
-from autoq.templates.signature import has_four_bits
+from autoq.templates.signature import has_four_bit_activations
 from autoq.templates.target import Target
 from autoq.templates.tiles.weights import pad_channels
 from autoq.templates.workload import Conv2d
@@ -27,13 +27,16 @@ if TYPE_CHECKING:
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Stride-1 ungrouped 8-bit convolutions of more than one tap with c a multiple of 16."""
+    """Stride-1 ungrouped convolutions of more than one tap over bytes, c a multiple of 16.
+
+    Weights of 4 bits are unpacked when they are packed.
+    """
     return (
         target.has_wgmma
         and isinstance(workload, Conv2d)
         and workload.in_dtype in ("int8", "uint8")
-        and workload.weight_dtype == "int8"
-        and not has_four_bits(workload)
+        and workload.weight_dtype in ("int4", "int8")
+        and not has_four_bit_activations(workload)
         and workload.stride == (1, 1)
         and workload.groups == 1
         and workload.r * workload.s > 1

@@ -35,7 +35,7 @@ def matches(workload: object, target: Target) -> bool:
         target.has_wgmma
         and isinstance(workload, Conv2d)
         and workload.in_dtype in ("int8", "uint8")
-        and workload.weight_dtype == "int8"
+        and workload.weight_dtype in ("int4", "int8")
         and workload.epilogue.out_dtype in ("int8", "uint8")
         and workload.epilogue.residual_dtype is None
         and workload.stride == (1, 1)

@@ -7,7 +7,7 @@ import numpy as np
 from autoq.templates.base import Operands
 from autoq.templates.border import border_bias
 from autoq.templates.cuda.wgmma_config import PipelineConfig
-from autoq.templates.signature import has_four_bits
+from autoq.templates.signature import has_four_bit_activations
 from autoq.templates.target import Target
 from autoq.templates.tiles.bounded_rows import boundable
 from autoq.templates.tiles.bounds import limits
@@ -27,8 +27,8 @@ def supported(workload: Conv2d, target: Target) -> bool:
     return (
         target.has_wgmma
         and workload.in_dtype in ("int8", "uint8")
-        and workload.weight_dtype == "int8"
-        and not has_four_bits(workload)
+        and workload.weight_dtype in ("int4", "int8")
+        and not has_four_bit_activations(workload)
         and workload.groups == 1
         and workload.c % _ALIGNMENT == 0
         and workload.n * workload.h * workload.w * workload.c < _LARGEST

@@ -9,7 +9,8 @@ import pytest
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
 from autoq.templates.registry import matching
-from autoq.templates.signature import BYTE_DTYPES, has_four_bits, retyped, signature
+from autoq.templates.signature import has_four_bits, retyped, signature
+from autoq.templates.storage import BYTE_DTYPES
 from autoq.templates.target import host_cpu
 from autoq.templates.workload import Conv2d, Gemm, Workload
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -83,6 +84,24 @@ def test_only_templates_that_know_layout_and_dtype_take_it(workload: Workload) -
     assert not matching(workload, host_cpu())
     for target in CUDA:
         assert [template.name for template in matching(workload, target)] == ["conv2d_mma_sync"]
+
+
+def test_wgmma_unpacks_four_bit_weights_when_it_packs_them() -> None:
+    """The kernel is that of int8 weights, and so are its constants."""
+    workload = Conv2d(1, 9, 9, 32, 32, 3, 3, weight_dtype="int4")
+    target = CUDA[-1]
+    _, operands = random_case(workload, 0)
+    found = [template for template in matching(workload, target) if "mma_sync" not in template.name]
+    assert {t.name for t in found} >= {"conv2d_swapped", "conv2d_halo", "conv2d_im2col"}
+    for template in found:
+        eight = replace(workload, weight_dtype="int8")
+        config = template.default(workload, target)
+        assert config == template.default(eight, target)
+        texts = [template.build(w, config, target).script() for w in (workload, eight)]
+        assert texts[0] == texts[1]
+        packs = [template.pack(w, config, operands) for w in (workload, eight)]
+        # As bytes: some constants are integers in the guise of floats, which may be NaN.
+        assert len({tuple(array.tobytes() for array in arrays) for arrays in packs}) == 1
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=name_of)
