@@ -108,6 +108,30 @@ def gemm(dtype: str) -> onnx.ModelProto:
     return model(nodes, {"x": (IMAGE, "float32")}, constants, opset=OPSET)
 
 
+def matmul(dtype: str) -> onnx.ModelProto:
+    """Rows of an image times a matrix with one scale a column; no zero points anywhere."""
+    dequantise, known = weight((IMAGE[3], 14), "int4", axis=1)
+    del known["wz"], dequantise.input[2]
+    kind = onnx.helper.np_dtype_to_tensor_dtype(DTYPES[dtype])
+    nodes = [
+        node("QuantizeLinear", "x xs", "q", output_dtype=kind), node("DequantizeLinear", "q xs", "d"),
+        dequantise, node("MatMul", "d w", "c"),
+        node("QuantizeLinear", "c ys", "p", output_dtype=kind), node("DequantizeLinear", "p ys"),
+    ]  # fmt: skip
+    constants = {**known, "xs": np.float32(0.213), "ys": np.float32(0.337)}
+    return model(nodes, {"x": (IMAGE, "float32")}, constants, opset=OPSET)
+
+
+def batch_norm(dtype: str) -> onnx.ModelProto:
+    """A convolution whose channels are scaled and shifted before they are quantised."""
+    tail = [node("Mul", "c m", "e"), node("Add", "e a", "r")]
+    made = conv(dtype, "int4", 2, tail=tail)
+    values = {"m": _RNG.uniform(0.5, 1.5, (8, 1, 1)), "a": _RNG.normal(0, 1, (1, 8, 1, 1))}
+    for name, array in values.items():
+        made.graph.initializer.append(onnx.numpy_helper.from_array(array.astype(np.float32), name))
+    return made
+
+
 _PORT_WEIGHT = weight((8, 6, 3, 3), "int4")
 
 
@@ -155,6 +179,8 @@ def _cases() -> dict[str, onnx.ModelProto]:
         cases[f"conv_relu_{dtype}"] = conv(dtype, "int4", 0, tail=[node("Relu", "c", "r")])
         cases[f"residual_{dtype}"] = residual(dtype)
         cases[f"gemm_{dtype}"] = gemm(dtype)
+        cases[f"matmul_{dtype}"] = matmul(dtype)
+        cases[f"batch_norm_{dtype}"] = batch_norm(dtype)
         window = {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "strides": [2, 1]}
         cases[f"max_pool_{dtype}"] = between([node("MaxPool", "d", "r", **window)], dtype)
         cases[f"average_pool_{dtype}"] = between([node("AveragePool", "d", "r", **window)], dtype)
