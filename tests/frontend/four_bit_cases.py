@@ -114,8 +114,8 @@ def matmul(dtype: str) -> onnx.ModelProto:
     del known["wz"], dequantise.input[2]
     kind = onnx.helper.np_dtype_to_tensor_dtype(DTYPES[dtype])
     nodes = [
-        node("QuantizeLinear", "x xs", "q", output_dtype=kind), node("DequantizeLinear", "q xs", "d"),
-        dequantise, node("MatMul", "d w", "c"),
+        node("QuantizeLinear", "x xs", "q", output_dtype=kind),
+        node("DequantizeLinear", "q xs", "d"), dequantise, node("MatMul", "d w", "c"),
         node("QuantizeLinear", "c ys", "p", output_dtype=kind), node("DequantizeLinear", "p ys"),
     ]  # fmt: skip
     constants = {**known, "xs": np.float32(0.213), "ys": np.float32(0.337)}
