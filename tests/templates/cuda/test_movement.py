@@ -36,7 +36,7 @@ from autoq.templates.target import parse_target
 CUDA = parse_target("cuda:sm_75")
 ARCHS = ("sm_75", "sm_80", "sm_90a")
 COMPILED = (POOLS[0], POOLS[9], ADDS[0], CONCATS[1], QUANTIZES[0], DEQUANTIZES[0],
-            RELAYOUTS[0], FOUR_BITS[0], FOUR_BITS[12])  # fmt: skip
+            RELAYOUTS[0], FOUR_BITS[0], FOUR_BITS[6])  # fmt: skip
 
 
 def exact_on_host(workload, arch, folder, config=None):
