@@ -44,6 +44,7 @@ class Template:
     layouts: of activations (`layout.py`) that it reads and writes.
     estimate(workload, config, target): roughly the seconds of a configuration, comparable with
         other estimates of the same template only; None where it has no model of its time.
+    keeps_nibbles: whether `pack` leaves 4-bit weights two a byte, if it takes any.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Template:
     tunable: bool = True
     layouts: frozenset[str] = frozenset((NHWC,))
     estimate: Callable[[Any, Any, Target], float] | None = None
+    keeps_nibbles: bool = False
 
     def matches(self, workload: Workload, target: Target) -> bool:
         """Whether the template can compute the workload exactly on the target."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autoq.graph.ir import Graph, Kernel, Operator
-from autoq.templates.registry import TEMPLATES, matching
+from autoq.templates.registry import matching
 from autoq.templates.signature import retyped
 from autoq.templates.storage import BYTE_DTYPES
 from autoq.templates.target import Target
@@ -78,8 +78,8 @@ def _never_packed(graph: Graph) -> set[str]:
 def _workload(graph: Graph, kernel: Kernel, wide: set[str], target: Target) -> Workload:
     """The kernel's workload with the tensors `wide` in bytes.
 
-    4-bit weights are held in bytes too where that lets a template in that is preferred to those
-    that unpack them.
+    4-bit weights are held in bytes too unless the preferred template keeps them packed: then the
+    layer shares kernels and records with those of 8-bit weights.
     """
     names: Sequence[str] = (*kernel.inputs, kernel.output)
     dtypes = [
@@ -89,14 +89,10 @@ def _workload(graph: Graph, kernel: Kernel, wide: set[str], target: Target) -> W
     workload = retyped(kernel.workload, dtypes[:-1], dtypes[-1])
     if not isinstance(workload, Conv2d | Gemm) or workload.weight_dtype not in BYTE_DTYPES:
         return workload
-    in_bytes = replace(workload, weight_dtype=BYTE_DTYPES[workload.weight_dtype])
-    return min(workload, in_bytes, key=lambda work: _rank(work, target))
-
-
-def _rank(workload: Workload, target: Target) -> int:
-    """Place of the preferred template among all of them, past the end where there is none."""
     templates = matching(workload, target)
-    return TEMPLATES.index(templates[0]) if templates else len(TEMPLATES)
+    if templates and templates[0].keeps_nibbles:
+        return workload
+    return replace(workload, weight_dtype=BYTE_DTYPES[workload.weight_dtype])
 
 
 def _widen_operator(node: Operator) -> None:

@@ -109,4 +109,5 @@ TEMPLATE = Template(
     pack,
     layouts=frozenset(LAYOUTS),
     estimate=estimated_seconds,
+    keeps_nibbles=True,
 )

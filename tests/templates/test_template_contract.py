@@ -104,6 +104,18 @@ def test_wgmma_unpacks_four_bit_weights_when_it_packs_them() -> None:
         assert len({tuple(array.tobytes() for array in arrays) for arrays in packs}) == 1
 
 
+@pytest.mark.parametrize("target", CUDA, ids=name_of)
+def test_templates_say_whether_four_bit_weights_stay_packed(target: Target) -> None:
+    workload = Conv2d(1, 9, 9, 64, 64, 3, 3, weight_dtype="int4")
+    _, operands = random_case(workload, 0)
+    for template in matching(workload, target):
+        config = template.default(workload, target)
+        arrays = template.pack(workload, config, operands)
+        weights = next(array for array in arrays if array.dtype in (np.int8, np.uint8))
+        count = math.prod(workload.weight_shape)
+        assert weights.nbytes == count // 2 if template.keeps_nibbles else weights.nbytes >= count
+
+
 @pytest.mark.parametrize("template", TEMPLATES, ids=name_of)
 def test_every_template_is_tested_here(template: Template) -> None:
     assert any(template is case[0] for case in cases())
