@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+from case_references import compute_references
 from checkout import commit
 from conv_report import case_name, case_row, cases_table, verdict
 from peers.layer import layer_of
@@ -36,9 +37,7 @@ from autoq.measure.builder import Builder
 from autoq.measure.child import ChildCrash, ChildError, ChildTimeout
 from autoq.measure.compile_worker import BuildSettings, Built
 from autoq.measure.job import REGISTRY, Job, Measurement, Timing
-from autoq.measure.operands import random_case
 from autoq.measure.runner import Runner
-from autoq.measure.stored_reference import stored_reference
 from autoq.measure.worker import WorkerSettings
 from autoq.records.database import Database
 from autoq.records.lookup import choices
@@ -71,7 +70,7 @@ class Candidate:
 
 def candidates(workload: Conv2d, host: Host, database: Database, top: int) -> list[Candidate]:
     """The `top` fastest recorded configurations, or the untuned default where there is none."""
-    found = []
+    found: list[Candidate] = []
     for choice in choices(database, workload, host.target, TEMPLATES, host.device):
         job = Job(workload, choice.template.name, choice.config)
         if job not in [one.job for one in found]:
@@ -118,10 +117,7 @@ def autoq_runner(target: Target, references: Path, timing: Timing) -> Runner:
 
 def compile_only(workloads: Sequence[Conv2d], kernels: Kernels, references: Path) -> None:
     """Fill the cache with references while the kernels are being compiled; needs no GPU."""
-    threads = len(os.sched_getaffinity(0))
-    for workload in workloads:
-        case = random_case(workload, _SEED)
-        stored_reference(references, _SEED, threads, workload, *case)
+    compute_references(workloads, references, _SEED)
     failed = [(c, b.message) for c, b in kernels.finish().items() if b.kernel is None]
     for candidate, message in failed:
         print(f"{case_name(candidate.job.workload)} {candidate.job.template}: {message}")
@@ -227,9 +223,12 @@ def run(
     try:
         device = dataclasses.replace(runner.describe(), cuda=nvcc_version())
         versions = prepare(peers, workloads)
+        print(
+            f"peers are ready after {time.perf_counter() - started:.1f} s: {versions}", flush=True
+        )
         built = kernels.finish()
         present = [peer for peer in peers if not versions[peer.name].startswith(_MISSING)]
-        print(f"prepared {len(workloads)} cases in {time.perf_counter() - started:.0f} s")
+        print(f"kernels are ready after {time.perf_counter() - started:.1f} s", flush=True)
         rows = []
         for workload in workloads:
             ours = {c: b for c, b in built.items() if c.job.workload == workload}
@@ -259,6 +258,8 @@ def main() -> None:
     if not options.compile_only:
         require_device(host)
     workloads = chosen_cases(options.batches, options.cases)
+    if not workloads:
+        raise SystemExit(f"no case of batches {options.batches} has {options.cases!r} in its name")
     database = Database.load(options.tuning_records, shipped=True)
     with tempfile.TemporaryDirectory(prefix="autoq-") as scratch:
         cache = options.cache or Path(scratch)

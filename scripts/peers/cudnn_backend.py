@@ -78,6 +78,8 @@ class Attribute(Enum):
     PW_X = (751, Type.DESCRIPTOR)
     PW_B = (752, Type.DESCRIPTOR)
     PW_Y = (753, Type.DESCRIPTOR)
+    PW_ALPHA_X = (754, Type.FLOAT)
+    PW_ALPHA_B = (755, Type.FLOAT)
     GRAPH_HANDLE = (800, Type.HANDLE)
     GRAPH_OPERATIONS = (801, Type.DESCRIPTOR)
     TENSOR_ALIGNMENT = (900, Type.INT64)

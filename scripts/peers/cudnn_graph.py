@@ -29,11 +29,30 @@ class Tensor(IntEnum):
     Y = 3
     SCALE = 4
     RESIDUAL = 5
+    ZEROS = 6
 
 
 def scaled_convolution(workload: Conv2d, alpha: float, handle: Handle) -> Descriptor:
-    """y = alpha * conv(x, weight), one operation; raises PeerError for what cuDNN refuses."""
-    return operations([_forward(workload, _y(workload), alpha)], handle)
+    """y = alpha * conv(x, weight) [+ residual + zeros], which has kernels compiled beforehand.
+
+    Those with a residual want a float32 bias of each channel too. Raises PeerError for what cuDNN
+    refuses.
+    """
+    if not workload.epilogue.residual_dtype:
+        return operations([_forward(workload, _y(workload), alpha)], handle)
+    n, p, q, k = workload.y_shape
+    y_dims = (n, k, p, q)
+    between = len(Tensor) + 1
+    sums = _tensor(between, y_dims, DataType.INT32, virtual=True)
+    added = _tensor(between + 1, y_dims, DataType.FLOAT, virtual=True)
+    residual = _tensor(Tensor.RESIDUAL, y_dims, DataType.INT8)
+    zeros = _tensor(Tensor.ZEROS, (1, k, 1, 1), DataType.FLOAT)
+    ops = [
+        _forward(workload, sums, 1.0),
+        _pointwise(PointwiseMode.ADD, sums, residual, added, alpha),
+        _pointwise(PointwiseMode.ADD, added, zeros, _y(workload)),
+    ]
+    return operations(ops, handle)
 
 
 def channel_scaled_convolution(workload: Conv2d, handle: Handle) -> Descriptor:
@@ -86,13 +105,18 @@ def _forward(workload: Conv2d, y: Descriptor, alpha: float) -> Descriptor:
     return operation.finalize()
 
 
-def _pointwise(mode: PointwiseMode, x: Descriptor, b: Descriptor, y: Descriptor) -> Descriptor:
+def _pointwise(
+    mode: PointwiseMode, x: Descriptor, b: Descriptor, y: Descriptor, alpha: float | None = None
+) -> Descriptor:
+    """y = x `mode` b, or alpha * x `mode` b."""
     function = Descriptor(Kind.POINTWISE)
     function.set(Attribute.POINTWISE_MODE, mode)
     function.set(Attribute.POINTWISE_MATH_PRECISION, DataType.FLOAT)
     operation = Descriptor(Kind.OPERATION_POINTWISE)
     operation.set(Attribute.PW_DESCRIPTOR, function.finalize())
     operation.set(Attribute.PW_X, x).set(Attribute.PW_B, b).set(Attribute.PW_Y, y)
+    if alpha is not None:
+        operation.set(Attribute.PW_ALPHA_X, alpha).set(Attribute.PW_ALPHA_B, 1.0)
     return operation.finalize()
 
 

@@ -117,7 +117,7 @@ class _Candidates:
     def best(self, timing: Timing) -> tuple[float, int]:
         """Median seconds and error of the fastest right one; raises PeerError for none."""
         refusal = "no candidate could be compiled and run"
-        found = []
+        found: list[tuple[float, int]] = []
         for number in sorted(self._times, key=self._times.__getitem__):
             if len(found) == _FINALISTS:
                 break

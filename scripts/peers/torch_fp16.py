@@ -43,8 +43,8 @@ class TorchFp16:
         for name, workload in layer.forms:
             try:
                 found[name] = self._form(workload, timing)
-            except RuntimeError as error:  # torch's root of CUDA and cuDNN errors
-                refusal = str(error)
+            except RuntimeError as failure:  # torch's root of CUDA and cuDNN errors
+                refusal = str(failure)
         if not found:
             raise PeerError(refusal)
         best = min(found, key=lambda name: found[name][0])

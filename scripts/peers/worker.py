@@ -83,8 +83,9 @@ class PeerProcesses:
         self._prepare_seconds = prepare_seconds
         self._layer_seconds = layer_seconds
         entry = Entry("peers.worker", "serve", (place, dict(options)))
+        environment = {"OPENBLAS_NUM_THREADS": "1"}  # small references, many processes
         # A pool of one child each, so that a layer is measured where it was planned.
-        self._pools = [ChildPool(lambda: Child(entry), 1) for _ in range(size)]
+        self._pools = [ChildPool(lambda: Child(entry, environment), 1) for _ in range(size)]
         self._homes: dict[Layer, ChildPool] = {}
 
     def prepare(self, layers: Sequence[Layer]) -> list[Future[str]]:
