@@ -1,0 +1,44 @@
+"""The libraries beside autoq compute the layer they are timed at."""
+
+from __future__ import annotations
+
+import pytest
+from peers.layer import layer_of
+from peers.peer import PeerTime
+from peers.worker import METASCHEDULE, PEERS, PeerProcesses
+
+from autoq.measure.child import ChildCrash
+from autoq.measure.job import Timing
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.workload import Conv2d
+
+pytestmark = pytest.mark.gpu
+
+WORKLOADS = [
+    Conv2d(2, 8, 8, 64, 64, 3, 3, padding=(1, 1, 1, 1)),
+    Conv2d(2, 8, 8, 64, 128, 3, 3, (2, 2), (1, 1, 1, 1)),
+    Conv2d(2, 8, 8, 64, 128, 1, 1),
+    Conv2d(2, 8, 8, 64, 128, 1, 1, epilogue=Epilogue("int8", "int8")),
+]
+
+
+@pytest.mark.parametrize("name", [name for name in PEERS if name != METASCHEDULE])
+def test_peer_is_right_and_timed(name: str) -> None:
+    layers = [layer_of(workload) for workload in WORKLOADS]
+    peer = PeerProcesses(name, PEERS[name], {}, 120.0, 60.0)
+    try:
+        try:
+            (future,) = peer.prepare(layers)
+            future.result()
+        except ChildCrash as error:
+            pytest.skip(str(error))
+        results = [peer.measure(layer, Timing(repeat=3)) for layer in layers]
+    finally:
+        peer.close()
+    for workload, result in zip(WORKLOADS, results, strict=True):
+        if name == "cublaslt_int8" and workload.r == 3:
+            assert result is None
+            continue
+        assert isinstance(result, PeerTime), result
+        assert 0 < result.seconds < 1e-3
+        assert result.max_error <= 1
