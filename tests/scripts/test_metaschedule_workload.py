@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tvm_ffi
 from peers.layer import LayerData
 from peers.metaschedule_workload import convolution
 
 from autoq.kernel import compile_kernel
-from autoq.runtime.cpu_kernel import LoadedCpuKernel
-from autoq.runtime.kernel import CpuKernel
+from autoq.measure.bench import POISON, CpuBench
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.target import host_cpu
 from autoq.templates.workload import Conv2d
@@ -26,13 +24,10 @@ CASES = [
 @pytest.mark.parametrize("workload", CASES, ids=str)
 def test_unscheduled_function_on_the_cpu(workload: Conv2d) -> None:
     data = LayerData(workload)
-    kernel = compile_kernel(convolution(workload), host_cpu())
-    assert isinstance(kernel, CpuKernel)
-    y = np.full(workload.y_shape, 90, np.int8)
     inputs = [data.x, data.weight, data.scale]
     if data.residual is not None:
         inputs.append(data.residual)
-    loaded = LoadedCpuKernel(kernel)
-    loaded.function(*(tvm_ffi.from_dlpack(np.array(array)) for array in inputs),
-                    tvm_ffi.from_dlpack(y))  # fmt: skip
+    bench = CpuBench(inputs, np.empty(workload.y_shape, np.int8))
+    kernel = compile_kernel(convolution(workload), host_cpu())
+    y = bench.load(kernel, []).run_over(POISON[0])
     assert data.max_steps(y, per_channel=True) == 0
