@@ -14,6 +14,8 @@ from autoq.search.knobs import Knobs
 ENUMERATION_LIMIT = 1 << 24
 _DRAWS_PER_SAMPLE = 64
 _LEAST_DRAWS = 1024
+# Walking a space judges every code: a thirty-second of that may go into draws first.
+_SIZE_PER_DRAW = 32
 # Draws before sampling gives up in a space that is too large to enumerate.
 _MOST_DRAWS = 1 << 20
 
@@ -81,7 +83,8 @@ class Legality:
         size = self._knobs.size
         found: dict[int, None] = {}
         enumerable = size <= ENUMERATION_LIMIT
-        draws = _LEAST_DRAWS + _DRAWS_PER_SAMPLE * n if enumerable else _MOST_DRAWS
+        wanted = max(_LEAST_DRAWS + _DRAWS_PER_SAMPLE * n, size // _SIZE_PER_DRAW)
+        draws = wanted if enumerable else _MOST_DRAWS
         if self._all is None and (size > draws or not enumerable):
             while len(found) < n and draws > 0:
                 chunk = max(64, 2 * (n - len(found)))

@@ -30,6 +30,11 @@ def taps_inside(conv, first_h, first_w):
 
 def reads_pixel(plan, step, index, taps):
     """Whether a copy reads the image, not what surrounds it or fills the last stage."""
+    if plan.tiling.box is not None:
+        found = T.cast(taps, "bool")
+        if plan.ragged:
+            found = T.And(found, plan.chunk_byte(step, index) < plan.tiling.group_bytes)
+        return found
     row, column, _ = plan.tap(step, index)
     found = T.bool(True)
     if plan.padded:
@@ -42,11 +47,13 @@ def reads_pixel(plan, step, index, taps):
 
 
 def tap_offset(plan, step, index):
-    """Bytes from a pixel's first tap to what a copy reads."""
+    """Bytes from a pixel's first tap, or from a pixel of the halo, to what a copy reads."""
     conv = plan.conv
+    pixel_pitch, byte_pitch = input_pitches(conv)
+    if plan.tiling.box is not None:
+        return plan.source_byte(plan.chunk_byte(step, index)) * byte_pitch
     row, column, tile_byte = plan.tap(step, index)
     pixels = row * (conv.dilation[0] * conv.w) + column * conv.dilation[1]
-    pixel_pitch, byte_pitch = input_pitches(conv)
     return pixels * pixel_pitch + plan.source_byte(tile_byte) * byte_pitch
 
 
@@ -64,6 +71,27 @@ def locate_pixels(plan, origin, taps, m, first_byte, thread):
         first_pixel = T.meta_var((first_h * conv.w + first_w) * pitches[0])
         origin[i] = image_start(conv, pixel[0]) + first_pixel + first_byte * pitches[1]
         taps[i] = taps_inside(conv, first_h, first_w)
+
+
+@T.inline
+def locate_halo(plan, origin, inside, m, first_byte, thread):
+    """Where each of a thread's halo pixels lies, and whether inside the image (1 or 0)."""
+    conv = T.meta_var(plan.conv)
+    box = T.meta_var(plan.tiling.box)
+    pitches = T.meta_var(input_pitches(conv))
+    first = T.meta_var(box.origin(m))
+    for i in T.unroll(plan.pixel_rounds):
+        slot: T.int32 = plan.row_of_copy(i * plan.config.threads + thread)
+        pixel = T.meta_var(box.halo_pixel(slot))
+        image: T.int32 = first[0] + pixel[0]
+        h: T.int32 = first[1] + pixel[1]
+        w: T.int32 = first[2] + pixel[2]
+        in_image = T.meta_var((h * conv.w + w) * pitches[0])
+        origin[i] = image_start(conv, image) + in_image + first_byte * pitches[1]
+        in_rows = T.meta_var(T.And(h >= 0, h < conv.h))
+        in_columns = T.meta_var(T.And(w >= 0, w < conv.w))
+        real = T.meta_var(T.And(T.And(in_rows, in_columns), image < conv.n))
+        inside[i] = T.if_then_else(real, T.uint32(1), T.uint32(0))
 
 
 @T.inline
@@ -101,7 +129,7 @@ def fetch_unit(plan, smem, weight, held, n, step, base, i, index):
 @T.inline
 def fetch(plan, smem, x, weight, origin, taps, held_pixels, held_weights, n, step, stage, thread):
     """All copies of a thread for one step of the reduction."""
-    base = T.meta_var(stage * plan.config.stage_bytes)
+    base = T.meta_var(stage * plan.tiling.stage_bytes)
     for i in T.unroll(plan.pixel_rounds):
         index = T.meta_var(i * plan.config.threads + thread)
         if index < plan.pixel_copies:
@@ -146,7 +174,7 @@ def keep_unpacked(plan, smem, held, first, words, at, at_next):
 @T.inline
 def keep(plan, smem, held_pixels, held_weights, stage, thread):
     """Registers of the last fetch to shared memory, where no cp.async took them there."""
-    base = T.meta_var(stage * plan.config.stage_bytes)
+    base = T.meta_var(stage * plan.tiling.stage_bytes)
     words = T.meta_var(plan.piece_words)
     for i in T.unroll(plan.pixel_rounds):
         index = T.meta_var(i * plan.config.threads + thread)

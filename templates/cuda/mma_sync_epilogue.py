@@ -2,51 +2,77 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.mma_sync_rows import output_channel, output_start, pixel_of_row
+from autoq.templates.cuda.mma_sync_rows import (
+    output_channel,
+    output_start,
+    pixel_of_row,
+    pixel_start,
+)
 from autoq.templates.tiles.border_bias import bias_row
 
 
-def bias_start(plan, row):
-    """Offset of the bias table's row for an output pixel."""
-    rows, columns = plan.classes
-    _, p, q = pixel_of_row(plan.conv, row)
-    return bias_row(rows, columns, p, q) * plan.tiling.padded_k
+def row_start(plan, dtype, m, row):
+    """Element of an array like y, of a dtype, where channel 0 of a row of tile m lies."""
+    if plan.tiling.box is None:
+        return output_start(plan.conv, dtype, m * plan.config.block_m + row)
+    return pixel_start(plan.conv, dtype, *plan.tiling.box.pixel(m, row))
+
+
+def row_inside(plan, m, row):
+    """1 where a row of tile m is an output pixel, else 0."""
+    conv, box = plan.conv, plan.tiling.box
+    if box is None:
+        inside = m * plan.config.block_m + row < plan.tiling.rows
+    else:
+        image, p, q = box.pixel(m, row)
+        inside = T.And(T.And(image < conv.n, p < conv.p), q < conv.q)
+    return T.if_then_else(inside, 1, 0)
+
+
+def bias_start(plan, m, row):
+    """Offset of the bias table's row for a row of tile m."""
+    box = plan.tiling.box
+    whole = m * plan.config.block_m + row
+    _, p, q = pixel_of_row(plan.conv, whole) if box is None else box.pixel(m, row)
+    return bias_row(*plan.classes, p, q) * plan.tiling.padded_k
 
 
 @T.inline
-def load_residuals(plan, words, residual, row, group, channel):
+def load_residuals(plan, words, residual, m, row, inside, group, channel):
     """The residuals of a thread's two rows, 8 apart, in all its channel groups."""
     config = T.meta_var(plan.config)
     count = T.meta_var(plan.epilogue.residual_words)
+    dtype = T.meta_var(plan.conv.epilogue.residual_dtype)
     for half in T.unroll(2):
+        start: T.int32 = row_start(plan, dtype, m, row + half * 8)
         for i in T.unroll(config.column_groups):
             first = T.meta_var(channel + i * 4 * config.run)
-            dtype = T.meta_var(plan.conv.epilogue.residual_dtype)
-            start = T.meta_var(output_start(plan.conv, dtype, row + half * 8))
             in_row = T.meta_var(group * plan.tiling.group_k + first)
             T.cuda.func_call(
                 plan.load_residual.name,
                 words.ptr_to([(half * config.column_groups + i) * count]),
                 residual.ptr_to([start + output_channel(plan.conv, dtype, in_row)]),
-                T.if_then_else(row + half * 8 < plan.tiling.rows, 1, 0),
+                inside[half],
                 plan.tiling.group_k - first,
                 source_code=plan.load_residual.source,
             )
 
 
 @T.inline
-def store_rows(plan, accumulator, words, bias, scale, scalars, y, i, row, group, channel, packed):
+def store_rows(
+    plan, accumulator, words, bias, scale, scalars, y, i, m, row, inside, group, channel, packed
+):
     """A thread's two rows of row tile i.
 
     channel counts within the group of the convolution, packed in the packed constants.
     """
     config = T.meta_var(plan.config)
     count = T.meta_var(plan.epilogue.residual_words)
-    upper: T.int32 = bias_start(plan, row)
-    lower: T.int32 = bias_start(plan, row + 8)
     dtype = T.meta_var(plan.conv.epilogue.out_dtype)
-    upper_y: T.int32 = output_start(plan.conv, dtype, row)
-    lower_y: T.int32 = output_start(plan.conv, dtype, row + 8)
+    upper: T.int32 = bias_start(plan, m, row)
+    lower: T.int32 = bias_start(plan, m, row + 8)
+    upper_y: T.int32 = row_start(plan, dtype, m, row)
+    lower_y: T.int32 = row_start(plan, dtype, m, row + 8)
     for g in T.unroll(config.column_groups):
         first = T.meta_var(g * 4 * config.run)
         in_row = T.meta_var(
@@ -63,8 +89,8 @@ def store_rows(plan, accumulator, words, bias, scale, scalars, y, i, row, group,
             words.ptr_to([(config.column_groups + g) * count]),
             y.ptr_to([upper_y + in_row]),
             y.ptr_to([lower_y + in_row]),
-            T.if_then_else(row < plan.tiling.rows, 1, 0),
-            T.if_then_else(row + 8 < plan.tiling.rows, 1, 0),
+            inside[0],
+            inside[1],
             plan.tiling.group_k - (channel + first),
             source_code=plan.requantise.source,
         )
@@ -76,14 +102,20 @@ def store_tile(
 ):
     """Requantise, pack and store a warp's part of an output tile."""
     config = T.meta_var(plan.config)
-    in_block = T.meta_var(warp_column * config.warp_n + lane % 4 * config.run)
+    in_block = T.meta_var(warp_column * config.warp_n)
+    in_operands = T.meta_var(in_block + lane % 4 * config.lane_channels)
+    in_output = T.meta_var(in_block + lane % 4 * config.run)
     group: T.int32 = n // plan.tiling.group_tiles_n
-    channel: T.int32 = n % plan.tiling.group_tiles_n * config.block_n + in_block
-    packed: T.int32 = n * config.block_n + in_block
+    first: T.int32 = n % plan.tiling.group_tiles_n * config.block_n
+    packed: T.int32 = n * config.block_n + in_operands
+    inside = T.alloc_local((2,), "int32")
     for i in T.unroll(config.WARP_ROW_TILES):
-        row: T.int32 = m * config.block_m + warp_row * config.warp_m + i * 16 + lane // 4
+        row: T.int32 = warp_row * config.warp_m + i * 16 + lane // 4
+        for half in T.unroll(2):
+            inside[half] = row_inside(plan, m, row + half * 8)
         if plan.epilogue.residual_words > 0:
-            load_residuals(plan, words, residual, row, group, channel)
+            load_residuals(plan, words, residual, m, row, inside, group, first + in_operands)
         store_rows(
-            plan, accumulator, words, bias, scale, scalars, y, i, row, group, channel, packed
-        )
+            plan, accumulator, words, bias, scale, scalars, y, i, m, row, inside, group,
+            first + in_output, packed,
+        )  # fmt: skip

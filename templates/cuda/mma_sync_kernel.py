@@ -10,10 +10,12 @@ import math
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
-from autoq.templates.cuda.mma_sync_copies import fetch, keep, locate_pixels
+from autoq.templates.cuda.mma_sync_copies import fetch, keep, locate_halo, locate_pixels
 from autoq.templates.cuda.mma_sync_epilogue import store_tile
 from autoq.templates.cuda.mma_sync_multiply import multiply_stage, unscale
+from autoq.templates.cuda.mma_sync_multiply_taps import multiply_taps
 from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
+from autoq.templates.cuda.mma_sync_staged import store_staged
 from autoq.templates.storage import stored
 from autoq.templates.tiles.dependent_launch import (
     overlapping,
@@ -29,14 +31,14 @@ _RASTER_GROUP = 8
 def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
     """The kernel of a plan.
 
-    Parameters: x, the residual where there is one, weight int8 [tiles_n, steps, block_n,
+    Parameters: x, the residual where there is one, weight int8 [tiles_n, steps, weight_rows,
     weight_row_bytes], bias int32 [border classes, padded k], then unless the output is int32
     scale float32 [padded k] and scalars float32 [8], and y; activations as they are stored.
     """
     workload, conv, config, tiling = plan.workload, plan.conv, plan.config, plan.tiling
     epilogue = workload.epilogue
     steps, stages, rounds = tiling.steps, config.stages, plan.pixel_rounds
-    weight_shape = (tiling.tiles_n, steps, config.block_n, tiling.weight_row_bytes)
+    weight_shape = (tiling.tiles_n, steps, tiling.weight_rows, tiling.weight_row_bytes)
     residual_dtype = epilogue.residual_dtype or epilogue.out_dtype
     x_array = stored(workload.x_shape, conv.in_dtype)
     y_array = stored(workload.y_shape, epilogue.out_dtype)
@@ -76,7 +78,7 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_sm})
         block = T.cta_id([tiling.tiles_m * tiling.tiles_n])
         thread = T.thread_id([config.threads])
-        smem = T.alloc_buffer((config.smem_bytes,), "uint8", scope="shared.dyn", align=128)
+        smem = T.alloc_buffer((tiling.smem_bytes,), "uint8", scope="shared.dyn", align=128)
         tile = T.meta_var(tile_of(block, tiling.tiles_m, tiling.tiles_n, _RASTER_GROUP))
         m: T.int32 = tile[0]
         n: T.int32 = tile[1]
@@ -84,7 +86,7 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
         warp_row: T.int32 = thread // 32 % config.BLK_ROW_WARPS
         warp_column: T.int32 = thread // 32 // config.BLK_ROW_WARPS
         accumulator = T.alloc_local((config.accumulators,), "uint32")
-        a = T.alloc_local((2 * config.WARP_ROW_TILES * 4,), "uint32")
+        a = T.alloc_local((plan.pixel_registers,), "uint32")
         b = T.alloc_local((2 * config.WARP_COL_TILES * 2,), "uint32")
         origin = T.alloc_local((rounds,), "int32")
         taps = T.alloc_local((rounds,), "uint32")
@@ -101,12 +103,18 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
 
         @T.inline
         def multiply(stage):
-            multiply_stage(plan, smem, accumulator, a, b, stage, warp_row, warp_column, lane)
+            if tiling.box is None:
+                multiply_stage(plan, smem, accumulator, a, b, stage, warp_row, warp_column, lane)
+            else:
+                multiply_taps(plan, smem, accumulator, a, b, stage, warp_row, warp_column, lane)
 
         for i in T.unroll(config.accumulators):
             accumulator[i] = T.uint32(0)
         first_byte = T.meta_var(n // tiling.group_tiles_n * plan.source_byte(tiling.group_bytes))
-        locate_pixels(plan, origin, taps, m, first_byte, thread)
+        if tiling.box is None:
+            locate_pixels(plan, origin, taps, m, first_byte, thread)
+        else:
+            locate_halo(plan, origin, taps, m, first_byte, thread)
         if plan.overlaps:
             wait_for_predecessors()
             start_successor()
@@ -135,10 +143,16 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
                 T.cuda.cta_sync()
         if plan.accumulator_shift > 0:
             unscale(plan, accumulator)
-        store_tile(
-            plan, accumulator, words, residual, bias, scale, scalars, y, m, n,
-            warp_row, warp_column, lane,
-        )  # fmt: skip
+        if config.packing == "shared":
+            store_staged(
+                plan, smem, accumulator, words, residual, bias, scale, scalars, y, m, n,
+                warp_row, warp_column, lane, thread,
+            )  # fmt: skip
+        else:
+            store_tile(
+                plan, accumulator, words, residual, bias, scale, scalars, y, m, n,
+                warp_row, warp_column, lane,
+            )  # fmt: skip
 
     absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
     if epilogue.out_dtype == "int32":

@@ -24,44 +24,40 @@ def read_fragments(plan, smem, a, b, base, k_tile, buffer, warp_row, warp_column
         )
 
 
-@T.inline
-def multiply_tile(plan, accumulator, a, b, d, first_a, first_b):
-    """One 16 x 8 tile of accumulators by one k-tile."""
+def multiply_registers(plan, accumulator, a, b, d, rows, first_b):
+    """Emit one 16 x 8 tile of accumulators by one k-tile.
+
+    rows: registers of the pixels: upper 8 rows, lower 8, then both again for the second 16 bytes.
+    """
     if plan.large_mma:
-        T.ptx[plan.mma](
-            *[accumulator[d + e] for e in range(4)],
-            *[a[first_a + e] for e in range(4)],
-            *[b[first_b + e] for e in range(2)],
-            *[accumulator[d + e] for e in range(4)],
-        )
-    else:
-        for half in T.unroll(2):
-            for k_half in T.unroll(2):
-                T.ptx[plan.mma](
-                    accumulator[d + 2 * half],
-                    accumulator[d + 2 * half + 1],
-                    a[first_a + 2 * k_half + half],
-                    b[first_b + k_half],
-                    accumulator[d + 2 * half],
-                    accumulator[d + 2 * half + 1],
-                )
+        sums = [accumulator[d + e] for e in range(4)]
+        pixels, weights = [a[row] for row in rows], [b[first_b + e] for e in range(2)]
+        T.evaluate(T.ptx[plan.mma](*sums, *pixels, *weights, *sums))
+        return
+    for half in range(2):
+        sums = [accumulator[d + 2 * half + e] for e in range(2)]
+        for k_half in range(2):
+            T.evaluate(
+                T.ptx[plan.mma](*sums, a[rows[2 * k_half + half]], b[first_b + k_half], *sums)
+            )
 
 
 @T.inline
 def multiply_stage(plan, smem, accumulator, a, b, stage, warp_row, warp_column, lane):
     """All k-tiles of a stage; the next one's fragments are read while one multiplies."""
     config = T.meta_var(plan.config)
-    base = T.meta_var(stage * config.stage_bytes)
+    base = T.meta_var(stage * plan.tiling.stage_bytes)
     read_fragments(plan, smem, a, b, base, 0, 0, warp_row, warp_column, lane)
     for k in T.unroll(config.CHUNK):
         if k + 1 < config.CHUNK:
             read_fragments(plan, smem, a, b, base, k + 1, (k + 1) % 2, warp_row, warp_column, lane)
         for i in T.unroll(config.WARP_ROW_TILES):
             for j in T.unroll(config.WARP_COL_TILES):
-                multiply_tile(
+                rows = T.meta_var([(k % 2 * config.WARP_ROW_TILES + i) * 4 + e for e in range(4)])
+                multiply_registers(
                     plan, accumulator, a, b,
                     (i * config.WARP_COL_TILES + j) * 4,
-                    (k % 2 * config.WARP_ROW_TILES + i) * 4,
+                    rows,
                     (k % 2 * config.WARP_COL_TILES + j) * 2,
                 )  # fmt: skip
 

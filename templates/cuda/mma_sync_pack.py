@@ -12,8 +12,11 @@ from autoq.templates.tiles.weights import row_channels
 def channel_of_row(config: MmaSyncConfig) -> np.ndarray:
     """Output channel held by each row of a block's weight tile, int64 [block_n].
 
-    Permuted warp by warp, so that the columns a lane gets are consecutive channels.
+    Where that packs the output, permuted warp by warp, so that the columns a lane gets are
+    consecutive channels.
     """
+    if config.packing != "weights":
+        return np.arange(config.block_n)
     first = np.arange(config.BLK_COL_WARPS) * config.warp_n
     return (first[:, None] + row_channels(config.warp_n)).reshape(-1)
 
@@ -43,24 +46,36 @@ def fold_units(tiles: np.ndarray) -> np.ndarray:
 def pack_weight(tiling: MmaSyncTiling, weight: np.ndarray) -> np.ndarray:
     """Weights in the order of the kernel's copies.
 
-    weight: int8 [k, r, s, c / groups]. Returns int8 [tiles_n, steps, block_n, weight_row_bytes].
+    weight: int8 [k, r, s, c / groups]. Returns int8 [tiles_n, steps, weight_rows,
+    weight_row_bytes].
     """
     conv, config = tiling.conv, tiling.config
-    row, column, channel = tiling.tap_of(np.arange(tiling.pieces))
-    start = (row * conv.s + column) * tiling.group_bytes + channel
-    reduction = (start[:, None] + np.arange(tiling.piece)).reshape(-1)
     weight = weight[..., tile_channels(tiling)]
     if config.compute == "s4":
         weight = pack_nibbles(weight).view(np.int8)
-    filters = weight.reshape(conv.groups, tiling.group_k, -1)[:, :, reduction]
+    filters = weight.reshape(conv.groups, tiling.group_k, tiling.taps, tiling.group_bytes)
+    taps = tiling.weight_rows // config.block_n
+    if tiling.box is None:
+        filters = _in_walking_order(tiling, filters)
     padded = np.zeros(
-        (conv.groups, tiling.group_tiles_n * config.block_n, tiling.steps * config.block_k),
+        (conv.groups, tiling.group_tiles_n * config.block_n, taps, tiling.steps * config.block_k),
         np.int8,
     )
-    padded[:, : tiling.group_k, : filters.shape[2]] = filters
-    tiles = padded.reshape(tiling.tiles_n, config.block_n, tiling.steps, config.block_k)
-    tiles = np.ascontiguousarray(tiles[:, channel_of_row(config)].transpose(0, 2, 1, 3))
+    padded[:, : tiling.group_k, :, : filters.shape[3]] = filters
+    tiles = padded.reshape(tiling.tiles_n, config.block_n, taps, tiling.steps, config.block_k)
+    tiles = tiles[:, channel_of_row(config)].transpose(0, 3, 2, 1, 4)
+    tiles = np.ascontiguousarray(tiles).reshape(
+        tiling.tiles_n, tiling.steps, tiling.weight_rows, config.block_k
+    )
     return fold_units(tiles) if tiling.unpacks_weights else tiles
+
+
+def _in_walking_order(tiling: MmaSyncTiling, filters: np.ndarray) -> np.ndarray:
+    """Filters [groups, channels, taps, bytes] as one run of pieces, [groups, channels, 1, ...]."""
+    row, column, channel = tiling.tap_of(np.arange(tiling.pieces))
+    start = (row * tiling.conv.s + column) * tiling.group_bytes + channel
+    reduction = (start[:, None] + np.arange(tiling.piece)).reshape(-1)
+    return filters.reshape(*filters.shape[:2], 1, -1)[..., reduction]
 
 
 def pack_channels(tiling: MmaSyncTiling, values: np.ndarray) -> np.ndarray:

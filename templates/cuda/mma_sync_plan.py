@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoq.templates.border import BorderClasses, border_classes
+from autoq.templates.cuda.mma_sync_box_space import warp_schedule
+from autoq.templates.cuda.mma_sync_fragments import FragmentSchedule
+from autoq.templates.cuda.mma_sync_rows import output_channel
 from autoq.templates.cuda.mma_sync_tile import (
+    STAGED_RUN,
     UNIT_BYTES,
     MmaSyncConfig,
     MmaSyncTiling,
@@ -16,15 +20,17 @@ from autoq.templates.cuda.mma_sync_tile import (
     matrix_offset,
     unit_offset,
 )
-from autoq.templates.layout import BLOCK_IMAGES, NHWC
+from autoq.templates.layout import BLOCK_CHANNELS, BLOCK_IMAGES, NHWCNC
 from autoq.templates.target import Target
 from autoq.templates.tiles.dependent_launch import can_overlap
 from autoq.templates.tiles.requantise import DeviceFunction, RowEpilogue
+from autoq.templates.tiles.shuffled_rows import ShuffledRows
 from autoq.templates.tiles.weights import ceil_div
 from autoq.templates.workload import Conv2d, Gemm
 
 COPY_UNIT = "cp.async.cg.shared.global.L2::128B"
 LDMATRIX = "ldmatrix.sync.aligned.m8n8.x4.shared.b16"
+LDMATRIX_SINGLE = "ldmatrix.sync.aligned.m8n8.x2.shared.b16"
 _VECTORS = {1: "b32", 2: "v2.b32", 4: "v4.b32"}
 
 
@@ -101,12 +107,15 @@ class MmaSyncPlan:
     def load(self, words: int) -> str:
         return f"ld.global.{_VECTORS[words]}"
 
+    def take(self, words: int) -> str:
+        return f"ld.shared.{_VECTORS[words]}"
+
     def keep(self, words: int) -> str:
         return f"st.shared.{_VECTORS[words]}"
 
     @property
     def pixel_copies(self) -> int:
-        return self.config.block_m * self.tiling.pieces_per_stage
+        return self.tiling.pixel_rows * self.tiling.pieces_per_stage
 
     @property
     def pixel_rounds(self) -> int:
@@ -114,7 +123,7 @@ class MmaSyncPlan:
 
     @property
     def weight_copies(self) -> int:
-        return self.config.block_n * self.units_read
+        return self.tiling.weight_rows * self.units_read
 
     @property
     def weight_rounds(self) -> int:
@@ -128,7 +137,7 @@ class MmaSyncPlan:
     @property
     def weight_start(self) -> int:
         """Byte offset of the weight tile in a stage."""
-        return self.config.block_m * self.config.row_bytes
+        return self.tiling.pixel_rows * self.config.row_bytes
 
     @property
     def padded(self) -> bool:
@@ -138,7 +147,15 @@ class MmaSyncPlan:
     @property
     def ragged(self) -> bool:
         """Whether the last stage is not full."""
+        if self.tiling.box is not None:
+            return self.tiling.group_bytes % self.config.block_k != 0
         return self.tiling.pieces % self.tiling.pieces_per_stage != 0
+
+    @property
+    def copies_images(self) -> bool:
+        """Whether 8 neighbouring rows of the pixel tile are images whose pieces lie together."""
+        box = self.tiling.box
+        return self.conv.in_layout == NHWCNC and (box is None or box.images)
 
     def row_of_copy(self, index: Any) -> Any:
         """Tile row that a copy of the pixel tile goes to.
@@ -146,14 +163,14 @@ class MmaSyncPlan:
         Neighbouring copies are a row's pieces, or of NHWCnc the 8 images of one piece: whatever
         lies together in memory.
         """
-        if self.conv.in_layout == NHWC:
+        if not self.copies_images:
             return index // self.tiling.pieces_per_stage
         block = index // (BLOCK_IMAGES * self.tiling.pieces_per_stage)
         return block * BLOCK_IMAGES + index % BLOCK_IMAGES
 
     def piece_of_copy(self, index: Any) -> Any:
         """Piece of its stage that a copy of the pixel tile takes."""
-        if self.conv.in_layout == NHWC:
+        if not self.copies_images:
             return index % self.tiling.pieces_per_stage
         return index // BLOCK_IMAGES % self.tiling.pieces_per_stage
 
@@ -187,6 +204,22 @@ class MmaSyncPlan:
             return row, column, channel + inside * tiling.piece
         return tiling.tap_of(step * tiling.pieces_per_stage + inside)
 
+    def chunk_byte(self, step: Any, index: Any) -> Any:
+        """Tile byte of its group that a copy of a halo pixel begins at."""
+        return step * self.config.block_k + self.piece_of_copy(index) * self.tiling.piece
+
+    @functools.cached_property
+    def fragments(self) -> FragmentSchedule | None:
+        """How a warp reads the fragments of all taps from a halo; None without one."""
+        return None if self.tiling.box is None else warp_schedule(self.conv, self.config)
+
+    @property
+    def pixel_registers(self) -> int:
+        """Registers of a thread's pixel fragments, those read ahead included."""
+        if self.fragments is None:
+            return 2 * self.config.WARP_ROW_TILES * 4
+        return 2 * self.fragments.pairs
+
     @functools.cached_property
     def classes(self) -> tuple[BorderClasses, BorderClasses]:
         """Border classes of output rows and columns."""
@@ -198,18 +231,21 @@ class MmaSyncPlan:
         return rows.count * columns.count
 
     @functools.cached_property
-    def epilogue(self) -> RowEpilogue:
+    def epilogue(self) -> RowEpilogue | ShuffledRows:
         """Rows start at multiples of a group's channels, which decides how wide stores are."""
-        group_k = self.tiling.group_k
-        tail = group_k % self.config.block_n != 0
-        return RowEpilogue(
-            self.workload.epilogue, self.config.run, group_k, tail, self.bias_rows > 1
-        )
+        group_k, packing = self.tiling.group_k, self.config.packing
+        tail, row_bias = group_k % self.config.block_n != 0, self.bias_rows > 1
+        if packing == "shuffle":
+            block_pitch = output_channel(self.conv, "int8", BLOCK_CHANNELS)
+            return ShuffledRows(self.workload.epilogue, group_k, tail, row_bias, block_pitch)
+        run = STAGED_RUN if packing == "shared" else self.config.run
+        return RowEpilogue(self.workload.epilogue, run, group_k, tail, row_bias)
 
     @property
     def residual_registers(self) -> int:
         """Registers of the residuals of a thread's two rows."""
-        return max(2 * self.config.column_groups * self.epilogue.residual_words, 1)
+        groups = 1 if self.config.packing == "shared" else self.config.column_groups
+        return max(2 * groups * self.epilogue.residual_words, 1)
 
     @functools.cached_property
     def load_residual(self) -> DeviceFunction:

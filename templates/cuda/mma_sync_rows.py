@@ -59,9 +59,17 @@ def output_start(conv: Conv2d, dtype: str, row: Any) -> Any:
         (pitch,), _ = stored((conv.k,), dtype)
         if not images_innermost(conv):
             return row * pitch
-        image, p, q = pixel_of_row(conv, row)
-        return ((image * conv.p + p) * conv.q + q) * pitch
+        return pixel_start(conv, dtype, *pixel_of_row(conv, row))
     return row // BLOCK_IMAGES * (conv.k * BLOCK_IMAGES) + row % BLOCK_IMAGES * BLOCK_CHANNELS
+
+
+def pixel_start(conv: Conv2d, dtype: str, image: Any, p: Any, q: Any) -> Any:
+    """Element where channel 0 of an output pixel lies, as in `output_start`."""
+    if conv.out_layout == NHWC:
+        (pitch,), _ = stored((conv.k,), dtype)
+        return ((image * conv.p + p) * conv.q + q) * pitch
+    pixel = (image // BLOCK_IMAGES * conv.p + p) * conv.q + q
+    return pixel * (conv.k * BLOCK_IMAGES) + image % BLOCK_IMAGES * BLOCK_CHANNELS
 
 
 def output_channel(conv: Conv2d, dtype: str, channel: Any) -> Any:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from autoq.search.space import Space
+from autoq.templates.cuda.mma_sync_box_space import box_constraints, box_knobs, warp_schedule
 from autoq.templates.cuda.mma_sync_plan import copies_bypass_registers, has_cp_async
 from autoq.templates.cuda.mma_sync_tile import (
     COL_TILE,
     K_TILE_BYTES,
+    PACKING,
     ROW_TILE,
     UNIT_BYTES,
     MmaSyncConfig,
@@ -19,6 +23,7 @@ from autoq.templates.cuda.mma_sync_tile import (
 from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
+from autoq.templates.tiles.shuffled_rows import TILES as SHUFFLED_TILES
 from autoq.templates.tiles.weights import ceil_div
 from autoq.templates.workload import Conv2d, Gemm
 
@@ -38,21 +43,39 @@ _BLOCK_CLOCKS = 1500.0
 def space(workload: Conv2d | Gemm, target: Target) -> Space[MmaSyncConfig]:
     """Configurations that compile for the target and waste no whole tile on the workload."""
     conv = as_conv2d(workload)
-    knobs = {
-        "BLK_ROW_WARPS": (1, 2, 4, 8),
-        "BLK_COL_WARPS": (1, 2, 4),
-        "WARP_ROW_TILES": (1, 2, 4, 8),
-        "WARP_COL_TILES": (2, 4, 8, 16),
-        "CHUNK": (1, 2, 4),
-        "REORDER_INNER": (False, True),
-        "stages": (2, 3, 4, 5, 6) if has_cp_async(target) else (2,),
+    return Space(
+        MmaSyncConfig,
+        _knobs(conv, target),
+        _constraints(conv, target),
+        lambda c: _features(conv, c, target),
+    )
+
+
+def _knobs(conv: Conv2d, target: Target) -> dict[str, Sequence[Any]]:
+    """Values of the knobs, without those that no configuration of the workload could have."""
+    group_c, group_k = conv.c // conv.groups, conv.k // conv.groups
+    pixels, reduction = conv.n * conv.p * conv.q, conv.r * conv.s * group_c
+
+    def wide(values: Sequence[int], tile: int, extent: int) -> tuple[int, ...]:
+        """Values whose tiles are less than half outside, and the least one."""
+        return tuple(v for v in values if v * tile < 2 * max(extent, 2 * tile) or v == values[0])
+
+    most_stages = max(2, ceil_div(reduction, K_TILE_BYTES)) if has_cp_async(target) else 2
+    reorders = conv.r > 1 and group_c > K_TILE_BYTES
+    return {
+        "BLK_ROW_WARPS": wide((1, 2, 4, 8), ROW_TILE, pixels),
+        "BLK_COL_WARPS": wide((1, 2, 4), 2 * COL_TILE, group_k),
+        "WARP_ROW_TILES": wide((1, 2, 4, 7, 8), ROW_TILE, pixels),
+        "WARP_COL_TILES": wide((2, 4, 8, 16), COL_TILE, group_k),
+        "CHUNK": wide((1, 2, 4), K_TILE_BYTES, reduction),
+        "REORDER_INNER": (False, True) if reorders else (False,),
+        "stages": tuple(range(2, min(6, most_stages) + 1)),
         "swizzle": (True, False),
         "blocks_per_sm": (1, 2, 3, 4),
         "compute": computes(conv, target),
+        **box_knobs(conv),
+        "packing": _packings(conv),
     }
-    return Space(
-        MmaSyncConfig, knobs, _constraints(conv, target), lambda c: _features(conv, c, target)
-    )
 
 
 def computes(conv: Conv2d, target: Target) -> tuple[str, ...]:
@@ -78,69 +101,97 @@ def _unpacked_products_fit(conv: Conv2d) -> bool:
     return largest < 1 << 31
 
 
+def _packings(conv: Conv2d) -> tuple[str, ...]:
+    """Values of `packing`: shuffles pack bytes only, and nibbles are packed by their weights."""
+    dtypes = {conv.epilogue.out_dtype, conv.epilogue.residual_dtype}
+    if any(is_four_bit(dtype) for dtype in dtypes):
+        return PACKING[:1]
+    return PACKING if conv.epilogue.out_dtype in ("int8", "uint8") else ("weights", "shared")
+
+
 def _constraints(conv: Conv2d, target: Target) -> list[Callable[[MmaSyncConfig], bool]]:
+    @functools.lru_cache(maxsize=1)  # all rules look at one configuration before the next
+    def tiling_of(config: MmaSyncConfig) -> MmaSyncTiling:
+        return MmaSyncTiling(conv, config)
+
     def warps_fill_the_schedulers(config: MmaSyncConfig) -> bool:
         """A block has 2 to 16 warps."""
         return 64 <= config.threads <= 512
 
     def registers_suffice(config: MmaSyncConfig) -> bool:
         """Accumulators, fragments and copies of a thread fit its share of the registers."""
-        return registers(conv, config, target) <= register_limit(config)
+        return registers(tiling_of(config), target) <= register_limit(config)
 
     def shared_memory_suffices(config: MmaSyncConfig) -> bool:
         """The stages of all blocks of a multiprocessor fit its shared memory."""
-        if config.smem_bytes > target.smem_bytes:
+        smem_bytes = tiling_of(config).smem_bytes
+        if smem_bytes > target.smem_bytes:
             return False
-        block_bytes = config.smem_bytes + _RESERVED_SMEM_BYTES
+        block_bytes = smem_bytes + _RESERVED_SMEM_BYTES
         return config.blocks_per_sm * block_bytes <= target.smem_bytes + _RESERVED_SMEM_BYTES
 
     def tile_within_output(config: MmaSyncConfig) -> bool:
-        """Less than half of a block's pixels and channels lie outside, but for the least tile."""
-        tiling = MmaSyncTiling(conv, config)
-        few_pixels = config.block_m < 2 * max(tiling.rows, 2 * ROW_TILE)
+        """Less than half of the tiles' pixels and channels lie outside, but for the least tile."""
+        tiling = tiling_of(config)
+        few_pixels = tiling.tiles_m * config.block_m < 2 * max(tiling.rows, 2 * ROW_TILE)
         return few_pixels and config.block_n < 2 * max(tiling.group_k, 2 * COL_TILE)
 
     def chunk_within_reduction(config: MmaSyncConfig) -> bool:
         """Less than half of a stage lies beyond the reduction."""
-        reduction = conv.r * conv.s * MmaSyncTiling(conv, config).group_bytes
+        tiling = tiling_of(config)
+        reduction = tiling.group_bytes * (tiling.taps if tiling.box is None else 1)
         return config.block_k < 2 * max(reduction, K_TILE_BYTES)
 
     def stages_are_used(config: MmaSyncConfig) -> bool:
         """There are at most as many stages as steps of the reduction, or two."""
-        return config.stages <= max(2, MmaSyncTiling(conv, config).steps)
+        return config.stages <= max(2, tiling_of(config).steps)
 
     def waiting_copies_take_two_stages(config: MmaSyncConfig) -> bool:
         """Copies that wait in registers fill one stage while the other multiplies."""
         return config.stages == 2 or copies_bypass_registers(config, target)
 
+    def shuffles_fill_words(config: MmaSyncConfig) -> bool:
+        """Shuffles pack four column tiles at once, which give every lane whole words."""
+        return config.packing != "shuffle" or config.WARP_COL_TILES % SHUFFLED_TILES == 0
+
     def reorder_changes_something(config: MmaSyncConfig) -> bool:
-        """REORDER_INNER needs several filter rows and several channel chunks."""
-        chunks = MmaSyncTiling(conv, config)
-        several_chunks = chunks.group_bytes > chunks.channel_block
+        """REORDER_INNER needs steps of one filter tap, several filter rows and channel chunks."""
+        chunks = tiling_of(config)
+        several_chunks = chunks.box is None and chunks.group_bytes > chunks.channel_block
         return not config.REORDER_INNER or (conv.r > 1 and several_chunks)
 
     return [
         warps_fill_the_schedulers,
+        *box_constraints(tiling_of),
         registers_suffice,
         shared_memory_suffices,
         tile_within_output,
         chunk_within_reduction,
         stages_are_used,
         waiting_copies_take_two_stages,
+        shuffles_fill_words,
         reorder_changes_something,
     ]
 
 
-def registers(conv: Conv2d, config: MmaSyncConfig, target: Target) -> int:
+def registers(tiling: MmaSyncTiling, target: Target) -> int:
     """Estimate of the registers a thread needs."""
-    tiling = MmaSyncTiling(conv, config)
-    fragments = config.WARP_ROW_TILES * 4 + config.WARP_COL_TILES * 2
-    copies = ceil_div(config.block_m * tiling.pieces_per_stage, config.threads)
-    found = config.accumulators + fragments * min(config.CHUNK, 2) + 2 * copies
+    config = tiling.config
+    copies = ceil_div(tiling.pixel_rows * tiling.pieces_per_stage, config.threads)
+    found = config.accumulators + _fragment_registers(tiling) + 2 * copies
     if not copies_bypass_registers(config, target):
-        units = config.block_n * tiling.weight_row_bytes // UNIT_BYTES
+        units = tiling.weight_rows * tiling.weight_row_bytes // UNIT_BYTES
         found += copies * tiling.piece_read // 4 + ceil_div(units, config.threads) * 4
     return found + _OTHER_REGISTERS
+
+
+def _fragment_registers(tiling: MmaSyncTiling) -> int:
+    """Registers of pixels and weights that multiply, and of those that are read ahead."""
+    config = tiling.config
+    if tiling.box is None:
+        fragments = config.WARP_ROW_TILES * 4 + config.WARP_COL_TILES * 2
+        return fragments * min(config.CHUNK, 2)
+    return 2 * warp_schedule(tiling.conv, config).pairs + 2 * config.WARP_COL_TILES * 2
 
 
 def register_limit(config: MmaSyncConfig) -> int:
@@ -152,24 +203,33 @@ def register_limit(config: MmaSyncConfig) -> int:
 def _features(conv: Conv2d, config: MmaSyncConfig, target: Target) -> Mapping[str, float]:
     tiling = MmaSyncTiling(conv, config)
     blocks = tiling.tiles_m * tiling.tiles_n
-    computed = blocks * config.block_m * config.block_n * tiling.steps * config.block_k
-    filled = blocks * tiling.steps * (config.block_m + config.block_n) * config.block_k
+    taps = tiling.weight_rows // config.block_n
+    computed = blocks * config.block_m * config.block_n * tiling.steps * config.block_k * taps
+    filled = blocks * tiling.steps * (tiling.pixel_rows + tiling.weight_rows) * config.block_k
     values = conv.operations / 2 * tiling.group_bytes / tiling.group_c
     return {
         "threads": config.threads,
         "block_m": config.block_m,
         "block_n": config.block_n,
-        "smem_bytes": config.smem_bytes,
-        "registers": registers(conv, config, target),
+        "smem_bytes": tiling.smem_bytes,
+        "registers": registers(tiling, target),
         "blocks": blocks,
         "waves": blocks / (target.units * config.blocks_per_sm),
         "last_wave": blocks / (_waves(tiling, target) * target.units * config.blocks_per_sm),
         "useful": values / computed,
         "multiplies_per_fill_byte": computed / filled,
         "multiplies_per_fragment_byte": config.warp_m * config.warp_n
-        / (config.warp_m + config.warp_n),
+        / (config.warp_m * _read_again(tiling) + config.warp_n),
         "steps": tiling.steps,
     }  # fmt: skip
+
+
+def _read_again(tiling: MmaSyncTiling) -> float:
+    """Share of a warp's pixel fragments that are read from shared memory, not held."""
+    if tiling.box is None:
+        return 1.0
+    schedule = warp_schedule(tiling.conv, tiling.config)
+    return schedule.loaded / (len(schedule.turns) * tiling.config.warp_fragments)
 
 
 def _waves(tiling: MmaSyncTiling, target: Target) -> int:
@@ -209,8 +269,8 @@ def estimated_seconds(workload: Conv2d | Gemm, config: MmaSyncConfig, target: Ta
 def _resident(tiling: MmaSyncTiling, target: Target) -> int:
     """Blocks that share a multiprocessor, as far as there are so many."""
     config = tiling.config
-    by_smem = target.smem_bytes // (config.smem_bytes + _RESERVED_SMEM_BYTES)
-    needed = config.threads * registers(tiling.conv, config, target)
+    by_smem = target.smem_bytes // (tiling.smem_bytes + _RESERVED_SMEM_BYTES)
+    needed = config.threads * registers(tiling, target)
     blocks = ceil_div(tiling.tiles_m * tiling.tiles_n, target.units)
     return max(1, min(by_smem, _REGISTER_FILE // needed, blocks))
 
@@ -223,14 +283,17 @@ def _estimated_clocks(tiling: MmaSyncTiling, target: Target) -> float:
     config, resident = tiling.config, _resident(tiling, target)
     multiplies = target.int8_rate / 2 / target.units / _CLOCK
     warps = config.threads // 32
-    read = config.block_m / (2 if tiling.unpacks_pixels else 1)
+    taps = tiling.weight_rows // config.block_n
+    read = tiling.pixel_rows / taps / (2 if tiling.unpacks_pixels else 1)
     read += config.block_n / (2 if tiling.unpacks_weights else 1)
     per_byte = max(
         config.block_m * config.block_n / multiplies,
         read / _L2_BYTES_A_CLOCK,
-        warps * (config.warp_m + config.warp_n) / _SMEM_BYTES_A_CLOCK,
+        warps * (config.warp_m * _read_again(tiling) + config.warp_n) / _SMEM_BYTES_A_CLOCK,
     )
-    idle = max(1.0, 4 / (warps * resident), 3 / ((config.stages - 1) * resident))
-    clocks = tiling.steps * config.block_k * per_byte * idle + _BLOCK_CLOCKS / resident
+    under_way = max(1, min(config.stages, tiling.steps) - 1)
+    idle = max(1.0, 4 / (warps * resident), 3 / (under_way * resident))
+    depth = tiling.steps * config.block_k * taps
+    clocks = depth * per_byte * idle + _BLOCK_CLOCKS / resident
     waves = ceil_div(tiling.tiles_m * tiling.tiles_n, target.units * resident)
     return waves * resident * clocks

@@ -6,9 +6,11 @@ tile of WARP_ROW_TILES being 16 output pixels and one of WARP_COL_TILES 8 output
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
+from autoq.templates.cuda.mma_sync_box import LANES, PixelBox
 from autoq.templates.storage import is_four_bit
 from autoq.templates.tiles.weights import ceil_div, channels_per_thread
 from autoq.templates.workload import Conv2d, Gemm
@@ -20,9 +22,19 @@ UNIT_BYTES = 16
 """Shared memory is swizzled, and read by ldmatrix, in units of 16 bytes."""
 MATRIX_ROWS = 8
 MATRIX_BYTES = MATRIX_ROWS * UNIT_BYTES
+_SHUFFLED_RUN = 8
+STAGED_RUN = 4
+"""Channels of a row that a thread packs behind shared memory."""
 COMPUTE = ("s8", "s4", "s8_unpacked")
 """Bytes multiplied as they are; nibbles multiplied as they are (64 of them to a k-tile); nibbles
 that become bytes once, on their way into shared memory."""
+DUPLICATES = ("none", "shared", "register")
+"""Every filter tap's pixels are copied again (plain im2col); the halo of a block's pixels is copied
+to shared memory once for all taps; fragments that coincide between taps are also read from there
+only once."""
+PACKING = ("weights", "shuffle", "shared")
+"""Weights lie permuted, so that the columns of a lane are consecutive channels; warp shuffles
+gather the bytes of a word; int32 accumulators pass through shared memory, packed behind it."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +50,10 @@ class MmaSyncConfig:
     swizzle: units of a row are permuted by XOR, instead of rows being padded by one unit.
     blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
     compute: how values meet the tensor cores, one of COMPUTE.
+    duplicates: how pixels that several filter taps read are loaded, one of DUPLICATES.
+    packing: how output bytes become words, one of PACKING.
+    box_columns, images: of the box that a block's pixels form where duplicates are known: its
+        fragments side by side, and whether a fragment is 8 images of one pixel (`PixelBox`).
     """
 
     BLK_ROW_WARPS: int
@@ -50,6 +66,10 @@ class MmaSyncConfig:
     swizzle: bool
     blocks_per_sm: int
     compute: str = "s8"
+    duplicates: str = "none"
+    packing: str = "weights"
+    box_columns: int = 1
+    images: bool = False
 
     @property
     def threads(self) -> int:
@@ -87,8 +107,18 @@ class MmaSyncConfig:
 
     @property
     def run(self) -> int:
-        """Consecutive output channels that a thread owns in each group of columns."""
-        return channels_per_thread(self.warp_n)
+        """Consecutive output channels that a thread stores of each group of columns."""
+        return _SHUFFLED_RUN if self.packing == "shuffle" else channels_per_thread(self.warp_n)
+
+    @property
+    def staged_pitch(self) -> int:
+        """Words of a row of accumulators in shared memory; 4 rows of 8 words cover all banks."""
+        return self.block_n + COL_TILE
+
+    @property
+    def lane_channels(self) -> int:
+        """Channels from one lane's first accumulator of a group of columns to the next lane's."""
+        return self.run if self.packing == "weights" else 2
 
     @property
     def column_groups(self) -> int:
@@ -101,12 +131,9 @@ class MmaSyncConfig:
         return self.block_k if self.swizzle else self.block_k + UNIT_BYTES
 
     @property
-    def stage_bytes(self) -> int:
-        return (self.block_m + self.block_n) * self.row_bytes
-
-    @property
-    def smem_bytes(self) -> int:
-        return self.stages * self.stage_bytes
+    def warp_fragments(self) -> int:
+        """Fragments of 8 pixels of one warp."""
+        return self.warp_m // LANES
 
 
 @dataclass(frozen=True)
@@ -115,8 +142,9 @@ class MmaSyncTiling:
 
     The reduction of one group of channels is a sequence of *pieces* of `piece` consecutive bytes
     of one filter tap; `tap_of` gives their order. A stage holds `pieces_per_stage` of them, the
-    last stage is filled up with zeros. All of these count bytes of a tile in shared memory: a
-    byte holds one value, or two for compute "s4".
+    last stage is filled up with zeros. Where duplicates are known a stage holds as many pieces of
+    every tap: one chunk of channels of the box's halo, and the weights of all taps. All of these
+    count bytes of a tile in shared memory: a byte holds one value, or two for compute "s4".
     """
 
     conv: Conv2d
@@ -136,6 +164,19 @@ class MmaSyncTiling:
     def rows(self) -> int:
         """Output pixels."""
         return self.conv.n * self.conv.p * self.conv.q
+
+    @functools.cached_property
+    def box(self) -> PixelBox | None:
+        """The box that a block's pixels form; None where they are rows in their plain order."""
+        config = self.config
+        if config.duplicates == "none":
+            return None
+        return PixelBox(self.conv, config.block_m // LANES, config.box_columns, config.images)
+
+    @property
+    def taps(self) -> int:
+        """Filter taps."""
+        return self.conv.r * self.conv.s
 
     @property
     def group_bytes(self) -> int:
@@ -182,18 +223,44 @@ class MmaSyncTiling:
     def pieces_per_stage(self) -> int:
         return self.config.block_k // self.piece
 
-    @property
+    @functools.cached_property
     def steps(self) -> int:
         """Stages that the reduction takes."""
+        if self.box is not None:
+            return ceil_div(self.group_bytes, self.config.block_k)
         return ceil_div(self.pieces, self.pieces_per_stage)
+
+    @property
+    def pixel_rows(self) -> int:
+        """Rows of a stage's pixel tile."""
+        return self.config.block_m if self.box is None else self.box.slots
+
+    @property
+    def weight_rows(self) -> int:
+        """Rows of a stage's weight tile: of all taps, one behind the other, with a box."""
+        return self.config.block_n * (1 if self.box is None else self.taps)
+
+    @property
+    def stage_bytes(self) -> int:
+        return (self.pixel_rows + self.weight_rows) * self.config.row_bytes
+
+    @property
+    def smem_bytes(self) -> int:
+        """Shared memory of a block: no more stages than steps are ever in use."""
+        config = self.config
+        stages = min(config.stages, self.steps) * self.stage_bytes
+        staged = config.block_m * config.staged_pitch * 4 if config.packing == "shared" else 0
+        return max(stages, staged)
 
     @property
     def group_tiles_n(self) -> int:
         """Blocks along the output channels of one group."""
         return ceil_div(self.group_k, self.config.block_n)
 
-    @property
+    @functools.cached_property
     def tiles_m(self) -> int:
+        if self.box is not None:
+            return self.box.count
         return ceil_div(self.rows, self.config.block_m)
 
     @property

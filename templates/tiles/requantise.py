@@ -21,7 +21,7 @@ C_TYPES = {
     "uint8": "unsigned char", "int32": "int", "float32": "float",
 }  # fmt: skip
 """What points to stored values; two values of 4 bits share a byte."""
-_VECTORS = {16: "uint4", 8: "uint2", 4: "unsigned", 2: "unsigned short", 1: "unsigned char"}
+VECTORS = {16: "uint4", 8: "uint2", 4: "unsigned", 2: "unsigned short", 1: "unsigned char"}
 
 _ELEMENT = r"""
 __device__ __forceinline__ float rescale_@(int total, float scale, float addend,
@@ -150,9 +150,9 @@ class RowEpilogue:
         ]
         for offset, width, channel, element in self._vectors(dtype):
             guard = f"ok && {channel} < left" if self.tail else "ok"
-            lines.append(f"  {{ {_VECTORS[width]} v = {{}};")
+            lines.append(f"  {{ {VECTORS[width]} v = {{}};")
             lines.append(
-                f"  if ({guard}) v = __ldg(reinterpret_cast<const {_VECTORS[width]}*>(residual"
+                f"  if ({guard}) v = __ldg(reinterpret_cast<const {VECTORS[width]}*>(residual"
                 f" + {element}));"
             )
             lines += [f"  {text}" for text in _scatter(width, offset)]
@@ -264,9 +264,9 @@ class RowEpilogue:
         lines = []
         for offset, width, channel, element in self._vectors(self.epilogue.out_dtype):
             guard = f"ok{row} && {channel} < left" if self.tail else f"ok{row}"
-            value = _gather(width, offset, f"out{row}")
+            value = gather(width, offset, f"out{row}")
             lines.append(
-                f"  if ({guard}) *reinterpret_cast<{_VECTORS[width]}*>(y{row} + {element})"
+                f"  if ({guard}) *reinterpret_cast<{VECTORS[width]}*>(y{row} + {element})"
                 f" = {value};"
             )
         return lines
@@ -277,14 +277,14 @@ def _words(channels: int, dtype: str) -> int:
     return -(-channels * ITEM_BITS[dtype] // 32)
 
 
-def _gather(width: int, offset: int, words: str) -> str:
+def gather(width: int, offset: int, words: str) -> str:
     """Expression of the vector of `width` bytes at a byte offset of a word array."""
     first = offset // 4
     if width >= 8:
         parts = ", ".join(f"{words}[{first + i}]" for i in range(width // 4))
-        return f"make_{_VECTORS[width]}({parts})"
+        return f"make_{VECTORS[width]}({parts})"
     shift = f"{words}[{first}] >> {8 * (offset % 4)}"
-    return shift if width == 4 else f"({_VECTORS[width]})({shift})"
+    return shift if width == 4 else f"({VECTORS[width]})({shift})"
 
 
 def _scatter(width: int, offset: int) -> list[str]:

@@ -10,6 +10,7 @@ from mma_sync_cases import CASES, INT4_CASES, case_id
 
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
+from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d
 from autoq.templates.target import parse_target
 
 pytestmark = pytest.mark.skipif(
@@ -32,7 +33,8 @@ def test_default_compiles_without_spills(workload, arch):
     (launch,) = kernel.launches
     assert kernel.spill_bytes == 0
     assert launch.block == (config.threads, 1, 1)
-    assert launch.smem_bytes == config.smem_bytes <= target.smem_bytes
+    smem_bytes = MmaSyncTiling(as_conv2d(workload), config).smem_bytes
+    assert launch.smem_bytes == smem_bytes <= target.smem_bytes
     inputs = 2 if workload.epilogue.residual_dtype else 1
     constants = 2 if workload.epilogue.out_dtype == "int32" else 4
     assert kernel.parameters == inputs + constants + 1

@@ -61,7 +61,7 @@ def stage_of(plan: MmaSyncPlan, x: np.ndarray, weight: np.ndarray, m: int, n: in
     x: stored activations, int8 [n, h, w, pixel bytes].
     """
     conv, tiling, config = plan.conv, plan.tiling, plan.config
-    stage = np.full(config.stage_bytes, 99, np.int8)
+    stage = np.full(tiling.stage_bytes, 99, np.int8)
     group = n // tiling.group_tiles_n
     for index in range(plan.pixel_copies):
         row = min(m * config.block_m + plan.row_of_copy(index), tiling.rows - 1)
@@ -137,7 +137,7 @@ def small_mma(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def multiply(plan: MmaSyncPlan, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """What `multiply_tile` adds to a 16 x 8 tile: a int8 [32, 4, 4], b [32, 2, 4] -> [32, 4]."""
+    """What `multiply_registers` adds: a int8 [32, 4, 4], b [32, 2, 4] -> [32, 4]."""
     a = values_of(a, plan.config.compute, plan.conv.in_dtype)
     b = values_of(b, plan.config.compute, plan.conv.weight_dtype)
     if plan.large_mma:
@@ -322,7 +322,7 @@ def test_declines_what_it_cannot_compute(workload):
 
 
 def test_rejections_name_their_rule():
-    conv = Conv2d(8, 56, 56, 64, 64, 3, 3, padding=(1, 1, 1, 1))
+    conv = Conv2d(8, 56, 56, 64, 256, 3, 3, padding=(1, 1, 1, 1))
     space = TEMPLATE.space(conv, parse_target("cuda:sm_86"))
     too_wide = MmaSyncConfig(2, 2, 8, 16, 1, False, 2, True, 1)
     too_deep = MmaSyncConfig(2, 2, 4, 4, 4, False, 5, False, 1)

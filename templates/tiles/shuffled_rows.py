@@ -1,0 +1,160 @@
+"""CUDA source of the epilogue that packs output bytes into words by warp shuffles.
+
+After "Learning from Distinctive Candidates to Optimize Reduced-Precision Convolution Program on
+Tensor Cores", section 3.2 (figures 9 and 10): the four lanes of a fragment row hold two channels
+each of every 8-channel column tile. Four tiles together give every lane a full 8 bytes: two
+exchanges transpose the lanes' four half words.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.layout import BLOCK_CHANNELS
+from autoq.templates.storage import stored_bytes
+from autoq.templates.tiles.requantise import (
+    C_TYPES,
+    VECTORS,
+    DeviceFunction,
+    device_function,
+    element_source,
+    gather,
+)
+
+TILES = 4
+"""Column tiles that are packed together."""
+LANE_BYTES = 8
+"""Consecutive output channels, of one byte each, that a lane stores of them."""
+
+# Half word h of lane l becomes half word l of lane h, for the four lanes of a fragment row.
+_TRANSPOSE = r"""
+__device__ __forceinline__ void transpose_@(unsigned& low, unsigned& high) {
+  const bool upper = threadIdx.x & 2, odd = threadIdx.x & 1;
+  unsigned other = __shfl_xor_sync(0xffffffffu, upper ? low : high, 2);
+  const unsigned first = upper ? other : low, second = upper ? high : other;
+  const unsigned sent = __byte_perm(first, second, odd ? 0x5410 : 0x7632);
+  other = __shfl_xor_sync(0xffffffffu, sent, 1);
+  low = __byte_perm(first, other, odd ? 0x3254 : 0x5410);
+  high = __byte_perm(second, other, odd ? 0x3276 : 0x7610);
+}
+"""
+
+
+@dataclass(frozen=True)
+class ShuffledRows:
+    """Epilogue of the two fragment rows of a thread over four column tiles, packed by shuffles.
+
+    `pitch` is the number of output channels of a row (a group's), `tail` says that a tile may
+    reach beyond them, `block_pitch` how many elements 16 channels of a residual lie apart. All 32
+    lanes of a warp call together, and a block's threads are numbered along x. Outputs are bytes.
+    """
+
+    epilogue: Epilogue
+    pitch: int
+    tail: bool
+    row_bias: bool = False
+    block_pitch: int = BLOCK_CHANNELS
+
+    @property
+    def residual_words(self) -> int:
+        """Registers that hold one row's residual."""
+        if self.epilogue.residual_dtype is None:
+            return 0
+        return stored_bytes((2 * TILES,), self.epilogue.residual_dtype) // 4
+
+    def load(self) -> DeviceFunction:
+        """load(words, residual pointer, ok, channels left): one row's residual.
+
+        The pointer is at the lane's pair of the first tile, and `left` counts from there.
+        """
+        dtype = self.epilogue.residual_dtype or "int8"
+        size = stored_bytes((1,), dtype)
+        width = math.gcd(2 * size, self.pitch * size)
+        lines = [
+            f"__device__ __forceinline__ void load_residual_@(unsigned* words, const "
+            f"{C_TYPES[dtype]}* residual, int ok, int left) {{",
+            *[f"  words[{word}] = 0;" for word in range(self.residual_words)],
+        ]
+        for tile in range(TILES):
+            source = tile // 2 * self.block_pitch + tile % 2 * 8
+            for offset in range(0, 2 * size, width):
+                element, byte = offset // size, tile * 2 * size + offset
+                guard = f"ok && {tile * 8 + element} < left" if self.tail else "ok"
+                load = f"__ldg(reinterpret_cast<const {VECTORS[width]}*>(residual + "
+                load += f"{source + element}))"
+                lines.append(f"  if ({guard}) {_put(width, byte, load)}")
+        return device_function("load_residual", "\n".join([*lines, "}\n"]))
+
+    def rows(self) -> DeviceFunction:
+        """rows(acc, scale, bias0, bias1, scalars, words0, words1, y0, y1, ok0, ok1, left).
+
+        acc: accumulators of four column tiles, [4][row][2]. Pointers of scale and bias are at the
+        lane's pair of the first tile, those of y at the 8 channels that the lane stores, from
+        which `left` counts; bias1 is read with `row_bias` only.
+        """
+        out = C_TYPES[self.epilogue.out_dtype]
+        lines = [
+            "__device__ __forceinline__ void requantise_rows_@(const unsigned* acc,",
+            "    const void* scale, const int* bias0, const int* bias1, const void* scalars,",
+            f"    const unsigned* words0, const unsigned* words1, {out}* y0, {out}* y1,",
+            "    int ok0, int ok1, int left) {",
+            "  const float4 first = __ldg(reinterpret_cast<const float4*>(scalars));",
+            "  const float4 second = __ldg(reinterpret_cast<const float4*>(scalars) + 1);",
+            "  unsigned out0[2], out1[2];",
+        ]
+        for tile in range(TILES):
+            lines += self._operands(tile)
+        for row in range(2):
+            for word in range(2):
+                values = ",\n    ".join(
+                    self._value(row, 2 * word + e // 2, e % 2) for e in range(4)
+                )
+                lines.append(f"  out{row}[{word}] = quantise4_@({values}, second);")
+            lines.append(f"  transpose_@(out{row}[0], out{row}[1]);")
+            lines += self._stores(row)
+        source = element_source(self.epilogue) + _TRANSPOSE + "\n".join([*lines, "}\n"])
+        return device_function("requantise_rows", source)
+
+    def _operands(self, tile: int) -> list[str]:
+        """Scale and bias of the lane's two channels of a tile; tiles are 8 channels apart."""
+        at = f"+ {tile * 4})"
+        second_bias = f"__ldg(reinterpret_cast<const int2*>(bias1) {at}"
+        return [
+            f"  const float2 s{tile} = __ldg(reinterpret_cast<const float2*>(scale) {at};",
+            f"  const int2 a{tile} = __ldg(reinterpret_cast<const int2*>(bias0) {at};",
+            f"  const int2 b{tile} = {second_bias if self.row_bias else f'a{tile}'};",
+        ]
+
+    def _value(self, row: int, tile: int, element: int) -> str:
+        """One channel of one row, rescaled."""
+        part = "xy"[element]
+        total = f"(int)acc[{tile * 4 + row * 2 + element}] + {'ab'[row]}{tile}.{part}"
+        addend = "0.f"
+        if self.epilogue.residual_dtype == "float32":
+            addend = f"addend_@(words{row}[{tile * 2 + element}], 0, second)"
+        elif self.epilogue.residual_dtype is not None:
+            addend = f"addend_@(words{row}[{tile // 2}], {tile % 2 * 2 + element}, second)"
+        return f"rescale_@({total}, s{tile}.{part}, {addend}, first, second)"
+
+    def _stores(self, row: int) -> list[str]:
+        width = math.gcd(LANE_BYTES, self.pitch)
+        lines = []
+        for offset in range(0, LANE_BYTES, width):
+            guard = f"ok{row} && {offset} < left" if self.tail else f"ok{row}"
+            lines.append(
+                f"  if ({guard}) *reinterpret_cast<{VECTORS[width]}*>(y{row} + {offset})"
+                f" = {gather(width, offset, f'out{row}')};"
+            )
+        return lines
+
+
+def _put(width: int, byte: int, value: str) -> str:
+    """Statement that puts a loaded value of `width` bytes at a byte of zeroed `words`."""
+    first = byte // 4
+    if width == 8:
+        return f"{{ uint2 v = {value}; words[{first}] = v.x, words[{first + 1}] = v.y; }}"
+    if width == 4:
+        return f"words[{first}] = {value};"
+    return f"words[{first}] |= (unsigned){value} << {8 * (byte % 4)};"
