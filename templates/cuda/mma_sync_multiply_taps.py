@@ -13,7 +13,7 @@ from tvm.script import tirx as T
 from autoq.templates.cuda.mma_sync_fragments import FragmentLoad, Turn
 from autoq.templates.cuda.mma_sync_multiply import multiply_registers
 from autoq.templates.cuda.mma_sync_plan import LDMATRIX, LDMATRIX_SINGLE, MmaSyncPlan
-from autoq.templates.cuda.mma_sync_tile import MmaSyncConfig, fragment_of_weights, unit_offset
+from autoq.templates.cuda.mma_sync_tile import fragment_of_weights
 
 
 def multiply_taps(
@@ -41,13 +41,13 @@ def read_pixels(
     plan: MmaSyncPlan, smem: Any, a: Any, base: Any, first_slot: Any, load: FragmentLoad, lane: Any
 ) -> None:
     """Emit one ldmatrix of pixels."""
-    at = base + address_of_load(plan.config, first_slot, load, lane)
+    at = base + address_of_load(plan, first_slot, load, lane)
     halves = [a[register] for register in registers_of_load(load)]
     instruction = LDMATRIX if len(load.pairs) == 2 else LDMATRIX_SINGLE
     T.evaluate(T.ptx[instruction](*halves, smem.ptr_to([at])))
 
 
-def address_of_load(config: MmaSyncConfig, first_slot: Any, load: FragmentLoad, lane: Any) -> Any:
+def address_of_load(plan: MmaSyncPlan, first_slot: Any, load: FragmentLoad, lane: Any) -> Any:
     """Byte offset in a stage of the unit that a lane names to ldmatrix.
 
     Lanes 0..7 name the first fragment's pixels, 8..15 the second's, 16..31 the second units of
@@ -56,7 +56,7 @@ def address_of_load(config: MmaSyncConfig, first_slot: Any, load: FragmentLoad, 
     slots = load.slots
     unit = load.k_tile * 2 + (lane // 16 if len(slots) == 2 else lane // 8 % 2)
     second = lane // 8 % 2 * (slots[-1] - slots[0])
-    return unit_offset(config, first_slot + lane % 8 + slots[0] + second, unit)
+    return plan.pixel_unit_offset(plan.config, first_slot + lane % 8 + slots[0] + second, unit)
 
 
 def registers_of_load(load: FragmentLoad) -> list[int]:

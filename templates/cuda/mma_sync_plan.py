@@ -177,7 +177,7 @@ class MmaSyncPlan:
     @property
     def pixel_unit_offset(self) -> Callable[[MmaSyncConfig, Any, Any], Any]:
         """Where a 16-byte unit of a row lies in the pixel tile."""
-        return unit_offset if self.conv.in_layout == NHWC else matrix_offset
+        return matrix_offset if self.copies_images else unit_offset
 
     def pixel_offset(self, index: Any, unit: int = 0) -> Any:
         """Byte offset in a stage of a copy of the pixel tile, or of the second of its two units."""

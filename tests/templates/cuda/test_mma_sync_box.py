@@ -165,7 +165,7 @@ def warp_products(plan: MmaSyncPlan, stages: list[np.ndarray], warp_row: int, wa
             loads += turns[index + 1].loads if index + 1 < len(turns) else ()
             for load in loads:
                 registers = registers_of_load(load)
-                found = ldmatrix(stage, address_of_load(config, first_slot, load, lanes))
+                found = ldmatrix(stage, address_of_load(plan, first_slot, load, lanes))
                 a[:, registers] = found[:, : len(registers)]
             row = plan.weight_start + turn.tap * config.block_n * config.row_bytes
             for j in range(config.WARP_COL_TILES):
