@@ -55,6 +55,7 @@ class Space(Generic[C]):
         self.constraints = tuple(constraints)
         self._knobs = Knobs({name: knobs[name] for name in names})
         self._legality = Legality(self._knobs, self._accepts)
+        self._derive = features
         self._features = FeatureTable(self._knobs, self.config, features)
 
     def __repr__(self) -> str:
@@ -78,6 +79,22 @@ class Space(Generic[C]):
             if first is not None:
                 self._features.rows(np.array([first]))
         return self._features.names
+
+    def restricted(self, values: Mapping[str, Sequence[Any]]) -> Space[C]:
+        """The space with only some of the values of some knobs.
+
+        Raises:
+            ConfigError: for a knob that it lacks, or a value that the knob lacks.
+        """
+        knobs: dict[str, Sequence[Any]] = dict(self.knobs)
+        for name, wanted in values.items():
+            for value in wanted:
+                at = self._knobs.names.index(name) if name in knobs else None
+                if at is None or self._knobs.index(at, value) is None:
+                    have = knobs.get(name, tuple(knobs))
+                    raise ConfigError(f"cannot restrict {name!r} to {value!r}; there are {have}")
+            knobs[name] = tuple(wanted)
+        return Space(self.config_type, knobs, self.constraints, self._derive)
 
     def __contains__(self, config: object) -> bool:
         return isinstance(config, self.config_type) and self.legal(config)

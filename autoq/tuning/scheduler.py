@@ -40,14 +40,18 @@ class Scheduler:
         limits: where it ends.
         pipelined: whether a task may have a second batch under way, chosen before the first one's
             results are known.
+        batch: candidates of a full batch.
     """
 
-    def __init__(self, tasks: Sequence[Task], limits: Limits, pipelined: bool) -> None:
+    def __init__(
+        self, tasks: Sequence[Task], limits: Limits, pipelined: bool, batch: int = BATCH
+    ) -> None:
         self._tasks = tasks
         self._limits = limits
         self._pipelined = pipelined
+        self._batch = batch
         # The first round gives every task its share, when trials are few.
-        self._first = min(BATCH, max(1, limits.trials // max(1, len(tasks))))
+        self._first = min(self._batch, max(1, limits.trials // max(1, len(tasks))))
 
     @property
     def left(self) -> int:
@@ -61,11 +65,11 @@ class Scheduler:
         if not free or not self.left:
             return None
         task = max(free, key=self._expected_gain)
-        size = BATCH if task.trials else self._first
+        size = self._batch if task.trials else self._first
         return task, min(size, self.left, self._room(task))
 
     def _open(self, task: Task) -> bool:
-        if task.pending > (BATCH if self._pipelined else 0):
+        if task.pending > (self._batch if self._pipelined else 0):
             return False
         limit = self._limits.early_stopping
         stopped = limit is not None and task.trials and task.since_best >= limit
@@ -73,14 +77,14 @@ class Scheduler:
 
     def _room(self, task: Task) -> int:
         if self._limits.per_task is None:
-            return BATCH
+            return self._batch
         return max(0, self._limits.per_task - task.trials - task.pending)
 
     def _expected_gain(self, task: Task) -> float:
         """Seconds of the whole model that a batch should save."""
         if not task.trials:
             return 0.0 if task.pending else inf
-        batches = task.trials / BATCH
+        batches = task.trials / self._batch
         best = task.best_seconds
         if best is None:
             # Nothing worked yet: as urgent as a first batch, less so with every further one.

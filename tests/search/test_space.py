@@ -39,6 +39,23 @@ def test_rejection_names_the_rule(space):
     assert space.rejection(replace(GOOD, tile=17)) == "tile=17 is not one of (16, 32, 64, 128)"
 
 
+def test_a_restricted_space_is_the_part_with_those_values(space):
+    part = space.restricted({"layout": ("nchw",), "stages": (2, 3)})
+    assert set(part.enumerate()) == {
+        config
+        for config in space.enumerate()
+        if config.layout == "nchw" and config.stages in (2, 3)
+    }
+    assert part.encode(list(part.enumerate())).shape[1] == len(part.feature_names)
+    assert "elements" in part.feature_names
+
+
+@pytest.mark.parametrize("values", [{"stages": (2, 5)}, {"warps": (1,)}, {"async_copy": (1,)}])
+def test_restrictions_name_what_a_space_lacks(space, values):
+    with pytest.raises(AutoqError, match=f"cannot restrict '{next(iter(values))}' to "):
+        space.restricted(values)
+
+
 def test_contains_takes_anything(space):
     assert GOOD in space
     assert replace(GOOD, tile=128, stages=4) not in space

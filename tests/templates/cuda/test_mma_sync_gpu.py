@@ -19,7 +19,9 @@ from autoq.templates.workload import Workload
 
 pytestmark = pytest.mark.gpu
 
-SAMPLES = 6
+SAMPLES = 3
+# Drawn to find one of each way to load duplicates with each way to pack.
+DRAWN = 64
 
 
 @functools.cache
@@ -70,7 +72,9 @@ def test_default_is_exact(workload: Workload) -> None:
 def test_sampled_configurations_are_exact(workload: Workload) -> None:
     for form in forms():
         space = TEMPLATE.space(workload, form)
-        for config in space.sample(np.random.default_rng(11), SAMPLES):
+        drawn = space.sample(np.random.default_rng(11), DRAWN)
+        each_kind = {(config.duplicates, config.packing): config for config in drawn}
+        for config in dict.fromkeys([*drawn[:SAMPLES], *each_kind.values()]):
             check(workload, config, form)
 
 
