@@ -101,7 +101,7 @@ def pack(
 
 TEMPLATE = Template(
     "conv2d_mma_sync",
-    1,
+    2,
     matches,
     space,
     default,

@@ -10,8 +10,11 @@ from mma_sync_cases import CASES, INT4_CASES, case_id
 
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
-from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d
+from autoq.templates.cuda.mma_sync_space import registers
+from autoq.templates.cuda.mma_sync_tile import MmaSyncConfig, MmaSyncTiling, as_conv2d
+from autoq.templates.epilogue import Epilogue
 from autoq.templates.target import parse_target
+from autoq.templates.workload import Conv2d
 
 pytestmark = pytest.mark.skipif(
     shutil.which("nvcc") is None and shutil.which("nvcc", path="/usr/local/cuda/bin") is None,
@@ -48,3 +51,23 @@ def test_sampled_configurations_compile(arch):
         (config,) = TEMPLATE.space(workload, target).sample(rng, 1)
         kernel = compile_kernel(TEMPLATE.build(workload, config, target), target)
         assert kernel.registers * config.threads * config.blocks_per_sm <= 65536
+
+
+@pytest.mark.parametrize(
+    ("arch", "duplicates", "packing", "images"),
+    [
+        ("sm_75", "shared", "shared", False),
+        ("sm_80", "register", "shuffle", True),
+        ("sm_90a", "register", "weights", False),
+    ],
+)
+def test_each_way_to_load_and_to_pack_compiles_without_spills(arch, duplicates, packing, images):
+    target = parse_target(f"cuda:{arch}")
+    workload = Conv2d(
+        8, 14, 14, 64, 64, 3, 3, padding=(1, 1, 1, 1), epilogue=Epilogue("int8", "int8")
+    )
+    config = MmaSyncConfig(2, 2, 2, 4, 1, False, 2, True, 1, "s8", duplicates, packing, 2, images)
+    assert TEMPLATE.space(workload, target).rejection(config) is None
+    kernel = compile_kernel(TEMPLATE.build(workload, config, target), target)
+    assert kernel.spill_bytes == 0
+    assert registers(MmaSyncTiling(workload, config), target) >= kernel.registers - 24
