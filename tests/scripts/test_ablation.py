@@ -7,6 +7,7 @@ from concurrent.futures import Future
 
 import ablation
 import pytest
+from ablation_plot import draw
 from ablation_report import bars_text, case_row, speedups, table_text
 from ablation_tuning import SUB_SPACES, exhaustive, sub_space, tune_bars
 from ablation_variants import ACCUMULATED, MARGINAL, SEARCHED, VARIANTS
@@ -118,9 +119,6 @@ def test_stages_are_those_of_the_paper():
 
 
 def test_both_figures_are_drawn(tuned, tmp_path):
-    pytest.importorskip("matplotlib")
-    from ablation_plot import draw
-
     rows = [case_row(name, tuned[0], {}) for name in ("one", "two")]
     rows[1]["marginal"]["layout"] = None
     path = tmp_path / "figures" / "ablation.png"
