@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.layout import NHWCNC
+from autoq.templates.layout import NHWC, NHWCNC
 from autoq.templates.workload import Conv2d, Gemm
 
 
@@ -100,6 +100,29 @@ def random_four_bit(seed: int) -> Conv2d:
         zero_point_border=any(padding) and bool(rng.integers(2)),
         epilogue=epilogue,
     )
+
+
+def random_blocked(seed: int) -> Conv2d:
+    """A convolution of random sizes with NHWCnc on one side or both; the other may hold nibbles."""
+    rng = np.random.default_rng(seed)
+    r, s, groups = (int(value) for value in rng.integers(1, 4, 3))
+    in_layout, out_layout = [(NHWCNC, NHWCNC), (NHWCNC, NHWC), (NHWC, NHWCNC)][seed % 3]
+    four_bits = seed % 2 == 1
+    padding = tuple(int(value) for value in rng.integers(0, (r, s, r, s)))
+    residual = rng.choice(["", "int8", "uint8"])
+    signs = {layout: rng.choice(["int4", "uint4"] if four_bits and layout == NHWC else
+                                ["int8", "uint8"]) for layout in (NHWC, NHWCNC)}  # fmt: skip
+    return Conv2d(
+        8 * int(rng.integers(1, 4)), *(int(value) for value in rng.integers(4, 15, 2)),
+        16 * groups * int(rng.integers(1, 5)), 16 * groups * int(rng.integers(1, 7)), r, s,
+        tuple(int(value) for value in rng.integers(1, 3, 2)), padding,
+        tuple(int(value) for value in rng.integers(1, 3, 2)), groups, str(signs[in_layout]),
+        "int4" if in_layout == NHWC and four_bits else "int8",
+        zero_point_border=any(padding) and bool(rng.integers(2)),
+        epilogue=Epilogue(str(signs[out_layout]), str(residual) or None,
+                          bool(residual) and bool(rng.integers(2))),
+        in_layout=in_layout, out_layout=out_layout,
+    )  # fmt: skip
 
 
 def case_id(case: object) -> str:

@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 import pytest
-from mma_sync_cases import CASES, INT4_CASES, case_id, random_four_bit
+from mma_sync_cases import CASES, INT4_CASES, case_id, random_blocked, random_four_bit
 
 from autoq.kernel import compile_kernel
 from autoq.measure.check import complaint, threaded_reference
@@ -84,3 +84,15 @@ def test_random_four_bit_convolutions_are_exact(seed: int) -> None:
     for form in (*forms(), parse_target(f"cuda:{device().arch}")):
         (config,) = TEMPLATE.space(workload, form).sample(np.random.default_rng(seed), 1)
         check(workload, config, form)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_convolutions_in_nhwcnc_are_exact(seed: int) -> None:
+    workload = random_blocked(seed)
+    for form in forms():
+        space = TEMPLATE.space(workload, form)
+        for config in (
+            TEMPLATE.default(workload, form),
+            *space.sample(np.random.default_rng(seed), 2),
+        ):
+            check(workload, config, form)

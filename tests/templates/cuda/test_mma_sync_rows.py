@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 
 import numpy as np
-import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync_rows import (
@@ -34,27 +34,38 @@ def elements(shape: tuple[int, ...], layout: str) -> np.ndarray:
     return at.reshape(shape)
 
 
-@pytest.mark.parametrize(("in_layout", "out_layout"), PAIRS)
-def test_rows_run_over_all_pixels(in_layout, out_layout):
-    conv = dataclasses.replace(BLOCKED, in_layout=in_layout, out_layout=out_layout)
+CONVOLUTIONS = st.builds(
+    lambda n, h, w, c, k, stride, padding, layouts: Conv2d(
+        8 * n, h, w, 16 * c, 16 * k, 2, 3, stride, padding,
+        in_layout=layouts[0], out_layout=layouts[1],
+    ),
+    st.integers(1, 2), st.integers(2, 5), st.integers(3, 5), st.integers(1, 3), st.integers(1, 3),
+    st.tuples(st.integers(1, 2), st.integers(1, 3)), st.tuples(*[st.integers(0, 2)] * 4),
+    st.sampled_from(PAIRS),
+)  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(CONVOLUTIONS)
+def test_rows_run_over_all_pixels(conv):
     image, p, q = pixel_of_row(conv, np.arange(conv.n * conv.p * conv.q))
     numbers = (image * conv.p + p) * conv.q + q
     assert (np.sort(numbers) == np.arange(len(numbers))).all()
 
 
-@pytest.mark.parametrize(("in_layout", "out_layout"), PAIRS)
-def test_addresses_are_those_of_the_layouts(in_layout, out_layout):
-    conv = dataclasses.replace(BLOCKED, in_layout=in_layout, out_layout=out_layout)
+@settings(max_examples=25, deadline=None)
+@given(CONVOLUTIONS)
+def test_addresses_are_those_of_the_layouts(conv):
     rows, channels = np.arange(conv.n * conv.p * conv.q), np.arange(conv.k)
     image, p, q = pixel_of_row(conv, rows)
     found = output_start(conv, "int8", rows)[:, None] + output_channel(conv, "int8", channels)
-    expected = elements((conv.n, conv.p, conv.q, conv.k), out_layout)[image, p, q]
+    expected = elements((conv.n, conv.p, conv.q, conv.k), conv.out_layout)[image, p, q]
     np.testing.assert_array_equal(found, expected)
     pixel_pitch, channel_pitch = input_pitches(conv)
     pixels = np.arange(conv.h * conv.w) * pixel_pitch
     pixels = image_start(conv, np.arange(conv.n))[:, None] + pixels
     pieces = np.arange(0, conv.c, 16)
-    at = elements((conv.n, conv.h, conv.w, conv.c), in_layout).reshape(conv.n, -1, conv.c)
+    at = elements((conv.n, conv.h, conv.w, conv.c), conv.in_layout).reshape(conv.n, -1, conv.c)
     found = pixels[:, :, None] + pieces * channel_pitch
     np.testing.assert_array_equal(found, at[:, :, pieces])
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from mma_sync_cases import CASES, INT4_CASES, case_id
+from mma_sync_cases import CASES, INT4_CASES, case_id, random_blocked
 
 from autoq.measure.operands import random_case
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE, matches
@@ -247,6 +247,16 @@ def test_long_reductions_are_not_unpacked(in_dtype, most):
         assert set(computes(fits, target)) == {"s4", "s8_unpacked"}
         assert computes(long, target) == ("s4",)
         assert not matches(dataclasses.replace(long, weight_dtype="int8"), target)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_convolutions_in_nhwcnc_have_legal_configurations(seed):
+    workload = random_blocked(seed)
+    for arch in ("sm_75", "sm_80", "sm_90a"):
+        target = parse_target(f"cuda:{arch}")
+        assert TEMPLATE.matches(workload, target)
+        space = TEMPLATE.space(workload, target)
+        assert space.rejection(TEMPLATE.default(workload, target)) is None
 
 
 @pytest.mark.parametrize("swizzle", [True, False])
