@@ -16,7 +16,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,15 @@ def stages(batch: int) -> dict[str, Conv2d]:
     }
 
 
+def chosen(workloads: Mapping[str, Conv2d], parts: str) -> dict[str, Conv2d]:
+    """The convolutions whose name contains one of some comma-separated parts; all for none."""
+    wanted = [part for part in parts.split(",") if part] or [""]
+    found = {name: w for name, w in workloads.items() if any(part in name for part in wanted)}
+    if not found:
+        raise SystemExit(f"--cases {parts!r} names none of {', '.join(workloads)}")
+    return found
+
+
 def metaschedule(workloads: Sequence[Conv2d], trials: int) -> list[dict[str, Any]]:
     """TVM's MetaSchedule on each workload: its time, or why there is none."""
     place, seconds = PEERS[METASCHEDULE], trials * _TRIAL_SECONDS
@@ -75,7 +84,7 @@ def metaschedule(workloads: Sequence[Conv2d], trials: int) -> list[dict[str, Any
 def tuned(options: argparse.Namespace, host: Host) -> dict[str, Any]:
     """Every bar, and the exhaustive column of the table, of every stage."""
     started = time.perf_counter()
-    workloads = stages(options.batch_size)
+    workloads = chosen(stages(options.batch_size), options.cases)
     settings = TuneOptions(
         trials=options.trials * len(workloads) * len(VARIANTS),
         trials_per_task=options.trials,
@@ -125,6 +134,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", default="cuda")
     parser.add_argument("--batch-size", type=int, default=8, help="images of the convolutions")
+    parser.add_argument("--cases", default="", help="comma-separated parts of names, e.g. 56x56")
     parser.add_argument("--trials", type=int, default=32, help="of each bar")
     parser.add_argument("--batch", type=int, default=16, help="trials between two models")
     parser.add_argument("--tuner", default=DEFAULT_STRATEGY)

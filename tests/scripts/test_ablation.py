@@ -12,6 +12,7 @@ from ablation_report import bars_text, case_row, speedups, table_text
 from ablation_tuning import SUB_SPACES, exhaustive, sub_space, tune_bars
 from ablation_variants import ACCUMULATED, MARGINAL, SEARCHED, VARIANTS
 
+from autoq.devices import Host
 from autoq.measure.job import Job, Measurement
 from autoq.records.journal import Journal
 from autoq.records.record import Device
@@ -124,3 +125,32 @@ def test_both_figures_are_drawn(tuned, tmp_path):
     path = tmp_path / "figures" / "ablation.png"
     draw({"cases": rows, "device": "a GPU", "trials": 4}, path)
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_script_writes_numbers_and_figures(monkeypatch, tmp_path, capsys):
+    """The whole script on one stage, with estimates in the place of a device."""
+    settings = SearchSettings("ablation_variants:TEMPLATES", TARGET, "random")
+    monkeypatch.setattr(ablation, "resolve", lambda text: Host(TARGET, "a GPU"))
+    monkeypatch.setattr(ablation, "require_device", lambda host: None)
+    monkeypatch.setattr(ablation, "device_measurer", lambda *arguments: EstimatingMeasurer())
+    monkeypatch.setattr(ablation, "make_asker", lambda *arguments, local: LocalAsker(settings))
+    output = tmp_path / "ablation.json"
+    options = ["--trials", "1", "--exhaustive", "4", "--cases", "28x28", "--output", str(output)]
+    monkeypatch.setattr("sys.argv", ["ablation.py", *options])
+    ablation.main()
+    result = json.loads(output.read_text())
+    assert [row["case"] for row in result["cases"]] == ["N8 3x3 28x28x128"]
+    assert all(bar["us"] for bar in result["cases"][0]["bars"].values())
+    assert result["device"] == "a GPU" and result["trials"] == 1
+    assert "register-level packing" in capsys.readouterr().out
+    figures = output.with_suffix(".png")
+    drawn = figures.read_bytes()
+    figures.unlink()
+    monkeypatch.setattr("sys.argv", ["ablation.py", "--plot", str(output)])
+    ablation.main()
+    assert figures.read_bytes() == drawn
+
+
+def test_unknown_cases_are_named():
+    with pytest.raises(SystemExit, match="'5x5' names none of N8 3x3 56x56x64, "):
+        ablation.chosen(ablation.stages(8), "5x5")
