@@ -74,9 +74,9 @@ def compile(
     """Compile an ONNX model (a path, or a graph of `autoq.frontend.load`) to an artifact.
 
     The fastest usable record of `tuning_records` decides a layer's kernel; without one the
-    shipped records do (`use_shipped_records`), else the template's untuned default. Records and
-    estimates also choose the layouts of activations (`graph.layouts`). cache_dir keeps machine
-    code between calls; jobs compile at once (all cores by default).
+    shipped records do (`use_shipped_records`), else the template's untuned default. Records also
+    choose the layouts of activations (`graph.layouts`). cache_dir keeps machine code between
+    calls; jobs compile at once (all cores by default).
 
     Raises ModelError, InputError, RecordError or TargetError for what the user gave, BuildError
     when an untuned kernel does not compile.

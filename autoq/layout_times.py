@@ -1,4 +1,4 @@
-"""Times by which layouts are chosen: from records, else by what the templates estimate."""
+"""Times by which layouts are chosen: records, their gaps filled by what a template estimates."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ _LEAST_SECONDS = 1.5e-6
 class LayoutTimes:
     """`graph.layouts.LayoutCosts` of a host.
 
-    A convolution's time is that of its fastest usable record. Without one it is the estimate of
-    the template that is preferred for it, if the same one is preferred in NHWC: estimates of
-    different templates are not compared. Where the convolution has a record in another layout,
-    estimates are scaled by it. A re-layout takes its bytes by the target's memory rate.
+    A convolution's time is that of its fastest usable record. Without one, but with a record in
+    another layout, it is the estimate of the template preferred for it, scaled to that record, if
+    the same template is preferred in NHWC: estimates of different templates are not compared. A
+    re-layout takes its bytes by the target's memory rate.
     """
 
     def __init__(self, host: Host, database: Database) -> None:
         self._host = host
         self._database = database
         self._recorded = functools.cache(self._recorded_seconds)
-        self._estimated = functools.cache(self._estimated_seconds)
 
     def seconds(self, workload: Conv2d | Relayout) -> float | None:
         """Seconds of a kernel; None where nothing is known of it or nothing computes it."""
@@ -38,29 +37,27 @@ class LayoutTimes:
                 return None
             return max(_LEAST_SECONDS, workload.bytes / target.memory_rate)
         recorded = self._recorded(workload)
-        if recorded is not None:
-            return recorded
-        estimated = self._estimated(workload)
-        return None if estimated is None else estimated * self._scale(workload)
+        return self._scaled(workload) if recorded is None else recorded
 
     def _recorded_seconds(self, workload: Conv2d) -> float | None:
         host = self._host
         choice = lookup(self._database, workload, host.target, TEMPLATES, host.device)
         return None if choice is None else choice.found.record.seconds
 
-    def _estimated_seconds(self, workload: Conv2d) -> float | None:
+    def _scaled(self, workload: Conv2d) -> float | None:
+        """The estimate, scaled to the first layout with a record, NHWC before others."""
+        for laid in workload.laid_out():
+            recorded = self._recorded(laid)
+            if recorded is None:
+                continue
+            here, there = self._estimated(workload), self._estimated(laid)
+            return None if here is None or there is None else recorded * here / there
+        return None
+
+    def _estimated(self, workload: Conv2d) -> float | None:
         target = self._host.target
         templates, plain = matching(workload, target), matching(workload.in_nhwc, target)
         if not templates or templates[0] is not plain[0] or templates[0].estimate is None:
             return None
         config = templates[0].default(workload, target)
         return templates[0].estimate(workload, config, target)
-
-    def _scale(self, workload: Conv2d) -> float:
-        """Recorded over estimated seconds in the first layout that has both, NHWC before others."""
-        for laid in workload.laid_out():
-            recorded = self._recorded(laid)
-            estimated = None if recorded is None else self._estimated(laid)
-            if recorded is not None and estimated is not None:
-                return recorded / estimated
-        return 1.0

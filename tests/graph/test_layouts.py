@@ -222,6 +222,17 @@ def test_no_choice_is_faster_and_the_bits_stay(graph, seed, copy):
         assert shapes == list(node.input_shapes), "a node reads a tensor of another layout"
 
 
+def test_many_tensors_alive_at_once_are_no_worse_than_nhwc():
+    """Twelve of them have more states than are kept."""
+    nodes = [conv(i + 1, "x", f"t{i}") for i in range(12)]
+    nodes += [conv(i + 13, f"t{i}", f"u{i}", f"u{i - 1}" if i else None) for i in range(12)]
+    graph = graph_of(nodes)
+    costs = Costs(blocked(*range(1, 25)))
+    found = choose_layouts(graph, costs)
+    plain = total(graph, laid_out(graph), costs)
+    assert total(graph, laid_out(found), costs) <= plain - 30.0 * 20
+
+
 @pytest.mark.parametrize("copy", [1.0, COPY, 1000.0])
 def test_no_copy_between_two_convolutions_of_one_layout(copy):
     found = choose_layouts(graph_of(CHAIN), Costs(_uniform({2}), copy))
