@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from autoq.templates.workload import Workload
+from autoq.templates.workload import Conv2d, Workload
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,16 @@ class TuneSummary:
 
     @property
     def total_seconds(self) -> float:
-        """Time of all tuned kernels of the model, each as often as it occurs."""
-        return sum(row.count * row.seconds for row in self.rows if row.seconds is not None)
+        """Time of all tuned kernels of the model, each as often as it occurs.
+
+        A convolution that was tuned in several layouts counts by the fastest of them.
+        """
+        seconds: dict[Workload, float] = {}
+        for row in self.rows:
+            if row.seconds is not None:
+                plain = row.workload.in_nhwc if isinstance(row.workload, Conv2d) else row.workload
+                seconds[plain] = min(seconds.get(plain, math.inf), row.count * row.seconds)
+        return sum(seconds.values())
 
 
 Event = TuneStarted | TrialsMeasured | TuneSummary

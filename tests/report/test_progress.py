@@ -1,5 +1,6 @@
 """What is written while tuning, on a terminal and elsewhere."""
 
+import dataclasses
 import io
 from collections import Counter
 
@@ -76,6 +77,13 @@ def test_the_summary_names_totals_failures_and_unsolved_tasks():
                  "8 timeout, 5 compile", "together: 11.4 us", "log.jsonl",
                  "without a working kernel yet: task 5", "1 torn last line"):  # fmt: skip
         assert part in text
+
+
+def test_a_convolution_in_several_layouts_counts_once():
+    blocked = dataclasses.replace(ROW, workload=CONV.laid_out()[3], seconds=2e-6)
+    other = dataclasses.replace(ROW, workload=dataclasses.replace(CONV, k=128), seconds=1e-6)
+    summary = dataclasses.replace(SUMMARY, rows=(ROW, blocked, other))
+    assert summary.total_seconds == pytest.approx(3 * 2e-6 + 3 * 1e-6)
 
 
 def test_the_list_of_tasks_has_shapes_dtypes_and_the_best_record():
