@@ -9,6 +9,7 @@ from autoq.errors import RecordError
 from autoq.records import Database, Device, Journal, lookup
 from autoq.records.database import SHIPPED, Conditions, shipped_records
 from autoq.records.journal import Lines
+from autoq.records.lookup import choices
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.target import Target
@@ -120,6 +121,16 @@ def test_lookup_passes_over_what_is_no_longer_legal(record):
     )
     choice = lookup(database, record().workload, TARGET, [_template((4,))], "NVIDIA H200")
     assert choice.config == HaloConfig(4, (1, 1)) and choice.passed_over == 2
+
+
+def test_choices_are_the_legal_ones_fastest_first(record):
+    slow, fast, illegal = (
+        record(seconds=seconds, config={"tile": tile, "cluster": [1, 1]})
+        for seconds, tile in ((3e-6, 4), (2e-6, 8), (1e-6, 5))
+    )
+    templates = [_template((4, 8))]
+    found = choices(_database(slow, fast, illegal), slow.workload, TARGET, templates, None)
+    assert [choice.config.tile for choice in found] == [8, 4]
 
 
 def test_lookup_finds_nothing_when_the_template_no_longer_matches(record):

@@ -1,0 +1,30 @@
+"""Expected outputs are computed once and then read."""
+
+import numpy as np
+import pytest
+
+from autoq.measure import stored_reference as module
+from autoq.measure.operands import random_case
+from autoq.measure.stored_reference import stored_reference
+from autoq.templates.reference import reference
+from autoq.templates.workload import Gemm
+
+WORKLOAD = Gemm(4, 6, 8)
+
+
+def _stored(folder, seed):
+    activations, operands = random_case(WORKLOAD, seed)
+    return stored_reference(folder, seed, 1, WORKLOAD, activations, operands)
+
+
+def test_second_call_reads_what_the_first_computed(tmp_path, monkeypatch):
+    expected = reference(WORKLOAD, *random_case(WORKLOAD, 3))
+    assert np.array_equal(_stored(tmp_path, 3), expected)
+
+    def never(*_):
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr(module, "threaded_reference", never)
+    assert np.array_equal(_stored(tmp_path, 3), expected)
+    with pytest.raises(AssertionError, match="computed again"):
+        _stored(tmp_path, 4)
