@@ -10,22 +10,20 @@ which are therefore hot in the L2 cache where they fit. Writes scripts/results/c
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import datetime
 import json
-import os
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 from case_references import compute_references
 from checkout import commit
+from conv_candidates import SEED, Candidate, Kernels, autoq_runner, candidates
 from conv_report import case_name, case_row, cases_table, verdict
 from peers.layer import layer_of
 from peers.worker import METASCHEDULE, PEERS, PeerProcesses
@@ -33,101 +31,44 @@ from resnet50_cases import convolutions
 
 from autoq.devices import Host, require_device, resolve
 from autoq.kernel.nvcc import nvcc_version
-from autoq.measure.builder import Builder
 from autoq.measure.child import ChildCrash, ChildError, ChildTimeout
-from autoq.measure.compile_worker import BuildSettings, Built
-from autoq.measure.job import REGISTRY, Job, Measurement, Timing
+from autoq.measure.compile_worker import Built
+from autoq.measure.job import Measurement, Timing
 from autoq.measure.runner import Runner
-from autoq.measure.worker import WorkerSettings
 from autoq.records.database import Database
-from autoq.records.lookup import choices
-from autoq.selection import DEFAULT
-from autoq.templates import TEMPLATES
-from autoq.templates.registry import matching
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d
 
 LIBRARIES = [name for name in PEERS if name != METASCHEDULE]
 
-_SEED = 0
 _MISSING = "missing"
-_BUILD_SECONDS = 120.0
-_RUN_SECONDS = 20.0
 _PREPARE_SECONDS = 300.0
 _PEER_SECONDS = 20.0
 _TRIAL_SECONDS = 10.0
-# cuDNN compiles plans at run time, largely one at a time in a process.
+# cuDNN compiles plans at run time, largely one after another in a process: on 16 cores 10 a second
+# in one process, 30 in eight.
 _PROCESSES = {"cudnn_int8": 6}
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One of autoq's kernels for a case; source is the record file or "default"."""
-
-    job: Job
-    source: str
-
-
-def candidates(workload: Conv2d, host: Host, database: Database, top: int) -> list[Candidate]:
-    """The `top` fastest recorded configurations, or the untuned default where there is none."""
-    found: list[Candidate] = []
-    for choice in choices(database, workload, host.target, TEMPLATES, host.device):
-        job = Job(workload, choice.template.name, choice.config)
-        if job not in [one.job for one in found]:
-            found.append(Candidate(job, choice.found.source))
-        if len(found) == top:
-            break
-    if found:
-        return found
-    template = matching(workload, host.target)[0]
-    job = Job(workload, template.name, template.default(workload, host.target))
-    return [Candidate(job, DEFAULT)]
-
-
-class Kernels:
-    """Candidates compiled in parallel; `folder` keeps machine code for another run."""
-
-    def __init__(self, target: Target, folder: Path) -> None:
-        build = BuildSettings(REGISTRY, target, folder)
-        self._builder = Builder(build, len(os.sched_getaffinity(0)), _BUILD_SECONDS)
-        self._built: dict[Candidate, Future[Built]] = {}
-
-    def start(self, found: Sequence[Candidate]) -> None:
-        """Start compiling."""
-        for candidate in found:
-            self._built[candidate] = self._builder.submit(candidate.job)
-
-    def finish(self) -> dict[Candidate, Built]:
-        """All candidates once they are compiled; ends the compilers."""
-        built = {candidate: future.result() for candidate, future in self._built.items()}
-        self.close()
-        return built
-
-    def close(self) -> None:
-        """End the compilers."""
-        self._builder.close()
-
-
-def autoq_runner(target: Target, references: Path, timing: Timing) -> Runner:
-    """Checks every output element of a kernel, then times it."""
-    threads = len(os.sched_getaffinity(0))
-    settings = WorkerSettings(REGISTRY, target, 0, _SEED, threads, references)
-    return Runner(settings, timing, _RUN_SECONDS)
 
 
 def compile_only(workloads: Sequence[Conv2d], kernels: Kernels, references: Path) -> None:
     """Fill the cache with references while the kernels are being compiled; needs no GPU."""
-    compute_references(workloads, references, _SEED)
+    compute_references(workloads, references, SEED)
     failed = [(c, b.message) for c, b in kernels.finish().items() if b.kernel is None]
     for candidate, message in failed:
         print(f"{case_name(candidate.job.workload)} {candidate.job.template}: {message}")
     print(f"compiled {len(workloads)} cases, {len(failed)} kernels failed")
 
 
-def prepare(peers: Sequence[PeerProcesses], workloads: Sequence[Conv2d]) -> dict[str, str]:
-    """Start all peers and have them plan; versions by name, or why a peer is not here."""
+def start(
+    peers: Sequence[PeerProcesses], workloads: Sequence[Conv2d]
+) -> dict[str, list[Future[str]]]:
+    """Start all peers and have them plan, without waiting."""
     layers = list(dict.fromkeys(map(layer_of, workloads)))
-    started = {peer.name: peer.prepare(layers) for peer in peers}
+    return {peer.name: peer.prepare(layers) for peer in peers}
+
+
+def versions_of(started: Mapping[str, Sequence[Future[str]]]) -> dict[str, str]:
+    """Versions of the peers once they have planned, or why a peer is not here."""
     versions = {}
     for name, futures in started.items():
         try:
@@ -215,41 +156,53 @@ def run(
     options: argparse.Namespace, workloads: Sequence[Conv2d], host: Host, kernels: Kernels,
     references: Path,
 ) -> dict[str, Any]:  # fmt: skip
-    """Measure all cases, a line each; the results as they are written."""
+    """Measure all cases; the results so far are written after each."""
     started = time.perf_counter()
     timing = Timing(repeat=options.repeat)
     peers = peer_processes(options)
     runner = autoq_runner(host.target, references, timing)
     try:
-        device = dataclasses.replace(runner.describe(), cuda=nvcc_version())
-        versions = prepare(peers, workloads)
-        print(
-            f"peers are ready after {time.perf_counter() - started:.1f} s: {versions}", flush=True
-        )
+        planning = start(peers, workloads)
+        device = runner.describe()
+        versions = versions_of(planning)
+        progress(started, f"peers are ready: {versions}")
         built = kernels.finish()
+        progress(started, "kernels are ready")
         present = [peer for peer in peers if not versions[peer.name].startswith(_MISSING)]
-        print(f"kernels are ready after {time.perf_counter() - started:.1f} s", flush=True)
-        rows = []
+        result = {
+            "device": device.name,
+            "driver": device.driver,
+            "cuda": nvcc_version() if host.target.kind == "cuda" else "",
+            "date": datetime.date.today().isoformat(),
+            "commit": options.commit,
+            "peers": versions,
+            "buffers": "hot: every launch uses the same ones",
+            "cases": [],
+        }
         for workload in workloads:
             ours = {c: b for c, b in built.items() if c.job.workload == workload}
-            rows.append(measure_case(workload, host.target, ours, runner, present, timing))
-            print(verdict(rows[-1]), flush=True)
+            row = measure_case(workload, host.target, ours, runner, present, timing)
+            result["cases"].append(row)
+            result["seconds"] = round(time.perf_counter() - started, 1)
+            save(result, options.output)
+            progress(started, verdict(row))
     finally:
         runner.close()
         for peer in peers:
             peer.close()
-    print(cases_table(rows, [peer.name for peer in peers]))
-    return {
-        "device": device.name,
-        "driver": device.driver,
-        "cuda": device.cuda,
-        "date": datetime.date.today().isoformat(),
-        "commit": options.commit,
-        "peers": versions,
-        "buffers": "hot: every launch uses the same ones",
-        "seconds": round(time.perf_counter() - started, 1),
-        "cases": rows,
-    }
+    print(cases_table(result["cases"], [peer.name for peer in peers]))
+    return result
+
+
+def progress(started: float, text: str) -> None:
+    """A line with the seconds since `started`."""
+    print(f"{time.perf_counter() - started:6.1f} s  {text}", flush=True)
+
+
+def save(result: Mapping[str, Any], path: Path) -> None:
+    """Write the results, so that a run which is ended early leaves what it has."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n")
 
 
 def main() -> None:
@@ -265,7 +218,7 @@ def main() -> None:
         cache = options.cache or Path(scratch)
         references = cache / "references"
         references.mkdir(parents=True, exist_ok=True)
-        kernels = Kernels(host.target, cache / "kernels")
+        kernels = Kernels(host.target, cache / "kernels", options.top * len(workloads))
         try:
             for workload in workloads:
                 kernels.start(candidates(workload, host, database, options.top))
@@ -275,8 +228,6 @@ def main() -> None:
             result = run(options, workloads, host, kernels, references)
         finally:
             kernels.close()
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(result, indent=1) + "\n")
     if any(row["autoq_us"] is None for row in result["cases"]):
         raise SystemExit("a kernel of autoq failed; see the messages above")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +29,9 @@ from peers.cudnn_graph import Tensor, channel_scaled_convolution, scaled_convolu
 from peers.layer import Layer, LayerData, alpha
 from peers.peer import PeerError, PeerTime
 from peers.ranking import Way, fastest
+
+# More do not help: plans are compiled largely one after another in a process.
+_THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class CudnnInt8:
             for form in layer.forms
             for per_channel in (False, True)
         ]
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        with ThreadPoolExecutor(_THREADS) as pool:
             planned = pool.map(lambda task: self._plan(*task[1:]), tasks)
             for (layer, *_), (plans, refusal) in zip(tasks, planned, strict=True):
                 self._plans.setdefault(layer, []).extend(plans)

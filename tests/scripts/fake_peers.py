@@ -40,3 +40,10 @@ class AbsentPeer:
 
     def __init__(self) -> None:
         raise PeerError("libfake was not found")
+
+
+class DecliningPeer(FakePeer):
+    """Computes no layer at all."""
+
+    def supports(self, layer: Layer) -> bool:
+        return False

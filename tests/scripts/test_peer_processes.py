@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from bench_conv import prepare
+from bench_conv import start, versions_of
 from peers.layer import Layer, layer_of
 from peers.peer import PeerTime
 from peers.worker import PeerProcesses
@@ -33,7 +33,7 @@ def _layers() -> list[Layer]:
 
 
 def test_every_layer_gets_a_time_a_reason_or_none(peer: PeerProcesses) -> None:
-    assert prepare([peer], WORKLOADS) == {"fake": "1.2"}
+    assert versions_of(start([peer], WORKLOADS)) == {"fake": "1.2"}
     right, refused, deadly, declined, after = (peer.measure(x, Timing()) for x in _layers())
     assert isinstance(right, PeerTime) and right.seconds == 16e-6
     assert isinstance(refused, str) and "no plan fits" in refused
@@ -45,7 +45,7 @@ def test_every_layer_gets_a_time_a_reason_or_none(peer: PeerProcesses) -> None:
 def test_absent_peer_is_named_with_its_reason() -> None:
     peer = _peer("AbsentPeer", {}, 1)
     try:
-        versions = prepare([peer], WORKLOADS[:1])
+        versions = versions_of(start([peer], WORKLOADS[:1]))
     finally:
         peer.close()
     assert versions["fake"].startswith("missing") and "libfake was not found" in versions["fake"]
