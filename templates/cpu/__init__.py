@@ -7,6 +7,7 @@ from autoq.templates.cpu import (
     add,
     concat,
     conv2d_direct,
+    conv2d_pairs,
     conv2d_vnni,
     dequantize,
     pool2d,
@@ -15,6 +16,7 @@ from autoq.templates.cpu import (
 
 CPU_TEMPLATES: tuple[Template, ...] = (
     conv2d_vnni.TEMPLATE,
+    conv2d_pairs.TEMPLATE,
     conv2d_direct.TEMPLATE,
     pool2d.TEMPLATE,
     add.TEMPLATE,

@@ -64,7 +64,7 @@ def _parameters(workload: Conv2d | Gemm, layout: ConvLayout) -> dict[str, Buffer
     shapes: dict[str, tuple[tuple[int, ...], str]] = {"x": (workload.x_shape, conv.in_dtype)}
     if epilogue.residual_dtype:
         shapes["residual"] = (workload.y_shape, epilogue.residual_dtype)
-    shapes["weight"] = (layout.weight_shape, conv.weight_dtype)
+    shapes["weight"] = (layout.weight_shape, layout.weight_dtype)
     shapes["bias"] = (layout.lanes_shape, layout.dot.accumulator)
     if conv.in_dtype != "float32" and epilogue.out_dtype != "int32":
         shapes["scale"] = (layout.lanes_shape, "float32")

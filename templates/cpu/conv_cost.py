@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from autoq.templates.cpu.conv_layout import ConvLayout
-from autoq.templates.movement import ITEM_BYTES
 
 _PRODUCTS_A_CYCLE = 2
 _LOADS_A_CYCLE = 1.7  # two issue, but a tile of 28 broadcasts a weight ran a third slower
@@ -45,12 +46,12 @@ def cost_features(layout: ConvLayout, units: int) -> dict[str, float]:
 
 
 def _scratch_bytes(layout: ConvLayout) -> int:
-    return layout.scratch_elements * ITEM_BYTES[layout.scratch_dtype]
+    return layout.scratch_elements * np.dtype(layout.scratch_dtype).itemsize
 
 
 def _weight_bytes(layout: ConvLayout) -> int:
     """Bytes of the packed weight that one channel tile reads."""
-    return math.prod(layout.weight_shape[1:]) * ITEM_BYTES[layout.conv.weight_dtype]
+    return math.prod(layout.weight_shape[1:]) * np.dtype(layout.weight_dtype).itemsize
 
 
 def _copy_cycles(layout: ConvLayout) -> float:
@@ -71,7 +72,7 @@ def _tile_cycles(layout: ConvLayout) -> float:
     """Cycles of all register tiles of a task."""
     config, (rows, columns, _) = layout.config, layout.reduction
     products = config.pixels * config.vectors
-    if layout.dot.accumulator == "int32" and layout.dot.depth == 1:
+    if not layout.dot.fused:
         products *= 2  # a multiplication and an addition
     loads = config.vectors + config.pixels * (config.vectors if layout.dot.depthwise else 1)
     step = max(products / _PRODUCTS_A_CYCLE, loads / _LOADS_A_CYCLE, _PRODUCT_LATENCY)

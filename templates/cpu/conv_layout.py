@@ -73,12 +73,12 @@ class ConvLayout:
     def copies(self) -> bool:
         """Whether a task first copies its input rows into a padded scratch buffer.
 
-        It does for padding, to make signed bytes unsigned, and where a step would read past a
-        pixel's channels.
+        It does for padding, to make signed bytes unsigned, to widen bytes, and where a step would
+        read past a pixel's channels.
         """
         ragged = self.reduction[2] % self.dot.depth != 0
-        shifted = self.dot.signed_shift != 0
-        return any(self.conv.padding) or shifted or ragged or self.lane_tail
+        changed = self.dot.signed_shift != 0 or bool(self.dot.operand)
+        return any(self.conv.padding) or changed or ragged or self.lane_tail
 
     @cached_property
     def subsampled(self) -> bool:
@@ -187,4 +187,9 @@ class ConvLayout:
 
     @cached_property
     def scratch_dtype(self) -> str:
-        return "uint8" if self.dot.signed_shift else self.conv.in_dtype
+        return self.dot.operand or ("uint8" if self.dot.signed_shift else self.conv.in_dtype)
+
+    @cached_property
+    def weight_dtype(self) -> str:
+        """dtype of the packed weight."""
+        return self.dot.operand or self.conv.weight_dtype

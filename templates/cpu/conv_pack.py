@@ -35,7 +35,7 @@ def pack_conv(layout: ConvLayout, operands: Operands) -> tuple[np.ndarray, ...]:
 
 def pack_weight(layout: ConvLayout, weight: np.ndarray) -> np.ndarray:
     """Weight [k, r, s, c / groups] as `layout.weight_shape`; what does not exist is 0."""
-    conv, dot = layout.conv, layout.dot
+    dot = layout.dot
     rows, columns, elements = layout.reduction
     grouped = weight.reshape(layout.groups, layout.filters, rows, columns, elements)
     padding = layout.steps * dot.depth - elements
@@ -46,7 +46,7 @@ def pack_weight(layout: ConvLayout, weight: np.ndarray) -> np.ndarray:
     if layout.filters < dot.lanes:
         lanes[:, :, :, layout.filters :] = 0
     ordered = lanes.transpose(0, 1, 4, 5, 6, 2, 3, 7)
-    return np.ascontiguousarray(ordered).reshape(layout.weight_shape).astype(conv.weight_dtype)
+    return np.ascontiguousarray(ordered).reshape(layout.weight_shape).astype(layout.weight_dtype)
 
 
 def pack_lanes(layout: ConvLayout, values: np.ndarray) -> np.ndarray:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr
 
 from autoq.templates.cpu.conv_layout import ConvLayout
-from autoq.templates.cpu.vector import WIDEST_BYTES, for_chunks, load, loop, splat, store
-from autoq.templates.movement import ITEM_BYTES
+from autoq.templates.cpu.vector import WIDEST_BYTES, cast, for_chunks, load, loop, splat, store
 
 
 def emit_scratch(
@@ -50,7 +50,7 @@ def _copy_subsampled(
 
 
 def _widest(dtype: str) -> int:
-    return WIDEST_BYTES // ITEM_BYTES[dtype]
+    return WIDEST_BYTES // np.dtype(dtype).itemsize
 
 
 def _fill(scratch: Buffer, start: Expr, extent: int, fill: Expr) -> None:
@@ -82,6 +82,8 @@ def _copy(
         if layout.dot.signed_shift:
             unsigned = T.reinterpret("uint8" if lanes == 1 else f"uint8x{lanes}", value)
             value = unsigned ^ splat(T.uint8(layout.dot.signed_shift), lanes)
+        if layout.dot.operand:
+            value = cast(value, layout.dot.operand, lanes)
         store(scratch, start + at, value, lanes)
 
     for_chunks(extent, _widest(scratch.dtype), chunk)

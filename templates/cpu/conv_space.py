@@ -42,7 +42,7 @@ def conv_space(conv: Conv2d, dot: Dot, target: Target) -> Space[ConvConfig]:
 
 
 def _rules(conv: Conv2d, dot: Dot, registers: int) -> tuple[Callable[[ConvConfig], bool], ...]:
-    temporary = 1 if dot.depth == 1 and dot.accumulator == "int32" else 0
+    temporary = 0 if dot.fused else 1
 
     def fits_registers(config: ConvConfig) -> bool:
         """accumulators, weights and one pixel must fit the vector registers"""

@@ -17,8 +17,10 @@ class Dot:
     """`accumulator[lane] += sum over depth of activation[depth] * weight[lane, depth]`.
 
     lanes: output channels of a vector; depth: reduction elements of a step. With `depthwise` each
-    lane has an activation of its own, else all share one. `signed_shift` is added to int8
-    activations to make them unsigned. `activation(buffer, start)` loads what one pixel
+    lane has an activation of its own, else all share one. fused: whether one instruction
+    multiplies and adds to the accumulator. `signed_shift` is added to int8 activations to make
+    them unsigned; `operand` is the dtype that activations and weights are widened to beforehand,
+    empty where they stay as they are. `activation(buffer, start)` loads what one pixel
     contributes; `accumulate(accumulator, activation, weight)` is the step.
     """
 
@@ -26,7 +28,9 @@ class Dot:
     depth: int
     accumulator: str
     depthwise: bool
+    fused: bool
     signed_shift: int
+    operand: str
     activation: Callable[[Buffer, Expr], Expr]
     accumulate: Callable[[Expr, Expr, Expr], Expr]
 
@@ -52,7 +56,30 @@ def vnni(in_dtype: str) -> Dot:
             "int32x16", "llvm.x86.avx512.vpdpbusd.512", accumulator, pixel, weight
         )
 
-    return Dot(16, 4, "int32", False, 128 if in_dtype == "int8" else 0, activation, accumulate)
+    shift = 128 if in_dtype == "int8" else 0
+    return Dot(16, 4, "int32", False, True, shift, "", activation, accumulate)
+
+
+_PAIR_PRODUCTS = {8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
+
+
+@functools.cache
+def pairs(lanes: int) -> Dot:
+    """`vpmaddwd` of AVX2 (8 lanes) or AVX512BW (16): 2 products a lane, of int16 into int32.
+
+    Bytes are widened beforehand. `vpmaddubsw`, which takes bytes, adds its products in 16 bits,
+    where two of uint8 by int8 overflow.
+    """
+
+    def activation(buffer: Buffer, start: Expr) -> Expr:
+        word = T.reinterpret("int32", load(buffer, start, 2))
+        return T.reinterpret(f"int16x{2 * lanes}", splat(word, lanes))
+
+    def accumulate(total: Expr, pixel: Expr, weight: Expr) -> Expr:
+        products = T.call_llvm_pure_intrin(f"int32x{lanes}", _PAIR_PRODUCTS[lanes], pixel, weight)
+        return total + products
+
+    return Dot(lanes, 2, "int32", False, False, 0, "int16", activation, accumulate)
 
 
 @functools.cache
@@ -71,4 +98,5 @@ def multiply_add(in_dtype: str, depthwise: bool, lanes: int) -> Dot:
     def accumulate(total: Expr, pixel: Expr, weight: Expr) -> Expr:
         return total + pixel * cast(weight, accumulator, lanes)
 
-    return Dot(lanes, 1, accumulator, depthwise, 0, activation, accumulate)
+    fused = in_dtype == "float32"
+    return Dot(lanes, 1, accumulator, depthwise, fused, 0, "", activation, accumulate)

@@ -10,17 +10,20 @@ from cpu_kernels import check, check_layer, host, random_layer, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoq.templates.cpu import conv2d_direct, conv2d_vnni
+from autoq.templates.cpu import conv2d_direct, conv2d_pairs, conv2d_vnni
 from autoq.templates.cpu.conv_config import ConvConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.reference import reference
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Gemm
 
-VNNI, DIRECT = conv2d_vnni.TEMPLATE, conv2d_direct.TEMPLATE
+VNNI, PAIRS, DIRECT = conv2d_vnni.TEMPLATE, conv2d_pairs.TEMPLATE, conv2d_direct.TEMPLATE
 AVX2 = Target("cpu", "haswell", units=2, avx2=True)
 SSE = Target("cpu", "x86-64", units=2)
 
+SKYLAKE = Target("cpu", "skylake-avx512", units=2, avx512=True, avx2=True)
+
+needs_avx2 = pytest.mark.skipif(not host().avx2, reason="this CPU has no AVX2")
 needs_vnni = pytest.mark.skipif(not host().vnni, reason="this CPU has no AVX512-VNNI")
 
 LAYERS = {
@@ -76,6 +79,18 @@ def test_vnni_layers(name):
     check_layer(VNNI, LAYERS[name])
 
 
+@needs_avx2
+@pytest.mark.parametrize("name", LAYERS)
+def test_pairs_layers(name):
+    check_layer(PAIRS, LAYERS[name], target=AVX2)
+
+
+@pytest.mark.skipif(not host().avx512, reason="this CPU has no AVX512")
+@pytest.mark.parametrize("name", ["uneven everything", "ragged groups", "gemm"])
+def test_wide_pairs(name):
+    check_layer(PAIRS, LAYERS[name], target=SKYLAKE)
+
+
 @pytest.mark.parametrize("name", [*LAYERS, *DEPTHWISE])
 def test_direct_layers(name):
     check_layer(DIRECT, {**LAYERS, **DEPTHWISE}[name])
@@ -86,7 +101,7 @@ def test_float32_layers(name):
     check_layer(DIRECT, as_float32({**LAYERS, **DEPTHWISE}[name]))
 
 
-@pytest.mark.skipif(not host().avx2, reason="runs AVX2 code")
+@needs_avx2
 @pytest.mark.parametrize("target", [AVX2, SSE], ids=["avx2", "sse"])
 @pytest.mark.parametrize("name", ["uneven everything", "ragged groups", "depthwise", "gemm"])
 def test_lesser_cpus(name, target):
@@ -113,16 +128,18 @@ def test_every_epilogue(out_dtype, residual):
                                  zero_point_border=True))  # fmt: skip
 
 
-@needs_vnni
 @pytest.mark.parametrize("in_dtype", ["int8", "uint8"])
-def test_extreme_products_do_not_saturate(in_dtype):
+@pytest.mark.parametrize("template", [VNNI, PAIRS, DIRECT], ids=lambda item: item.name)
+def test_extreme_products_do_not_saturate(template, in_dtype):
     workload = Gemm(3, 16, 512, in_dtype=in_dtype, epilogue=Epilogue("int32"))
     (x,), operands = random_layer(workload)
     x[0], x[1], x[2] = np.iinfo(in_dtype).min, np.iinfo(in_dtype).max, 0
     operands["weight"][:8], operands["weight"][8:] = -128, 127
     operands["bias"][:] = 0
-    for template in (VNNI, DIRECT):
-        check(template, workload, [x], operands)
+    target = AVX2 if template is PAIRS and host().avx2 else host()
+    if not template.matches(workload, target):
+        pytest.skip("this CPU lacks the instruction")
+    check(template, workload, [x], operands, target=target)
 
 
 def test_rounding_is_half_to_even():

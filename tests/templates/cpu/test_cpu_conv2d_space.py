@@ -11,7 +11,7 @@ import tvm
 from cpu_kernels import check, host, random_layer
 
 from autoq.kernel.lowering import tvm_target
-from autoq.templates.cpu import CPU_TEMPLATES, conv2d_direct, conv2d_vnni
+from autoq.templates.cpu import CPU_TEMPLATES, conv2d_direct, conv2d_pairs, conv2d_vnni
 from autoq.templates.cpu.conv_cost import estimated_cycles
 from autoq.templates.cpu.conv_layout import ConvLayout, normalised
 from autoq.templates.cpu.dot import vnni
@@ -20,6 +20,7 @@ from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Gemm
 
 SERVER = Target("cpu", "znver5", units=2, vnni=True, avx512=True, avx2=True)
+SKYLAKE = Target("cpu", "skylake-avx512", units=2, avx512=True, avx2=True)
 LAPTOP = Target("cpu", "haswell", units=4, avx2=True)
 RESNET = [
     Conv2d(1, 224, 224, 3, 64, 7, 7, (2, 2), (3, 3, 3, 3), zero_point_border=True),
@@ -45,7 +46,8 @@ def test_defaults_are_legal_and_spaces_modest(workload, target):
 def test_preferred_template():
     matching = [t.name for t in CPU_TEMPLATES if t.matches(RESNET[1], SERVER)]
     assert matching == ["conv2d_vnni", "conv2d_direct_cpu"]
-    assert [t.name for t in CPU_TEMPLATES if t.matches(RESNET[1], LAPTOP)] == ["conv2d_direct_cpu"]
+    matching = [t.name for t in CPU_TEMPLATES if t.matches(RESNET[1], LAPTOP)]
+    assert matching == ["conv2d_pairs", "conv2d_direct_cpu"]
     cuda = Target("cuda", "sm_90a")
     assert not any(t.matches(RESNET[1], cuda) for t in CPU_TEMPLATES)
 
@@ -82,13 +84,15 @@ def test_features_are_finite():
     assert np.isfinite(features).all()
 
 
-@pytest.mark.skipif(not host().vnni, reason="this CPU has no AVX512-VNNI")
+@pytest.mark.skipif(not host().avx2, reason="this CPU has no AVX2")
 def test_sampled_configurations_are_correct():
+    """Of the template that this CPU prefers."""
     workload = Conv2d(2, 13, 15, 32, 56, 3, 3, padding=(1, 1, 1, 1), zero_point_border=True)
     layer = random_layer(workload)
-    space = conv2d_vnni.space(workload, host())
-    for config in space.sample(np.random.default_rng(1), 12):
-        check(conv2d_vnni.TEMPLATE, workload, *layer, config=config)
+    template = next(t for t in CPU_TEMPLATES if t.matches(workload, host()))
+    assert template is not conv2d_direct.TEMPLATE
+    for config in template.space(workload, host()).sample(np.random.default_rng(1), 12):
+        check(template, workload, *layer, config=config)
 
 
 @pytest.mark.parametrize("workload", [RESNET[1], RESNET[3]], ids=str)
@@ -103,6 +107,19 @@ def test_inner_loop_is_register_vnni(workload):
         assert not re.search(r"zmm\d+, -?\d*\(%rsp\)", body), "an accumulator is spilled"
         assert not re.search(r"\(%rsp\), %zmm", body), "an accumulator is reloaded"
     assert "vrndscaleps" in assembly and "vpmovdb" in assembly
+
+
+@pytest.mark.parametrize("target", [LAPTOP, SKYLAKE], ids=["avx2", "avx512"])
+def test_inner_loop_multiplies_pairs_in_registers(target):
+    config = conv2d_pairs.default(RESNET[1], target)
+    assembly = _assembly(conv2d_pairs.build(RESNET[1], config, target), target)
+    products = config.tile_p * config.tile_q * config.vectors
+    register = "zmm" if target.avx512 else "ymm"
+    loops = [block for block in _loops(assembly) if block.count("vpmaddwd") >= products]
+    assert loops
+    for body in loops:
+        assert register in body
+        assert not re.search(rf"{register}\d+, -?\d*\(%rsp\)", body), "an accumulator is spilled"
 
 
 def test_float32_inner_loop_is_fma():
