@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from autoq.templates.tiles.epilogue_table import table_words
 from autoq.templates.tiles.registers import RegisterBudget, register_budget
+from autoq.templates.tiles.swizzle import swizzle_period
 from autoq.templates.tiles.weights import KLayout, ceil_div
 
 BARRIER_BYTES = 8
@@ -73,8 +74,15 @@ class PipelineConfig:
     @property
     def slot_bytes(self) -> int:
         """Shared memory of a tile's epilogue operands: residuals that come ahead, the table."""
-        table = ceil_div(4 * table_words(self.block_n, True), 128) * 128
+        swizzled = self.residual_ahead and self.residual_box == 128
+        unit = swizzle_period(128) if swizzled else 128
+        table = ceil_div(4 * table_words(self.block_n, True), unit) * unit
         return table + (self.block_m * self.block_n if self.residual_ahead else 0)
+
+    @property
+    def residual_box(self) -> int:
+        """Channels of one TMA box of residuals."""
+        return 128 if self.block_n % 128 == 0 else 64
 
     @property
     def barriers(self) -> int:

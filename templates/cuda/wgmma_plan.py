@@ -15,6 +15,7 @@ from autoq.templates.tiles.converted_rows import ConvertedRows, convertible
 from autoq.templates.tiles.epilogue_table import table_words
 from autoq.templates.tiles.raster import tile_of
 from autoq.templates.tiles.requantise import RowEpilogue
+from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import tiled_map
 from autoq.templates.tiles.weights import KLayout, ceil_div, channels_per_thread
 from autoq.templates.tiles.wgmma import K_BYTES, accumulators
@@ -107,9 +108,13 @@ class PipelinePlan:
         self.residual_registers = max(1, held * 2 * self.words)
 
     def residual_map(self) -> list[int]:
-        """Tensor map of residuals [pixels, k]: boxes of a tile's rows by 64 channels."""
-        k = self.workload.k
-        return tiled_map([k, self.elements // k], [k], [64, self.config.block_m], 0)
+        """Tensor map of residuals [pixels, k]: boxes of a tile's rows by 64 or 128 channels.
+
+        Eight rows of 64 bytes that four lanes each read meet every bank; rows of 128 are swizzled.
+        """
+        k, box = self.workload.k, self.config.residual_box
+        mode = swizzle_mode(box) if box == 128 else 0
+        return tiled_map([k, self.elements // k], [k], [box, self.config.block_m], mode)
 
     def table_at(self, slot: Any, group: Any, lane: Any) -> Any:
         """Byte offset of a thread's start values of a channel group in shared memory."""
@@ -122,9 +127,12 @@ class PipelinePlan:
         return base + 4 * self.scale_words + group * (16 * self.channels) + lane % 4 * 16
 
     def shared_residual_at(self, slot: Any, group: Any, row: Any, lane: Any) -> Any:
-        """Byte offset of a tile row's residuals of a thread's channels."""
+        """Byte offset of a tile row's residuals of a thread's channels; row % 8 is lane // 4."""
+        box, groups = self.config.residual_box, self.config.residual_box // 64
         base = self.slot_offset + slot * self.config.slot_bytes
-        return base + group * (64 * self.config.block_m) + row * 64 + lane % 4 * 16
+        base += group // groups * (box * self.config.block_m) + row * box
+        chunk = group % groups * 4 + lane % 4
+        return base + (chunk ^ (lane // 4) if box == 128 else chunk) * 16
 
     def k_offset(self, instruction: Any, sub_tile_bytes: int) -> Any:
         """Byte offset of an instruction's k inside the sub-tiles of one operand."""

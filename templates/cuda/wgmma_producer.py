@@ -34,10 +34,11 @@ def load_operands(plan, smem, slots, at, table, residual_map, m, n):
         smem.ptr_to([base + plan.residual_bytes]), table.ptr_to([n * plan.table_words]),
         T.uint32(4 * plan.table_words), slots.full(at.stage),
     )  # fmt: skip
-    for group in T.unroll(plan.groups if plan.residual_ahead else 0):
+    box = T.meta_var(plan.config.residual_box)
+    for i in T.unroll(plan.config.block_n // box if plan.residual_ahead else 0):
         T.ptx[load_tiled(2)](
-            smem.ptr_to([base + group * (64 * plan.config.block_m)]), T.address_of(residual_map),
-            n * plan.config.block_n + group * 64, m * plan.config.block_m, slots.full(at.stage),
+            smem.ptr_to([base + i * (box * plan.config.block_m)]), T.address_of(residual_map),
+            n * plan.config.block_n + i * box, m * plan.config.block_m, slots.full(at.stage),
         )  # fmt: skip
     at.advance()
 
