@@ -177,7 +177,7 @@ def build_pipeline(
 
         if warpgroup == 0:
             T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
-            if (warp == 0) & (lane == 0):
+            if (warp == 0) & (T.cuda.elect_sync() != 0):
                 head = T.meta_var(RingPosition(config.stages))
                 head.start(0)
                 slot = T.meta_var(RingPosition(config.slots))
