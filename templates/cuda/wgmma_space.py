@@ -9,9 +9,11 @@ from typing import Any
 from autoq.search.space import Space
 from autoq.templates.cuda.wgmma_config import RESERVED_BYTES, PipelineConfig
 from autoq.templates.cuda.wgmma_loads import Load
+from autoq.templates.epilogue import Epilogue
 from autoq.templates.movement import ITEM_BYTES
 from autoq.templates.target import Target
 from autoq.templates.tiles.bounded_rows import boundable
+from autoq.templates.tiles.converted_rows import convertible
 from autoq.templates.tiles.tma import MAX_BOX
 from autoq.templates.tiles.weights import ceil_div
 from autoq.templates.workload import Conv2d
@@ -239,6 +241,13 @@ def features(problem: Problem, config: PipelineConfig) -> dict[str, float]:
     }
 
 
+def _instructions(epilogue: Epilogue) -> int:
+    """Thread instructions of an output element, in the form that fits most operands."""
+    if epilogue.residual_dtype is None:
+        return 6
+    return 10 if convertible(epilogue) else 15
+
+
 def estimate_seconds(problem: Problem, config: PipelineConfig) -> float:
     """Time of the busiest resource of a multiprocessor, and of the chain of steps of a tile.
 
@@ -246,7 +255,7 @@ def estimate_seconds(problem: Problem, config: PipelineConfig) -> float:
     within 4% of the best of them on average.
     Rates of one multiprocessor: 7.5e12 multiply-adds a second at n >= 64 (66% at n = 32, 40% at
     16), 50e9 bytes a second between L2 and it, 24e9 to memory, 179e9 thread instructions a second,
-    of which an output element takes 15 with a residual and 6 without.
+    of which an output element takes those of `_instructions`.
     """
     work = problem.workload
     layout = config.layout(problem.taps, work.c)
@@ -256,7 +265,7 @@ def estimate_seconds(problem: Problem, config: PipelineConfig) -> float:
     residual = work.epilogue.residual_dtype
     moved = ITEM_BYTES[work.epilogue.out_dtype] + (ITEM_BYTES[residual] if residual else 0)
     elements = config.block_m * config.block_n
-    instructions = elements * (15 if residual else 6)
+    instructions = elements * _instructions(work.epilogue)
     busy = max(
         multiply,
         (filled * layout.total + elements * moved) / 50e9,
