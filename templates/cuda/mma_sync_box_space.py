@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from autoq.templates.cuda.mma_sync_box import LANES, PixelBox
-from autoq.templates.cuda.mma_sync_fragments import FragmentSchedule, fragment_schedule
+from autoq.templates.cuda.mma_sync_box import LANES
 from autoq.templates.cuda.mma_sync_tile import DUPLICATES, MmaSyncConfig, MmaSyncTiling
 from autoq.templates.genuine_index import GenuineIndex
 from autoq.templates.workload import Conv2d
@@ -26,13 +25,6 @@ def box_knobs(conv: Conv2d) -> dict[str, tuple[Any, ...]]:
         return {"duplicates": ("none",), "box_columns": (1,), "images": (False,)}
     images = (False, True) if 2 * conv.n > LANES else (False,)
     return {"duplicates": DUPLICATES, "box_columns": (1, 2, 4, 7, 8), "images": images}
-
-
-def warp_schedule(conv: Conv2d, config: MmaSyncConfig) -> FragmentSchedule:
-    """How a warp of a configuration with a box reads its fragments."""
-    box = PixelBox(conv, config.warp_fragments, config.box_columns, config.images)
-    reuse = config.duplicates == "register"
-    return fragment_schedule(box, config.warp_fragments, config.CHUNK, reuse)
 
 
 def box_constraints(
@@ -62,9 +54,9 @@ def box_constraints(
 
     def fragments_coincide(config: MmaSyncConfig) -> bool:
         """Fragments are held in registers only where two taps of a warp share one."""
-        if config.duplicates != "register":
+        schedule = tiling_of(config).fragments
+        if schedule is None or config.duplicates != "register":
             return True
-        schedule = warp_schedule(tiling_of(config).conv, config)
         return schedule.loaded < len(schedule.turns) * config.warp_fragments
 
     return [

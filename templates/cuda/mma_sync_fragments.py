@@ -48,7 +48,7 @@ class FragmentSchedule:
     turns: tuple[Turn, ...]
     pairs: int
 
-    @property
+    @functools.cached_property
     def loaded(self) -> int:
         """Fragments read from shared memory."""
         return sum(len(load.slots) for turn in self.turns for load in turn.loads)

@@ -29,7 +29,7 @@ def multiply_taps(
             read_pixels(plan, smem, a, base, first_slot, load, lane)
         read_weights(plan, smem, b, base, turn, index % 2, warp_column, lane)
 
-    turns = plan.fragments.turns
+    turns = plan.tiling.fragments.turns
     read(0, turns[0])
     for index, turn in enumerate(turns):
         if index + 1 < len(turns):

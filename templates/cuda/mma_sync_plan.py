@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoq.templates.border import BorderClasses, border_classes
-from autoq.templates.cuda.mma_sync_box_space import warp_schedule
-from autoq.templates.cuda.mma_sync_fragments import FragmentSchedule
 from autoq.templates.cuda.mma_sync_rows import output_channel
 from autoq.templates.cuda.mma_sync_tile import (
     STAGED_RUN,
@@ -208,17 +206,13 @@ class MmaSyncPlan:
         """Tile byte of its group that a copy of a halo pixel begins at."""
         return step * self.config.block_k + self.piece_of_copy(index) * self.tiling.piece
 
-    @functools.cached_property
-    def fragments(self) -> FragmentSchedule | None:
-        """How a warp reads the fragments of all taps from a halo; None without one."""
-        return None if self.tiling.box is None else warp_schedule(self.conv, self.config)
-
     @property
     def pixel_registers(self) -> int:
         """Registers of a thread's pixel fragments, those read ahead included."""
-        if self.fragments is None:
+        schedule = self.tiling.fragments
+        if schedule is None:
             return 2 * self.config.WARP_ROW_TILES * 4
-        return 2 * self.fragments.pairs
+        return 2 * schedule.pairs
 
     @functools.cached_property
     def classes(self) -> tuple[BorderClasses, BorderClasses]:

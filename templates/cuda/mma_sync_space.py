@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from autoq.search.space import Space
-from autoq.templates.cuda.mma_sync_box_space import box_constraints, box_knobs, warp_schedule
+from autoq.templates.cuda.mma_sync_box_space import box_constraints, box_knobs
 from autoq.templates.cuda.mma_sync_plan import copies_bypass_registers, has_cp_async
 from autoq.templates.cuda.mma_sync_tile import (
     COL_TILE,
@@ -188,10 +188,10 @@ def registers(tiling: MmaSyncTiling, target: Target) -> int:
 def _fragment_registers(tiling: MmaSyncTiling) -> int:
     """Registers of pixels and weights that multiply, and of those that are read ahead."""
     config = tiling.config
-    if tiling.box is None:
+    if tiling.fragments is None:
         fragments = config.WARP_ROW_TILES * 4 + config.WARP_COL_TILES * 2
         return fragments * min(config.CHUNK, 2)
-    return 2 * warp_schedule(tiling.conv, config).pairs + 2 * config.WARP_COL_TILES * 2
+    return 2 * tiling.fragments.pairs + 2 * config.WARP_COL_TILES * 2
 
 
 def register_limit(config: MmaSyncConfig) -> int:
@@ -226,9 +226,9 @@ def _features(conv: Conv2d, config: MmaSyncConfig, target: Target) -> Mapping[st
 
 def _read_again(tiling: MmaSyncTiling) -> float:
     """Share of a warp's pixel fragments that are read from shared memory, not held."""
-    if tiling.box is None:
+    schedule = tiling.fragments
+    if schedule is None:
         return 1.0
-    schedule = warp_schedule(tiling.conv, tiling.config)
     return schedule.loaded / (len(schedule.turns) * tiling.config.warp_fragments)
 
 

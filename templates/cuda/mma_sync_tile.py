@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from autoq.templates.cuda.mma_sync_box import LANES, PixelBox
+from autoq.templates.cuda.mma_sync_fragments import FragmentSchedule, fragment_schedule
 from autoq.templates.storage import is_four_bit
 from autoq.templates.tiles.weights import ceil_div, channels_per_thread
 from autoq.templates.workload import Conv2d, Gemm
@@ -172,6 +173,16 @@ class MmaSyncTiling:
         if config.duplicates == "none":
             return None
         return PixelBox(self.conv, config.block_m // LANES, config.box_columns, config.images)
+
+    @functools.cached_property
+    def fragments(self) -> FragmentSchedule | None:
+        """How a warp reads the fragments of all taps from a box's halo; None without one."""
+        config = self.config
+        if self.box is None:
+            return None
+        warp = PixelBox(self.conv, config.warp_fragments, config.box_columns, config.images)
+        reuse = config.duplicates == "register"
+        return fragment_schedule(warp, config.warp_fragments, config.CHUNK, reuse)
 
     @property
     def taps(self) -> int:

@@ -158,7 +158,7 @@ def warp_products(plan: MmaSyncPlan, stages: list[np.ndarray], warp_row: int, wa
     first_slot = warp_row * plan.tiling.box.slots_between(config.warp_fragments)
     acc = np.zeros((config.WARP_ROW_TILES, config.WARP_COL_TILES, 32, 4), np.int64)
     a = np.zeros((32, plan.pixel_registers, 4), np.int8)
-    turns = plan.fragments.turns
+    turns = plan.tiling.fragments.turns
     for stage in stages:
         for index, turn in enumerate(turns):
             loads = turn.loads if index == 0 else ()
