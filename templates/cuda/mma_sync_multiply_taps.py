@@ -20,16 +20,19 @@ def multiply_taps(
     plan: MmaSyncPlan, smem: Any, accumulator: Any, a: Any, b: Any, stage: Any, warp_row: Any,
     warp_column: Any, lane: Any,
 ) -> None:  # fmt: skip
-    """Emit all k-tiles of all taps of a stage."""
+    """Emit all k-tiles of all taps of a stage; raises ValueError where there is no halo."""
+    box, schedule = plan.tiling.box, plan.tiling.fragments
+    if box is None or schedule is None:
+        raise ValueError(f"{plan.config} copies the pixels of every tap again")
     base = stage * plan.tiling.stage_bytes
-    first_slot = warp_row * plan.tiling.box.slots_between(plan.config.warp_fragments)
+    first_slot = warp_row * box.slots_between(plan.config.warp_fragments)
 
     def read(index: int, turn: Turn) -> None:
         for load in turn.loads:
             read_pixels(plan, smem, a, base, first_slot, load, lane)
         read_weights(plan, smem, b, base, turn, index % 2, warp_column, lane)
 
-    turns = plan.tiling.fragments.turns
+    turns = schedule.turns
     read(0, turns[0])
     for index, turn in enumerate(turns):
         if index + 1 < len(turns):
