@@ -1,0 +1,31 @@
+"""A small workload for every kernel template of a GPU, as `check_kernels.py` takes them.
+
+Small enough for compute-sanitizer, which runs each kernel some hundred times slower:
+`compute-sanitizer --target-processes all python scripts/check_kernels.py scripts/small_cases.py
+--samples 0 --timeout 100`.
+"""
+
+from __future__ import annotations
+
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
+from autoq.templates.workload import Conv2d, Gemm, Workload
+
+CASES: list[Workload] = [
+    Conv2d(2, 14, 14, 64, 64, 3, 3, padding=(1, 1, 1, 1), zero_point_border=True),
+    Conv2d(2, 9, 9, 80, 48, 3, 3, (2, 2), (1, 1, 1, 1), in_dtype="uint8"),
+    Conv2d(2, 9, 9, 64, 144, 1, 1, epilogue=Epilogue("uint8", "uint8", True)),
+    Conv2d(1, 9, 9, 24, 48, 3, 3, padding=(1, 1, 1, 1), groups=3),
+    Conv2d(1, 11, 11, 48, 48, 3, 3, padding=(1, 1, 1, 1), groups=48),
+    Conv2d(8, 7, 7, 32, 48, 3, 3, padding=(1, 1, 1, 1), in_layout="NHWCnc", out_layout="NHWCnc"),
+    Conv2d(2, 9, 9, 64, 40, 3, 3, padding=(1, 1, 1, 1), in_dtype="uint4", weight_dtype="int4",
+           epilogue=Epilogue("uint4")),
+    Gemm(9, 40, 64, epilogue=Epilogue("int32")),
+    Pool2d("max", 2, 15, 15, 32, 3, 3, (2, 2), (1, 1, 1, 1)),
+    Pool2d("average", 2, 7, 7, 64, 7, 7, requantize=True),
+    Add((2, 7, 7, 32)),
+    Concat(49, (16, 24), ("int8", "uint8"), (False, True)),
+    Quantize(2, 16, 16, 3, 16, 2),
+    Dequantize(2, 7, 7, 24),
+    Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8"),
+]  # fmt: skip
