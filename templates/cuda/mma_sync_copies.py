@@ -2,7 +2,7 @@
 
 With cp.async a copy that reads outside the image is told to read 0 bytes, which fills with
 zeros. Without it, and where nibbles become bytes on the way, a copy waits in registers until its
-stage is free.
+stage is free. Nibbles that wait in shared memory are read by the thread that copied them.
 """
 
 from tvm.script import tirx as T
@@ -95,13 +95,13 @@ def locate_halo(plan, origin, inside, m, first_byte, thread):
 
 
 @T.inline
-def fetch_piece(plan, smem, x, origin, taps, held, step, base, i, index):
+def fetch_piece(plan, smem, x, origin, taps, held, step, stage, i, index):
     """One copy of the pixel tile."""
     real: T.let = reads_pixel(plan, step, index, taps[i])
     source: T.int32 = T.if_then_else(real, origin[i] + tap_offset(plan, step, index), 0)
     if plan.asynchronous:
         T.ptx[plan.copy_piece](
-            smem.ptr_to([base + plan.pixel_offset(index)]),
+            smem.ptr_to([plan.pixel_target(stage, index)]),
             x.ptr_to([source]),
             plan.tiling.piece_read,
             T.if_then_else(real, T.uint32(plan.tiling.piece_read), T.uint32(0)),
@@ -115,13 +115,13 @@ def fetch_piece(plan, smem, x, origin, taps, held, step, base, i, index):
 
 
 @T.inline
-def fetch_unit(plan, smem, weight, held, n, step, base, i, index):
+def fetch_unit(plan, smem, weight, held, n, step, stage, i, index):
     """One copy of the weight tile, which lies packed in the order of the copies."""
     source = T.meta_var(
         weight.ptr_to([n, step, index // plan.units_read, index % plan.units_read * UNIT_BYTES])
     )
     if plan.asynchronous:
-        T.ptx[COPY_UNIT](smem.ptr_to([base + plan.weight_offset(index)]), source, UNIT_BYTES)
+        T.ptx[COPY_UNIT](smem.ptr_to([plan.weight_target(stage, index)]), source, UNIT_BYTES)
     else:
         T.ptx[plan.load(4)](*[held[i * 4 + j] for j in range(4)], source)
 
@@ -129,15 +129,14 @@ def fetch_unit(plan, smem, weight, held, n, step, base, i, index):
 @T.inline
 def fetch(plan, smem, x, weight, origin, taps, held_pixels, held_weights, n, step, stage, thread):
     """All copies of a thread for one step of the reduction."""
-    base = T.meta_var(stage * plan.tiling.stage_bytes)
     for i in T.unroll(plan.pixel_rounds):
         index = T.meta_var(i * plan.config.threads + thread)
         if index < plan.pixel_copies:
-            fetch_piece(plan, smem, x, origin, taps, held_pixels, step, base, i, index)
+            fetch_piece(plan, smem, x, origin, taps, held_pixels, step, stage, i, index)
     for i in T.unroll(plan.weight_rounds):
         index = T.meta_var(i * plan.config.threads + thread)
         if index < plan.weight_copies:
-            fetch_unit(plan, smem, weight, held_weights, n, step, base, i, index)
+            fetch_unit(plan, smem, weight, held_weights, n, step, stage, i, index)
 
 
 def low_nibbles(word):
@@ -172,8 +171,30 @@ def keep_unpacked(plan, smem, held, first, words, at, at_next):
 
 
 @T.inline
+def take(plan, smem, held_pixels, held_weights, stage, thread):
+    """A thread's own nibbles of a stage, which wait in shared memory, to registers."""
+    words = T.meta_var(plan.piece_words)
+    if plan.tiling.unpacks_pixels:
+        for i in T.unroll(plan.pixel_rounds):
+            index = T.meta_var(i * plan.config.threads + thread)
+            if index < plan.pixel_copies:
+                T.ptx[plan.take(words)](
+                    *[held_pixels[i * words + j] for j in range(words)],
+                    smem.ptr_to([plan.packed_pixel(stage, index)]),
+                )
+    if plan.tiling.unpacks_weights:
+        for i in T.unroll(plan.weight_rounds):
+            index = T.meta_var(i * plan.config.threads + thread)
+            if index < plan.weight_copies:
+                T.ptx[plan.take(4)](
+                    *[held_weights[i * 4 + j] for j in range(4)],
+                    smem.ptr_to([plan.packed_weight(stage, index)]),
+                )
+
+
+@T.inline
 def keep(plan, smem, held_pixels, held_weights, stage, thread):
-    """Registers of the last fetch to shared memory, where no cp.async took them there."""
+    """What registers hold of a stage to its tiles, where no cp.async took it there."""
     base = T.meta_var(stage * plan.tiling.stage_bytes)
     words = T.meta_var(plan.piece_words)
     for i in T.unroll(plan.pixel_rounds):
@@ -183,7 +204,7 @@ def keep(plan, smem, held_pixels, held_weights, stage, thread):
             if plan.tiling.unpacks_pixels:
                 at_next = T.meta_var(base + plan.pixel_offset(index, 1))
                 keep_unpacked(plan, smem, held_pixels, i * words, words, at, at_next)
-            else:
+            elif not plan.asynchronous:
                 keep_words(plan, smem, held_pixels, i * words, words, at)
     for i in T.unroll(plan.weight_rounds):
         index = T.meta_var(i * plan.config.threads + thread)
@@ -192,5 +213,5 @@ def keep(plan, smem, held_pixels, held_weights, stage, thread):
             if plan.tiling.unpacks_weights:
                 at_next = T.meta_var(base + plan.weight_offset(index, 1))
                 keep_unpacked(plan, smem, held_weights, i * 4, 4, at, at_next)
-            else:
+            elif not plan.asynchronous:
                 keep_words(plan, smem, held_weights, i * 4, 4, at)

@@ -2,7 +2,8 @@
 
 From sm_80 tiles arrive by cp.async in a ring of stages and multiply by m16n8k32 (m16n8k64 for
 int4). sm_75 has neither, so its copies wait in registers while the other of two stages multiplies
-by m8n8k16 (m8n8k32); so do those that unpack nibbles to bytes on any target.
+by m8n8k16 (m8n8k32); so do those that unpack nibbles to bytes at once, on any target. Nibbles may
+also arrive by cp.async: then a step's are unpacked while the step before it multiplies.
 """
 
 import math
@@ -10,7 +11,13 @@ import math
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
-from autoq.templates.cuda.mma_sync_copies import fetch, keep, locate_halo, locate_pixels
+from autoq.templates.cuda.mma_sync_copies import (
+    fetch,
+    keep,
+    locate_halo,
+    locate_pixels,
+    take,
+)
 from autoq.templates.cuda.mma_sync_epilogue import store_tile
 from autoq.templates.cuda.mma_sync_multiply import multiply_stage, unscale
 from autoq.templates.cuda.mma_sync_multiply_taps import multiply_taps
@@ -102,6 +109,11 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
             )  # fmt: skip
 
         @T.inline
+        def unpack_step(step):
+            take(plan, smem, held_pixels, held_weights, step % stages, thread)
+            keep(plan, smem, held_pixels, held_weights, step % tiling.tile_stages, thread)
+
+        @T.inline
         def multiply(stage):
             if tiling.box is None:
                 multiply_stage(plan, smem, accumulator, a, b, stage, warp_row, warp_column, lane)
@@ -118,7 +130,23 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
         if plan.overlaps:
             wait_for_predecessors()
             start_successor()
-        if plan.asynchronous:
+        if plan.staged:
+            for s in T.unroll(stages - 1):
+                if s < steps:
+                    fetch_step(s, s)
+                T.ptx.cp.async_.commit_group()
+            T.ptx.cp.async_.wait_group(stages - 2)
+            unpack_step(0)
+            for step in T.serial(steps, unroll=False):
+                T.cuda.cta_sync()
+                if step + stages - 1 < steps:
+                    fetch_step(step + stages - 1, (step + stages - 1) % stages)
+                T.ptx.cp.async_.commit_group()
+                multiply(step % tiling.tile_stages)
+                T.ptx.cp.async_.wait_group(stages - 2)
+                if step + 1 < steps:
+                    unpack_step(step + 1)
+        elif plan.asynchronous:
             for s in T.unroll(stages - 1):
                 if s < steps:
                     fetch_step(s, s)

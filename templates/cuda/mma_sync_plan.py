@@ -38,7 +38,7 @@ def has_cp_async(target: Target) -> bool:
 
 
 def copies_bypass_registers(config: MmaSyncConfig, target: Target) -> bool:
-    """Whether a kernel's copies bypass registers: those that unpack cannot."""
+    """Whether a kernel's copies bypass registers: those that unpack at once cannot."""
     return has_cp_async(target) and config.compute != "s8_unpacked"
 
 
@@ -64,7 +64,7 @@ class MmaSyncPlan:
 
     @property
     def asynchronous(self) -> bool:
-        """Whether copies bypass registers; those that unpack cannot."""
+        """Whether copies bypass registers; those that unpack at once cannot."""
         return copies_bypass_registers(self.config, self.target)
 
     @property
@@ -94,7 +94,7 @@ class MmaSyncPlan:
     @property
     def copy_piece(self) -> str:
         """cp.async of a piece; only 16 bytes may pass the L1 by."""
-        cache = "cg" if self.tiling.piece == UNIT_BYTES else "ca"
+        cache = "cg" if self.tiling.piece_read == UNIT_BYTES else "ca"
         return f"cp.async.{cache}.shared.global.L2::128B"
 
     @property
@@ -188,6 +188,33 @@ class MmaSyncPlan:
         """Byte offset in a stage of a copy of the weight tile, or of the second of its units."""
         column = index % self.units_read * (2 if self.tiling.unpacks_weights else 1) + unit
         return self.weight_start + unit_offset(self.config, index // self.units_read, column)
+
+    @property
+    def staged(self) -> bool:
+        """Whether nibbles wait in shared memory until they become bytes."""
+        return self.tiling.packed_bytes > 0
+
+    def packed_pixel(self, stage: Any, index: Any) -> Any:
+        """Byte of shared memory where a copy of the pixel tile waits as nibbles."""
+        start = self.tiling.packed_start + stage * self.tiling.packed_bytes
+        return start + index * self.tiling.piece_read
+
+    def packed_weight(self, stage: Any, index: Any) -> Any:
+        """Byte of shared memory where a copy of the weight tile waits as nibbles."""
+        start = self.tiling.packed_start + stage * self.tiling.packed_bytes
+        return start + self.tiling.packed_weight_start + index * UNIT_BYTES
+
+    def pixel_target(self, stage: Any, index: Any) -> Any:
+        """Byte of shared memory that a copy of the pixel tile fills."""
+        if self.staged and self.tiling.unpacks_pixels:
+            return self.packed_pixel(stage, index)
+        return stage * self.tiling.stage_bytes + self.pixel_offset(index)
+
+    def weight_target(self, stage: Any, index: Any) -> Any:
+        """Byte of shared memory that a copy of the weight tile fills."""
+        if self.staged and self.tiling.unpacks_weights:
+            return self.packed_weight(stage, index)
+        return stage * self.tiling.stage_bytes + self.weight_offset(index)
 
     def source_byte(self, tile_byte: Any) -> Any:
         """Byte among a pixel's channels that a byte of the tile is read from."""

@@ -88,7 +88,9 @@ def computes(conv: Conv2d, target: Target) -> tuple[str, ...]:
     four_bit = [is_four_bit(conv.in_dtype), is_four_bit(conv.weight_dtype)]
     if not any(four_bit):
         return ("s8",)
-    unpacked = ("s8_unpacked",) if _unpacked_products_fit(conv) else ()
+    unpacked = ("s8_unpacked", "s8_staged") if has_cp_async(target) else ("s8_unpacked",)
+    if not _unpacked_products_fit(conv):
+        unpacked = ()
     if not all(four_bit):
         return unpacked
     return ("s4", *unpacked) if target.has_int4_mma else (*unpacked, "s4")

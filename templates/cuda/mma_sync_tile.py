@@ -26,9 +26,10 @@ MATRIX_BYTES = MATRIX_ROWS * UNIT_BYTES
 _SHUFFLED_RUN = 8
 STAGED_RUN = 4
 """Channels of a row that a thread packs behind shared memory."""
-COMPUTE = ("s8", "s4", "s8_unpacked")
+COMPUTE = ("s8", "s4", "s8_unpacked", "s8_staged")
 """Bytes multiplied as they are; nibbles multiplied as they are (64 of them to a k-tile); nibbles
-that become bytes once, on their way into shared memory."""
+that become bytes once, on their way from registers into shared memory; the same, with nibbles
+brought by cp.async and waiting in shared memory for their turn."""
 DUPLICATES = ("none", "shared", "register")
 """Every filter tap's pixels are copied again (plain im2col); the halo of a block's pixels is copied
 to shared memory once for all taps; fragments that coincide between taps are also read from there
@@ -100,6 +101,11 @@ class MmaSyncConfig:
     def block_k(self) -> int:
         """Bytes of a tile row in one stage: values, or pairs of values for "s4"."""
         return self.CHUNK * K_TILE_BYTES
+
+    @property
+    def unpacks(self) -> bool:
+        """Whether nibbles become bytes."""
+        return self.compute in ("s8_unpacked", "s8_staged")
 
     @property
     def accumulators(self) -> int:
@@ -197,12 +203,12 @@ class MmaSyncTiling:
     @property
     def unpacks_pixels(self) -> bool:
         """Whether 4-bit activations become bytes on their way into shared memory."""
-        return self.config.compute == "s8_unpacked" and is_four_bit(self.conv.in_dtype)
+        return self.config.unpacks and is_four_bit(self.conv.in_dtype)
 
     @property
     def unpacks_weights(self) -> bool:
         """Whether 4-bit weights become bytes on their way into shared memory."""
-        return self.config.compute == "s8_unpacked" and is_four_bit(self.conv.weight_dtype)
+        return self.config.unpacks and is_four_bit(self.conv.weight_dtype)
 
     @property
     def piece(self) -> int:
@@ -256,10 +262,33 @@ class MmaSyncTiling:
         return (self.pixel_rows + self.weight_rows) * self.config.row_bytes
 
     @property
+    def tile_stages(self) -> int:
+        """Stages whose tiles multiply: two where all copies wait for it as nibbles."""
+        waits = self.config.compute == "s8_staged" and self.unpacks_pixels and self.unpacks_weights
+        return 2 if waits else self.config.stages
+
+    @property
+    def packed_start(self) -> int:
+        """Byte of shared memory behind the tiles, where nibbles that wait begin."""
+        return min(self.tile_stages, self.steps) * self.stage_bytes
+
+    @property
+    def packed_weight_start(self) -> int:
+        """Byte of a stage of nibbles that wait, behind those of pixels."""
+        waits = self.config.compute == "s8_staged" and self.unpacks_pixels
+        return self.pixel_rows * self.config.block_k // 2 if waits else 0
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of a stage of nibbles that wait."""
+        waits = self.config.compute == "s8_staged" and self.unpacks_weights
+        return self.packed_weight_start + (self.weight_rows * self.weight_row_bytes if waits else 0)
+
+    @property
     def smem_bytes(self) -> int:
         """Shared memory of a block: no more stages than steps are ever in use."""
         config = self.config
-        stages = min(config.stages, self.steps) * self.stage_bytes
+        stages = self.packed_start + min(config.stages, self.steps) * self.packed_bytes
         staged = config.block_m * config.staged_pitch * 4 if config.packing == "shared" else 0
         return max(stages, staged)
 

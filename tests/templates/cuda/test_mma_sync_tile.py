@@ -234,6 +234,32 @@ def check_convolution(conv: Conv2d, config: MmaSyncConfig, target: Target) -> No
     np.testing.assert_array_equal(found, convolve(conv, x, operands["weight"]))
 
 
+@pytest.mark.parametrize("conv", FOUR_BIT, ids=str)
+@pytest.mark.parametrize(
+    ("in_dtype", "weight_dtype"), [("int4", "int4"), ("uint8", "int4"), ("uint4", "int8")]
+)
+def test_waiting_nibbles_have_places_of_their_own(conv, in_dtype, weight_dtype):
+    conv = dataclasses.replace(conv, in_dtype=in_dtype, weight_dtype=weight_dtype)
+    config = dataclasses.replace(CONFIGS[1], compute="s8_staged")
+    plan = MmaSyncPlan(conv, config, TARGET)
+    tiling = plan.tiling
+    taken = np.zeros(tiling.smem_bytes, int)
+    tiles = tiling.tile_stages * tiling.stage_bytes
+    assert tiling.tile_stages == (2 if in_dtype == "int4" else config.stages)
+    for stage in range(config.stages):
+        if tiling.unpacks_pixels:
+            for index in range(plan.pixel_copies):
+                at = plan.packed_pixel(stage, index)
+                assert at >= tiles and at % tiling.piece_read == 0
+                taken[at : at + tiling.piece_read] += 1
+        if tiling.unpacks_weights:
+            for index in range(plan.weight_copies):
+                at = plan.packed_weight(stage, index)
+                assert at >= tiles and at % 16 == 0
+                taken[at : at + 16] += 1
+    assert (taken[tiles:] == 1).all() and not taken[:tiles].any()
+
+
 @pytest.mark.parametrize(("in_dtype", "most"), [("int4", 131072), ("uint4", 69912)])
 def test_long_reductions_are_not_unpacked(in_dtype, most):
     """16 times each operand leaves 24 bits for sums of products."""
@@ -244,7 +270,7 @@ def test_long_reductions_are_not_unpacked(in_dtype, most):
         )
         target = parse_target(f"cuda:{arch}")
         assert computes(fits, target)[0] == first
-        assert set(computes(fits, target)) == {"s4", "s8_unpacked"}
+        assert set(computes(fits, target)) == {"s4", "s8_unpacked", "s8_staged"}
         assert computes(long, target) == ("s4",)
         assert not matches(dataclasses.replace(long, weight_dtype="int8"), target)
 
