@@ -1,0 +1,124 @@
+"""Running kernels of mma.sync without a GPU: their PTX becomes functions of `host_warps.h`.
+
+Threads of a block are threads of the host that meet at barriers only, so that addresses, the
+order of copies and the arithmetic are those of the kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from host_cuda import GUARD, POISON, _compile, _guarded
+
+from autoq.kernel.host_launches import host_launches
+from autoq.kernel.lowering import cuda_source, lower
+from autoq.measure.operands import stored_activations
+from autoq.templates.base import Operands, Template
+from autoq.templates.signature import signature
+from autoq.templates.storage import stored
+from autoq.templates.target import Target
+from autoq.templates.workload import Workload
+
+_WRAPPER = re.compile(
+    r"__forceinline__ __device__ ([\w ]+?) (tvm_builtin_\w+)\(([^)]*)\) \{\n.*?\n\}\n", re.DOTALL
+)
+_HEADERS = ("host_cuda.h", "host_warps.h")
+
+
+def run_warps_on_host(
+    template: Template,
+    workload: Workload,
+    config: Any,
+    target: Target,
+    values: tuple[np.ndarray, ...],
+    operands: Operands,
+    folder: Path,
+) -> np.ndarray:
+    """The output of a one-launch kernel for `target` as it is stored, computed by this CPU."""
+    function = template.build(workload, config, target)
+    lowered = lower(function, target)
+    (launch,), _ = host_launches(lowered.host["main"], len(function.params))
+    library = _compile(_host_source(cuda_source(lowered, target), target, launch), folder)
+    _, output = signature(workload)
+    y = np.zeros(*stored(*output))
+    inputs = stored_activations(workload, values)
+    buffers = [
+        _guarded(array) for array in (*inputs, *template.pack(workload, config, operands), y)
+    ]
+    buffers[-1][GUARD:-GUARD] = POISON
+    addresses = [buffers[argument.index].ctypes.data + GUARD for argument in launch.arguments]
+    library.run((ctypes.c_void_p * len(addresses))(*addresses))
+    assert (buffers[-1][:GUARD] == 0).all() and (buffers[-1][-GUARD:] == 0).all(), "out of bounds"
+    return buffers[-1][GUARD:-GUARD].view(y.dtype).reshape(y.shape)
+
+
+def _host_source(source: str, target: Target, launch: Any) -> str:
+    """C++ of a kernel's device code, with an entry that runs all of its blocks."""
+    starts = [source.find(text) for text in ("__forceinline__ __device__", "__device__ __force")]
+    body = _WRAPPER.sub(_host_wrapper, source[min(at for at in starts if at >= 0) :])
+    body = re.sub(
+        r"extern __shared__ __align__\(\d+\) uchar (\w+)\[\];", r"uchar* \1 = shared_memory;", body
+    )
+    assert "asm" not in body, "inline PTX that the host does not know"
+    parameters = re.search(r"main_kernel\(([^)]*)\)\s*;", body)[1].split(",")
+    types = [text.rsplit("__restrict__", 1)[0].strip() for text in parameters]
+    arguments = ", ".join(f"({name})p[{index}]" for index, name in enumerate(types))
+    entry = (
+        'extern "C" void run(void** p) {\n'
+        f"  run_blocks({launch.grid[0]}, {launch.block[0]}, [=] {{ main_kernel({arguments}); }});\n"
+        "}\n"
+    )
+    headers = "".join((Path(__file__).parent / name).read_text() for name in _HEADERS)
+    return f"#define __CUDA_ARCH__ {target.compute_capability}0\n{headers}{body}{entry}"
+
+
+def _host_wrapper(found: re.Match[str]) -> str:
+    """TVM's wrapper of one PTX instruction, around a function of the host instead."""
+    result, name, parameters = found.groups()
+    names = [text.split()[-1].lstrip("&*") for text in parameters.split(",")] if parameters else []
+    return f"static {result} {name}({parameters}) {{ {_host_body(name, names)} }}\n"
+
+
+def _host_body(name: str, names: list[str]) -> str:
+    def like(prefix: str) -> list[str]:
+        return [item for item in names if re.fullmatch(rf"__{prefix}\d*", item)]
+
+    def filling(registers: list[str], call: str) -> str:
+        """A call that fills `w`, whose words then go to registers."""
+        assigned = " ".join(f"{item} = w[{i}];" for i, item in enumerate(registers))
+        return f"unsigned w[{len(registers)}]; {call} {assigned}"
+
+    if "_mma_int_" in name:
+        m, sign, bits = re.search(r"_m(\d+)n8k\d+_row_col_s32_([us])(\d)_", name).groups()
+        arrays = "".join(f"unsigned {i}[] = {{{', '.join(like(i))}}}; " for i in "ab")
+        start = like("c") or like("d")
+        arrays += f"unsigned c[] = {{{', '.join(start)}}}; "
+        return arrays + filling(
+            like("d"), f"multiply(w, a, b, c, {m}, {bits}, {int(sign == 's')});"
+        )
+    if "_ldmatrix_" in name:
+        return filling(like("r"), f"load_matrices(w, {len(like('r'))}, __p);")
+    if "_commit_group" in name:
+        return "commit_copies();"
+    if "_wait_group" in name:
+        return f"wait_for_copies({name.rsplit('_', 1)[1]});"
+    if "_cp_async_" in name:
+        size = name.rsplit("_", 1)[1]
+        read = "__src_size" if "__src_size" in names else size
+        return f"copy_async(__dst_mem, __src_mem, {read}, {size});"
+    if "_st_" in name and "_shared_" in name:
+        values = like("value")
+        return f"unsigned w[] = {{{', '.join(values)}}}; shared_store(__addr, w, sizeof w);"
+    if "_ld_" in name:
+        memory = "shared" if "_shared_" in name else "global"
+        return filling(like("d"), f"{memory}_load(w, {names[-1]}, sizeof w);")
+    if "_cvta_" in name:
+        return f"return shared_address({names[0]});"
+    if "_cta_sync" in name:
+        return "block_barrier->wait();"
+    assert "_griddepcontrol_" in name, name
+    return ""

@@ -1,0 +1,47 @@
+"""The mma.sync kernels on this host, thread by thread: every way to bring and multiply nibbles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from host_cuda import needs_host_compiler
+from host_warps import run_warps_on_host
+
+from autoq.measure.operands import random_case, stored_output
+from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
+from autoq.templates.cuda.mma_sync_tile import MmaSyncConfig
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.reference import reference
+from autoq.templates.target import parse_target
+from autoq.templates.workload import Conv2d
+
+_IMAGE = {"n": 1, "h": 5, "w": 7, "padding": (1, 1, 0, 1)}
+INT4 = Conv2d(**_IMAGE, c=64, k=20, r=2, s=3, in_dtype="int4", weight_dtype="int4",
+              epilogue=Epilogue("int4", "uint4"))  # fmt: skip
+GROUPS = Conv2d(**_IMAGE, c=48, k=24, r=3, s=2, groups=2, in_dtype="uint4", weight_dtype="int4",
+                zero_point_border=True, epilogue=Epilogue("uint4", "int4", True))  # fmt: skip
+WEIGHTS = Conv2d(**_IMAGE, c=48, k=17, r=3, s=1, in_dtype="uint8", weight_dtype="int4",
+                 zero_point_border=True)  # fmt: skip
+
+CASES = [
+    (INT4, MmaSyncConfig(2, 1, 1, 2, 1, False, 3, True, 1, "s4"), "sm_80"),
+    (GROUPS, MmaSyncConfig(1, 2, 1, 2, 1, False, 2, True, 1, "s4"), "sm_75"),
+    (GROUPS, MmaSyncConfig(1, 2, 2, 2, 2, False, 2, False, 1, "s8_unpacked"), "sm_90a"),
+    (INT4, MmaSyncConfig(2, 1, 1, 2, 1, True, 5, True, 1, "s8_staged"), "sm_90a"),
+    (GROUPS, MmaSyncConfig(2, 1, 1, 4, 1, False, 2, True, 1, "s8_staged"), "sm_80"),
+    (WEIGHTS, MmaSyncConfig(1, 2, 2, 2, 2, False, 3, False, 1, "s8_staged"), "sm_80"),
+]
+
+
+def _name(item: object) -> str:
+    return item.compute if isinstance(item, MmaSyncConfig) else str(item)
+
+
+@needs_host_compiler
+@pytest.mark.parametrize(("workload", "config", "arch"), CASES, ids=_name)
+def test_exact_on_host(workload, config, arch, tmp_path):
+    target = parse_target(f"cuda:{arch}")
+    values, operands = random_case(workload, 7)
+    found = run_warps_on_host(TEMPLATE, workload, config, target, values, operands, tmp_path)
+    expected = stored_output(workload, reference(workload, values, operands))
+    np.testing.assert_array_equal(found, expected)
