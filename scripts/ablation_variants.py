@@ -17,7 +17,7 @@ import numpy as np
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
-from autoq.templates.cuda.mma_sync_space import estimated_seconds
+from autoq.templates.cuda.mma_sync_default import estimated_seconds
 from autoq.templates.layout import NHWC, NHWCNC
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d

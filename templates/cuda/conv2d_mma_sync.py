@@ -16,9 +16,10 @@ import numpy as np
 
 from autoq.templates.base import Operands, Template
 from autoq.templates.border import border_bias
+from autoq.templates.cuda.mma_sync_default import default, estimated_seconds
 from autoq.templates.cuda.mma_sync_pack import pack_channels, pack_weight
 from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
-from autoq.templates.cuda.mma_sync_space import computes, default, estimated_seconds, space
+from autoq.templates.cuda.mma_sync_space import computes, space
 from autoq.templates.cuda.mma_sync_tile import (
     MmaSyncConfig,
     MmaSyncTiling,

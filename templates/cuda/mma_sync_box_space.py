@@ -11,7 +11,7 @@ from autoq.templates.genuine_index import GenuineIndex
 from autoq.templates.workload import Conv2d
 
 # A stage's multiplications are written out one by one: 16 bytes of code each, beside their loads.
-_MOST_UNROLLED = 1024
+_MOST_UNROLLED = 640
 
 
 def box_knobs(conv: Conv2d) -> dict[str, tuple[Any, ...]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -27,19 +26,12 @@ from autoq.templates.tiles.shuffled_rows import TILES as SHUFFLED_TILES
 from autoq.templates.tiles.weights import ceil_div
 from autoq.templates.workload import Conv2d, Gemm
 
-_REGISTER_FILE = 65536
+REGISTER_FILE = 65536
 _MOST_REGISTERS = 255
 # Addresses, loop counters and predicates beside accumulators and fragments, by ptxas's reports.
 _OTHER_REGISTERS = 40
 # The driver reserves this much shared memory for every block (compute capability 8.0 and up).
-_RESERVED_SMEM_BYTES = 1024
-# Of one multiprocessor, for the untuned choice only: estimates, none of them measured.
-_CLOCK = 1.5e9
-_L2_BYTES_A_CLOCK = 40.0
-_SMEM_BYTES_A_CLOCK = 128.0
-_BLOCK_CLOCKS = 1500.0
-# Rows padded instead of swizzled took 1.06 to 1.6 times as long in six pairs on an H200.
-_PADDED_ROWS = 1.3
+RESERVED_SMEM_BYTES = 1024
 
 
 def space(workload: Conv2d | Gemm, target: Target) -> Space[MmaSyncConfig]:
@@ -131,8 +123,8 @@ def _constraints(conv: Conv2d, target: Target) -> list[Callable[[MmaSyncConfig],
         smem_bytes = tiling_of(config).smem_bytes
         if smem_bytes > target.smem_bytes:
             return False
-        block_bytes = smem_bytes + _RESERVED_SMEM_BYTES
-        return config.blocks_per_sm * block_bytes <= target.smem_bytes + _RESERVED_SMEM_BYTES
+        block_bytes = smem_bytes + RESERVED_SMEM_BYTES
+        return config.blocks_per_sm * block_bytes <= target.smem_bytes + RESERVED_SMEM_BYTES
 
     def tile_within_output(config: MmaSyncConfig) -> bool:
         """Less than half of the tiles' pixels and channels lie outside, but for the least tile."""
@@ -200,7 +192,7 @@ def _fragment_registers(tiling: MmaSyncTiling) -> int:
 
 def register_limit(config: MmaSyncConfig) -> int:
     """Registers a thread may have: allocated by 8 within the multiprocessor's file."""
-    share = _REGISTER_FILE // (config.threads * config.blocks_per_sm) // 8 * 8
+    share = REGISTER_FILE // (config.threads * config.blocks_per_sm) // 8 * 8
     return min(_MOST_REGISTERS, share)
 
 
@@ -223,12 +215,12 @@ def _features(conv: Conv2d, config: MmaSyncConfig, target: Target) -> Mapping[st
         "useful": values / computed,
         "multiplies_per_fill_byte": computed / filled,
         "multiplies_per_fragment_byte": config.warp_m * config.warp_n
-        / (config.warp_m * _read_again(tiling) + config.warp_n),
+        / (config.warp_m * read_again(tiling) + config.warp_n),
         "steps": tiling.steps,
     }  # fmt: skip
 
 
-def _read_again(tiling: MmaSyncTiling) -> float:
+def read_again(tiling: MmaSyncTiling) -> float:
     """Share of a warp's pixel fragments that are read from shared memory, not held."""
     schedule = tiling.fragments
     if schedule is None:
@@ -239,66 +231,3 @@ def _read_again(tiling: MmaSyncTiling) -> float:
 def _waves(tiling: MmaSyncTiling, target: Target) -> int:
     blocks = tiling.tiles_m * tiling.tiles_n
     return ceil_div(blocks, target.units * tiling.config.blocks_per_sm)
-
-
-# (BLK_ROW_WARPS, BLK_COL_WARPS, WARP_ROW_TILES, WARP_COL_TILES) from large tiles to small ones.
-_DEFAULT_TILES = (
-    (2, 2, 4, 8), (4, 2, 2, 8), (2, 2, 2, 8), (4, 1, 2, 8), (2, 1, 2, 8), (4, 1, 1, 8),
-    (2, 1, 1, 8), (2, 2, 2, 4), (4, 1, 2, 4), (2, 2, 1, 4), (4, 1, 2, 2), (2, 1, 1, 4),
-    (2, 1, 1, 2), (1, 2, 1, 2),
-)  # fmt: skip
-
-
-def default(workload: Conv2d | Gemm, target: Target) -> MmaSyncConfig:
-    """The legal candidate of least estimated time."""
-    conv = as_conv2d(workload)
-    legal = space(workload, target)
-    choices = itertools.product(_DEFAULT_TILES, (2, 1, 4), (4, 3, 2))
-    compute = computes(conv, target)[0]
-    candidates = (
-        MmaSyncConfig(*tile, chunk, False, stages, True, 1, compute)
-        for tile, chunk, stages in choices
-    )
-    return min(
-        (config for config in candidates if config in legal),
-        key=lambda config: _estimated_clocks(MmaSyncTiling(conv, config), target),
-    )
-
-
-def estimated_seconds(workload: Conv2d | Gemm, config: MmaSyncConfig, target: Target) -> float:
-    """Estimated time, the same in every layout of the activations."""
-    return _estimated_clocks(MmaSyncTiling(as_conv2d(workload), config), target) / _CLOCK
-
-
-def _resident(tiling: MmaSyncTiling, target: Target) -> int:
-    """Blocks that share a multiprocessor, as far as there are so many."""
-    config = tiling.config
-    by_smem = target.smem_bytes // (tiling.smem_bytes + _RESERVED_SMEM_BYTES)
-    needed = config.threads * registers(tiling, target)
-    blocks = ceil_div(tiling.tiles_m * tiling.tiles_n, target.units)
-    return max(1, min(by_smem, _REGISTER_FILE // needed, blocks))
-
-
-def _estimated_clocks(tiling: MmaSyncTiling, target: Target) -> float:
-    """Clocks by the slowest of tensor cores, L2 and shared memory, and how well they are kept busy.
-
-    Four warps, or two stages of loads under way in each of several blocks, hide latency.
-    """
-    config, resident = tiling.config, _resident(tiling, target)
-    multiplies = target.int8_rate / 2 / target.units / _CLOCK
-    warps = config.threads // 32
-    taps = tiling.weight_rows // config.block_n
-    read = tiling.pixel_rows / taps / (2 if tiling.unpacks_pixels else 1)
-    read += config.block_n / (2 if tiling.unpacks_weights else 1)
-    per_byte = max(
-        config.block_m * config.block_n / multiplies,
-        read / _L2_BYTES_A_CLOCK,
-        warps * (config.warp_m * _read_again(tiling) + config.warp_n) / _SMEM_BYTES_A_CLOCK,
-    )
-    under_way = max(1, min(config.stages, tiling.steps) - 1)
-    idle = max(1.0, 4 / (warps * resident), 3 / (under_way * resident))
-    slow = 1.0 if config.swizzle else _PADDED_ROWS
-    depth = tiling.steps * config.block_k * taps
-    clocks = depth * per_byte * idle * slow + _BLOCK_CLOCKS / resident
-    waves = ceil_div(tiling.tiles_m * tiling.tiles_n, target.units * resident)
-    return waves * resident * clocks

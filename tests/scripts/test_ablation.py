@@ -18,7 +18,7 @@ from autoq.records.journal import Journal
 from autoq.records.record import Device
 from autoq.search.space import Space
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
-from autoq.templates.cuda.mma_sync_space import estimated_seconds
+from autoq.templates.cuda.mma_sync_default import estimated_seconds
 from autoq.templates.target import parse_target
 from autoq.templates.workload import Conv2d
 from autoq.tuning.asking import LocalAsker, SearchSettings
