@@ -34,7 +34,7 @@ class TapConfig(PipelineConfig):
     @property
     def m_blocks(self) -> int:
         """64-row blocks of a warpgroup that hold its part of the tile."""
-        return ceil_div(self.tile[0] * self.tile[1] * self.tile[2], 64 * self.team)
+        return ceil_div(self.tile[0] * self.tile[1] * self.tile[2], 64 * self.row_team)
 
 
 def matches(workload: Workload, target: Target) -> bool:
@@ -97,7 +97,7 @@ def _problem(workload: Conv2d, target: Target) -> Problem:
 def tile_divides_among_team(config: TapConfig) -> bool:
     """the tile's 64-row blocks divide evenly among its warpgroups, three at most for each"""
     blocks = ceil_div(config.tile[0] * config.tile[1] * config.tile[2], 64)
-    return blocks % config.team == 0 and blocks <= 3 * config.team
+    return blocks % config.row_team == 0 and blocks <= 3 * config.row_team
 
 
 def space(workload: Conv2d, target: Target) -> Space[TapConfig]:
@@ -119,4 +119,4 @@ def build(workload: Conv2d, config: TapConfig, target: Target) -> PrimFunc:
     )
 
 
-TEMPLATE = Template("conv2d_tap", 2, matches, space, default, build, pack)
+TEMPLATE = Template("conv2d_tap", 3, matches, space, default, build, pack)

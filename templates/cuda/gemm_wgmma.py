@@ -65,4 +65,4 @@ def pack(
     return pack_conv2d(_as_conv2d(workload), config, operands)
 
 
-TEMPLATE = Template("gemm_wgmma", 2, matches, space, default, build, pack)
+TEMPLATE = Template("gemm_wgmma", 3, matches, space, default, build, pack)

@@ -155,7 +155,7 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
                 release_last(plan, halo, weights, held_slot, held_stage, lane)
                 store_tile(
                     plan, accumulator, words, residual, bias, scale, scalars, y, m, n,
-                    first_block * 64, warp, lane,
+                    0, first_block * 64, warp, lane,
                 )  # fmt: skip
                 if plan.teams > 1:
                     slot.skip((plan.teams - 1) * tile.chunks)

@@ -10,6 +10,7 @@ from autoq.templates.border import border_classes
 from autoq.templates.cuda.halo_layout import HaloLayout
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS
 from autoq.templates.cuda.wgmma_loads import Pixel
+from autoq.templates.cuda.wgmma_units import Unit, unit_at
 from autoq.templates.tiles.border_bias import bias_row
 from autoq.templates.tiles.requantise import RowEpilogue
 from autoq.templates.tiles.swizzle import swizzle_mode
@@ -125,8 +126,7 @@ class HaloPlan(HaloPipelinePlan):
         self.words = row_epilogue.residual_words
         self.residual_late = self.words > 0
         self.residual_registers = max(1, 2 * self.words)
-        extents = (self.blocks, self.groups)
-        self.outer_extent, self.inner_extent = extents[:: -1 if config.channels_outer else 1]
+        self.units = self.blocks * self.groups
 
     def product(
         self, accumulator: Any, block: int, a: Any, b: Any, offsets: Any, step: Any, i: int,
@@ -181,6 +181,11 @@ class HaloPlan(HaloPipelinePlan):
         p, q = T.min(pixel.p, self.workload.p - 1), T.min(pixel.q, self.workload.q - 1)
         return bias_row(self.rows, self.columns, p, q) * self.padded_n
 
-    def residual_at(self, block: Any, group: Any, half: Any) -> Any:
+    def unit(self, step: Any, part: int) -> Unit:
+        """The unit that comes at a step of the epilogue; a tile has one part."""
+        outer = self.layout.config.channels_outer
+        return unit_at(step, self.blocks, self.groups, self.channels, outer)
+
+    def residual_at(self, unit: Unit, half: Any) -> Any:
         """First register of a fragment row's residual, loaded just before its use."""
         return half * self.words

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from autoq.templates.tiles.epilogue_table import table_words
 from autoq.templates.tiles.registers import RegisterBudget, register_budget
 from autoq.templates.tiles.swizzle import swizzle_period
-from autoq.templates.tiles.weights import KLayout, ceil_div
+from autoq.templates.tiles.weights import KLayout, ceil_div, channels_per_thread
 
 BARRIER_BYTES = 8
 RESERVED_BYTES = 1024
@@ -17,15 +17,15 @@ RESERVED_BYTES = 1024
 
 @dataclass(frozen=True)
 class PipelineConfig:
-    """Knobs of a tile [block_m, block_n] computed by `consumers` warpgroups and fed by one warp.
+    """Knobs of a tile [block_m, block_n] computed by consumer warpgroups and fed by one warp.
 
     row_bytes: channels of a shared-memory sub-tile (its swizzle); per_stage: sub-tiles of a
-    pipeline stage. cooperative: the consumers share a tile, else they take turns with a tile each
-    (ping-pong). persistent: a block works on many tiles, else on one. group: m tiles that share
-    their n tiles (rasterisation). channels_outer: the epilogue visits all rows of a channel group
-    before the next group. residual_early: residuals are fetched before the main loop and wait in
-    registers. residual_ahead: the producer brings them to shared memory by TMA. weights_stay: a
-    block keeps the weights of its n tile in shared memory and the ring holds activations only.
+    pipeline stage. team: (consumers, cooperative, k_groups) and grid: (persistent, cluster,
+    shared), see the properties. group: m tiles that share their n tiles (rasterisation).
+    channels_outer: the epilogue visits all rows of a channel group before the next group.
+    residual_early: residuals are fetched before the main loop and wait in registers.
+    residual_ahead: the producer brings them to shared memory by TMA. weights_stay: a block keeps
+    the weights of its n tile in shared memory and the ring holds activations only.
     Subclasses have m_blocks, the 64-row blocks of each consumer warpgroup.
     """
 
@@ -36,10 +36,9 @@ class PipelineConfig:
     row_bytes: int
     per_stage: int
     stages: int
-    consumers: int
-    cooperative: bool
+    team: tuple[int, bool, int]
     blocks_per_unit: int
-    persistent: bool
+    grid: tuple[bool, int, str]
     group: int
     channels_outer: bool
     residual_early: bool
@@ -47,14 +46,87 @@ class PipelineConfig:
     weights_stay: bool
 
     @property
-    def team(self) -> int:
-        """Warpgroups that share an output tile."""
-        return self.consumers if self.cooperative else 1
+    def consumers(self) -> int:
+        """Warpgroups that multiply."""
+        return self.team[0]
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether the consumers share a tile; else they take turns with a tile each (ping-pong)."""
+        return self.team[1]
+
+    @property
+    def k_groups(self) -> int:
+        """Groups of consumers that take a tile's pipeline stages in turn, for the same rows."""
+        return self.team[2]
+
+    @property
+    def persistent(self) -> bool:
+        """Whether a block works on many tiles."""
+        return self.grid[0]
+
+    @property
+    def cluster(self) -> int:
+        """Blocks of a cluster."""
+        return self.grid[1]
+
+    @property
+    def shared(self) -> str:
+        """What the blocks of a cluster have in common.
+
+        "": nothing; "reduction": of one tile; "weights" or "activations": loaded once for all.
+        """
+        return self.grid[2]
+
+    @property
+    def split_k(self) -> int:
+        """Blocks of a cluster that take a part of a tile's reduction each."""
+        return self.cluster if self.shared == "reduction" else 1
+
+    @property
+    def receivers(self) -> int:
+        """Blocks of a cluster that an operand is loaded into at once."""
+        return self.cluster // self.split_k
+
+    @property
+    def teams(self) -> int:
+        """Consumers that work on tiles of their own."""
+        return 1 if self.cooperative else self.consumers
+
+    @property
+    def row_team(self) -> int:
+        """Warpgroups among which the rows of a tile are divided."""
+        return self.consumers // (self.teams * self.k_groups)
+
+    @property
+    def parts(self) -> int:
+        """Parts of a tile's reduction; whoever computes one finishes a slice of the tile."""
+        return self.split_k * self.k_groups
+
+    @property
+    def channels(self) -> int:
+        """Consecutive output channels of a thread, few enough that slices are whole groups."""
+        return channels_per_thread(self.block_n, self.m_blocks, self.parts)
+
+    @property
+    def groups(self) -> int:
+        """Groups of columns in which a thread holds consecutive channels."""
+        return self.block_n // (4 * self.channels)
+
+    @property
+    def slice_words(self) -> int:
+        """Accumulators of a consumer thread that its part of the reduction finishes."""
+        return self.accumulators // self.parts
+
+    @property
+    def exchange_bytes(self) -> int:
+        """Shared memory for the partial sums that a block receives."""
+        return 512 * self.consumers * (self.parts - 1) * self.slice_words
 
     @property
     def block_m(self) -> int:
         """Rows of an output tile."""
-        return 64 * self.m_blocks * self.team
+        return 64 * self.m_blocks * self.row_team
 
     @property
     def threads(self) -> int:
@@ -69,7 +141,7 @@ class PipelineConfig:
     @property
     def slots(self) -> int:
         """Tiles whose epilogue operands are in shared memory: two for each team."""
-        return 2 * self.consumers // self.team
+        return 2 * self.teams
 
     @property
     def slot_bytes(self) -> int:
@@ -86,18 +158,22 @@ class PipelineConfig:
 
     @property
     def barriers(self) -> int:
-        """Full and empty ones of stages and slots, one a consumer for turns, one for weights."""
-        ordered = 0 if self.cooperative else self.consumers
-        return 2 * (self.stages + self.slots) + ordered + 1
+        """Full and empty ones of stages and slots, one for weights.
+
+        One a consumer for turns, or for the partial sums that it receives.
+        """
+        each = self.consumers if not self.cooperative or self.parts > 1 else 0
+        return 2 * (self.stages + self.slots) + each + 1
 
     def resident_bytes(self, layout: KLayout) -> int:
         """Shared memory of weights that stay."""
         return self.block_n * layout.total if self.weights_stay else 0
 
     def smem_bytes(self, layout: KLayout) -> int:
-        """Dynamic shared memory of a block: the ring, weights that stay, barriers."""
+        """Dynamic shared memory of a block: ring, weights that stay, partial sums, barriers."""
         ring = self.stages * self.stage_bytes + self.slots * self.slot_bytes
-        return ring + self.resident_bytes(layout) + self.barriers * BARRIER_BYTES
+        ring += self.resident_bytes(layout) + self.exchange_bytes
+        return ring + self.barriers * BARRIER_BYTES
 
     @property
     def accumulators(self) -> int:
@@ -110,7 +186,7 @@ class PipelineConfig:
 
     def layout(self, taps: int, c: int) -> KLayout:
         """How the reduction over `taps` filter taps of c channels is cut."""
-        return KLayout(taps, c, self.row_bytes, self.per_stage)
+        return KLayout(taps, c, self.row_bytes, self.per_stage, self.parts)
 
 
 @dataclass(frozen=True)

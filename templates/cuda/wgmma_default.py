@@ -13,7 +13,7 @@ from autoq.templates.tiles.weights import ceil_div
 
 _MOST_STAGES = 8
 _TRIED = (
-    "m_blocks", "tile", "block_n", "consumers", "cooperative", "blocks_per_unit", "weights_stay",
+    "m_blocks", "tile", "block_n", "team", "blocks_per_unit", "weights_stay",
 )  # fmt: skip
 
 
@@ -32,6 +32,7 @@ def _reduction(problem: Problem, knobs: Mapping[str, Sequence[Any]]) -> tuple[in
 
 
 def _candidates(problem: Problem, space: Space[Any]) -> Iterator[Any]:
+    """Without clusters and split reductions, which no layer of ResNet-50 gained by (H200)."""
     knobs = space.knobs
     row_bytes, per_stage = _reduction(problem, knobs)
     names = [name for name in knobs if name in _TRIED]
@@ -42,14 +43,14 @@ def _candidates(problem: Problem, space: Space[Any]) -> Iterator[Any]:
                 row_bytes=row_bytes,
                 per_stage=per_stage,
                 stages=stages,
-                persistent=True,
+                grid=(True, 1, ""),
                 group=8,
                 channels_outer=True,
                 residual_early=knobs["residual_early"][0] and not knobs["residual_ahead"][0],
                 residual_ahead=knobs["residual_ahead"][0] and chosen["block_n"] % 64 == 0,
                 **chosen,
             )
-            if stages <= _MOST_STAGES and space.legal(config):
+            if config.k_groups == 1 and stages <= _MOST_STAGES and space.legal(config):
                 if not config.weights_stay or _staying_pays(problem, config):
                     yield config
                 break
@@ -60,7 +61,7 @@ def _staying_pays(problem: Problem, config: Any) -> bool:
 
     With fewer an H200 lost up to half (14x14, 1024 -> 512 at N = 128: 32 us against 22).
     """
-    teams = problem.resident(config) * config.consumers // config.team
+    teams = problem.resident(config) * config.teams
     return config.stages >= 4 and 2 * problem.tiles(config) >= 3 * teams
 
 

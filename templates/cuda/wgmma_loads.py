@@ -18,6 +18,7 @@ from autoq.templates.tiles.tma import (
     LOAD_IM2COL_4D,
     im2col_map,
     load_tiled,
+    multicast,
     nhwc_strides,
     tiled_map,
 )
@@ -47,11 +48,23 @@ class Load(Protocol):
 
     def map_arguments(self) -> list[int]: ...
 
-    def fetch(self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any) -> Any:
-        """The call that loads a sub-tile of tile m; wrap it in T.evaluate."""
+    def fetch(
+        self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any, blocks: int = 1
+    ) -> Any:
+        """The call that loads a sub-tile of tile m; wrap it in T.evaluate.
+
+        blocks: of a cluster, that all receive it.
+        """
         ...
 
     def pixel(self, m: Any, row: Any) -> Pixel: ...
+
+
+def tma_load(instruction: str, blocks: int, *operands: Any) -> Any:
+    """A load into this block, or at the same places into all `blocks` of its cluster."""
+    if blocks == 1:
+        return T.ptx[instruction](*operands)
+    return T.ptx[multicast(instruction)](*operands, T.uint16((1 << blocks) - 1))
 
 
 def _tap(layout: KLayout, sub_tile: Any, s: int) -> tuple[Any, Any, Any]:
@@ -83,9 +96,11 @@ class MatrixLoad:
         c, row_bytes = self.workload.c, self.layout.row_bytes
         return tiled_map([c, self.m], [c], [row_bytes, self.rows], swizzle_mode(row_bytes))
 
-    def fetch(self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any) -> Any:
+    def fetch(
+        self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any, blocks: int = 1
+    ) -> Any:
         column = sub_tile * self.layout.row_bytes
-        return T.ptx[load_tiled(2)](smem, tensor_map, column, m * self.rows, barrier)
+        return tma_load(load_tiled(2), blocks, smem, tensor_map, column, m * self.rows, barrier)
 
     def pixel(self, m: Any, row: Any) -> Pixel:
         index = m * self.rows + row
@@ -111,11 +126,15 @@ class Im2colLoad:
             row_bytes, self.rows, swizzle_mode(row_bytes),
         )  # fmt: skip
 
-    def fetch(self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any) -> Any:
+    def fetch(
+        self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any, blocks: int = 1
+    ) -> Any:
         work = self.workload
         first = m * self.rows
         r, s, channel = _tap(self.layout, sub_tile, work.s)
-        return T.ptx[LOAD_IM2COL_4D](
+        return tma_load(
+            LOAD_IM2COL_4D,
+            blocks,
             smem,
             tensor_map,
             channel,
@@ -169,11 +188,15 @@ class TapLoad:
             m % columns * self.tile[2],
         )
 
-    def fetch(self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any) -> Any:
+    def fetch(
+        self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any, blocks: int = 1
+    ) -> Any:
         work = self.workload
         image, p, q = self._origin(m)
         r, s, channel = _tap(self.layout, sub_tile, work.s)
-        return T.ptx[load_tiled(4)](
+        return tma_load(
+            load_tiled(4),
+            blocks,
             smem,
             tensor_map,
             channel,

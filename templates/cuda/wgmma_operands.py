@@ -61,7 +61,7 @@ def pack(workload: Conv2d, config: PipelineConfig, operands: Operands) -> tuple[
     arrays += [scale, scalars]
     if boundable(workload.epilogue):
         start = bias[0] if len(bias) == 1 else None
-        arrays.append(epilogue_table(sign * scale, start, config.block_n))
+        arrays.append(epilogue_table(sign * scale, start, config.block_n, config.channels))
     return tuple(arrays)
 
 

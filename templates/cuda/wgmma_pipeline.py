@@ -14,9 +14,10 @@ from autoq.templates.cuda.wgmma_epilogue import (
     store_bounded_tile,
     store_tile,
 )
+from autoq.templates.cuda.wgmma_exchange import clear_tile, exchange, expect_partials
 from autoq.templates.cuda.wgmma_loads import Load
 from autoq.templates.cuda.wgmma_plan import PipelinePlan
-from autoq.templates.cuda.wgmma_producer import load_operands, load_weights, produce
+from autoq.templates.cuda.wgmma_producer import load_tile_operands, load_weights, produce
 from autoq.templates.target import Target
 from autoq.templates.tiles.conversion import FLAG
 from autoq.templates.tiles.dependent_launch import (
@@ -30,60 +31,86 @@ from autoq.templates.tiles.weights import KLayout, weight_map
 from autoq.templates.tiles.wgmma import descriptor_step, encode_descriptor, wgmma
 from autoq.templates.workload import Conv2d
 
+START_BARRIER = 1
+"""Named barrier behind the initialisation of the mbarriers."""
+
 
 @T.inline
-def multiply(plan, accumulator, first_a, first_b, ring, at, previous, consumer, lane):
-    """Consumer warpgroup: the main loop of one output tile, one wgmma group in flight."""
-    for k in T.serial(plan.layout.stages):
-        ring.wait(at)
-        T.ptx.wgmma.fence.sync.aligned()
-        a: T.uint64 = first_a + descriptor_step(at.stage * plan.config.stage_bytes)
-        b_step = T.meta_var(
-            k * plan.b_stage_bytes
-            if plan.config.weights_stay
-            else at.stage * plan.config.stage_bytes
-        )
-        b: T.uint64 = first_b + descriptor_step(b_step)
-        for step in T.unroll(plan.instructions):
-            for block in T.unroll(plan.config.m_blocks):
-                a_offset = T.meta_var(
-                    plan.k_offset(step, plan.a_bytes) + block * (64 * plan.config.row_bytes)
+def leave(plan, ring, stage, rank):
+    """One thread of a consumer warp: its stage may be filled, also by the block that loads it."""
+    ring.release(stage)
+    if plan.loaded_elsewhere(stage, rank):
+        ring.release_in(stage, stage % plan.receivers)
+
+
+@T.inline
+def multiply_stage(
+    plan, accumulator, first_a, first_b, ring, at, previous, k, rank, consumer, lane
+):  # fmt: skip
+    """Consumer warpgroup: stage k of its main loop."""
+    ring.wait(at)
+    T.ptx.wgmma.fence.sync.aligned()
+    a: T.uint64 = first_a + descriptor_step(at.stage * plan.config.stage_bytes)
+    b_step = T.meta_var(
+        k * plan.b_stage_bytes if plan.config.weights_stay else at.stage * plan.config.stage_bytes
+    )
+    b: T.uint64 = first_b + descriptor_step(b_step)
+    for step in T.unroll(plan.instructions):
+        for block in T.unroll(plan.config.m_blocks):
+            a_offset = T.meta_var(
+                plan.k_offset(step, plan.a_bytes) + block * (64 * plan.config.row_bytes)
+            )
+            T.evaluate(
+                wgmma(
+                    accumulator,
+                    block * plan.block_accumulators,
+                    plan.config.block_n,
+                    a + descriptor_step(a_offset),
+                    b + descriptor_step(plan.k_offset(step, plan.b_bytes)),
+                    T.bool(True) if plan.started else k * plan.instructions + step != 0,
+                    plan.workload.in_dtype,
                 )
-                T.evaluate(
-                    wgmma(
-                        accumulator,
-                        block * plan.block_accumulators,
-                        plan.config.block_n,
-                        a + descriptor_step(a_offset),
-                        b + descriptor_step(plan.k_offset(step, plan.b_bytes)),
-                        T.bool(True) if plan.bounded else k * plan.instructions + step != 0,
-                        plan.workload.in_dtype,
-                    )
-                )
-        T.ptx.wgmma.commit_group.sync.aligned()
-        T.ptx.wgmma.wait_group.sync.aligned(1)
-        if (k > 0) & (lane == 0):
-            ring.release(previous.stage)
-        previous.stage = at.stage
-        if plan.ping_pong:
-            following = T.meta_var(plan.order_barriers + (consumer + 1) % plan.teams)
-            if (k == plan.layout.stages - 1) & (lane == 0):
-                T.ptx.mbarrier.arrive.shared.b64(ring.barriers.ptr_to([following]), T.uint32(1))
+            )
+    T.ptx.wgmma.commit_group.sync.aligned()
+    T.ptx.wgmma.wait_group.sync.aligned(1)
+    if (k > 0) & (lane == 0):
+        leave(plan, ring, previous.stage, rank)
+    previous.stage = at.stage
+    if plan.ping_pong:
+        following = T.meta_var(plan.order_barriers + (consumer + 1) % plan.teams)
+        if (k == plan.layout.stages - 1) & (lane == 0):
+            T.ptx.mbarrier.arrive.shared.b64(ring.barriers.ptr_to([following]), T.uint32(1))
+    if plan.config.k_groups > 1:
+        at.stride(plan.config.k_groups)
+    else:
         at.advance()
+
+
+@T.inline
+def multiply(plan, accumulator, first_a, first_b, ring, at, previous, rank, consumer, lane):
+    """Consumer warpgroup: the main loop of one output tile, one wgmma group in flight."""
+    for k in T.serial(plan.own_stages):
+        multiply_stage(
+            plan, accumulator, first_a, first_b, ring, at, previous, k, rank, consumer, lane
+        )
     T.ptx.wgmma.wait_group.sync.aligned(0)
     if lane == 0:
-        ring.release(previous.stage)
+        leave(plan, ring, previous.stage, rank)
 
 
 @T.inline
-def initialise_barriers(plan, ring, slots):
+def initialise_barriers(plan, ring, slots, rank):
     """One thread of the block."""
-    ring.initialise(4 * plan.team_warpgroups)
+    for stage in T.unroll(plan.config.stages):
+        T.ptx.mbarrier.init.shared.b64(ring.full(stage), T.uint32(1))
+        T.ptx.mbarrier.init.shared.b64(ring.empty(stage), plan.empty_arrivals(stage, rank))
     slots.initialise(4 * plan.team_warpgroups)
     for i in T.unroll(plan.teams if plan.ping_pong else 0):
         T.ptx.mbarrier.init.shared.b64(ring.barriers.ptr_to([plan.order_barriers + i]), T.uint32(4))
     if plan.config.weights_stay:
         T.ptx.mbarrier.init.shared.b64(ring.barriers.ptr_to([plan.weight_barrier]), T.uint32(1))
+    if plan.config.split_k > 1:
+        expect_partials(plan, ring.barriers)
     fence_barriers()
 
 
@@ -107,7 +134,9 @@ def build_pipeline(
     epilogue = workload.epilogue
     registers = config.registers
     x_arguments = load.map_arguments()
-    w_arguments = weight_map(plan.padded_n, layout.total, config.block_n, config.row_bytes)
+    w_arguments = weight_map(
+        plan.padded_n, layout.total, config.block_n, config.row_bytes, config.channels
+    )
 
     @T.jit
     def main(
@@ -159,7 +188,12 @@ def build_pipeline(
 
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_unit})
-        cta = T.cta_id([plan.grid])
+        if config.cluster > 1:
+            cta = T.cluster_id([plan.grid])
+            rank = T.cta_id_in_cluster([config.cluster])
+        else:
+            cta = T.cta_id([plan.grid])
+            rank = T.meta_var(0)
         warpgroup = T.warpgroup_id([config.consumers + 1])
         warp = T.warp_id_in_wg([4])
         lane = T.lane_id([32])
@@ -171,34 +205,43 @@ def build_pipeline(
         ring = T.meta_var(Ring(barriers, 0, config.stages))
         slots = T.meta_var(Ring(barriers, plan.slot_barriers, config.slots))
 
-        if (warpgroup == 0) & (warp == 0) & (lane == 0):
-            initialise_barriers(plan, ring, slots)
-        T.cuda.cta_sync()
+        if (warpgroup == 0) & (warp == 0):
+            if T.cuda.elect_sync() != 0:
+                initialise_barriers(plan, ring, slots, rank)
+            T.ptx.bar.arrive(T.uint32(START_BARRIER), T.uint32(plan.started_threads))
+        elif (warpgroup > 0) | (warp == 1):
+            T.ptx.bar.sync(T.uint32(START_BARRIER), T.uint32(plan.started_threads))
+        if config.cluster > 1:
+            # Relaxed: fence_barriers has released all that others will touch.
+            T.ptx.barrier.cluster.arrive.relaxed()
 
         if warpgroup == 0:
             T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
+            if (plan.receivers > 1) & (warp == 0):
+                T.ptx.barrier.cluster.wait.acquire()
             if (warp == 0) & (T.cuda.elect_sync() != 0):
                 head = T.meta_var(RingPosition(config.stages))
                 head.start(0)
-                slot = T.meta_var(RingPosition(config.slots))
-                slot.start(0)
                 work: T.int32 = cta
                 if config.weights_stay:
                     load_weights(plan, smem, barriers, w_map, cta % plan.n_tiles)
                 wait_for_predecessors()
                 start_successor()
-                while work < plan.tiles:
-                    m, n = plan.tile(work)
-                    if plan.bounded:
-                        load_operands(plan, smem, slots, slot, table, residual_map, m, n)
-                    produce(plan, smem, ring, head, x_map, w_map, m, n)
+                while work < plan.works:
+                    m, n = plan.tile(work, rank)
+                    produce(plan, smem, ring, head, x_map, w_map, m, n, rank)
                     work = work + plan.grid
+                if plan.receivers > 1:
+                    ring.wait_until_left(head)
+            if (warp == 1) & (T.cuda.elect_sync() != 0):
+                load_tile_operands(plan, smem, slots, table, residual_map, cta, rank)
         else:
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
             accumulator = T.alloc_local((config.m_blocks * plan.block_accumulators,), "uint32")
             words = T.alloc_local((plan.residual_registers,), "uint32")
             consumer = T.meta_var(warpgroup - 1)
-            first_row: T.int32 = 0 if plan.ping_pong else consumer * (config.m_blocks * 64)
+            part = T.meta_var(plan.part(rank, consumer))
+            first_row: T.int32 = plan.first_row(consumer)
             first_a: T.uint64 = T.uint64(0)
             first_b: T.uint64 = T.uint64(0)
             T.evaluate(
@@ -215,7 +258,7 @@ def build_pipeline(
             )  # fmt: skip
             tail = T.meta_var(RingPosition(config.stages))
             previous = T.meta_var(RingPosition(config.stages))
-            tail.start(consumer * layout.stages if plan.ping_pong else 0)
+            tail.start(plan.first_step(consumer))
             previous.start(0)
             turn: T.int32 = 0
             work: T.int32 = (cta + consumer * plan.grid) if plan.ping_pong else cta
@@ -229,37 +272,48 @@ def build_pipeline(
             if config.weights_stay:
                 T.cuda.mbarrier_wait(barriers.ptr_to([plan.weight_barrier]), 0)
             wait_for_predecessors()
-            while work < plan.tiles:
-                m, n = plan.tile(work)
+            if config.split_k > 1:
+                T.ptx.barrier.cluster.wait.acquire()
+            while work < plan.works:
+                m, n = plan.tile(work, rank)
+                if config.parts > 1:
+                    clear_tile(plan, accumulator)
                 if plan.bounded:
                     slots.wait(slot)
-                    start_tile(
-                        plan, accumulator, smem, slot.stage, bias, m, n, first_row, warp, lane
-                    )
+                    if part == 0:
+                        start_tile(
+                            plan, accumulator, smem, slot.stage, bias, m, n, first_row, warp, lane
+                        )
                 if plan.residual_early:
-                    fetch_residuals(plan, words, residual, m, n, first_row, warp, lane)
+                    fetch_residuals(plan, words, residual, m, n, part, first_row, warp, lane)
                 if plan.ping_pong:
                     T.cuda.mbarrier_wait(
                         barriers.ptr_to([plan.order_barriers + consumer]),
                         turn ^ T.cast(consumer == 0, "int32"),
                     )
                     turn = turn ^ 1
-                multiply(plan, accumulator, first_a, first_b, ring, tail, previous, consumer, lane)
+                multiply(
+                    plan, accumulator, first_a, first_b, ring, tail, previous, rank, consumer, lane
+                )
+                if config.parts > 1:
+                    exchange(plan, accumulator, smem, barriers, rank, consumer, warp, lane)
                 if plan.bounded:
                     if plan.convertible & (limits[0] == T.float32(FLAG)):
                         store_bounded_tile(
                             plan, plan.converted_rows, accumulator, words, residual, smem,
-                            slot.stage, limits, y, m, n, first_row, warp, lane,
+                            slot.stage, limits, y, m, n, part,
+                            first_row, warp, lane,
                         )  # fmt: skip
                     elif limits[0] != T.float32(0):
                         store_bounded_tile(
                             plan, plan.bounded_rows, accumulator, words, residual, smem,
-                            slot.stage, limits, y, m, n, first_row, warp, lane,
+                            slot.stage, limits, y, m, n, part,
+                            first_row, warp, lane,
                         )  # fmt: skip
                     else:
                         store_tile(
                             plan, accumulator, words, residual, bias, scale, scalars, y, m, n,
-                            first_row, warp, lane,
+                            part, first_row, warp, lane,
                         )  # fmt: skip
                     T.cuda.warp_sync()
                     if lane == 0:
@@ -268,7 +322,7 @@ def build_pipeline(
                 else:
                     store_tile(
                         plan, accumulator, words, residual, bias, scale, scalars, y, m, n,
-                        first_row, warp, lane,
+                        part, first_row, warp, lane,
                     )  # fmt: skip
                 if plan.ping_pong:
                     tail.skip((plan.teams - 1) * layout.stages)

@@ -4,30 +4,45 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm.script import tirx as T
+
 from autoq.templates.border import border_classes
 from autoq.templates.cuda.wgmma_config import BARRIER_BYTES, PipelineConfig
 from autoq.templates.cuda.wgmma_loads import Load, Pixel
+from autoq.templates.cuda.wgmma_units import Unit, unit_at
 from autoq.templates.target import Target
 from autoq.templates.tiles.border_bias import bias_row
 from autoq.templates.tiles.bounded_rows import boundable
 from autoq.templates.tiles.bounds import LIMITS
 from autoq.templates.tiles.converted_rows import ConvertedRows, convertible
 from autoq.templates.tiles.epilogue_table import table_words
+from autoq.templates.tiles.exchange import (
+    add_partial,
+    keep_slice,
+    send_partial,
+    store_partial,
+)
 from autoq.templates.tiles.raster import tile_of
 from autoq.templates.tiles.requantise import RowEpilogue
 from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import tiled_map
-from autoq.templates.tiles.weights import KLayout, ceil_div, channels_per_thread
+from autoq.templates.tiles.weights import KLayout, ceil_div
 from autoq.templates.tiles.wgmma import K_BYTES, accumulators
 from autoq.templates.workload import Conv2d
 
 
-def grid_blocks(config: PipelineConfig, units: int, tiles: int, n_tiles: int) -> int:
-    """Blocks of a kernel; with weights that stay, as many for every n tile."""
+def cluster_units(units: int, cluster: int) -> int:
+    """Multiprocessors that clusters can fill: of an H200's 132, 120 by clusters of 4 or 8."""
+    return units if cluster <= 2 else units * 10 // 11
+
+
+def grid_clusters(config: PipelineConfig, units: int, works: int, n_tiles: int) -> int:
+    """Clusters of a kernel; with weights that stay, as many for every n tile."""
     if not config.persistent:
-        return tiles
-    blocks = min(units * config.blocks_per_unit, tiles)
-    return blocks // n_tiles * n_tiles if config.weights_stay else blocks
+        return works
+    resident = cluster_units(units, config.cluster) * config.blocks_per_unit // config.cluster
+    clusters = min(resident, works)
+    return clusters // n_tiles * n_tiles if config.weights_stay else clusters
 
 
 class PipelinePlan:
@@ -42,7 +57,10 @@ class PipelinePlan:
         self.n_tiles = ceil_div(workload.k, config.block_n)
         self.padded_n = self.n_tiles * config.block_n
         self.tiles = load.m_tiles * self.n_tiles
-        self.grid = grid_blocks(config, target.units, self.tiles, self.n_tiles)
+        # A cluster computes neighbouring tiles at a time, or all of it one tile.
+        self.receivers = config.receivers
+        self.works = self.tiles // self.receivers
+        self.grid = grid_clusters(config, target.units, self.works, self.n_tiles)
         self.elements = workload.n * workload.p * workload.q * workload.k
 
         # Shared memory of a stage: per_stage sub-tiles of activations, then as many of weights,
@@ -58,22 +76,28 @@ class PipelinePlan:
             self.transaction += self.b_stage_bytes
         self.smem_bytes = config.smem_bytes(layout)
         self.barrier_offset = self.smem_bytes - config.barriers * BARRIER_BYTES
+        self.block_stages = layout.stages // config.split_k
+        self.own_stages = layout.stages // config.parts
         self.instructions = config.per_stage * config.row_bytes // K_BYTES
 
         # Teams take turns with a tile each; the warpgroups of a team share its tile.
-        self.ping_pong = not config.cooperative and config.consumers > 1
-        self.teams = config.consumers if self.ping_pong else 1
+        self.ping_pong = config.teams > 1
+        self.teams = config.teams
         self.team_warpgroups = config.consumers // self.teams
+        # The warp that begins with TMA, the one that loads operands, and the consumers.
+        self.started_threads = 64 + 128 * config.consumers
         self.slot_barriers = 2 * config.stages
         self.order_barriers = self.slot_barriers + 2 * config.slots
+        self.exchange_barriers = self.order_barriers
         self.weight_barrier = config.barriers - 1
         self.block_accumulators = accumulators(config.block_n)
 
         self.rows, self.columns = border_classes(workload)
         self.classes = self.rows.count * self.columns.count
-        self.channels = channels_per_thread(config.block_n)
-        self.groups = config.block_n // (4 * self.channels)
+        self.channels = config.channels
+        self.groups = config.groups
         self.bounded = boundable(self.epilogue)
+        self.started = self.bounded or config.parts > 1
         self.row_epilogue = (ConvertedRows if self.bounded else RowEpilogue)(
             self.epilogue,
             self.channels,
@@ -99,12 +123,19 @@ class PipelinePlan:
         self.slot_transaction = 4 * self.table_words + self.residual_bytes
         self.scalars = 8 + (LIMITS if self.bounded else 0)
         self.load_residual = self.row_epilogue.load()
-        extents = (config.m_blocks, self.groups)
-        self.outer_extent, self.inner_extent = extents[:: -1 if config.channels_outer else 1]
+        # A thread's accumulators are 64-row blocks of channel groups; a slice is some of these.
+        self.units = config.m_blocks * self.groups // config.parts
+        self.slice_bytes = 512 * config.slice_words
+        self.exchange_offset = self.barrier_offset - config.exchange_bytes
+        self.exchange_transaction = (config.parts - 1) * self.slice_bytes
+        self.send_partial = send_partial(config.slice_words)
+        self.store_partial = store_partial(config.slice_words)
+        self.add_partial = add_partial(config.slice_words)
+        self.keep_slice = keep_slice(config.slice_words)
         self.words = self.row_epilogue.residual_words
         self.residual_early = config.residual_early and self.words > 0
         self.residual_late = not config.residual_early and self.words > 0
-        held = config.m_blocks * self.groups if self.residual_early else 1
+        held = self.units if self.residual_early else 1
         self.residual_registers = max(1, held * 2 * self.words)
 
     def residual_map(self) -> list[int]:
@@ -142,11 +173,44 @@ class PipelinePlan:
         each = row_bytes // K_BYTES
         return instruction // each * sub_tile_bytes + instruction % each * K_BYTES
 
-    def tile(self, work: Any) -> tuple[Any, Any]:
-        """The (m, n) tile of a work index; n is one for a block whose weights stay."""
+    def tile(self, work: Any, rank: Any) -> tuple[Any, Any]:
+        """The (m, n) tile of a work index for block `rank` of a cluster.
+
+        n is one for a block whose weights stay.
+        """
         if self.config.weights_stay:
             return work // self.n_tiles, work % self.n_tiles
-        return tile_of(work, self.load.m_tiles, self.n_tiles, self.config.group)
+        each_m = self.receivers if self.config.shared == "weights" else 1
+        each_n = self.receivers if self.config.shared == "activations" else 1
+        m, n = tile_of(work, self.load.m_tiles // each_m, self.n_tiles // each_n, self.config.group)
+        if each_m > 1:
+            return m * each_m + rank, n
+        return (m, n * each_n + rank) if each_n > 1 else (m, n)
+
+    def blocks_of(self, operand: str) -> int:
+        """Blocks that an operand is loaded into at once."""
+        return self.receivers if operand == self.config.shared else 1
+
+    def loads(self, operand: str, stage: Any, rank: Any) -> Any:
+        """Whether block `rank` of a cluster loads an operand's part of a stage."""
+        if operand == "weights" and self.config.weights_stay:
+            return False
+        return True if self.blocks_of(operand) == 1 else stage % self.receivers == rank
+
+    def loaded_elsewhere(self, stage: Any, rank: Any) -> Any:
+        """Whether another block than `rank` loads the shared operand's part of a stage."""
+        return False if self.receivers == 1 else stage % self.receivers != rank
+
+    def empty_arrivals(self, stage: int, rank: Any) -> Any:
+        """Warps that leave a stage before a block's producer fills it.
+
+        Of all blocks, where this one loads the stage's shared operand for them.
+        """
+        own = 4 * self.config.row_team
+        if self.receivers == 1:
+            return T.uint32(own)
+        loads = rank == stage % self.receivers
+        return T.if_then_else(loads, T.uint32(own * self.receivers), T.uint32(own))
 
     def bias_offset(self, pixel: Pixel) -> Any:
         """Offset of an output pixel's border class in the flat bias table."""
@@ -154,7 +218,47 @@ class PipelinePlan:
             return 0
         return bias_row(self.rows, self.columns, pixel.p, pixel.q) * self.padded_n
 
-    def residual_at(self, block: Any, group: Any, half: Any) -> Any:
+    def residual_at(self, unit: Unit, half: Any) -> Any:
         """First register of a fragment row's residual."""
-        slot = block * self.groups + group if self.residual_early else 0
-        return (slot * 2 + half) * self.words
+        return ((unit.index if self.residual_early else 0) * 2 + half) * self.words
+
+    def part(self, rank: Any, consumer: Any) -> Any:
+        """Part of the reduction, and slice of the tile, of a consumer of block `rank`."""
+        if self.config.parts == 1:
+            return 0
+        rank = rank if self.config.split_k > 1 else 0
+        return rank * self.config.k_groups + consumer // self.config.row_team
+
+    def unit(self, step: Any, part: Any) -> Unit:
+        """The unit that comes at a step of the epilogue of a part."""
+        config, channels = self.config, self.channels
+        if config.parts == 1:
+            return unit_at(step, config.m_blocks, self.groups, channels, config.channels_outer)
+        index = part * self.units + step
+        return Unit(step, step * (2 * channels), index // self.groups, index % self.groups)
+
+    def first_stage(self, rank: Any) -> Any:
+        """First pipeline stage of the reduction that block `rank` of a cluster computes."""
+        return rank * self.block_stages if self.config.split_k > 1 else 0
+
+    def first_row(self, consumer: Any) -> Any:
+        """First row of a tile that a consumer computes."""
+        return (
+            0 if self.ping_pong else consumer % self.config.row_team * (64 * self.config.m_blocks)
+        )
+
+    def first_step(self, consumer: Any) -> Any:
+        """Stages that pass before a consumer's first one."""
+        if self.ping_pong:
+            return consumer * self.layout.stages
+        return 0 if self.config.k_groups == 1 else consumer // self.config.row_team
+
+    def partial_at(self, receiver: Any, slice_: int, sender: Any) -> Any:
+        """Byte offset in a block's shared memory of what part `sender` sends of a slice."""
+        distance = (sender - slice_ + self.config.parts) % self.config.parts
+        return self.arrived_at(receiver, distance - 1)
+
+    def arrived_at(self, receiver: Any, index: Any) -> Any:
+        """Byte offset of the partial sums that a consumer received from one of the others."""
+        each = (self.config.parts - 1) * self.slice_bytes
+        return self.exchange_offset + receiver * each + index * self.slice_bytes

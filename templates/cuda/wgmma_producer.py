@@ -2,13 +2,17 @@
 
 from tvm.script import tirx as T
 
+from autoq.templates.cuda.wgmma_loads import tma_load
+from autoq.templates.tiles.dependent_launch import wait_for_predecessors
+from autoq.templates.tiles.ring import RingPosition
 from autoq.templates.tiles.tma import LOAD_BULK, load_tiled
 
 
 @T.inline
-def produce(plan, smem, ring, at, x_map, w_map, m, n):
+def produce(plan, smem, ring, at, x_map, w_map, m, n, rank):
     """Producer thread: fill the stages of one output tile."""
-    for k in T.serial(plan.layout.stages):
+    for step in T.serial(plan.block_stages):
+        k = T.meta_var(plan.first_stage(rank) + step)
         ring.acquire(at, plan.transaction)
         for i in T.unroll(plan.config.per_stage):
             sub_tile = T.meta_var(k * plan.config.per_stage + i)
@@ -16,11 +20,21 @@ def produce(plan, smem, ring, at, x_map, w_map, m, n):
             a_tile = T.meta_var(smem.ptr_to([base + i * plan.a_bytes]))
             b_tile = T.meta_var(smem.ptr_to([base + plan.b_offset + i * plan.b_bytes]))
             full = T.meta_var(ring.full(at.stage))
-            T.evaluate(plan.load.fetch(a_tile, T.address_of(x_map), m, sub_tile, full))
-            if not plan.config.weights_stay:
+            if plan.loads("activations", at.stage, rank):
+                blocks = T.meta_var(plan.blocks_of("activations"))
+                T.evaluate(plan.load.fetch(a_tile, T.address_of(x_map), m, sub_tile, full, blocks))
+            if plan.loads("weights", at.stage, rank):
                 column = T.meta_var(sub_tile * plan.config.row_bytes)
-                T.ptx[load_tiled(5)](
-                    b_tile, T.address_of(w_map), column, 0, 0, 0, n * plan.groups, full
+                place = T.meta_var((column, 0, 0, 0, n * plan.groups))
+                T.evaluate(
+                    tma_load(
+                        load_tiled(5),
+                        plan.blocks_of("weights"),
+                        b_tile,
+                        T.address_of(w_map),
+                        *place,
+                        full,
+                    )
                 )
         at.advance()
 
@@ -41,6 +55,21 @@ def load_operands(plan, smem, slots, at, table, residual_map, m, n):
             n * plan.config.block_n + i * box, m * plan.config.block_m, slots.full(at.stage),
         )  # fmt: skip
     at.advance()
+
+
+@T.inline
+def load_tile_operands(plan, smem, slots, table, residual_map, first, rank):
+    """A second producer thread: the operands of all tiles of a block, if it takes any."""
+    if plan.bounded:
+        slot = T.meta_var(RingPosition(plan.config.slots))
+        slot.start(0)
+        work: T.int32 = first
+        if plan.residual_ahead:
+            wait_for_predecessors()
+        while work < plan.works:
+            m, n = plan.tile(work, rank)
+            load_operands(plan, smem, slots, slot, table, residual_map, m, n)
+            work = work + plan.grid
 
 
 @T.inline

@@ -9,6 +9,7 @@ from typing import Any
 from autoq.search.space import Space
 from autoq.templates.cuda.wgmma_config import RESERVED_BYTES, PipelineConfig
 from autoq.templates.cuda.wgmma_loads import Load
+from autoq.templates.cuda.wgmma_plan import cluster_units
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.movement import ITEM_BYTES
 from autoq.templates.target import Target
@@ -30,6 +31,15 @@ _INSTRUCTION_REGISTERS = 26
 
 _WIDTHS = (16, 32, 48, 64, 96, 128, 192, 256)
 _STAGES = (2, 3, 4, 5, 6, 8, 10)
+
+_TEAMS = (
+    (1, True, 1), (2, True, 1), (3, True, 1), (2, True, 2), (2, False, 1), (3, False, 1),
+)  # fmt: skip
+_GRIDS = (
+    (True, 1, ""), (False, 1, ""),
+    (False, 2, "reduction"), (False, 4, "reduction"), (False, 8, "reduction"),
+    (True, 2, "weights"), (True, 4, "weights"), (True, 2, "activations"),
+)  # fmt: skip
 
 LoadOf = Callable[[PipelineConfig], Load]
 
@@ -64,6 +74,7 @@ def constraints(problem: Problem) -> list[Callable[[Any], bool]]:
         *_reduction_rules(problem),
         *_resource_rules(problem),
         *_schedule_rules(problem),
+        *_split_rules(problem),
     ]
 
 
@@ -97,11 +108,12 @@ def _reduction_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         return config.row_bytes > 16 or config.per_stage % 2 == 0
 
     def stages_not_padded(config: PipelineConfig) -> bool:
-        """sub-tiles of a tap padded by at most half, or a stage at its least"""
+        """sub-tiles padded by at most half, or a stage of the whole reduction at its least"""
         layout = config.layout(problem.taps, problem.workload.c)
         least = 2 if config.row_bytes == 16 else 1
         padded = layout.stages * layout.per_stage
-        return config.per_stage == least or 2 * padded <= 3 * layout.used
+        whole = config.parts == 1 and config.per_stage == least
+        return whole or 2 * padded <= 3 * layout.used
 
     return [rows_hold_channels, pairs_of_narrow_rows, stages_not_padded]
 
@@ -132,10 +144,6 @@ def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
 
 
 def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
-    def one_consumer_cooperates(config: PipelineConfig) -> bool:
-        """taking turns needs two consumers"""
-        return config.cooperative or config.consumers > 1
-
     def turns_have_tiles(config: PipelineConfig) -> bool:
         """consumers that take turns need a persistent block with a tile for each"""
         if config.cooperative:
@@ -145,17 +153,20 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
 
     def blocks_have_tiles(config: PipelineConfig) -> bool:
         """several blocks a multiprocessor need more tiles than multiprocessors"""
-        return config.blocks_per_unit == 1 or problem.tiles(config) > problem.target.units
+        blocks = problem.tiles(config) * config.split_k
+        return config.blocks_per_unit == 1 or blocks > problem.target.units
 
     def persistence_matters(config: PipelineConfig) -> bool:
         """blocks of one tile are told apart only where tiles outnumber resident blocks"""
-        return config.persistent or problem.tiles(config) > problem.resident(config)
+        several = problem.tiles(config) > problem.resident(config)
+        return config.persistent or config.split_k > 1 or several
 
     def stages_are_filled(config: PipelineConfig) -> bool:
         """a block of one tile fills no more stages than the tile has, but at least two"""
         layout = config.layout(problem.taps, problem.workload.c)
         single = not config.persistent or problem.tiles(config) <= problem.resident(config)
-        return config.stages <= max(2, layout.stages) or not single
+        each = ceil_div(layout.stages, config.split_k)
+        return config.stages <= max(2, each) or not single
 
     def residual_comes_one_way(config: PipelineConfig) -> bool:
         """residuals wait in registers or in shared memory, there in boxes of 64 channels"""
@@ -168,16 +179,71 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
             return True
         n_tiles = ceil_div(problem.workload.k, config.block_n)
         resident = problem.resident(config)
-        return config.persistent and n_tiles <= resident < problem.tiles(config)
+        once = config.persistent and config.cluster == 1
+        return once and n_tiles <= resident < problem.tiles(config)
 
     return [
         weights_stay_for_many_tiles,
         residual_comes_one_way,
-        one_consumer_cooperates,
         turns_have_tiles,
         blocks_have_tiles,
         persistence_matters,
         stages_are_filled,
+    ]
+
+
+def _split_rules(problem: Problem) -> list[Callable[[Any], bool]]:
+    def parts_have_stages(config: PipelineConfig) -> bool:
+        """every part of a split reduction has pipeline stages, two or more"""
+        layout = config.layout(problem.taps, problem.workload.c)
+        return config.parts == 1 or layout.stages >= 2 * config.parts
+
+    def parts_finish_slices(config: PipelineConfig) -> bool:
+        """every part of a split reduction finishes as many whole channel groups"""
+        return config.m_blocks * config.groups % config.parts == 0
+
+    def parts_cooperate(config: PipelineConfig) -> bool:
+        """parts of a reduction share one tile at a time, whose operands come as they are needed"""
+        if config.parts == 1:
+            return True
+        once = config.cooperative and not config.weights_stay and not config.residual_ahead
+        return once and config.channels_outer
+
+    def k_groups_own_stages(config: PipelineConfig) -> bool:
+        """groups of consumers that take stages in turn have as many of the ring's each"""
+        return config.stages % config.k_groups == 0
+
+    def exchange_happens_once(config: PipelineConfig) -> bool:
+        """blocks whose consumers split the reduction compute one tile each"""
+        if config.k_groups == 1 or config.split_k > 1:
+            return True
+        return not config.persistent or problem.tiles(config) <= problem.resident(config)
+
+    def clusters_have_tiles(config: PipelineConfig) -> bool:
+        """tiles of one column, or of one row, divide among the blocks that share an operand"""
+        m_tiles = problem.load_of(config).m_tiles
+        n_tiles = ceil_div(problem.workload.k, config.block_n)
+        tiles = {"weights": m_tiles, "activations": n_tiles}.get(config.shared, config.cluster)
+        return tiles % config.cluster == 0
+
+    def receivers_take_turns_to_load(config: PipelineConfig) -> bool:
+        """every block loads as many of the ring's stages for its cluster"""
+        return config.receivers == 1 or config.stages % config.receivers == 0
+
+    def clusters_replace_tiles(config: PipelineConfig) -> bool:
+        """a reduction is split among at most two blocks for each multiprocessor"""
+        blocks = problem.tiles(config) * config.split_k
+        return config.split_k == 1 or blocks <= 2 * problem.target.units
+
+    return [
+        parts_have_stages,
+        parts_finish_slices,
+        parts_cooperate,
+        k_groups_own_stages,
+        exchange_happens_once,
+        clusters_have_tiles,
+        receivers_take_turns_to_load,
+        clusters_replace_tiles,
     ]
 
 
@@ -194,6 +260,9 @@ def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
     residual = work.epilogue.residual_dtype
     ahead = residual in ("int8", "uint8") and boundable(work.epilogue) and work.k % 16 == 0
     ahead = ahead and problem.consecutive
+    # A split reduction is worth an exchange where it is long, and tiles of 128 x 128 are few.
+    long = problem.taps * work.c >= 1024
+    few_tiles = ceil_div(pixels, 128) * ceil_div(work.k, 128) <= problem.target.units
     longest = problem.taps * ceil_div(work.c, row_bytes[0])
     return {
         "m_blocks": tuple(b for b in (1, 2, 3) if b == 1 or 2 * 64 * b <= 3 * pixels),
@@ -201,10 +270,21 @@ def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
         "row_bytes": row_bytes,
         "per_stage": tuple(n for n in (1, 2, 4) if n <= 2 or 2 * n <= 3 * longest),
         "stages": tuple(n for n in _STAGES if several_tiles or n <= max(2, longest)),
-        "consumers": tuple(c for c in (1, 2, 3) if c == 1 or 64 * c <= 2 * pixels),
-        "cooperative": (True, False) if several_tiles else (True,),
+        "team": tuple(
+            (consumers, cooperative, k_groups)
+            for consumers, cooperative, k_groups in _TEAMS
+            if (consumers == 1 or k_groups > 1 or 64 * consumers <= 2 * pixels)
+            and (cooperative or several_tiles)
+            and (k_groups == 1 or long)
+        ),
         "blocks_per_unit": (1, 2, 3) if several_tiles else (1,),
-        "persistent": (True, False) if several_tiles else (True,),
+        "grid": tuple(
+            grid
+            for grid in _GRIDS
+            if grid == (True, 1, "")
+            or (grid[2] == "reduction" and long and few_tiles)
+            or (grid[2] != "reduction" and several_tiles)
+        ),
         "group": (4, 8, 16) if several_n and several_tiles else (8,),
         "channels_outer": (True, False),
         "residual_early": (True, False) if work.epilogue.residual_dtype else (False,),
@@ -219,17 +299,21 @@ def features(problem: Problem, config: PipelineConfig) -> dict[str, float]:
     layout = config.layout(problem.taps, work.c)
     n_tiles = ceil_div(work.k, config.block_n)
     tiles = load.m_tiles * n_tiles
-    waves = tiles / problem.resident(config)
+    blocks = tiles * config.split_k
+    waves = blocks / problem.resident(config)
     rows = config.block_m + config.block_n
     filled = config.block_m if config.weights_stay else rows
     return {
         "tiles": tiles,
         "waves": waves,
-        "wave_efficiency": waves / max(1, ceil_div(tiles, problem.resident(config))),
+        "wave_efficiency": waves / max(1, ceil_div(blocks, problem.resident(config))),
         "pixel_waste": load.wasted,
         "channel_waste": n_tiles * config.block_n / work.k,
         "k_waste": layout.total / (layout.taps * work.c),
-        "k_stages": layout.stages,
+        "k_stages": layout.stages // config.split_k,
+        "split_k": config.split_k,
+        "receivers": config.receivers,
+        "consumers": config.consumers,
         "smem_bytes": config.smem_bytes(layout),
         "smem_bytes_per_unit": config.smem_bytes(layout) * config.blocks_per_unit,
         "stage_bytes": config.stage_bytes,
@@ -260,28 +344,36 @@ def estimate_seconds(problem: Problem, config: PipelineConfig) -> float:
     work = problem.workload
     layout = config.layout(problem.taps, work.c)
     share = {16: 0.4, 32: 0.66, 48: 0.85}.get(config.block_n, 1.0)
-    multiply = config.block_m * config.block_n * layout.total / (7.5e12 * share)
+    reduction = layout.total / config.split_k
+    multiply = config.block_m * config.block_n * reduction / (7.5e12 * share)
     filled = config.block_m + (0 if config.weights_stay else config.block_n)
     residual = work.epilogue.residual_dtype
     moved = ITEM_BYTES[work.epilogue.out_dtype] + (ITEM_BYTES[residual] if residual else 0)
-    elements = config.block_m * config.block_n
+    elements = config.block_m * config.block_n / config.split_k
     instructions = elements * _instructions(work.epilogue)
     busy = max(
         multiply,
-        (filled * layout.total + elements * moved) / 50e9,
+        (filled * reduction + elements * moved) / 50e9,
         elements * moved / 24e9,
         instructions / 179e9,
     )
     # One team alone: 0.7 us of latencies, and an instruction of each warp every 2.2 cycles.
-    alone = 0.7e-6 + multiply + instructions / (128 * config.team) * 2.2 / 1.75e9
-    teams = config.consumers // config.team * config.blocks_per_unit
-    tiles, units = problem.tiles(config), problem.target.units
-    chain = ceil_div(tiles, units * teams) * alone
-    work_seconds = ceil_div(tiles, units) * busy
+    threads = 128 * config.consumers // config.teams
+    alone = 0.7e-6 + multiply + instructions / threads * 2.2 / 1.75e9
+    teams = config.teams * config.blocks_per_unit
+    blocks, units = problem.tiles(config) * config.split_k, _units(problem, config)
+    chain = ceil_div(blocks, units * teams) * alone
+    work_seconds = ceil_div(blocks, units) * busy
     # Weights that stay arrive before the first product.
     resident = config.resident_bytes(layout) * config.blocks_per_unit / 40e9
-    launch = 2.2e-6 + layout.stages * 0.03e-6 + resident
+    exchange = (0.6e-6 if config.split_k > 1 else 0) + (0.2e-6 if config.k_groups > 1 else 0)
+    launch = 2.2e-6 + layout.stages / config.split_k * 0.03e-6 + resident + exchange
     return launch + max(chain, work_seconds) + 0.5 * min(chain, work_seconds)
+
+
+def _units(problem: Problem, config: PipelineConfig) -> int:
+    """Multiprocessors that a configuration's clusters can fill."""
+    return cluster_units(problem.target.units, config.cluster)
 
 
 def make_space(

@@ -19,13 +19,16 @@ def table_words(block_n: int, with_start: bool) -> int:
     return (3 if with_start else 1) * block_n
 
 
-def epilogue_table(scale: np.ndarray, bias: np.ndarray | None, block_n: int) -> np.ndarray:
+def epilogue_table(
+    scale: np.ndarray, bias: np.ndarray | None, block_n: int, channels: int | None = None
+) -> np.ndarray:
     """The tables int32 [n tiles, table_words] of padded scale float32 [k] and bias int32 [k].
 
     Start values first, [group, pair, lane, (2 rows, 2 channels)], unless bias is None; then scale,
-    [group, quad, lane, 4 channels], as bits.
+    [group, quad, lane, 4 channels], as bits. channels: consecutive ones of a thread,
+    `channels_per_thread(block_n)` unless given.
     """
-    channels = channels_per_thread(block_n)
+    channels = channels or channels_per_thread(block_n)
     shape = (-1, block_n // (_LANES * channels), _LANES)
     quads = scale.astype(np.float32).view(np.int32).reshape(*shape, channels // 4, 4)
     parts = [quads.transpose(0, 1, 3, 2, 4).reshape(len(quads), block_n)]

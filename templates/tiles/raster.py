@@ -8,20 +8,22 @@ from tvm.script import tirx as T
 
 
 def tile_of(work: Any, m_tiles: int, n_tiles: int, group: int) -> tuple[Any, Any]:
-    """The (m, n) tile of a work index: column by column in groups of `group` m tiles."""
+    """The (m, n) tile of a work index: column by column in groups of `group` m tiles.
+
+    The divisors are constants, also for the last group, which may be smaller.
+    """
     if n_tiles == 1:
         return work, 0
     group = min(group, m_tiles)
-    per_group = group * n_tiles
-    if m_tiles % group == 0:
-        return (work // per_group) * group + work % group, work % per_group // group
-    index = work // per_group
-    rows = min_of(m_tiles - index * group, group)
-    return index * group + work % per_group % rows, work % per_group // rows
-
-
-def min_of(first: Any, second: Any) -> Any:
-    """The smaller of two, Python integers or expressions."""
-    if isinstance(first, int) and isinstance(second, int):
-        return min(first, second)
-    return T.min(first, second)
+    first_of_last = m_tiles // group * group
+    last = m_tiles - first_of_last
+    m = work // (group * n_tiles) * group + work % group
+    n = work % (group * n_tiles) // group
+    if last == 0:
+        return m, n
+    within = work - first_of_last * n_tiles
+    whole = within < 0
+    return (
+        T.if_then_else(whole, m, first_of_last + within % last),
+        T.if_then_else(whole, n, within // last),
+    )

@@ -47,6 +47,26 @@ class Ring:
         """Consumer: one arrival on a stage's empty barrier, by the calling thread."""
         T.ptx.mbarrier.arrive.shared.b64(self.empty(stage), T.uint32(1))
 
+    @T.inline
+    def wait_until_left(self, at):
+        """Producer, at its end: nobody will arrive on the ring's empty barriers any more."""
+        for _ in T.serial(self.depth):
+            T.cuda.mbarrier_wait(self.empty(at.stage), at.phase ^ 1)
+            at.advance()
+
+    @T.inline
+    def release_in(self, stage, rank):
+        """The same on the barrier of another block of the cluster.
+
+        Without `.release.cluster`, for which ptxas flushes all memory (MEMBAR.ALL.GPU): what a
+        consumer read by wgmma is read when it gets here.
+        """
+        remote = T.local_scalar("uint32")
+        T.ptx.mapa.shared__cluster.u32(
+            remote, T.cuda.cvta_generic_to_shared(self.empty(stage)), T.cast(rank, "uint32")
+        )
+        T.ptx.mbarrier.arrive.shared__cluster.b64(remote)
+
 
 @T.meta_class
 class RingPosition:
@@ -68,6 +88,14 @@ class RingPosition:
         self.stage = self.stage + 1
         if self.stage == self.depth:
             self.stage = 0
+            self.phase = self.phase ^ 1
+
+    @T.inline
+    def stride(self, steps):
+        """Pass on by `steps` stages, a Python integer that divides the depth."""
+        self.stage = self.stage + steps
+        if self.stage >= self.depth:
+            self.stage = self.stage - self.depth
             self.phase = self.phase ^ 1
 
     @T.inline

@@ -35,6 +35,11 @@ def load_tiled(rank: int) -> str:
     return f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes"
 
 
+def multicast(instruction: str) -> str:
+    """The same load into several blocks of a cluster; a mask of their ranks comes last."""
+    return f"{instruction}.multicast::cluster"
+
+
 def store_tiled(rank: int) -> str:
     """The instruction that stores a box of a tiled map: map, coordinates, smem."""
     return f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"

@@ -26,13 +26,14 @@ class KLayout:
 
     Sub-tile `tap * chunks + chunk` holds channels [chunk * row_bytes, ...) of one filter tap;
     channels beyond c and sub-tiles beyond the last tap have zero weights. `per_stage` sub-tiles
-    make one pipeline stage.
+    make one pipeline stage; the reduction is cut into `parts` of as many stages each.
     """
 
     taps: int
     c: int
     row_bytes: int
     per_stage: int
+    parts: int = 1
 
     @property
     def chunks(self) -> int:
@@ -47,7 +48,7 @@ class KLayout:
     @property
     def stages(self) -> int:
         """Pipeline stages filled for one output tile."""
-        return ceil_div(self.used, self.per_stage)
+        return ceil_div(self.used, self.per_stage * self.parts) * self.parts
 
     @property
     def total(self) -> int:
@@ -55,29 +56,41 @@ class KLayout:
         return self.stages * self.per_stage * self.row_bytes
 
 
-def channels_per_thread(block_n: int) -> int:
-    """Consecutive output channels of a thread: 16, 8 or 4 of each group of four times as many."""
-    for channels in (16, 8, 4):
-        if block_n % (4 * channels) == 0:
+def channels_per_thread(block_n: int, m_blocks: int = 1, slices: int = 1) -> int:
+    """Consecutive output channels of a thread: 16, 8 or 4 of each group of four times as many.
+
+    The groups of all `m_blocks` 64-row blocks divide evenly into `slices`; where none do, 4.
+    """
+    if block_n % 16:
+        raise ValueError(f"block_n {block_n} is not a multiple of 16")
+    for channels in (16, 8):
+        groups = m_blocks * block_n // (4 * channels)
+        if block_n % (4 * channels) == 0 and groups % slices == 0:
             return channels
-    raise ValueError(f"block_n {block_n} is not a multiple of 16")
+    return 4
 
 
-def row_channels(block_n: int) -> np.ndarray:
-    """Output channel (within a tile) in each shared-memory weight row, int64 [block_n]."""
-    channels = channels_per_thread(block_n)
+def row_channels(block_n: int, channels: int | None = None) -> np.ndarray:
+    """Output channel (within a tile) in each shared-memory weight row, int64 [block_n].
+
+    channels: consecutive ones of a thread, `channels_per_thread(block_n)` unless given.
+    """
+    channels = channels or channels_per_thread(block_n)
     row = np.arange(block_n)
     group, within = row // (4 * channels), row % (4 * channels)
     pair, thread, element = within // 8, within % 8 // 2, within % 2
     return group * 4 * channels + thread * channels + pair * 2 + element
 
 
-def weight_map(padded_n: int, total_k: int, block_n: int, row_bytes: int) -> list[int]:
+def weight_map(
+    padded_n: int, total_k: int, block_n: int, row_bytes: int, channels: int | None = None
+) -> list[int]:
     """Tensor-map arguments of packed weights `[padded_n, total_k]`, rank 5.
 
-    Coordinates are (k byte, 0, 0, 0, first channel // (4 * channels_per_thread)).
+    Coordinates are (k byte, 0, 0, 0, first channel // (4 * channels)); channels: consecutive
+    output channels of a thread, `channels_per_thread(block_n)` unless given.
     """
-    channels = channels_per_thread(block_n)
+    channels = channels or channels_per_thread(block_n)
     dims = [total_k, 2, 4, channels // 2, padded_n // (4 * channels)]
     strides = [total_k, channels * total_k, 2 * total_k, 4 * channels * total_k]
     box = [row_bytes, 2, 4, channels // 2, block_n // (4 * channels)]

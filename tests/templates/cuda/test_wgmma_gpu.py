@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from wgmma_cases import CASES, TARGET, TEMPLATES, case_id
+from wgmma_cases import CASES, SHARING, TARGET, TEMPLATES, case_id, shared_cases
 
 from autoq.errors import BuildError
 from autoq.kernel import compile_kernel
@@ -23,6 +23,12 @@ from autoq.templates.workload import Workload
 pytestmark = pytest.mark.gpu
 
 SAMPLES = 6
+ALL_CASES = CASES + [
+    (name, workload)
+    for name, template in TEMPLATES.items()
+    for workload in SHARING
+    if template.matches(workload, TARGET)
+]
 
 Job = tuple[str, Workload, Any]
 
@@ -40,14 +46,16 @@ def device() -> Device:
 
 @functools.cache
 def jobs() -> dict[tuple[str, Workload], list[Job]]:
-    """The default and some sampled configurations of every case."""
+    """The default and some sampled configurations of every case, clusters among them."""
     rng = np.random.default_rng(11)
     found = {}
-    for name, workload in CASES:
+    for name, workload in ALL_CASES:
         template = TEMPLATES[name]
         configs = [template.default(workload, TARGET)]
         configs += template.space(workload, TARGET).sample(rng, SAMPLES)
         found[name, workload] = [(name, workload, config) for config in configs]
+    for name, workload, config in shared_cases(each=3):
+        found[name, workload].append((name, workload, config))
     return found
 
 
@@ -68,7 +76,7 @@ def kernels() -> dict[Job, CudaKernel | str]:
         return dict(zip(every, pool.map(compile_job, every), strict=True))
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.parametrize("case", ALL_CASES, ids=case_id)
 def test_every_element_is_exact(case: tuple[str, Workload]) -> None:
     current = device()
     name, workload = case

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
+import numpy as np
+
 from autoq.templates.cuda import conv2d_im2col, conv2d_tap, gemm_wgmma
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.target import parse_target
@@ -62,6 +67,47 @@ CASES = [
     for workload in (*GEMMS, *CONVOLUTIONS)
     if template.matches(workload, TARGET)
 ]
+
+
+SHARING = [
+    Gemm(96, 256, 2048, epilogue=EPILOGUES["s8+s8"]),
+    Gemm(200, 192, 1040, in_dtype="uint8", epilogue=EPILOGUES["f32"]),
+    _square(3, 14, 256, 256, zero_point_border=True, epilogue=EPILOGUES["s8"]),
+    _square(2, 15, 144, 72, 2, in_dtype="uint8", epilogue=EPILOGUES["u8+s8 requantised"]),
+    _square(3, 7, 512, 512, epilogue=EPILOGUES["s32"]),
+]
+
+
+def shared_cases(each: int) -> list[tuple[str, Gemm | Conv2d, Any]]:
+    """Sampled configurations whose blocks or consumers share work, some of each kind."""
+    found = []
+    for name, template in TEMPLATES.items():
+        for workload in SHARING:
+            if not template.matches(workload, TARGET):
+                continue
+            kinds: dict[Any, int] = {}
+            for config in shared_configs(template.space(workload, TARGET), 11):
+                kind = (config.grid[1:], config.k_groups)
+                kinds[kind] = kinds.get(kind, 0) + 1
+                if kinds[kind] <= each:
+                    found.append((name, workload, config))
+    return found
+
+
+def shared_configs(space: Any, seed: int) -> list[Any]:
+    """Legal configurations of a space with every kind of cluster and of consumers that split k."""
+    rng = np.random.default_rng(seed)
+    knobs = space.knobs
+    drawn = []
+    for grid, team in itertools.product(knobs["grid"], knobs["team"]):
+        if grid[1] * team[2] == 1:
+            continue
+        for _ in range(150):
+            values = {name: choice[rng.integers(len(choice))] for name, choice in knobs.items()}
+            config = space.config_type(**{**values, "grid": grid, "team": team})
+            if space.legal(config):
+                drawn.append(config)
+    return drawn
 
 
 def case_id(case: object) -> str:

@@ -32,10 +32,22 @@ def tma_box(array: np.ndarray, arguments: list[int], origin: tuple[int, ...]) ->
     return out
 
 
+CHANNELS = [(n, c) for n in WIDTHS for c in (4, 8, 16) if n % (4 * c) == 0]
+
+
 @pytest.mark.parametrize("block_n", WIDTHS)
-def test_thread_owns_consecutive_channels(block_n: int) -> None:
-    channels = channels_per_thread(block_n)
-    order = row_channels(block_n)
+@pytest.mark.parametrize("slices", (1, 2, 4, 8, 16))
+def test_channels_make_whole_slices_where_they_can(block_n: int, slices: int) -> None:
+    for m_blocks in (1, 2, 3):
+        possible = [
+            c for n, c in CHANNELS if n == block_n and m_blocks * n // (4 * c) % slices == 0
+        ]
+        assert channels_per_thread(block_n, m_blocks, slices) == max(possible, default=4)
+
+
+@pytest.mark.parametrize("block_n, channels", CHANNELS)
+def test_thread_owns_consecutive_channels(block_n: int, channels: int) -> None:
+    order = row_channels(block_n, channels)
     assert sorted(order) == list(range(block_n))
     for group, thread in itertools.product(range(block_n // (4 * channels)), range(4)):
         # Accumulator i * 4 + e of D [64, n]: column 8 * i + 2 * thread + e.
@@ -48,15 +60,15 @@ def test_thread_owns_consecutive_channels(block_n: int) -> None:
         assert list(order[columns]) == list(range(first, first + channels))
 
 
-@pytest.mark.parametrize("block_n", WIDTHS)
-def test_tensor_map_permutes_as_row_channels_says(block_n: int) -> None:
+@pytest.mark.parametrize("block_n, channels", CHANNELS)
+def test_tensor_map_permutes_as_row_channels_says(block_n: int, channels: int) -> None:
     rng = np.random.default_rng(0)
     row_bytes, total = 16, 48
     packed = rng.integers(-128, 128, (2 * block_n, total), np.int8)
-    arguments = weight_map(2 * block_n, total, block_n, row_bytes)
-    group = block_n // (4 * channels_per_thread(block_n))
+    arguments = weight_map(2 * block_n, total, block_n, row_bytes, channels)
+    group = block_n // (4 * channels)
     loaded = tma_box(packed, arguments, (16, 0, 0, 0, group)).reshape(block_n, row_bytes)
-    expected = packed[block_n + row_channels(block_n), 16:32]
+    expected = packed[block_n + row_channels(block_n, channels), 16:32]
     assert np.array_equal(loaded, expected)
 
 

@@ -1,0 +1,156 @@
+"""Clusters and split reductions of the wgmma pipeline: parts, slices, places, tiles, kernels."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import tvm.sym
+from wgmma_cases import TARGET, TEMPLATES, case_id, shared_cases
+
+from autoq.kernel import compile_kernel
+from autoq.templates.cuda import conv2d_im2col, conv2d_tap, gemm_wgmma
+from autoq.templates.cuda.wgmma_plan import PipelinePlan
+from autoq.templates.workload import Gemm, Workload
+
+ANALYZER = tvm.sym.Analyzer()
+LOADS = {module.TEMPLATE.name: module._load for module in (gemm_wgmma, conv2d_im2col, conv2d_tap)}
+
+Case = tuple[str, Workload, Any]
+CASES = shared_cases(each=2)
+SPLIT = [case for case in CASES if case[2].parts > 1]
+MULTICAST = [case for case in CASES if case[2].receivers > 1]
+
+
+def plan_of(case: Case) -> PipelinePlan:
+    """The plan of a kernel with a split reduction."""
+    name, workload, config = case
+    work = workload.as_conv2d() if isinstance(workload, Gemm) else workload
+    load = LOADS[name](work, config)
+    return PipelinePlan(work, config, load.layout, load, TARGET)
+
+
+def label(case: Case) -> str:
+    """A readable test name."""
+    config = case[2]
+    return f"{case_id(case[:2])}-{config.cluster}{config.shared}-groups{config.k_groups}"
+
+
+def constant(value: Any) -> int:
+    """An expression over integers."""
+    return value if isinstance(value, int) else int(ANALYZER.simplify(value))
+
+
+def members(plan: PipelinePlan) -> list[tuple[int, int]]:
+    """Rank and consumer of every warpgroup that shares a tile."""
+    config = plan.config
+    return list(itertools.product(range(config.split_k), range(config.consumers)))
+
+
+def test_every_kind_is_covered() -> None:
+    kinds = {(config.split_k, config.k_groups) for _, _, config in SPLIT}
+    assert {(2, 1), (4, 1), (8, 1), (1, 2), (2, 2)} <= kinds
+    kinds = {(config.shared, config.cluster) for _, _, config in MULTICAST}
+    assert kinds == {("weights", 2), ("weights", 4), ("activations", 2)}
+
+
+@pytest.mark.parametrize("case", SPLIT, ids=label)
+def test_parts_cover_the_reduction_of_every_row_once(case: Case) -> None:
+    plan = plan_of(case)
+    config = plan.config
+    for row in range(config.row_team):
+        covered = [
+            plan.first_stage(rank) + plan.first_step(consumer) + i * config.k_groups
+            for rank, consumer in members(plan)
+            if consumer % config.row_team == row
+            for i in range(plan.own_stages)
+        ]
+        assert sorted(covered) == list(range(plan.layout.stages))
+
+
+@pytest.mark.parametrize("case", SPLIT, ids=label)
+def test_slices_cover_the_accumulators_once(case: Case) -> None:
+    plan = plan_of(case)
+    config = plan.config
+    finished = []
+    for part in range(config.parts):
+        for step in range(plan.units):
+            unit = plan.unit(step, part)
+            first = part * config.slice_words + unit.accumulator
+            assert first == unit.block * plan.block_accumulators + unit.group * 2 * plan.channels
+            finished.append((unit.block, unit.group))
+    every = itertools.product(range(config.m_blocks), range(plan.groups))
+    assert sorted(finished) == sorted(every)
+
+
+@pytest.mark.parametrize("case", SPLIT, ids=label)
+def test_partial_sums_have_places_of_their_own(case: Case) -> None:
+    plan = plan_of(case)
+    config = plan.config
+    for receiver in range(config.consumers):
+        for rank in range(config.split_k):
+            part = plan.part(rank, receiver)
+            senders = [other for other in range(config.parts) if other != part]
+            places = [plan.partial_at(receiver, part, sender) for sender in senders]
+            assert sorted(places) == [plan.arrived_at(receiver, i) for i in range(config.parts - 1)]
+    every = [
+        plan.arrived_at(receiver, i)
+        for receiver, i in itertools.product(range(config.consumers), range(config.parts - 1))
+    ]
+    assert sorted(every) == list(range(plan.exchange_offset, plan.barrier_offset, plan.slice_bytes))
+    end_of_slots = plan.slot_offset + config.slots * config.slot_bytes
+    assert plan.exchange_offset == end_of_slots and end_of_slots % 16 == 0
+    assert plan.exchange_transaction == (config.parts - 1) * plan.slice_bytes
+
+
+@pytest.mark.parametrize("case", MULTICAST, ids=label)
+def test_clusters_compute_every_tile_once(case: Case) -> None:
+    plan = plan_of(case)
+    tiles = []
+    for work in range(plan.works):
+        found = [plan.tile(work, rank) for rank in range(plan.receivers)]
+        tiles += [(constant(m), constant(n)) for m, n in found]
+        common = 1 if plan.config.shared == "weights" else 0
+        assert len({tile[common] for tile in tiles[-plan.receivers :]}) == 1
+    every = itertools.product(range(plan.load.m_tiles), range(plan.n_tiles))
+    assert sorted(tiles) == sorted(every)
+
+
+@pytest.mark.parametrize("case", MULTICAST, ids=label)
+def test_every_block_of_a_multicast_computes_the_whole_reduction(case: Case) -> None:
+    plan = plan_of(case)
+    assert plan.block_stages == plan.layout.stages
+    for rank in range(plan.config.cluster):
+        assert plan.first_stage(rank) == 0
+        parts = {plan.part(rank, consumer) for consumer in range(plan.config.consumers)}
+        assert parts == set(range(plan.config.parts))
+
+
+@pytest.mark.parametrize("case", MULTICAST, ids=label)
+def test_one_block_loads_the_shared_part_of_a_stage(case: Case) -> None:
+    plan = plan_of(case)
+    config = plan.config
+    warps = 4 * config.row_team
+    own = "weights" if config.shared == "activations" else "activations"
+    for stage in range(config.stages):
+        loaders = [r for r in range(config.cluster) if plan.loads(config.shared, stage, r)]
+        assert len(loaders) == 1
+        assert all(plan.loads(own, stage, rank) for rank in range(config.cluster))
+        arrivals = [constant(plan.empty_arrivals(stage, r)) for r in range(config.cluster)]
+        expected = [warps * (config.cluster if r in loaders else 1) for r in range(config.cluster)]
+        assert arrivals == expected
+    assert plan.blocks_of(config.shared) == config.cluster and plan.blocks_of(own) == 1
+
+
+@pytest.mark.parametrize("case", CASES[::12], ids=label)
+def test_kernel_compiles_without_spills(case: Case) -> None:
+    name, workload, config = case
+    kernel = compile_kernel(TEMPLATES[name].build(workload, config, TARGET), TARGET)
+    assert kernel.spill_bytes == 0
+    (launch,) = kernel.launches
+    plan = plan_of(case)
+    assert launch.cluster == (config.cluster, 1, 1)
+    assert launch.grid == (plan.grid * config.cluster, 1, 1)
+    if config.split_k > 1:
+        assert plan.grid == plan.tiles
