@@ -65,18 +65,20 @@ def build(workload: Conv2d, config: SwappedConvConfig, target: Target) -> PrimFu
 
 
 def pack_weight(weight: np.ndarray, tile: HaloTile, block_n: int) -> np.ndarray:
-    """Weights as `conv2d_halo.pack_weight`, rows in the order of wgmma's fragments.
+    """Weights as int8 [k padded to block_n x steps of the reduction, step_bytes].
 
-    Row 16 w + 8 h + g holds channel 16 w + 2 g + h, so that a thread's rows g and g + 8 are
-    neighbouring channels.
+    A step's rows of a tile of channels lie together, so that TMA reads whole lines. Row 16 w + 8 h
+    + g of them holds channel 16 w + 2 g + h: a thread's rows g and g + 8 of wgmma's fragments are
+    then neighbouring channels.
     """
     packed = pack_pixel_rows(weight, tile, block_n)
-    rows = packed.reshape(-1, 8, 2, packed.shape[1])
-    return np.ascontiguousarray(rows.transpose(0, 2, 1, 3)).reshape(packed.shape)
+    steps = tile.chunks * tile.steps
+    rows = packed.reshape(-1, block_n // 16, 8, 2, steps, tile.step_bytes)
+    return np.ascontiguousarray(rows.transpose(0, 4, 1, 3, 2, 5)).reshape(-1, tile.step_bytes)
 
 
 def pack(workload: Conv2d, config: SwappedConvConfig, operands: Operands) -> tuple[np.ndarray, ...]:
-    """weight int8 [k', reduction], bias int32 [classes * k'], scale float32 [k'], scalars [8].
+    """weight int8 [k' * steps, step_bytes], bias int32 [classes * k'], scale float32 [k'], scalars [8].
 
     k' is k padded to block_n, classes are the border classes, row by row.
     """
@@ -92,4 +94,4 @@ def pack(workload: Conv2d, config: SwappedConvConfig, operands: Operands) -> tup
     )
 
 
-TEMPLATE = Template("conv2d_swapped", 2, matches, space, default, build, pack)
+TEMPLATE = Template("conv2d_swapped", 3, matches, space, default, build, pack)

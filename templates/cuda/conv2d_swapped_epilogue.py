@@ -6,6 +6,7 @@ bytes of one pixel are then one 16-bit element of the transposed matrix.
 
 from tvm.script import tirx as T
 
+from autoq.templates.cuda.conv2d_swapped_requantise import Form
 from autoq.templates.tiles.tma import store_tiled
 
 
@@ -28,7 +29,6 @@ def prepare_channels(plan, state, bias, scale, n, first_block, warp, lane):
         T.cuda.func_call(
             plan.functions.prepare_channels.name,
             state.ptr_to([4 + 4 * block]),
-            state.ptr_to([0]),
             scale.ptr_to([channel]),
             bias.ptr_to([channel]),
             source_code=plan.functions.prepare_channels.source,
@@ -37,13 +37,13 @@ def prepare_channels(plan, state, bias, scale, n, first_block, warp, lane):
 
 @T.inline
 def requantise_group(
-    plan, low, accumulator, packed, to, group, block, m, bias, channel, state, lane
+    plan, form, accumulator, packed, to, group, block, m, bias, channel, state, lane
 ):
     """Eight columns of a block: the 32-bit word of two channels of two pixels."""
     at = T.meta_var(block * plan.block_accumulators + group * 4)
     column = T.meta_var(group * 8 + lane % 4 * 2)
     packed[to] = T.cuda.func_call(
-        plan.functions.requantise[low].name,
+        plan.functions.requantise[form].name,
         accumulator[at],
         accumulator[at + 1],
         accumulator[at + 2],
@@ -52,20 +52,20 @@ def requantise_group(
         state.ptr_to([4 + 4 * block]),
         bias.ptr_to([plan.bias_offset(m, column) + channel]),
         bias.ptr_to([plan.bias_offset(m, column + 1) + channel]),
-        source_code=plan.functions.requantise[low].source,
+        source_code=plan.functions.requantise[form].source,
         return_type="uint32",
     )
 
 
 @T.inline
 def stage_block(
-    plan, low, accumulator, packed, smem, offset, block, m, bias, channel, state, warp, lane
+    plan, form, accumulator, packed, smem, offset, block, m, bias, channel, state, warp, lane
 ):
     """Requantise a block of 64 channels into a staging buffer: [pixels, 64], swizzled."""
     for quad in T.unroll(plan.column_groups // 4):
         for j in T.unroll(4):
             requantise_group(
-                plan, low, accumulator, packed, j, quad * 4 + j, block, m, bias, channel, state,
+                plan, form, accumulator, packed, j, quad * 4 + j, block, m, bias, channel, state,
                 lane,
             )  # fmt: skip
         T.ptx["stmatrix.sync.aligned.m8n8.x4.trans.shared.b16"](
@@ -76,7 +76,7 @@ def stage_block(
         rest = T.meta_var(plan.column_groups // 4 * 4)
         for j in T.unroll(2):
             requantise_group(
-                plan, low, accumulator, packed, j, rest + j, block, m, bias, channel, state, lane
+                plan, form, accumulator, packed, j, rest + j, block, m, bias, channel, state, lane
             )
         T.ptx["stmatrix.sync.aligned.m8n8.x2.trans.shared.b16"](
             smem.ptr_to([offset + plan.staged(rest * 8 + lane % 16, warp)]),
@@ -101,15 +101,20 @@ def store_blocks(
             plan.layout.store_offset
             + (consumer * plan.config.store_stages + buffer.stage) * plan.layout.store_bytes
         )
-        if state[3] != T.uint32(0):
+        if state[3] == T.uint32(Form.PACK):
             stage_block(
-                plan, 1, accumulator, packed, smem, offset, block, m, bias, channel, state, warp,
-                lane,
+                plan, Form.PACK, accumulator, packed, smem, offset, block, m, bias, channel, state,
+                warp, lane,
+            )  # fmt: skip
+        elif state[3] == T.uint32(Form.SHIFT):
+            stage_block(
+                plan, Form.SHIFT, accumulator, packed, smem, offset, block, m, bias, channel, state,
+                warp, lane,
             )  # fmt: skip
         else:
             stage_block(
-                plan, 0, accumulator, packed, smem, offset, block, m, bias, channel, state, warp,
-                lane,
+                plan, Form.CLAMP, accumulator, packed, smem, offset, block, m, bias, channel, state,
+                warp, lane,
             )  # fmt: skip
         T.ptx.fence.proxy.async_.shared__cta()
         T.cuda.warpgroup_sync(1 + consumer)

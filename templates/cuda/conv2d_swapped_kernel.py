@@ -25,8 +25,7 @@ from autoq.templates.tiles.wgmma import descriptor_step, encode_descriptor
 def build_swapped_kernel(layout: SwappedLayout) -> PrimFunc:
     """The kernel of a workload.
 
-    Parameters: x, weights int8 [padded k, reduction] in `conv2d_swapped.pack_weight`'s order of
-    rows, bias int32 [border classes * padded k], scale float32 [padded k], scalars float32 [8], y.
+    Parameters: x, weights int8 as `conv2d_swapped.pack_weight` orders them, bias int32 [border classes * padded k], scale float32 [padded k], scalars float32 [8], y.
     """
     plan = SwappedPlan(layout)
     workload, config, tile = layout.workload, layout.config, layout.tile
@@ -42,7 +41,7 @@ def build_swapped_kernel(layout: SwappedLayout) -> PrimFunc:
         y_ptr: T.handle,
     ):
         x = T.match_buffer(x_ptr, workload.x_shape, workload.in_dtype, align=16)
-        weight = T.match_buffer(weight_ptr, (plan.padded_n, tile.reduction), "int8", align=16)
+        weight = T.match_buffer(weight_ptr, plan.weight_shape, "int8", align=16)
         bias = T.match_buffer(bias_ptr, (plan.classes * plan.padded_n,), "int32", align=16)
         scale = T.match_buffer(scale_ptr, (plan.padded_n,), "float32", align=16)
         scalars = T.match_buffer(scalars_ptr, (8,), "float32", align=16)

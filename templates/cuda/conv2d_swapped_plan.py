@@ -24,7 +24,9 @@ class SwappedPlan(HaloPipelinePlan):
     def __init__(self, layout: SwappedLayout) -> None:
         super().__init__(layout)
         self.column_groups = layout.tile.columns // 8
-        self.functions = column_functions(self.classes > 1)
+        self.functions = column_functions(
+            self.workload.epilogue.out_dtype, self.classes > 1
+        )
 
     def product(
         self, accumulator: Any, block: int, a: Any, b: Any, offsets: Any, step: Any, i: int,
@@ -51,16 +53,22 @@ class SwappedPlan(HaloPipelinePlan):
         """Byte of a step's weights where a block of channels starts."""
         return block * (BLOCK_ROWS * self.tile.step_bytes)
 
+    @property
+    def weight_shape(self) -> tuple[int, int]:
+        """Rows of the packed weights, each a step of one channel, and their bytes."""
+        tile = self.tile
+        return self.padded_n * tile.chunks * tile.steps, tile.step_bytes
+
     def weight_arguments(self) -> list[int]:
         """Tensor map of the packed weights: one box is a step's rows of a tile of channels."""
-        tile = self.tile
-        box = [tile.step_bytes, self.config.block_n]
-        mode = swizzle_mode(tile.step_bytes)
-        return tiled_map([tile.reduction, self.padded_n], [tile.reduction], box, mode)
+        rows, row_bytes = self.weight_shape
+        box = [row_bytes, self.config.block_n]
+        return tiled_map([row_bytes, rows], [row_bytes], box, swizzle_mode(row_bytes))
 
-    def weight_coordinates(self, n: Any) -> tuple[Any, ...]:
-        """Coordinates of a tile of channels behind the column."""
-        return (n * self.config.block_n,)
+    def weight_coordinates(self, step: Any, n: Any) -> tuple[Any, ...]:
+        """Coordinates of one step's rows of a tile of channels."""
+        steps = self.tile.chunks * self.tile.steps
+        return 0, (n * steps + step) * self.config.block_n
 
     def y_arguments(self) -> list[int]:
         """Tensor map of the output: one box is 64 channels of a tile, clipped at its edges."""

@@ -15,7 +15,7 @@ MOST_BLOCKS = 4
 """64-row blocks that a consumer keeps in registers."""
 
 # Registers of a consumer that the epilogue, descriptors and indices need beside accumulators.
-_OTHER_REGISTERS = 60
+_OTHER_REGISTERS = 48
 
 # Cycles from passing the turn on to the next consumer's first multiplication. Passing it earlier
 # than that, or by more than a sixth of a tile, costs more than it hides: 68 us instead of 60 for

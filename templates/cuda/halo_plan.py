@@ -157,9 +157,9 @@ class HaloPlan(HaloPipelinePlan):
         tile = self.tile
         return weight_map(self.padded_n, tile.reduction, self.config.block_n, tile.step_bytes)
 
-    def weight_coordinates(self, n: Any) -> tuple[Any, ...]:
-        """Coordinates of a tile of channels behind the column."""
-        return 0, 0, 0, n * self.groups
+    def weight_coordinates(self, step: Any, n: Any) -> tuple[Any, ...]:
+        """Coordinates of one step's sub-tile of a tile of channels."""
+        return step * self.tile.step_bytes, 0, 0, 0, n * self.groups
 
     def pixel(self, m: Any, row: Any) -> Pixel:
         """Output pixel that row `row` of tile m computes."""

@@ -8,9 +8,8 @@ from autoq.templates.tiles.tma import load_tiled
 @T.inline
 def load_weights(plan, smem, offset, w_map, step, n, full):
     """One step's weights of a tile of channels, to a byte offset of shared memory."""
-    column = T.meta_var(step * plan.tile.step_bytes)
     T.ptx[load_tiled(plan.weight_rank)](
-        smem.ptr_to([offset]), T.address_of(w_map), column, *plan.weight_coordinates(n), full
+        smem.ptr_to([offset]), T.address_of(w_map), *plan.weight_coordinates(step, n), full
     )
 
 
