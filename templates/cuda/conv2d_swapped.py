@@ -60,27 +60,31 @@ def default(workload: Conv2d, target: Target) -> SwappedConvConfig:
 def build(workload: Conv2d, config: SwappedConvConfig, target: Target) -> PrimFunc:
     """PrimFunc over x, the arrays of `pack`, y."""
     from autoq.templates.cuda.conv2d_swapped_kernel import build_swapped_kernel
+    from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
 
-    return build_swapped_kernel(SwappedLayout(workload, config, target.units))
+    return build_swapped_kernel(SwappedPlan(SwappedLayout(workload, config, target.units)))
 
 
-def pack_weight(weight: np.ndarray, tile: HaloTile, block_n: int) -> np.ndarray:
-    """Weights as int8 [k padded to block_n x steps of the reduction, step_bytes].
+def order_rows(packed: np.ndarray, block_n: int, step_bytes: int) -> np.ndarray:
+    """Weights int8 [k', reduction] as int8 [k' * steps, step_bytes], as the kernel reads them.
 
     A step's rows of a tile of channels lie together, so that TMA reads whole lines. Row 16 w + 8 h
     + g of them holds channel 16 w + 2 g + h: a thread's rows g and g + 8 of wgmma's fragments are
     then neighbouring channels.
     """
-    packed = pack_pixel_rows(weight, tile, block_n)
-    steps = tile.chunks * tile.steps
-    rows = packed.reshape(-1, block_n // 16, 8, 2, steps, tile.step_bytes)
-    return np.ascontiguousarray(rows.transpose(0, 4, 1, 3, 2, 5)).reshape(-1, tile.step_bytes)
+    rows = packed.reshape(-1, block_n // 16, 8, 2, packed.shape[1] // step_bytes, step_bytes)
+    return np.ascontiguousarray(rows.transpose(0, 4, 1, 3, 2, 5)).reshape(-1, step_bytes)
+
+
+def pack_weight(weight: np.ndarray, tile: HaloTile, block_n: int) -> np.ndarray:
+    """Weights int8 [k, r, s, c] in the order of `order_rows`."""
+    return order_rows(pack_pixel_rows(weight, tile, block_n), block_n, tile.step_bytes)
 
 
 def pack(workload: Conv2d, config: SwappedConvConfig, operands: Operands) -> tuple[np.ndarray, ...]:
-    """weight int8 [k' * steps, step_bytes], bias int32 [classes * k'], scale float32 [k'], scalars [8].
+    """weight int8 [k' * steps, step_bytes], bias int32 [classes * k'], scale, scalars.
 
-    k' is k padded to block_n, classes are the border classes, row by row.
+    scale is float32 [k'], scalars float32 [8]; k' is k padded to block_n, classes are the border classes, row by row.
     """
     tile = SwappedLayout(workload, config, 1).tile
     weight = np.asarray(operands["weight"])

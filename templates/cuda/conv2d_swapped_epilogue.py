@@ -90,7 +90,6 @@ def store_blocks(
     lane,
 ):  # fmt: skip
     """Consumer warpgroup: store its blocks of an output tile from staging buffers."""
-    image, p, q = plan.origin(m)
     for block in T.unroll(plan.blocks):
         first = T.meta_var(plan.first_channel(n, first_block + block))
         channel = T.meta_var(first + plan.row(warp, lane))
@@ -119,6 +118,8 @@ def store_blocks(
         T.ptx.fence.proxy.async_.shared__cta()
         T.cuda.warpgroup_sync(1 + consumer)
         if (warp == 0) & (lane == 0):
-            T.ptx[store_tiled(4)](T.address_of(y_map), first, q, p, image, smem.ptr_to([offset]))
+            T.ptx[store_tiled(plan.y_rank)](
+                T.address_of(y_map), *plan.y_coordinates(m, first), smem.ptr_to([offset])
+            )
             T.ptx.cp.async_.bulk.commit_group()
         buffer.advance()

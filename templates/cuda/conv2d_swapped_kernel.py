@@ -8,10 +8,9 @@ from autoq.templates.cuda.conv2d_swapped_epilogue import (
     prepare_scalars,
     store_blocks,
 )
-from autoq.templates.cuda.conv2d_swapped_layout import SwappedLayout
 from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
 from autoq.templates.cuda.halo_pipeline import initialise_barriers, multiply, release_last
-from autoq.templates.cuda.halo_producer import produce
+from autoq.templates.cuda.halo_producer import load_resident_weights, produce
 from autoq.templates.tiles.dependent_launch import (
     overlapping,
     start_successor,
@@ -22,12 +21,12 @@ from autoq.templates.tiles.tma import ENCODE_TILED
 from autoq.templates.tiles.wgmma import descriptor_step, encode_descriptor
 
 
-def build_swapped_kernel(layout: SwappedLayout) -> PrimFunc:
+def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
     """The kernel of a workload.
 
     Parameters: x, weights int8 as `conv2d_swapped.pack_weight` orders them, bias int32 [border classes * padded k], scale float32 [padded k], scalars float32 [8], y.
     """
-    plan = SwappedPlan(layout)
+    layout = plan.layout
     workload, config, tile = layout.workload, layout.config, layout.tile
     registers, ring_stages = layout.registers, max(config.stages, 1)
 
@@ -47,11 +46,11 @@ def build_swapped_kernel(layout: SwappedLayout) -> PrimFunc:
         scalars = T.match_buffer(scalars_ptr, (8,), "float32", align=16)
         y = T.match_buffer(y_ptr, workload.y_shape, workload.epilogue.out_dtype, align=16)
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-        T.call_packed(ENCODE_TILED, x_map, "int8", plan.x_rank, x.data, *plan.x_arguments())
+        T.call_packed(plan.x_encode, x_map, "int8", plan.x_rank, x.data, *plan.x_arguments())
         w_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(ENCODE_TILED, w_map, "int8", 2, weight.data, *plan.weight_arguments())
         y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-        T.call_packed(ENCODE_TILED, y_map, "int8", 4, y.data, *plan.y_arguments())
+        T.call_packed(ENCODE_TILED, y_map, "int8", plan.y_rank, y.data, *plan.y_arguments())
 
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_unit})
@@ -78,14 +77,14 @@ def build_swapped_kernel(layout: SwappedLayout) -> PrimFunc:
                 stage = T.meta_var(RingPosition(ring_stages))
                 stage.start(0)
                 work: T.int32 = cta
+                if plan.resident:
+                    n = T.meta_var(layout.tile_of(cta)[1])
+                    load_resident_weights(plan, smem, barriers, w_map, n)
                 wait_for_predecessors()
                 start_successor()
                 while work < layout.work:
                     m, n = layout.tile_of(work)
-                    produce(
-                        plan, smem, barriers, halo, weights, slot, stage, x_map, w_map, m, n,
-                        work == cta,
-                    )  # fmt: skip
+                    produce(plan, smem, halo, weights, slot, stage, x_map, w_map, m, n)
                     work = work + layout.grid
         else:
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)

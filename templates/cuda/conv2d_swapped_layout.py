@@ -13,7 +13,7 @@ from autoq.templates.cuda.halo_tile import BLOCK_ROWS
 
 @dataclass(frozen=True)
 class SwappedConvConfig(HaloConfig):
-    """Searched knobs of conv2d_swapped; block_n is a multiple of 64, a tile has one image.
+    """Searched knobs of conv2d_swapped; block_n is a multiple of 64.
 
     store_stages: staging buffers of each consumer, so that a store may still be read.
     """

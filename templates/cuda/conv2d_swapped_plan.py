@@ -12,7 +12,7 @@ from autoq.templates.cuda.halo_plan import HaloPipelinePlan
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS
 from autoq.templates.tiles.border_bias import bias_row
 from autoq.templates.tiles.swizzle import swizzle_mode
-from autoq.templates.tiles.tma import nhwc_strides, tiled_map
+from autoq.templates.tiles.tma import tiled_map
 from autoq.templates.tiles.wgmma import K_BYTES, descriptor_step, wgmma
 
 
@@ -70,12 +70,39 @@ class SwappedPlan(HaloPipelinePlan):
         steps = self.tile.chunks * self.tile.steps
         return 0, (n * steps + step) * self.config.block_n
 
+    @property
+    def whole_rows(self) -> bool:
+        return self.tile.images == 1 and super().whole_rows
+
+    def x_arguments(self) -> list[int]:
+        """Tensor map of the activations: one box is a chunk of a halo, images innermost."""
+        tile = self.tile
+        if tile.images == 1:
+            return super().x_arguments()
+        n, h, w, c = self.workload.x_shape
+        box = [tile.row_bytes, tile.images, tile.halo_width, tile.halo_height]
+        return tiled_map([c, n, w, h], [h * w * c, c, w * c], box, swizzle_mode(tile.row_bytes))
+
+    def x_coordinates(self, chunk: Any, image: Any, h: Any, w: Any) -> tuple[Any, ...]:
+        """Coordinates of a chunk of the halo that starts at row h and column w."""
+        if self.tile.images == 1:
+            return super().x_coordinates(chunk, image, h, w)
+        return chunk * self.tile.row_bytes, image, w, h
+
+    y_rank = 4
+
     def y_arguments(self) -> list[int]:
         """Tensor map of the output: one box is 64 channels of a tile, clipped at its edges."""
+        tile = self.tile
         n, p, q, k = self.workload.y_shape
-        box = [BLOCK_ROWS, self.tile.store_width, self.tile.height, 1]
-        mode = swizzle_mode(BLOCK_ROWS)
-        return tiled_map([k, q, p, n], nhwc_strides(p, q, k), box, mode)
+        box = [BLOCK_ROWS, tile.images, tile.store_width, tile.height]
+        strides = [p * q * k, k, q * k]
+        return tiled_map([k, n, q, p], strides, box, swizzle_mode(BLOCK_ROWS))
+
+    def y_coordinates(self, m: Any, first: Any) -> tuple[Any, ...]:
+        """Coordinates of 64 channels of tile m."""
+        image, p, q = self.origin(m)
+        return first, image, q, p
 
     def bias_offset(self, m: Any, column: Any) -> Any:
         """Offset of a column's border class in the flat bias table.
@@ -84,11 +111,15 @@ class SwappedPlan(HaloPipelinePlan):
         """
         if self.classes == 1:
             return 0
+        p, q = self.output_pixel(m, column)
+        p, q = T.min(p, self.workload.p - 1), T.min(q, self.workload.q - 1)
+        return bias_row(self.rows, self.columns, p, q) * self.padded_n
+
+    def output_pixel(self, m: Any, column: Any) -> tuple[Any, Any]:
+        """Output row and column of a column of tile m."""
         _, p, q = self.origin(m)
         _, in_row, in_column = self.tile.pixel(0, column)
-        p = T.min(p + in_row, self.workload.p - 1)
-        q = T.min(q + in_column, self.workload.q - 1)
-        return bias_row(self.rows, self.columns, p, q) * self.padded_n
+        return p + in_row, q + in_column
 
     def first_channel(self, n: Any, block: Any) -> Any:
         """First output channel of a block of a tile."""

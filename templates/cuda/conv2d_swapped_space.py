@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Iterator
 
 from autoq.search.space import Space
 from autoq.templates.cuda.conv2d_swapped_layout import SwappedConvConfig, SwappedLayout
@@ -17,26 +18,39 @@ from autoq.templates.tiles.tma import MAX_BOX
 from autoq.templates.workload import Conv2d
 
 
-@functools.lru_cache(maxsize=256)
-def tile_shapes(workload: Conv2d) -> tuple[tuple[bool, int, int, int], ...]:
-    """(flat, 1, height, width) of the tiles of one image that one wgmma's columns can hold.
+_IMAGES = (8, 16, 32)
+"""Images of a tile that has several: whole groups of eight columns."""
 
-    Box tiles are 8 wide, flat ones as wide as the output. A tile computes at most twice as many
-    unused columns as the best one.
-    """
+
+def _fitting_shapes(workload: Conv2d) -> Iterator[tuple[bool, int, int, int]]:
+    """(flat, images, height, width): boxes and flat rows of one image, rows of several."""
     p, q = workload.p, workload.q
     heights = {-(-p // parts) for parts in range(1, 9)} | {1, 2, 4, 6, 8, 12, 16, 20, 24, 28, 32}
+    for height in sorted(height for height in heights if height <= p):
+        yield False, 1, height, WIDTH
+        yield True, 1, height, q
+    for images in _IMAGES:
+        if images < workload.n + 8:
+            yield from ((True, images, 1, width) for width in sorted({q, -(-q // 2), -(-q // 4)}))
+
+
+@functools.lru_cache(maxsize=256)
+def tile_shapes(workload: Conv2d) -> tuple[tuple[bool, int, int, int], ...]:
+    """(flat, images, height, width) of the tiles that one wgmma's columns can hold.
+
+    Box tiles are 8 wide, flat ones of several rows as wide as the output. A tile computes at most
+    twice as many unused columns as the best one.
+    """
     useful = {}
-    for flat, height in itertools.product((False, True), sorted(heights)):
-        tile = SwappedTile(workload, flat, 1, height, q if flat else WIDTH, 16)
-        box = max(tile.halo_width, tile.halo_height)
-        if height <= p and tile.columns and box <= MAX_BOX:
-            useful[flat, 1, height, tile.width] = tile.useful
+    for shape in _fitting_shapes(workload):
+        tile = SwappedTile(workload, *shape, 16)
+        if tile.columns and max(tile.halo_width, tile.halo_height) <= MAX_BOX:
+            useful[shape] = tile.useful
     best = max(useful.values(), default=0.0)
     return tuple(shape for shape, share in useful.items() if share >= 0.5 * best)
 
 
-def _channel_tiles(workload: Conv2d) -> tuple[int, ...]:
+def channel_tiles(workload: Conv2d) -> tuple[int, ...]:
     """Output channels of a tile: whole 64-row blocks up to k."""
     return tuple(n for n in (64, 128, 192, 256) if n < workload.k + 64)
 
@@ -68,7 +82,7 @@ def swapped_space(workload: Conv2d, target: Target) -> Space[SwappedConvConfig]:
     knobs = {
         **ring_knobs(workload),
         "tile": tile_shapes(workload),
-        "block_n": _channel_tiles(workload),
+        "block_n": channel_tiles(workload),
         "store_stages": (1, 2),
     }
     return Space(
@@ -92,7 +106,7 @@ def default_config(workload: Conv2d, target: Target) -> SwappedConvConfig:
         lambda config: SwappedLayout(workload, config, target.units),
         functools.partial(SwappedConvConfig, store_stages=1),
         tiles,
-        _channel_tiles(workload),
+        channel_tiles(workload),
         TEAMS,
         _constraints(workload, target),
         target.smem_bytes,

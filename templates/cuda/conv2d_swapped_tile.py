@@ -12,17 +12,19 @@ COLUMNS = tuple(n for n in SHAPES_N if n % 16 == 0)
 
 
 class SwappedTile(HaloTile):
-    """A tile of one image whose pixels are the columns of D [channels, pixels].
+    """A tile whose pixels are the columns of D [channels, pixels].
 
     A group of eight columns is one row of a box tile, or eight successive halo pixels of a flat
-    one. Flat tiles span the output's width: what they compute beyond it, TMA clips off.
+    one. A flat tile of several images has them innermost, in shared memory as in its columns: the
+    halo pixels of a row are then `images` columns each, and a row wastes none. Flat tiles of
+    several rows span the output's width: what they compute beyond it, TMA clips off.
     """
 
     @cached_property
     def pixels(self) -> int:
         """Columns up to the last output pixel."""
         if self.flat:
-            return (self.height - 1) * self.halo_width + self.width
+            return ((self.height - 1) * self.halo_width + self.width) * self.images
         return self.height * WIDTH
 
     @cached_property
@@ -33,12 +35,14 @@ class SwappedTile(HaloTile):
     @cached_property
     def store_width(self) -> int:
         """Pixels between two rows of the tile, as it is stored."""
-        return self.halo_width if self.flat else WIDTH
+        if self.flat:
+            return self.halo_width if self.height > 1 else self.width
+        return WIDTH
 
     @cached_property
     def staged_rows(self) -> int:
         """Shared-memory rows that a store of the tile reads; at least its columns."""
-        return max(self.columns, self.height * self.store_width)
+        return max(self.columns, self.height * self.store_width * self.images)
 
     @cached_property
     def touched_bytes(self) -> int:
@@ -46,6 +50,19 @@ class SwappedTile(HaloTile):
         last = (self.columns // 8 - 1) * self.group_rows + 7
         last += self.tap_row(self.steps - 1) + self.pair_rows
         return (last + 1) * self.row_bytes
+
+    @cached_property
+    def pair_rows(self) -> int:
+        return self.workload.dilation[1] * self.images if self.pairs_taps else 0
+
+    def tap_row(self, step: int) -> int:
+        return super().tap_row(step) * self.images
+
+    def pixel(self, block: int, m: int) -> tuple[int, int, int]:
+        """Image, row and column inside the tile of column m; there is one block."""
+        pitch = self.halo_width if self.flat else WIDTH
+        pixel = m // self.images
+        return m % self.images, pixel // pitch, pixel % pitch
 
     @cached_property
     def useful(self) -> float:

@@ -10,7 +10,7 @@ from tvm.tirx import PrimFunc
 from autoq.templates.cuda.halo_layout import HaloLayout
 from autoq.templates.cuda.halo_pipeline import initialise_barriers, multiply, release_last
 from autoq.templates.cuda.halo_plan import HaloPlan
-from autoq.templates.cuda.halo_producer import produce
+from autoq.templates.cuda.halo_producer import load_resident_weights, produce
 from autoq.templates.cuda.wgmma_epilogue import store_tile
 from autoq.templates.tiles.dependent_launch import (
     overlapping,
@@ -62,7 +62,7 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
         y = T.decl_buffer((plan.elements,), epilogue.out_dtype, data=y_nhwc.data)
         residual = T.decl_buffer((plan.elements,), residual_dtype, data=residual_nhwc.data)
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-        T.call_packed(ENCODE_TILED, x_map, "int8", plan.x_rank, x.data, *plan.x_arguments())
+        T.call_packed(plan.x_encode, x_map, "int8", plan.x_rank, x.data, *plan.x_arguments())
         w_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(ENCODE_TILED, w_map, "int8", 5, weight.data, *plan.weight_arguments())
 
@@ -91,14 +91,14 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
                 stage = T.meta_var(RingPosition(ring_stages))
                 stage.start(0)
                 work: T.int32 = cta
+                if plan.resident:
+                    n = T.meta_var(layout.tile_of(cta)[1])
+                    load_resident_weights(plan, smem, barriers, w_map, n)
                 wait_for_predecessors()
                 start_successor()
                 while work < layout.work:
                     m, n = layout.tile_of(work)
-                    produce(
-                        plan, smem, barriers, halo, weights, slot, stage, x_map, w_map, m, n,
-                        work == cta,
-                    )  # fmt: skip
+                    produce(plan, smem, halo, weights, slot, stage, x_map, w_map, m, n)
                     work = work + layout.grid
         else:
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)

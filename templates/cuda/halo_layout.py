@@ -15,7 +15,11 @@ MOST_BLOCKS = 4
 """64-row blocks that a consumer keeps in registers."""
 
 # Registers of a consumer that the epilogue, descriptors and indices need beside accumulators.
-_OTHER_REGISTERS = 48
+_OTHER_REGISTERS = 40
+
+# Registers that ptxas wants beside the accumulators of one wgmma, of those a block is launched
+# with: what setmaxnreg adds does not count.
+_BESIDE_INSTRUCTION = 26
 
 # Cycles from passing the turn on to the next consumer's first multiplication. Passing it earlier
 # than that, or by more than a sixth of a tile, costs more than it hides: 68 us instead of 60 for
@@ -144,6 +148,8 @@ class HaloLayout:
             return False
         if self.blocks_per_consumer > MOST_BLOCKS:
             return False
+        if accumulators(self.instruction_n) + _BESIDE_INSTRUCTION > self.registers.launch:
+            return False
         return self.accumulators + _OTHER_REGISTERS <= self.registers.consumer
 
     @cached_property
@@ -162,18 +168,18 @@ class HaloLayout:
 
     @cached_property
     def turn_step(self) -> int:
-        """Step of a tile's last chunk before which a consumer passes the turn on.
+        """Step of a tile, counted over its chunks, before which a consumer passes the turn on.
 
         The next one then multiplies when this one's last instructions finish. It must not be
-        a whole ring of weights ahead.
+        a whole ring of weights or slots ahead.
         """
         instructions = self.blocks_per_consumer * self.tile.step_bytes // K_BYTES
         step_cycles = instructions * self.instruction_n // 2
-        tile_cycles = step_cycles * self.tile.steps * self.tile.chunks
-        early = max(min(_TURN_CYCLES, tile_cycles // 6) // step_cycles, 1)
+        steps = self.tile.steps * self.tile.chunks
+        early = max(min(_TURN_CYCLES, step_cycles * steps // 6) // step_cycles, 1)
         if not self.config.resident:
             early = min(early, (self.config.stages - 1) * self.config.steps_per_stage)
-        return max(self.tile.steps - early, 1)
+        return max(steps - min(early, self.tile.steps), 0)
 
     @cached_property
     def weight_bytes(self) -> int:

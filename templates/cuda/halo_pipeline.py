@@ -36,7 +36,7 @@ def multiply_group(plan, accumulator, a, b, offsets, following, chunk, t, lane):
     for i in plan.loop(plan.steps_per_group, plan.unrolled or not plan.resident):
         step = T.meta_var(t * plan.steps_per_group + i)
         pass_turn = T.meta_var(
-            (chunk == plan.tile.chunks - 1) & (step == plan.layout.turn_step)
+            chunk * plan.tile.steps + step == plan.layout.turn_step
             if plan.config.turns
             else False
         )

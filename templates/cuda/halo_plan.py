@@ -14,7 +14,7 @@ from autoq.templates.cuda.wgmma_units import Unit, unit_at
 from autoq.templates.tiles.border_bias import bias_row
 from autoq.templates.tiles.requantise import RowEpilogue
 from autoq.templates.tiles.swizzle import swizzle_mode
-from autoq.templates.tiles.tma import MAX_BOX, nhwc_strides, tiled_map
+from autoq.templates.tiles.tma import ENCODE_TILED, MAX_BOX, load_tiled, nhwc_strides, tiled_map
 from autoq.templates.tiles.weights import channels_per_thread, weight_map
 from autoq.templates.tiles.wgmma import K_BYTES, accumulators, descriptor_step, wgmma
 
@@ -28,6 +28,8 @@ class HaloPipelinePlan:
     Subclasses say how a step is multiplied (`product`) and where a step's weights lie in their
     tensor map (`weight_rank`, `weight_coordinates`).
     """
+
+    x_encode = ENCODE_TILED
 
     def __init__(self, layout: HaloLayout) -> None:
         workload, config = layout.workload, layout.config
@@ -81,6 +83,11 @@ class HaloPipelinePlan:
         if self.whole_rows:
             return w * self.tile.row_bytes, h, image
         return chunk * self.tile.row_bytes, w, h, image
+
+    def fetch(self, smem: Any, x_map: Any, m: Any, chunk: Any, barrier: Any) -> Any:
+        """The call that loads a chunk of tile m's activations; wrap it in T.evaluate."""
+        coordinates = self.x_coordinates(chunk, *self.halo_origin(m))
+        return T.ptx[load_tiled(self.x_rank)](smem, x_map, *coordinates, barrier)
 
     def origin(self, m: Any) -> tuple[Any, Any, Any]:
         """First image, output row and output column of a tile."""

@@ -43,20 +43,16 @@ def stream_weights(plan, smem, weights, stage, w_map, chunk, n):
 
 
 @T.inline
-def produce(plan, smem, barriers, halo, weights, slot, stage, x_map, w_map, m, n, first):
-    """Producer thread: halo slots and weights of one output tile."""
-    image, h, w = plan.halo_origin(m)
+def produce(plan, smem, halo, weights, slot, stage, x_map, w_map, m, n):
+    """Producer thread: halo slots and streamed weights of one output tile."""
     for chunk in T.serial(plan.tile.chunks):
         halo.acquire(slot, plan.tile.load_bytes)
-        T.ptx[load_tiled(plan.x_rank)](
-            smem.ptr_to([slot.stage * plan.tile.slot_bytes]),
-            T.address_of(x_map),
-            *plan.x_coordinates(chunk, image, h, w),
-            halo.full(slot.stage),
-        )
+        T.evaluate(
+            plan.fetch(
+                smem.ptr_to([slot.stage * plan.tile.slot_bytes]), T.address_of(x_map), m, chunk,
+                halo.full(slot.stage),
+            )
+        )  # fmt: skip
         slot.advance()
-        if plan.resident:
-            if first & (chunk == 0):
-                load_resident_weights(plan, smem, barriers, w_map, n)
-        else:
+        if not plan.resident:
             stream_weights(plan, smem, weights, stage, w_map, chunk, n)

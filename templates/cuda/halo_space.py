@@ -22,7 +22,7 @@ Rule = Callable[[Any], bool]
 
 _IMAGES = (1, 2, 3, 4, 8)
 
-_STAGES = (2, 3, 4, 6, 8)
+STAGES = (2, 3, 4, 6, 8)
 
 
 def _ceil(a: int, b: int) -> int:
@@ -107,7 +107,7 @@ def ring_knobs(workload: Conv2d) -> dict[str, tuple]:
         "row_bytes": rows,
         "team": ((1, True), (2, True), (3, True), (2, False), (3, False)),
         "halo_stages": (1, 2, 3, 4, 6, 8),
-        "weights": ((0, 1), *itertools.product(_STAGES, divisors)),
+        "weights": ((0, 1), *itertools.product(STAGES, divisors)),
         "blocks_per_unit": (1, 2),
         "turns": (False, True),
     }

@@ -26,13 +26,22 @@ SERVED = [workload for workload in CASES if matches(workload, TARGET)]
 SMALL = (
     Conv2d(n=2, h=9, w=11, c=16, k=32, r=3, s=3, padding=(1, 0, 2, 1)),
     Conv2d(n=1, h=12, w=10, c=48, k=16, r=2, s=4, padding=(0, 3, 1, 2), dilation=(2, 1)),
-    Conv2d(n=2, h=8, w=15, c=32, k=80, r=3, s=2, padding=(1, 2, 1, 2), dilation=(1, 3)),
+    Conv2d(n=2, h=8, w=11, c=32, k=80, r=3, s=2, padding=(1, 2, 1, 2), dilation=(1, 3)),
 )
+
+
+def load_tile(tile: SwappedTile, x: np.ndarray, m: int, chunk: int) -> np.ndarray:
+    """What TMA leaves of a chunk: `load_halo`'s rows, but images innermost."""
+    smem = np.full((tile.touched_bytes // tile.row_bytes, tile.row_bytes), 77)
+    alone = load_halo(tile, x, m, chunk)[: tile.halo_rows]
+    rows = alone.reshape(tile.images, -1, tile.row_bytes).swapaxes(0, 1)
+    smem[: tile.halo_rows] = rows.reshape(-1, tile.row_bytes)[: len(smem)]
+    return smem
 
 
 def product(tile: SwappedTile, x: np.ndarray, packed: np.ndarray, m: int) -> np.ndarray:
     """D int64 [weight rows, columns] of a tile, each column read where its descriptor points."""
-    halos = [load_halo(tile, x, m, chunk) for chunk in range(tile.chunks)]
+    halos = [load_tile(tile, x, m, chunk) for chunk in range(tile.chunks)]
     halves = range(2 if tile.pairs_taps else 1)
     total = np.zeros((len(packed), tile.columns), np.int64)
     for column, chunk, step in np.ndindex(tile.columns, tile.chunks, tile.steps):
@@ -62,14 +71,18 @@ def stage(plan: SwappedPlan, d: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("workload", SMALL, ids=str)
 @pytest.mark.parametrize(
-    "flat, height, row_bytes", [(False, 4, 32), (False, 3, 16), (True, 3, 64), (True, 5, 16)]
-)
-def test_columns_staging_and_clipped_stores_are_the_convolution(workload, flat, height, row_bytes):
+    "flat, images, height, width, row_bytes",
+    [(False, 1, 4, 8, 32), (False, 1, 3, 8, 16), (True, 1, 3, None, 64), (True, 1, 5, None, 16),
+     (True, 8, 1, None, 16), (True, 16, 1, 4, 32), (True, 8, 2, None, 64)],
+)  # fmt: skip
+def test_columns_staging_and_clipped_stores_are_the_convolution(
+    workload, flat, images, height, width, row_bytes
+):
     rng = np.random.default_rng(3)
-    width = workload.q if flat else 8
+    width = width or workload.q
     config = dataclasses.replace(
         TEMPLATE.default(workload, TARGET),
-        tile=(flat, 1, height, width), row_bytes=row_bytes, block_n=64, team=(1, True),
+        tile=(flat, images, height, width), row_bytes=row_bytes, block_n=64, team=(1, True),
         weights=(0, 1),
     )  # fmt: skip
     plan = SwappedPlan(SwappedLayout(workload, config, TARGET.units))
@@ -77,7 +90,8 @@ def test_columns_staging_and_clipped_stores_are_the_convolution(workload, flat, 
     x = rng.integers(-128, 128, workload.x_shape)
     weight = rng.integers(-128, 128, workload.weight_shape).astype(np.int8)
     packed = pack_weight(weight, tile, 64).astype(np.int64)
-    packed = packed.reshape(len(packed), tile.chunks, tile.steps, tile.step_bytes)
+    packed = packed.reshape(-1, tile.chunks * tile.steps, 64, tile.step_bytes).swapaxes(1, 2)
+    packed = packed.reshape(-1, tile.chunks, tile.steps, tile.step_bytes)
     y = np.zeros(workload.y_shape, np.int64)
     written = np.zeros(workload.y_shape, int)
     for m in range(tile.tiles):
@@ -85,15 +99,15 @@ def test_columns_staging_and_clipped_stores_are_the_convolution(workload, flat, 
         image, top, left = plan.origin(m)
         for first in range(0, len(packed), 64):
             staged = stage(plan, d[first : first + 64])
-            for row, column in np.ndindex(tile.height, tile.store_width):
+            for row, column, i in np.ndindex(tile.height, tile.store_width, tile.images):
                 p, q = top + row, left + column
-                if p >= workload.p or q >= workload.q:
+                if p >= workload.p or q >= workload.q or image + i >= workload.n:
                     continue
                 channels = min(64, workload.k - first)
-                at = row * tile.store_width + column
-                y[image, p, q, first : first + channels] = staged[at, :channels]
-                written[image, p, q, first : first + channels] += 1
-                assert tile.pixel(0, at)[1:] == (row, column)
+                at = (row * tile.store_width + column) * tile.images + i
+                y[image + i, p, q, first : first + channels] = staged[at, :channels]
+                written[image + i, p, q, first : first + channels] += 1
+                assert tile.pixel(0, at) == (i, row, column)
     assert (written == 1).all()
     plain = dataclasses.replace(workload, epilogue=Epilogue("int32"))
     operands = {"weight": weight, "bias": np.zeros(workload.k, np.int32),
@@ -109,12 +123,13 @@ def test_default_and_samples_are_legal_and_lay_out_without_overlap(workload):
     for config in [default, *space.sample(np.random.default_rng(0), 20)]:
         layout = SwappedLayout(workload, config, TARGET.units)
         tile = layout.tile
-        assert tile.images == 1 and (tile.width == workload.q or not tile.flat)
+        assert tile.width == workload.q or tile.height == 1 or not tile.flat
+        assert tile.images == 1 or (tile.flat and tile.images % 8 == 0)
         assert layout.store_offset % 1024 == layout.store_bytes % 1024 == 0
         assert layout.store_offset >= layout.weights_end
         buffers = config.consumers * config.store_stages
         assert layout.barrier_offset >= layout.store_offset + buffers * layout.store_bytes
-        assert layout.store_bytes >= 64 * max(tile.columns, tile.height * tile.store_width)
+        assert layout.store_bytes >= 64 * max(tile.columns, tile.staged_rows)
         assert layout.barrier_offset + 8 * layout.barriers <= layout.smem_bytes
         assert layout.smem_bytes <= TARGET.smem_bytes
 

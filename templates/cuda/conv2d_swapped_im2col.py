@@ -1,0 +1,152 @@
+"""Template conv2d_swapped_im2col: weights as wgmma's A, im2col loads of pixels as its B.
+
+Every tap is fetched again, but tiles waste no pixel at image and row ends, and the wide B reads
+less shared memory for a multiplication than conv2d_im2col's pixels as A. Any stride and dilation.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autoq.search.space import Space
+from autoq.templates.base import Operands, Template
+from autoq.templates.border import border_bias
+from autoq.templates.cuda import conv2d_im2col
+from autoq.templates.cuda.conv2d_swapped import order_rows
+from autoq.templates.cuda.conv2d_swapped_layout import SwappedConvConfig
+from autoq.templates.cuda.conv2d_swapped_space import channel_tiles
+from autoq.templates.cuda.conv2d_swapped_tile import COLUMNS
+from autoq.templates.cuda.halo_cost import features
+from autoq.templates.cuda.halo_default import TEAMS, candidates, fastest
+from autoq.templates.cuda.halo_space import STAGES, Rule, common_rules, ring_knobs, row_sizes
+from autoq.templates.cuda.swapped_im2col_tile import Im2colTile
+from autoq.templates.target import Target
+from autoq.templates.tiles.weights import pad_channels
+from autoq.templates.workload import Conv2d
+
+if TYPE_CHECKING:
+    from tvm.tirx import PrimFunc
+
+    from autoq.templates.cuda.swapped_im2col_plan import SwappedIm2colLayout
+
+_WIDTHS = tuple(n for n in COLUMNS if n >= 64)
+"""Narrower tiles read more shared memory than the tensor core's time allows."""
+
+
+def matches(workload: object, target: Target) -> bool:
+    """Dense convolutions of more than one tap that im2col can express, with 8-bit outputs.
+
+    c and k are multiples of 16, and whole rows of at least 32 channels waste at most a third; a
+    residual is left to conv2d_im2col.
+    """
+    return (
+        isinstance(workload, Conv2d)
+        and workload.r * workload.s > 1
+        and workload.epilogue.out_dtype in ("int8", "uint8")
+        and workload.epilogue.residual_dtype is None
+        and conv2d_im2col.matches(workload, target)
+        and workload.k % 16 == 0
+        and bool(_row_sizes(workload))
+    )
+
+
+def _row_sizes(workload: Conv2d) -> tuple[int, ...]:
+    return tuple(size for size in row_sizes(workload) if size >= 32)
+
+
+def _layout(workload: Conv2d, config: SwappedConvConfig, target: Target) -> SwappedIm2colLayout:
+    from autoq.templates.cuda.swapped_im2col_plan import SwappedIm2colLayout
+
+    return SwappedIm2colLayout(workload, config, target.units)
+
+
+def _tiles() -> tuple[tuple[bool, int, int, int], ...]:
+    return tuple((True, 1, 1, width) for width in _WIDTHS)
+
+
+def _constraints(workload: Conv2d, target: Target) -> tuple[Rule, ...]:
+    @functools.lru_cache(maxsize=16)
+    def layout_of(config: SwappedConvConfig) -> SwappedIm2colLayout:
+        return _layout(workload, config, target)
+
+    return common_rules(layout_of, target)
+
+
+def space(workload: Conv2d, target: Target) -> Space[SwappedConvConfig]:
+    """Legal configurations; `halo_space.common_rules` has their rules."""
+    knobs = {
+        **ring_knobs(workload),
+        "row_bytes": _row_sizes(workload),
+        "weights": ((0, 1), *((stages, 1) for stages in STAGES)),
+        "tile": _tiles(),
+        "block_n": channel_tiles(workload),
+        "store_stages": (1, 2),
+    }
+    return Space(
+        SwappedConvConfig,
+        knobs,
+        _constraints(workload, target),
+        lambda config: features(_layout(workload, config, target)),
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def default(workload: Conv2d, target: Target) -> SwappedConvConfig:
+    """The candidate with the fewest estimated cycles; ConfigError when nothing is legal."""
+    tiles = [
+        Im2colTile(workload, *shape, row_bytes)
+        for row_bytes in _row_sizes(workload)[-1:]
+        for shape in _tiles()
+    ]
+    found = candidates(
+        lambda config: _layout(workload, config, target),
+        functools.partial(SwappedConvConfig, store_stages=1),
+        tiles,
+        channel_tiles(workload),
+        TEAMS,
+        _constraints(workload, target),
+        target.smem_bytes,
+    )
+    return fastest(found, workload)
+
+
+def build(workload: Conv2d, config: SwappedConvConfig, target: Target) -> PrimFunc:
+    """PrimFunc over x, the arrays of `pack`, y."""
+    from autoq.templates.cuda.conv2d_swapped_kernel import build_swapped_kernel
+    from autoq.templates.cuda.swapped_im2col_plan import SwappedIm2colPlan
+
+    return build_swapped_kernel(SwappedIm2colPlan(_layout(workload, config, target)))
+
+
+def pack_weight(weight: np.ndarray, tile: Im2colTile, block_n: int) -> np.ndarray:
+    """Weights int8 [k, r, s, c] as int8 [k padded to block_n x chunks, row_bytes].
+
+    The order is `conv2d_swapped.order_rows`; channels past c are zero.
+    """
+    k, r, s, c = weight.shape
+    channels = tile.chunks_of_a_tap * tile.row_bytes
+    padded = np.zeros((-(-k // block_n) * block_n, r, s, channels), np.int8)
+    padded[:k, :, :, :c] = weight
+    return order_rows(padded.reshape(len(padded), -1), block_n, tile.row_bytes)
+
+
+def pack(workload: Conv2d, config: SwappedConvConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+    """weight int8 [k' * chunks, row_bytes], bias int32 [classes * k'], scale float32 [k'],
+    scalars [8]; k' is k padded to block_n, classes are the border classes, row by row.
+    """
+    tile = Im2colTile(workload, *config.tile, config.row_bytes)
+    weight = np.asarray(operands["weight"])
+    zero_point = int(operands.get("x_zero_point", 0))
+    bias = border_bias(workload, weight, np.asarray(operands["bias"]), zero_point)
+    return (
+        pack_weight(weight, tile, config.block_n),
+        pad_channels(bias, config.block_n).reshape(-1),
+        pad_channels(np.asarray(operands["scale"], np.float32), config.block_n),
+        np.asarray(operands["scalars"], np.float32),
+    )
+
+
+TEMPLATE = Template("conv2d_swapped_im2col", 1, matches, space, default, build, pack)
