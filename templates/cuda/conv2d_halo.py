@@ -96,4 +96,4 @@ def pack(workload: Conv2d, config: HaloConvConfig, operands: Operands) -> tuple[
     return (*packed, scale, np.asarray(operands["scalars"], np.float32))
 
 
-TEMPLATE = Template("conv2d_halo", 3, matches, space, default, build, pack)
+TEMPLATE = Template("conv2d_halo", 4, matches, space, default, build, pack)

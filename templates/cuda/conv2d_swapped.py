@@ -84,7 +84,8 @@ def pack_weight(weight: np.ndarray, tile: HaloTile, block_n: int) -> np.ndarray:
 def pack(workload: Conv2d, config: SwappedConvConfig, operands: Operands) -> tuple[np.ndarray, ...]:
     """weight int8 [k' * steps, step_bytes], bias int32 [classes * k'], scale, scalars.
 
-    scale is float32 [k'], scalars float32 [8]; k' is k padded to block_n, classes are the border classes, row by row.
+    scale is float32 [k'], scalars float32 [8]; k' is k padded to block_n, classes are the border
+    classes, row by row.
     """
     tile = SwappedLayout(workload, config, 1).tile
     weight = np.asarray(operands["weight"])

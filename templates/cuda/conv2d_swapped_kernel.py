@@ -11,6 +11,7 @@ from autoq.templates.cuda.conv2d_swapped_epilogue import (
 from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
 from autoq.templates.cuda.halo_pipeline import initialise_barriers, multiply, release_last
 from autoq.templates.cuda.halo_producer import load_resident_weights, produce
+from autoq.templates.tiles.cluster import synchronise_cluster
 from autoq.templates.tiles.dependent_launch import (
     overlapping,
     start_successor,
@@ -24,7 +25,8 @@ from autoq.templates.tiles.wgmma import descriptor_step, encode_descriptor
 def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
     """The kernel of a workload.
 
-    Parameters: x, weights int8 as `conv2d_swapped.pack_weight` orders them, bias int32 [border classes * padded k], scale float32 [padded k], scalars float32 [8], y.
+    Parameters: x, weights int8 as `conv2d_swapped.pack_weight` orders them, bias int32 [border
+    classes * padded k], scale float32 [padded k], scalars float32 [8], y.
     """
     layout = plan.layout
     workload, config, tile = layout.workload, layout.config, layout.tile
@@ -54,7 +56,12 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
 
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_unit})
-        cta = T.cta_id([layout.grid])
+        if plan.cluster > 1:
+            rank = T.cta_id_in_cluster([plan.cluster])
+            cta = T.meta_var(T.cluster_id([layout.grid // plan.cluster]) * plan.cluster + rank)
+        else:
+            rank = T.meta_var(0)
+            cta = T.cta_id([layout.grid])
         warpgroup = T.warpgroup_id([config.consumers + 1])
         warp = T.warp_id_in_wg([4])
         lane = T.lane_id([32])
@@ -67,11 +74,14 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
         weights = T.meta_var(Ring(barriers, plan.weight_barriers, ring_stages))
         if (warpgroup == 0) & (warp == 0) & (lane == 0):
             initialise_barriers(plan, barriers, halo, weights)
-        T.cuda.cta_sync()
+        if plan.cluster > 1:
+            synchronise_cluster()
+        else:
+            T.cuda.cta_sync()
 
         if warpgroup == 0:
             T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
-            if (warp == 0) & (lane == 0):
+            if (warp == 0) & (T.cuda.elect_sync() != 0):
                 slot = T.meta_var(RingPosition(config.halo_stages))
                 slot.start(0)
                 stage = T.meta_var(RingPosition(ring_stages))
@@ -79,12 +89,14 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
                 work: T.int32 = cta
                 if plan.resident:
                     n = T.meta_var(layout.tile_of(cta)[1])
-                    load_resident_weights(plan, smem, barriers, w_map, n)
+                    load_resident_weights(plan, smem, barriers, w_map, n, rank)
                 wait_for_predecessors()
                 start_successor()
                 while work < layout.work:
                     m, n = layout.tile_of(work)
-                    produce(plan, smem, halo, weights, slot, stage, x_map, w_map, m, n)
+                    produce(
+                        plan, smem, halo, weights, slot, stage, x_map, w_map, m, n, rank
+                    )  # fmt: skip
                     work = work + layout.grid
         else:
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
@@ -156,5 +168,7 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
                 work = work + plan.teams * layout.grid
             if (warp == 0) & (lane == 0):
                 T.ptx.cp.async_.bulk.wait_group(0)
+        if plan.cluster > 1:
+            synchronise_cluster()
 
     return overlapping(main)

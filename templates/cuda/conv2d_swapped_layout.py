@@ -38,6 +38,11 @@ class SwappedLayout(HaloLayout):
         return self.config.block_n // BLOCK_ROWS
 
     @cached_property
+    def weight_parts(self) -> int:
+        """Parts of a step's weights that blocks of a cluster may load: whole swizzle patterns."""
+        return self.config.block_n // 8
+
+    @cached_property
     def instruction_n(self) -> int:
         return self.tile.columns
 

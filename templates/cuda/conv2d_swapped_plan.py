@@ -24,9 +24,7 @@ class SwappedPlan(HaloPipelinePlan):
     def __init__(self, layout: SwappedLayout) -> None:
         super().__init__(layout)
         self.column_groups = layout.tile.columns // 8
-        self.functions = column_functions(
-            self.workload.epilogue.out_dtype, self.classes > 1
-        )
+        self.functions = column_functions(self.workload.epilogue.out_dtype, self.classes > 1)
 
     def product(
         self, accumulator: Any, block: int, a: Any, b: Any, offsets: Any, step: Any, i: int,
@@ -60,15 +58,15 @@ class SwappedPlan(HaloPipelinePlan):
         return self.padded_n * tile.chunks * tile.steps, tile.step_bytes
 
     def weight_arguments(self) -> list[int]:
-        """Tensor map of the packed weights: one box is a step's rows of a tile of channels."""
+        """Tensor map of the packed weights: one box is a block's part of a step's rows."""
         rows, row_bytes = self.weight_shape
-        box = [row_bytes, self.config.block_n]
+        box = [row_bytes, self.config.block_n // self.cluster]
         return tiled_map([row_bytes, rows], [row_bytes], box, swizzle_mode(row_bytes))
 
-    def weight_coordinates(self, step: Any, n: Any) -> tuple[Any, ...]:
-        """Coordinates of one step's rows of a tile of channels."""
-        steps = self.tile.chunks * self.tile.steps
-        return 0, (n * steps + step) * self.config.block_n
+    def weight_coordinates(self, step: Any, n: Any, rank: Any) -> tuple[Any, ...]:
+        """Coordinates of a block's part of one step's rows of a tile of channels."""
+        steps, rows = self.tile.chunks * self.tile.steps, self.config.block_n
+        return 0, (n * steps + step) * rows + rank * (rows // self.cluster)
 
     @property
     def whole_rows(self) -> bool:

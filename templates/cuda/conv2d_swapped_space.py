@@ -17,7 +17,6 @@ from autoq.templates.target import Target
 from autoq.templates.tiles.tma import MAX_BOX
 from autoq.templates.workload import Conv2d
 
-
 _IMAGES = (8, 16, 32)
 """Images of a tile that has several: whole groups of eight columns."""
 
@@ -70,7 +69,7 @@ def is_served(workload: Conv2d, target: Target) -> bool:
         slots = 2 if workload.c > row_bytes else 1
         for weights in ((2, 1), (0, 1)):
             config = SwappedConvConfig(
-                shape, row_bytes, 64, (1, True), slots, weights, 1, False, store_stages=1
+                shape, row_bytes, 64, (1, True), slots, weights, 1, False, 1, store_stages=1
             )
             if all(rule(config) for rule in rules):
                 return True

@@ -39,7 +39,7 @@ def features(layout: HaloLayout) -> Mapping[str, float]:
     """Derived features of a configuration for the cost model."""
     tile, config = layout.tile, layout.config
     outputs = layout.computed
-    streamed = 0 if config.resident else tile.reduction * config.block_n
+    streamed = 0 if config.resident else tile.reduction * config.block_n // config.cluster
     return {
         "flat": tile.flat,
         "images": tile.images,
@@ -47,6 +47,7 @@ def features(layout: HaloLayout) -> Mapping[str, float]:
         "width": tile.width,
         "consumers": config.consumers,
         "cooperative": config.cooperative,
+        "cluster": config.cluster,
         "stages": config.stages,
         "steps_per_stage": config.steps_per_stage,
         "blocks_per_consumer": layout.blocks_per_consumer,
@@ -84,7 +85,7 @@ def estimated_cycles(layout: HaloLayout) -> float:
     alone = 2 * epilogue + _STORE_CYCLES
 
     weights = tile.reduction * config.block_n
-    streamed = 0 if config.resident else weights
+    streamed = 0 if config.resident else weights / config.cluster
     loaded = tile.load_bytes * tile.chunks + streamed
     in_flight = config.halo_stages * tile.load_bytes + config.stages * layout.stage_bytes
     fill = loaded / min(_FILL_RATE, in_flight / _LOAD_LATENCY)

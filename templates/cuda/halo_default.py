@@ -87,6 +87,7 @@ def candidates(
                     weights=weights,
                     blocks_per_unit=1,
                     turns=in_flight > 1,
+                    cluster=1,
                 )
                 layout = layout_of(config)
                 if not layout.fits_registers:

@@ -12,6 +12,7 @@ from autoq.templates.cuda.halo_pipeline import initialise_barriers, multiply, re
 from autoq.templates.cuda.halo_plan import HaloPlan
 from autoq.templates.cuda.halo_producer import load_resident_weights, produce
 from autoq.templates.cuda.wgmma_epilogue import store_tile
+from autoq.templates.tiles.cluster import synchronise_cluster
 from autoq.templates.tiles.dependent_launch import (
     overlapping,
     start_successor,
@@ -68,7 +69,12 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
 
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_unit})
-        cta = T.cta_id([layout.grid])
+        if plan.cluster > 1:
+            rank = T.cta_id_in_cluster([plan.cluster])
+            cta = T.meta_var(T.cluster_id([layout.grid // plan.cluster]) * plan.cluster + rank)
+        else:
+            rank = T.meta_var(0)
+            cta = T.cta_id([layout.grid])
         warpgroup = T.warpgroup_id([config.consumers + 1])
         warp = T.warp_id_in_wg([4])
         lane = T.lane_id([32])
@@ -81,11 +87,14 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
         weights = T.meta_var(Ring(barriers, plan.weight_barriers, ring_stages))
         if (warpgroup == 0) & (warp == 0) & (lane == 0):
             initialise_barriers(plan, barriers, halo, weights)
-        T.cuda.cta_sync()
+        if plan.cluster > 1:
+            synchronise_cluster()
+        else:
+            T.cuda.cta_sync()
 
         if warpgroup == 0:
             T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
-            if (warp == 0) & (lane == 0):
+            if (warp == 0) & (T.cuda.elect_sync() != 0):
                 slot = T.meta_var(RingPosition(config.halo_stages))
                 slot.start(0)
                 stage = T.meta_var(RingPosition(ring_stages))
@@ -93,12 +102,14 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
                 work: T.int32 = cta
                 if plan.resident:
                     n = T.meta_var(layout.tile_of(cta)[1])
-                    load_resident_weights(plan, smem, barriers, w_map, n)
+                    load_resident_weights(plan, smem, barriers, w_map, n, rank)
                 wait_for_predecessors()
                 start_successor()
                 while work < layout.work:
                     m, n = layout.tile_of(work)
-                    produce(plan, smem, halo, weights, slot, stage, x_map, w_map, m, n)
+                    produce(
+                        plan, smem, halo, weights, slot, stage, x_map, w_map, m, n, rank
+                    )  # fmt: skip
                     work = work + layout.grid
         else:
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
@@ -161,6 +172,8 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
                     slot.skip((plan.teams - 1) * tile.chunks)
                     stage.skip((plan.teams - 1) * layout.stages_per_tile)
                 work = work + plan.teams * layout.grid
+        if plan.cluster > 1:
+            synchronise_cluster()
 
     absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
     if epilogue.out_dtype == "int32":

@@ -8,6 +8,7 @@ from typing import Any
 
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS, HaloTile
 from autoq.templates.tiles.registers import RegisterBudget, register_budget
+from autoq.templates.tiles.weights import channels_per_thread
 from autoq.templates.tiles.wgmma import K_BYTES, accumulators
 from autoq.templates.workload import Conv2d
 
@@ -41,6 +42,7 @@ class HaloConfig:
     blocks_per_unit: blocks that share a multiprocessor.
     turns: consumers of a tile each multiply one after the other, so that one's epilogue hides
         behind another's multiplication; left to themselves they fall into step.
+    cluster: blocks that share a tile of channels: each loads a part of its weights into all.
     """
 
     tile: tuple[bool, int, int, int]
@@ -51,6 +53,7 @@ class HaloConfig:
     weights: tuple[int, int]
     blocks_per_unit: int
     turns: bool
+    cluster: int
 
     @property
     def consumers(self) -> int:
@@ -104,14 +107,20 @@ class HaloLayout:
 
     @cached_property
     def work(self) -> int:
-        """Output tiles times tiles of channels; the latter run fastest."""
-        return self.tile.tiles * self.n_tiles
+        """Output tiles times tiles of channels; the latter run fastest.
+
+        Every block of a cluster gets as many: tiles past the last one are read as zeros, and
+        nothing of them is stored.
+        """
+        cluster = self.config.cluster
+        return -(-self.tile.tiles // cluster) * cluster * self.n_tiles
 
     @cached_property
     def grid(self) -> int:
         """Persistent blocks; a block with resident weights keeps one tile of channels."""
         blocks = min(self.units * self.config.blocks_per_unit, self.work)
-        return blocks // self.n_tiles * self.n_tiles if self.config.resident else blocks
+        unit = self.config.cluster * (self.n_tiles if self.config.resident else 1)
+        return blocks // unit * unit
 
     @cached_property
     def waves(self) -> int:
@@ -119,8 +128,12 @@ class HaloLayout:
         return -(-self.work // self.grid)
 
     def tile_of(self, work: Any) -> tuple[Any, Any]:
-        """Pixel tile and channel tile of a work index."""
-        return work // self.n_tiles, work % self.n_tiles
+        """Pixel tile and channel tile of a work index; those of a cluster share the latter."""
+        cluster = self.config.cluster
+        if cluster == 1:
+            return work // self.n_tiles, work % self.n_tiles
+        together = work // cluster
+        return together // self.n_tiles * cluster + work % cluster, together % self.n_tiles
 
     @cached_property
     def blocks(self) -> int:
@@ -185,6 +198,11 @@ class HaloLayout:
     def weight_bytes(self) -> int:
         """Bytes of one step's weights."""
         return self.config.block_n * self.tile.step_bytes
+
+    @cached_property
+    def weight_parts(self) -> int:
+        """Parts of a step's weights that blocks of a cluster may load."""
+        return self.config.block_n // (4 * channels_per_thread(self.config.block_n))
 
     @cached_property
     def stage_bytes(self) -> int:

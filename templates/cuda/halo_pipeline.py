@@ -5,6 +5,7 @@ A slot is released one commit group late, so that the tensor core does not drain
 
 from tvm.script import tirx as T
 
+from autoq.templates.tiles.cluster import arrive_in_cluster
 from autoq.templates.tiles.ring import fence_barriers
 from autoq.templates.tiles.wgmma import K_BYTES, descriptor_step
 
@@ -17,13 +18,23 @@ def arrive(pointer, lane):
 
 
 @T.inline
+def release_weights(plan, weights, stage, lane):
+    """A warp has left a weight stage: say so in every block that loads a part of it."""
+    if plan.cluster == 1:
+        arrive(weights.empty(stage), lane)
+    else:
+        if lane < plan.cluster:
+            arrive_in_cluster(weights.empty(stage), lane)
+
+
+@T.inline
 def initialise_barriers(plan, barriers, halo, weights):
     """By one thread of the block."""
     halo.initialise(plan.arrivals)
     if plan.resident:
         T.ptx.mbarrier.init.shared.b64(barriers.ptr_to([plan.weight_barriers]), T.uint32(1))
     else:
-        weights.initialise(plan.arrivals)
+        weights.initialise(plan.arrivals * plan.cluster)
     if plan.config.turns:
         for i in T.unroll(plan.config.consumers):
             T.ptx.mbarrier.init.shared.b64(barriers.ptr_to([plan.turn_barriers + i]), T.uint32(4))
@@ -36,9 +47,7 @@ def multiply_group(plan, accumulator, a, b, offsets, following, chunk, t, lane):
     for i in plan.loop(plan.steps_per_group, plan.unrolled or not plan.resident):
         step = T.meta_var(t * plan.steps_per_group + i)
         pass_turn = T.meta_var(
-            chunk * plan.tile.steps + step == plan.layout.turn_step
-            if plan.config.turns
-            else False
+            chunk * plan.tile.steps + step == plan.layout.turn_step if plan.config.turns else False
         )
         if pass_turn:
             arrive(following, lane)
@@ -90,7 +99,7 @@ def multiply(
                 T.ptx.wgmma.wait_group.sync.aligned(1)
             if not plan.resident:
                 if chunk + t > 0:
-                    arrive(weights.empty(held_stage.stage), lane)
+                    release_weights(plan, weights, held_stage.stage, lane)
                 held_stage.stage = stage.stage
                 stage.advance()
             if (t == 0) & (chunk > 0):
@@ -105,4 +114,4 @@ def release_last(plan, halo, weights, held_slot, held_stage, lane):
     T.ptx.wgmma.wait_group.sync.aligned(0)
     arrive(halo.empty(held_slot.stage), lane)
     if not plan.resident:
-        arrive(weights.empty(held_stage.stage), lane)
+        release_weights(plan, weights, held_stage.stage, lane)

@@ -14,7 +14,14 @@ from autoq.templates.cuda.wgmma_units import Unit, unit_at
 from autoq.templates.tiles.border_bias import bias_row
 from autoq.templates.tiles.requantise import RowEpilogue
 from autoq.templates.tiles.swizzle import swizzle_mode
-from autoq.templates.tiles.tma import ENCODE_TILED, MAX_BOX, load_tiled, nhwc_strides, tiled_map
+from autoq.templates.tiles.tma import (
+    ENCODE_TILED,
+    MAX_BOX,
+    load_tiled,
+    multicast,
+    nhwc_strides,
+    tiled_map,
+)
 from autoq.templates.tiles.weights import channels_per_thread, weight_map
 from autoq.templates.tiles.wgmma import K_BYTES, accumulators, descriptor_step, wgmma
 
@@ -47,12 +54,21 @@ class HaloPipelinePlan:
         self.weight_barriers = 2 * config.halo_stages
         self.turn_barriers = self.weight_barriers + (1 if self.resident else 2 * config.stages)
         self.arrivals = 4 * (config.consumers if config.cooperative else 1)
+        self.cluster = config.cluster
 
         # Streamed weights: one commit group a stage; resident ones: one a chunk.
         self.groups_per_chunk = 1 if self.resident else layout.stages_per_chunk
         self.steps_per_group = self.tile.steps if self.resident else config.steps_per_stage
         steps = self.tile.chunks * self.tile.steps
         self.unrolled = self.resident and steps <= _UNROLL_LIMIT
+
+    def load_weights(self, smem: Any, w_map: Any, step: Any, n: Any, rank: Any, full: Any) -> Any:
+        """The call that loads this block's part of a step's weights; wrap it in T.evaluate."""
+        coordinates = self.weight_coordinates(step, n, rank)
+        if self.cluster == 1:
+            return T.ptx[load_tiled(self.weight_rank)](smem, w_map, *coordinates, full)
+        mask = T.uint16((1 << self.cluster) - 1)
+        return T.ptx[multicast(load_tiled(self.weight_rank))](smem, w_map, *coordinates, full, mask)
 
     @property
     def whole_rows(self) -> bool:
@@ -160,13 +176,16 @@ class HaloPlan(HaloPipelinePlan):
         return self.tile.block_row(block) * self.tile.row_bytes
 
     def weight_arguments(self) -> list[int]:
-        """Tensor map of the packed weights: one box is a step's sub-tile."""
+        """Tensor map of the packed weights: one box is a block's part of a step's sub-tile."""
         tile = self.tile
-        return weight_map(self.padded_n, tile.reduction, self.config.block_n, tile.step_bytes)
+        return weight_map(
+            self.padded_n, tile.reduction, self.config.block_n, tile.step_bytes, parts=self.cluster
+        )
 
-    def weight_coordinates(self, step: Any, n: Any) -> tuple[Any, ...]:
-        """Coordinates of one step's sub-tile of a tile of channels."""
-        return step * self.tile.step_bytes, 0, 0, 0, n * self.groups
+    def weight_coordinates(self, step: Any, n: Any, rank: Any) -> tuple[Any, ...]:
+        """Coordinates of a block's part of one step's sub-tile of a tile of channels."""
+        groups = n * self.groups + rank * (self.groups // self.cluster)
+        return step * self.tile.step_bytes, 0, 0, 0, groups
 
     def pixel(self, m: Any, row: Any) -> Pixel:
         """Output pixel that row `row` of tile m computes."""

@@ -2,30 +2,31 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.tiles.tma import load_tiled
+
+@T.inline
+def load_weights(plan, smem, offset, w_map, step, n, rank, full):
+    """A block's part of one step's weights, to the place of all of them in shared memory."""
+    part = T.meta_var(rank * (plan.layout.weight_bytes // plan.cluster))
+    T.evaluate(
+        plan.load_weights(
+            smem.ptr_to([offset + part]), T.address_of(w_map), step, n, rank, full
+        )
+    )  # fmt: skip
 
 
 @T.inline
-def load_weights(plan, smem, offset, w_map, step, n, full):
-    """One step's weights of a tile of channels, to a byte offset of shared memory."""
-    T.ptx[load_tiled(plan.weight_rank)](
-        smem.ptr_to([offset]), T.address_of(w_map), *plan.weight_coordinates(step, n), full
-    )
-
-
-@T.inline
-def load_resident_weights(plan, smem, barriers, w_map, n):
+def load_resident_weights(plan, smem, barriers, w_map, n, rank):
     """Producer: all weights of a tile of channels, once."""
     full = T.meta_var(barriers.ptr_to([plan.weight_barriers]))
     steps = T.meta_var(plan.tile.chunks * plan.tile.steps)
     T.ptx.mbarrier.arrive.expect_tx.shared.b64(full, T.uint32(steps * plan.layout.weight_bytes))
     for step in T.serial(steps):
         offset = T.meta_var(plan.layout.weight_offset + step * plan.layout.weight_bytes)
-        load_weights(plan, smem, offset, w_map, step, n, full)
+        load_weights(plan, smem, offset, w_map, step, n, rank, full)
 
 
 @T.inline
-def stream_weights(plan, smem, weights, stage, w_map, chunk, n):
+def stream_weights(plan, smem, weights, stage, w_map, chunk, n, rank):
     """Producer: the weight stages of one chunk."""
     for t in T.serial(plan.layout.stages_per_chunk):
         weights.acquire(stage, plan.layout.stage_bytes)
@@ -38,12 +39,12 @@ def stream_weights(plan, smem, weights, stage, w_map, chunk, n):
                 + stage.stage * plan.layout.stage_bytes
                 + i * plan.layout.weight_bytes
             )
-            load_weights(plan, smem, offset, w_map, step, n, weights.full(stage.stage))
+            load_weights(plan, smem, offset, w_map, step, n, rank, weights.full(stage.stage))
         stage.advance()
 
 
 @T.inline
-def produce(plan, smem, halo, weights, slot, stage, x_map, w_map, m, n):
+def produce(plan, smem, halo, weights, slot, stage, x_map, w_map, m, n, rank):
     """Producer thread: halo slots and streamed weights of one output tile."""
     for chunk in T.serial(plan.tile.chunks):
         halo.acquire(slot, plan.tile.load_bytes)
@@ -55,4 +56,4 @@ def produce(plan, smem, halo, weights, slot, stage, x_map, w_map, m, n):
         )  # fmt: skip
         slot.advance()
         if not plan.resident:
-            stream_weights(plan, smem, weights, stage, w_map, chunk, n)
+            stream_weights(plan, smem, weights, stage, w_map, chunk, n, rank)

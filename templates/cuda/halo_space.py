@@ -110,6 +110,7 @@ def ring_knobs(workload: Conv2d) -> dict[str, tuple]:
         "weights": ((0, 1), *itertools.product(STAGES, divisors)),
         "blocks_per_unit": (1, 2),
         "turns": (False, True),
+        "cluster": (1, 2),
     }
 
 
@@ -153,14 +154,22 @@ def common_rules(layout_of: Callable[[Any], HaloLayout], target: Target) -> tupl
         """a block with resident weights keeps one tile of channels"""
         built = layout_of(config)
         most = target.units * config.blocks_per_unit
-        return not config.resident or built.n_tiles <= min(most, built.work)
+        blocks = built.n_tiles * config.cluster
+        return not config.resident or blocks <= min(most, built.work)
+
+    def cluster(config: HaloConfig) -> bool:
+        """blocks of a cluster load equal parts of a step's weights"""
+        built = layout_of(config)
+        return config.cluster == 1 or (
+            config.cluster <= target.units and built.weight_parts % config.cluster == 0
+        )
 
     def shared_memory(config: HaloConfig) -> bool:
         """halo slots, weights and barriers fit the shared memory of a block"""
         each = (target.smem_bytes + RESERVED_BYTES) // config.blocks_per_unit - RESERVED_BYTES
         return layout_of(config).smem_bytes <= each
 
-    return weight_ring, turns, registers, halo_slots, resident_weights, shared_memory
+    return weight_ring, turns, registers, halo_slots, resident_weights, cluster, shared_memory
 
 
 def constraints(workload: Conv2d, target: Target) -> tuple[Rule, ...]:
@@ -187,8 +196,9 @@ def is_served(workload: Conv2d, target: Target) -> bool:
         slots = 2 if workload.c > row_bytes else 1
         for weights in ((2, 1), (0, 1)):
             config = HaloConvConfig(
-                shape, row_bytes, 16, (consumers, True), slots, weights, 1, False, False
-            )
+                shape, row_bytes, 16, (consumers, True), slots, weights, 1, False, 1,
+                channels_outer=False,
+            )  # fmt: skip
             if all(rule(config) for rule in rules):
                 return True
     return False

@@ -83,17 +83,23 @@ def row_channels(block_n: int, channels: int | None = None) -> np.ndarray:
 
 
 def weight_map(
-    padded_n: int, total_k: int, block_n: int, row_bytes: int, channels: int | None = None
+    padded_n: int,
+    total_k: int,
+    block_n: int,
+    row_bytes: int,
+    channels: int | None = None,
+    parts: int = 1,
 ) -> list[int]:
     """Tensor-map arguments of packed weights `[padded_n, total_k]`, rank 5.
 
-    Coordinates are (k byte, 0, 0, 0, first channel // (4 * channels)); channels: consecutive
-    output channels of a thread, `channels_per_thread(block_n)` unless given.
+    A box holds the rows of block_n channels, or one of `parts` equal parts of them. Coordinates
+    are (k byte, 0, 0, 0, first channel // (4 * channels)); channels: consecutive output channels
+    of a thread, `channels_per_thread(block_n)` unless given.
     """
     channels = channels or channels_per_thread(block_n)
     dims = [total_k, 2, 4, channels // 2, padded_n // (4 * channels)]
     strides = [total_k, channels * total_k, 2 * total_k, 4 * channels * total_k]
-    box = [row_bytes, 2, 4, channels // 2, block_n // (4 * channels)]
+    box = [row_bytes, 2, 4, channels // 2, block_n // (4 * channels) // parts]
     return tiled_map(dims, strides, box, swizzle_mode(row_bytes))
 
 

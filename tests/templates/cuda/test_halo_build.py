@@ -59,7 +59,7 @@ def test_samples_compile(workload):
 )  # fmt: skip
 def test_three_consumers_share_the_blocks_of_a_tile(workload, tile, row_bytes, block_n, weights):
     config = HaloConvConfig(
-        tile, row_bytes, block_n, (3, True), 3, weights, 1, turns=False, channels_outer=False
+        tile, row_bytes, block_n, (3, True), 3, weights, 1, False, 1, channels_outer=False
     )
     assert TEMPLATE.space(workload, TARGET).legal(config)
     kernel = compile_kernel(TEMPLATE.build(workload, config, TARGET), TARGET)
