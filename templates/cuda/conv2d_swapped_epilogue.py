@@ -30,7 +30,7 @@ def prepare_channels(plan, state, bias, scale, n, first_block, warp, lane):
             plan.functions.prepare_channels.name,
             state.ptr_to([4 + 4 * block]),
             scale.ptr_to([channel]),
-            bias.ptr_to([channel]),
+            bias.ptr_to([plan.interior_bias + channel]),
             source_code=plan.functions.prepare_channels.source,
         )
 
@@ -50,8 +50,9 @@ def requantise_group(
         accumulator[at + 3],
         state.ptr_to([0]),
         state.ptr_to([4 + 4 * block]),
-        bias.ptr_to([plan.bias_offset(m, column) + channel]),
-        bias.ptr_to([plan.bias_offset(m, column + 1) + channel]),
+        bias.ptr_to([channel]),
+        plan.bias_offset(m, column),
+        plan.bias_offset(m, column + 1),
         source_code=plan.functions.requantise[form].source,
         return_type="uint32",
     )

@@ -37,6 +37,12 @@ class SwappedLayout(HaloLayout):
         """wgmma blocks of 64 output channels of a tile."""
         return self.config.block_n // BLOCK_ROWS
 
+    epilogue_slots = 5.5
+
+    @cached_property
+    def staged_bytes(self) -> int:
+        return 2 * self.blocks * self.store_bytes
+
     @cached_property
     def weight_parts(self) -> int:
         """Parts of a step's weights that blocks of a cluster may load: whole swizzle patterns."""

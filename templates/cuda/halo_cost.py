@@ -12,14 +12,11 @@ from autoq.templates.tiles.wgmma import K_BYTES
 # blocks read the same weights at the same time (53 at 8 x 14x14x256 -> 256).
 _FILL_RATE = 64
 
-# Shared-memory bytes a cycle that wgmma can read.
+# Shared-memory bytes a cycle: what wgmma reads, TMA writes and the epilogue stages share it.
 _SMEM_RATE = 128
 
 # Multiply-adds of 8-bit operands a cycle and multiprocessor.
 _MULTIPLY_RATE = 4096
-
-# Issue slots of the epilogue per output, over 128 lanes; a lone warpgroup fills every second.
-_EPILOGUE_CYCLES = 8 / 128
 
 # Cycles of a tile's staging barriers, fence and store.
 _STORE_CYCLES = 300
@@ -79,9 +76,16 @@ def estimated_cycles(layout: HaloLayout) -> float:
     if config.stages > 1:
         latency = _LOAD_LATENCY + layout.stage_bytes / _FILL_RATE
         least = max(least, latency / (config.stages - 1))
-    tensor = groups * max(group, least) + _TILE_CYCLES
+    refill = _LOAD_LATENCY + tile.load_bytes / _FILL_RATE
+    tensor = groups * max(group, least)
+    if config.halo_stages > 1:
+        tensor = max(tensor, tile.chunks * refill / (config.halo_stages - 1))
+    else:
+        tensor += refill
+    tensor = max(tensor, _shared_memory_cycles(layout)) + _TILE_CYCLES
     outputs = layout.computed
-    epilogue = outputs * _EPILOGUE_CYCLES
+    # A lone warpgroup fills every second issue slot.
+    epilogue = outputs * layout.epilogue_slots / 128
     alone = 2 * epilogue + _STORE_CYCLES
 
     weights = tile.reduction * config.block_n
@@ -101,3 +105,14 @@ def estimated_cycles(layout: HaloLayout) -> float:
     if layout.tiles_in_flight > layout.waves:
         each = tensor  # the other consumers have no tile
     return start + layout.waves * max(each, fill)
+
+
+def _shared_memory_cycles(layout: HaloLayout) -> float:
+    """Cycles that shared memory needs for a tile: operands, loads, and the staged output."""
+    tile, config = layout.tile, layout.config
+    instructions = layout.blocks * tile.reduction / K_BYTES
+    operands = instructions * (64 + layout.instruction_n) * K_BYTES
+    loads = tile.load_bytes * tile.chunks
+    if not config.resident:
+        loads += tile.reduction * config.block_n
+    return (operands + loads + layout.staged_bytes) / _SMEM_RATE

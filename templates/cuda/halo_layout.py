@@ -145,6 +145,12 @@ class HaloLayout:
         """Columns of one wgmma."""
         return self.config.block_n
 
+    epilogue_slots = 8.0
+    """Issue slots of a thread for each of its outputs."""
+
+    staged_bytes = 0
+    """Bytes that the epilogue of a tile writes to shared memory and reads from it."""
+
     @cached_property
     def computed(self) -> int:
         """Elements of an output tile, those thrown away included."""
