@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 from halo_cases import random_operands
@@ -25,7 +28,14 @@ def on_device(array: np.ndarray) -> Memory:
 
 
 def wrong_configurations(template: Template, workload: Conv2d, samples: int) -> list[str]:
-    """The default and sampled configurations that differ anywhere, over poisoned memory.
+    """The default and sampled configurations that differ anywhere, over poisoned memory."""
+    configs = [template.default(workload, TARGET)]
+    configs += template.space(workload, TARGET).sample(np.random.default_rng(11), samples)
+    return wrong_among(template, workload, configs)
+
+
+def wrong_among(template: Template, workload: Conv2d, configs: Sequence[Any]) -> list[str]:
+    """Those of the configurations that differ anywhere, over poisoned memory.
 
     Skips the test where there is no GPU of compute capability 9.0.
     """
@@ -40,8 +50,6 @@ def wrong_configurations(template: Template, workload: Conv2d, samples: int) -> 
     expected = reference(workload, activations, operands)
     stream = Stream()
     inputs = [on_device(array) for array in activations]
-    configs = [template.default(workload, TARGET)]
-    configs += template.space(workload, TARGET).sample(rng, samples)
     wrong = []
     for config in configs:
         kernel = LoadedKernel(compile_kernel(template.build(workload, config, TARGET), TARGET))

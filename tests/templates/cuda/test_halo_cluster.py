@@ -1,0 +1,102 @@
+"""Clusters of the halo convolutions: who computes which tile, who loads which weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+
+import numpy as np
+import pytest
+
+from autoq.kernel import compile_kernel
+from autoq.templates.cuda import conv2d_halo, conv2d_swapped, conv2d_swapped_im2col
+from autoq.templates.cuda.conv2d_swapped_layout import SwappedLayout
+from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
+from autoq.templates.cuda.halo_layout import HaloLayout
+from autoq.templates.cuda.halo_plan import HaloPlan
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.target import parse_target
+from autoq.templates.workload import Conv2d
+
+TARGET = parse_target("cuda:sm_90a")
+WORKLOAD = Conv2d(n=3, h=13, w=12, c=64, k=320, r=3, s=3, padding=(1, 1, 1, 1))
+TEMPLATES = [template.TEMPLATE for template in (conv2d_halo, conv2d_swapped, conv2d_swapped_im2col)]
+
+
+def clustered(template, count):
+    rng = np.random.default_rng(7)
+    found = template.space(WORKLOAD, TARGET).sample(rng, 40 * count)
+    return [config for config in found if config.cluster > 1][:count]
+
+
+@pytest.mark.parametrize("units", [4, 132])
+@pytest.mark.parametrize("cluster", [1, 2])
+@pytest.mark.parametrize("resident", [False, True])
+def test_each_tile_once_and_partners_share_their_channels(units, cluster, resident):
+    config = dataclasses.replace(
+        conv2d_swapped.TEMPLATE.default(WORKLOAD, TARGET), tile=(False, 1, 3, 8), block_n=128,
+        weights=(0, 1) if resident else (3, 1), cluster=cluster,
+    )  # fmt: skip
+    layout = SwappedLayout(WORKLOAD, config, units if not resident else max(units, 6))
+    assert layout.grid % cluster == 0 and layout.work % cluster == 0
+    tiles = [layout.tile_of(work) for work in range(layout.work)]
+    assert sorted(t for t in tiles if t[0] < layout.tile.tiles) == [
+        (m, n) for m in range(layout.tile.tiles) for n in range(layout.n_tiles)
+    ]
+    for work in range(0, layout.work, cluster):
+        assert len({n for _, n in tiles[work : work + cluster]}) == 1
+    if resident:
+        for cta in range(layout.grid):
+            assert len({n for _, n in tiles[cta :: layout.grid]}) == 1
+
+
+@pytest.mark.parametrize("block_n", [64, 192])
+def test_parts_of_swapped_weights_are_a_step(block_n):
+    config = dataclasses.replace(
+        conv2d_swapped.TEMPLATE.default(WORKLOAD, TARGET), block_n=block_n, cluster=2
+    )
+    plan = SwappedPlan(SwappedLayout(WORKLOAD, config, TARGET.units))
+    alone = SwappedPlan(
+        SwappedLayout(WORKLOAD, dataclasses.replace(config, cluster=1), TARGET.units)
+    )
+    (_, whole), (_, first), (_, second) = (
+        p.weight_coordinates(5, 1, rank) for p, rank in ((alone, 0), (plan, 0), (plan, 1))
+    )
+    rows = plan.weight_arguments()[4]
+    assert (first, second, 2 * rows) == (whole, whole + rows, alone.weight_arguments()[4])
+
+
+def test_parts_of_halo_weights_are_a_step():
+    config = dataclasses.replace(
+        conv2d_halo.TEMPLATE.default(WORKLOAD, TARGET), block_n=128, cluster=2
+    )
+    plan = HaloPlan(HaloLayout(WORKLOAD, config, TARGET.units))
+    assert plan.weight_coordinates(0, 3, 1)[4] == plan.weight_coordinates(0, 3, 0)[4] + 1
+    assert plan.weight_arguments()[-5 - 4] == 1  # groups of 64 channels in a box
+    halved = dataclasses.replace(config, block_n=64)
+    assert not conv2d_halo.TEMPLATE.space(WORKLOAD, TARGET).legal(halved)
+
+
+@pytest.mark.skipif(
+    shutil.which("nvcc", path="/usr/local/cuda/bin") is None and shutil.which("nvcc") is None,
+    reason="nvcc is not installed",
+)
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.name)
+def test_clustered_kernels_compile(template):
+    (config,) = clustered(template, 1)
+    kernel = compile_kernel(template.build(WORKLOAD, config, TARGET), TARGET)
+    (launch,) = kernel.launches
+    assert launch.cluster == (config.cluster, 1, 1)
+    assert launch.grid[0] % config.cluster == 0
+    assert kernel.spill_bytes == 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.name)
+@pytest.mark.parametrize("epilogue", [Epilogue("int8"), Epilogue("uint8")], ids=str)
+def test_clustered_kernels_are_bit_exact(template, epilogue):
+    from halo_check import wrong_among
+
+    workload = dataclasses.replace(WORKLOAD, epilogue=epilogue, zero_point_border=True)
+    wrong = wrong_among(template, workload, clustered(template, 4))
+    assert not wrong, "\n".join(wrong)
