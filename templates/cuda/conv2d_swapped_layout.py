@@ -37,6 +37,7 @@ class SwappedLayout(HaloLayout):
         """wgmma blocks of 64 output channels of a tile."""
         return self.config.block_n // BLOCK_ROWS
 
+    other_registers = 40
     epilogue_slots = 5.5
 
     @cached_property

@@ -15,9 +15,6 @@ from autoq.templates.workload import Conv2d
 MOST_BLOCKS = 4
 """64-row blocks that a consumer keeps in registers."""
 
-# Registers of a consumer that the epilogue, descriptors and indices need beside accumulators.
-_OTHER_REGISTERS = 40
-
 # Registers that ptxas wants beside the accumulators of one wgmma, of those a block is launched
 # with: what setmaxnreg adds does not count.
 _BESIDE_INSTRUCTION = 26
@@ -145,6 +142,9 @@ class HaloLayout:
         """Columns of one wgmma."""
         return self.config.block_n
 
+    other_registers = 60
+    """Registers that a consumer's epilogue, descriptors and indices need beside accumulators."""
+
     epilogue_slots = 8.0
     """Issue slots of a thread for each of its outputs."""
 
@@ -169,7 +169,7 @@ class HaloLayout:
             return False
         if accumulators(self.instruction_n) + _BESIDE_INSTRUCTION > self.registers.launch:
             return False
-        return self.accumulators + _OTHER_REGISTERS <= self.registers.consumer
+        return self.accumulators + self.other_registers <= self.registers.consumer
 
     @cached_property
     def accumulators(self) -> int:

@@ -8,6 +8,7 @@ _FILE = 65536
 _WARPGROUP = 128
 _STEP = 8
 _MOST_CONSUMER = 232
+_LEAST_PRODUCER, _MOST_PRODUCER = 24, 40
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,6 @@ def register_budget(consumers: int, blocks_per_unit: int) -> RegisterBudget:
     launch = _FILE // _WARPGROUP // blocks_per_unit // warpgroups // _STEP * _STEP
     launch = min(launch, 256)
     pool = launch * warpgroups
-    producer = 40 if pool - 40 >= consumers * _MOST_CONSUMER else 24
-    consumer = min(_MOST_CONSUMER, (pool - producer) // consumers // _STEP * _STEP)
+    consumer = min(_MOST_CONSUMER, (pool - _LEAST_PRODUCER) // consumers // _STEP * _STEP)
+    producer = min(_MOST_PRODUCER, pool - consumers * consumer)
     return RegisterBudget(launch, producer, consumer)
