@@ -37,8 +37,12 @@ class SwappedLayout(HaloLayout):
         """wgmma blocks of 64 output channels of a tile."""
         return self.config.block_n // BLOCK_ROWS
 
-    other_registers = 40
     epilogue_slots = 5.5
+
+    @property
+    def other_registers(self) -> int:  # type: ignore[override]
+        """Registers that a consumer needs beside accumulators; border biases take some."""
+        return 56 if self.workload.zero_point_border else 40
 
     @cached_property
     def staged_bytes(self) -> int:
