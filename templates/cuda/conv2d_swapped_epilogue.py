@@ -30,7 +30,7 @@ def prepare_channels(plan, state, bias, scale, n, first_block, warp, lane):
             plan.functions.prepare_channels.name,
             state.ptr_to([4 + 4 * block]),
             scale.ptr_to([channel]),
-            bias.ptr_to([plan.interior_bias + channel]),
+            bias.ptr_to([channel]),
             source_code=plan.functions.prepare_channels.source,
         )
 

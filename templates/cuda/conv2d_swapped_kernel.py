@@ -81,15 +81,16 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
 
         if warpgroup == 0:
             T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
+            if plan.resident:  # noqa: SIM102
+                if (warp == 1) & (T.cuda.elect_sync() != 0):
+                    n = T.meta_var(layout.tile_of(cta)[1])
+                    load_resident_weights(plan, smem, barriers, w_map, n, rank)
             if (warp == 0) & (T.cuda.elect_sync() != 0):
                 slot = T.meta_var(RingPosition(config.halo_stages))
                 slot.start(0)
                 stage = T.meta_var(RingPosition(ring_stages))
                 stage.start(0)
                 work: T.int32 = cta
-                if plan.resident:
-                    n = T.meta_var(layout.tile_of(cta)[1])
-                    load_resident_weights(plan, smem, barriers, w_map, n, rank)
                 wait_for_predecessors()
                 start_successor()
                 while work < layout.work:

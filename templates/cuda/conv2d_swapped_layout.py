@@ -42,7 +42,7 @@ class SwappedLayout(HaloLayout):
     @property
     def other_registers(self) -> int:  # type: ignore[override]
         """Registers that a consumer needs beside accumulators; border biases take some."""
-        return 56 if self.workload.zero_point_border else 40
+        return 64 if self.workload.zero_point_border else 40
 
     @cached_property
     def staged_bytes(self) -> int:

@@ -24,11 +24,7 @@ class SwappedPlan(HaloPipelinePlan):
     def __init__(self, layout: SwappedLayout) -> None:
         super().__init__(layout)
         self.column_groups = layout.tile.columns // 8
-        interior = self.rows.head * self.columns.count + self.columns.head
-        self.interior_bias = interior * self.padded_n
-        self.functions = column_functions(
-            self.workload.epilogue.out_dtype, self.interior_bias if self.classes > 1 else None
-        )
+        self.functions = column_functions(self.workload.epilogue.out_dtype, self.classes > 1)
 
     def product(
         self, accumulator: Any, block: int, a: Any, b: Any, offsets: Any, step: Any, i: int,

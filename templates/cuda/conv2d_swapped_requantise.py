@@ -30,7 +30,7 @@ class Form(IntEnum):
     """Any bounds."""
 
 
-# state: [0] zero point - 1.5 * 2**23, [1] low, [2] high, [3] the form; then scale and interior bias
+# state: [0] zero point - 1.5 * 2**23, [1] low, [2] high, [3] the form; then scale and bias
 # of a block's two channels.
 _PREPARE = r"""
 __device__ __forceinline__ void prepare_scalars_@(unsigned* state, const void* scalars) {
@@ -73,8 +73,10 @@ __device__ __forceinline__ unsigned requantise_columns_@(
     unsigned a, unsigned b, unsigned c, unsigned d, const unsigned* first,
     const unsigned* channels, const int* table, int left, int right) {
   int2 in_left = make_int2(channels[2], channels[3]), in_right = in_left;
-  if (TABLE && left != INTERIOR) in_left = __ldg(reinterpret_cast<const int2*>(table + left));
-  if (TABLE && right != INTERIOR) in_right = __ldg(reinterpret_cast<const int2*>(table + right));
+  if (TABLE) {
+    in_left = __ldg(reinterpret_cast<const int2*>(table + left));
+    in_right = __ldg(reinterpret_cast<const int2*>(table + right));
+  }
   const float lower_left = rescale_@(a, in_left.x, channels[0], first);
   const float upper_left = rescale_@(c, in_left.y, channels[1], first);
   const float lower_right = rescale_@(b, in_right.x, channels[0], first);
@@ -90,7 +92,7 @@ class ColumnFunctions:
 
     prepare_scalars(state, scalars); prepare_channels(state of a block, scale, bias);
     requantise(a, b, c, d, state, state of the block, bias table, left, right): two channels of two
-    columns in a word; left and right: where the table has the columns' biases, read at borders.
+    columns in a word; left and right: where the table has the columns' biases.
     """
 
     prepare_scalars: DeviceFunction
@@ -98,15 +100,14 @@ class ColumnFunctions:
     requantise: tuple[DeviceFunction, ...]
 
 
-def column_functions(out_dtype: str, interior: int | None) -> ColumnFunctions:
+def column_functions(out_dtype: str, table: bool) -> ColumnFunctions:
     """Helpers of a kernel with int8 or uint8 outputs.
 
-    interior: where the bias table has pixels away from borders; None where all pixels are alike.
+    table: every column has a bias of its own, by its border class.
     """
     least, most = INTEGER_RANGE[out_dtype]
     numbers = {form.name: str(form.value) for form in Form}
-    numbers |= {"LEAST": f"{least}.f", "MOST": f"{most}.f"}
-    numbers |= {"TABLE": str(int(interior is not None)), "INTERIOR": str(interior or 0)}
+    numbers |= {"LEAST": f"{least}.f", "MOST": f"{most}.f", "TABLE": str(int(table))}
     numbers["TYPE"] = {"int8": "s8", "uint8": "u8"}[out_dtype]
 
     def function(name: str, source: str, **more: str) -> DeviceFunction:

@@ -20,6 +20,10 @@ class SwappedTile(HaloTile):
     several rows span the output's width: what they compute beyond it, TMA clips off.
     """
 
+    @property
+    def scattered(self) -> bool:
+        return self.images > 1
+
     @cached_property
     def pixels(self) -> int:
         """Columns up to the last output pixel."""

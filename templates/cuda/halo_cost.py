@@ -12,6 +12,9 @@ from autoq.templates.tiles.wgmma import K_BYTES
 # blocks read the same weights at the same time (53 at 8 x 14x14x256 -> 256).
 _FILL_RATE = 64
 
+# The same of a load whose rows lie in as many images: 17 to 21 for 128 x 28x28x128.
+_SCATTERED_RATE = 20
+
 # Shared-memory bytes a cycle: what wgmma reads, TMA writes and the epilogue stages share it.
 _SMEM_RATE = 128
 
@@ -76,10 +79,12 @@ def estimated_cycles(layout: HaloLayout) -> float:
     if config.stages > 1:
         latency = _LOAD_LATENCY + layout.stage_bytes / _FILL_RATE
         least = max(least, latency / (config.stages - 1))
-    refill = _LOAD_LATENCY + tile.load_bytes / _FILL_RATE
+    rate = _SCATTERED_RATE if tile.scattered else _FILL_RATE
+    refill = _LOAD_LATENCY + tile.load_bytes / rate
     tensor = groups * max(group, least)
     if config.halo_stages > 1:
-        tensor = max(tensor, tile.chunks * refill / (config.halo_stages - 1))
+        loads = max(refill / (config.halo_stages - 1), tile.load_bytes / rate)
+        tensor = max(tensor, tile.chunks * loads)
     else:
         tensor += refill
     tensor = max(tensor, _shared_memory_cycles(layout)) + _TILE_CYCLES

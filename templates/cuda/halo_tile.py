@@ -37,6 +37,11 @@ class HaloTile:
     width: int
     row_bytes: int
 
+    @property
+    def scattered(self) -> bool:
+        """Whether neighbouring shared-memory rows come from different images."""
+        return False
+
     @cached_property
     def halo_height(self) -> int:
         return self.height + (self.workload.r - 1) * self.workload.dilation[0]

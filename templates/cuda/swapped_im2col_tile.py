@@ -28,6 +28,7 @@ class Im2colTile:
     group_rows = 8
     pair_rows = 0
     pairs_taps = False
+    scattered = False
 
     @property
     def columns(self) -> int:
