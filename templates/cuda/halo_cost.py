@@ -82,11 +82,10 @@ def estimated_cycles(layout: HaloLayout) -> float:
     rate = _SCATTERED_RATE if tile.scattered else _FILL_RATE
     refill = _LOAD_LATENCY + tile.load_bytes / rate
     tensor = groups * max(group, least)
-    if config.halo_stages > 1:
-        loads = max(refill / (config.halo_stages - 1), tile.load_bytes / rate)
-        tensor = max(tensor, tile.chunks * loads)
-    else:
-        tensor += refill
+    if layout.waves * tile.chunks > config.halo_stages:  # slots are filled again
+        loads = max(refill / max(config.halo_stages - 1, 1), tile.load_bytes / rate)
+        waiting = tensor if config.halo_stages == 1 else 0
+        tensor = max(tensor, waiting + tile.chunks * loads)
     tensor = max(tensor, _shared_memory_cycles(layout)) + _TILE_CYCLES
     outputs = layout.computed
     # A lone warpgroup fills every second issue slot.
