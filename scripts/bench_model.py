@@ -180,27 +180,26 @@ def main() -> None:
     host = resolve(options.target)
     require_device(host)
     model = make(50, IMAGE, options.models, options.bits)
-    cases = []
+    result: dict[str, Any] = {
+        "device": host.device,
+        "driver_cuda": host.driver,
+        "date": datetime.date.today().isoformat(),
+        "commit": options.commit,
+        "cases": [],
+    }
+    options.output.parent.mkdir(parents=True, exist_ok=True)
     for batch in map(int, options.batches.split(",")):
         case = autoq_case(model, options.bits, batch, host, options.tuning_records, options.models)
         peers = {} if options.no_peers else torch_cases(batch, not options.no_torch_compile)
         case["peers"] = {name: value for name, value in peers.items()}
-        cases.append(case)
+        result["cases"].append(case)
+        options.output.write_text(json.dumps(result, indent=1) + "\n")
         shown = "  ".join(f"{name} {value:.0f} us" for name, value in peers.items())
         print(
             f"{case['case']}: autoq {case['autoq_us']:.0f} us  {shown}  "
             f"(error {case['max_error_steps']:.2f} steps, {case['untuned_layers']} untuned layers)",
             flush=True,
         )
-    result = {
-        "device": host.device,
-        "driver_cuda": host.driver,
-        "date": datetime.date.today().isoformat(),
-        "commit": options.commit,
-        "cases": cases,
-    }
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":
