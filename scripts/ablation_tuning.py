@@ -16,7 +16,7 @@ from autoq.measure.measurer import Measurer
 from autoq.records.journal import Journal
 from autoq.search.space import Space
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
-from autoq.templates.cuda.mma_sync_tile import MmaSyncConfig
+from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d
 from autoq.tuning.asking import Asker

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from autoq.errors import AutoqError
 from autoq.measure.job import Timing
-from autoq.runtime.cuda_driver import Event, Graph, Stream, begin_capture, end_capture
+from autoq.runtime.cuda_driver import Event, Stream
+from autoq.runtime.cuda_graph import Graph, begin_capture, end_capture
 
 Replay = Callable[[], None]
 

@@ -11,16 +11,9 @@ import tvm.runtime
 
 from autoq.errors import ArtifactError
 from autoq.runtime.artifact import Artifact
-from autoq.runtime.cuda_driver import (
-    Device,
-    Event,
-    Graph,
-    Memory,
-    Stream,
-    begin_capture,
-    end_capture,
-)
+from autoq.runtime.cuda_driver import Device, Event, Memory, Stream
 from autoq.runtime.cuda_feed import Feed
+from autoq.runtime.cuda_graph import Graph, begin_capture, end_capture
 from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
 from autoq.runtime.kernel import CudaKernel
 from autoq.runtime.plan import Port, Slot

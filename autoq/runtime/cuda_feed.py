@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from ctypes import c_size_t, c_void_p
 from typing import Any
 
-from autoq.runtime.cuda_driver import Graph, Stream, call
+from autoq.runtime.cuda_driver import Stream, call
+from autoq.runtime.cuda_graph import Graph
 from autoq.runtime.cuda_kernel import BoundKernel
 from autoq.runtime.plan import ALIGNMENT
 

@@ -8,15 +8,8 @@ from ctypes import c_void_p
 from typing import Any
 
 from autoq.errors import DriverError
-from autoq.runtime.cuda_driver import (
-    Function,
-    Graph,
-    Memory,
-    Module,
-    Stream,
-    captured_node,
-    launch,
-)
+from autoq.runtime.cuda_driver import Function, Memory, Module, Stream, launch
+from autoq.runtime.cuda_graph import Graph, captured_node
 from autoq.runtime.kernel import Argument, Buffer, CudaKernel, Launch, Scalar
 from autoq.runtime.tensor_map import TensorMap
 

@@ -14,7 +14,8 @@ from autoq.templates.cuda.wgmma_default import default_config
 from autoq.templates.cuda.wgmma_loads import Im2colLoad
 from autoq.templates.cuda.wgmma_operands import pack, supported
 from autoq.templates.cuda.wgmma_pipeline import build_pipeline
-from autoq.templates.cuda.wgmma_space import Problem, make_space
+from autoq.templates.cuda.wgmma_problem import Problem
+from autoq.templates.cuda.wgmma_space import make_space
 from autoq.templates.target import Target
 from autoq.templates.tiles.tma import MAX_ELEMENT_STRIDE, MAX_IM2COL_CORNER, MAX_IM2COL_PIXELS
 from autoq.templates.workload import Conv2d, Workload

@@ -16,15 +16,12 @@ import numpy as np
 
 from autoq.templates.base import Operands, Template
 from autoq.templates.border import border_bias
+from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync_default import default, estimated_seconds
 from autoq.templates.cuda.mma_sync_pack import pack_channels, pack_weight
 from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync_space import computes, space
-from autoq.templates.cuda.mma_sync_tile import (
-    MmaSyncConfig,
-    MmaSyncTiling,
-    as_conv2d,
-)
+from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d
 from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.layout import BLOCK_CHANNELS, LAYOUTS, NHWC, NHWCNC
 from autoq.templates.storage import is_four_bit

@@ -13,7 +13,8 @@ from autoq.templates.cuda.wgmma_loads import MatrixLoad
 from autoq.templates.cuda.wgmma_operands import pack as pack_conv2d
 from autoq.templates.cuda.wgmma_operands import supported
 from autoq.templates.cuda.wgmma_pipeline import build_pipeline
-from autoq.templates.cuda.wgmma_space import Problem, make_space
+from autoq.templates.cuda.wgmma_problem import Problem
+from autoq.templates.cuda.wgmma_space import make_space
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Gemm, Workload
 

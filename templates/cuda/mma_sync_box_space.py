@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from autoq.templates.cuda.mma_sync_box import LANES
-from autoq.templates.cuda.mma_sync_tile import DUPLICATES, MmaSyncConfig, MmaSyncTiling
+from autoq.templates.cuda.mma_sync_config import DUPLICATES, MmaSyncConfig
+from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling
 from autoq.templates.genuine_index import GenuineIndex
 from autoq.templates.workload import Conv2d
 

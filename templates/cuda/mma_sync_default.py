@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
+from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync_plan import copies_bypass_registers
 from autoq.templates.cuda.mma_sync_space import (
     REGISTER_FILE,
@@ -15,7 +16,7 @@ from autoq.templates.cuda.mma_sync_space import (
     registers,
     space,
 )
-from autoq.templates.cuda.mma_sync_tile import MmaSyncConfig, MmaSyncTiling, as_conv2d
+from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d
 from autoq.templates.target import Target
 from autoq.templates.tiles.weights import ceil_div
 from autoq.templates.workload import Conv2d, Gemm

@@ -8,16 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoq.templates.border import BorderClasses, border_classes
+from autoq.templates.cuda.mma_sync_config import STAGED_RUN, UNIT_BYTES, MmaSyncConfig
 from autoq.templates.cuda.mma_sync_rows import output_channel
-from autoq.templates.cuda.mma_sync_tile import (
-    STAGED_RUN,
-    UNIT_BYTES,
-    MmaSyncConfig,
-    MmaSyncTiling,
-    as_conv2d,
-    matrix_offset,
-    unit_offset,
-)
+from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d, matrix_offset, unit_offset
 from autoq.templates.layout import BLOCK_CHANNELS, BLOCK_IMAGES, NHWCNC
 from autoq.templates.target import Target
 from autoq.templates.tiles.dependent_launch import can_overlap

@@ -8,17 +8,16 @@ from typing import Any
 
 from autoq.search.space import Space
 from autoq.templates.cuda.mma_sync_box_space import box_constraints, box_knobs
-from autoq.templates.cuda.mma_sync_plan import copies_bypass_registers, has_cp_async
-from autoq.templates.cuda.mma_sync_tile import (
+from autoq.templates.cuda.mma_sync_config import (
     COL_TILE,
     K_TILE_BYTES,
     PACKING,
     ROW_TILE,
     UNIT_BYTES,
     MmaSyncConfig,
-    MmaSyncTiling,
-    as_conv2d,
 )
+from autoq.templates.cuda.mma_sync_plan import copies_bypass_registers, has_cp_async
+from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d
 from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target

@@ -6,9 +6,9 @@ shared memory of packed bytes. Threads then take 4 consecutive channels of two r
 
 from tvm.script import tirx as T
 
+from autoq.templates.cuda.mma_sync_config import STAGED_RUN
 from autoq.templates.cuda.mma_sync_epilogue import bias_start, row_inside, row_start
 from autoq.templates.cuda.mma_sync_rows import output_channel
-from autoq.templates.cuda.mma_sync_tile import STAGED_RUN
 
 
 @T.inline

@@ -8,7 +8,8 @@ from typing import Any
 
 from autoq.errors import ConfigError
 from autoq.search.space import Space
-from autoq.templates.cuda.wgmma_space import Problem, estimate_seconds
+from autoq.templates.cuda.wgmma_cost import estimate_seconds
+from autoq.templates.cuda.wgmma_problem import Problem
 from autoq.templates.tiles.weights import ceil_div
 
 _MOST_STAGES = 8

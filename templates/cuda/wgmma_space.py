@@ -1,23 +1,19 @@
-"""Legal configurations of the wgmma pipeline, their model features and an untuned choice."""
+"""The space of the wgmma pipeline: the values of its knobs and the rules of a legal one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from autoq.search.space import Space
 from autoq.templates.cuda.wgmma_config import RESERVED_BYTES, PipelineConfig
-from autoq.templates.cuda.wgmma_loads import Load
-from autoq.templates.cuda.wgmma_plan import cluster_units
-from autoq.templates.epilogue import Epilogue
+from autoq.templates.cuda.wgmma_cost import features
+from autoq.templates.cuda.wgmma_problem import Problem
 from autoq.templates.movement import ITEM_BYTES
-from autoq.templates.target import Target
 from autoq.templates.tiles.bounded_rows import boundable
-from autoq.templates.tiles.converted_rows import convertible
 from autoq.templates.tiles.tma import MAX_BOX
 from autoq.templates.tiles.weights import ceil_div
-from autoq.templates.workload import Conv2d
 
 SMEM_PER_UNIT = 233472
 """Shared memory of one multiprocessor of compute capability 9.0, bytes."""
@@ -40,31 +36,6 @@ _GRIDS = (
     (False, 2, "reduction"), (False, 4, "reduction"), (False, 8, "reduction"),
     (True, 2, "weights"), (True, 4, "weights"), (True, 2, "activations"),
 )  # fmt: skip
-
-LoadOf = Callable[[PipelineConfig], Load]
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A convolution for one way of loading; `load_of` gives the load of a configuration."""
-
-    workload: Conv2d
-    target: Target
-    load_of: LoadOf
-    max_rows: int = MAX_BOX
-    consecutive: bool = True
-    """Whether a tile's rows are consecutive pixels."""
-
-    @property
-    def taps(self) -> int:
-        return self.workload.r * self.workload.s
-
-    def tiles(self, config: PipelineConfig) -> int:
-        return self.load_of(config).m_tiles * ceil_div(self.workload.k, config.block_n)
-
-    def resident(self, config: PipelineConfig) -> int:
-        """Blocks that run at once."""
-        return self.target.units * config.blocks_per_unit
 
 
 def constraints(problem: Problem) -> list[Callable[[Any], bool]]:
@@ -297,89 +268,6 @@ def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
         "residual_ahead": (True, False) if ahead else (False,),
         "weights_stay": (False, True) if several_tiles else (False,),
     }
-
-
-def features(problem: Problem, config: PipelineConfig) -> dict[str, float]:
-    """Model features of a legal configuration."""
-    work, load = problem.workload, problem.load_of(config)
-    layout = config.layout(problem.taps, work.c)
-    n_tiles = ceil_div(work.k, config.block_n)
-    tiles = load.m_tiles * n_tiles
-    blocks = tiles * config.split_k
-    waves = blocks / problem.resident(config)
-    rows = config.block_m + config.block_n
-    filled = config.block_m if config.weights_stay else rows
-    return {
-        "tiles": tiles,
-        "waves": waves,
-        "wave_efficiency": waves / max(1, ceil_div(blocks, problem.resident(config))),
-        "pixel_waste": load.wasted,
-        "channel_waste": n_tiles * config.block_n / work.k,
-        "k_waste": layout.total / (layout.taps * work.c),
-        "k_stages": layout.stages // config.split_k,
-        "split_k": config.split_k,
-        "receivers": config.receivers,
-        "consumers": config.consumers,
-        "smem_bytes": config.smem_bytes(layout),
-        "smem_bytes_per_unit": config.smem_bytes(layout) * config.blocks_per_unit,
-        "stage_bytes": config.stage_bytes,
-        "fill_bytes": tiles * layout.total * filled,
-        "intensity": config.block_m * config.block_n / rows,
-        "accumulators": config.accumulators,
-        "warpgroups_per_unit": config.consumers * config.blocks_per_unit,
-        "seconds_estimate": estimate_seconds(problem, config),
-    }
-
-
-def _instructions(epilogue: Epilogue) -> int:
-    """Thread instructions of an output element, in the form that fits most operands."""
-    if epilogue.residual_dtype is None:
-        return 6
-    return 10 if convertible(epilogue) else 15
-
-
-def estimate_seconds(problem: Problem, config: PipelineConfig) -> float:
-    """Time of the busiest resource of a multiprocessor, and of the chain of steps of a tile.
-
-    Fitted to 134 measured configurations of 1x1 convolutions on an H200; the least estimate was
-    within 4% of the best of them on average.
-    Rates of one multiprocessor: 7.5e12 multiply-adds a second at n >= 64 (66% at n = 32, 40% at
-    16), 50e9 bytes a second between L2 and it, 24e9 to memory, 179e9 thread instructions a second,
-    of which an output element takes those of `_instructions`.
-    """
-    work = problem.workload
-    layout = config.layout(problem.taps, work.c)
-    share = {16: 0.4, 32: 0.66, 48: 0.85}.get(config.block_n, 1.0)
-    reduction = layout.total / config.split_k
-    multiply = config.block_m * config.block_n * reduction / (7.5e12 * share)
-    filled = config.block_m + (0 if config.weights_stay else config.block_n)
-    residual = work.epilogue.residual_dtype
-    moved = ITEM_BYTES[work.epilogue.out_dtype] + (ITEM_BYTES[residual] if residual else 0)
-    elements = config.block_m * config.block_n / config.split_k
-    instructions = elements * _instructions(work.epilogue)
-    busy = max(
-        multiply,
-        (filled * reduction + elements * moved) / 50e9,
-        elements * moved / 24e9,
-        instructions / 179e9,
-    )
-    # One team alone: 0.7 us of latencies, and an instruction of each warp every 2.2 cycles.
-    threads = 128 * config.consumers // config.teams
-    alone = 0.7e-6 + multiply + instructions / threads * 2.2 / 1.75e9
-    teams = config.teams * config.blocks_per_unit
-    blocks, units = problem.tiles(config) * config.split_k, _units(problem, config)
-    chain = ceil_div(blocks, units * teams) * alone
-    work_seconds = ceil_div(blocks, units) * busy
-    # Weights that stay arrive before the first product.
-    resident = config.resident_bytes(layout) * config.blocks_per_unit / 40e9
-    exchange = (0.6e-6 if config.split_k > 1 else 0) + (0.2e-6 if config.k_groups > 1 else 0)
-    launch = 2.2e-6 + layout.stages / config.split_k * 0.03e-6 + resident + exchange
-    return launch + max(chain, work_seconds) + 0.5 * min(chain, work_seconds)
-
-
-def _units(problem: Problem, config: PipelineConfig) -> int:
-    """Multiprocessors that a configuration's clusters can fill."""
-    return cluster_units(problem.target.units, config.cluster)
 
 
 def make_space(

@@ -8,14 +8,8 @@ import pytest
 from autoq.kernel import compile_kernel
 from autoq.measure.cuda_bench import upload
 from autoq.measure.operands import random_case
-from autoq.runtime.cuda_driver import (
-    Device,
-    Memory,
-    Stream,
-    begin_capture,
-    device_count,
-    end_capture,
-)
+from autoq.runtime.cuda_driver import Device, Memory, Stream, device_count
+from autoq.runtime.cuda_graph import begin_capture, end_capture
 from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.movement import Add, Pool2d

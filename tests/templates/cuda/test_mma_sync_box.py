@@ -10,11 +10,12 @@ from test_mma_sync_tile import convolve, ldmatrix, multiply
 
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
 from autoq.templates.cuda.mma_sync_box import LANES, PixelBox
+from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync_fragments import fragment_schedule
 from autoq.templates.cuda.mma_sync_multiply_taps import address_of_load, registers_of_load
 from autoq.templates.cuda.mma_sync_pack import pack_weight
 from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
-from autoq.templates.cuda.mma_sync_tile import MmaSyncConfig, fragment_of_weights
+from autoq.templates.cuda.mma_sync_tile import fragment_of_weights
 from autoq.templates.layout import NHWCNC
 from autoq.templates.target import parse_target
 from autoq.templates.workload import Conv2d

@@ -9,7 +9,7 @@ from host_warps import run_warps_on_host
 
 from autoq.measure.operands import random_case, stored_output
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
-from autoq.templates.cuda.mma_sync_tile import MmaSyncConfig
+from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.reference import reference
 from autoq.templates.target import parse_target

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync_rows import (
     image_start,
@@ -16,7 +17,6 @@ from autoq.templates.cuda.mma_sync_rows import (
     output_start,
     pixel_of_row,
 )
-from autoq.templates.cuda.mma_sync_tile import MmaSyncConfig
 from autoq.templates.layout import LAYOUTS, NHWCNC, from_nhwc
 from autoq.templates.target import parse_target
 from autoq.templates.workload import Conv2d

@@ -10,12 +10,12 @@ from mma_sync_cases import CASES, INT4_CASES, case_id, random_blocked
 
 from autoq.measure.operands import random_case
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE, matches
+from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync_pack import channel_of_row, pack_channels, pack_weight
 from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync_rows import output_channel, output_start, pixel_of_row
 from autoq.templates.cuda.mma_sync_space import computes
 from autoq.templates.cuda.mma_sync_tile import (
-    MmaSyncConfig,
     fragment_of_pixels,
     fragment_of_weights,
     matrix_offset,

@@ -1,0 +1,38 @@
+"""What the wgmma pipeline is given: a convolution, a target and a way of loading pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from autoq.templates.cuda.wgmma_config import PipelineConfig
+from autoq.templates.cuda.wgmma_loads import Load
+from autoq.templates.target import Target
+from autoq.templates.tiles.tma import MAX_BOX
+from autoq.templates.tiles.weights import ceil_div
+from autoq.templates.workload import Conv2d
+
+LoadOf = Callable[[PipelineConfig], Load]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A convolution for one way of loading; `load_of` gives the load of a configuration."""
+
+    workload: Conv2d
+    target: Target
+    load_of: LoadOf
+    max_rows: int = MAX_BOX
+    consecutive: bool = True
+    """Whether a tile's rows are consecutive pixels."""
+
+    @property
+    def taps(self) -> int:
+        return self.workload.r * self.workload.s
+
+    def tiles(self, config: PipelineConfig) -> int:
+        return self.load_of(config).m_tiles * ceil_div(self.workload.k, config.block_n)
+
+    def resident(self, config: PipelineConfig) -> int:
+        """Blocks that run at once."""
+        return self.target.units * config.blocks_per_unit
