@@ -58,8 +58,8 @@ def test_mixed_float_workloads_are_refused():
 
 
 def test_rejections_name_their_rule():
-    space = conv2d_vnni.space(RESNET[1], SERVER)
-    config = conv2d_vnni.default(RESNET[1], SERVER)
+    space = conv2d_vnni.TEMPLATE.space(RESNET[1], SERVER)
+    config = conv2d_vnni.TEMPLATE.default(RESNET[1], SERVER)
     too_large = dataclasses.replace(config, tile_p=4, tile_q=14, vectors=4)
     assert "fits_registers" in space.rejection(too_large)
     too_tall = dataclasses.replace(config, tile_p=2, tile_q=4, vectors=1, rows=1)
@@ -68,7 +68,7 @@ def test_rejections_name_their_rule():
 
 def test_estimate_prefers_both_cores_and_full_tiles():
     conv = normalised(RESNET[1])
-    default = conv2d_vnni.default(RESNET[1], SERVER)
+    default = conv2d_vnni.TEMPLATE.default(RESNET[1], SERVER)
     cycles = lambda config: estimated_cycles(ConvLayout(conv, config, vnni("int8")), 2)  # noqa: E731
     one_task = dataclasses.replace(default, rows=56, channel_tasks=1)
     one_pixel = dataclasses.replace(default, tile_p=1, tile_q=1, vectors=1)
@@ -77,7 +77,7 @@ def test_estimate_prefers_both_cores_and_full_tiles():
 
 
 def test_features_are_finite():
-    space = conv2d_vnni.space(RESNET[3], SERVER)
+    space = conv2d_vnni.TEMPLATE.space(RESNET[3], SERVER)
     configs = space.sample(np.random.default_rng(0), 20)
     features = space.encode(configs)
     assert features.shape == (20, len(space.feature_names))
@@ -97,8 +97,8 @@ def test_sampled_configurations_are_correct():
 
 @pytest.mark.parametrize("workload", [RESNET[1], RESNET[3]], ids=str)
 def test_inner_loop_is_register_vnni(workload):
-    config = conv2d_vnni.default(workload, SERVER)
-    assembly = _assembly(conv2d_vnni.build(workload, config, SERVER), SERVER)
+    config = conv2d_vnni.TEMPLATE.default(workload, SERVER)
+    assembly = _assembly(conv2d_vnni.TEMPLATE.build(workload, config, SERVER), SERVER)
     products = config.tile_p * config.tile_q * config.vectors
     loops = [block for block in _loops(assembly) if "vpdpbusd" in block]
     assert loops
@@ -111,8 +111,8 @@ def test_inner_loop_is_register_vnni(workload):
 
 @pytest.mark.parametrize("target", [LAPTOP, SKYLAKE], ids=["avx2", "avx512"])
 def test_inner_loop_multiplies_pairs_in_registers(target):
-    config = conv2d_pairs.default(RESNET[1], target)
-    assembly = _assembly(conv2d_pairs.build(RESNET[1], config, target), target)
+    config = conv2d_pairs.TEMPLATE.default(RESNET[1], target)
+    assembly = _assembly(conv2d_pairs.TEMPLATE.build(RESNET[1], config, target), target)
     products = config.tile_p * config.tile_q * config.vectors
     register = "zmm" if target.avx512 else "ymm"
     loops = [block for block in _loops(assembly) if block.count("vpmaddwd") >= products]
@@ -126,8 +126,8 @@ def test_float32_inner_loop_is_fma():
     workload = Conv2d(1, 28, 28, 64, 64, 3, 3, padding=(1, 1, 1, 1), in_dtype="float32",
                       weight_dtype="float32", epilogue=Epilogue("float32"))  # fmt: skip
     for target, register in ((SERVER, "zmm"), (LAPTOP, "ymm")):
-        config = conv2d_direct.default(workload, target)
-        assembly = _assembly(conv2d_direct.build(workload, config, target), target)
+        config = conv2d_direct.TEMPLATE.default(workload, target)
+        assembly = _assembly(conv2d_direct.TEMPLATE.build(workload, config, target), target)
         products = config.tile_p * config.tile_q * config.vectors
         loops = [block for block in _loops(assembly) if block.count("vfmadd") >= products]
         assert loops

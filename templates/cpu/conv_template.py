@@ -1,0 +1,62 @@
+"""A template of the register-tiled CPU convolution for one kind of dot step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from tvm.tirx import PrimFunc
+
+from autoq.search.space import Space
+from autoq.templates.base import Operands, Template
+from autoq.templates.cpu.conv_build import build_conv
+from autoq.templates.cpu.conv_config import ConvConfig
+from autoq.templates.cpu.conv_layout import ConvLayout, normalised
+from autoq.templates.cpu.conv_pack import pack_conv
+from autoq.templates.cpu.conv_space import conv_space, fastest_estimate
+from autoq.templates.cpu.dot import Dot
+from autoq.templates.target import Target
+from autoq.templates.workload import Conv2d, Gemm, Workload
+
+
+def vector_lanes(target: Target) -> int:
+    """4-byte lanes of the widest vector register of a CPU."""
+    return 16 if target.avx512 else 8 if target.avx2 else 4
+
+
+def conv_template(
+    name: str,
+    version: int,
+    matches: Callable[[Workload, Target], bool],
+    dot_of: Callable[[Conv2d, int], Dot],
+) -> Template:
+    """The template of the workloads that `matches` takes.
+
+    dot_of gives the step of a normalised convolution for a number of lanes. Kernels take x
+    [, residual], the constants of `pack_conv`, then y.
+    """
+
+    def dot_on(conv: Conv2d, target: Target) -> Dot:
+        return dot_of(conv, vector_lanes(target))
+
+    def layout_of(workload: Conv2d | Gemm, config: ConvConfig) -> ConvLayout:
+        conv = normalised(workload)
+        return ConvLayout(conv, config, dot_of(conv, config.lanes))
+
+    def space(workload: Conv2d | Gemm, target: Target) -> Space[ConvConfig]:
+        conv = normalised(workload)
+        return conv_space(conv, dot_on(conv, target), target)
+
+    def default(workload: Conv2d | Gemm, target: Target) -> ConvConfig:
+        conv = normalised(workload)
+        return fastest_estimate(conv, dot_on(conv, target), target)
+
+    def build(workload: Conv2d | Gemm, config: ConvConfig, target: Target) -> PrimFunc:
+        return build_conv(workload, layout_of(workload, config))
+
+    def pack(
+        workload: Conv2d | Gemm, config: ConvConfig, operands: Operands
+    ) -> tuple[np.ndarray, ...]:
+        return pack_conv(layout_of(workload, config), operands)
+
+    return Template(name, version, matches, space, default, build, pack)
