@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Sets up the environment and runs the whole test suite; arguments go to pytest.
+# Sets up the environment and runs the whole test suite, two files at a time; arguments go to pytest.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh" test,quantize
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
 # One kernel cache for the whole suite: many tests compile the same kernels.
 export AUTOQ_CACHE_DIR=${AUTOQ_CACHE_DIR:-$(mktemp -d)}
-.venv/bin/python -m pytest "$@"
+.venv/bin/python -m pytest -n 2 --dist loadfile "$@"
