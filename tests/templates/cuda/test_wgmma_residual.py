@@ -16,8 +16,9 @@ from autoq.templates.workload import Conv2d
 def plan_of(block_n: int) -> PipelinePlan:
     workload = Conv2d(8, 28, 28, 64, 768, 1, 1, epilogue=EPILOGUES["u8+s8 requantised"])
     config = WgmmaConfig(
-        block_n, 64, 1, 2, 2, True, 1, True, 8, True, False, residual_ahead=True,
-        weights_stay=False, m_blocks=1,
+        block_n, 64, 1, 2, team=(2, True, 1), blocks_per_unit=1, grid=(True, 1, ""), group=8,
+        channels_outer=True, residual_early=False, residual_ahead=True, weights_stay=False,
+        m_blocks=1,
     )  # fmt: skip
     assert gemm_wgmma.space(workload, TARGET).rejection(config) is None
     layout = config.layout(1, workload.c)
