@@ -111,10 +111,6 @@ def tuned(options: argparse.Namespace, host: Host) -> dict[str, Any]:
         finally:
             asker.close()
             measurer.close()
-    if options.metaschedule:
-        peers = metaschedule(list(workloads.values()), options.metaschedule)
-        for name, peer in zip(workloads, peers, strict=True):
-            tables[name] |= peer
     return {
         "device": device.name,
         "driver": device.driver,
@@ -124,10 +120,15 @@ def tuned(options: argparse.Namespace, host: Host) -> dict[str, Any]:
         "trials": options.trials,
         "tuner": options.tuner,
         "seed": options.seed,
-        "metaschedule_trials": options.metaschedule,
         "seconds": round(time.perf_counter() - started, 1),
         "cases": [case_row(name, bars[name], tables[name]) for name in workloads],
     }
+
+
+def save(result: Mapping[str, Any], path: Path) -> None:
+    """Write the results so far."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n")
 
 
 def parse() -> argparse.Namespace:
@@ -160,8 +161,14 @@ def main() -> None:
     host = resolve(options.target)
     require_device(host)
     result = tuned(options, host)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(result, indent=1) + "\n")
+    save(result, options.output)
+    if options.metaschedule:
+        workloads = chosen(stages(options.batch_size), options.cases)
+        result["metaschedule_trials"] = options.metaschedule
+        peers = metaschedule(list(workloads.values()), options.metaschedule)
+        for case, peer in zip(result["cases"], peers, strict=True):
+            case["table"] |= peer
+        save(result, options.output)
     for figure in ("accumulated", "marginal"):
         print(bars_text(result["cases"], figure))
     print(table_text(result["cases"]))
