@@ -22,13 +22,13 @@ import tvm
 
 import autoq
 from autoq.devices import require_device, resolve
-from autoq.measure.job import REGISTRY, Job, Measurement, load_registry
+from autoq.measure.job import REGISTRY, Job, load_registry
 from autoq.records.journal import Journal
-from autoq.records.record import Device, Record
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import from_dict
 from autoq.tuner import TuneOptions, device_measurer
+from autoq.tuning.loop import Provenance
 
 
 def job_of(line: Mapping[str, Any], templates: Mapping[str, Template], target: Target) -> Job:
@@ -64,25 +64,6 @@ def read_jobs(
     return list(jobs), left_out
 
 
-def record_of(job: Job, found: Measurement, template: Template, device: Device) -> Record:
-    """What was measured, as tuning would have recorded it."""
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return Record(
-        workload=job.workload,
-        template=template.name,
-        template_version=template.version,
-        config=vars(job.config),
-        device=device,
-        time=now.replace("+00:00", "Z"),
-        seconds=found.seconds,
-        failure=found.failure,
-        message=found.message,
-        repeats=found.repeats,
-        tvm=tvm.__version__,
-        autoq=autoq.__version__,
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", type=Path, nargs="+", help="record files (JSON lines)")
@@ -100,12 +81,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="autoq-") as scratch:
         settings = TuneOptions(trials=1, cache_dir=options.cache)
         measurer = device_measurer(host, settings, Path(scratch))
+        provenance = Provenance(measurer.device, tvm.__version__, autoq.__version__)
         try:
             futures = [measurer.submit(job) for job in jobs]
             for job, future in zip(jobs, futures, strict=True):
                 found = future.result()
                 failures[found.failure or ""] += 1
-                journal.append([record_of(job, found, templates[job.template], measurer.device)])
+                now = datetime.now(timezone.utc)
+                template, knobs = templates[job.template], vars(job.config)
+                journal.append([provenance.record(job.workload, template, knobs, found, now)])
         finally:
             measurer.close()
     right, elapsed = failures.pop("", 0), time.perf_counter() - started

@@ -17,6 +17,8 @@ from autoq.measure.measurer import Measurer
 from autoq.records.journal import Journal
 from autoq.records.record import Device, Record
 from autoq.search.union import Candidate
+from autoq.templates.base import Template
+from autoq.templates.workload import Workload
 from autoq.tuning.asking import Asker
 from autoq.tuning.scheduler import BATCH, Scheduler
 from autoq.tuning.task import Task
@@ -32,13 +34,20 @@ class Provenance:
     tvm: str
     autoq: str
 
-    def record(self, task: Task, candidate: Candidate, found: Measurement, now: datetime) -> Record:
-        """The record of a measured candidate."""
+    def record(
+        self,
+        workload: Workload,
+        template: Template,
+        config: Mapping[str, Any],
+        found: Measurement,
+        now: datetime,
+    ) -> Record:
+        """The record of a measured configuration; config holds its knobs by name."""
         return Record(
-            workload=task.model.workload,
-            template=candidate.template,
-            template_version=task.templates[candidate.template].version,
-            config=task.config_dict(candidate),
+            workload=workload,
+            template=template.name,
+            template_version=template.version,
+            config=config,
             device=self.device,
             time=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
             seconds=found.seconds,
@@ -151,7 +160,9 @@ class Loop:
         now = datetime.now(timezone.utc)
         by_task: dict[Task, list[Record]] = defaultdict(list)
         for task, candidate, found in done:
-            by_task[task].append(self.provenance.record(task, candidate, found, now))
+            template, knobs = task.templates[candidate.template], task.config_dict(candidate)
+            record = self.provenance.record(task.model.workload, template, knobs, found, now)
+            by_task[task].append(record)
         self.journal.append([record for records in by_task.values() for record in records])
         for task, records in by_task.items():
             task.tell(records)

@@ -15,6 +15,7 @@ from autoq.templates.cpu.conv_layout import ConvLayout, normalised
 from autoq.templates.cpu.conv_pack import pack_conv
 from autoq.templates.cpu.conv_space import conv_space, fastest_estimate
 from autoq.templates.cpu.dot import Dot
+from autoq.templates.signature import has_four_bits
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Gemm, Workload
 
@@ -22,6 +23,16 @@ from autoq.templates.workload import Conv2d, Gemm, Workload
 def vector_lanes(target: Target) -> int:
     """4-byte lanes of the widest vector register of a CPU."""
     return 16 if target.avx512 else 8 if target.avx2 else 4
+
+
+def is_byte_product(workload: Workload, depth: int) -> bool:
+    """Whether it multiplies bytes by int8, with groups that fill a lane's `depth` products."""
+    if not isinstance(workload, Conv2d | Gemm) or has_four_bits(workload):
+        return False
+    if workload.in_dtype not in ("int8", "uint8") or workload.weight_dtype != "int8":
+        return False
+    grouped = isinstance(workload, Conv2d) and workload.groups > 1
+    return not grouped or workload.c // workload.groups >= depth
 
 
 def conv_template(

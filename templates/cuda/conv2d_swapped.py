@@ -81,6 +81,19 @@ def pack_weight(weight: np.ndarray, tile: HaloTile, block_n: int) -> np.ndarray:
     return order_rows(pack_pixel_rows(weight, tile, block_n), block_n, tile.step_bytes)
 
 
+def pack_channels(
+    workload: Conv2d, config: SwappedConvConfig, operands: Operands
+) -> tuple[np.ndarray, ...]:
+    """bias int32 [classes * k'], scale float32 [k'], scalars float32 [8], as `pack` has them."""
+    weight, bias = np.asarray(operands["weight"]), np.asarray(operands["bias"])
+    bias = border_bias(workload, weight, bias, int(operands.get("x_zero_point", 0)))
+    return (
+        pad_channels(bias, config.block_n).reshape(-1),
+        pad_channels(np.asarray(operands["scale"], np.float32), config.block_n),
+        np.asarray(operands["scalars"], np.float32),
+    )
+
+
 def pack(workload: Conv2d, config: SwappedConvConfig, operands: Operands) -> tuple[np.ndarray, ...]:
     """weight int8 [k' * steps, step_bytes], bias int32 [classes * k'], scale, scalars.
 
@@ -88,15 +101,8 @@ def pack(workload: Conv2d, config: SwappedConvConfig, operands: Operands) -> tup
     classes, row by row.
     """
     tile = SwappedLayout(workload, config, 1).tile
-    weight = np.asarray(operands["weight"])
-    zero_point = int(operands.get("x_zero_point", 0))
-    bias = border_bias(workload, weight, np.asarray(operands["bias"]), zero_point)
-    return (
-        pack_weight(weight, tile, config.block_n),
-        pad_channels(bias, config.block_n).reshape(-1),
-        pad_channels(np.asarray(operands["scale"], np.float32), config.block_n),
-        np.asarray(operands["scalars"], np.float32),
-    )
+    weight = pack_weight(np.asarray(operands["weight"]), tile, config.block_n)
+    return weight, *pack_channels(workload, config, operands)
 
 
 TEMPLATE = Template("conv2d_swapped", 3, matches, space, default, build, pack)

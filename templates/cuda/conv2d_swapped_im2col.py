@@ -13,9 +13,8 @@ import numpy as np
 
 from autoq.search.space import Space
 from autoq.templates.base import Operands, Template
-from autoq.templates.border import border_bias
 from autoq.templates.cuda import conv2d_im2col
-from autoq.templates.cuda.conv2d_swapped import order_rows
+from autoq.templates.cuda.conv2d_swapped import order_rows, pack_channels
 from autoq.templates.cuda.conv2d_swapped_layout import SwappedConvConfig
 from autoq.templates.cuda.conv2d_swapped_space import channel_tiles
 from autoq.templates.cuda.conv2d_swapped_tile import COLUMNS
@@ -24,7 +23,6 @@ from autoq.templates.cuda.halo_default import TEAMS, candidates, fastest
 from autoq.templates.cuda.halo_space import STAGES, Rule, common_rules, ring_knobs, row_sizes
 from autoq.templates.cuda.swapped_im2col_tile import Im2colTile
 from autoq.templates.target import Target
-from autoq.templates.tiles.weights import pad_channels
 from autoq.templates.workload import Conv2d
 
 if TYPE_CHECKING:
@@ -138,15 +136,8 @@ def pack(workload: Conv2d, config: SwappedConvConfig, operands: Operands) -> tup
     scalars [8]; k' is k padded to block_n, classes are the border classes, row by row.
     """
     tile = Im2colTile(workload, *config.tile, config.row_bytes)
-    weight = np.asarray(operands["weight"])
-    zero_point = int(operands.get("x_zero_point", 0))
-    bias = border_bias(workload, weight, np.asarray(operands["bias"]), zero_point)
-    return (
-        pack_weight(weight, tile, config.block_n),
-        pad_channels(bias, config.block_n).reshape(-1),
-        pad_channels(np.asarray(operands["scale"], np.float32), config.block_n),
-        np.asarray(operands["scalars"], np.float32),
-    )
+    weight = pack_weight(np.asarray(operands["weight"]), tile, config.block_n)
+    return weight, *pack_channels(workload, config, operands)
 
 
 TEMPLATE = Template("conv2d_swapped_im2col", 1, matches, space, default, build, pack)

@@ -28,9 +28,7 @@ class SwappedLayout(HaloLayout):
     if TYPE_CHECKING:
         config: SwappedConvConfig
 
-    @cached_property
-    def tile(self) -> SwappedTile:
-        return SwappedTile(self.workload, *self.config.tile, self.config.row_bytes)
+    tile_type = SwappedTile
 
     @cached_property
     def blocks(self) -> int:
@@ -40,8 +38,8 @@ class SwappedLayout(HaloLayout):
     epilogue_slots = 5.5
 
     @property
-    def other_registers(self) -> int:  # type: ignore[override]
-        """Registers that a consumer needs beside accumulators; border biases take some."""
+    def other_registers(self) -> int:
+        """Border biases take some."""
         return 64 if self.workload.zero_point_border else 40
 
     @cached_property

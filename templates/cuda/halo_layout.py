@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS, HaloTile
 from autoq.templates.tiles.registers import RegisterBudget, register_budget
@@ -94,9 +95,12 @@ class HaloLayout:
     config: HaloConfig
     units: int
 
+    tile_type: ClassVar[Callable[..., Any]] = HaloTile
+    """Makes what `config.tile` names: (workload, *config.tile, row_bytes)."""
+
     @cached_property
-    def tile(self) -> HaloTile:
-        return HaloTile(self.workload, *self.config.tile, self.config.row_bytes)
+    def tile(self) -> Any:
+        return self.tile_type(self.workload, *self.config.tile, self.config.row_bytes)
 
     @cached_property
     def n_tiles(self) -> int:
@@ -142,8 +146,10 @@ class HaloLayout:
         """Columns of one wgmma."""
         return self.config.block_n
 
-    other_registers = 60
-    """Registers that a consumer's epilogue, descriptors and indices need beside accumulators."""
+    @property
+    def other_registers(self) -> int:
+        """Registers of a consumer beside accumulators: epilogue, descriptors, indices."""
+        return 60
 
     epilogue_slots = 8.0
     """Issue slots of a thread for each of its outputs."""

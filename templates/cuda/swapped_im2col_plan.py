@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from tvm.script import tirx as T
@@ -20,9 +19,7 @@ from autoq.templates.tiles.tma import ENCODE_IM2COL, LOAD_IM2COL_4D, im2col_map,
 class SwappedIm2colLayout(SwappedLayout):
     """One configuration of one workload; `config.tile` is (True, 1, 1, columns)."""
 
-    @cached_property
-    def tile(self) -> Im2colTile:  # type: ignore[override]
-        return Im2colTile(self.workload, *self.config.tile, self.config.row_bytes)
+    tile_type = Im2colTile
 
 
 class SwappedIm2colPlan(SwappedPlan):

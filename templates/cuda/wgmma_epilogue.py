@@ -13,6 +13,22 @@ def first_channel(plan, n, group, lane):
     return n * plan.config.block_n + group * (4 * plan.channels) + lane % 4 * plan.channels
 
 
+def block_pixels(plan, m, block, first_row, warp, lane):
+    """The pixels of a thread's two rows of a 64-row block."""
+    rows = [fragment_row(plan, first_row, block, half, warp, lane) for half in (0, 1)]
+    return [plan.load.pixel(m, row) for row in rows]
+
+
+def row_stores(plan, words, y, unit, pixels, channel):
+    """What every requantising function takes last: residuals, outputs, whether they exist, tail."""
+    return [
+        *(words.ptr_to([plan.residual_at(unit, half)]) for half in (0, 1)),
+        *(y.ptr_to([pixel.index * plan.workload.k + channel]) for pixel in pixels),
+        *(T.if_then_else(pixel.exists, 1, 0) for pixel in pixels),
+        plan.workload.k - channel,
+    ]
+
+
 @T.inline
 def fetch_residual_rows(plan, words, residual, m, n, unit, first_row, warp, lane):
     """The residuals of a thread's two rows and one channel group, into registers."""
@@ -43,8 +59,7 @@ def fetch_residuals(plan, words, residual, m, n, part, first_row, warp, lane):
 def start_tile(plan, accumulator, smem, slot, bias, m, n, first_row, warp, lane):
     """Load the bias into the accumulators of a thread's tile."""
     for block in T.unroll(plan.config.m_blocks):
-        upper = T.meta_var(plan.load.pixel(m, fragment_row(plan, first_row, block, 0, warp, lane)))
-        lower = T.meta_var(plan.load.pixel(m, fragment_row(plan, first_row, block, 1, warp, lane)))
+        pixels = T.meta_var(block_pixels(plan, m, block, first_row, warp, lane))
         for group in T.unroll(plan.groups):
             channel = T.meta_var(first_channel(plan, n, group, lane))
             at = T.meta_var(block * plan.block_accumulators + group * 2 * plan.channels)
@@ -58,8 +73,8 @@ def start_tile(plan, accumulator, smem, slot, bias, m, n, first_row, warp, lane)
                 T.cuda.func_call(
                     plan.start_rows.name,
                     accumulator.ptr_to([at]),
-                    bias.ptr_to([plan.bias_offset(upper) + channel]),
-                    bias.ptr_to([plan.bias_offset(lower) + channel]),
+                    bias.ptr_to([plan.bias_offset(pixels[0]) + channel]),
+                    bias.ptr_to([plan.bias_offset(pixels[1]) + channel]),
                     source_code=plan.start_rows.source,
                 )
 
@@ -84,25 +99,14 @@ def store_bounded_tile(
                 )
         elif plan.residual_late:
             fetch_residual_rows(plan, words, residual, m, n, unit, first_row, warp, lane)
-        upper = T.meta_var(
-            plan.load.pixel(m, fragment_row(plan, first_row, unit.block, 0, warp, lane))
-        )
-        lower = T.meta_var(
-            plan.load.pixel(m, fragment_row(plan, first_row, unit.block, 1, warp, lane))
-        )
+        pixels = T.meta_var(block_pixels(plan, m, unit.block, first_row, warp, lane))
         T.cuda.func_call(
             rows.name,
             accumulator.ptr_to([unit.accumulator]),
             smem.ptr_to([plan.scale_at(slot, unit.group, lane)]),
             limits.ptr_to([0]),
             limits[8],
-            words.ptr_to([plan.residual_at(unit, 0)]),
-            words.ptr_to([plan.residual_at(unit, 1)]),
-            y.ptr_to([upper.index * plan.workload.k + channel]),
-            y.ptr_to([lower.index * plan.workload.k + channel]),
-            T.if_then_else(upper.exists, 1, 0),
-            T.if_then_else(lower.exists, 1, 0),
-            plan.workload.k - channel,
+            *row_stores(plan, words, y, unit, pixels, channel),
             source_code=rows.source,
         )
 
@@ -117,25 +121,14 @@ def store_tile(
         channel = T.meta_var(first_channel(plan, n, unit.group, lane))
         if plan.residual_late:
             fetch_residual_rows(plan, words, residual, m, n, unit, first_row, warp, lane)
-        upper = T.meta_var(
-            plan.load.pixel(m, fragment_row(plan, first_row, unit.block, 0, warp, lane))
-        )
-        lower = T.meta_var(
-            plan.load.pixel(m, fragment_row(plan, first_row, unit.block, 1, warp, lane))
-        )
+        pixels = T.meta_var(block_pixels(plan, m, unit.block, first_row, warp, lane))
         T.cuda.func_call(
             plan.requantise.name,
             accumulator.ptr_to([unit.accumulator]),
             scale.ptr_to([channel]),
-            bias.ptr_to([plan.bias_offset(upper) + channel]),
-            bias.ptr_to([plan.bias_offset(lower) + channel]),
+            bias.ptr_to([plan.bias_offset(pixels[0]) + channel]),
+            bias.ptr_to([plan.bias_offset(pixels[1]) + channel]),
             scalars.ptr_to([0]),
-            words.ptr_to([plan.residual_at(unit, 0)]),
-            words.ptr_to([plan.residual_at(unit, 1)]),
-            y.ptr_to([upper.index * plan.workload.k + channel]),
-            y.ptr_to([lower.index * plan.workload.k + channel]),
-            T.if_then_else(upper.exists, 1, 0),
-            T.if_then_else(lower.exists, 1, 0),
-            plan.workload.k - channel,
+            *row_stores(plan, words, y, unit, pixels, channel),
             source_code=plan.requantise.source,
         )

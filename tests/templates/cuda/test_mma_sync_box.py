@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_mma_sync_tile import convolve, ldmatrix, multiply
+from mma_sync_numpy import convolve, ldmatrix, multiply
 
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
 from autoq.templates.cuda.mma_sync_box import LANES, PixelBox
