@@ -17,7 +17,6 @@ from autoq.graph.ir import Graph
 from autoq.graph.ir import Kernel as Layer
 from autoq.graph.layouts import choose_layouts
 from autoq.graph.storage import layers_by_storage
-from autoq.kernel import compile_kernel
 from autoq.layout_times import LayoutTimes
 from autoq.paths import require_writable
 from autoq.records.database import Conditions, Database
@@ -88,7 +87,7 @@ def compile(
     loaded = model if isinstance(model, Graph) else frontend.load(model, input_shapes)
     kernels = choose_layouts(graph.optimise(loaded, host.target), LayoutTimes(host, database))
     selections = [select(node, host, database) for node in kernels.nodes]
-    compiled = compile_all(selections, host, cache_dir, jobs or os.cpu_count() or 1)
+    compiled = compile_all(selections, cache_dir, jobs or os.cpu_count() or 1)
     artifact = assemble(kernels, selections, compiled, host)
     write_artifact(artifact, out)
     conditions = Conditions(host.target.arch, host.device, template_versions(TEMPLATES))
@@ -108,14 +107,14 @@ def compile(
 
 
 def compile_all(
-    selections: Sequence[Selection], host: Host, cache_dir: Path | None, jobs: int
+    selections: Sequence[Selection], cache_dir: Path | None, jobs: int
 ) -> dict[Hashable, Kernel]:
     """Machine code for every distinct kernel, by its selection's key, several at once."""
     distinct = {selection.key: selection for selection in selections}
 
     def build(selection: Selection) -> Kernel:
         try:
-            return compile_kernel(selection.prim_func(), host.target, cache_dir=cache_dir)
+            return selection.compiled(cache_dir)
         except BuildError as error:
             raise BuildError(
                 f"layer {selection.node.name!r} ({selection.template}): {error}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,14 +13,14 @@ from autoq.devices import Host
 from autoq.errors import ModelError
 from autoq.graph.ir import Kernel, Node, Operator
 from autoq.graph.operators import operator_prim_func
+from autoq.kernel import compile_kernel
+from autoq.kernel.kernel_store import KernelStore
 from autoq.records.database import Database
 from autoq.records.lookup import lookup
+from autoq.runtime.kernel import Kernel as CompiledKernel
 from autoq.templates.base import Template
 from autoq.templates.registry import TEMPLATES, matching
 from autoq.templates.target import Target
-
-if TYPE_CHECKING:
-    from tvm.tirx import PrimFunc
 
 DEFAULT = "default"
 """Source of a configuration that could be tuned and is not."""
@@ -49,9 +50,10 @@ class TemplateSelection:
         """Equal for kernels that share machine code."""
         return (self.node.workload, self.template, self.config)
 
-    def prim_func(self) -> PrimFunc:
-        """The kernel as TIR."""
-        return self.chosen.build(self.node.workload, self.config, self.target)
+    def compiled(self, cache_dir: Path | None) -> CompiledKernel:
+        """Its machine code, kept in cache_dir; raises BuildError."""
+        store = KernelStore(cache_dir)
+        return store.kernel(self.chosen, self.node.workload, self.config, self.target)
 
     def constants(self) -> tuple[np.ndarray, ...]:
         """The arrays the kernel takes between its inputs and its output."""
@@ -76,9 +78,10 @@ class OperatorSelection:
         """Equal for kernels that share machine code."""
         return self.node.key
 
-    def prim_func(self) -> PrimFunc:
-        """The kernel as TIR."""
-        return operator_prim_func(self.node, self.target)
+    def compiled(self, cache_dir: Path | None) -> CompiledKernel:
+        """Its machine code, kept in cache_dir; raises BuildError."""
+        function = operator_prim_func(self.node, self.target)
+        return compile_kernel(function, self.target, cache_dir=cache_dir)
 
     def constants(self) -> tuple[np.ndarray, ...]:
         """The arrays the kernel takes between its inputs and its output."""

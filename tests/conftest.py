@@ -1,9 +1,11 @@
-"""What all tests share; its place also lets them import `models`."""
+"""What all tests share; its place also lets them import `models` and `gpu_kernels`."""
 
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 
+import gpu_kernels
 import pytest
 
 from autoq.runtime.cuda_driver import device_count
@@ -12,12 +14,34 @@ from autoq.runtime.threads import use_every_core
 use_every_core()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of GPU tests."""
+    group = parser.getgroup("GPU tests")
+    group.addoption("--kernel-store", type=Path, help="folder that keeps the kernels of GPU tests")
+    group.addoption(
+        "--compile-only",
+        metavar="TARGET",
+        help="only fill --kernel-store with the GPU tests' kernels for TARGET, which needs no GPU",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hand the options to `gpu_kernels`; --compile-only chooses the GPU tests."""
+    options = gpu_kernels.OPTIONS
+    options.folder = config.getoption("--kernel-store")
+    options.compile_only = config.getoption("--compile-only")
+    if options.compile_only:
+        if options.folder is None:
+            raise pytest.UsageError("--compile-only fills a folder: name it with --kernel-store")
+        config.option.markexpr = "gpu"
+
+
 @functools.cache
 def _gpus() -> int:
     return device_count()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip tests marked `gpu` where there is no GPU."""
-    if item.get_closest_marker("gpu") and not _gpus():
+    """Skip tests marked `gpu` where there is no GPU, unless their kernels are to be compiled."""
+    if item.get_closest_marker("gpu") and not _gpus() and not gpu_kernels.OPTIONS.compile_only:
         pytest.skip("needs a CUDA GPU")

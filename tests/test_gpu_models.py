@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tvm.runtime
 import tvm_ffi
+from gpu_kernels import OPTIONS, end_if_compile_only, gpu_host
 from models import (
     four_bit_resnet_path,
     light_path,
@@ -39,14 +39,14 @@ MODELS = {
 
 @pytest.fixture(scope="module")
 def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    chosen = os.environ.get("AUTOQ_CACHE_DIR")
-    return Path(chosen) / "kernels" if chosen else tmp_path_factory.mktemp("kernels")
+    return OPTIONS.folder or tmp_path_factory.mktemp("kernels")
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_compiled_model_agrees(name: str, tmp_path: Path, kernel_cache: Path) -> None:
     path = MODELS[name]()
-    report = compile(path, target="cuda", output=tmp_path / "model.tar", cache_dir=kernel_cache)
+    report = compile(path, target=gpu_host(), output=tmp_path / "model.tar", cache_dir=kernel_cache)
+    end_if_compile_only()
     assert bool(report.packed) == ("4-bit" in name)
     session = Session(tmp_path / "model.tar")
     feeds = random_feeds(path)
@@ -64,7 +64,8 @@ def test_compiled_model_agrees(name: str, tmp_path: Path, kernel_cache: Path) ->
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory, kernel_cache: Path) -> Session:
     path = tmp_path_factory.mktemp("artifact") / "model.tar"
-    compile(resnet_path(18, "QDQ", 64), target="cuda", output=path, cache_dir=kernel_cache)
+    compile(resnet_path(18, "QDQ", 64), target=gpu_host(), output=path, cache_dir=kernel_cache)
+    end_if_compile_only()
     return Session(path)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoq.errors import BuildError
-from autoq.kernel import compile_kernel
+from autoq.kernel.kernel_store import KernelStore
 from autoq.measure.job import Job, load_registry
 from autoq.runtime.kernel import Kernel
 from autoq.templates.target import Target
@@ -33,11 +33,12 @@ class Built:
 def serve(settings: BuildSettings) -> Callable[[Job], Built]:
     """The handler of a child process."""
     templates = load_registry(settings.registry)
+    kernels = KernelStore(settings.cache_dir)
 
     def build(job: Job) -> Built:
+        template = templates[job.template]
         try:
-            prim_func = templates[job.template].build(job.workload, job.config, settings.target)
-            kernel = compile_kernel(prim_func, settings.target, cache_dir=settings.cache_dir)
+            kernel = kernels.kernel(template, job.workload, job.config, settings.target)
         except BuildError as error:
             return Built(None, str(error))
         return Built(kernel)

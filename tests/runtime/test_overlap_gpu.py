@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import pytest
+from gpu_kernels import end_if_compile_only, hopper_target, kernel_store
 
-from autoq.kernel import compile_kernel
 from autoq.measure.cuda_bench import upload
 from autoq.measure.operands import random_case
-from autoq.runtime.cuda_driver import Device, Memory, Stream, device_count
+from autoq.runtime.cuda_driver import Device, Memory, Stream
 from autoq.runtime.cuda_graph import begin_capture, end_capture
 from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
+from autoq.runtime.kernel import Kernel
+from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.movement import Add, Pool2d
 from autoq.templates.registry import matching
-from autoq.templates.target import parse_target
+from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Workload
 
 pytestmark = pytest.mark.gpu
 
-TARGET = parse_target("cuda:sm_90a")
 SHAPE = (8, 28, 28, 64)
 PLAIN, RESIDUAL = Epilogue("uint8"), Epilogue("uint8", "uint8", True)
 
@@ -43,32 +47,55 @@ LAYERS: list[tuple[str, Workload]] = [
 STEPS = 6 * len(LAYERS)
 
 
-def chain(buffers: list[Memory]) -> tuple[list[BoundKernel], list[Memory]]:
-    """STEPS kernels, each over the buffers that the two before it wrote; and their constants."""
-    layers, kept = [], []
+@dataclass(frozen=True)
+class Layer:
+    """A kernel, how many of the buffers it reads, and its constants on the device."""
+
+    kernel: LoadedKernel
+    inputs: int
+    constants: list[Memory]
+
+
+def compiled_layers(target: Target) -> list[tuple[Template, Any, Kernel]]:
+    """Template, configuration and machine code of each of LAYERS; ends a run that only compiles."""
+    found = []
     for name, workload in LAYERS:
-        (template,) = [item for item in matching(workload, TARGET) if item.name == name]
-        config = template.default(workload, TARGET)
-        loaded = LoadedKernel(compile_kernel(template.build(workload, config, TARGET), TARGET))
+        (template,) = [item for item in matching(workload, target) if item.name == name]
+        config = template.default(workload, target)
+        kernel = kernel_store().kernel(template, workload, config, target)
+        found.append((template, config, kernel))
+    end_if_compile_only()
+    return found
+
+
+def loaded_layers(target: Target) -> list[Layer]:
+    """LAYERS on the device."""
+    layers = []
+    for (_, workload), (template, config, kernel) in zip(
+        LAYERS, compiled_layers(target), strict=True
+    ):
         activations, operands = random_case(workload, seed=3)
         constants = [upload(array) for array in template.pack(workload, config, operands)]
-        kept += constants
-        layers.append((loaded, len(activations), constants))
+        layers.append(Layer(LoadedKernel(kernel), len(activations), constants))
+    return layers
+
+
+def chain(layers: list[Layer], buffers: list[Memory]) -> list[BoundKernel]:
+    """STEPS kernels, each over the buffers that the two before it wrote."""
     bound = []
     for step in range(STEPS):
-        loaded, inputs, constants = layers[step % len(layers)]
-        arrays = [buffers[(step - i) % len(buffers)] for i in range(inputs)]
-        arrays += [*constants, buffers[(step + 1) % len(buffers)]]
-        bound.append(loaded.bind([memory.address for memory in arrays]))
-    return bound, kept
+        layer = layers[step % len(layers)]
+        arrays = [buffers[(step - i) % len(buffers)] for i in range(layer.inputs)]
+        arrays += [*layer.constants, buffers[(step + 1) % len(buffers)]]
+        bound.append(layer.kernel.bind([memory.address for memory in arrays]))
+    return bound
 
 
 def test_chain_gives_the_same_bytes() -> None:
-    if device_count() == 0 or Device().arch != "sm_90a":
-        pytest.skip("needs a Hopper GPU")
+    layers = loaded_layers(hopper_target())
     device = Device()
     buffers = [Memory(int(np.prod(SHAPE))) for _ in range(3)]
-    kernels, _kept = chain(buffers)
+    kernels = chain(layers, buffers)
     stream = Stream()
     graphs = []
     for overlapped in (False, True):

@@ -15,18 +15,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu_kernels import compiled, gpu_target
 
-from autoq.kernel import compile_kernel
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import cuda_source, lower
 from autoq.measure.operands import stored_activations, stored_output
-from autoq.runtime.cuda_driver import Device, Memory, Stream, device_count
+from autoq.runtime.cuda_driver import Device, Memory, Stream
 from autoq.runtime.cuda_kernel import LoadedKernel
 from autoq.templates.base import Operands, Template
 from autoq.templates.reference import reference
 from autoq.templates.signature import signature
 from autoq.templates.storage import stored
-from autoq.templates.target import Target, parse_target
+from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
 GUARD = 256
@@ -169,19 +169,15 @@ def check_on_gpu(
     template: Template, workload: Workload, activations: list[np.ndarray], operands: Operands
 ) -> None:
     """The default configuration and three samples on this host's GPU, or a skip."""
-    if not device_count():
-        pytest.skip("no CUDA GPU")
-    device = Device()
-    device.make_current()
-    target = parse_target(f"cuda:{device.arch}")
-    values = reference(workload, activations, operands)
-    expected = stored_output(workload, values)
-    stream = Stream()
+    target = gpu_target()
     configs = [template.default(workload, target)]
     configs += template.space(workload, target).sample(np.random.default_rng(3), 3)
-    for config in configs:
-        function = template.build(workload, config, target)
-        kernel = LoadedKernel(compile_kernel(function, target))
+    kernels = compiled(template, workload, [(config, target) for config in configs], target)
+    values = reference(workload, activations, operands)
+    expected = stored_output(workload, values)
+    device, stream = Device(), Stream()
+    for config, machine_code in zip(configs, kernels, strict=True):
+        kernel = LoadedKernel(machine_code)
         inputs = []
         constants = template.pack(workload, config, operands)
         for array in (*stored_activations(workload, activations), *constants):

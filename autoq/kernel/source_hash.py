@@ -1,0 +1,52 @@
+"""A hash of the Python source behind a module, which changes when any of it does."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+
+@functools.cache
+def source_hash(module: str) -> str:
+    """Hash of `module` and of every module of its package that it imports, however indirectly.
+
+    Raises ModuleNotFoundError for a module that has no source file.
+    """
+    if _source(module) is None:
+        raise ModuleNotFoundError(f"{module} has no source file")
+    package = module.partition(".")[0]
+    pending, seen = [module], {}
+    while pending:
+        name = pending.pop()
+        path = _source(name)
+        if name in seen or path is None:
+            continue
+        text = path.read_bytes()
+        seen[name] = hashlib.sha256(text).hexdigest()
+        pending += [found for found in _imports(text) if found.partition(".")[0] == package]
+    lines = "\n".join(f"{name} {digest}" for name, digest in sorted(seen.items()))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+@functools.cache
+def _source(name: str) -> Path | None:
+    """The file of a module; None when `name` is something inside one."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        return None
+    return Path(spec.origin) if spec is not None and spec.has_location and spec.origin else None
+
+
+def _imports(source: bytes) -> Iterator[str]:
+    """Names that a module imports; absolute imports only, which is all that this project has."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)

@@ -1,0 +1,86 @@
+"""Kernels of the GPU tests: kept in a folder, which a machine without a GPU can fill beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoq.devices import Host, resolve
+from autoq.errors import BuildError
+from autoq.kernel.kernel_store import KernelStore
+from autoq.runtime.cuda_driver import Device, device_count
+from autoq.runtime.kernel import Kernel
+from autoq.templates.base import Template
+from autoq.templates.target import Target, parse_target
+from autoq.templates.workload import Workload
+
+
+@dataclass
+class Options:
+    """`--kernel-store` and `--compile-only` of this run."""
+
+    folder: Path | None = None
+    compile_only: str | None = None
+
+
+OPTIONS = Options()
+
+
+def gpu_host() -> Host:
+    """This machine's GPU, or the one that `--compile-only` names; skips where there is none."""
+    if OPTIONS.compile_only:
+        return Host(parse_target(OPTIONS.compile_only), None)
+    if not device_count():
+        pytest.skip("no CUDA GPU")
+    Device().make_current()
+    return resolve("cuda")
+
+
+def gpu_target() -> Target:
+    """The target of `gpu_host`."""
+    return parse_target(f"cuda:{gpu_host().target.arch}")
+
+
+def hopper_target() -> Target:
+    """The target of `gpu_host`; skips on other GPUs than Hopper's."""
+    target = gpu_target()
+    if not target.has_wgmma:
+        pytest.skip(f"needs a Hopper GPU, not {target.arch}")
+    return target
+
+
+def kernel_store() -> KernelStore:
+    """Kernels of the folder that `--kernel-store` names."""
+    return KernelStore(OPTIONS.folder)
+
+
+def compiled(
+    template: Template,
+    workload: Workload,
+    candidates: Sequence[tuple[Any, Target]],
+    target: Target,
+) -> list[Kernel]:
+    """Kernels for `target` of configurations, each with the target whose instructions it uses.
+
+    Fails the test with every complaint of the compilers; ends it when nothing shall run.
+    """
+    store, kernels, complaints = kernel_store(), [], []
+    for config, form in candidates:
+        try:
+            kernels.append(store.kernel(template, workload, config, target, form))
+        except BuildError as error:
+            complaints.append(f"{form.arch} {config}: {error}")
+    if complaints:
+        pytest.fail("\n".join(complaints))
+    end_if_compile_only()
+    return kernels
+
+
+def end_if_compile_only() -> None:
+    """End the test here when nothing shall run."""
+    if OPTIONS.compile_only:
+        pytest.skip("compiled only")
