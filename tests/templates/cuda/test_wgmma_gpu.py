@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 import pytest
 from gpu_kernels import compiled, hopper_target
-from wgmma_cases import CASES, SHARING, TARGET, TEMPLATES, case_id, shared_cases
+from wgmma_cases import CASES, SHARING, TARGET, TEMPLATES, case_id, few_shared
 
 from autoq.measure.check import complaint, threaded_reference
 from autoq.measure.cuda_bench import CudaBench
@@ -27,27 +26,21 @@ ALL_CASES = CASES + [
 ]
 
 
-@functools.cache
-def configurations() -> dict[tuple[str, Workload], list[Any]]:
-    """The default and some sampled configurations of every case, clusters among them."""
-    rng = np.random.default_rng(11)
-    found = {}
-    for name, workload in ALL_CASES:
-        template = TEMPLATES[name]
-        found[name, workload] = [
-            template.default(workload, TARGET),
-            *template.space(workload, TARGET).sample(rng, SAMPLES),
-        ]
-    for name, workload, config in shared_cases(each=3):
-        found[name, workload].append(config)
-    return found
+def configurations(case: tuple[str, Workload]) -> list[Any]:
+    """The default and some sampled configurations of a case, clusters among them."""
+    name, workload = case
+    space = TEMPLATES[name].space(workload, TARGET)
+    configs = [TEMPLATES[name].default(workload, TARGET)]
+    configs += space.sample(np.random.default_rng(11), SAMPLES)
+    configs += few_shared(space, each=3) if workload in SHARING else []
+    return list(dict.fromkeys(configs))
 
 
 @pytest.mark.parametrize("case", ALL_CASES, ids=case_id)
 def test_every_element_is_exact(case: tuple[str, Workload]) -> None:
     target = hopper_target()
     name, workload = case
-    template, configs = TEMPLATES[name], configurations()[case]
+    template, configs = TEMPLATES[name], configurations(case)
     kernels = compiled(template, workload, [(config, TARGET) for config in configs], target)
     activations, operands = random_case(workload, seed=7)
     expected = threaded_reference(workload, activations, operands, 8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -79,18 +80,25 @@ SHARING = [
 
 
 def shared_cases(each: int) -> list[tuple[str, Gemm | Conv2d, Any]]:
-    """Sampled configurations whose blocks or consumers share work, some of each kind."""
-    found = []
-    for name, template in TEMPLATES.items():
-        for workload in SHARING:
-            if not template.matches(workload, TARGET):
-                continue
-            kinds: dict[Any, int] = {}
-            for config in shared_configs(template.space(workload, TARGET), 11):
-                kind = (config.grid[1:], config.k_groups)
-                kinds[kind] = kinds.get(kind, 0) + 1
-                if kinds[kind] <= each:
-                    found.append((name, workload, config))
+    """`few_shared` of every template and workload of SHARING."""
+    return [
+        (name, workload, config)
+        for name, template in TEMPLATES.items()
+        for workload in SHARING
+        if template.matches(workload, TARGET)
+        for config in few_shared(template.space(workload, TARGET), each)
+    ]
+
+
+def few_shared(space: Any, each: int) -> list[Any]:
+    """Sampled configurations whose blocks or consumers share work, at most `each` of each kind."""
+    found: list[Any] = []
+    kinds: Counter[Any] = Counter()
+    for config in shared_configs(space, 11):
+        kind = (config.grid[1:], config.k_groups)
+        kinds[kind] += 1
+        if kinds[kind] <= each:
+            found.append(config)
     return found
 
 

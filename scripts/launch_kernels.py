@@ -1,0 +1,180 @@
+"""Launches every kernel template of a GPU once, each output element checked, for a sanitizer.
+
+`build` compiles the workloads of case files into one file, which needs no GPU: the default of
+every matching template, and configurations that between them have every value of every knob;
+mma.sync kernels also in the forms of older GPUs. `run` launches those of such a file:
+
+    python scripts/launch_kernels.py build cuda:sm_90a scripts/small_cases.py kernels.pickle
+    compute-sanitizer --tool memcheck python scripts/launch_kernels.py run kernels.pickle
+
+It compiles nothing and starts no processes, so that a sanitizer sees launches alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from check_kernels import load_cases
+
+from autoq.kernel.kernel_store import KernelStore
+from autoq.measure.check import complaint, threaded_reference
+from autoq.measure.cuda_bench import CudaBench
+from autoq.measure.operands import random_case, stored_activations, stored_output
+from autoq.runtime.cuda_driver import Device
+from autoq.runtime.kernel import Kernel
+from autoq.search.space import Space
+from autoq.templates.registry import TEMPLATES, matching
+from autoq.templates.target import Target, parse_target
+from autoq.templates.workload import Workload
+
+SEED, POISON = 7, 0xA5
+# Configurations of a space among which every value of every knob is looked for.
+_DRAWN = 64
+# The template whose kernels differ by GPU generation, and those that later GPUs can run.
+_MMA_SYNC, _OLDER = "conv2d_mma_sync", ("sm_75", "sm_80")
+BY_NAME = {template.name: template for template in TEMPLATES}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A configuration and the target whose instructions it uses."""
+
+    workload: Workload
+    template: str
+    config: Any
+    form: Target
+
+    def __str__(self) -> str:
+        return f"{self.template} {self.workload} {self.form.arch} {self.config}"
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A candidate and its machine code."""
+
+    candidate: Candidate
+    kernel: Kernel
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one compiling process does: a case with one template in one form."""
+
+    workload: Workload
+    template: str
+    form: Target
+    target: Target
+    folder: Path | None
+    defaults_only: bool
+
+
+def covering(space: Space[Any], rng: np.random.Generator) -> list[Any]:
+    """Few of the drawn configurations, with every value of a knob that any of them has."""
+    pool = space.sample(rng, _DRAWN)
+    values = {config: {(name, getattr(config, name)) for name in space.knobs} for config in pool}
+    missing: set[Any] = set().union(*values.values())
+    chosen = []
+    while missing:
+        chosen.append(max(pool, key=lambda config: len(values[config] & missing)))
+        missing -= values[chosen[-1]]
+    return chosen
+
+
+def compile_request(request: Request) -> list[Compiled]:
+    """All kernels of a request; raises BuildError for one that does not compile."""
+    template, workload = BY_NAME[request.template], request.workload
+    configs = [template.default(workload, request.form)]
+    if not request.defaults_only:
+        configs += covering(template.space(workload, request.form), np.random.default_rng(SEED))
+    store, found = KernelStore(request.folder), []
+    for config in dict.fromkeys(configs):
+        kernel = store.kernel(template, workload, config, request.target, request.form)
+        candidate = Candidate(workload, template.name, config, request.form)
+        found.append(Compiled(candidate, kernel))
+    return found
+
+
+def requests(options: argparse.Namespace, target: Target) -> Iterator[Request]:
+    """Every case with every template that matches, the older forms included."""
+    older = [parse_target(f"cuda:{arch}") for arch in _OLDER]
+    for path in options.cases:
+        for workload in load_cases(path):
+            for form in (target, *older):
+                for template in matching(workload, form):
+                    if form == target or (template.name == _MMA_SYNC and _runs(form, target)):
+                        yield Request(workload, template.name, form, target,
+                                      options.kernel_store, options.defaults_only)  # fmt: skip
+
+
+def _runs(form: Target, target: Target) -> bool:
+    return form.compute_capability < target.compute_capability
+
+
+def build(options: argparse.Namespace) -> None:
+    """Compile everything into `options.kernels`, defaults first."""
+    target = parse_target(options.target)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        found = list(pool.map(compile_request, requests(options, target)))
+    defaults = [kernels[0] for kernels in found]
+    others = [kernel for kernels in found for kernel in kernels[1:]]
+    options.kernels.write_bytes(pickle.dumps(defaults + others))
+    print(f"{len(defaults)} defaults and {len(others)} other configurations")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Launch a part of the kernels; exits with 1 when an element of an output is wrong."""
+    compiled: list[Compiled] = pickle.loads(options.kernels.read_bytes())
+    part, parts = map(int, options.part.split("/"))
+    chosen = compiled[part::parts]
+    device, wrong, started = Device(), 0, time.perf_counter()
+    for item in chosen:
+        print(f"launch {item.candidate}", flush=True)
+        found = launch(device, item)
+        if found:
+            print(f"WRONG {item.candidate}: {found}", flush=True)
+            wrong += 1
+    elapsed = time.perf_counter() - started
+    print(f"{len(chosen)} kernels in {elapsed:.1f} s, {wrong} wrong")
+    sys.exit(1 if wrong else 0)
+
+
+def launch(device: Device, item: Compiled) -> str | None:
+    """What is wrong with the output of one launch over poisoned memory; None when nothing is."""
+    candidate = item.candidate
+    workload, template = candidate.workload, BY_NAME[candidate.template]
+    values, operands = random_case(workload, SEED)
+    expected = stored_output(workload, threaded_reference(workload, values, operands, 1))
+    bench = CudaBench(device, stored_activations(workload, values), expected)
+    loaded = bench.load(item.kernel, template.pack(workload, candidate.config, operands))
+    return complaint(loaded.run_over(POISON), expected, workload, candidate.form)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    builder = verbs.add_parser("build", help="compile, without a GPU")
+    builder.add_argument("target")
+    builder.add_argument("cases", type=Path, nargs="+")
+    builder.add_argument("kernels", type=Path, help="file to write")
+    builder.add_argument("--kernel-store", type=Path, help="folder that keeps kernels between runs")
+    builder.add_argument("--defaults-only", action="store_true")
+    builder.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    runner = verbs.add_parser("run", help="launch each kernel once and check it")
+    runner.add_argument("kernels", type=Path, help="file that `build` wrote")
+    runner.add_argument("--part", default="0/1", help="i/n: every n-th kernel from the i-th on")
+    options = parser.parse_args()
+    build(options) if options.verb == "build" else run(options)
+
+
+if __name__ == "__main__":
+    main()
