@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from autoq.devices import Host, resolve
 from autoq.errors import BuildError
 from autoq.kernel.kernel_store import KernelStore
+from autoq.kernel.lowering import store
+from autoq.kernel.source_hash import source_hash
 from autoq.runtime.cuda_driver import Device, device_count
 from autoq.runtime.kernel import Kernel
 from autoq.templates.base import Template
 from autoq.templates.target import Target, parse_target
-from autoq.templates.workload import Workload
+from autoq.templates.workload import Workload, key
 
 
 @dataclass
@@ -53,6 +58,26 @@ def hopper_target() -> Target:
     return target
 
 
+def sampled(
+    template: Template, workload: Workload, target: Target, seed: int, count: int
+) -> list[Any]:
+    """Distinct configurations of a template's space, the same ones for a seed.
+
+    The folder keeps them too, because a large space takes seconds to sample.
+    """
+    space = template.space
+    if OPTIONS.folder is None:
+        return space(workload, target).sample(np.random.default_rng(seed), count)
+    sources = source_hash(space.__module__)
+    parts = (template.name, key(workload), target, seed, count, sources)
+    name = hashlib.sha256("\n".join(map(repr, parts)).encode()).hexdigest()[:32]
+    kept = OPTIONS.folder / f"{name}.configs"
+    if not kept.exists():
+        drawn = space(workload, target).sample(np.random.default_rng(seed), count)
+        store(kept, pickle.dumps(drawn))
+    return list(pickle.loads(kept.read_bytes()))
+
+
 def kernel_store() -> KernelStore:
     """Kernels of the folder that `--kernel-store` names."""
     return KernelStore(OPTIONS.folder)
@@ -68,10 +93,11 @@ def compiled(
 
     Fails the test with every complaint of the compilers; ends it when nothing shall run.
     """
-    store, kernels, complaints = kernel_store(), [], []
+    kernels: list[Kernel] = []
+    complaints = []
     for config, form in candidates:
         try:
-            kernels.append(store.kernel(template, workload, config, target, form))
+            kernels.append(kernel_store().kernel(template, workload, config, target, form))
         except BuildError as error:
             complaints.append(f"{form.arch} {config}: {error}")
     if complaints:

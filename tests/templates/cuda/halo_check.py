@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from gpu_kernels import compiled, hopper_target
+from gpu_kernels import compiled, hopper_target, sampled
 from halo_cases import random_operands
 
 from autoq.runtime.cuda_driver import Device, Memory, Stream
@@ -29,7 +29,7 @@ def on_device(array: np.ndarray) -> Memory:
 def wrong_configurations(template: Template, workload: Conv2d, samples: int) -> list[str]:
     """The default and sampled configurations that differ anywhere, over poisoned memory."""
     configs = [template.default(workload, TARGET)]
-    configs += template.space(workload, TARGET).sample(np.random.default_rng(11), samples)
+    configs += sampled(template, workload, TARGET, 11, samples)
     return wrong_among(template, workload, configs)
 
 

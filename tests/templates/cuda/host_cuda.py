@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_kernels import compiled, gpu_target
+from gpu_kernels import compiled, gpu_target, sampled
 
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import cuda_source, lower
@@ -171,7 +171,7 @@ def check_on_gpu(
     """The default configuration and three samples on this host's GPU, or a skip."""
     target = gpu_target()
     configs = [template.default(workload, target)]
-    configs += template.space(workload, target).sample(np.random.default_rng(3), 3)
+    configs += sampled(template, workload, target, seed=3, count=3)
     kernels = compiled(template, workload, [(config, target) for config in configs], target)
     values = reference(workload, activations, operands)
     expected = stored_output(workload, values)

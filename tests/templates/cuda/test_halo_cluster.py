@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import shutil
 
-import numpy as np
 import pytest
+from gpu_kernels import sampled
 
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda import conv2d_halo, conv2d_swapped, conv2d_swapped_im2col
@@ -24,8 +24,7 @@ TEMPLATES = [template.TEMPLATE for template in (conv2d_halo, conv2d_swapped, con
 
 
 def clustered(template, count):
-    rng = np.random.default_rng(7)
-    found = template.space(WORKLOAD, TARGET).sample(rng, 40 * count)
+    found = sampled(template, WORKLOAD, TARGET, 7, 40 * count)
     return [config for config in found if config.cluster > 1][:count]
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numpy as np
 import pytest
-from gpu_kernels import compiled, gpu_target
+from gpu_kernels import compiled, gpu_target, sampled
 from mma_sync_cases import CASES, INT4_CASES, case_id, random_blocked, random_four_bit
 
 from autoq.measure.check import complaint, threaded_reference
@@ -64,7 +63,7 @@ def test_default_is_exact(workload: Workload) -> None:
 def test_sampled_configurations_are_exact(workload: Workload) -> None:
     candidates = []
     for form in forms():
-        drawn = TEMPLATE.space(workload, form).sample(np.random.default_rng(11), DRAWN)
+        drawn = sampled(TEMPLATE, workload, form, 11, DRAWN)
         each_kind = {(config.duplicates, config.packing): config for config in drawn}
         chosen = dict.fromkeys([*drawn[:SAMPLES], *each_kind.values()])
         candidates += [(config, form) for config in chosen]
@@ -75,7 +74,7 @@ def test_sampled_configurations_are_exact(workload: Workload) -> None:
 def test_random_four_bit_convolutions_are_exact(seed: int) -> None:
     workload, candidates = random_four_bit(seed), []
     for form in (*forms(), gpu_target()):
-        (config,) = TEMPLATE.space(workload, form).sample(np.random.default_rng(seed), 1)
+        (config,) = sampled(TEMPLATE, workload, form, seed, 1)
         candidates.append((config, form))
     check(workload, candidates)
 
@@ -84,6 +83,6 @@ def test_random_four_bit_convolutions_are_exact(seed: int) -> None:
 def test_random_convolutions_in_nhwcnc_are_exact(seed: int) -> None:
     workload, candidates = random_blocked(seed), []
     for form in forms():
-        drawn = TEMPLATE.space(workload, form).sample(np.random.default_rng(seed), 2)
+        drawn = sampled(TEMPLATE, workload, form, seed, 2)
         candidates += [(c, form) for c in (TEMPLATE.default(workload, form), *drawn)]
     check(workload, candidates)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
-from gpu_kernels import compiled, hopper_target
+from gpu_kernels import compiled, hopper_target, sampled
 from wgmma_cases import CASES, SHARING, TARGET, TEMPLATES, case_id, few_shared
 
 from autoq.measure.check import complaint, threaded_reference
@@ -31,7 +30,7 @@ def configurations(case: tuple[str, Workload]) -> list[Any]:
     name, workload = case
     space = TEMPLATES[name].space(workload, TARGET)
     configs = [TEMPLATES[name].default(workload, TARGET)]
-    configs += space.sample(np.random.default_rng(11), SAMPLES)
+    configs += sampled(TEMPLATES[name], workload, TARGET, 11, SAMPLES)
     configs += few_shared(space, each=3) if workload in SHARING else []
     return list(dict.fromkeys(configs))
 
