@@ -21,6 +21,8 @@ from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload, key
 
+_COMPILER = "autoq.kernel.compile"
+
 
 @dataclass(frozen=True)
 class KernelStore:
@@ -65,7 +67,7 @@ class KernelStore:
         if self.folder is None or not _is_plain(template.build):
             return None
         compiler = nvcc_version() if target.kind == "cuda" else ""
-        sources = source_hash(template.build.__module__), source_hash(compile_kernel.__module__)
+        sources = source_hash(template.build.__module__), source_hash(_COMPILER)
         parts = (template.name, key(workload), config, form, target, compiler, tvm.__version__)
         text = "\n".join(map(repr, (*parts, *sources)))
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.kernel"

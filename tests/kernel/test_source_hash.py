@@ -1,0 +1,59 @@
+"""The hash of a module's source follows its imports, and nothing else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autoq.kernel import source_hash as module
+from autoq.kernel.source_hash import source_hash
+
+FILES = {
+    "__init__": "",
+    "kernel": "import os\nfrom hashed.tile import TILE\n\ndef late():\n    import hashed.late\n",
+    "tile": "from hashed import warp\nTILE = 1\n",
+    "warp": "WARP = 32\n",
+    "late": "",
+    "other": "",
+}
+
+
+@pytest.fixture
+def hash_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], str]:
+    """The hash of `hashed.kernel` once a line was added to a file."""
+    folder = tmp_path / "hashed"
+    folder.mkdir()
+    for name, text in FILES.items():
+        (folder / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def changed(name: str, line: str) -> str:
+        with (folder / f"{name}.py").open("a") as file:
+            file.write(line)
+        module.source_hash.cache_clear()
+        return source_hash("hashed.kernel")
+
+    yield changed
+    module.source_hash.cache_clear()
+    module._source.cache_clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "hashed"]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("name", ["kernel", "tile", "warp", "late"])
+def test_an_edit_of_anything_imported_changes_it(name, hash_after):
+    before = hash_after(name, "")
+    assert hash_after(name, "# edited\n") != before
+
+
+def test_an_edit_of_another_module_does_not(hash_after):
+    before = hash_after("other", "")
+    assert hash_after("other", "# edited\n") == before
+
+
+def test_a_module_without_source_is_refused():
+    with pytest.raises(ModuleNotFoundError, match="no source file"):
+        source_hash("hashed_nowhere.kernel")
