@@ -1,8 +1,7 @@
-"""A small workload for every kernel template of a GPU, as `check_kernels.py` takes them.
+"""Small workloads for every kernel template of a GPU, as `check_kernels.py` takes them.
 
-Small enough for compute-sanitizer, which runs each kernel some hundred times slower:
-`compute-sanitizer --target-processes all python scripts/check_kernels.py scripts/small_cases.py
---samples 0 --timeout 100`.
+Small enough for compute-sanitizer, which runs each kernel some hundred times slower: see
+`launch_kernels.py`.
 """
 
 from __future__ import annotations
@@ -22,10 +21,14 @@ CASES: list[Workload] = [
            epilogue=Epilogue("uint4")),
     Gemm(9, 40, 64, epilogue=Epilogue("int32")),
     Pool2d("max", 2, 15, 15, 32, 3, 3, (2, 2), (1, 1, 1, 1)),
+    Pool2d("max", 1, 9, 9, 48, 3, 3, (2, 2), (1, 1, 1, 1), in_dtype="int4", out_dtype="int4"),
     Pool2d("average", 2, 7, 7, 64, 7, 7, requantize=True),
     Add((2, 7, 7, 32)),
+    Add((2, 7, 7, 66), "int4", "uint4", "int4"),
     Concat(49, (16, 24), ("int8", "uint8"), (False, True)),
+    Concat(49, (16, 24, 6), ("int4", "uint4", "int4"), (True, True, False), "int4"),
     Quantize(2, 16, 16, 3, 16, 2),
+    Quantize(2, 6, 5, 3, 33, out_dtype="int4"),
     Dequantize(2, 7, 7, 24),
     Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8"),
 ]  # fmt: skip
