@@ -8,7 +8,6 @@ processes; every output element is compared. Prints failures and the fastest of 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import sys
 import tempfile
@@ -18,25 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from case_files import load_cases
 
 from autoq.devices import require_device, resolve
 from autoq.measure.job import Job
 from autoq.templates.registry import matching
-from autoq.templates.workload import Workload, key, to_dict
+from autoq.templates.workload import Workload, to_dict
 from autoq.tuner import TuneOptions, device_measurer
-
-
-def load_cases(path: Path) -> list[Workload]:
-    """The distinct workloads of a module's CASES."""
-    sys.path.insert(0, str(path.parent))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise SystemExit(f"{path}: not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    cases = [case[-1] if isinstance(case, tuple) else case for case in module.CASES]
-    return list({key(workload): workload for workload in cases}.values())
 
 
 def jobs_of(workload: Workload, target: Any, samples: int, names: set[str]) -> list[Job]:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from check_kernels import load_cases
+from case_files import load_cases
 
 from autoq.kernel.kernel_store import KernelStore
 from autoq.measure.check import complaint, threaded_reference
