@@ -4,6 +4,7 @@ import time
 
 import pytest
 from fake_cuda_templates import FakeConfig, workload
+from gpu_kernels import end_if_compile_only
 
 from autoq.devices import resolve
 from autoq.errors import TargetError
@@ -42,6 +43,7 @@ def test_the_fake_candidates_compile_without_a_gpu():
 
 @pytest.fixture(scope="module")
 def measurer(tmp_path_factory):
+    end_if_compile_only()
     host = resolve("cuda")
     builder = Builder(BuildSettings(REGISTRY, host.target, None), jobs=4, timeout=60.0)
     scratch = tmp_path_factory.mktemp("scratch")
@@ -65,6 +67,7 @@ def test_a_right_candidate_gets_a_plausible_time(measurer):
 
 @pytest.mark.gpu
 def test_cold_and_warm_timings_are_both_plausible(tmp_path):
+    end_if_compile_only()
     host = resolve("cuda")
     builder = Builder(BuildSettings(REGISTRY, host.target, None), jobs=1, timeout=60.0)
     worker = WorkerSettings(REGISTRY, host.target, 0, seed=0, threads=2, scratch=tmp_path)
