@@ -13,6 +13,7 @@ from autoq.templates.base import Operands
 from autoq.templates.border import BorderClasses, border_bias, border_classes
 from autoq.templates.cuda.packed_values import DeviceNamespace
 from autoq.templates.cuda.thread_kernel import Operand
+from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.signature import has_four_bits
 from autoq.templates.tiles.requantise import C_TYPES, element_source
 from autoq.templates.workload import Conv2d
@@ -21,35 +22,62 @@ _SOURCE = r"""
 struct Constants {
   const ADDEND* residual; const ACC* bias; const float* scale; const float* scalars;
 };
-__device__ __forceinline__ void store_outputs(
-    const ACC* acc, const Constants& from, OUT* y, int bias_at, int k, int at) {
-  const Raw<ACC, V> bias = load<ACC, V>(from.bias + bias_at + k);
+constexpr bool SATURATES = V == 4 && BITS<OUT> == 8;
+struct Channels { Raw<float, V> scale; float4 first, second; bool whole_range; };
+__device__ __forceinline__ Channels channels(const Constants& from, int k) {
+  Channels own = {};
+  if constexpr (!WIDE) {
+    own.first = __ldg(reinterpret_cast<const float4*>(from.scalars));
+    own.second = __ldg(reinterpret_cast<const float4*>(from.scalars) + 1);
+    if constexpr (!FLOATING) own.scale = load<float, V>(from.scale + k);
+    own.whole_range = own.second.y == LEAST && own.second.z == MOST && own.second.w == 0.f;
+  }
+  return own;
+}
+__device__ __forceinline__ unsigned saturate4(float a, float b, float c, float d) {
+  const int i = __float2int_rn(a), j = __float2int_rn(b);
+  const int k = __float2int_rn(c), l = __float2int_rn(d);
+  unsigned high, all;
+  asm("cvt.pack.sat.BYTE.s32.b32 %0, %1, %2, %3;" : "=r"(high) : "r"(l), "r"(k), "r"(0));
+  asm("cvt.pack.sat.BYTE.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(j), "r"(i), "r"(high));
+  return all;
+}
+template <bool WHOLE_RANGE> __device__ __forceinline__ Raw<OUT, V> outputs(
+    const ACC* acc, const Raw<ACC, V>& bias, const Raw<ADDEND, V>& addends, const Channels& own) {
   if constexpr (WIDE) {
-    Raw<int, V> out;
+    Raw<OUT, V> out;
     #pragma unroll
     for (int i = 0; i < V; ++i) out.word[i] = (unsigned)acc[i] + bias.word[i];
-    store<int, V>(reinterpret_cast<int*>(y) + at, out);
+    return out;
   } else {
-    const float4 first = __ldg(reinterpret_cast<const float4*>(from.scalars));
-    const float4 second = __ldg(reinterpret_cast<const float4*>(from.scalars) + 1);
-    Raw<ADDEND, V> addends;
-    Raw<float, V> scale;
-    if constexpr (RESIDUAL) addends = load<ADDEND, V>(from.residual + at);
-    if constexpr (!FLOATING) scale = load<float, V>(from.scale + k);
     float value[V];
     #pragma unroll
     for (int i = 0; i < V; ++i) {
       float addend = 0.f;
-      if constexpr (RESIDUAL) addend = number<ADDEND, V>(addends, i, zero<ADDEND>(second.x));
+      if constexpr (RESIDUAL) addend = number<ADDEND, V>(addends, i, zero<ADDEND>(own.second.x));
       if constexpr (FLOATING) {
         value[i] = __fadd_rn(acc[i], __uint_as_float(bias.word[i]));
-        if constexpr (RESIDUAL) value[i] = __fadd_rn(value[i], __fmul_rn(addend, first.w));
+        if constexpr (RESIDUAL) value[i] = __fadd_rn(value[i], __fmul_rn(addend, own.first.w));
       } else {
         const int total = (int)acc[i] + (int)bias.word[i];
-        value[i] = element::rescale(total, __uint_as_float(scale.word[i]), addend, first, second);
+        const float scale = __uint_as_float(own.scale.word[i]);
+        value[i] = element::rescale(total, scale, addend, own.first, own.second);
       }
     }
-    store<OUT, V>(y + at, quantise<OUT, V>(value, second.y, second.z, second.w));
+    if constexpr (WHOLE_RANGE) return {saturate4(value[0], value[1], value[2], value[3])};
+    else return quantise<OUT, V>(value, own.second.y, own.second.z, own.second.w);
+  }
+}
+__device__ __forceinline__ void store_outputs(
+    const ACC* acc, const Constants& from, OUT* y, int bias_at, int k, int at) {
+  const Raw<ACC, V> bias = load<ACC, V>(from.bias + bias_at + k);
+  Raw<ADDEND, V> addends = {};
+  if constexpr (RESIDUAL) addends = load<ADDEND, V>(from.residual + at);
+  const Channels own = channels(from, k);
+  if (SATURATES && own.whole_range) {
+    store<OUT, V>(y + at, outputs<SATURATES>(acc, bias, addends, own));
+  } else {
+    store<OUT, V>(y + at, outputs<false>(acc, bias, addends, own));
   }
 }
 """
@@ -126,7 +154,9 @@ class ThreadEpilogue:
         """
         epilogue = self.workload.epilogue
         element = element_source(epilogue).replace("_@", "")
-        text = f"namespace element {{\n{element}}}\n{_SOURCE}{self._finish()}{source}"
+        least, most = INTEGER_RANGE.get(epilogue.out_dtype, (0, 0))
+        ours = _SOURCE.replace("BYTE", "s8" if epilogue.out_dtype == "int8" else "u8")
+        text = f"namespace element {{\n{element}}}\n{ours}{self._finish()}{source}"
         return DeviceNamespace(
             name,
             text,
@@ -141,21 +171,40 @@ class ThreadEpilogue:
                 "WIDE": epilogue.out_dtype == "int32",
                 "RESIDUAL": epilogue.residual_dtype is not None,
                 "FLOATING": self.floating,
+                "LEAST": least,
+                "MOST": most,
                 **constants,
             },
         )
 
     def _finish(self) -> str:
         """`finish`, whose parameters are the pointers that there are."""
-        pointers = [*self.residual_operands(), *self.constant_operands()]
-        parameters = "".join(f"const {C_TYPES[item.dtype]}* {item.name}, " for item in pointers)
-        fields = " ".join(f"from.{item.name} = {item.name};" for item in pointers)
+        parameters, fields = self._pointers()
         return (
             f"__device__ __forceinline__ void finish(const ACC* acc, {parameters}OUT* y, "
             "int bias_at, int k, int at) {\n"
             f"  Constants from = {{}};\n  {fields}\n"
             "  store_outputs(acc, from, y, bias_at, k, at);\n}\n"
         )
+
+    def entry(self, name: str, function: str) -> str:
+        """name(smem, x, residual?, bias, scale?, scalars?, y, block, thread), a whole kernel.
+
+        It calls function(smem, x, weight, Constants, y, block, thread).
+        """
+        parameters, fields = self._pointers()
+        return (
+            f"__device__ __forceinline__ void {name}(unsigned char* smem, const X* x, "
+            f"const WEIGHT* weight, {parameters}OUT* y, int block, int thread) {{\n"
+            f"  Constants from = {{}};\n  {fields}\n"
+            f"  {function}(smem, x, weight, from, y, block, thread);\n}}\n"
+        )
+
+    def _pointers(self) -> tuple[str, str]:
+        """C++ of the parameters for residual and constants, and of their way into Constants."""
+        pointers = [*self.residual_operands(), *self.constant_operands()]
+        parameters = "".join(f"const {C_TYPES[item.dtype]}* {item.name}, " for item in pointers)
+        return parameters, " ".join(f"from.{item.name} = {item.name};" for item in pointers)
 
     def bias_row(self, p: Any, q: Any) -> Any:
         """Start of the bias table's row for output pixel (p, q)."""

@@ -41,7 +41,9 @@ inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }
-inline int __float2int_rn(float a) { return (int)lrintf(a); }
+inline int __float2int_rn(float a) {
+  return a >= 0x1p31f ? INT32_MAX : a < -0x1p31f ? INT32_MIN : (int)lrintf(a);
+}
 inline float __int2float_rn(int a) { return (float)a; }
 
 inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
@@ -60,6 +62,17 @@ inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
   return dot4<uint8_t, uint8_t>(a, b, c);
 }
 inline int dp4a_u32_s32(unsigned a, unsigned b, int c) { return dot4<uint8_t, int8_t>(a, b, c); }
+// Two integers saturated to bytes, below the lower half of c.
+inline unsigned pack_saturated(int a, int b, unsigned c, int least, int most) {
+  const auto byte = [=](int v) { return (unsigned)(v < least ? least : v > most ? most : v) & 255u; };
+  return c << 16 | byte(a) << 8 | byte(b);
+}
+inline unsigned cvt_pack_sat_u8_s32_b32(int a, int b, unsigned c) {
+  return pack_saturated(a, b, c, 0, 255);
+}
+inline unsigned cvt_pack_sat_s8_s32_b32(int a, int b, unsigned c) {
+  return pack_saturated(a, b, c, -128, 127);
+}
 
 // The maximum of each lane of type T.
 template <class T> inline unsigned lane_max(unsigned a, unsigned b) {

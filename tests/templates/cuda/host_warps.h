@@ -112,6 +112,23 @@ inline void multiply(
   }
 }
 
+
+// What hand-written device functions say in inline PTX.
+inline unsigned __cvta_generic_to_shared(const void* pointer) { return shared_address(pointer); }
+inline void __syncthreads() { block_barrier->wait(); }
+inline void load_matrices_into(std::vector<unsigned*> words, unsigned address) {
+  unsigned found[4];
+  load_matrices(found, words.size(), address);
+  for (size_t i = 0; i < words.size(); ++i) *words[i] = found[i];
+}
+inline void multiply_into(
+    std::vector<int*> d, std::vector<unsigned> a, std::vector<unsigned> b,
+    std::vector<unsigned> c, bool a_signed) {
+  unsigned sums[4];
+  multiply(sums, a.data(), b.data(), c.data(), 16, 8, a_signed);
+  for (int i = 0; i < 4; ++i) *d[i] = sums[i];
+}
+
 template <class Kernel> inline void run_blocks(int blocks, int threads, Kernel kernel) {
   SpinBarrier together(threads);
   block_barrier = new SpinBarrier(threads);

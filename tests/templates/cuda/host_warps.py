@@ -23,9 +23,29 @@ from autoq.templates.storage import stored
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
+
+def _multiply(a_signed: int) -> str:
+    """The host's call for mma.sync of 16 x 8 x 32 bytes, its accumulators read and written."""
+    return (
+        "multiply_into({{&{0}, &{1}, &{2}, &{3}}}, {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, "
+        f"{{{{(unsigned){{10}}, (unsigned){{11}}, (unsigned){{12}}, (unsigned){{13}}}}}}, {a_signed})"
+    )
+
+
 _WRAPPER = re.compile(
     r"__forceinline__ __device__ ([\w ]+?) (tvm_builtin_\w+)\(([^)]*)\) \{\n.*?\n\}\n", re.DOTALL
 )
+_INLINE = re.compile(r'asm(?: volatile)?\s*\(\s*((?:"[^"]*"\s*)+)((?::[^;]*?)*)\);')
+_CALLS = {
+    "cp.async.cg": "copy_async({0}, {1}, {2}, 16)",
+    "cp.async.wait_all": "commit_copies(), wait_for_copies(0)",
+    "ldmatrix.sync.aligned.m8n8.x4": "load_matrices_into({{&{0}, &{1}, &{2}, &{3}}}, {4})",
+    "mma.sync.aligned.m16n8k32.row.col.s32.u8": _multiply(0),
+    "mma.sync.aligned.m16n8k32.row.col.s32.s8": _multiply(1),
+    "cvt.pack.sat.u8": "{0} = cvt_pack_sat_u8_s32_b32({1}, {2}, {3})",
+    "cvt.pack.sat.s8": "{0} = cvt_pack_sat_s8_s32_b32({1}, {2}, {3})",
+}
+"""Inline PTX of hand-written device functions, by how it begins; operands by their number."""
 _HEADERS = ("host_cuda.h", "host_warps.h")
 
 
@@ -58,12 +78,18 @@ def run_warps_on_host(
 
 def _host_source(source: str, target: Target, launch: Any) -> str:
     """C++ of a kernel's device code, with an entry that runs all of its blocks."""
-    starts = [source.find(text) for text in ("__forceinline__ __device__", "__device__ __force")]
+    starts = [
+        source.find(text)
+        for text in ("__forceinline__ __device__", "__device__ __force", "#ifndef AUTOQ_")
+    ]
     body = _WRAPPER.sub(_host_wrapper, source[min(at for at in starts if at >= 0) :])
     body = re.sub(
         r"extern __shared__ __align__\(\d+\) uchar (\w+)\[\];", r"uchar* \1 = shared_memory;", body
     )
-    assert "asm" not in body, "inline PTX that the host does not know"
+    body = re.sub(
+        r"__shared__ alignas\(\d+\) uchar (\w+)\[\d+\];", r"uchar* \1 = shared_memory;", body
+    )
+    body = _INLINE.sub(_host_inline, body)
     parameters = re.search(r"main_kernel\(([^)]*)\)\s*;", body)[1].split(",")
     types = [text.rsplit("__restrict__", 1)[0].strip() for text in parameters]
     arguments = ", ".join(f"({name})p[{index}]" for index, name in enumerate(types))
@@ -74,6 +100,15 @@ def _host_source(source: str, target: Target, launch: Any) -> str:
     )
     headers = "".join((Path(__file__).parent / name).read_text() for name in _HEADERS)
     return f"#define __CUDA_ARCH__ {target.compute_capability}0\n{headers}{body}{entry}"
+
+
+def _host_inline(found: re.Match[str]) -> str:
+    """A statement of inline PTX as the host's call; KeyError for PTX that it does not know."""
+    text, lists = "".join(re.findall(r'"([^"]*)"', found[1])), found[2]
+    operands = re.findall(r'"[=+]?[rl]"\s*\(((?:[^()]|\([^()]*\))*)\)', lists)
+    call = next((call for name, call in _CALLS.items() if text.startswith(name)), None)
+    assert call is not None, f"inline PTX that the host does not know: {text}"
+    return call.format(*operands) + ";"
 
 
 def _host_wrapper(found: re.Match[str]) -> str:

@@ -1,0 +1,196 @@
+"""Depthwise and grouped convolution on tensor cores: 16 channels share a block-diagonal product.
+
+Where a group has at most 16 channels, mma.sync multiplies two taps of 16 channels by weights that
+are zero outside the groups. The halo of a tile comes to shared memory once; a warp takes 16
+channels of two strips of 8 columns and slides down their rows, so that a fragment is read once
+for all filter rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
+from autoq.search.space import Space
+from autoq.templates.base import Operands, Template
+from autoq.templates.border import border_classes
+from autoq.templates.cuda.grouped_cost import estimated_seconds, features
+from autoq.templates.cuda.grouped_source import GROUPED_SOURCE
+from autoq.templates.cuda.grouped_tile import STRIP_W, UNIT, GroupedConfig, GroupedTile
+from autoq.templates.cuda.packed_values import DeviceNamespace
+from autoq.templates.cuda.thread_epilogue import ThreadEpilogue, split_pointers
+from autoq.templates.cuda.thread_kernel import (
+    Operand,
+    call,
+    indexable,
+    thread_kernel,
+)
+from autoq.templates.target import Target
+from autoq.templates.tiles.weights import ceil_div
+from autoq.templates.workload import Conv2d
+
+# Output channels of a lane.
+_VALUES = 4
+# Larger ones would have to be asked for at launch; several small blocks hide latency better.
+_MOST_SMEM_BYTES = 48 << 10
+_MOST_TAPS = 25
+_REGISTER_FILE = 65536
+_IMAGES = (1, 2, 4, 8)
+_DOWN = (1, 2, 3, 4, 7, 8)
+_ACROSS = (1, 2, 3, 4, 5, 7, 8, 14)
+_ROWS = (1, 2, 4, 7, 8)
+
+
+def matches(workload: object, target: Target) -> bool:
+    """Groups of 1, 2, 4, 8 or 16 bytes in and as many channels out; c a multiple of 16."""
+    if not isinstance(workload, Conv2d) or target.kind != "cuda":
+        return False
+    return (
+        target.compute_capability >= 80
+        and workload.c == workload.k
+        and workload.c % UNIT == 0
+        and workload.groups > 1
+        and UNIT % (workload.c // workload.groups) == 0
+        and workload.r * workload.s <= _MOST_TAPS
+        and workload.in_dtype in ("int8", "uint8")
+        and workload.weight_dtype == "int8"
+        and ThreadEpilogue(workload, _VALUES).supported
+        and indexable(workload.x_shape, workload.weight_shape, workload.y_shape)
+    )
+
+
+def space(workload: Conv2d, target: Target) -> Space[GroupedConfig]:
+    """Tiles that fit shared memory and registers and have no strip outside the output."""
+    units = workload.c // UNIT
+    knobs = {
+        "channels": tuple(UNIT * u for u in range(1, 17) if units % u == 0),
+        "rows": _ROWS,
+        "strips": tuple(itertools.product(_IMAGES, _DOWN, _ACROSS)),
+    }
+
+    def tile_of(config: GroupedConfig) -> GroupedTile:
+        return GroupedTile(workload, config)
+
+    def shared_memory_suffices(config: GroupedConfig) -> bool:
+        """The halo and the outputs of a tile fit 48 KiB."""
+        return tile_of(config).smem_bytes <= _MOST_SMEM_BYTES
+
+    def warps_fill_the_schedulers(config: GroupedConfig) -> bool:
+        """A block has 2 to 16 warps."""
+        return 64 <= tile_of(config).threads <= 512
+
+    def registers_suffice(config: GroupedConfig) -> bool:
+        """Weights, fragments and outputs of all threads fit the register file."""
+        tile = tile_of(config)
+        return tile.registers * tile.threads <= _REGISTER_FILE
+
+    def strips_touch_the_output(config: GroupedConfig) -> bool:
+        """No strip lies wholly outside; tiles of several images cover them."""
+        tile = tile_of(config)
+        images, down, across = config.strips
+        if images > 1 and (tile.tile_h < workload.p or tile.tile_w < workload.q):
+            return False
+        inside = (down - 1) * config.rows < workload.p and (across - 1) * STRIP_W < workload.q
+        return inside and images < 2 * workload.n and config.rows < 2 * workload.p
+
+    constraints = [
+        strips_touch_the_output,
+        shared_memory_suffices,
+        warps_fill_the_schedulers,
+        registers_suffice,
+    ]
+    return Space(GroupedConfig, knobs, constraints, lambda c: features(tile_of(c), target))
+
+
+def default(workload: Conv2d, target: Target) -> GroupedConfig:
+    """The legal configuration of least estimated time."""
+    return min(
+        space(workload, target).enumerate(), key=lambda config: estimate(workload, config, target)
+    )
+
+
+def estimate(workload: Conv2d, config: GroupedConfig, target: Target) -> float:
+    """Roughly the seconds of a configuration."""
+    return estimated_seconds(GroupedTile(workload, config), target)
+
+
+def build(workload: Conv2d, config: GroupedConfig, target: Target) -> PrimFunc:
+    """The convolution; parameters x, residual?, weight, bias, scale?, scalars?, y.
+
+    weight is [c / 16, taps, 16, quads * 4]; see `ThreadEpilogue` for the rest.
+    """
+    tile = GroupedTile(workload, config)
+    epilogue = ThreadEpilogue(workload, _VALUES)
+    functions = _functions(tile, epilogue)
+    taps, quads = workload.r * workload.s, _quads(workload)
+    operands = [
+        Operand("x", workload.x_shape, workload.in_dtype),
+        *epilogue.residual_operands(),
+        Operand("weight", (workload.c // UNIT, taps, UNIT, 4 * quads), workload.weight_dtype),
+        *epilogue.constant_operands(),
+        Operand("y", workload.y_shape, workload.epilogue.out_dtype),
+    ]
+
+    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+        smem = builder.alloc_buffer((tile.smem_bytes,), "uint8", scope="shared")
+        x, weight, constants, y = split_pointers(epilogue, pointers)
+        call(functions.function("convolve"), smem.data, x, weight, *constants, y, block, thread)
+
+    return thread_kernel(operands, tile.blocks, tile.threads, target, body)
+
+
+def _quads(workload: Conv2d) -> int:
+    """Words of four channels that an output reads at a tap."""
+    return ceil_div(workload.c // workload.groups, 4)
+
+
+def _functions(tile: GroupedTile, epilogue: ThreadEpilogue) -> DeviceNamespace:
+    conv, config = tile.workload, tile.config
+    images, down, across = config.strips
+    rows, columns = border_classes(conv)
+    sign = "u" if conv.in_dtype == "uint8" else "s"
+    source = GROUPED_SOURCE.replace("SIGN8", f"{sign}8")
+    return epilogue.namespace(
+        "conv2d_grouped",
+        source + epilogue.entry("convolve", "compute_tile"),
+        {"X": conv.in_dtype, "WEIGHT": conv.weight_dtype},
+        {
+            "BATCH": conv.n, "HEIGHT": conv.h, "WIDTH": conv.w, "CHANNELS": conv.c,
+            "P": conv.p, "Q": conv.q, "R": conv.r, "S": conv.s,
+            "STRIDE_H": conv.stride[0], "STRIDE_W": conv.stride[1],
+            "DILATION_H": conv.dilation[0], "DILATION_W": conv.dilation[1],
+            "PAD_H": conv.padding[0], "PAD_W": conv.padding[1],
+            "QUADS": _quads(conv), "SLAB": config.channels, "ROWS": config.rows,
+            "IMAGES": images, "STRIPS_DOWN": down, "STRIPS_ACROSS": across,
+            "PHASE": tile.phase, "ROW_SLOTS": tile.row_slots, "SWIZZLE": tile.swizzle,
+            "BORDERS": rows.count * columns.count > 1, "COLUMN_CLASSES": columns.count,
+            "ROW_HEAD": rows.head, "ROW_TAIL": rows.extent - rows.tail,
+            "COLUMN_HEAD": columns.head, "COLUMN_TAIL": columns.extent - columns.tail,
+        },
+    )  # fmt: skip
+
+
+def pack(workload: Conv2d, config: GroupedConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+    """The weight [c / 16, taps, 16, quads * 4], then the epilogue's constants.
+
+    An output's words are those of the quads that its group touches; where a group is narrower
+    than four channels the other bytes are zero.
+    """
+    weight = np.asarray(operands["weight"]).reshape(workload.weight_shape)
+    k, r, s, width = weight.shape
+    packed = np.zeros((k, r * s, 4 * _quads(workload)), np.int8)
+    first = np.arange(k) // width * width % packed.shape[2]
+    for k_index, start in enumerate(first):
+        packed[k_index, :, start : start + width] = weight[k_index].reshape(r * s, width)
+    slices = packed.reshape(k // UNIT, UNIT, r * s, -1).transpose(0, 2, 1, 3)
+    epilogue = ThreadEpilogue(workload, _VALUES)
+    return (np.ascontiguousarray(slices), *epilogue.pack(weight, operands))
+
+
+TEMPLATE = Template("conv2d_grouped", 1, matches, space, default, build, pack, estimate=estimate)
+"""Depthwise and grouped convolution on tensor cores from sm_80."""

@@ -1,0 +1,107 @@
+"""How a grouped convolution is cut into tiles: 16 channels a warp, strips of 8 output columns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from autoq.templates.tiles.weights import ceil_div
+from autoq.templates.workload import Conv2d
+
+UNIT = 16
+"""Channels that a product takes at once, and bytes of a copy."""
+STRIP_W = 8
+"""Output columns of a strip: the rows of one ldmatrix matrix."""
+
+# Accumulators, their start values, scales and addresses, by ptxas's reports.
+_OTHER_REGISTERS = 25
+
+
+@dataclass(frozen=True)
+class GroupedConfig:
+    """Tile of a block.
+
+    channels: of a pixel, a multiple of 16; a warp takes 16 of them.
+    rows: output rows of a strip, which is 8 columns wide; a warp takes two strips.
+    strips: strips of the tile, (images, down, across).
+    """
+
+    channels: int
+    rows: int
+    strips: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class GroupedTile:
+    """A convolution's tiles by a configuration; extents are pixels."""
+
+    workload: Conv2d
+    config: GroupedConfig
+
+    @property
+    def tile_h(self) -> int:
+        return self.config.strips[1] * self.config.rows
+
+    @property
+    def tile_w(self) -> int:
+        return self.config.strips[2] * STRIP_W
+
+    @property
+    def threads(self) -> int:
+        return 32 * ceil_div(math.prod(self.config.strips), 2) * (self.config.channels // UNIT)
+
+    @property
+    def halo_h(self) -> int:
+        conv = self.workload
+        return (self.tile_h - 1) * conv.stride[0] + (conv.r - 1) * conv.dilation[0] + 1
+
+    @property
+    def halo_w(self) -> int:
+        conv = self.workload
+        return (self.tile_w - 1) * conv.stride[1] + (conv.s - 1) * conv.dilation[1] + 1
+
+    @property
+    def phase(self) -> int:
+        """Slots of the columns of one residue by the stride."""
+        return ceil_div(self.halo_w, self.workload.stride[1])
+
+    @property
+    def row_slots(self) -> int:
+        """Slots of an input row: eights, so that the swizzle is the same in every row."""
+        return ceil_div(self.phase * self.workload.stride[1], 8) * 8
+
+    @property
+    def swizzle(self) -> int:
+        """Bits of a unit's number that the slot changes: twos in the units of a pixel, up to 3."""
+        units = self.config.channels // UNIT
+        return min(3, (units & -units).bit_length() - 1)
+
+    @property
+    def smem_bytes(self) -> int:
+        images = self.config.strips[0]
+        halo = images * self.halo_h * self.row_slots
+        staged = images * self.tile_h * self.tile_w
+        return max(halo, staged) * self.config.channels
+
+    @property
+    def blocks(self) -> int:
+        conv = self.workload
+        images = ceil_div(conv.n, self.config.strips[0])
+        tiles = images * ceil_div(conv.p, self.tile_h) * ceil_div(conv.q, self.tile_w)
+        return tiles * (conv.c // self.config.channels)
+
+    @property
+    def outputs(self) -> int:
+        """Pixels of a tile, those outside the image included."""
+        return self.config.strips[0] * self.tile_h * self.tile_w
+
+    @property
+    def halo_bytes(self) -> int:
+        """Bytes of the pixels that a tile's copies read."""
+        return self.config.strips[0] * self.halo_h * self.halo_w * self.config.channels
+
+    @property
+    def registers(self) -> int:
+        """Estimate of a thread's registers: weights and fragments of all taps, packed outputs."""
+        words = self.workload.r * ceil_div(self.workload.s, 2) * 4
+        return 2 * words + 2 * self.config.rows + _OTHER_REGISTERS

@@ -1,0 +1,158 @@
+"""The grouped convolution: exact on this host warp by warp, compiled, exact on a GPU."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from direct_cases import case_id, depthwise, random_convolution
+from host_cuda import assert_equal, check_on_gpu, needs_host_compiler, needs_nvcc
+from host_warps import run_warps_on_host
+
+from autoq.kernel import compile_kernel
+from autoq.measure.operands import stored_output
+from autoq.templates.cuda import conv2d_grouped
+from autoq.templates.cuda.conv2d_grouped import TEMPLATE
+from autoq.templates.cuda.grouped_tile import GroupedConfig
+from autoq.templates.epilogue import INTEGER_RANGE, Epilogue
+from autoq.templates.reference import reference
+from autoq.templates.registry import matching
+from autoq.templates.target import parse_target
+from autoq.templates.workload import Conv2d
+
+CUDA = parse_target("cuda:sm_80")
+_SAME = {"padding": (1, 1, 1, 1)}
+CASES = [
+    (depthwise(2, 6, 17, 32, 3, 3, **_SAME, in_dtype="uint8", epilogue=Epilogue("uint8")),
+     GroupedConfig(32, 4, (1, 1, 2))),
+    (depthwise(3, 9, 9, 48, 3, 3, stride=(2, 2), **_SAME, zero_point_border=True,
+               epilogue=Epilogue("uint8", "int8", True)), GroupedConfig(48, 2, (1, 1, 1))),
+    (Conv2d(3, 8, 9, 64, 64, 5, 3, (1, 2), (2, 1, 0, 2), (2, 1), 16, in_dtype="uint8",
+            zero_point_border=True), GroupedConfig(64, 2, (2, 2, 1))),
+    (Conv2d(2, 7, 7, 32, 32, 3, 2, **_SAME, groups=4, epilogue=Epilogue("int32")),
+     GroupedConfig(32, 7, (2, 1, 1))),
+    (Conv2d(2, 5, 7, 32, 32, 3, 3, **_SAME, groups=16, epilogue=Epilogue("float32", "float32")),
+     GroupedConfig(16, 4, (2, 2, 1))),
+    (Conv2d(3, 7, 7, 96, 96, 1, 5, (3, 1), (0, 2, 0, 2), groups=6, epilogue=Epilogue("int8")),
+     GroupedConfig(96, 1, (1, 3, 1))),
+]  # fmt: skip
+IDS = [case_id(workload) for workload, _ in CASES]
+
+
+def operands_of(workload, whole_range, rng):
+    """Random activations and operands; whole_range: the bounds of the type and zero point 0."""
+    activations, operands = random_convolution(workload, rng)
+    if whole_range:
+        operands["scalars"][5:] = (*INTEGER_RANGE[workload.epilogue.out_dtype], 0)
+    return activations, operands
+
+
+def exact_on_host(workload, config, whole_range, folder):
+    assert TEMPLATE.matches(workload, CUDA)
+    assert TEMPLATE.space(workload, CUDA).rejection(config) is None
+    values, operands = operands_of(workload, whole_range, np.random.default_rng(5))
+    got = run_warps_on_host(TEMPLATE, workload, config, CUDA, values, operands, folder)
+    assert_equal(workload, got, reference(workload, values, operands))
+
+
+@needs_host_compiler
+@pytest.mark.parametrize(("workload", "config"), CASES, ids=IDS)
+def test_exact_on_host(workload, config, tmp_path):
+    exact_on_host(workload, config, False, tmp_path)
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("case", [0, 5], ids=["uint8", "int8"])
+def test_saturating_conversion_is_exact_on_host(case, tmp_path):
+    exact_on_host(*CASES[case], True, tmp_path)
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
+def test_packed_words_are_the_groups_block_of_a_dense_filter(width):
+    """Every 16 outputs: words of the quads that a group touches, zero outside of the group."""
+    workload = Conv2d(1, 8, 8, 32, 32, 2, 3, groups=32 // width)
+    _, operands = random_convolution(workload, np.random.default_rng(0))
+    config = TEMPLATE.default(workload, CUDA)
+    packed = TEMPLATE.pack(workload, config, operands)[0]
+    quads = packed.shape[3] // 4
+    dense = np.zeros((32, 2, 3, 32), np.int8)
+    for slice_, tap, output, byte in np.ndindex(packed.shape):
+        k = slice_ * 16 + output
+        first_quad = k // 4 // quads * quads
+        dense[k, tap // 3, tap % 3, first_quad * 4 + byte] = packed[slice_, tap, output, byte]
+    expected = np.zeros_like(dense)
+    for k in range(32):
+        start = k // width * width
+        expected[k, :, :, start : start + width] = operands["weight"][k]
+    np.testing.assert_array_equal(dense, expected)
+
+
+LAYERS = [
+    depthwise(128, 112, 112, 32, 3, 3, **_SAME, in_dtype="uint8", epilogue=Epilogue("uint8")),
+    depthwise(8, 14, 14, 672, 5, 5, padding=(2, 2, 2, 2), zero_point_border=True),
+    Conv2d(8, 56, 56, 128, 128, 3, 3, **_SAME, groups=32, epilogue=Epilogue("int8", "int8", True)),
+]  # fmt: skip
+
+
+@needs_nvcc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("workload", LAYERS, ids=str)
+def test_compiles_without_spills(workload, arch):
+    target = parse_target(f"cuda:{arch}")
+    config = TEMPLATE.default(workload, target)
+    kernel = compile_kernel(TEMPLATE.build(workload, config, target), target)
+    assert kernel.spill_bytes == 0
+
+
+@pytest.mark.parametrize("workload", LAYERS, ids=str)
+def test_is_preferred_from_sm_80_on(workload):
+    assert matching(workload, CUDA)[0] is TEMPLATE
+    assert TEMPLATE not in matching(workload, parse_target("cuda:sm_75"))
+
+
+def test_matches():
+    workload = LAYERS[0]
+    assert not TEMPLATE.matches(dataclasses.replace(workload, groups=1), CUDA)
+    assert not TEMPLATE.matches(dataclasses.replace(workload, k=64), CUDA)
+    assert not TEMPLATE.matches(dataclasses.replace(workload, c=24, k=24, groups=24), CUDA)
+    assert not TEMPLATE.matches(dataclasses.replace(workload, c=96, k=96, groups=2), CUDA)
+    assert not TEMPLATE.matches(dataclasses.replace(workload, r=7, s=7), CUDA)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("workload", [workload for workload, _ in CASES], ids=IDS)
+@pytest.mark.parametrize("whole_range", [False, True])
+def test_exact_on_gpu(workload, whole_range):
+    whole_range = whole_range and workload.epilogue.out_dtype in INTEGER_RANGE
+    check_on_gpu(TEMPLATE, workload, *operands_of(workload, whole_range, np.random.default_rng(9)))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("seed", range(20))
+def test_random_convolutions_are_exact_on_gpu(seed):
+    workload, rng = random_grouped(seed)
+    check_on_gpu(TEMPLATE, workload, *operands_of(workload, seed % 2 == 0, rng))
+
+
+def random_grouped(seed):
+    """A convolution of random shape that the template computes."""
+    rng = np.random.default_rng(seed)
+    c = 16 * int(rng.integers(1, 13))
+    workload = Conv2d(
+        n=int(rng.integers(1, 6)),
+        h=int(rng.integers(10, 40)),
+        w=int(rng.integers(10, 40)),
+        c=c,
+        k=c,
+        r=int(rng.integers(1, 6)),
+        s=int(rng.integers(1, 6)),
+        stride=tuple(rng.integers(1, 4, 2).tolist()),
+        padding=tuple(rng.integers(0, 4, 4).tolist()),
+        dilation=tuple(rng.integers(1, 3, 2).tolist()),
+        groups=c // int(rng.choice([w for w in (1, 2, 4, 8, 16) if w < c])),
+        in_dtype=str(rng.choice(["int8", "uint8"])),
+        zero_point_border=bool(rng.integers(2)),
+        epilogue=Epilogue(str(rng.choice(["int8", "uint8"])), rng.choice([None, "int8"]), False),
+    )
+    return workload, rng
