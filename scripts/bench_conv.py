@@ -1,4 +1,4 @@
-"""Times the convolutions of int8 ResNet-50 beside every peer on this machine, in one run.
+"""Times the convolutions of int8 networks beside every peer on this machine, in one run.
 
 For each case, autoq's fastest recorded configurations (or the untuned default, named as such) are
 compiled, every output element is compared with the reference, and they are timed; then each peer
@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+import grouped_cases
+import resnet50_cases
 from case_references import compute_references
 from checkout import commit
 from conv_candidates import SEED, Candidate, Kernels, autoq_runner, candidates
 from conv_report import case_name, case_row, cases_table, verdict
 from peers.layer import layer_of
 from peers.worker import METASCHEDULE, PEERS, PeerProcesses
-from resnet50_cases import convolutions
 
 from autoq.devices import Host, require_device, resolve
 from autoq.kernel.nvcc import nvcc_version
@@ -40,6 +41,8 @@ from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d
 
 LIBRARIES = [name for name in PEERS if name != METASCHEDULE]
+
+LAYERS = {"resnet50": resnet50_cases.convolutions, "grouped": grouped_cases.convolutions}
 
 _MISSING = "missing"
 _PREPARE_SECONDS = 300.0
@@ -102,6 +105,8 @@ def measure_case(
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", default="cuda")
+    parser.add_argument("--layers", choices=LAYERS, default="resnet50",
+                        help="of ResNet-50, or depthwise and grouped ones")  # fmt: skip
     parser.add_argument("--batches", default="1,8,128")
     parser.add_argument("--cases", default="", help="comma-separated parts of names, e.g. 3x3,stem")
     parser.add_argument("--peers", default=",".join(LIBRARIES), help="comma-separated, or none")
@@ -121,13 +126,16 @@ def parse() -> argparse.Namespace:
     return options
 
 
-def chosen_cases(batches: str, parts: str) -> list[Conv2d]:
-    """The distinct convolutions of some batches whose name contains one of the parts."""
+def chosen_cases(layers: str, batches: str, parts: str) -> list[Conv2d]:
+    """The distinct convolutions of some batches whose name contains one of the parts.
+
+    layers: a key of LAYERS.
+    """
     wanted = [part for part in parts.split(",") if part] or [""]
     return [
         workload
         for n in map(int, batches.split(","))
-        for workload in convolutions(n)
+        for workload in LAYERS[layers](n)
         if isinstance(workload, Conv2d) and any(part in case_name(workload) for part in wanted)
     ]
 
@@ -210,7 +218,7 @@ def main() -> None:
     host = resolve(options.target)
     if not options.compile_only:
         require_device(host)
-    workloads = chosen_cases(options.batches, options.cases)
+    workloads = chosen_cases(options.layers, options.batches, options.cases)
     if not workloads:
         raise SystemExit(f"no case of batches {options.batches} has {options.cases!r} in its name")
     database = Database.load(options.tuning_records, shipped=True)

@@ -86,7 +86,8 @@ def _y(workload: Conv2d) -> Descriptor:
 
 def _forward(workload: Conv2d, y: Descriptor, alpha: float) -> Descriptor:
     x = _tensor(Tensor.X, (workload.n, workload.c, workload.h, workload.w), DataType.INT8)
-    filters = (workload.k, workload.c, workload.r, workload.s)
+    # cuDNN knows groups by the channels of a filter, which are fewer than x has.
+    filters = (workload.k, workload.c // workload.groups, workload.r, workload.s)
     weight = _tensor(Tensor.WEIGHT, filters, DataType.INT8)
     top, left, bottom, right = workload.padding
     convolution = Descriptor(Kind.CONVOLUTION)

@@ -48,7 +48,7 @@ class MetaSchedule:
         self.version = f"TVM {tvm.__version__}, {trials} trials"
 
     def supports(self, layer: Layer) -> bool:
-        return True
+        return layer.workload.groups == 1
 
     def prepare(self, layers: Sequence[Layer]) -> None:
         """Nothing: tuning needs the device for itself."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -79,7 +80,7 @@ class TorchFp16:
             values = torch.randn(n, h, w, c, generator=generator, device="cuda", dtype=torch.half)
             return values.permute(0, 3, 1, 2)
 
-        depth = workload.r * workload.s * workload.c
+        depth = math.prod(workload.weight_shape[1:])
         weight = normal(*workload.weight_shape) * depth**-0.5
         residual = normal(*workload.y_shape) if workload.epilogue.residual_dtype else None
         return normal(*workload.x_shape), weight, residual
@@ -88,14 +89,17 @@ class TorchFp16:
         self, workload: Conv2d, x: Any, weight: Any, residual: Any
     ) -> Callable[[], Any]:
         torch, stride, dilation = self._torch, workload.stride, workload.dilation
+        groups = workload.groups
         padding = workload.padding[:2]
         if workload.padding[2:] != padding:
             raise PeerError("torch has no convolution with unequal padding")
         if residual is None:
-            return lambda: torch.nn.functional.conv2d(x, weight, None, stride, padding, dilation)
+            return lambda: torch.nn.functional.conv2d(
+                x, weight, None, stride, padding, dilation, groups
+            )
         zeros = torch.zeros(workload.k, device="cuda", dtype=torch.half)
         return lambda: torch.cudnn_convolution_add_relu(
-            x, weight, residual, 1.0, zeros, stride, padding, dilation, 1
+            x, weight, residual, 1.0, zeros, stride, padding, dilation, groups
         )
 
     def _error(self, y: Any, workload: Conv2d, x: Any, weight: Any, residual: Any) -> float:
@@ -108,6 +112,7 @@ class TorchFp16:
             workload.stride,
             workload.padding[:2],
             workload.dilation,
+            workload.groups,
         )
         if residual is not None:
             expected = (expected + residual[ends].double()).relu()

@@ -1,7 +1,8 @@
 """CUDA source of the grouped convolution: copies, block-diagonal products, staged outputs."""
 
 GROUPED_SOURCE = r"""
-constexpr int STRIPS = IMAGES * STRIPS_DOWN * STRIPS_ACROSS, TILE_H = STRIPS_DOWN * ROWS, TILE_W = 8 * STRIPS_ACROSS;
+constexpr int TILE_H = STRIPS_DOWN * ROWS, TILE_W = 8 * STRIPS_ACROSS;
+constexpr int STRIPS = IMAGES * STRIPS_DOWN * STRIPS_ACROSS;
 constexpr int HALO_H = (TILE_H - 1) * STRIDE_H + (R - 1) * DILATION_H + 1;
 constexpr int HALO_W = (TILE_W - 1) * STRIDE_W + (S - 1) * DILATION_W + 1;
 constexpr int STRIP_H = (ROWS - 1) * STRIDE_H + (R - 1) * DILATION_H + 1;
@@ -94,15 +95,16 @@ __device__ __forceinline__ void load_weights(
 
 struct Strip { int image, p, q; };
 __device__ __forceinline__ Strip strip_of(int index) {
-  return {index / (STRIPS_DOWN * STRIPS_ACROSS), index / STRIPS_ACROSS % STRIPS_DOWN * ROWS, index % STRIPS_ACROSS * 8};
+  const int line = index / STRIPS_ACROSS;
+  return {line / STRIPS_DOWN, line % STRIPS_DOWN * ROWS, index % STRIPS_ACROSS * 8};
 }
 __device__ __forceinline__ int border_class(int at, int head, int tail_start) {
   return min(at, head) + max(at - tail_start + 1, 0);
 }
 
 template <bool WHOLE_RANGE> __device__ __forceinline__ void compute_rows(
-    Raw<OUT, 4> (*out)[2], const unsigned* address, const unsigned (*b)[2][2], const Constants& from,
-    const Channels& own, OUT* y, Origin at, int pair, int k, int lane) {
+    Raw<OUT, 4> (*out)[2], const unsigned* address, const unsigned (*b)[2][2],
+    const Constants& from, const Channels& own, OUT* y, Origin at, int pair, int k, int lane) {
   Raw<ACC, 4> bias = {};
   if constexpr (!BORDERS) bias = load<ACC, 4>(from.bias + k);
   int start[2][4];

@@ -12,6 +12,7 @@ import pytest
 from autoq.templates.workload import Conv2d
 
 SMALL = [Conv2d(2, 6, 6, 16, k, 3, 3, padding=(1, 1, 1, 1)) for k in (16, 32)]
+GROUPED = [Conv2d(2, 6, 6, 16, 16, 3, 3, padding=(1, 1, 1, 1), groups=16)]
 FAKES = {
     "fake": "fake_peers:FakePeer",
     "declining": "fake_peers:DecliningPeer",
@@ -21,7 +22,8 @@ FAKES = {
 
 @pytest.fixture
 def main(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(bench_conv, "convolutions", lambda n: [w for w in SMALL if w.n == n])
+    small = {"resnet50": lambda n: [w for w in SMALL if w.n == n], "grouped": lambda n: GROUPED}
+    monkeypatch.setattr(bench_conv, "LAYERS", small)
     monkeypatch.setattr(bench_conv, "PEERS", FAKES)
     monkeypatch.setattr(bench_conv, "LIBRARIES", list(FAKES))
     monkeypatch.setattr(bench_conv, "_PROCESSES", {"fake": 2})
@@ -52,6 +54,13 @@ def test_kernels_and_references_made_beforehand_serve_the_run(main, tmp_path, ca
         assert row["peers"] == {"fake": pytest.approx(16.0)}
     printed = capsys.readouterr().out
     assert "compared cases" in printed and "N2 3x3 6x6x16->32" in printed
+
+
+def test_grouped_layers(main, tmp_path) -> None:
+    output = tmp_path / "grouped.json"
+    main("--layers", "grouped", "--peers", "fake", "--output", str(output))
+    (row,) = json.loads(output.read_text())["cases"]
+    assert row["case"] == "N2 3x3 6x6x16 g16" and row["autoq_us"] > 0
 
 
 def test_mistakes_are_named(main) -> None:

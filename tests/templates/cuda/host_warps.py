@@ -26,9 +26,10 @@ from autoq.templates.workload import Workload
 
 def _multiply(a_signed: int) -> str:
     """The host's call for mma.sync of 16 x 8 x 32 bytes, its accumulators read and written."""
+    added = ", ".join(f"(unsigned){{{index}}}" for index in range(10, 14))
     return (
         "multiply_into({{&{0}, &{1}, &{2}, &{3}}}, {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, "
-        f"{{{{(unsigned){{10}}, (unsigned){{11}}, (unsigned){{12}}, (unsigned){{13}}}}}}, {a_signed})"
+        f"{{{{{added}}}}}, {a_signed})"
     )
 
 
@@ -103,7 +104,7 @@ def _host_source(source: str, target: Target, launch: Any) -> str:
 
 
 def _host_inline(found: re.Match[str]) -> str:
-    """A statement of inline PTX as the host's call; KeyError for PTX that it does not know."""
+    """A statement of inline PTX as the host's call."""
     text, lists = "".join(re.findall(r'"([^"]*)"', found[1])), found[2]
     operands = re.findall(r'"[=+]?[rl]"\s*\(((?:[^()]|\([^()]*\))*)\)', lists)
     call = next((call for name, call in _CALLS.items() if text.startswith(name)), None)

@@ -11,8 +11,6 @@ from host_cuda import assert_equal, check_on_gpu, needs_host_compiler, needs_nvc
 from host_warps import run_warps_on_host
 
 from autoq.kernel import compile_kernel
-from autoq.measure.operands import stored_output
-from autoq.templates.cuda import conv2d_grouped
 from autoq.templates.cuda.conv2d_grouped import TEMPLATE
 from autoq.templates.cuda.grouped_tile import GroupedConfig
 from autoq.templates.epilogue import INTEGER_RANGE, Epilogue
