@@ -23,8 +23,8 @@ __device__ __forceinline__ void matrices4(unsigned* d, unsigned from) {
 }
 __device__ __forceinline__ void multiply(
     int* d, const unsigned* a, const unsigned* b, const int* c) {
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.SIGN8.s8.s32 "
-               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.SIGN8.s8.s32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
                : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]),
                  "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));

@@ -27,7 +27,7 @@ CASES = [
     (depthwise(3, 9, 9, 48, 3, 3, stride=(2, 2), **_SAME, zero_point_border=True,
                epilogue=Epilogue("uint8", "int8", True)), GroupedConfig(48, 2, (1, 1, 1))),
     (Conv2d(3, 8, 9, 64, 64, 5, 3, (1, 2), (2, 1, 0, 2), (2, 1), 16, in_dtype="uint8",
-            zero_point_border=True), GroupedConfig(64, 2, (2, 2, 1))),
+            zero_point_border=True), GroupedConfig(64, 1, (2, 2, 1))),
     (Conv2d(2, 7, 7, 32, 32, 3, 2, **_SAME, groups=4, epilogue=Epilogue("int32")),
      GroupedConfig(32, 7, (2, 1, 1))),
     (Conv2d(2, 5, 7, 32, 32, 3, 3, **_SAME, groups=16, epilogue=Epilogue("float32", "float32")),
