@@ -21,7 +21,14 @@ from autoq.templates.base import Operands, Template
 from autoq.templates.border import border_classes
 from autoq.templates.cuda.grouped_cost import estimated_seconds, features
 from autoq.templates.cuda.grouped_source import GROUPED_SOURCE
-from autoq.templates.cuda.grouped_tile import STRIP_W, UNIT, GroupedConfig, GroupedTile
+from autoq.templates.cuda.grouped_tile import (
+    STRIP_W,
+    UNIT,
+    GroupedConfig,
+    GroupedTile,
+    group_units,
+    quads,
+)
 from autoq.templates.cuda.packed_values import DeviceNamespace
 from autoq.templates.cuda.thread_epilogue import ThreadEpilogue, split_pointers
 from autoq.templates.cuda.thread_kernel import (
@@ -31,7 +38,6 @@ from autoq.templates.cuda.thread_kernel import (
     thread_kernel,
 )
 from autoq.templates.target import Target
-from autoq.templates.tiles.weights import ceil_div
 from autoq.templates.workload import Conv2d
 
 # Output channels of a lane.
@@ -39,6 +45,9 @@ _VALUES = 4
 # Larger ones would have to be asked for at launch; several small blocks hide latency better.
 _MOST_SMEM_BYTES = 48 << 10
 _MOST_TAPS = 25
+_WIDEST_GROUP = 64
+# cp.async and mma.sync of 16 x 8 x 32 bytes.
+_LEAST_COMPUTE_CAPABILITY = 80
 _REGISTER_FILE = 65536
 _IMAGES = (1, 2, 4, 8)
 _DOWN = (1, 2, 3, 4, 7, 8)
@@ -47,15 +56,17 @@ _ROWS = (1, 2, 4, 7, 8)
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Groups of 1, 2, 4, 8 or 16 bytes in and as many channels out; c a multiple of 16."""
+    """Groups of 1, 2, 4, 8, 16, 32, 48 or 64 bytes in and as many channels out."""
     if not isinstance(workload, Conv2d) or target.kind != "cuda":
         return False
+    width = workload.c // workload.groups
     return (
-        target.compute_capability >= 80
+        target.compute_capability >= _LEAST_COMPUTE_CAPABILITY
         and workload.c == workload.k
         and workload.c % UNIT == 0
         and workload.groups > 1
-        and UNIT % (workload.c // workload.groups) == 0
+        and (UNIT % width == 0 or width % UNIT == 0)
+        and width <= _WIDEST_GROUP
         and workload.r * workload.s <= _MOST_TAPS
         and workload.in_dtype in ("int8", "uint8")
         and workload.weight_dtype == "int8"
@@ -66,9 +77,9 @@ def matches(workload: object, target: Target) -> bool:
 
 def space(workload: Conv2d, target: Target) -> Space[GroupedConfig]:
     """Tiles that fit shared memory and registers and have no strip outside the output."""
-    units = workload.c // UNIT
+    units, whole = workload.c // UNIT, group_units(workload)
     knobs = {
-        "channels": tuple(UNIT * u for u in range(1, 17) if units % u == 0),
+        "channels": tuple(UNIT * u for u in range(whole, 17, whole) if units % u == 0),
         "rows": _ROWS,
         "strips": tuple(itertools.product(_IMAGES, _DOWN, _ACROSS)),
     }
@@ -122,16 +133,17 @@ def estimate(workload: Conv2d, config: GroupedConfig, target: Target) -> float:
 def build(workload: Conv2d, config: GroupedConfig, target: Target) -> PrimFunc:
     """The convolution; parameters x, residual?, weight, bias, scale?, scalars?, y.
 
-    weight is [c / 16, taps, 16, quads * 4]; see `ThreadEpilogue` for the rest.
+    weight is [c / 16 * units, taps, 16, quads * 4]; see `ThreadEpilogue` for the rest.
     """
     tile = GroupedTile(workload, config)
     epilogue = ThreadEpilogue(workload, _VALUES)
     functions = _functions(tile, epilogue)
-    taps, quads = workload.r * workload.s, _quads(workload)
+    taps, words = workload.r * workload.s, quads(workload)
+    blocks = workload.c // UNIT * group_units(workload)
     operands = [
         Operand("x", workload.x_shape, workload.in_dtype),
         *epilogue.residual_operands(),
-        Operand("weight", (workload.c // UNIT, taps, UNIT, 4 * quads), workload.weight_dtype),
+        Operand("weight", (blocks, taps, UNIT, 4 * words), workload.weight_dtype),
         *epilogue.constant_operands(),
         Operand("y", workload.y_shape, workload.epilogue.out_dtype),
     ]
@@ -142,11 +154,6 @@ def build(workload: Conv2d, config: GroupedConfig, target: Target) -> PrimFunc:
         call(functions.function("convolve"), smem.data, x, weight, *constants, y, block, thread)
 
     return thread_kernel(operands, tile.blocks, tile.threads, target, body)
-
-
-def _quads(workload: Conv2d) -> int:
-    """Words of four channels that an output reads at a tap."""
-    return ceil_div(workload.c // workload.groups, 4)
 
 
 def _functions(tile: GroupedTile, epilogue: ThreadEpilogue) -> DeviceNamespace:
@@ -165,7 +172,8 @@ def _functions(tile: GroupedTile, epilogue: ThreadEpilogue) -> DeviceNamespace:
             "STRIDE_H": conv.stride[0], "STRIDE_W": conv.stride[1],
             "DILATION_H": conv.dilation[0], "DILATION_W": conv.dilation[1],
             "PAD_H": conv.padding[0], "PAD_W": conv.padding[1],
-            "QUADS": _quads(conv), "SLAB": config.channels, "ROWS": config.rows,
+            "QUADS": quads(conv), "GROUP_UNITS": group_units(conv),
+            "SLAB": config.channels, "ROWS": config.rows,
             "IMAGES": images, "STRIPS_DOWN": down, "STRIPS_ACROSS": across,
             "PHASE": tile.phase, "ROW_SLOTS": tile.row_slots, "SWIZZLE": tile.swizzle,
             "BORDERS": rows.count * columns.count > 1, "COLUMN_CLASSES": columns.count,
@@ -176,20 +184,24 @@ def _functions(tile: GroupedTile, epilogue: ThreadEpilogue) -> DeviceNamespace:
 
 
 def pack(workload: Conv2d, config: GroupedConfig, operands: Operands) -> tuple[np.ndarray, ...]:
-    """The weight [c / 16, taps, 16, quads * 4], then the epilogue's constants.
+    """The weight [c / 16 * units, taps, 16, quads * 4], then the epilogue's constants.
 
-    An output's words are those of the quads that its group touches; where a group is narrower
-    than four channels the other bytes are zero.
+    A block is 16 outputs by 16 inputs of a group. An output's words are those of the quads that
+    its group touches; where a group is narrower than four channels the other bytes are zero.
     """
     weight = np.asarray(operands["weight"]).reshape(workload.weight_shape)
     k, r, s, width = weight.shape
-    packed = np.zeros((k, r * s, 4 * _quads(workload)), np.int8)
-    first = np.arange(k) // width * width % packed.shape[2]
-    for k_index, start in enumerate(first):
-        packed[k_index, :, start : start + width] = weight[k_index].reshape(r * s, width)
-    slices = packed.reshape(k // UNIT, UNIT, r * s, -1).transpose(0, 2, 1, 3)
+    units, row = group_units(workload), 4 * quads(workload)
+    packed = np.zeros((k, r * s, units * row), np.int8)
+    for output in range(k):
+        first = output // width * width % row
+        packed[output, :, first : first + width] = weight[output].reshape(r * s, width)
+    blocks = packed.reshape(k // UNIT, UNIT, r * s, units, row).transpose(0, 3, 2, 1, 4)
     epilogue = ThreadEpilogue(workload, _VALUES)
-    return (np.ascontiguousarray(slices), *epilogue.pack(weight, operands))
+    return (
+        np.ascontiguousarray(blocks).reshape(-1, r * s, UNIT, row),
+        *epilogue.pack(weight, operands),
+    )
 
 
 TEMPLATE = Template("conv2d_grouped", 1, matches, space, default, build, pack, estimate=estimate)

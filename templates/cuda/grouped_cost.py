@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from autoq.templates.cuda.grouped_tile import UNIT, GroupedTile
+from autoq.templates.cuda.grouped_tile import UNIT, GroupedTile, group_units
 from autoq.templates.target import Target
 from autoq.templates.tiles.weights import ceil_div
 
@@ -49,7 +49,7 @@ def _block_clocks(tile: GroupedTile) -> dict[str, float]:
     conv, config = tile.workload, tile.config
     warps = tile.threads / 32
     rows = config.rows * warps
-    pairs = ceil_div(conv.s, 2)
+    pairs = ceil_div(conv.s, 2) * group_units(conv)
     fresh = min(conv.r, conv.stride[0]) if conv.dilation[0] == 1 else conv.r
     outputs = tile.outputs * tile.config.channels
     copied = tile.halo_bytes

@@ -77,7 +77,7 @@ __device__ __forceinline__ void fetch(unsigned halo, const X* x, Origin at, int 
 
 // A lane's words of the block-diagonal weights: 32 inputs of two taps by 8 outputs, twice.
 __device__ __forceinline__ void load_weights(
-    unsigned (*b)[2][2], const WEIGHT* weight, int slice, int lane) {
+    unsigned (*b)[2][2], const WEIGHT* weight, int block, int lane) {
   const unsigned* words = reinterpret_cast<const unsigned*>(weight);
   const int column = lane / 4, quad = lane % 4;
   const bool used = quad / QUADS == column / 2 / QUADS;
@@ -88,7 +88,7 @@ __device__ __forceinline__ void load_weights(
       #pragma unroll
       for (int tile = 0; tile < 2; ++tile) {
         const int k = column / 2 * 4 + tile * 2 + column % 2;
-        const int at = ((slice * TAPS + r * S + s) * 16 + k) * QUADS + quad % QUADS;
+        const int at = ((block * TAPS + r * S + s) * 16 + k) * QUADS + quad % QUADS;
         b[r * PAIRS + s / 2][tile][s % 2] = used && s < S ? __ldg(words + at) : 0u;
       }
 }
@@ -102,52 +102,72 @@ __device__ __forceinline__ int border_class(int at, int head, int tail_start) {
   return min(at, head) + max(at - tail_start + 1, 0);
 }
 
-template <bool WHOLE_RANGE> __device__ __forceinline__ void compute_rows(
-    Raw<OUT, 4> (*out)[2], const unsigned* address, const unsigned (*b)[2][2],
-    const Constants& from, const Channels& own, OUT* y, Origin at, int pair, int k, int lane) {
+struct Lane { int pair, slice, k, number; };
+
+// One output row of two strips: all of its sums are in acc.
+template <bool WHOLE_RANGE> __device__ __forceinline__ void finish_row(
+    Raw<OUT, 4>* out, const int (*acc)[4], const Constants& from, const Channels& own, OUT* y,
+    Origin at, Lane lane, int p) {
   Raw<ACC, 4> bias = {};
-  if constexpr (!BORDERS) bias = load<ACC, 4>(from.bias + k);
-  int start[2][4];
   #pragma unroll
-  for (int i = 0; i < 8; ++i) start[i / 4][i % 4] = (int)bias.word[i / 4 * 2 + i % 2];
-  bias = {};
-  unsigned a[STRIP_H][PAIRS][4];
-  #pragma unroll
-  for (int p = 0; p < ROWS; ++p) {
-    int acc[2][4];
-    #pragma unroll
-    for (int r = 0; r < R; ++r) {
-      const int row = p * STRIDE_H + r * DILATION_H;
-      #pragma unroll
-      for (int i = 0; i < PAIRS; ++i) {
-        if (first_reader(row) == p) matrices4(a[row][i], address[i] + row * (ROW_SLOTS * SLAB));
-        #pragma unroll
-        for (int j = 0; j < 2; ++j)
-          multiply(acc[j], a[row][i], b[r * PAIRS + i][j], r + i == 0 ? start[j] : acc[j]);
-      }
+  for (int half = 0; half < 2; ++half) {
+    const Strip strip = strip_of(min(lane.pair * 2 + half, STRIPS - 1));
+    const int image = at.image + strip.image, row = at.p + strip.p + p;
+    const int column = at.q + strip.q + lane.number / 4;
+    const int sums[4] = {acc[0][2 * half], acc[0][2 * half + 1], acc[1][2 * half],
+                         acc[1][2 * half + 1]};
+    const bool inside = image < BATCH && row < P && column < Q;
+    const int to = ((image * P + row) * Q + column) * CHANNELS + lane.k;
+    Raw<ADDEND, 4> addends = {};
+    if constexpr (RESIDUAL) {
+      if (inside) addends = load<ADDEND, 4>(from.residual + to);
     }
+    if constexpr (BORDERS) {
+      const int row_class = border_class(min(row, P - 1), ROW_HEAD, ROW_TAIL);
+      const int column_class = border_class(min(column, Q - 1), COLUMN_HEAD, COLUMN_TAIL);
+      const int table_row = row_class * COLUMN_CLASSES + column_class;
+      bias = load<ACC, 4>(from.bias + table_row * CHANNELS + lane.k);
+    }
+    out[half] = outputs<WHOLE_RANGE>(sums, bias, addends, own);
+    if constexpr (!STAGED) {
+      if (inside && lane.pair * 2 + half < STRIPS) store<OUT, 4>(y + to, out[half]);
+    }
+  }
+}
+
+template <bool WHOLE_RANGE> __device__ __forceinline__ void compute_rows(
+    Raw<OUT, 4> (*out)[2], unsigned halo, const int* slots, const WEIGHT* weight,
+    unsigned (*b)[2][2], const Constants& from, const Channels& own, OUT* y, Origin at,
+    Lane lane) {
+  Raw<ACC, 4> bias = {};
+  if constexpr (!BORDERS) bias = load<ACC, 4>(from.bias + lane.k);
+  int acc[ROWS][2][4];
+  #pragma unroll
+  for (int i = 0; i < ROWS * 8; ++i)
+    acc[i / 8][i / 4 % 2][i % 4] = (int)bias.word[i / 4 % 2 * 2 + i % 2];
+  #pragma unroll
+  for (int unit = 0; unit < GROUP_UNITS; ++unit) {
+    const int block = (at.channel / 16 + lane.slice) * GROUP_UNITS + unit;
+    if (unit > 0) load_weights(b, weight, block, lane.number);
+    unsigned a[STRIP_H][PAIRS][4];
     #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const Strip strip = strip_of(min(pair * 2 + half, STRIPS - 1));
-      const int image = at.image + strip.image, row = at.p + strip.p + p;
-      const int column = at.q + strip.q + lane / 4;
-      const int sums[4] = {acc[0][2 * half], acc[0][2 * half + 1], acc[1][2 * half],
-                           acc[1][2 * half + 1]};
-      const bool inside = image < BATCH && row < P && column < Q;
-      const int to = ((image * P + row) * Q + column) * CHANNELS + k;
-      Raw<ADDEND, 4> addends = {};
-      if constexpr (RESIDUAL) {
-        if (inside) addends = load<ADDEND, 4>(from.residual + to);
+    for (int p = 0; p < ROWS; ++p) {
+      #pragma unroll
+      for (int r = 0; r < R; ++r) {
+        const int row = p * STRIDE_H + r * DILATION_H;
+        #pragma unroll
+        for (int i = 0; i < PAIRS; ++i) {
+          if (first_reader(row) == p) {
+            const int here = place(slots[i], lane.slice / GROUP_UNITS * GROUP_UNITS + unit);
+            matrices4(a[row][i], halo + here + row * (ROW_SLOTS * SLAB));
+          }
+          #pragma unroll
+          for (int j = 0; j < 2; ++j)
+            multiply(acc[p][j], a[row][i], b[r * PAIRS + i][j], acc[p][j]);
+        }
       }
-      if constexpr (BORDERS) {
-        const int row_class = border_class(min(row, P - 1), ROW_HEAD, ROW_TAIL);
-        const int column_class = border_class(min(column, Q - 1), COLUMN_HEAD, COLUMN_TAIL);
-        bias = load<ACC, 4>(from.bias + (row_class * COLUMN_CLASSES + column_class) * CHANNELS + k);
-      }
-      out[p][half] = outputs<WHOLE_RANGE>(sums, bias, addends, own);
-      if constexpr (!STAGED) {
-        if (inside && pair * 2 + half < STRIPS) store<OUT, 4>(y + to, out[p][half]);
-      }
+      if (unit == GROUP_UNITS - 1)
+        finish_row<WHOLE_RANGE>(out[p], acc[p], from, own, y, at, lane, p);
     }
   }
 }
@@ -187,24 +207,25 @@ __device__ __forceinline__ void compute_tile(
 
   const int lane = thread % 32, warp = thread / 32, slice = warp % UNITS, pair = warp / UNITS;
   unsigned b[R * PAIRS][2][2];
-  load_weights(b, weight, at.channel / 16 + slice, lane);
+  load_weights(b, weight, (at.channel / 16 + slice) * GROUP_UNITS, lane);
   const Strip read = strip_of(min(pair * 2 + lane / 8 % 2, STRIPS - 1));
   const int first = (read.image * HALO_H + read.p * STRIDE_H) * ROW_SLOTS + read.q + lane % 8;
-  unsigned address[PAIRS];
+  int slots[PAIRS];
   #pragma unroll
   for (int i = 0; i < PAIRS; ++i) {
     const int column = min(2 * i + lane / 16, S - 1) * DILATION_W;
-    address[i] = halo + place(first + column_slot(column), slice);
+    slots[i] = first + column_slot(column);
   }
   const int k = at.channel + slice * 16 + lane % 4 * 4;
   const Channels own = channels(from, k);
+  const Lane own_lane = {pair, slice, k, lane};
   Raw<OUT, 4> out[ROWS][2];
   wait_for_units();
   __syncthreads();
   if (SATURATES && own.whole_range) {
-    compute_rows<SATURATES>(out, address, b, from, own, y, at, pair, k, lane);
+    compute_rows<SATURATES>(out, halo, slots, weight, b, from, own, y, at, own_lane);
   } else {
-    compute_rows<false>(out, address, b, from, own, y, at, pair, k, lane);
+    compute_rows<false>(out, halo, slots, weight, b, from, own, y, at, own_lane);
   }
   if constexpr (STAGED) {
     __syncthreads();

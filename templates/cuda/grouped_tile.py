@@ -12,9 +12,18 @@ UNIT = 16
 """Channels that a product takes at once, and bytes of a copy."""
 STRIP_W = 8
 """Output columns of a strip: the rows of one ldmatrix matrix."""
-
 # Accumulators, their start values, scales and addresses, by ptxas's reports.
 _OTHER_REGISTERS = 25
+
+
+def group_units(workload: Conv2d) -> int:
+    """16-byte units that an output channel reads of a pixel."""
+    return ceil_div(workload.c // workload.groups, UNIT)
+
+
+def quads(workload: Conv2d) -> int:
+    """Words of four channels that an output reads of a unit."""
+    return ceil_div(min(workload.c // workload.groups, UNIT), 4)
 
 
 @dataclass(frozen=True)
@@ -102,6 +111,10 @@ class GroupedTile:
 
     @property
     def registers(self) -> int:
-        """Estimate of a thread's registers: weights and fragments of all taps, packed outputs."""
+        """Estimate of a thread's registers: weights and fragments of all taps, and outputs.
+
+        Outputs are packed bytes, or accumulators until the last unit of a group.
+        """
         words = self.workload.r * ceil_div(self.workload.s, 2) * 4
-        return 2 * words + 2 * self.config.rows + _OTHER_REGISTERS
+        kept = 8 if group_units(self.workload) > 1 else 2
+        return 2 * words + kept * self.config.rows + _OTHER_REGISTERS
