@@ -27,6 +27,7 @@ from autoq.templates.cuda.grouped_tile import (
     GroupedConfig,
     GroupedTile,
     group_units,
+    part_rows,
     quads,
 )
 from autoq.templates.cuda.packed_values import DeviceNamespace
@@ -44,7 +45,9 @@ from autoq.templates.workload import Conv2d
 _VALUES = 4
 # Larger ones would have to be asked for at launch; several small blocks hide latency better.
 _MOST_SMEM_BYTES = 48 << 10
-_MOST_TAPS = 25
+# A part holds one row of the filter at least, and its loops are unrolled.
+_MOST_COLUMNS = 16
+_MOST_TAPS = 121
 _WIDEST_GROUP = 64
 # cp.async and mma.sync of 16 x 8 x 32 bytes.
 _LEAST_COMPUTE_CAPABILITY = 80
@@ -67,6 +70,7 @@ def matches(workload: object, target: Target) -> bool:
         and workload.groups > 1
         and (UNIT % width == 0 or width % UNIT == 0)
         and width <= _WIDEST_GROUP
+        and workload.s <= _MOST_COLUMNS
         and workload.r * workload.s <= _MOST_TAPS
         and workload.in_dtype in ("int8", "uint8")
         and workload.weight_dtype == "int8"
@@ -172,7 +176,7 @@ def _functions(tile: GroupedTile, epilogue: ThreadEpilogue) -> DeviceNamespace:
             "STRIDE_H": conv.stride[0], "STRIDE_W": conv.stride[1],
             "DILATION_H": conv.dilation[0], "DILATION_W": conv.dilation[1],
             "PAD_H": conv.padding[0], "PAD_W": conv.padding[1],
-            "QUADS": quads(conv), "GROUP_UNITS": group_units(conv),
+            "QUADS": quads(conv), "GROUP_UNITS": group_units(conv), "PART_ROWS": part_rows(conv),
             "SLAB": config.channels, "ROWS": config.rows,
             "IMAGES": images, "STRIPS_DOWN": down, "STRIPS_ACROSS": across,
             "PHASE": tile.phase, "ROW_SLOTS": tile.row_slots, "SWIZZLE": tile.swizzle,

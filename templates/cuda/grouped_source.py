@@ -7,6 +7,8 @@ constexpr int HALO_H = (TILE_H - 1) * STRIDE_H + (R - 1) * DILATION_H + 1;
 constexpr int HALO_W = (TILE_W - 1) * STRIDE_W + (S - 1) * DILATION_W + 1;
 constexpr int STRIP_H = (ROWS - 1) * STRIDE_H + (R - 1) * DILATION_H + 1;
 constexpr int UNITS = SLAB / 16, TAPS = R * S, PAIRS = (S + 1) / 2;
+// The reduction goes by units of 16 inputs and, within one, by parts of the filter's rows.
+constexpr int ROW_PARTS = (R + PART_ROWS - 1) / PART_ROWS, PARTS = GROUP_UNITS * ROW_PARTS;
 constexpr int THREADS = (STRIPS + 1) / 2 * UNITS * 32;
 constexpr bool STAGED = sizeof(OUT) == 1;
 
@@ -38,10 +40,10 @@ __device__ __forceinline__ int place(int slot, int unit) {
 __device__ __forceinline__ int column_slot(int column) {
   return column % STRIDE_W * PHASE + column / STRIDE_W;
 }
-// The output row of a strip that reads an input row first.
-constexpr int first_reader(int row) {
+// The output row of a strip that reads an input row first, by the filter rows of one part.
+constexpr int first_reader(int row, int first_r) {
   for (int p = 0; p < ROWS; ++p)
-    for (int r = 0; r < R; ++r)
+    for (int r = first_r; r < R && r < first_r + PART_ROWS; ++r)
       if (p * STRIDE_H + r * DILATION_H == row) return p;
   return -1;
 }
@@ -77,19 +79,19 @@ __device__ __forceinline__ void fetch(unsigned halo, const X* x, Origin at, int 
 
 // A lane's words of the block-diagonal weights: 32 inputs of two taps by 8 outputs, twice.
 __device__ __forceinline__ void load_weights(
-    unsigned (*b)[2][2], const WEIGHT* weight, int block, int lane) {
+    unsigned (*b)[2][2], const WEIGHT* weight, int block, int first_r, int lane) {
   const unsigned* words = reinterpret_cast<const unsigned*>(weight);
   const int column = lane / 4, quad = lane % 4;
   const bool used = quad / QUADS == column / 2 / QUADS;
   #pragma unroll
-  for (int r = 0; r < R; ++r)
+  for (int r = first_r; r < R && r < first_r + PART_ROWS; ++r)
     #pragma unroll
     for (int s = 0; s < 2 * PAIRS; ++s)
       #pragma unroll
       for (int tile = 0; tile < 2; ++tile) {
         const int k = column / 2 * 4 + tile * 2 + column % 2;
         const int at = ((block * TAPS + r * S + s) * 16 + k) * QUADS + quad % QUADS;
-        b[r * PAIRS + s / 2][tile][s % 2] = used && s < S ? __ldg(words + at) : 0u;
+        b[(r - first_r) * PAIRS + s / 2][tile][s % 2] = used && s < S ? __ldg(words + at) : 0u;
       }
 }
 
@@ -146,27 +148,28 @@ template <bool WHOLE_RANGE> __device__ __forceinline__ void compute_rows(
   for (int i = 0; i < ROWS * 8; ++i)
     acc[i / 8][i / 4 % 2][i % 4] = (int)bias.word[i / 4 % 2 * 2 + i % 2];
   #pragma unroll
-  for (int unit = 0; unit < GROUP_UNITS; ++unit) {
+  for (int part = 0; part < PARTS; ++part) {
+    const int unit = part / ROW_PARTS, first_r = part % ROW_PARTS * PART_ROWS;
     const int block = (at.channel / 16 + lane.slice) * GROUP_UNITS + unit;
-    if (unit > 0) load_weights(b, weight, block, lane.number);
+    if (part > 0) load_weights(b, weight, block, first_r, lane.number);
     unsigned a[STRIP_H][PAIRS][4];
     #pragma unroll
     for (int p = 0; p < ROWS; ++p) {
       #pragma unroll
-      for (int r = 0; r < R; ++r) {
+      for (int r = first_r; r < R && r < first_r + PART_ROWS; ++r) {
         const int row = p * STRIDE_H + r * DILATION_H;
         #pragma unroll
         for (int i = 0; i < PAIRS; ++i) {
-          if (first_reader(row) == p) {
+          if (first_reader(row, first_r) == p) {
             const int here = place(slots[i], lane.slice / GROUP_UNITS * GROUP_UNITS + unit);
             matrices4(a[row][i], halo + here + row * (ROW_SLOTS * SLAB));
           }
           #pragma unroll
           for (int j = 0; j < 2; ++j)
-            multiply(acc[p][j], a[row][i], b[r * PAIRS + i][j], acc[p][j]);
+            multiply(acc[p][j], a[row][i], b[(r - first_r) * PAIRS + i][j], acc[p][j]);
         }
       }
-      if (unit == GROUP_UNITS - 1)
+      if (part == PARTS - 1)
         finish_row<WHOLE_RANGE>(out[p], acc[p], from, own, y, at, lane, p);
     }
   }
@@ -206,8 +209,8 @@ __device__ __forceinline__ void compute_tile(
   fetch(halo, x, at, thread);
 
   const int lane = thread % 32, warp = thread / 32, slice = warp % UNITS, pair = warp / UNITS;
-  unsigned b[R * PAIRS][2][2];
-  load_weights(b, weight, (at.channel / 16 + slice) * GROUP_UNITS, lane);
+  unsigned b[PART_ROWS * PAIRS][2][2];
+  load_weights(b, weight, (at.channel / 16 + slice) * GROUP_UNITS, 0, lane);
   const Strip read = strip_of(min(pair * 2 + lane / 8 % 2, STRIPS - 1));
   const int first = (read.image * HALO_H + read.p * STRIDE_H) * ROW_SLOTS + read.q + lane % 8;
   int slots[PAIRS];

@@ -12,6 +12,8 @@ UNIT = 16
 """Channels that a product takes at once, and bytes of a copy."""
 STRIP_W = 8
 """Output columns of a strip: the rows of one ldmatrix matrix."""
+# Pairs of taps, each of which takes 4 registers of weights and 4 of fragments.
+_MOST_PRODUCTS = 15
 # Accumulators, their start values, scales and addresses, by ptxas's reports.
 _OTHER_REGISTERS = 25
 
@@ -24,6 +26,11 @@ def group_units(workload: Conv2d) -> int:
 def quads(workload: Conv2d) -> int:
     """Words of four channels that an output reads of a unit."""
     return ceil_div(min(workload.c // workload.groups, UNIT), 4)
+
+
+def part_rows(workload: Conv2d) -> int:
+    """Filter rows whose weights and fragments a thread holds at once."""
+    return min(workload.r, max(1, _MOST_PRODUCTS // ceil_div(workload.s, 2)))
 
 
 @dataclass(frozen=True)
@@ -113,8 +120,9 @@ class GroupedTile:
     def registers(self) -> int:
         """Estimate of a thread's registers: weights and fragments of all taps, and outputs.
 
-        Outputs are packed bytes, or accumulators until the last unit of a group.
+        Outputs are packed bytes, or accumulators until the last part of the reduction.
         """
-        words = self.workload.r * ceil_div(self.workload.s, 2) * 4
-        kept = 8 if group_units(self.workload) > 1 else 2
+        conv = self.workload
+        words = part_rows(conv) * ceil_div(conv.s, 2) * 4
+        kept = 8 if group_units(conv) > 1 or part_rows(conv) < conv.r else 2
         return 2 * words + kept * self.config.rows + _OTHER_REGISTERS

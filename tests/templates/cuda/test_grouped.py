@@ -34,6 +34,8 @@ CASES = [
      GroupedConfig(16, 4, (2, 2, 1))),
     (Conv2d(1, 7, 7, 96, 96, 3, 3, **_SAME, groups=2, zero_point_border=True,
             epilogue=Epilogue("uint8")), GroupedConfig(48, 4, (1, 2, 1))),
+    (depthwise(1, 9, 8, 16, 7, 7, padding=(3, 3, 3, 3), epilogue=Epilogue("uint8")),
+     GroupedConfig(16, 4, (1, 3, 1))),
     (Conv2d(3, 7, 7, 96, 96, 1, 5, (3, 1), (0, 2, 0, 2), groups=6, epilogue=Epilogue("int8")),
      GroupedConfig(96, 1, (1, 3, 1))),
 ]  # fmt: skip
@@ -92,6 +94,7 @@ def test_packed_words_are_the_groups_block_of_a_dense_filter(width):
 
 
 LAYERS = [
+    depthwise(128, 56, 56, 96, 7, 7, padding=(3, 3, 3, 3), epilogue=Epilogue("int8")),
     depthwise(128, 112, 112, 32, 3, 3, **_SAME, in_dtype="uint8", epilogue=Epilogue("uint8")),
     depthwise(8, 14, 14, 672, 5, 5, padding=(2, 2, 2, 2), zero_point_border=True),
     Conv2d(8, 56, 56, 128, 128, 3, 3, **_SAME, groups=32, epilogue=Epilogue("int8", "int8", True)),
@@ -115,13 +118,13 @@ def test_is_preferred_from_sm_80_on(workload):
 
 
 def test_matches():
-    workload = LAYERS[0]
+    workload = LAYERS[1]
     assert not TEMPLATE.matches(dataclasses.replace(workload, groups=1), CUDA)
     assert not TEMPLATE.matches(dataclasses.replace(workload, k=64), CUDA)
     assert not TEMPLATE.matches(dataclasses.replace(workload, c=24, k=24, groups=24), CUDA)
     assert not TEMPLATE.matches(dataclasses.replace(workload, c=192, k=192, groups=2), CUDA)
     assert not TEMPLATE.matches(dataclasses.replace(workload, c=96, k=96, groups=4), CUDA)
-    assert not TEMPLATE.matches(dataclasses.replace(workload, r=7, s=7), CUDA)
+    assert not TEMPLATE.matches(dataclasses.replace(workload, r=12, s=12), CUDA)
 
 
 @pytest.mark.gpu
