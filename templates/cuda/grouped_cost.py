@@ -16,6 +16,7 @@ _MOST_THREADS = 2048
 _MOST_BLOCKS = 32
 _SMEM_BYTES = 227 << 10
 _RESERVED_SMEM_BYTES = 1024
+_SECTOR_BYTES = 32
 _L2_BYTES_A_CLOCK = 32.0
 _SMEM_BYTES_A_CLOCK = 128.0
 _ISSUES_A_CLOCK = 4.0
@@ -51,18 +52,27 @@ def _block_clocks(tile: GroupedTile) -> dict[str, float]:
     rows = config.rows * warps
     pairs = ceil_div(conv.s, 2) * group_units(conv)
     fresh = min(conv.r, conv.stride[0]) if conv.dilation[0] == 1 else conv.r
-    outputs = tile.outputs * tile.config.channels
+    outputs = tile.outputs * config.channels
     copied = tile.halo_bytes
+    moved = (copied + outputs) * _sector_share(tile)
     instructions = rows * (conv.r * pairs * 2 + fresh * pairs + 34) + warps * (
         150 + 4 * conv.r * pairs
     )
     instructions += (copied + outputs) / (UNIT * 32) * 8
     return {
-        "l2": (copied + outputs) / _L2_BYTES_A_CLOCK,
+        "l2": moved / _L2_BYTES_A_CLOCK,
         "shared memory": (copied + 2 * outputs + rows * fresh * pairs * 512) / _SMEM_BYTES_A_CLOCK,
         "issue": instructions / _ISSUES_A_CLOCK,
         "tensor": rows * conv.r * pairs * 2 * _MMA_CLOCKS,
     }
+
+
+def _sector_share(tile: GroupedTile) -> float:
+    """Bytes of the sectors that a tile's accesses touch, to the bytes of its pixels."""
+    channels = tile.config.channels
+    if channels == tile.workload.c:
+        return 1.0
+    return ceil_div(channels, _SECTOR_BYTES) * _SECTOR_BYTES / channels
 
 
 def features(tile: GroupedTile, target: Target) -> Mapping[str, float]:
