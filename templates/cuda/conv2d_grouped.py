@@ -8,7 +8,6 @@ for all filter rows.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -85,7 +84,9 @@ def space(workload: Conv2d, target: Target) -> Space[GroupedConfig]:
     knobs = {
         "channels": tuple(UNIT * u for u in range(whole, 17, whole) if units % u == 0),
         "rows": _ROWS,
-        "strips": tuple(itertools.product(_IMAGES, _DOWN, _ACROSS)),
+        "images": _IMAGES,
+        "strips_down": _DOWN,
+        "strips_across": _ACROSS,
     }
 
     def tile_of(config: GroupedConfig) -> GroupedTile:
@@ -107,11 +108,11 @@ def space(workload: Conv2d, target: Target) -> Space[GroupedConfig]:
     def strips_touch_the_output(config: GroupedConfig) -> bool:
         """No strip lies wholly outside; tiles of several images cover them."""
         tile = tile_of(config)
-        images, down, across = config.strips
-        if images > 1 and (tile.tile_h < workload.p or tile.tile_w < workload.q):
+        if config.images > 1 and (tile.tile_h < workload.p or tile.tile_w < workload.q):
             return False
-        inside = (down - 1) * config.rows < workload.p and (across - 1) * STRIP_W < workload.q
-        return inside and images < 2 * workload.n and config.rows < 2 * workload.p
+        down = tile.tile_h - config.rows < workload.p and config.rows < 2 * workload.p
+        across = tile.tile_w - STRIP_W < workload.q
+        return down and across and config.images < 2 * workload.n
 
     constraints = [
         strips_touch_the_output,
@@ -162,7 +163,6 @@ def build(workload: Conv2d, config: GroupedConfig, target: Target) -> PrimFunc:
 
 def _functions(tile: GroupedTile, epilogue: ThreadEpilogue) -> DeviceNamespace:
     conv, config = tile.workload, tile.config
-    images, down, across = config.strips
     rows, columns = border_classes(conv)
     sign = "u" if conv.in_dtype == "uint8" else "s"
     source = GROUPED_SOURCE.replace("SIGN8", f"{sign}8")
@@ -178,7 +178,8 @@ def _functions(tile: GroupedTile, epilogue: ThreadEpilogue) -> DeviceNamespace:
             "PAD_H": conv.padding[0], "PAD_W": conv.padding[1],
             "QUADS": quads(conv), "GROUP_UNITS": group_units(conv), "PART_ROWS": part_rows(conv),
             "SLAB": config.channels, "ROWS": config.rows,
-            "IMAGES": images, "STRIPS_DOWN": down, "STRIPS_ACROSS": across,
+            "IMAGES": config.images, "STRIPS_DOWN": config.strips_down,
+            "STRIPS_ACROSS": config.strips_across,
             "PHASE": tile.phase, "ROW_SLOTS": tile.row_slots, "SWIZZLE": tile.swizzle,
             "BORDERS": rows.count * columns.count > 1, "COLUMN_CLASSES": columns.count,
             "ROW_HEAD": rows.head, "ROW_TAIL": rows.extent - rows.tail,

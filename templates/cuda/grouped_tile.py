@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from autoq.templates.tiles.weights import ceil_div
@@ -39,12 +38,18 @@ class GroupedConfig:
 
     channels: of a pixel, a multiple of 16; a warp takes 16 of them.
     rows: output rows of a strip, which is 8 columns wide; a warp takes two strips.
-    strips: strips of the tile, (images, down, across).
+    images, strips_down, strips_across: the strips of a tile.
     """
 
     channels: int
     rows: int
-    strips: tuple[int, int, int]
+    images: int
+    strips_down: int
+    strips_across: int
+
+    @property
+    def strips(self) -> int:
+        return self.images * self.strips_down * self.strips_across
 
 
 @dataclass(frozen=True)
@@ -56,15 +61,15 @@ class GroupedTile:
 
     @property
     def tile_h(self) -> int:
-        return self.config.strips[1] * self.config.rows
+        return self.config.strips_down * self.config.rows
 
     @property
     def tile_w(self) -> int:
-        return self.config.strips[2] * STRIP_W
+        return self.config.strips_across * STRIP_W
 
     @property
     def threads(self) -> int:
-        return 32 * ceil_div(math.prod(self.config.strips), 2) * (self.config.channels // UNIT)
+        return 32 * ceil_div(self.config.strips, 2) * (self.config.channels // UNIT)
 
     @property
     def halo_h(self) -> int:
@@ -94,7 +99,7 @@ class GroupedTile:
 
     @property
     def smem_bytes(self) -> int:
-        images = self.config.strips[0]
+        images = self.config.images
         halo = images * self.halo_h * self.row_slots
         staged = images * self.tile_h * self.tile_w
         return max(halo, staged) * self.config.channels
@@ -102,19 +107,19 @@ class GroupedTile:
     @property
     def blocks(self) -> int:
         conv = self.workload
-        images = ceil_div(conv.n, self.config.strips[0])
+        images = ceil_div(conv.n, self.config.images)
         tiles = images * ceil_div(conv.p, self.tile_h) * ceil_div(conv.q, self.tile_w)
         return tiles * (conv.c // self.config.channels)
 
     @property
     def outputs(self) -> int:
         """Pixels of a tile, those outside the image included."""
-        return self.config.strips[0] * self.tile_h * self.tile_w
+        return self.config.images * self.tile_h * self.tile_w
 
     @property
     def halo_bytes(self) -> int:
         """Bytes of the pixels that a tile's copies read."""
-        return self.config.strips[0] * self.halo_h * self.halo_w * self.config.channels
+        return self.config.images * self.halo_h * self.halo_w * self.config.channels
 
     @property
     def registers(self) -> int:
