@@ -73,12 +73,7 @@ __device__ __forceinline__ void store_outputs(
   const Raw<ACC, V> bias = load<ACC, V>(from.bias + bias_at + k);
   Raw<ADDEND, V> addends = {};
   if constexpr (RESIDUAL) addends = load<ADDEND, V>(from.residual + at);
-  const Channels own = channels(from, k);
-  if (SATURATES && own.whole_range) {
-    store<OUT, V>(y + at, outputs<SATURATES>(acc, bias, addends, own));
-  } else {
-    store<OUT, V>(y + at, outputs<false>(acc, bias, addends, own));
-  }
+  store<OUT, V>(y + at, outputs<false>(acc, bias, addends, channels(from, k)));
 }
 """
 
@@ -150,7 +145,9 @@ class ThreadEpilogue:
     ) -> DeviceNamespace:
         """A namespace with `finish`, and with `source` that may use its types and constants.
 
-        ACC is the accumulator's type and V the channels of a thread.
+        ACC is the accumulator's type and V the channels of a thread. channels(Constants, k) is what
+        pixels share, outputs<whole range>(acc, bias, addends, channels) the V outputs of a pixel:
+        for the type's own bounds and zero point 0 (`whole_range`) they need no clamp (SATURATES).
         """
         epilogue = self.workload.epilogue
         element = element_source(epilogue).replace("_@", "")
@@ -188,7 +185,7 @@ class ThreadEpilogue:
         )
 
     def entry(self, name: str, function: str) -> str:
-        """name(smem, x, residual?, bias, scale?, scalars?, y, block, thread), a whole kernel.
+        """name(smem, x, weight, residual?, bias, scale?, scalars?, y, block, thread), a kernel.
 
         It calls function(smem, x, weight, Constants, y, block, thread).
         """

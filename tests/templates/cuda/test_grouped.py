@@ -112,8 +112,8 @@ def test_compiles_without_spills(workload, arch):
 
 
 @pytest.mark.parametrize("workload", LAYERS, ids=str)
-def test_is_preferred_from_sm_80_on(workload):
-    assert matching(workload, CUDA)[0] is TEMPLATE
+def test_is_tried_from_sm_80_on(workload):
+    assert TEMPLATE in matching(workload, CUDA)
     assert TEMPLATE not in matching(workload, parse_target("cuda:sm_75"))
 
 
