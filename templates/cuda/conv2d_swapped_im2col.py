@@ -35,14 +35,13 @@ _WIDTHS = tuple(n for n in COLUMNS if n >= 64)
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Dense convolutions of more than one tap that im2col can express, with 8-bit outputs.
+    """Dense convolutions that im2col can express, with 8-bit outputs.
 
     c and k are multiples of 16, and whole rows of at least 32 channels waste at most a third; a
     residual is left to conv2d_im2col.
     """
     return (
         isinstance(workload, Conv2d)
-        and workload.r * workload.s > 1
         and workload.epilogue.out_dtype in ("int8", "uint8")
         and workload.epilogue.residual_dtype is None
         and conv2d_im2col.matches(workload, target)

@@ -23,11 +23,19 @@ STRIDED = (
            in_dtype="uint8", epilogue=Epilogue("uint8")),
     Conv2d(n=5, h=14, w=13, c=96, k=144, r=3, s=5, stride=(2, 1), padding=(1, 2, 0, 3),
            dilation=(1, 2), in_dtype="uint8", zero_point_border=True, epilogue=Epilogue("int8")),
+    Conv2d(n=3, h=15, w=17, c=288, k=208, r=1, s=1, stride=(2, 2), in_dtype="uint8",
+           epilogue=Epilogue("uint8")),
 )  # fmt: skip
-SERVED = [workload for workload in (*CASES, *STRIDED) if matches(workload, TARGET)]
+ONE_TAP = (
+    Conv2d(n=5, h=9, w=7, c=96, k=144, r=1, s=1, epilogue=Epilogue("int8")),
+    Conv2d(n=2, h=8, w=11, c=64, k=80, r=1, s=1, padding=(1, 0, 0, 2), in_dtype="uint8",
+           zero_point_border=True, epilogue=Epilogue("uint8")),
+)  # fmt: skip
+SERVED = [workload for workload in (*CASES, *STRIDED, *ONE_TAP) if matches(workload, TARGET)]
 SMALL = (
     Conv2d(n=2, h=9, w=8, c=48, k=32, r=3, s=3, stride=(2, 1), padding=(1, 0, 2, 1)),
     Conv2d(n=3, h=6, w=7, c=32, k=80, r=2, s=3, padding=(0, 2, 1, 0), dilation=(2, 1)),
+    Conv2d(n=3, h=7, w=10, c=160, k=48, r=1, s=1, stride=(3, 2)),
 )
 
 
@@ -95,7 +103,7 @@ def test_default_and_samples_are_legal_and_fit(workload):
 
 @pytest.mark.parametrize(
     "change",
-    [{"r": 1, "s": 1}, {"k": 24}, {"c": 16}, {"epilogue": Epilogue("int32")},
+    [{"k": 24}, {"c": 16}, {"epilogue": Epilogue("int32")},
      {"epilogue": Epilogue("int8", "int8")}, {"stride": (9, 9)}],
     ids=str,
 )  # fmt: skip
