@@ -5,7 +5,8 @@ itself with the same number of trials: the accumulated and the marginal speed-up
 duplicate-aware load, of packing in registers and of the NHWCnc layout (figures 15 and 16). Table
 1 beside them: TVM's MetaSchedule with as many trials (on request), the tile knobs around the best
 configuration measured exhaustively, and the search over the whole space. Writes the numbers as
-JSON and the figures as PNG; `--plot FILE` only draws.
+JSON and the figures as PNG; `--tuned FILE` takes the bars of an earlier run, to which it may add
+MetaSchedule, and `--plot FILE` only draws.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,23 +63,22 @@ def chosen(workloads: Mapping[str, Conv2d], parts: str) -> dict[str, Conv2d]:
     return found
 
 
-def metaschedule(workloads: Sequence[Conv2d], trials: int) -> list[dict[str, Any]]:
+def metaschedule(workloads: Sequence[Conv2d], trials: int) -> Iterator[dict[str, Any]]:
     """TVM's MetaSchedule on each workload: its time, or why there is none."""
     place, seconds = PEERS[METASCHEDULE], trials * _TRIAL_SECONDS
     peer = PeerProcesses(METASCHEDULE, place, {"trials": trials}, _PREPARE_SECONDS, seconds)
     try:
         layers = [layer_of(workload) for workload in workloads]
-        for ready in peer.prepare(layers):
-            ready.result()
-        found = [peer.measure(layer, Timing()) for layer in layers]
+        (version,) = {ready.result() for ready in peer.prepare(layers)}
+        for layer in layers:
+            found = peer.measure(layer, Timing())
+            if isinstance(found, PeerTime):
+                us, what = found.seconds * 1e6, f"{found.what}; {version}"
+            else:
+                us, what = None, str(found)
+            yield {"metaschedule_us": us, "metaschedule": what}
     finally:
         peer.close()
-    return [
-        {"metaschedule_us": one.seconds * 1e6, "metaschedule": one.what}
-        if isinstance(one, PeerTime)
-        else {"metaschedule_us": None, "metaschedule": str(one)}
-        for one in found
-    ]
 
 
 def tuned(options: argparse.Namespace, host: Host) -> dict[str, Any]:
@@ -125,6 +125,27 @@ def tuned(options: argparse.Namespace, host: Host) -> dict[str, Any]:
     }
 
 
+def earlier(path: Path, host: Host) -> dict[str, Any]:
+    """The results of an earlier run, which must be of the same device."""
+    result: dict[str, Any] = json.loads(path.read_text())
+    if result["device"] != host.device:
+        raise SystemExit(f"{path} was tuned on {result['device']}; this is {host.device}")
+    return result
+
+
+def add_metaschedule(result: dict[str, Any], options: argparse.Namespace) -> None:
+    """MetaSchedule's time in the table of each case of the results, written case by case."""
+    workloads = chosen(
+        stages(options.batch_size), ",".join(case["case"] for case in result["cases"])
+    )
+    result["metaschedule_trials"] = options.metaschedule
+    peers = metaschedule(list(workloads.values()), options.metaschedule)
+    for case, peer in zip(result["cases"], peers, strict=True):
+        case["table"] |= peer
+        print(f"{case['case']}: MetaSchedule {peer}", flush=True)
+        save(result, options.output)
+
+
 def save(result: Mapping[str, Any], path: Path) -> None:
     """Write the results so far."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -147,6 +168,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--cache", type=Path, help="folder of compiled kernels, for reuse")
     parser.add_argument("--records", type=Path, help="keep every trial in this record file")
     parser.add_argument("--output", type=Path, default=Path("scripts/results/ablation_h200.json"))
+    parser.add_argument("--tuned", type=Path, metavar="RESULTS",
+                        help="take the bars of an earlier run")  # fmt: skip
     parser.add_argument("--plot", type=Path, metavar="RESULTS",
                         help="only draw the figures of an earlier run, beside it")  # fmt: skip
     parser.add_argument("--commit", default=commit(), help="recorded in the output")
@@ -160,15 +183,10 @@ def main() -> None:
         return
     host = resolve(options.target)
     require_device(host)
-    result = tuned(options, host)
+    result = earlier(options.tuned, host) if options.tuned else tuned(options, host)
     save(result, options.output)
     if options.metaschedule:
-        workloads = chosen(stages(options.batch_size), options.cases)
-        result["metaschedule_trials"] = options.metaschedule
-        peers = metaschedule(list(workloads.values()), options.metaschedule)
-        for case, peer in zip(result["cases"], peers, strict=True):
-            case["table"] |= peer
-        save(result, options.output)
+        add_metaschedule(result, options)
     for figure in ("accumulated", "marginal"):
         print(bars_text(result["cases"], figure))
     print(table_text(result["cases"]))

@@ -31,7 +31,10 @@ from peers.peer import PeerError, PeerTime
 
 _FAILURES = (ChildCrash, ChildError, ChildTimeout)
 _BUILD_SECONDS, _RUN_SECONDS = 120.0, 20.0
-_TRIALS_A_ROUND = 64
+# MetaSchedule learns between rounds. Its own 64 trials and population of 512 would make a tuning of
+# tens of trials one round that has learnt nothing, after 45 s of search on 16 cores.
+_TRIALS_A_ROUND = 16
+_POPULATION = 64
 _RULES = "cuda-tensorcore"
 _SEARCH_TIMING = Timing(repeat=5, min_seconds=5e-4, budget_seconds=0.02)
 # How many of the fastest are checked and timed again in full.
@@ -45,7 +48,7 @@ class MetaSchedule:
     def __init__(self, trials: int) -> None:
         self._target = resolve("cuda").target
         self._trials = trials
-        self.version = f"TVM {tvm.__version__}, {trials} trials"
+        self.version = f"TVM {tvm.__version__}, {trials} trials, population {_POPULATION}"
 
     def supports(self, layer: Layer) -> bool:
         return layer.workload.groups == 1
@@ -78,6 +81,9 @@ class MetaSchedule:
                                ms.measure_callback.UpdateCostModel()],
             space=ms.space_generator.PostOrderApply(
                 sch_rules=_RULES, postprocs=_RULES, mutator_probs=_RULES
+            ),
+            strategy=ms.search_strategy.EvolutionarySearch(
+                population_size=_POPULATION, init_min_unmeasured=_TRIALS_A_ROUND
             ),
             num_tuning_cores=len(os.sched_getaffinity(0)),
             seed=0,

@@ -151,6 +151,28 @@ def test_the_script_writes_numbers_and_figures(monkeypatch, tmp_path, capsys):
     assert figures.read_bytes() == drawn
 
 
+def test_metaschedule_joins_an_earlier_run_of_the_same_device(monkeypatch, tmp_path):
+    """Its times stand in the table of each case; the bars are those of the earlier run."""
+    bars = {variant.name: {"us": 3.0} for variant in VARIANTS}
+    cases = [case_row(name, bars, {"exhaustive_us": 2.0}) for name in ablation.stages(8)]
+    path = tmp_path / "ablation.json"
+    path.write_text(json.dumps({"device": "a GPU", "trials": 4, "cases": cases}))
+    monkeypatch.setattr(ablation, "resolve", lambda text: Host(TARGET, "a GPU"))
+    monkeypatch.setattr(ablation, "require_device", lambda host: None)
+    times = iter([{"metaschedule_us": float(us)} for us in range(4)])
+    monkeypatch.setattr(ablation, "metaschedule", lambda workloads, trials: times)
+    options = ["--tuned", str(path), "--metaschedule", "4", "--output", str(path)]
+    monkeypatch.setattr("sys.argv", ["ablation.py", *options])
+    ablation.main()
+    result = json.loads(path.read_text())
+    assert [row["table"]["metaschedule_us"] for row in result["cases"]] == [0, 1, 2, 3]
+    assert [row["bars"] for row in result["cases"]] == [row["bars"] for row in cases]
+    assert result["metaschedule_trials"] == 4
+    monkeypatch.setattr(ablation, "resolve", lambda text: Host(TARGET, "another GPU"))
+    with pytest.raises(SystemExit, match="was tuned on a GPU; this is another GPU"):
+        ablation.main()
+
+
 def test_unknown_cases_are_named():
     with pytest.raises(SystemExit, match="'5x5' names none of N8 3x3 56x56x64, "):
         ablation.chosen(ablation.stages(8), "5x5")
