@@ -158,12 +158,12 @@ class PipelineConfig:
 
     @property
     def barriers(self) -> int:
-        """Full and empty ones of stages and slots, one for weights.
+        """Full and empty ones of stages and slots.
 
         One a consumer for turns, or for the partial sums that it receives.
         """
         each = self.consumers if not self.cooperative or self.parts > 1 else 0
-        return 2 * (self.stages + self.slots) + each + 1
+        return 2 * (self.stages + self.slots) + each
 
     def resident_bytes(self, layout: KLayout) -> int:
         """Shared memory of weights that stay."""

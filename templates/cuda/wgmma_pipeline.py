@@ -18,7 +18,7 @@ from autoq.templates.cuda.wgmma_exchange import clear_tile, exchange, expect_par
 from autoq.templates.cuda.wgmma_loads import Load
 from autoq.templates.cuda.wgmma_multiply import multiply
 from autoq.templates.cuda.wgmma_plan import PipelinePlan
-from autoq.templates.cuda.wgmma_producer import load_tile_operands, load_weights, produce
+from autoq.templates.cuda.wgmma_producer import load_first_weights, load_tile_operands, produce
 from autoq.templates.target import Target
 from autoq.templates.tiles.conversion import FLAG
 from autoq.templates.tiles.dependent_launch import (
@@ -45,8 +45,6 @@ def initialise_barriers(plan, ring, slots, rank):
     slots.initialise(4 * plan.team_warpgroups)
     for i in T.unroll(plan.teams if plan.ping_pong else 0):
         T.ptx.mbarrier.init.shared.b64(ring.barriers.ptr_to([plan.order_barriers + i]), T.uint32(4))
-    if plan.config.weights_stay:
-        T.ptx.mbarrier.init.shared.b64(ring.barriers.ptr_to([plan.weight_barrier]), T.uint32(1))
     if plan.config.split_k > 1:
         expect_partials(plan, ring.barriers)
     fence_barriers()
@@ -147,7 +145,7 @@ def build_pipeline(
             if T.cuda.elect_sync() != 0:
                 initialise_barriers(plan, ring, slots, rank)
             T.ptx.bar.arrive(T.uint32(START_BARRIER), T.uint32(plan.started_threads))
-        elif (warpgroup > 0) | (warp == 1):
+        elif (warpgroup > 0) | (warp < plan.starting_warps):
             T.ptx.bar.sync(T.uint32(START_BARRIER), T.uint32(plan.started_threads))
         if config.cluster > 1:
             # Relaxed: fence_barriers has released all that others will touch.
@@ -161,18 +159,19 @@ def build_pipeline(
                 head = T.meta_var(RingPosition(config.stages))
                 head.start(0)
                 work: T.int32 = cta
-                if config.weights_stay:
-                    load_weights(plan, smem, barriers, w_map, cta % plan.n_tiles)
                 wait_for_predecessors()
                 start_successor()
                 while work < plan.works:
                     m, n = plan.tile(work, rank)
-                    produce(plan, smem, ring, head, x_map, w_map, m, n, rank)
+                    produce(plan, smem, ring, head, x_map, w_map, m, n, rank, work == cta)
                     work = work + plan.grid
                 if plan.receivers > 1:
                     ring.wait_until_left(head)
             if (warp == 1) & (T.cuda.elect_sync() != 0):
                 load_tile_operands(plan, smem, slots, table, residual_map, cta, rank)
+            if config.weights_stay:  # noqa: SIM102
+                if (warp == 2) & (T.cuda.elect_sync() != 0):
+                    load_first_weights(plan, smem, ring, w_map, cta % plan.n_tiles)
         else:
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
             accumulator = T.alloc_local((config.m_blocks * plan.block_accumulators,), "uint32")
@@ -207,8 +206,6 @@ def build_pipeline(
                 for i in T.unroll(8):
                     limits[i] = scalars[8 + i]
                 limits[8] = scalars[4]
-            if config.weights_stay:
-                T.cuda.mbarrier_wait(barriers.ptr_to([plan.weight_barrier]), 0)
             wait_for_predecessors()
             if config.split_k > 1:
                 T.ptx.barrier.cluster.wait.acquire()

@@ -72,6 +72,8 @@ class PipelinePlan:
         self.transaction = config.per_stage * load.rows * config.row_bytes
         if config.weights_stay:
             self.b_offset = config.stages * config.stage_bytes
+            # Stages of the first tile whose weights need not wait for an empty stage.
+            self.early_stages = min(config.stages, layout.stages)
         else:
             self.transaction += self.b_stage_bytes
         self.smem_bytes = config.smem_bytes(layout)
@@ -84,12 +86,13 @@ class PipelinePlan:
         self.ping_pong = config.teams > 1
         self.teams = config.teams
         self.team_warpgroups = config.consumers // self.teams
-        # The warp that begins with TMA, the one that loads operands, and the consumers.
-        self.started_threads = 64 + 128 * config.consumers
+        # The warp that begins with TMA, the one that loads operands, another for weights that
+        # stay, and the consumers.
+        self.starting_warps = 3 if config.weights_stay else 2
+        self.started_threads = 32 * self.starting_warps + 128 * config.consumers
         self.slot_barriers = 2 * config.stages
         self.order_barriers = self.slot_barriers + 2 * config.slots
         self.exchange_barriers = self.order_barriers
-        self.weight_barrier = config.barriers - 1
         self.block_accumulators = accumulators(config.block_n)
 
         self.rows, self.columns = border_classes(workload)
@@ -186,6 +189,13 @@ class PipelinePlan:
         if each_m > 1:
             return m * each_m + rank, n
         return (m, n * each_n + rank) if each_n > 1 else (m, n)
+
+    def expected(self, first: Any) -> Any:
+        """Bytes of a stage's barrier: those of weights that stay come with the first tile."""
+        if not self.config.weights_stay:
+            return T.uint32(self.transaction)
+        both = self.transaction + self.b_stage_bytes
+        return T.if_then_else(first, T.uint32(both), T.uint32(self.transaction))
 
     def blocks_of(self, operand: str) -> int:
         """Blocks that an operand is loaded into at once."""

@@ -1,4 +1,4 @@
-"""The producer thread of the wgmma pipeline: TMA into stages, slots and weights that stay."""
+"""The producer threads of the wgmma pipeline: TMA into stages, slots and weights that stay."""
 
 from tvm.script import tirx as T
 
@@ -9,11 +9,25 @@ from autoq.templates.tiles.tma import LOAD_BULK, load_tiled
 
 
 @T.inline
-def produce(plan, smem, ring, at, x_map, w_map, m, n, rank):
-    """Producer thread: fill the stages of one output tile."""
+def load_staying_weights(plan, smem, ring, w_map, n, step, stage):
+    """Producer thread: the weights of a stage's step of the reduction, to where they stay."""
+    for i in T.unroll(plan.config.per_stage):
+        sub_tile = T.meta_var(step * plan.config.per_stage + i)
+        T.ptx[load_tiled(5)](
+            smem.ptr_to([plan.b_offset + sub_tile * plan.b_bytes]), T.address_of(w_map),
+            sub_tile * plan.config.row_bytes, 0, 0, 0, n * plan.groups, ring.full(stage),
+        )  # fmt: skip
+
+
+@T.inline
+def produce(plan, smem, ring, at, x_map, w_map, m, n, rank, first):
+    """Producer thread: fill the stages of one output tile.
+
+    first: whether it is the block's first one, with which come weights that stay.
+    """
     for step in T.serial(plan.block_stages):
         k = T.meta_var(plan.first_stage(rank) + step)
-        ring.acquire(at, plan.transaction)
+        ring.acquire(at, plan.expected(first))
         for i in T.unroll(plan.config.per_stage):
             sub_tile = T.meta_var(k * plan.config.per_stage + i)
             base = T.meta_var(at.stage * plan.config.stage_bytes)
@@ -36,6 +50,9 @@ def produce(plan, smem, ring, at, x_map, w_map, m, n, rank):
                         full,
                     )
                 )
+        if plan.config.weights_stay and plan.layout.stages > plan.config.stages:  # noqa: SIM102
+            if first & (step >= plan.early_stages):
+                load_staying_weights(plan, smem, ring, w_map, n, step, at.stage)
         at.advance()
 
 
@@ -73,14 +90,11 @@ def load_tile_operands(plan, smem, slots, table, residual_map, first, rank):
 
 
 @T.inline
-def load_weights(plan, smem, barriers, w_map, n):
-    """Producer thread: all weights of an n tile, once."""
-    barrier = T.meta_var(barriers.ptr_to([plan.weight_barrier]))
-    T.ptx.mbarrier.arrive.expect_tx.shared.b64(
-        barrier, T.uint32(plan.config.resident_bytes(plan.layout))
-    )
-    for sub_tile in T.serial(plan.layout.stages * plan.config.per_stage):
-        T.ptx[load_tiled(5)](
-            smem.ptr_to([plan.b_offset + sub_tile * plan.b_bytes]), T.address_of(w_map),
-            sub_tile * plan.config.row_bytes, 0, 0, 0, n * plan.groups, barrier,
-        )  # fmt: skip
+def load_first_weights(plan, smem, ring, w_map, n):
+    """A third producer thread: weights that stay, for all stages that are empty at the start.
+
+    They arrive with the activations of the block's first tile, whose barriers expect both. It
+    needs no wait: nothing that came before writes weights, and no stage was ever filled.
+    """
+    for step in T.serial(plan.early_stages):
+        load_staying_weights(plan, smem, ring, w_map, n, step, step)

@@ -1,0 +1,109 @@
+"""Weights that stay arrive with the first tile's activations, however deep the ring is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_kernels import compiled, hopper_target
+from wgmma_cases import EPILOGUES, TARGET
+
+from autoq.kernel import compile_kernel
+from autoq.measure.check import complaint, threaded_reference
+from autoq.measure.cuda_bench import CudaBench
+from autoq.measure.operands import random_case
+from autoq.runtime.cuda_driver import Device
+from autoq.templates.base import Template
+from autoq.templates.cuda import conv2d_im2col, conv2d_tap, gemm_wgmma
+from autoq.templates.cuda.wgmma_config import WgmmaConfig
+from autoq.templates.cuda.wgmma_loads import MatrixLoad
+from autoq.templates.cuda.wgmma_plan import PipelinePlan
+from autoq.templates.workload import Conv2d
+
+ONE_TAP = Conv2d(20, 28, 28, 160, 200, 1, 1, in_dtype="uint8", epilogue=EPILOGUES["u8"])
+RESIDUAL = Conv2d(20, 28, 28, 160, 192, 1, 1, epilogue=EPILOGUES["u8+s8 requantised"])
+NINE_TAPS = Conv2d(40, 29, 27, 64, 96, 3, 3, (1, 2), (1, 1, 1, 1), epilogue=EPILOGUES["s32"])
+
+# stages, per_stage, team, blocks_per_unit: rings shorter and longer than a tile of 5 or 9 steps.
+RINGS = [
+    (2, 1, (1, True, 1), 1),
+    (3, 1, (3, False, 1), 1),
+    (4, 2, (2, False, 1), 1),
+    (10, 1, (2, True, 1), 1),
+    (8, 1, (1, True, 1), 2),
+]
+
+
+def config_of(template: Template, workload: Conv2d, ring: tuple[Any, ...]) -> Any:
+    """A legal configuration with weights that stay."""
+    stages, per_stage, team, blocks = ring
+    own = {"tile": (3, 6, 7)} if template.name == "conv2d_tap" else {"m_blocks": 1}
+    config = template.space(workload, TARGET).from_dict(
+        dict(block_n=64, row_bytes=64 if workload.r == 3 else 32, per_stage=per_stage,
+             stages=stages, team=team, blocks_per_unit=blocks, grid=(True, 1, ""), group=8,
+             channels_outer=True, residual_early=False,
+             residual_ahead=workload.epilogue.residual_dtype is not None and team[0] < 3,
+             weights_stay=True, **own)
+    )  # fmt: skip
+    return config
+
+
+CASES = [
+    (template, workload, config_of(template, workload, ring))
+    for ring in RINGS
+    for template, workload in (
+        (gemm_wgmma.TEMPLATE, ONE_TAP),
+        (gemm_wgmma.TEMPLATE, RESIDUAL),
+        (conv2d_im2col.TEMPLATE, NINE_TAPS),
+        (conv2d_tap.TEMPLATE, NINE_TAPS),
+    )
+]
+
+
+def case_id(case: tuple[Template, Conv2d, Any]) -> str:
+    template, workload, config = case
+    return f"{template.name} {workload} {config.stages} {config.team}"
+
+
+def plan_of(config: WgmmaConfig) -> PipelinePlan:
+    layout = config.layout(1, ONE_TAP.c)
+    return PipelinePlan(
+        ONE_TAP, config, layout, MatrixLoad(ONE_TAP, layout, config.block_m), TARGET
+    )
+
+
+@pytest.mark.parametrize("ring", RINGS, ids=str)
+def test_first_tile_expects_all_weights_once(ring: tuple[Any, ...]) -> None:
+    config = config_of(gemm_wgmma.TEMPLATE, ONE_TAP, ring)
+    plan = plan_of(config)
+    steps = plan.layout.stages
+    activations = plan.transaction
+    assert activations == config.per_stage * config.block_m * config.row_bytes
+    assert plan.b_stage_bytes * steps == config.resident_bytes(plan.layout)
+    assert plan.b_offset + plan.b_stage_bytes * steps == plan.slot_offset
+    assert plan.early_stages == min(steps, config.stages)
+    assert int(plan.expected(False)) == activations
+    assert int(plan.expected(True)) == activations + plan.b_stage_bytes
+    assert plan.barrier_offset + 8 * config.barriers == plan.smem_bytes
+
+
+@pytest.mark.parametrize("case", [CASES[0], CASES[7], CASES[10]], ids=case_id)
+def test_compiles_without_spills(case: tuple[Template, Conv2d, Any]) -> None:
+    template, workload, config = case
+    kernel = compile_kernel(template.build(workload, config, TARGET), TARGET)
+    assert kernel.spill_bytes == 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", CASES, ids=case_id)
+def test_every_element_is_exact(case: tuple[Template, Conv2d, Any]) -> None:
+    target = hopper_target()
+    template, workload, config = case
+    (kernel,) = compiled(template, workload, [(config, TARGET)], target)
+    activations, operands = random_case(workload, seed=9)
+    expected = threaded_reference(workload, activations, operands, 8)
+    bench = CudaBench(Device(), activations, expected)
+    candidate = bench.load(kernel, template.pack(workload, config, operands))
+    for poison in (0x55, 0xAA):
+        assert not complaint(candidate.run_over(poison), expected, workload, TARGET)
+    assert not bench.restore_inputs()
