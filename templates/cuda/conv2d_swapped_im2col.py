@@ -20,7 +20,7 @@ from autoq.templates.cuda.conv2d_swapped_space import channel_tiles
 from autoq.templates.cuda.conv2d_swapped_tile import COLUMNS
 from autoq.templates.cuda.halo_cost import features
 from autoq.templates.cuda.halo_default import TEAMS, candidates, fastest
-from autoq.templates.cuda.halo_space import STAGES, Rule, common_rules, ring_knobs, row_sizes
+from autoq.templates.cuda.halo_space import PARTS, STAGES, Rule, common_rules, ring_knobs, row_sizes
 from autoq.templates.cuda.swapped_im2col_tile import Im2colTile
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d
@@ -77,7 +77,7 @@ def space(workload: Conv2d, target: Target) -> Space[SwappedConvConfig]:
     knobs = {
         **ring_knobs(workload),
         "row_bytes": _row_sizes(workload),
-        "weights": ((0, 1), *((stages, 1) for stages in STAGES)),
+        "weights": ((0, 1), *PARTS, *((stages, 1) for stages in STAGES)),
         "tile": _tiles(),
         "block_n": channel_tiles(workload),
         "store_stages": (1, 2),

@@ -9,7 +9,7 @@ from autoq.templates.cuda.conv2d_swapped_epilogue import (
     store_blocks,
 )
 from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
-from autoq.templates.cuda.halo_pipeline import initialise_barriers, multiply, release_last
+from autoq.templates.cuda.halo_pipeline import multiply, release_last, start_block
 from autoq.templates.cuda.halo_producer import load_resident_weights, produce
 from autoq.templates.tiles.cluster import synchronise_cluster
 from autoq.templates.tiles.dependent_launch import (
@@ -72,12 +72,7 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
         )  # fmt: skip
         halo = T.meta_var(Ring(barriers, 0, config.halo_stages))
         weights = T.meta_var(Ring(barriers, plan.weight_barriers, ring_stages))
-        if (warpgroup == 0) & (warp == 0) & (lane == 0):
-            initialise_barriers(plan, barriers, halo, weights)
-        if plan.cluster > 1:
-            synchronise_cluster()
-        else:
-            T.cuda.cta_sync()
+        start_block(plan, barriers, halo, weights, warpgroup, warp, lane)
 
         if warpgroup == 0:
             T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
@@ -140,7 +135,8 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
             if plan.resident:
                 n = T.meta_var(layout.tile_of(cta)[1])
                 prepare_channels(plan, state, bias, scale, n, first_block, warp, lane)
-                T.cuda.mbarrier_wait(barriers.ptr_to([plan.weight_barriers]), 0)
+                if not config.in_parts:
+                    T.cuda.mbarrier_wait(barriers.ptr_to([plan.weight_barriers]), 0)
             while work < layout.work:
                 m, n = layout.tile_of(work)
                 if not plan.resident:
@@ -156,7 +152,7 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
                 )
                 multiply(
                     plan, accumulator, first_a, first_b, halo, weights, slot, stage, held_slot,
-                    held_stage, offsets, following, lane,
+                    held_stage, offsets, following, work, lane,
                 )  # fmt: skip
                 release_last(plan, halo, weights, held_slot, held_stage, lane)
                 store_blocks(

@@ -95,7 +95,8 @@ def estimated_cycles(layout: HaloLayout) -> float:
     weights = tile.reduction * config.block_n
     streamed = 0 if config.resident else weights / config.cluster
     loaded = tile.load_bytes * tile.chunks + streamed
-    in_flight = config.halo_stages * tile.load_bytes + config.stages * layout.stage_bytes
+    ring = 0 if config.resident else config.stages * layout.stage_bytes
+    in_flight = config.halo_stages * tile.load_bytes + ring
     fill = loaded / min(_FILL_RATE, in_flight / _LOAD_LATENCY)
     fill += outputs * tile.useful * ITEM_BYTES[layout.workload.epilogue.out_dtype] / _FILL_RATE
 
@@ -105,7 +106,8 @@ def estimated_cycles(layout: HaloLayout) -> float:
     else:
         each = max(tensor, epilogue, (tensor + alone) / config.consumers)
         tail = alone
-    start = _LOAD_LATENCY + (weights if config.resident else 0) / _FILL_RATE + tail
+    first = layout.stage_bytes if config.in_parts else weights if config.resident else 0
+    start = _LOAD_LATENCY + first / _FILL_RATE + tail
     if layout.tiles_in_flight > layout.waves:
         each = tensor  # the other consumers have no tile
     return start + layout.waves * max(each, fill)

@@ -8,7 +8,7 @@ from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
 from autoq.templates.cuda.halo_layout import HaloLayout
-from autoq.templates.cuda.halo_pipeline import initialise_barriers, multiply, release_last
+from autoq.templates.cuda.halo_pipeline import multiply, release_last, start_block
 from autoq.templates.cuda.halo_plan import HaloPlan
 from autoq.templates.cuda.halo_producer import load_resident_weights, produce
 from autoq.templates.cuda.wgmma_epilogue import store_tile
@@ -85,12 +85,7 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
         )  # fmt: skip
         halo = T.meta_var(Ring(barriers, 0, config.halo_stages))
         weights = T.meta_var(Ring(barriers, plan.weight_barriers, ring_stages))
-        if (warpgroup == 0) & (warp == 0) & (lane == 0):
-            initialise_barriers(plan, barriers, halo, weights)
-        if plan.cluster > 1:
-            synchronise_cluster()
-        else:
-            T.cuda.cta_sync()
+        start_block(plan, barriers, halo, weights, warpgroup, warp, lane)
 
         if warpgroup == 0:
             T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
@@ -146,7 +141,7 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
             held_stage.start(0)
             turn: T.int32 = 0
             work: T.int32 = cta + first_tile * layout.grid
-            if plan.resident:
+            if plan.resident and not config.in_parts:
                 T.cuda.mbarrier_wait(barriers.ptr_to([plan.weight_barriers]), 0)
             wait_for_predecessors()
             while work < layout.work:
@@ -162,7 +157,7 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
                 )
                 multiply(
                     plan, accumulator, first_a, first_b, halo, weights, slot, stage, held_slot,
-                    held_stage, offsets, following, lane,
+                    held_stage, offsets, following, work, lane,
                 )  # fmt: skip
                 release_last(plan, halo, weights, held_slot, held_stage, lane)
                 store_tile(

@@ -36,7 +36,8 @@ class HaloConfig:
         take one each.
     halo_stages: halo slots, one chunk of channels each.
     weights: (stages, steps_per_stage): the ring of streamed weights and the steps of the
-        reduction (filter taps) in a stage; 0 stages keep a block's weights resident.
+        reduction (filter taps) in a stage; 0 stages keep a block's weights resident, 1 stage
+        too, but in parts of so many steps that arrive one by one.
     blocks_per_unit: blocks that share a multiprocessor.
     turns: consumers of a tile each multiply one after the other, so that one's epilogue hides
         behind another's multiplication; left to themselves they fall into step.
@@ -71,7 +72,12 @@ class HaloConfig:
 
     @property
     def resident(self) -> bool:
-        return self.stages == 0
+        return self.stages <= 1
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether resident weights have a barrier for each `steps_per_stage` steps."""
+        return self.stages == 1
 
 
 @dataclass(frozen=True)
@@ -225,6 +231,10 @@ class HaloLayout:
         return self.tile.steps // self.config.steps_per_stage
 
     @cached_property
+    def steps_per_tile(self) -> int:
+        return self.tile.chunks * self.tile.steps
+
+    @cached_property
     def stages_per_tile(self) -> int:
         return self.tile.chunks * self.stages_per_chunk
 
@@ -237,7 +247,7 @@ class HaloLayout:
     def weights_end(self) -> int:
         """Shared-memory byte behind the weights."""
         if self.config.resident:
-            weights = self.tile.chunks * self.tile.steps * self.weight_bytes
+            weights = self.steps_per_tile * self.weight_bytes
         else:
             weights = self.config.stages * self.stage_bytes
         return self.weight_offset + weights
@@ -247,10 +257,17 @@ class HaloLayout:
         return -(-self.weights_end // 8) * 8
 
     @cached_property
+    def weight_barriers(self) -> int:
+        """Of the weight ring, of the parts of the resident weights, or of all of them."""
+        if self.config.in_parts:
+            return -(-self.steps_per_tile // self.config.steps_per_stage)
+        return 1 if self.config.resident else 2 * self.config.stages
+
+    @cached_property
     def barriers(self) -> int:
-        """Halo ring, weight ring or the resident weights' barrier, turns."""
-        weights = 1 if self.config.resident else 2 * self.config.stages
-        return 2 * self.config.halo_stages + weights + (self.config.consumers * self.config.turns)
+        """Halo ring, weights, turns."""
+        turns = self.config.consumers * self.config.turns
+        return 2 * self.config.halo_stages + self.weight_barriers + turns
 
     @cached_property
     def smem_bytes(self) -> int:

@@ -5,9 +5,12 @@ A slot is released one commit group late, so that the tensor core does not drain
 
 from tvm.script import tirx as T
 
-from autoq.templates.tiles.cluster import arrive_in_cluster
+from autoq.templates.tiles.cluster import arrive_in_cluster, synchronise_cluster
 from autoq.templates.tiles.ring import fence_barriers
 from autoq.templates.tiles.wgmma import K_BYTES, descriptor_step
+
+START_BARRIER = 4
+"""Named barrier behind the initialisation of the mbarriers; epilogues use 1 to 3."""
 
 
 @T.inline
@@ -28,21 +31,78 @@ def release_weights(plan, weights, stage, lane):
 
 
 @T.inline
-def initialise_barriers(plan, barriers, halo, weights):
+def initialise_parts(plan, barriers):
+    """By one thread of the block: the barriers of resident weights that arrive in parts."""
+    for i in T.unroll(plan.layout.weight_barriers):
+        T.ptx.mbarrier.init.shared.b64(barriers.ptr_to([plan.weight_barriers + i]), T.uint32(1))
+
+
+@T.inline
+def initialise_turns(plan, barriers):
     """By one thread of the block."""
-    halo.initialise(plan.arrivals)
-    if plan.resident:
-        T.ptx.mbarrier.init.shared.b64(barriers.ptr_to([plan.weight_barriers]), T.uint32(1))
-    else:
-        weights.initialise(plan.arrivals * plan.cluster)
     if plan.config.turns:
         for i in T.unroll(plan.config.consumers):
             T.ptx.mbarrier.init.shared.b64(barriers.ptr_to([plan.turn_barriers + i]), T.uint32(4))
+
+
+@T.inline
+def initialise_barriers(plan, barriers, halo, weights):
+    """By one thread of the block."""
+    halo.initialise(plan.arrivals)
+    if plan.config.in_parts:
+        initialise_parts(plan, barriers)
+    elif plan.resident:
+        T.ptx.mbarrier.init.shared.b64(barriers.ptr_to([plan.weight_barriers]), T.uint32(1))
+    else:
+        weights.initialise(plan.arrivals * plan.cluster)
+    initialise_turns(plan, barriers)
     fence_barriers()
 
 
 @T.inline
-def multiply_group(plan, accumulator, a, b, offsets, following, chunk, t, lane):
+def start_loaders(plan, barriers, halo, warpgroup, warp):
+    """Each loading warp initialises what it loads through, and does not wait for the block."""
+    if (warpgroup == 0) & (warp == 0) & (T.cuda.elect_sync() != 0):
+        halo.initialise(plan.arrivals)
+        initialise_turns(plan, barriers)
+        fence_barriers()
+    if (warpgroup == 0) & (warp == 1) & (T.cuda.elect_sync() != 0):
+        initialise_parts(plan, barriers)
+        fence_barriers()
+    if warpgroup > 0:
+        T.ptx.bar.sync(T.uint32(START_BARRIER), T.uint32(plan.started_threads))
+    elif warp < 2:
+        T.ptx.bar.arrive(T.uint32(START_BARRIER), T.uint32(plan.started_threads))
+
+
+@T.inline
+def start_block(plan, barriers, halo, weights, warpgroup, warp, lane):
+    """Barriers, visible to every thread that uses them.
+
+    In a cluster all threads wait for all, since weights arrive in several blocks.
+    """
+    if plan.config.in_parts and plan.cluster == 1:
+        start_loaders(plan, barriers, halo, warpgroup, warp)
+    else:
+        if (warpgroup == 0) & (warp == 0) & (lane == 0):
+            initialise_barriers(plan, barriers, halo, weights)
+        if plan.cluster > 1:
+            synchronise_cluster()
+        else:
+            T.cuda.cta_sync()
+
+
+@T.inline
+def await_part(plan, barriers, step, work):
+    """Consumer: the part that begins with a step of a tile has arrived; later tiles know."""
+    if (step % plan.config.steps_per_stage == 0) & (work < plan.teams * plan.layout.grid):
+        T.cuda.mbarrier_wait(
+            barriers.ptr_to([plan.weight_barriers + step // plan.config.steps_per_stage]), 0
+        )
+
+
+@T.inline
+def multiply_group(plan, accumulator, a, b, weights, offsets, following, chunk, t, work, lane):
     """The wgmmas of one commit group: filter taps of a chunk, blocks innermost."""
     for i in plan.loop(plan.steps_per_group, plan.unrolled or not plan.resident):
         step = T.meta_var(t * plan.steps_per_group + i)
@@ -51,6 +111,8 @@ def multiply_group(plan, accumulator, a, b, offsets, following, chunk, t, lane):
         )
         if pass_turn:
             arrive(following, lane)
+        if plan.config.in_parts:
+            await_part(plan, weights.barriers, chunk * plan.tile.steps + step, work)
         for j in T.unroll(plan.tile.step_bytes // K_BYTES):
             for block in T.unroll(plan.blocks):
                 T.evaluate(
@@ -74,11 +136,12 @@ def multiply(
     held_stage,
     offsets,
     following,
+    work,
     lane,
 ):
     """Consumer warpgroup: the main loop of one output tile, one wgmma group in flight.
 
-    following: the barrier of the consumer that has the next turn.
+    following: the barrier of the consumer that has the next turn; work: the tile's index.
     """
     for chunk in plan.loop(plan.tile.chunks, plan.unrolled):
         halo.wait(slot)
@@ -93,7 +156,9 @@ def multiply(
             )
             a: T.uint64 = first_a + descriptor_step(slot.stage * plan.tile.slot_bytes)
             b: T.uint64 = first_b + descriptor_step(weight_offset)
-            multiply_group(plan, accumulator, a, b, offsets, following, chunk, t, lane)
+            multiply_group(
+                plan, accumulator, a, b, weights, offsets, following, chunk, t, work, lane
+            )
             T.ptx.wgmma.commit_group.sync.aligned()
             if plan.tile.chunks * plan.groups_per_chunk > 1:
                 T.ptx.wgmma.wait_group.sync.aligned(1)

@@ -52,15 +52,17 @@ class HaloPipelinePlan:
 
         # Barriers: the halo ring, the weight ring or the resident weights, turns.
         self.weight_barriers = 2 * config.halo_stages
-        self.turn_barriers = self.weight_barriers + (1 if self.resident else 2 * config.stages)
+        self.turn_barriers = self.weight_barriers + layout.weight_barriers
         self.arrivals = 4 * (config.consumers if config.cooperative else 1)
         self.cluster = config.cluster
+
+        # Two loading warps and the consumers.
+        self.started_threads = 64 + 128 * config.consumers
 
         # Streamed weights: one commit group a stage; resident ones: one a chunk.
         self.groups_per_chunk = 1 if self.resident else layout.stages_per_chunk
         self.steps_per_group = self.tile.steps if self.resident else config.steps_per_stage
-        steps = self.tile.chunks * self.tile.steps
-        self.unrolled = self.resident and steps <= _UNROLL_LIMIT
+        self.unrolled = self.resident and layout.steps_per_tile <= _UNROLL_LIMIT
 
     def load_weights(self, smem: Any, w_map: Any, step: Any, n: Any, rank: Any, full: Any) -> Any:
         """The call that loads this block's part of a step's weights; wrap it in T.evaluate."""

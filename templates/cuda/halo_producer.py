@@ -15,14 +15,32 @@ def load_weights(plan, smem, offset, w_map, step, n, rank, full):
 
 
 @T.inline
+def load_part(plan, smem, barriers, w_map, part, n, rank):
+    """Producer: a part of the resident weights; the last one may have fewer steps."""
+    full = T.meta_var(barriers.ptr_to([plan.weight_barriers + part]))
+    first = T.meta_var(part * plan.config.steps_per_stage)
+    steps = T.meta_var(T.min(plan.config.steps_per_stage, plan.layout.steps_per_tile - first))
+    T.ptx.mbarrier.arrive.expect_tx.shared.b64(
+        full, T.cast(steps * plan.layout.weight_bytes, "uint32")
+    )
+    for i in T.serial(steps):
+        offset = T.meta_var(plan.layout.weight_offset + (first + i) * plan.layout.weight_bytes)
+        load_weights(plan, smem, offset, w_map, first + i, n, rank, full)
+
+
+@T.inline
 def load_resident_weights(plan, smem, barriers, w_map, n, rank):
     """Producer: all weights of a tile of channels, once."""
-    full = T.meta_var(barriers.ptr_to([plan.weight_barriers]))
-    steps = T.meta_var(plan.tile.chunks * plan.tile.steps)
-    T.ptx.mbarrier.arrive.expect_tx.shared.b64(full, T.uint32(steps * plan.layout.weight_bytes))
-    for step in T.serial(steps):
-        offset = T.meta_var(plan.layout.weight_offset + step * plan.layout.weight_bytes)
-        load_weights(plan, smem, offset, w_map, step, n, rank, full)
+    steps = T.meta_var(plan.layout.steps_per_tile)
+    if plan.config.in_parts:
+        for part in T.serial(plan.layout.weight_barriers):
+            load_part(plan, smem, barriers, w_map, part, n, rank)
+    else:
+        full = T.meta_var(barriers.ptr_to([plan.weight_barriers]))
+        T.ptx.mbarrier.arrive.expect_tx.shared.b64(full, T.uint32(steps * plan.layout.weight_bytes))
+        for step in T.serial(steps):
+            offset = T.meta_var(plan.layout.weight_offset + step * plan.layout.weight_bytes)
+            load_weights(plan, smem, offset, w_map, step, n, rank, full)
 
 
 @T.inline

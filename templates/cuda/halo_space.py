@@ -24,6 +24,12 @@ _IMAGES = (1, 2, 3, 4, 8)
 
 STAGES = (2, 3, 4, 6, 8)
 
+PARTS = tuple((1, steps) for steps in (1, 2, 3, 5, 9))
+"""Resident weights in parts of so many steps."""
+
+# Parts of resident weights, each with a barrier.
+_MOST_PARTS = 36
+
 
 def _ceil(a: int, b: int) -> int:
     return -(-a // b)
@@ -107,7 +113,7 @@ def ring_knobs(workload: Conv2d) -> dict[str, tuple]:
         "row_bytes": rows,
         "team": ((1, True), (2, True), (3, True), (2, False), (3, False)),
         "halo_stages": (1, 2, 3, 4, 6, 8),
-        "weights": ((0, 1), *itertools.product(STAGES, divisors)),
+        "weights": ((0, 1), *PARTS, *itertools.product(STAGES, divisors)),
         "blocks_per_unit": (1, 2),
         "turns": (False, True),
         "cluster": (1, 2),
@@ -128,8 +134,12 @@ def common_rules(layout_of: Callable[[Any], HaloLayout], target: Target) -> tupl
     """Named rules of both halo convolutions, the cheap ones first."""
 
     def weight_ring(config: HaloConfig) -> bool:
-        """a weight stage holds a divisor of the steps of a chunk"""
-        return layout_of(config).tile.steps % config.steps_per_stage == 0
+        """a weight stage holds a divisor of the steps of a chunk, a part any of a tile's"""
+        built = layout_of(config)
+        if config.in_parts:
+            fits = config.steps_per_stage <= built.steps_per_tile
+            return fits and built.weight_barriers <= _MOST_PARTS
+        return built.tile.steps % config.steps_per_stage == 0
 
     def turns(config: HaloConfig) -> bool:
         """consumers of a tile each take turns if they like, and must where they stream weights"""
