@@ -15,6 +15,7 @@ from autoq.errors import BuildError
 from autoq.kernel.compile import compile_kernel
 from autoq.kernel.lowering import store
 from autoq.kernel.nvcc import nvcc_version
+from autoq.kernel.parsing import PARSING
 from autoq.kernel.source_hash import source_hash
 from autoq.runtime.kernel import Kernel
 from autoq.templates.base import Template
@@ -77,7 +78,8 @@ class KernelStore:
     ) -> Kernel | str:
         """The kernel, or what the compiler says against the configuration."""
         try:
-            function = template.build(workload, config, form)
+            with PARSING:
+                function = template.build(workload, config, form)
             return compile_kernel(function, target, cache_dir=self.folder)
         except BuildError as error:
             return str(error)

@@ -9,6 +9,8 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
+from autoq.kernel.parsing import PARSING
+
 
 @functools.cache
 def source_hash(module: str) -> str:
@@ -44,7 +46,9 @@ def _source(name: str) -> Path | None:
 
 def _imports(source: bytes) -> Iterator[str]:
     """Names that a module imports; absolute imports only, which is all that this project has."""
-    for node in ast.walk(ast.parse(source)):
+    with PARSING:
+        tree = ast.parse(source)
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from autoq.kernel import source_hash as module
 from autoq.kernel.source_hash import source_hash
+from autoq.templates import TEMPLATES
 
 FILES = {
     "__init__": "",
@@ -57,3 +60,26 @@ def test_an_edit_of_another_module_does_not(hash_after):
 def test_a_module_without_source_is_refused():
     with pytest.raises(ModuleNotFoundError, match="no source file"):
         source_hash("hashed_nowhere.kernel")
+
+
+def test_threads_may_ask_at_once() -> None:
+    """CPython 3.11 fails when two of them parse and a callback of the garbage collector runs."""
+    modules = [found.build.__module__ for found in TEMPLATES]
+    interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
+
+    def busy(*_: object) -> None:
+        sum(range(20))
+
+    gc.callbacks.append(busy)
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(5)
+    try:
+        source_hash.cache_clear()
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(source_hash, modules))
+    finally:
+        sys.setswitchinterval(interval)
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(busy)
+    assert len(set(found)) > 10
+    assert found == [source_hash(module) for module in modules]
