@@ -18,7 +18,7 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.search.space import Space
 from autoq.templates.base import Operands, Template
 from autoq.templates.border import border_classes
-from autoq.templates.cuda.grouped_cost import estimated_seconds, features
+from autoq.templates.cuda.grouped_cost import estimated_seconds, features, residence
 from autoq.templates.cuda.grouped_source import GROUPED_SOURCE
 from autoq.templates.cuda.grouped_tile import (
     STRIP_W,
@@ -26,6 +26,7 @@ from autoq.templates.cuda.grouped_tile import (
     GroupedConfig,
     GroupedTile,
     group_units,
+    narrow,
     part_rows,
     quads,
 )
@@ -38,12 +39,11 @@ from autoq.templates.cuda.thread_kernel import (
     thread_kernel,
 )
 from autoq.templates.target import Target
+from autoq.templates.tiles.weights import ceil_div
 from autoq.templates.workload import Conv2d
 
 # Output channels of a lane.
 _VALUES = 4
-# Larger ones would have to be asked for at launch; several small blocks hide latency better.
-_MOST_SMEM_BYTES = 48 << 10
 # A part holds one row of the filter at least, and its loops are unrolled.
 _MOST_COLUMNS = 16
 _MOST_TAPS = 121
@@ -55,6 +55,8 @@ _IMAGES = (1, 2, 4, 8)
 _DOWN = (1, 2, 3, 4, 7, 8)
 _ACROSS = (1, 2, 3, 4, 5, 7, 8, 14)
 _ROWS = (1, 2, 4, 7, 8)
+_STAGES = (1, 2, 3)
+_BLOCKS = (0, 1, 2, 3, 4, 6, 8, 12)
 
 
 def matches(workload: object, target: Target) -> bool:
@@ -87,14 +89,23 @@ def space(workload: Conv2d, target: Target) -> Space[GroupedConfig]:
         "images": _IMAGES,
         "strips_down": _DOWN,
         "strips_across": _ACROSS,
+        "stages": _STAGES,
+        "blocks": _BLOCKS,
     }
 
     def tile_of(config: GroupedConfig) -> GroupedTile:
         return GroupedTile(workload, config)
 
     def shared_memory_suffices(config: GroupedConfig) -> bool:
-        """The halo and the outputs of a tile fit 48 KiB."""
-        return tile_of(config).smem_bytes <= _MOST_SMEM_BYTES
+        """The halos of all stages and the outputs of a tile fit the target."""
+        return tile_of(config).smem_bytes <= target.smem_bytes
+
+    def blocks_have_tiles_in_turn(config: GroupedConfig) -> bool:
+        """Blocks fit a multiprocessor and take several tiles; only then is there a next stage."""
+        if not config.blocks:
+            return config.stages == 1
+        tile = tile_of(config)
+        return config.blocks <= residence(tile) and tile.runs(target.units) < tile.tiles
 
     def warps_fill_the_schedulers(config: GroupedConfig) -> bool:
         """A block has 2 to 16 warps."""
@@ -116,9 +127,10 @@ def space(workload: Conv2d, target: Target) -> Space[GroupedConfig]:
 
     constraints = [
         strips_touch_the_output,
-        shared_memory_suffices,
         warps_fill_the_schedulers,
+        shared_memory_suffices,
         registers_suffice,
+        blocks_have_tiles_in_turn,
     ]
     return Space(GroupedConfig, knobs, constraints, lambda c: features(tile_of(c), target))
 
@@ -138,37 +150,37 @@ def estimate(workload: Conv2d, config: GroupedConfig, target: Target) -> float:
 def build(workload: Conv2d, config: GroupedConfig, target: Target) -> PrimFunc:
     """The convolution; parameters x, residual?, weight, bias, scale?, scalars?, y.
 
-    weight is [c / 16 * units, taps, 16, quads * 4]; see `ThreadEpilogue` for the rest.
+    weight is as `pack` makes it; see `ThreadEpilogue` for the rest.
     """
     tile = GroupedTile(workload, config)
     epilogue = ThreadEpilogue(workload, _VALUES)
-    functions = _functions(tile, epilogue)
-    taps, words = workload.r * workload.s, quads(workload)
-    blocks = workload.c // UNIT * group_units(workload)
+    runs = tile.runs(target.units)
+    functions = _functions(tile, epilogue, runs)
     operands = [
         Operand("x", workload.x_shape, workload.in_dtype),
         *epilogue.residual_operands(),
-        Operand("weight", (blocks, taps, UNIT, 4 * words), workload.weight_dtype),
+        Operand("weight", _packed_shape(workload), workload.weight_dtype),
         *epilogue.constant_operands(),
         Operand("y", workload.y_shape, workload.epilogue.out_dtype),
     ]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        smem = builder.alloc_buffer((tile.smem_bytes,), "uint8", scope="shared")
+        smem = builder.alloc_buffer((tile.smem_bytes,), "uint8", scope="shared.dyn", align=128)
         x, weight, constants, y = split_pointers(epilogue, pointers)
         call(functions.function("convolve"), smem.data, x, weight, *constants, y, block, thread)
 
-    return thread_kernel(operands, tile.blocks, tile.threads, target, body)
+    return thread_kernel(operands, runs * tile.slabs, tile.threads, target, body)
 
 
-def _functions(tile: GroupedTile, epilogue: ThreadEpilogue) -> DeviceNamespace:
+def _functions(tile: GroupedTile, epilogue: ThreadEpilogue, runs: int) -> DeviceNamespace:
     conv, config = tile.workload, tile.config
     rows, columns = border_classes(conv)
     sign = "u" if conv.in_dtype == "uint8" else "s"
     source = GROUPED_SOURCE.replace("SIGN8", f"{sign}8")
+    source = source.replace("PENDING", str(config.stages - 1))
     return epilogue.namespace(
         "conv2d_grouped",
-        source + epilogue.entry("convolve", "compute_tile"),
+        source + epilogue.entry("convolve", "compute_tiles"),
         {"X": conv.in_dtype, "WEIGHT": conv.weight_dtype},
         {
             "BATCH": conv.n, "HEIGHT": conv.h, "WIDTH": conv.w, "CHANNELS": conv.c,
@@ -177,7 +189,8 @@ def _functions(tile: GroupedTile, epilogue: ThreadEpilogue) -> DeviceNamespace:
             "DILATION_H": conv.dilation[0], "DILATION_W": conv.dilation[1],
             "PAD_H": conv.padding[0], "PAD_W": conv.padding[1],
             "QUADS": quads(conv), "GROUP_UNITS": group_units(conv), "PART_ROWS": part_rows(conv),
-            "SLAB": config.channels, "ROWS": config.rows,
+            "NARROW": narrow(conv), "SLAB": config.channels, "ROWS": config.rows,
+            "STAGES": config.stages, "TILES": tile.tiles, "RUNS": runs,
             "IMAGES": config.images, "STRIPS_DOWN": config.strips_down,
             "STRIPS_ACROSS": config.strips_across,
             "PHASE": tile.phase, "ROW_SLOTS": tile.row_slots, "SWIZZLE": tile.swizzle,
@@ -189,12 +202,26 @@ def _functions(tile: GroupedTile, epilogue: ThreadEpilogue) -> DeviceNamespace:
 
 
 def pack(workload: Conv2d, config: GroupedConfig, operands: Operands) -> tuple[np.ndarray, ...]:
-    """The weight [c / 16 * units, taps, 16, quads * 4], then the epilogue's constants.
-
-    A block is 16 outputs by 16 inputs of a group. An output's words are those of the quads that
-    its group touches; where a group is narrower than four channels the other bytes are zero.
-    """
+    """The weight in words of four bytes, then the epilogue's constants."""
     weight = np.asarray(operands["weight"]).reshape(workload.weight_shape)
+    pack_weight = _pack_pairs if narrow(workload) else _pack_blocks
+    epilogue = ThreadEpilogue(workload, _VALUES)
+    return (pack_weight(workload, weight), *epilogue.pack(weight, operands))
+
+
+def _packed_shape(workload: Conv2d) -> tuple[int, ...]:
+    taps, pairs = workload.r * workload.s, workload.r * ceil_div(workload.s, 2)
+    if narrow(workload):
+        return (workload.c // UNIT, pairs, UNIT, 4)
+    return (workload.c // UNIT * group_units(workload), taps, UNIT, 4 * quads(workload))
+
+
+def _pack_blocks(workload: Conv2d, weight: np.ndarray) -> np.ndarray:
+    """[c / 16 * units, taps, 16, quads * 4]: blocks of 16 outputs by 16 inputs of a group.
+
+    An output's words are those of the quads that its group touches; where a group is narrower than
+    four channels the other bytes are zero.
+    """
     k, r, s, width = weight.shape
     units, row = group_units(workload), 4 * quads(workload)
     packed = np.zeros((k, r * s, units * row), np.int8)
@@ -202,12 +229,19 @@ def pack(workload: Conv2d, config: GroupedConfig, operands: Operands) -> tuple[n
         first = output // width * width % row
         packed[output, :, first : first + width] = weight[output].reshape(r * s, width)
     blocks = packed.reshape(k // UNIT, UNIT, r * s, units, row).transpose(0, 3, 2, 1, 4)
-    epilogue = ThreadEpilogue(workload, _VALUES)
-    return (
-        np.ascontiguousarray(blocks).reshape(-1, r * s, UNIT, row),
-        *epilogue.pack(weight, operands),
-    )
+    return np.ascontiguousarray(blocks).reshape(_packed_shape(workload))
 
 
-TEMPLATE = Template("conv2d_grouped", 1, matches, space, default, build, pack, estimate=estimate)
+def _pack_pairs(workload: Conv2d, weight: np.ndarray) -> np.ndarray:
+    """[c / 16, r * pairs of taps, 16, 4]: two inputs at a tap, two at the next one in its row."""
+    k, r, s, width = weight.shape
+    packed = np.zeros((k, r, s + s % 2, 2), np.int8)
+    for output in range(k):
+        first = output % 2 // width * width
+        packed[output, :, :s, first : first + width] = weight[output]
+    words = packed.reshape(k // UNIT, UNIT, -1, 4).transpose(0, 2, 1, 3)
+    return np.ascontiguousarray(words).reshape(_packed_shape(workload))
+
+
+TEMPLATE = Template("conv2d_grouped", 2, matches, space, default, build, pack, estimate=estimate)
 """Depthwise and grouped convolution on tensor cores from sm_80."""

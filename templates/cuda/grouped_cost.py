@@ -5,65 +5,100 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from autoq.templates.cuda.grouped_tile import UNIT, GroupedTile, group_units
+from autoq.templates.cuda.grouped_tile import UNIT, GroupedTile, group_units, narrow
 from autoq.templates.target import Target
 from autoq.templates.tiles.weights import ceil_div
 
-# Guesses where it does not say measured.
-_CLOCK = 1.7e9
+# By instructions in SASS and times on an H200; guesses where it does not say so.
+_CLOCK = 1.75e9
 _REGISTER_FILE = 65536
+_REGISTER_STEP = 8
 _MOST_THREADS = 2048
 _MOST_BLOCKS = 32
 _SMEM_BYTES = 227 << 10
 _RESERVED_SMEM_BYTES = 1024
 _SECTOR_BYTES = 32
-_L2_BYTES_A_CLOCK = 32.0
-_SMEM_BYTES_A_CLOCK = 128.0
-_ISSUES_A_CLOCK = 4.0
-_MMA_CLOCKS = 1.4
-_BLOCK_CLOCKS = 2500.0
+_L2_BYTES_A_CLOCK = 28.0
+_SMEM_BYTES_A_CLOCK = 110.0
+# 4 schedulers; what a kernel of 22 warps a multiprocessor reached.
+_ISSUES_A_CLOCK = 2.5
+_MMA_CLOCKS = 1.5
+# From launch to the first tile's arrival, and from a tile's request to its arrival.
+_START_CLOCKS = 2500.0
+_ARRIVAL_CLOCKS = 1200.0
+_ROW_CLOCKS = 90.0
+_SHARPNESS = 4
+# Of a warp: before its first tile, and around each.
+_START_INSTRUCTIONS = 250
+_TILE_INSTRUCTIONS = 60
+# Of a copy of 16 bytes a lane, in or out.
+_COPY_INSTRUCTIONS = 9
+# Conversion, scale, rounding, zero point and half of a pack.
+_OUTPUT_INSTRUCTIONS = 4.5
 
 
 def estimated_seconds(tile: GroupedTile, target: Target) -> float:
-    """Roughly the seconds, by the slowest of memory, L2, instructions and tensor cores."""
-    conv = tile.workload
-    resident = residence(tile)
-    here = ceil_div(tile.blocks, target.units)
-    busy = here * max(_block_clocks(tile).values())
-    rounds = ceil_div(here, resident)
-    clocks = busy + (_BLOCK_CLOCKS if rounds == 1 else _BLOCK_CLOCKS * (1 + rounds / 4))
-    return max(conv.bytes / target.memory_rate, clocks / _CLOCK)
+    """Roughly the seconds: tiles a block takes in turn, each as long as what is slowest in it."""
+    conv, config = tile.workload, tile.config
+    resident = config.blocks or residence(tile)
+    tiles = tile.tiles * tile.slabs
+    here = min(resident, ceil_div(tiles, target.units))
+    busy = _together(*_tile_clocks(tile).values())
+    alone = busy + _ROW_CLOCKS * config.rows * tile.parts
+    if config.stages == 1:
+        alone += _ARRIVAL_CLOCKS
+    turns = ceil_div(tiles, target.units * here)
+    if config.blocks:
+        turns = ceil_div(tile.tiles, tile.runs(target.units))
+    clocks = _START_CLOCKS + turns * max(here * busy, alone)
+    if not config.blocks:
+        started = _START_INSTRUCTIONS * tile.threads / 32 / _ISSUES_A_CLOCK
+        clocks += turns * here * started
+    return _together(conv.bytes / target.memory_rate, clocks / _CLOCK)
+
+
+def _together(*times: float) -> float:
+    """Time of what goes on at once: the longest, and some of what is nearly as long."""
+    return sum(time**_SHARPNESS for time in times) ** (1 / _SHARPNESS)
 
 
 def residence(tile: GroupedTile) -> int:
     """Blocks that share a multiprocessor."""
+    registers = ceil_div(tile.registers, _REGISTER_STEP) * _REGISTER_STEP
     return max(1, min(
         _SMEM_BYTES // (tile.smem_bytes + _RESERVED_SMEM_BYTES),
-        _REGISTER_FILE // (tile.registers * tile.threads),
+        _REGISTER_FILE // (registers * tile.threads),
         _MOST_THREADS // tile.threads,
         _MOST_BLOCKS,
     ))  # fmt: skip
 
 
-def _block_clocks(tile: GroupedTile) -> dict[str, float]:
-    """Clocks that a block takes of each of a multiprocessor's resources."""
+def _tile_clocks(tile: GroupedTile) -> dict[str, float]:
+    """Clocks that a tile takes of each of a multiprocessor's resources."""
     conv, config = tile.workload, tile.config
     warps = tile.threads / 32
     rows = config.rows * warps
     pairs = ceil_div(conv.s, 2) * group_units(conv)
     fresh = min(conv.r, conv.stride[0]) if conv.dilation[0] == 1 else conv.r
+    # A strip's first row reads the filter's other rows, too.
+    read = rows * fresh + warps * max(0, conv.r - fresh)
+    if narrow(conv):
+        products, per_fragment = conv.r * ceil_div(conv.s, 4) * 2, 5
+    else:
+        products, per_fragment = conv.r * pairs * 2, 1
     outputs = tile.outputs * config.channels
     copied = tile.halo_bytes
     moved = (copied + outputs) * _sector_share(tile)
-    instructions = rows * (conv.r * pairs * 2 + fresh * pairs + 34) + warps * (
-        150 + 4 * conv.r * pairs
-    )
-    instructions += (copied + outputs) / (UNIT * 32) * 8
+    instructions = rows * (products + 2 + 8 * _OUTPUT_INSTRUCTIONS)
+    instructions += read * pairs * per_fragment + warps * _TILE_INSTRUCTIONS
+    if tile.parts > 1:
+        instructions += warps * conv.r * pairs * 4
+    instructions += (copied + outputs) / (UNIT * 32) * _COPY_INSTRUCTIONS
     return {
         "l2": moved / _L2_BYTES_A_CLOCK,
-        "shared memory": (copied + 2 * outputs + rows * fresh * pairs * 512) / _SMEM_BYTES_A_CLOCK,
+        "shared memory": (copied + 2 * outputs + read * pairs * 512) / _SMEM_BYTES_A_CLOCK,
         "issue": instructions / _ISSUES_A_CLOCK,
-        "tensor": rows * conv.r * pairs * 2 * _MMA_CLOCKS,
+        "tensor": rows * products * _MMA_CLOCKS,
     }
 
 
@@ -79,17 +114,18 @@ def features(tile: GroupedTile, target: Target) -> Mapping[str, float]:
     """Derived quantities, the same keys for every configuration."""
     conv = tile.workload
     resident = residence(tile)
-    waves = tile.blocks / (target.units * resident)
+    blocks = tile.runs(target.units) * tile.slabs
+    waves = blocks / (target.units * resident)
     return {
         "threads": tile.threads,
         "smem_bytes": tile.smem_bytes,
         "registers": tile.registers,
-        "blocks": tile.blocks,
+        "blocks": blocks,
         "resident_warps": resident * tile.threads / 32,
         "waves": waves,
         "last_wave": waves / math.ceil(waves),
         "useful": conv.n * conv.p * conv.q * conv.k
-        / (tile.blocks * tile.outputs * tile.config.channels),
+        / (tile.tiles * tile.slabs * tile.outputs * tile.config.channels),
         "halo": tile.halo_bytes / (tile.outputs * tile.config.channels),
         "estimated_seconds": estimated_seconds(tile, target),
     }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.tiles.weights import ceil_div
 from autoq.templates.workload import Conv2d
 
@@ -11,10 +12,10 @@ UNIT = 16
 """Channels that a product takes at once, and bytes of a copy."""
 STRIP_W = 8
 """Output columns of a strip: the rows of one ldmatrix matrix."""
-# Pairs of taps, each of which takes 4 registers of weights and 4 of fragments.
+# Pairs of taps, each of which takes 2 or 4 registers of weights and 4 of fragments.
 _MOST_PRODUCTS = 15
 # Accumulators, their start values, scales and addresses, by ptxas's reports.
-_OTHER_REGISTERS = 25
+_OTHER_REGISTERS = 22
 
 
 def group_units(workload: Conv2d) -> int:
@@ -25,6 +26,16 @@ def group_units(workload: Conv2d) -> int:
 def quads(workload: Conv2d) -> int:
     """Words of four channels that an output reads of a unit."""
     return ceil_div(min(workload.c // workload.groups, UNIT), 4)
+
+
+def narrow(workload: Conv2d) -> bool:
+    """Whether groups have at most two channels, so that a word holds two taps of a group."""
+    return workload.c // workload.groups <= 2
+
+
+def pair_words(workload: Conv2d) -> int:
+    """A thread's words of weights for a filter row's pair of taps."""
+    return 2 if narrow(workload) else 4
 
 
 def part_rows(workload: Conv2d) -> int:
@@ -39,6 +50,8 @@ class GroupedConfig:
     channels: of a pixel, a multiple of 16; a warp takes 16 of them.
     rows: output rows of a strip, which is 8 columns wide; a warp takes two strips.
     images, strips_down, strips_across: the strips of a tile.
+    stages: tiles whose halos shared memory holds.
+    blocks: blocks a multiprocessor, each of which takes tiles in turn; 0: a tile is a block.
     """
 
     channels: int
@@ -46,6 +59,8 @@ class GroupedConfig:
     images: int
     strips_down: int
     strips_across: int
+    stages: int = 1
+    blocks: int = 0
 
     @property
     def strips(self) -> int:
@@ -98,18 +113,37 @@ class GroupedTile:
         return min(3, (units & -units).bit_length() - 1)
 
     @property
-    def smem_bytes(self) -> int:
-        images = self.config.images
-        halo = images * self.halo_h * self.row_slots
-        staged = images * self.tile_h * self.tile_w
-        return max(halo, staged) * self.config.channels
+    def slabs(self) -> int:
+        """Parts of a pixel's channels."""
+        return self.workload.c // self.config.channels
 
     @property
-    def blocks(self) -> int:
+    def halo_slot_bytes(self) -> int:
+        """Shared memory of a tile's halo."""
+        return self.config.images * self.halo_h * self.row_slots * self.config.channels
+
+    @property
+    def staged_bytes(self) -> int:
+        """Shared memory of a tile's outputs, which wait there where they are bytes."""
+        staged = self.workload.epilogue.out_dtype in INTEGER_RANGE
+        return self.outputs * self.config.channels if staged else 0
+
+    @property
+    def smem_bytes(self) -> int:
+        return self.config.stages * self.halo_slot_bytes + self.staged_bytes
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of one slab."""
         conv = self.workload
         images = ceil_div(conv.n, self.config.images)
-        tiles = images * ceil_div(conv.p, self.tile_h) * ceil_div(conv.q, self.tile_w)
-        return tiles * (conv.c // self.config.channels)
+        return images * ceil_div(conv.p, self.tile_h) * ceil_div(conv.q, self.tile_w)
+
+    def runs(self, units: int) -> int:
+        """Blocks that share the tiles of a slab, on a device of so many multiprocessors."""
+        if not self.config.blocks:
+            return self.tiles
+        return min(self.tiles, max(1, units * self.config.blocks // self.slabs))
 
     @property
     def outputs(self) -> int:
@@ -123,11 +157,13 @@ class GroupedTile:
 
     @property
     def registers(self) -> int:
-        """Estimate of a thread's registers: weights and fragments of all taps, and outputs.
-
-        Outputs are packed bytes, or accumulators until the last part of the reduction.
-        """
+        """Estimate of a thread's registers: weights and fragments of all taps, and sums."""
         conv = self.workload
-        words = part_rows(conv) * ceil_div(conv.s, 2) * 4
-        kept = 8 if group_units(conv) > 1 or part_rows(conv) < conv.r else 2
-        return 2 * words + kept * self.config.rows + _OTHER_REGISTERS
+        pairs = part_rows(conv) * ceil_div(conv.s, 2)
+        kept = 8 * self.config.rows if self.parts > 1 else 16
+        return pairs * (5 + pair_words(conv)) + kept + _OTHER_REGISTERS
+
+    @property
+    def parts(self) -> int:
+        """Parts of the reduction, between which the sums of all rows are kept."""
+        return group_units(self.workload) * ceil_div(self.workload.r, part_rows(self.workload))

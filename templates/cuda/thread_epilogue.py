@@ -23,14 +23,18 @@ struct Constants {
   const ADDEND* residual; const ACC* bias; const float* scale; const float* scalars;
 };
 constexpr bool SATURATES = V == 4 && BITS<OUT> == 8;
-struct Channels { Raw<float, V> scale; float4 first, second; bool whole_range; };
+enum Form { PACK, SHIFT, CLAMP, ANY };
+struct Channels { Raw<float, V> scale; float4 first, second; Form form; };
 __device__ __forceinline__ Channels channels(const Constants& from, int k) {
   Channels own = {};
   if constexpr (!WIDE) {
     own.first = __ldg(reinterpret_cast<const float4*>(from.scalars));
     own.second = __ldg(reinterpret_cast<const float4*>(from.scalars) + 1);
     if constexpr (!FLOATING) own.scale = load<float, V>(from.scale + k);
-    own.whole_range = own.second.y == LEAST && own.second.z == MOST && own.second.w == 0.f;
+    const float low = own.second.y, high = own.second.z, zero_point = own.second.w;
+    const bool whole =
+        __fadd_rn(low, zero_point) == LEAST && __fadd_rn(high, zero_point) == MOST;
+    own.form = !SATURATES ? ANY : !whole ? CLAMP : zero_point == 0.f ? PACK : SHIFT;
   }
   return own;
 }
@@ -42,7 +46,13 @@ __device__ __forceinline__ unsigned saturate4(float a, float b, float c, float d
   asm("cvt.pack.sat.BYTE.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(j), "r"(i), "r"(high));
   return all;
 }
-template <bool WHOLE_RANGE> __device__ __forceinline__ Raw<OUT, V> outputs(
+// Adding 1.5 * 2**23 rounds to an integer; the zero point is added behind it.
+template <Form FORM> __device__ __forceinline__ float shifted(float value, const float4& second) {
+  if constexpr (FORM == CLAMP) value = fminf(fmaxf(value, second.y), second.z);
+  if constexpr (FORM == PACK) return value;
+  return __fadd_rn(__fadd_rn(value, 12582912.f), __fadd_rn(second.w, -12582912.f));
+}
+template <Form FORM> __device__ __forceinline__ Raw<OUT, V> outputs(
     const ACC* acc, const Raw<ACC, V>& bias, const Raw<ADDEND, V>& addends, const Channels& own) {
   if constexpr (WIDE) {
     Raw<OUT, V> out;
@@ -64,8 +74,13 @@ template <bool WHOLE_RANGE> __device__ __forceinline__ Raw<OUT, V> outputs(
         value[i] = element::rescale(total, scale, addend, own.first, own.second);
       }
     }
-    if constexpr (WHOLE_RANGE) return {saturate4(value[0], value[1], value[2], value[3])};
-    else return quantise<OUT, V>(value, own.second.y, own.second.z, own.second.w);
+    if constexpr (SATURATES && FORM != ANY) {
+      #pragma unroll
+      for (int i = 0; i < V; ++i) value[i] = shifted<FORM>(value[i], own.second);
+      return {saturate4(value[0], value[1], value[2], value[3])};
+    } else {
+      return quantise<OUT, V>(value, own.second.y, own.second.z, own.second.w);
+    }
   }
 }
 __device__ __forceinline__ void store_outputs(
@@ -73,7 +88,7 @@ __device__ __forceinline__ void store_outputs(
   const Raw<ACC, V> bias = load<ACC, V>(from.bias + bias_at + k);
   Raw<ADDEND, V> addends = {};
   if constexpr (RESIDUAL) addends = load<ADDEND, V>(from.residual + at);
-  store<OUT, V>(y + at, outputs<false>(acc, bias, addends, channels(from, k)));
+  store<OUT, V>(y + at, outputs<ANY>(acc, bias, addends, channels(from, k)));
 }
 """
 
@@ -146,8 +161,9 @@ class ThreadEpilogue:
         """A namespace with `finish`, and with `source` that may use its types and constants.
 
         ACC is the accumulator's type and V the channels of a thread. channels(Constants, k) is what
-        pixels share, outputs<whole range>(acc, bias, addends, channels) the V outputs of a pixel:
-        for the type's own bounds and zero point 0 (`whole_range`) they need no clamp (SATURATES).
+        pixels share, outputs<form>(acc, bias, addends, channels) the V outputs of a pixel. Forms
+        of four byte outputs (SATURATES): the type's own bounds and zero point 0 (PACK), the type's
+        own bounds (SHIFT), any bounds (CLAMP), see conv2d_swapped_requantise.py; ANY suits all.
         """
         epilogue = self.workload.epilogue
         element = element_source(epilogue).replace("_@", "")

@@ -40,6 +40,11 @@ _INLINE = re.compile(r'asm(?: volatile)?\s*\(\s*((?:"[^"]*"\s*)+)((?::[^;]*?)*)\
 _CALLS = {
     "cp.async.cg": "copy_async({0}, {1}, {2}, 16)",
     "cp.async.wait_all": "commit_copies(), wait_for_copies(0)",
+    "cp.async.commit_group": "commit_copies()",
+    "cp.async.wait_group 0": "wait_for_copies(0)",
+    "cp.async.wait_group 1": "wait_for_copies(1)",
+    "cp.async.wait_group 2": "wait_for_copies(2)",
+    "ldmatrix.sync.aligned.m8n8.x2": "load_matrices_into({{&{0}, &{1}}}, {2})",
     "ldmatrix.sync.aligned.m8n8.x4": "load_matrices_into({{&{0}, &{1}, &{2}, &{3}}}, {4})",
     "mma.sync.aligned.m16n8k32.row.col.s32.u8": _multiply(0),
     "mma.sync.aligned.m16n8k32.row.col.s32.s8": _multiply(1),

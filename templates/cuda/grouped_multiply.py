@@ -1,0 +1,168 @@
+"""CUDA source of the grouped convolution's products: weights, fragments and rows of outputs."""
+
+GROUPED_MULTIPLY = r"""
+__device__ __forceinline__ void matrices4(unsigned* d, unsigned from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(from) : "memory");
+}
+__device__ __forceinline__ void matrices2(unsigned* d, unsigned from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(d[0]), "=r"(d[1]) : "r"(from) : "memory");
+}
+__device__ __forceinline__ void multiply(
+    int* d, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1,
+    const int* c) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.SIGN8.s8.s32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+               : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1),
+                 "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
+}
+
+// The output row of a strip that reads an input row first, by the filter rows of one part.
+constexpr int first_reader(int row, int first_r) {
+  for (int p = 0; p < ROWS; ++p)
+    for (int r = first_r; r < R && r < first_r + PART_ROWS; ++r)
+      if (p * STRIDE_H + r * DILATION_H == row) return p;
+  return -1;
+}
+
+// Words of a lane: weights of one filter row and pair of taps for the two halves of 16 outputs.
+struct Weights { unsigned word[2][NARROW ? 1 : 2]; };
+
+// Outputs 4q + 2j and the one behind it read no other channels, so that a word can hold two taps
+// of them; else 32 inputs of two taps by 8 outputs. Words of other groups are zero.
+__device__ __forceinline__ void load_weights(
+    Weights* b, const WEIGHT* weight, int block, int first_r, int lane) {
+  const unsigned* words = reinterpret_cast<const unsigned*>(weight);
+  const int column = lane / 4, quad = lane % 4;
+  const bool used = NARROW ? quad == column / 2 : quad / QUADS == column / 2 / QUADS;
+  #pragma unroll
+  for (int r = first_r; r < R && r < first_r + PART_ROWS; ++r)
+    #pragma unroll
+    for (int i = 0; i < PAIRS; ++i)
+      #pragma unroll
+      for (int j = 0; j < 2; ++j)
+        #pragma unroll
+        for (int half = 0; half < (NARROW ? 1 : 2); ++half) {
+          const int k = column / 2 * 4 + j * 2 + column % 2, s = 2 * i + half;
+          const int at = NARROW ? ((block * R + r) * PAIRS + i) * 16 + k
+                                : ((block * TAPS + r * S + s) * 16 + k) * QUADS + quad % QUADS;
+          b[(r - first_r) * PAIRS + i].word[j][half] = used && s < S ? __ldg(words + at) : 0u;
+        }
+}
+
+// A lane's inputs of a pair of taps in two strips: taps and strips, or halves of channels and
+// strips, each with two channels of both taps. Where there is one tap a permutation that clears the
+// other half makes both, since ptxas would copy its registers into those of each product.
+__device__ __forceinline__ void load_fragment(unsigned* a, unsigned from, bool single) {
+  if constexpr (!NARROW) {
+    matrices4(a, from);
+  } else {
+    unsigned word[4] = {};
+    if (single) matrices2(word, from);
+    else matrices4(word, from);
+    a[0] = __byte_perm(word[0], word[2], 0x5410), a[1] = __byte_perm(word[1], word[3], 0x5410);
+    a[2] = __byte_perm(word[0], word[2], 0x7632), a[3] = __byte_perm(word[1], word[3], 0x7632);
+  }
+}
+
+// Products of one filter row by half of the outputs; start: what the sums begin with.
+__device__ __forceinline__ void multiply_row(
+    int* acc, const unsigned (*a)[4], const Weights* b, int j, const int* start) {
+  if constexpr (NARROW) {
+    #pragma unroll
+    for (int i = 0; i < PAIRS; i += 2) {
+      const int next = i + 1 < PAIRS ? i + 1 : i;
+      multiply(acc, a[i][2 * j], a[i][2 * j + 1], a[next][2 * j], a[next][2 * j + 1],
+               b[i].word[j][0], next > i ? b[next].word[j][0] : 0u, i == 0 ? start : acc);
+    }
+  } else {
+    #pragma unroll
+    for (int i = 0; i < PAIRS; ++i)
+      multiply(acc, a[i][0], a[i][1], a[i][2], a[i][3], b[i].word[j][0],
+               b[i].word[j][NARROW ? 0 : 1], i == 0 ? start : acc);
+  }
+}
+
+struct Lane { int pair, slice, k, number; };
+
+// What the sums of a lane begin with. Read twice: ptxas would copy a register for every product.
+struct Start { int sum[2][4]; };
+__device__ __forceinline__ Start start_of(const Constants& from, int k) {
+  Start start = {};
+  if constexpr (!BORDERS) {
+    const volatile ACC* bias = from.bias + k;
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) start.sum[i / 4][i % 4] = bias[i / 4 * 2 + i % 2];
+  }
+  return start;
+}
+
+// One output row of two strips: all of its sums are in acc.
+template <Form FORM> __device__ __forceinline__ void finish_row(
+    const int (*acc)[4], unsigned char* staged, const Constants& from, const Channels& own, OUT* y,
+    Origin at, Lane lane, int p) {
+  Raw<ACC, 4> bias = {};
+  #pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const Strip strip = strip_of(min(lane.pair * 2 + half, STRIPS - 1));
+    const int image = at.image + strip.image, row = at.p + strip.p + p;
+    const int column = at.q + strip.q + lane.number / 4;
+    const int sums[4] = {acc[0][2 * half], acc[0][2 * half + 1], acc[1][2 * half],
+                         acc[1][2 * half + 1]};
+    const bool inside = image < BATCH && row < P && column < Q;
+    const int to = ((image * P + row) * Q + column) * CHANNELS + lane.k;
+    Raw<ADDEND, 4> addends = {};
+    if constexpr (RESIDUAL) {
+      if (inside) addends = load<ADDEND, 4>(from.residual + to);
+    }
+    if constexpr (BORDERS) {
+      const int row_class = border_class(min(row, P - 1), ROW_HEAD, ROW_TAIL);
+      const int column_class = border_class(min(column, Q - 1), COLUMN_HEAD, COLUMN_TAIL);
+      const int table_row = row_class * COLUMN_CLASSES + column_class;
+      bias = load<ACC, 4>(from.bias + table_row * CHANNELS + lane.k);
+    }
+    const Raw<OUT, 4> out = outputs<FORM>(sums, bias, addends, own);
+    if constexpr (STAGED) {
+      const int pixel = (strip.image * TILE_H + strip.p) * TILE_W + strip.q + lane.number / 4;
+      *reinterpret_cast<unsigned*>(
+          staged + place(pixel, lane.slice) + p * (TILE_W * SLAB) + lane.number % 4 * 4) =
+          out.word[0];
+    } else if (inside && lane.pair * 2 + half < STRIPS) {
+      store<OUT, 4>(y + to, out);
+    }
+  }
+}
+
+template <Form FORM> __device__ __forceinline__ void compute_rows(
+    unsigned halo, unsigned char* staged, const int* slots, const WEIGHT* weight, Weights* b,
+    const Start& start, const Constants& from, const Channels& own, OUT* y, Origin at, Lane lane) {
+  int acc[ROWS][2][4];
+  #pragma unroll
+  for (int part = 0; part < PARTS; ++part) {
+    const int unit = part / ROW_PARTS, first_r = part % ROW_PARTS * PART_ROWS;
+    const int block = (at.channel / 16 + lane.slice) * GROUP_UNITS + unit;
+    if (PARTS > 1) load_weights(b, weight, block, first_r, lane.number);
+    unsigned a[STRIP_H][PAIRS][4];
+    #pragma unroll
+    for (int p = 0; p < ROWS; ++p) {
+      #pragma unroll
+      for (int r = first_r; r < R && r < first_r + PART_ROWS; ++r) {
+        const int row = p * STRIDE_H + r * DILATION_H;
+        #pragma unroll
+        for (int i = 0; i < PAIRS; ++i)
+          if (first_reader(row, first_r) == p) {
+            const int here = place(slots[i], lane.slice / GROUP_UNITS * GROUP_UNITS + unit);
+            load_fragment(a[row][i], halo + here + row * (ROW_SLOTS * SLAB), 2 * i + 1 == S);
+          }
+        #pragma unroll
+        for (int j = 0; j < 2; ++j)
+          multiply_row(acc[p][j], a[row], b + (r - first_r) * PAIRS, j,
+                       part == 0 && r == 0 ? start.sum[j] : acc[p][j]);
+      }
+      if (part == PARTS - 1) finish_row<FORM>(acc[p], staged, from, own, y, at, lane, p);
+    }
+  }
+}
+"""
