@@ -20,6 +20,8 @@ from autoq.templates.target import parse_target
 from autoq.templates.workload import Conv2d
 
 CUDA = parse_target("cuda:sm_80")
+# So small that a block has several tiles in turn.
+SMALL = dataclasses.replace(CUDA, units=1)
 _SAME = {"padding": (1, 1, 1, 1)}
 CASES = [
     (depthwise(2, 6, 17, 32, 3, 3, **_SAME, in_dtype="uint8", epilogue=Epilogue("uint8")),
@@ -40,6 +42,18 @@ CASES = [
      GroupedConfig(96, 1, 1, 3, 1)),
 ]  # fmt: skip
 IDS = [case_id(workload) for workload, _ in CASES]
+TURNS = [
+    (depthwise(2, 20, 17, 32, 3, 3, **_SAME, in_dtype="uint8", epilogue=Epilogue("uint8")),
+     GroupedConfig(32, 4, 1, 1, 2, 1, 1)),
+    (Conv2d(5, 9, 9, 48, 48, 4, 4, (2, 1), **_SAME, groups=24, zero_point_border=True,
+            epilogue=Epilogue("uint8", "int8", True)), GroupedConfig(48, 2, 1, 1, 1, 2, 1)),
+    (depthwise(5, 7, 7, 32, 5, 5, padding=(2, 2, 2, 2), epilogue=Epilogue("int8")),
+     GroupedConfig(32, 7, 2, 1, 1, 2, 2)),
+    (Conv2d(3, 9, 9, 64, 64, 3, 3, **_SAME, groups=2, epilogue=Epilogue("int8")),
+     GroupedConfig(64, 4, 1, 1, 1, 3, 1)),
+    (Conv2d(2, 8, 20, 32, 32, 3, 1, groups=8, epilogue=Epilogue("int32")),
+     GroupedConfig(32, 2, 1, 1, 2, 2, 1)),
+]  # fmt: skip
 
 
 def operands_of(workload, whole_range, rng):
@@ -50,11 +64,11 @@ def operands_of(workload, whole_range, rng):
     return activations, operands
 
 
-def exact_on_host(workload, config, whole_range, folder):
-    assert TEMPLATE.matches(workload, CUDA)
-    assert TEMPLATE.space(workload, CUDA).rejection(config) is None
+def exact_on_host(workload, config, whole_range, folder, target=CUDA):
+    assert TEMPLATE.matches(workload, target)
+    assert TEMPLATE.space(workload, target).rejection(config) is None
     values, operands = operands_of(workload, whole_range, np.random.default_rng(5))
-    got = run_warps_on_host(TEMPLATE, workload, config, CUDA, values, operands, folder)
+    got = run_warps_on_host(TEMPLATE, workload, config, target, values, operands, folder)
     assert_equal(workload, got, reference(workload, values, operands))
 
 
@@ -65,12 +79,43 @@ def test_exact_on_host(workload, config, tmp_path):
 
 
 @needs_host_compiler
+@pytest.mark.parametrize(("workload", "config"), TURNS, ids=[str(case[1]) for case in TURNS])
+def test_tiles_in_turn_are_exact_on_host(workload, config, tmp_path):
+    exact_on_host(workload, config, False, tmp_path, SMALL)
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("case", [0, -1], ids=["uint8", "int8"])
+def test_shifted_conversion_is_exact_on_host(case, tmp_path):
+    """The type's own bounds, and a zero point that is odd."""
+    workload, config = CASES[case]
+    values, operands = operands_of(workload, True, np.random.default_rng(6))
+    operands["scalars"][5:] = (*(operands["scalars"][5:7] - 7), 7)
+    got = run_warps_on_host(TEMPLATE, workload, config, CUDA, values, operands, tmp_path)
+    assert_equal(workload, got, reference(workload, values, operands))
+
+
+@needs_host_compiler
 @pytest.mark.parametrize("case", [0, -1], ids=["uint8", "int8"])
 def test_saturating_conversion_is_exact_on_host(case, tmp_path):
     exact_on_host(*CASES[case], True, tmp_path)
 
 
-@pytest.mark.parametrize("width", [1, 2, 4, 8, 16, 48])
+@pytest.mark.parametrize("width", [1, 2])
+def test_packed_pairs_are_two_channels_of_two_taps(width):
+    c = 32
+    workload = Conv2d(1, 8, 8, c, c, 2, 3, groups=c // width)
+    _, operands = random_convolution(workload, np.random.default_rng(0))
+    packed = TEMPLATE.pack(workload, TEMPLATE.default(workload, CUDA), operands)[0]
+    assert packed.shape == (c // 16, 2 * 2, 16, 4)
+    expected = np.zeros_like(packed)
+    for k, r, s, e in np.ndindex(c, 2, 3, width):
+        byte = s % 2 * 2 + (e if width == 2 else k % 2)
+        expected[k // 16, r * 2 + s // 2, k % 16, byte] = operands["weight"][k, r, s, e]
+    np.testing.assert_array_equal(packed, expected)
+
+
+@pytest.mark.parametrize("width", [4, 8, 16, 48])
 def test_packed_words_are_the_groups_block_of_a_dense_filter(width):
     """Every 16 outputs: words of the quads that a group touches, zero outside of the group."""
     c = 96
