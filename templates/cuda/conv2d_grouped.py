@@ -9,6 +9,7 @@ for all filter rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,12 @@ def matches(workload: object, target: Target) -> bool:
 
 def space(workload: Conv2d, target: Target) -> Space[GroupedConfig]:
     """Tiles that fit shared memory and registers and have no strip outside the output."""
+    return _space(workload, target, _STAGES, _BLOCKS)
+
+
+def _space(
+    workload: Conv2d, target: Target, stages: tuple[int, ...], blocks: tuple[int, ...]
+) -> Space[GroupedConfig]:
     units, whole = workload.c // UNIT, group_units(workload)
     knobs = {
         "channels": tuple(UNIT * u for u in range(whole, 17, whole) if units % u == 0),
@@ -89,8 +96,8 @@ def space(workload: Conv2d, target: Target) -> Space[GroupedConfig]:
         "images": _IMAGES,
         "strips_down": _DOWN,
         "strips_across": _ACROSS,
-        "stages": _STAGES,
-        "blocks": _BLOCKS,
+        "stages": stages,
+        "blocks": blocks,
     }
 
     def tile_of(config: GroupedConfig) -> GroupedTile:
@@ -136,9 +143,18 @@ def space(workload: Conv2d, target: Target) -> Space[GroupedConfig]:
 
 
 def default(workload: Conv2d, target: Target) -> GroupedConfig:
-    """The legal configuration of least estimated time."""
+    """The legal configuration of least estimated time, of those with as many blocks as fit."""
+    legal = space(workload, target)
+
+    def in_turn(alone: GroupedConfig, stages: int) -> GroupedConfig:
+        fit = residence(GroupedTile(workload, replace(alone, stages=stages)))
+        return replace(alone, stages=stages, blocks=max(b for b in _BLOCKS if b <= fit))
+
+    tiles = list(_space(workload, target, (1,), (0,)).enumerate())
+    others = (in_turn(tile, stages) for tile in tiles for stages in _STAGES)
     return min(
-        space(workload, target).enumerate(), key=lambda config: estimate(workload, config, target)
+        (*tiles, *(config for config in others if config in legal)),
+        key=lambda config: estimate(workload, config, target),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from autoq.templates.cuda.grouped_tile import UNIT, GroupedTile, group_units, narrow
+from autoq.templates.cuda.grouped_tile import UNIT, GroupedTile, group_units, narrow, pair_words
 from autoq.templates.target import Target
 from autoq.templates.tiles.weights import ceil_div
 
@@ -26,7 +26,8 @@ _MMA_CLOCKS = 1.5
 # From launch to the first tile's arrival, and from a tile's request to its arrival.
 _START_CLOCKS = 2500.0
 _ARRIVAL_CLOCKS = 1200.0
-_ROW_CLOCKS = 90.0
+# Instructions a clock that one warp issues while it waits for nothing but its own results.
+_WARP_ISSUES = 0.2
 _SHARPNESS = 4
 # Of a warp: before its first tile, and around each.
 _START_INSTRUCTIONS = 250
@@ -44,7 +45,7 @@ def estimated_seconds(tile: GroupedTile, target: Target) -> float:
     tiles = tile.tiles * tile.slabs
     here = min(resident, ceil_div(tiles, target.units))
     busy = _together(*_tile_clocks(tile).values())
-    alone = busy + _ROW_CLOCKS * config.rows * tile.parts
+    alone = _tile_instructions(tile) / (tile.threads / 32) / _WARP_ISSUES
     if config.stages == 1:
         alone += _ARRIVAL_CLOCKS
     turns = ceil_div(tiles, target.units * here)
@@ -76,30 +77,48 @@ def residence(tile: GroupedTile) -> int:
 def _tile_clocks(tile: GroupedTile) -> dict[str, float]:
     """Clocks that a tile takes of each of a multiprocessor's resources."""
     conv, config = tile.workload, tile.config
-    warps = tile.threads / 32
-    rows = config.rows * warps
     pairs = ceil_div(conv.s, 2) * group_units(conv)
-    fresh = min(conv.r, conv.stride[0]) if conv.dilation[0] == 1 else conv.r
-    # A strip's first row reads the filter's other rows, too.
-    read = rows * fresh + warps * max(0, conv.r - fresh)
-    if narrow(conv):
-        products, per_fragment = conv.r * ceil_div(conv.s, 4) * 2, 5
-    else:
-        products, per_fragment = conv.r * pairs * 2, 1
     outputs = tile.outputs * config.channels
-    copied = tile.halo_bytes
-    moved = (copied + outputs) * _sector_share(tile)
-    instructions = rows * (products + 2 + 8 * _OUTPUT_INSTRUCTIONS)
-    instructions += read * pairs * per_fragment + warps * _TILE_INSTRUCTIONS
-    if tile.parts > 1:
-        instructions += warps * conv.r * pairs * 4
-    instructions += (copied + outputs) / (UNIT * 32) * _COPY_INSTRUCTIONS
+    moved = (tile.halo_bytes + outputs) * _sector_share(tile)
+    staged = tile.halo_bytes + 2 * outputs + _fragment_rows(tile) * pairs * 512
     return {
         "l2": moved / _L2_BYTES_A_CLOCK,
-        "shared memory": (copied + 2 * outputs + read * pairs * 512) / _SMEM_BYTES_A_CLOCK,
-        "issue": instructions / _ISSUES_A_CLOCK,
-        "tensor": rows * products * _MMA_CLOCKS,
+        "shared memory": staged / _SMEM_BYTES_A_CLOCK,
+        "issue": _tile_instructions(tile) / _ISSUES_A_CLOCK,
+        "tensor": config.rows * tile.threads / 32 * _products(tile) * _MMA_CLOCKS,
     }
+
+
+def _tile_instructions(tile: GroupedTile) -> float:
+    """Instructions of all warps for a tile."""
+    conv, config = tile.workload, tile.config
+    warps = tile.threads / 32
+    pairs = ceil_div(conv.s, 2) * group_units(conv)
+    rows = _products(tile) + 2 + 8 * _OUTPUT_INSTRUCTIONS
+    # ldmatrix, and what makes two taps of a word.
+    fragments = _fragment_rows(tile) * pairs * (5 if narrow(conv) else 1)
+    weights = conv.r * pairs * pair_words(conv) if tile.parts > 1 else 0
+    copies = (tile.halo_bytes + tile.outputs * config.channels) / (UNIT * 32)
+    return (
+        warps * (config.rows * rows + weights + _TILE_INSTRUCTIONS)
+        + fragments
+        + copies * _COPY_INSTRUCTIONS
+    )
+
+
+def _products(tile: GroupedTile) -> int:
+    """mma.sync of a warp for an output row of two strips."""
+    conv = tile.workload
+    if narrow(conv):
+        return conv.r * ceil_div(conv.s, 4) * 2
+    return conv.r * ceil_div(conv.s, 2) * group_units(conv) * 2
+
+
+def _fragment_rows(tile: GroupedTile) -> float:
+    """Input rows that the warps of a tile read: a strip's first row reads all of the filter's."""
+    conv = tile.workload
+    fresh = min(conv.r, conv.stride[0]) if conv.dilation[0] == 1 else conv.r
+    return tile.threads / 32 * (tile.config.rows * fresh + max(0, conv.r - fresh))
 
 
 def _sector_share(tile: GroupedTile) -> float:

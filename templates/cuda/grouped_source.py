@@ -63,7 +63,8 @@ __device__ __forceinline__ void fetch(unsigned halo, const X* x, Origin at, int 
     const bool inside = w >= 0 && w < WIDTH;
     const int first = TOGETHER > 1 ? thread / ACROSS : 0;
     const unsigned to = halo + place(column_slot(column), unit) + first * (ROW_SLOTS * SLAB);
-    const X* from = x + ((at.image * HEIGHT + top) * WIDTH + w) * CHANNELS + at.channel + unit * 16;
+    const X* from =
+        x + ((at.image * HEIGHT + top + first) * WIDTH + w) * CHANNELS + at.channel + unit * 16;
     if (position < ACROSS && first < TOGETHER) {
       #pragma unroll
       for (int image = 0; image < IMAGES; ++image)
@@ -74,7 +75,7 @@ __device__ __forceinline__ void fetch(unsigned halo, const X* x, Origin at, int 
               inside && (unsigned)(top + row) < HEIGHT && at.image + image < BATCH;
           if (HALO_H % TOGETHER == 0 || row < HALO_H)
             copy_unit(to + (image * HALO_H + next) * (ROW_SLOTS * SLAB),
-                      from + (image * HEIGHT + row) * (WIDTH * CHANNELS), read ? 16 : 0);
+                      from + (image * HEIGHT + next) * (WIDTH * CHANNELS), read ? 16 : 0);
         }
     }
   }
@@ -92,15 +93,17 @@ __device__ __forceinline__ void store_tile(
     const int unit = position % UNITS, column = position / UNITS;
     const int first = TOGETHER > 1 ? thread / ACROSS : 0;
     const unsigned char* own = staged + place(column, unit) + first * (TILE_W * SLAB);
-    OUT* to = y + ((at.image * P + at.p) * Q + at.q + column) * CHANNELS + at.channel + unit * 16;
-    if (position < ACROSS && first < TOGETHER && at.q + column < Q) {
+    OUT* to = y + ((at.image * P + at.p + first) * Q + at.q + column) * CHANNELS + at.channel +
+              unit * 16;
+    if (position < ACROSS && first < TOGETHER && (Q % TILE_W == 0 || at.q + column < Q)) {
       #pragma unroll
       for (int image = 0; image < IMAGES; ++image)
         #pragma unroll
         for (int next = 0; next < TILE_H; next += TOGETHER) {
           const int row = next + first;
-          if (row < TILE_H && at.image + image < BATCH && at.p + row < P)
-            *reinterpret_cast<uint4*>(to + (image * P + row) * (Q * CHANNELS)) =
+          const bool whole = TILE_H % TOGETHER == 0 || row < TILE_H;
+          if (whole && at.image + image < BATCH && (P % TILE_H == 0 || at.p + row < P))
+            *reinterpret_cast<uint4*>(to + (image * P + next) * (Q * CHANNELS)) =
                 *reinterpret_cast<const uint4*>(own + (image * TILE_H + next) * (TILE_W * SLAB));
         }
     }
@@ -156,7 +159,7 @@ __device__ __forceinline__ void compute_tiles(
           halo, staged, slots, weight, b, start, from, own, y, at, mine);
     }
     if (STAGED || RUNS < TILES) __syncthreads();
-    if (tile + STAGES * RUNS < TILES)
+    if (RUNS < TILES && tile + STAGES * RUNS < TILES)
       fetch(halo, x, origin_of(tile + STAGES * RUNS, slab), thread);
     commit_units();
     if constexpr (STAGED) store_tile(staged, y, at, thread);

@@ -16,6 +16,8 @@ STRIP_W = 8
 _MOST_PRODUCTS = 15
 # Accumulators, their start values, scales and addresses, by ptxas's reports.
 _OTHER_REGISTERS = 22
+# Addresses and start values of a reduction in parts, likewise.
+_PART_REGISTERS = 45
 
 
 def group_units(workload: Conv2d) -> int:
@@ -160,7 +162,7 @@ class GroupedTile:
         """Estimate of a thread's registers: weights and fragments of all taps, and sums."""
         conv = self.workload
         pairs = part_rows(conv) * ceil_div(conv.s, 2)
-        kept = 8 * self.config.rows if self.parts > 1 else 16
+        kept = 8 * self.config.rows + _PART_REGISTERS if self.parts > 1 else 16
         return pairs * (5 + pair_words(conv)) + kept + _OTHER_REGISTERS
 
     @property
