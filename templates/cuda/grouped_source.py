@@ -148,14 +148,14 @@ __device__ __forceinline__ void compute_tiles(
     const unsigned halo = halos + stage * HALO_BYTES;
     wait_for_tile();
     __syncthreads();
-    if (SATURATES && own.form == PACK) {
-      compute_rows<SATURATES ? PACK : ANY>(
+    if (SATURATES && own.form == Form::PACK) {
+      compute_rows<SATURATES ? Form::PACK : Form::ANY>(
           halo, staged, slots, weight, b, start, from, own, y, at, mine);
-    } else if (SATURATES && own.form == SHIFT) {
-      compute_rows<SATURATES ? SHIFT : ANY>(
+    } else if (SATURATES && own.form == Form::SHIFT) {
+      compute_rows<SATURATES ? Form::SHIFT : Form::ANY>(
           halo, staged, slots, weight, b, start, from, own, y, at, mine);
     } else {
-      compute_rows<SATURATES ? CLAMP : ANY>(
+      compute_rows<SATURATES ? Form::CLAMP : Form::ANY>(
           halo, staged, slots, weight, b, start, from, own, y, at, mine);
     }
     if (STAGED || RUNS < TILES) __syncthreads();

@@ -23,7 +23,7 @@ struct Constants {
   const ADDEND* residual; const ACC* bias; const float* scale; const float* scalars;
 };
 constexpr bool SATURATES = V == 4 && BITS<OUT> == 8;
-enum Form { PACK, SHIFT, CLAMP, ANY };
+enum class Form { PACK, SHIFT, CLAMP, ANY };
 struct Channels { Raw<float, V> scale; float4 first, second; Form form; };
 __device__ __forceinline__ Channels channels(const Constants& from, int k) {
   Channels own = {};
@@ -34,7 +34,9 @@ __device__ __forceinline__ Channels channels(const Constants& from, int k) {
     const float low = own.second.y, high = own.second.z, zero_point = own.second.w;
     const bool whole =
         __fadd_rn(low, zero_point) == LEAST && __fadd_rn(high, zero_point) == MOST;
-    own.form = !SATURATES ? ANY : !whole ? CLAMP : zero_point == 0.f ? PACK : SHIFT;
+    own.form = !SATURATES ? Form::ANY
+               : !whole   ? Form::CLAMP
+               : zero_point == 0.f ? Form::PACK : Form::SHIFT;
   }
   return own;
 }
@@ -48,8 +50,8 @@ __device__ __forceinline__ unsigned saturate4(float a, float b, float c, float d
 }
 // Adding 1.5 * 2**23 rounds to an integer; the zero point is added behind it.
 template <Form FORM> __device__ __forceinline__ float shifted(float value, const float4& second) {
-  if constexpr (FORM == CLAMP) value = fminf(fmaxf(value, second.y), second.z);
-  if constexpr (FORM == PACK) return value;
+  if constexpr (FORM == Form::CLAMP) value = fminf(fmaxf(value, second.y), second.z);
+  if constexpr (FORM == Form::PACK) return value;
   return __fadd_rn(__fadd_rn(value, 12582912.f), __fadd_rn(second.w, -12582912.f));
 }
 template <Form FORM> __device__ __forceinline__ Raw<OUT, V> outputs(
@@ -74,7 +76,7 @@ template <Form FORM> __device__ __forceinline__ Raw<OUT, V> outputs(
         value[i] = element::rescale(total, scale, addend, own.first, own.second);
       }
     }
-    if constexpr (SATURATES && FORM != ANY) {
+    if constexpr (SATURATES && FORM != Form::ANY) {
       #pragma unroll
       for (int i = 0; i < V; ++i) value[i] = shifted<FORM>(value[i], own.second);
       return {saturate4(value[0], value[1], value[2], value[3])};
@@ -88,7 +90,7 @@ __device__ __forceinline__ void store_outputs(
   const Raw<ACC, V> bias = load<ACC, V>(from.bias + bias_at + k);
   Raw<ADDEND, V> addends = {};
   if constexpr (RESIDUAL) addends = load<ADDEND, V>(from.residual + at);
-  store<OUT, V>(y + at, outputs<ANY>(acc, bias, addends, channels(from, k)));
+  store<OUT, V>(y + at, outputs<Form::ANY>(acc, bias, addends, channels(from, k)));
 }
 """
 
