@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from autoq.templates.cuda.grouped_tile import UNIT, GroupedTile, group_units, narrow, pair_words
+from autoq.templates.cuda.grouped_tile import UNIT, GroupedTile, group_units, narrow
 from autoq.templates.target import Target
 from autoq.templates.tiles.weights import ceil_div
 
@@ -97,7 +97,7 @@ def _tile_instructions(tile: GroupedTile) -> float:
     rows = _products(tile) + 2 + 8 * _OUTPUT_INSTRUCTIONS
     # ldmatrix, and what makes two taps of a word.
     fragments = _fragment_rows(tile) * pairs * (5 if narrow(conv) else 1)
-    weights = conv.r * pairs * pair_words(conv) if tile.parts > 1 else 0
+    weights = 4 * conv.r * pairs if tile.parts > 1 else 0
     copies = (tile.halo_bytes + tile.outputs * config.channels) / (UNIT * 32)
     return (
         warps * (config.rows * rows + weights + _TILE_INSTRUCTIONS)

@@ -18,6 +18,14 @@ __device__ __forceinline__ void multiply(
                : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1),
                  "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
 }
+// The same of one tap, or of one pair of them.
+__device__ __forceinline__ void multiply_half(
+    int* d, unsigned a0, unsigned a1, unsigned b, const int* c) {
+  asm("mma.sync.aligned.m16n8k16.row.col.s32.SIGN8.s8.s32 "
+      "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %10};"
+               : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+               : "r"(a0), "r"(a1), "r"(b), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
+}
 
 // The output row of a strip that reads an input row first, by the filter rows of one part.
 constexpr int first_reader(int row, int first_r) {
@@ -57,7 +65,8 @@ __device__ __forceinline__ void load_weights(
 // other half makes both, since ptxas would copy its registers into those of each product.
 __device__ __forceinline__ void load_fragment(unsigned* a, unsigned from, bool single) {
   if constexpr (!NARROW) {
-    matrices4(a, from);
+    if (single) matrices2(a, from);
+    else matrices4(a, from);
   } else {
     unsigned word[4] = {};
     if (single) matrices2(word, from);
@@ -70,31 +79,39 @@ __device__ __forceinline__ void load_fragment(unsigned* a, unsigned from, bool s
 // Products of one filter row by half of the outputs; start: what the sums begin with.
 __device__ __forceinline__ void multiply_row(
     int* acc, const unsigned (*a)[4], const Weights* b, int j, const int* start) {
-  if constexpr (NARROW) {
-    #pragma unroll
-    for (int i = 0; i < PAIRS; i += 2) {
-      const int next = i + 1 < PAIRS ? i + 1 : i;
-      multiply(acc, a[i][2 * j], a[i][2 * j + 1], a[next][2 * j], a[next][2 * j + 1],
-               b[i].word[j][0], next > i ? b[next].word[j][0] : 0u, i == 0 ? start : acc);
-    }
-  } else {
-    #pragma unroll
-    for (int i = 0; i < PAIRS; ++i)
+  #pragma unroll
+  for (int i = 0; i < PAIRS; i += NARROW ? 2 : 1) {
+    const int* sums = i == 0 ? start : acc;
+    if constexpr (NARROW) {
+      if (i + 1 < PAIRS)
+        multiply(acc, a[i][2 * j], a[i][2 * j + 1], a[i + 1][2 * j], a[i + 1][2 * j + 1],
+                 b[i].word[j][0], b[i + 1].word[j][0], sums);
+      else
+        multiply_half(acc, a[i][2 * j], a[i][2 * j + 1], b[i].word[j][0], sums);
+    } else if (2 * i + 1 < S) {
       multiply(acc, a[i][0], a[i][1], a[i][2], a[i][3], b[i].word[j][0],
-               b[i].word[j][NARROW ? 0 : 1], i == 0 ? start : acc);
+               b[i].word[j][NARROW ? 0 : 1], sums);
+    } else {
+      multiply_half(acc, a[i][0], a[i][1], b[i].word[j][0], sums);
+    }
   }
 }
 
 struct Lane { int pair, slice, k, number; };
 
-// What the sums of a lane begin with. Read twice: ptxas would copy a register for every product.
+// What the sums of a lane begin with: each product's four, two channels of two strips. They are
+// read twice, since ptxas would copy a register for every product that finds it in another place:
+// no block has the number 2**30, which is not known to the compiler.
 struct Start { int sum[2][4]; };
-__device__ __forceinline__ Start start_of(const Constants& from, int k) {
+__device__ __forceinline__ Start start_of(const Constants& from, int k, int block) {
   Start start = {};
   if constexpr (!BORDERS) {
-    const volatile ACC* bias = from.bias + k;
     #pragma unroll
-    for (int i = 0; i < 8; ++i) start.sum[i / 4][i % 4] = bias[i / 4 * 2 + i % 2];
+    for (int i = 0; i < 4; ++i) {
+      const Raw<ACC, 2> bias = load<ACC, 2>(from.bias + k + i / 2 * 2 + (i % 2) * (block >> 30));
+      start.sum[i / 2][i % 2 * 2] = (int)bias.word[0];
+      start.sum[i / 2][i % 2 * 2 + 1] = (int)bias.word[1];
+    }
   }
   return start;
 }

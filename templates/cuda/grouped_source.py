@@ -139,7 +139,7 @@ __device__ __forceinline__ void compute_tiles(
   }
   const int k = slab * SLAB + slice * 16 + lane % 4 * 4;
   const Channels own = channels(from, k);
-  const Start start = start_of(from, k);
+  const Start start = start_of(from, k, block);
   const Lane mine = {pair, slice, k, lane};
   int stage = 0;
   #pragma unroll 1

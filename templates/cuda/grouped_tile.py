@@ -12,12 +12,12 @@ UNIT = 16
 """Channels that a product takes at once, and bytes of a copy."""
 STRIP_W = 8
 """Output columns of a strip: the rows of one ldmatrix matrix."""
-# Pairs of taps, each of which takes 2 or 4 registers of weights and 4 of fragments.
+# Pairs of taps, each of which takes up to 4 registers of weights and 4 of fragments.
 _MOST_PRODUCTS = 15
 # Accumulators, their start values, scales and addresses, by ptxas's reports.
-_OTHER_REGISTERS = 22
+_OTHER_REGISTERS = 36
 # Addresses and start values of a reduction in parts, likewise.
-_PART_REGISTERS = 45
+_PART_REGISTERS = 8
 
 
 def group_units(workload: Conv2d) -> int:
@@ -33,11 +33,6 @@ def quads(workload: Conv2d) -> int:
 def narrow(workload: Conv2d) -> bool:
     """Whether groups have at most two channels, so that a word holds two taps of a group."""
     return workload.c // workload.groups <= 2
-
-
-def pair_words(workload: Conv2d) -> int:
-    """A thread's words of weights for a filter row's pair of taps."""
-    return 2 if narrow(workload) else 4
 
 
 def part_rows(workload: Conv2d) -> int:
@@ -161,9 +156,9 @@ class GroupedTile:
     def registers(self) -> int:
         """Estimate of a thread's registers: weights and fragments of all taps, and sums."""
         conv = self.workload
-        pairs = part_rows(conv) * ceil_div(conv.s, 2)
-        kept = 8 * self.config.rows + _PART_REGISTERS if self.parts > 1 else 16
-        return pairs * (5 + pair_words(conv)) + kept + _OTHER_REGISTERS
+        words = 6 * ceil_div(conv.s, 2) if narrow(conv) else 4 * conv.s + 2
+        kept = 8 * self.config.rows + _PART_REGISTERS if self.parts > 1 else 0
+        return part_rows(conv) * words + kept + _OTHER_REGISTERS
 
     @property
     def parts(self) -> int:

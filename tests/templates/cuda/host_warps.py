@@ -33,6 +33,15 @@ def _multiply(a_signed: int) -> str:
     )
 
 
+def _multiply_half(a_signed: int) -> str:
+    """The same of 16 x 8 x 16 bytes: the other 16 are zero."""
+    added = ", ".join(f"(unsigned){{{index}}}" for index in range(7, 11))
+    return (
+        "multiply_into({{&{0}, &{1}, &{2}, &{3}}}, {{{4}, {5}, 0u, 0u}}, {{{6}, 0u}}, "
+        f"{{{{{added}}}}}, {a_signed})"
+    )
+
+
 _WRAPPER = re.compile(
     r"__forceinline__ __device__ ([\w ]+?) (tvm_builtin_\w+)\(([^)]*)\) \{\n.*?\n\}\n", re.DOTALL
 )
@@ -48,6 +57,8 @@ _CALLS = {
     "ldmatrix.sync.aligned.m8n8.x4": "load_matrices_into({{&{0}, &{1}, &{2}, &{3}}}, {4})",
     "mma.sync.aligned.m16n8k32.row.col.s32.u8": _multiply(0),
     "mma.sync.aligned.m16n8k32.row.col.s32.s8": _multiply(1),
+    "mma.sync.aligned.m16n8k16.row.col.s32.u8": _multiply_half(0),
+    "mma.sync.aligned.m16n8k16.row.col.s32.s8": _multiply_half(1),
     "cvt.pack.sat.u8": "{0} = cvt_pack_sat_u8_s32_b32({1}, {2}, {3})",
     "cvt.pack.sat.s8": "{0} = cvt_pack_sat_s8_s32_b32({1}, {2}, {3})",
 }
