@@ -22,6 +22,7 @@ from autoq.templates.border import border_classes
 from autoq.templates.cuda.grouped_cost import estimated_seconds, features, residence
 from autoq.templates.cuda.grouped_source import GROUPED_SOURCE
 from autoq.templates.cuda.grouped_tile import (
+    SCHEDULERS,
     STRIP_W,
     UNIT,
     GroupedConfig,
@@ -51,7 +52,6 @@ _MOST_TAPS = 121
 _WIDEST_GROUP = 64
 # cp.async and mma.sync of 16 x 8 x 32 bytes.
 _LEAST_COMPUTE_CAPABILITY = 80
-_REGISTER_FILE = 65536
 _IMAGES = (1, 2, 4, 8)
 _DOWN = (1, 2, 3, 4, 7, 8)
 _ACROSS = (1, 2, 3, 4, 5, 7, 8, 14)
@@ -119,9 +119,9 @@ def _space(
         return 64 <= tile_of(config).threads <= 512
 
     def registers_suffice(config: GroupedConfig) -> bool:
-        """Weights, fragments and outputs of all threads fit the register file."""
+        """Every scheduler has registers for a quarter of the block's warps."""
         tile = tile_of(config)
-        return tile.registers * tile.threads <= _REGISTER_FILE
+        return tile.scheduler_warps >= ceil_div(tile.threads, 32 * SCHEDULERS)
 
     def strips_touch_the_output(config: GroupedConfig) -> bool:
         """No strip lies wholly outside; tiles of several images cover them."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from autoq.templates.cuda.grouped_tile import UNIT, GroupedTile, group_units, narrow
+from autoq.templates.cuda.grouped_tile import (
+    SCHEDULERS,
+    UNIT,
+    GroupedTile,
+    group_units,
+    narrow,
+)
 from autoq.templates.target import Target
 from autoq.templates.tiles.weights import ceil_div
 
 # By instructions in SASS and times on an H200; guesses where it does not say so.
 _CLOCK = 1.75e9
-_REGISTER_FILE = 65536
-_REGISTER_STEP = 8
 _MOST_THREADS = 2048
 _MOST_BLOCKS = 32
 _SMEM_BYTES = 227 << 10
@@ -26,6 +30,8 @@ _MMA_CLOCKS = 1.5
 # From launch to the first tile's arrival, and from a tile's request to its arrival.
 _START_CLOCKS = 2500.0
 _ARRIVAL_CLOCKS = 1200.0
+# What a block loses around a tile while its warps wait for each other.
+_BARRIER_CLOCKS = 600.0
 # Instructions a clock that one warp issues while it waits for nothing but its own results.
 _WARP_ISSUES = 0.2
 _SHARPNESS = 4
@@ -45,7 +51,8 @@ def estimated_seconds(tile: GroupedTile, target: Target) -> float:
     tiles = tile.tiles * tile.slabs
     here = min(resident, ceil_div(tiles, target.units))
     busy = _together(*_tile_clocks(tile).values())
-    alone = _tile_instructions(tile) / (tile.threads / 32) / _WARP_ISSUES
+    alone = max(busy, _tile_instructions(tile) / (tile.threads / 32) / _WARP_ISSUES)
+    alone += _BARRIER_CLOCKS
     if config.stages == 1:
         alone += _ARRIVAL_CLOCKS
     turns = ceil_div(tiles, target.units * here)
@@ -65,10 +72,9 @@ def _together(*times: float) -> float:
 
 def residence(tile: GroupedTile) -> int:
     """Blocks that share a multiprocessor."""
-    registers = ceil_div(tile.registers, _REGISTER_STEP) * _REGISTER_STEP
     return max(1, min(
         _SMEM_BYTES // (tile.smem_bytes + _RESERVED_SMEM_BYTES),
-        _REGISTER_FILE // (registers * tile.threads),
+        SCHEDULERS * tile.scheduler_warps // (tile.threads // 32),
         _MOST_THREADS // tile.threads,
         _MOST_BLOCKS,
     ))  # fmt: skip

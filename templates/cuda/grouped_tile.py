@@ -12,6 +12,11 @@ UNIT = 16
 """Channels that a product takes at once, and bytes of a copy."""
 STRIP_W = 8
 """Output columns of a strip: the rows of one ldmatrix matrix."""
+SCHEDULERS = 4
+"""Of a multiprocessor, each with a quarter of the registers."""
+_SCHEDULER_REGISTERS = 512
+# Registers of a thread are given out by eights.
+_REGISTER_STEP = 8
 # Pairs of taps, each of which takes up to 4 registers of weights and 4 of fragments.
 _MOST_PRODUCTS = 15
 # Accumulators, their start values, scales and addresses, by ptxas's reports.
@@ -159,6 +164,12 @@ class GroupedTile:
         words = 6 * ceil_div(conv.s, 2) if narrow(conv) else 4 * conv.s + 2
         kept = 8 * self.config.rows + _PART_REGISTERS if self.parts > 1 else 0
         return part_rows(conv) * words + kept + _OTHER_REGISTERS
+
+    @property
+    def scheduler_warps(self) -> int:
+        """Warps whose registers a scheduler has room for."""
+        registers = ceil_div(self.registers, _REGISTER_STEP) * _REGISTER_STEP
+        return _SCHEDULER_REGISTERS // registers
 
     @property
     def parts(self) -> int:
