@@ -54,14 +54,13 @@ def estimated_seconds(tile: GroupedTile, target: Target) -> float:
     alone = max(busy, _tile_instructions(tile) / (tile.threads / 32) / _WARP_ISSUES)
     alone += _BARRIER_CLOCKS
     if config.stages == 1:
-        alone += _ARRIVAL_CLOCKS
+        alone += _ARRIVAL_CLOCKS * _sector_share(tile)
     turns = ceil_div(tiles, target.units * here)
     if config.blocks:
         turns = ceil_div(tile.tiles, tile.runs(target.units))
     clocks = _START_CLOCKS + turns * max(here * busy, alone)
-    if not config.blocks:
-        started = _START_INSTRUCTIONS * tile.threads / 32 / _ISSUES_A_CLOCK
-        clocks += turns * here * started
+    starts = here * (1 if config.blocks else turns)
+    clocks += starts * _START_INSTRUCTIONS * tile.threads / 32 / _ISSUES_A_CLOCK
     return _together(conv.bytes / target.memory_rate, clocks / _CLOCK)
 
 
