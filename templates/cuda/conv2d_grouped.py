@@ -249,12 +249,18 @@ def _pack_blocks(workload: Conv2d, weight: np.ndarray) -> np.ndarray:
 
 
 def _pack_pairs(workload: Conv2d, weight: np.ndarray) -> np.ndarray:
-    """[c / 16, r * pairs of taps, 16, 4]: two inputs at a tap, two at the next one in its row."""
+    """[c / 16, r * pairs of taps, 16, 4]: two inputs at a tap, two at the next one in its row.
+
+    A last tap that is multiplied alone has its inputs where a word of four channels has them.
+    """
     k, r, s, width = weight.shape
     packed = np.zeros((k, r, s + s % 2, 2), np.int8)
     for output in range(k):
         first = output % 2 // width * width
         packed[output, :, :s, first : first + width] = weight[output]
+    if s % 4 == 1:
+        upper = np.arange(k) % 4 >= 2
+        packed[upper, :, s - 1 :] = packed[upper, :, s - 1 :][:, :, ::-1]
     words = packed.reshape(k // UNIT, UNIT, -1, 4).transpose(0, 2, 1, 3)
     return np.ascontiguousarray(words).reshape(_packed_shape(workload))
 

@@ -35,6 +35,9 @@ constexpr int first_reader(int row, int first_r) {
   return -1;
 }
 
+// A last tap has a product of its own, which finds two of the four channels of its words.
+constexpr bool LONE = S % 2 && PAIRS % 2;
+
 // Words of a lane: weights of one filter row and pair of taps for the two halves of 16 outputs.
 struct Weights { unsigned word[2][NARROW ? 1 : 2]; };
 
@@ -64,9 +67,10 @@ __device__ __forceinline__ void load_weights(
 // strips, each with two channels of both taps. Where there is one tap a permutation that clears the
 // other half makes both, since ptxas would copy its registers into those of each product.
 __device__ __forceinline__ void load_fragment(unsigned* a, unsigned from, bool single) {
-  if constexpr (!NARROW) {
-    if (single) matrices2(a, from);
-    else matrices4(a, from);
+  if (single && (!NARROW || LONE)) {
+    matrices2(a, from);
+  } else if constexpr (!NARROW) {
+    matrices4(a, from);
   } else {
     unsigned word[4] = {};
     if (single) matrices2(word, from);
@@ -87,7 +91,8 @@ __device__ __forceinline__ void multiply_row(
         multiply(acc, a[i][2 * j], a[i][2 * j + 1], a[i + 1][2 * j], a[i + 1][2 * j + 1],
                  b[i].word[j][0], b[i + 1].word[j][0], sums);
       else
-        multiply_half(acc, a[i][2 * j], a[i][2 * j + 1], b[i].word[j][0], sums);
+        multiply_half(acc, a[i][LONE ? 0 : 2 * j], a[i][LONE ? 1 : 2 * j + 1], b[i].word[j][0],
+                      sums);
     } else if (2 * i + 1 < S) {
       multiply(acc, a[i][0], a[i][1], a[i][2], a[i][3], b[i].word[j][0],
                b[i].word[j][NARROW ? 0 : 1], sums);

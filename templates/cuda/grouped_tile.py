@@ -161,7 +161,9 @@ class GroupedTile:
     def registers(self) -> int:
         """Estimate of a thread's registers: weights and fragments of all taps, and sums."""
         conv = self.workload
-        words = 6 * ceil_div(conv.s, 2) if narrow(conv) else 4 * conv.s + 2
+        words = 4 * conv.s + 2
+        if narrow(conv):
+            words = 6 * ceil_div(conv.s, 2) - 2 * (conv.s % 4 == 1)
         kept = 8 * self.config.rows + _PART_REGISTERS if self.parts > 1 else 0
         return part_rows(conv) * words + kept + _OTHER_REGISTERS
 

@@ -53,6 +53,8 @@ TURNS = [
      GroupedConfig(64, 4, 1, 1, 1, 3, 1)),
     (Conv2d(2, 8, 20, 32, 32, 3, 1, groups=8, epilogue=Epilogue("int32")),
      GroupedConfig(32, 2, 1, 1, 2, 2, 1)),
+    (depthwise(2, 9, 9, 32, 3, 1, padding=(1, 0, 1, 0), in_dtype="uint8"),
+     GroupedConfig(32, 4, 1, 1, 2, 2, 1)),
 ]  # fmt: skip
 
 
@@ -102,16 +104,19 @@ def test_saturating_conversion_is_exact_on_host(case, tmp_path):
 
 
 @pytest.mark.parametrize("width", [1, 2])
-def test_packed_pairs_are_two_channels_of_two_taps(width):
-    c = 32
-    workload = Conv2d(1, 8, 8, c, c, 2, 3, groups=c // width)
+@pytest.mark.parametrize("columns", [3, 5])
+def test_packed_pairs_are_two_channels_of_two_taps(width, columns):
+    """A fifth tap is multiplied alone: its channels are where a word of four has them."""
+    c, pairs = 32, (columns + 1) // 2
+    workload = Conv2d(1, 8, 8, c, c, 2, columns, groups=c // width)
     _, operands = random_convolution(workload, np.random.default_rng(0))
     packed = TEMPLATE.pack(workload, TEMPLATE.default(workload, CUDA), operands)[0]
-    assert packed.shape == (c // 16, 2 * 2, 16, 4)
+    assert packed.shape == (c // 16, 2 * pairs, 16, 4)
     expected = np.zeros_like(packed)
-    for k, r, s, e in np.ndindex(c, 2, 3, width):
-        byte = s % 2 * 2 + (e if width == 2 else k % 2)
-        expected[k // 16, r * 2 + s // 2, k % 16, byte] = operands["weight"][k, r, s, e]
+    for k, r, s, e in np.ndindex(c, 2, columns, width):
+        second = k % 4 >= 2 if s == 4 else s % 2
+        byte = second * 2 + (e if width == 2 else k % 2)
+        expected[k // 16, r * pairs + s // 2, k % 16, byte] = operands["weight"][k, r, s, e]
     np.testing.assert_array_equal(packed, expected)
 
 
