@@ -13,6 +13,18 @@ from autoq.runtime.threads import use_every_core
 
 use_every_core()
 
+_LONGEST = (
+    "test_light_models.py",
+    "test_halo_build.py",
+    "test_swapped.py",
+    "test_wgmma_compile.py",
+    "test_mma_sync_build.py",
+    "test_wgmma_clusters.py",
+    "test_grouped.py",
+    "test_tuner.py",
+)
+"""Files that take minutes, the longest first."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of GPU tests."""
@@ -34,6 +46,12 @@ def pytest_configure(config: pytest.Config) -> None:
         if options.folder is None:
             raise pytest.UsageError("--compile-only fills a folder: name it with --kernel-store")
         config.option.markexpr = "gpu"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first, so that no process is left with one of them at the end."""
+    places = {name: place for place, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
 @functools.cache
