@@ -134,15 +134,15 @@ def earlier(path: Path, host: Host) -> dict[str, Any]:
 
 
 def add_metaschedule(result: dict[str, Any], options: argparse.Namespace) -> None:
-    """MetaSchedule's time in the table of each case of the results, written case by case."""
-    workloads = chosen(
-        stages(options.batch_size), ",".join(case["case"] for case in result["cases"])
-    )
+    """MetaSchedule's time in the table of each chosen case of the results, written case by case."""
+    tables = {case["case"]: case["table"] for case in result["cases"]}
+    known = stages(options.batch_size)
+    workloads = chosen({name: known[name] for name in tables}, options.cases)
     result["metaschedule_trials"] = options.metaschedule
     peers = metaschedule(list(workloads.values()), options.metaschedule)
-    for case, peer in zip(result["cases"], peers, strict=True):
-        case["table"] |= peer
-        print(f"{case['case']}: MetaSchedule {peer}", flush=True)
+    for name, peer in zip(workloads, peers, strict=True):
+        tables[name] |= peer
+        print(f"{name}: MetaSchedule {peer}", flush=True)
         save(result, options.output)
 
 

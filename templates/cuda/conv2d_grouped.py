@@ -112,7 +112,7 @@ def _space(
         if not config.blocks:
             return config.stages == 1
         tile = tile_of(config)
-        return config.blocks <= residence(tile) and tile.runs(target.units) < tile.tiles
+        return config.blocks <= residence(tile, target) and tile.runs(target.units) < tile.tiles
 
     def warps_fill_the_schedulers(config: GroupedConfig) -> bool:
         """A block has 2 to 16 warps."""
@@ -147,7 +147,7 @@ def default(workload: Conv2d, target: Target) -> GroupedConfig:
     legal = space(workload, target)
 
     def in_turn(alone: GroupedConfig, stages: int) -> GroupedConfig:
-        fit = residence(GroupedTile(workload, replace(alone, stages=stages)))
+        fit = residence(GroupedTile(workload, replace(alone, stages=stages)), target)
         return replace(alone, stages=stages, blocks=max(b for b in _BLOCKS if b <= fit))
 
     tiles = list(_space(workload, target, (1,), (0,)).enumerate())

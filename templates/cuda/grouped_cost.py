@@ -19,7 +19,6 @@ from autoq.templates.tiles.weights import ceil_div
 _CLOCK = 1.75e9
 _MOST_THREADS = 2048
 _MOST_BLOCKS = 32
-_SMEM_BYTES = 227 << 10
 _RESERVED_SMEM_BYTES = 1024
 _SECTOR_BYTES = 32
 _L2_BYTES_A_CLOCK = 28.0
@@ -47,7 +46,7 @@ _OUTPUT_INSTRUCTIONS = 4.5
 def estimated_seconds(tile: GroupedTile, target: Target) -> float:
     """Roughly the seconds: tiles a block takes in turn, each as long as what is slowest in it."""
     conv, config = tile.workload, tile.config
-    resident = config.blocks or residence(tile)
+    resident = config.blocks or residence(tile, target)
     tiles = tile.tiles * tile.slabs
     here = min(resident, ceil_div(tiles, target.units))
     busy = _together(*_tile_clocks(tile).values())
@@ -69,10 +68,11 @@ def _together(*times: float) -> float:
     return sum(time**_SHARPNESS for time in times) ** (1 / _SHARPNESS)
 
 
-def residence(tile: GroupedTile) -> int:
+def residence(tile: GroupedTile, target: Target) -> int:
     """Blocks that share a multiprocessor."""
     return max(1, min(
-        _SMEM_BYTES // (tile.smem_bytes + _RESERVED_SMEM_BYTES),
+        # A block can have all of a multiprocessor's shared memory but what is reserved for it.
+        (target.smem_bytes + _RESERVED_SMEM_BYTES) // (tile.smem_bytes + _RESERVED_SMEM_BYTES),
         SCHEDULERS * tile.scheduler_warps // (tile.threads // 32),
         _MOST_THREADS // tile.threads,
         _MOST_BLOCKS,
@@ -137,7 +137,7 @@ def _sector_share(tile: GroupedTile) -> float:
 def features(tile: GroupedTile, target: Target) -> Mapping[str, float]:
     """Derived quantities, the same keys for every configuration."""
     conv = tile.workload
-    resident = residence(tile)
+    resident = residence(tile, target)
     blocks = tile.runs(target.units) * tile.slabs
     waves = blocks / (target.units * resident)
     return {

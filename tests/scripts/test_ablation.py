@@ -168,6 +168,12 @@ def test_metaschedule_joins_an_earlier_run_of_the_same_device(monkeypatch, tmp_p
     assert [row["table"]["metaschedule_us"] for row in result["cases"]] == [0, 1, 2, 3]
     assert [row["bars"] for row in result["cases"]] == [row["bars"] for row in cases]
     assert result["metaschedule_trials"] == 4
+    one = iter([{"metaschedule_us": 9.0}])
+    monkeypatch.setattr(ablation, "metaschedule", lambda workloads, trials: one)
+    monkeypatch.setattr("sys.argv", ["ablation.py", *options, "--cases", "14x14"])
+    ablation.main()
+    result = json.loads(path.read_text())
+    assert [row["table"]["metaschedule_us"] for row in result["cases"]] == [0, 1, 9, 3]
     monkeypatch.setattr(ablation, "resolve", lambda text: Host(TARGET, "another GPU"))
     with pytest.raises(SystemExit, match="was tuned on a GPU; this is another GPU"):
         ablation.main()
