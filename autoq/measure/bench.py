@@ -90,9 +90,9 @@ class CpuCandidate:
         return self._y
 
     def timings(self, timing: Timing) -> list[float]:
-        """As the protocol says; `cold` has no meaning on the CPU and is refused."""
-        if timing.cold:
-            raise ValueError("cold timing is for CUDA targets")
+        """As the protocol says; `cold` and `overlapped` have no meaning on the CPU: refused."""
+        if timing.cold or timing.overlapped:
+            raise ValueError("cold and overlapped timings are for CUDA targets")
         once = self._timed(1)
         number = timing.number or min(_MOST_LAUNCHES, max(1, int(timing.min_seconds / once)))
         end = time.perf_counter() + timing.budget_seconds

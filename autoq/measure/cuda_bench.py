@@ -1,8 +1,8 @@
 """Running one kernel on a GPU: checked runs, and timing by replaying a CUDA graph.
 
-Launches do not overlap: the graph times a kernel from start to end many times in a row, as it does
-the kernels of other libraries. In a model, where each kernel may start while the one before it
-drains, a kernel adds less than that.
+Launches do not overlap unless `Timing.overlapped` asks for it: the graph times a kernel from start
+to end many times in a row, as it does the kernels of other libraries. In a model, where each
+kernel may start while the one before it drains, a kernel adds less than that.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class CudaCandidate:
         kernels = [kernel for kernel, _ in sets]
 
         def launch(index: int) -> None:
-            kernels[index % len(kernels)].launch(bench.stream)
+            kernels[index % len(kernels)].launch(bench.stream, timing.overlapped)
 
         timer = GraphTimer(bench.stream, lambda number: captured(bench.stream, launch, number))
         return timer.timings(timing, least_launches=len(kernels))

@@ -30,7 +30,9 @@ class Timing:
 
     repeat: timings, whose median counts; number: launches in each, 0 to choose by `min_seconds`,
     the least length of one timing; budget_seconds ends a slow candidate's repeats early, after
-    three; cold rotates all buffers past the L2 cache, so that every launch reads from memory.
+    three; cold rotates all buffers past the L2 cache, so that every launch reads from memory;
+    overlapped lets kernels that wait for their predecessors themselves start before those end, as
+    they do in a model.
     """
 
     repeat: int = 20
@@ -38,6 +40,7 @@ class Timing:
     min_seconds: float = 1e-3
     budget_seconds: float = 0.2
     cold: bool = False
+    overlapped: bool = False
 
     def __post_init__(self) -> None:
         if self.repeat < 1:

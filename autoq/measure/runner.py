@@ -39,18 +39,22 @@ class Runner:
         """The device, from its worker; raises TargetError when it cannot be had."""
         return self._pool.submit(_describe).result()
 
-    def submit(self, job: Job, kernel: Kernel) -> Future[Measurement]:
-        """Queue a kernel. The future raises MeasureError when the device itself has failed."""
-        return self._pool.submit(lambda child: self._measure(child, job, kernel))
+    def submit(self, job: Job, kernel: Kernel, timing: Timing | None = None) -> Future[Measurement]:
+        """Queue a kernel. The future raises MeasureError when the device itself has failed.
+
+        timing: another one than the runner's own.
+        """
+        chosen = timing or self._timing
+        return self._pool.submit(lambda child: self._measure(child, job, kernel, chosen))
 
     def close(self) -> None:
         """Stop measuring and end the process."""
         self._pool.close()
 
-    def _measure(self, child: Child, job: Job, kernel: Kernel) -> Measurement:
+    def _measure(self, child: Child, job: Job, kernel: Kernel, timing: Timing) -> Measurement:
         _prepare(child, job)
         try:
-            outcome: Outcome = child.call(Run(job, kernel, self._timing), self._timeout)
+            outcome: Outcome = child.call(Run(job, kernel, timing), self._timeout)
         except ChildTimeout:
             return Measurement(failure="timeout", message=f"ran longer than {self._timeout:g} s")
         except ChildCrash as error:

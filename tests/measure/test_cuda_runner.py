@@ -66,12 +66,13 @@ def test_a_right_candidate_gets_a_plausible_time(measurer):
 
 
 @pytest.mark.gpu
-def test_cold_and_warm_timings_are_both_plausible(tmp_path):
+@pytest.mark.parametrize("timing", [Timing(5, cold=True), Timing(5, overlapped=True)])
+def test_other_timings_are_plausible_too(tmp_path, timing):
     end_if_compile_only()
     host = resolve("cuda")
     builder = Builder(BuildSettings(REGISTRY, host.target, None), jobs=1, timeout=60.0)
     worker = WorkerSettings(REGISTRY, host.target, 0, seed=0, threads=2, scratch=tmp_path)
-    runner = Runner(worker, Timing(repeat=5, cold=True), timeout=20.0)
+    runner = Runner(worker, timing, timeout=20.0)
     measurer = DeviceMeasurer(builder, runner, runner.describe(), exclusive=False)
     found = _measure(measurer, "right")
     measurer.close()
