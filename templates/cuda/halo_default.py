@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from autoq.errors import ConfigError
@@ -13,6 +14,7 @@ from autoq.templates.cuda.halo_layout import HaloConfig, HaloConvConfig, HaloLay
 from autoq.templates.cuda.halo_space import Rule, channel_tiles, constraints, row_sizes, tile_shapes
 from autoq.templates.cuda.halo_tile import HaloTile
 from autoq.templates.target import Target
+from autoq.templates.tiles.l2_policy import default_input_once
 from autoq.templates.workload import Conv2d
 
 TEAMS = ((2, True), (2, False), (1, True), (3, True))
@@ -107,7 +109,7 @@ def fastest(layouts: Iterable[HaloLayout], workload: Conv2d) -> Any:
     best = min(layouts, key=_preference, default=None)
     if best is None:
         raise ConfigError(f"no legal halo configuration for {workload}")
-    return best.config
+    return replace(best.config, input_once=default_input_once(workload))
 
 
 @functools.lru_cache(maxsize=256)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -42,6 +42,8 @@ class HaloConfig:
     turns: consumers of a tile each multiply one after the other, so that one's epilogue hides
         behind another's multiplication; left to themselves they fall into step.
     cluster: blocks that share a tile of channels: each loads a part of its weights into all.
+    input_once: the L2 cache gives up activations before anything else, the output for instance,
+        which the next layer reads.
     """
 
     tile: tuple[bool, int, int, int]
@@ -53,6 +55,7 @@ class HaloConfig:
     blocks_per_unit: int
     turns: bool
     cluster: int
+    input_once: bool = field(default=False, kw_only=True)
 
     @property
     def consumers(self) -> int:

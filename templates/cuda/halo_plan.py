@@ -9,7 +9,7 @@ from tvm.script import tirx as T
 from autoq.templates.border import border_classes
 from autoq.templates.cuda.halo_layout import HaloLayout
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS
-from autoq.templates.cuda.wgmma_loads import Pixel
+from autoq.templates.cuda.wgmma_loads import Delivery, Pixel, tma_load
 from autoq.templates.cuda.wgmma_units import Unit, unit_at
 from autoq.templates.tiles.border_bias import bias_row
 from autoq.templates.tiles.requantise import RowEpilogue
@@ -18,7 +18,6 @@ from autoq.templates.tiles.tma import (
     ENCODE_TILED,
     MAX_BOX,
     load_tiled,
-    multicast,
     nhwc_strides,
     tiled_map,
 )
@@ -67,10 +66,8 @@ class HaloPipelinePlan:
     def load_weights(self, smem: Any, w_map: Any, step: Any, n: Any, rank: Any, full: Any) -> Any:
         """The call that loads this block's part of a step's weights; wrap it in T.evaluate."""
         coordinates = self.weight_coordinates(step, n, rank)
-        if self.cluster == 1:
-            return T.ptx[load_tiled(self.weight_rank)](smem, w_map, *coordinates, full)
-        mask = T.uint16((1 << self.cluster) - 1)
-        return T.ptx[multicast(load_tiled(self.weight_rank))](smem, w_map, *coordinates, full, mask)
+        instruction, to = load_tiled(self.weight_rank), Delivery(self.cluster)
+        return tma_load(instruction, to, smem, w_map, *coordinates, full)
 
     @property
     def whole_rows(self) -> bool:
@@ -105,7 +102,8 @@ class HaloPipelinePlan:
     def fetch(self, smem: Any, x_map: Any, m: Any, chunk: Any, barrier: Any) -> Any:
         """The call that loads a chunk of tile m's activations; wrap it in T.evaluate."""
         coordinates = self.x_coordinates(chunk, *self.halo_origin(m))
-        return T.ptx[load_tiled(self.x_rank)](smem, x_map, *coordinates, barrier)
+        to = Delivery(once=self.config.input_once)
+        return tma_load(load_tiled(self.x_rank), to, smem, x_map, *coordinates, barrier)
 
     def origin(self, m: Any) -> tuple[Any, Any, Any]:
         """First image, output row and output column of a tile."""

@@ -13,6 +13,7 @@ from autoq.templates.cuda.halo_layout import MOST_BLOCKS, HaloConfig, HaloConvCo
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS, WIDTH, HaloTile
 from autoq.templates.cuda.wgmma_config import RESERVED_BYTES
 from autoq.templates.target import Target
+from autoq.templates.tiles.l2_policy import input_once_values
 from autoq.templates.tiles.swizzle import ROW_BYTES
 from autoq.templates.tiles.tma import MAX_BOX
 from autoq.templates.tiles.wgmma import SHAPES_N
@@ -117,6 +118,7 @@ def ring_knobs(workload: Conv2d) -> dict[str, tuple]:
         "blocks_per_unit": (1, 2),
         "turns": (False, True),
         "cluster": (1, 2),
+        "input_once": input_once_values(workload),
     }
 
 

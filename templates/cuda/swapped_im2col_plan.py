@@ -11,6 +11,7 @@ from autoq.templates.cuda.conv2d_swapped_layout import SwappedLayout
 from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS
 from autoq.templates.cuda.swapped_im2col_tile import Im2colTile
+from autoq.templates.cuda.wgmma_loads import Delivery, tma_load
 from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import ENCODE_IM2COL, LOAD_IM2COL_4D, im2col_map, tiled_map
 
@@ -42,7 +43,9 @@ class SwappedIm2colPlan(SwappedPlan):
         work, tile = self.workload, self.tile
         first = m * tile.columns
         tap = chunk // tile.chunks_of_a_tap
-        return T.ptx[LOAD_IM2COL_4D](
+        return tma_load(
+            LOAD_IM2COL_4D,
+            Delivery(once=self.config.input_once),
             smem,
             x_map,
             chunk % tile.chunks_of_a_tap * tile.row_bytes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autoq.templates.tiles.epilogue_table import table_words
@@ -26,6 +26,8 @@ class PipelineConfig:
     residual_early: residuals are fetched before the main loop and wait in registers.
     residual_ahead: the producer brings them to shared memory by TMA. weights_stay: a block keeps
     the weights of its n tile in shared memory and the ring holds activations only.
+    input_once: the L2 cache gives up activations and residuals that came by TMA before anything
+    else, the output for instance, which the next layer reads.
     Subclasses have m_blocks, the 64-row blocks of each consumer warpgroup.
     """
 
@@ -44,6 +46,7 @@ class PipelineConfig:
     residual_early: bool
     residual_ahead: bool
     weights_stay: bool
+    input_once: bool = field(default=False, kw_only=True)
 
     @property
     def consumers(self) -> int:

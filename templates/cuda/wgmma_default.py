@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from autoq.errors import ConfigError
 from autoq.search.space import Space
 from autoq.templates.cuda.wgmma_cost import estimate_seconds
 from autoq.templates.cuda.wgmma_problem import Problem
+from autoq.templates.tiles.l2_policy import default_input_once
 from autoq.templates.tiles.weights import ceil_div
 
 _MOST_STAGES = 8
@@ -80,4 +82,4 @@ def default_config(problem: Problem, space: Space[Any]) -> Any:
         best = next(space.enumerate(), None)
     if best is None:
         raise ConfigError(f"no legal configuration for {problem.workload}")
-    return best
+    return replace(best, input_once=default_input_once(problem.workload))

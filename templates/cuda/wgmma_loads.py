@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from tvm.script import tirx as T
 
+from autoq.templates.tiles.l2_policy import EVICT_FIRST, with_policy
 from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import (
     ENCODE_IM2COL,
@@ -36,6 +37,17 @@ class Pixel:
     q: Any
 
 
+@dataclass(frozen=True)
+class Delivery:
+    """Where a load goes and what the L2 cache does then.
+
+    blocks: of a cluster, that all receive it; once: the cache gives these lines up first.
+    """
+
+    blocks: int = 1
+    once: bool = False
+
+
 class Load(Protocol):
     """One way to load activations; `rows` of a sub-tile are filled, at most block_m."""
 
@@ -49,22 +61,22 @@ class Load(Protocol):
     def map_arguments(self) -> list[int]: ...
 
     def fetch(
-        self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any, blocks: int = 1
+        self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any, to: Delivery
     ) -> Any:
-        """The call that loads a sub-tile of tile m; wrap it in T.evaluate.
-
-        blocks: of a cluster, that all receive it.
-        """
+        """The call that loads a sub-tile of tile m; wrap it in T.evaluate."""
         ...
 
     def pixel(self, m: Any, row: Any) -> Pixel: ...
 
 
-def tma_load(instruction: str, blocks: int, *operands: Any) -> Any:
-    """A load into this block, or at the same places into all `blocks` of its cluster."""
-    if blocks == 1:
-        return T.ptx[instruction](*operands)
-    return T.ptx[multicast(instruction)](*operands, T.uint16((1 << blocks) - 1))
+def tma_load(instruction: str, to: Delivery, *operands: Any) -> Any:
+    """A load into this block, or at the same places into all of its cluster that receive it."""
+    if to.blocks > 1:
+        instruction = multicast(instruction)
+        operands = (*operands, T.uint16((1 << to.blocks) - 1))
+    if to.once:
+        instruction, operands = with_policy(instruction), (*operands, T.uint64(EVICT_FIRST))
+    return T.ptx[instruction](*operands)
 
 
 def _tap(layout: KLayout, sub_tile: Any, s: int) -> tuple[Any, Any, Any]:
@@ -97,10 +109,10 @@ class MatrixLoad:
         return tiled_map([c, self.m], [c], [row_bytes, self.rows], swizzle_mode(row_bytes))
 
     def fetch(
-        self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any, blocks: int = 1
+        self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any, to: Delivery
     ) -> Any:
         column = sub_tile * self.layout.row_bytes
-        return tma_load(load_tiled(2), blocks, smem, tensor_map, column, m * self.rows, barrier)
+        return tma_load(load_tiled(2), to, smem, tensor_map, column, m * self.rows, barrier)
 
     def pixel(self, m: Any, row: Any) -> Pixel:
         index = m * self.rows + row
@@ -127,14 +139,14 @@ class Im2colLoad:
         )  # fmt: skip
 
     def fetch(
-        self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any, blocks: int = 1
+        self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any, to: Delivery
     ) -> Any:
         work = self.workload
         first = m * self.rows
         r, s, channel = _tap(self.layout, sub_tile, work.s)
         return tma_load(
             LOAD_IM2COL_4D,
-            blocks,
+            to,
             smem,
             tensor_map,
             channel,
@@ -189,14 +201,14 @@ class TapLoad:
         )
 
     def fetch(
-        self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any, blocks: int = 1
+        self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any, to: Delivery
     ) -> Any:
         work = self.workload
         image, p, q = self._origin(m)
         r, s, channel = _tap(self.layout, sub_tile, work.s)
         return tma_load(
             load_tiled(4),
-            blocks,
+            to,
             smem,
             tensor_map,
             channel,

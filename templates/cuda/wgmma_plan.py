@@ -8,7 +8,7 @@ from tvm.script import tirx as T
 
 from autoq.templates.border import border_classes
 from autoq.templates.cuda.wgmma_config import BARRIER_BYTES, PipelineConfig
-from autoq.templates.cuda.wgmma_loads import Load, Pixel
+from autoq.templates.cuda.wgmma_loads import Delivery, Load, Pixel
 from autoq.templates.cuda.wgmma_units import Unit, unit_at
 from autoq.templates.target import Target
 from autoq.templates.tiles.border_bias import bias_row
@@ -197,15 +197,16 @@ class PipelinePlan:
         both = self.transaction + self.b_stage_bytes
         return T.if_then_else(first, T.uint32(both), T.uint32(self.transaction))
 
-    def blocks_of(self, operand: str) -> int:
-        """Blocks that an operand is loaded into at once."""
-        return self.receivers if operand == self.config.shared else 1
+    def delivery(self, operand: str) -> Delivery:
+        """How "activations", "weights" or a "residual" are loaded."""
+        blocks = self.receivers if operand == self.config.shared else 1
+        return Delivery(blocks, once=self.config.input_once and operand != "weights")
 
     def loads(self, operand: str, stage: Any, rank: Any) -> Any:
         """Whether block `rank` of a cluster loads an operand's part of a stage."""
         if operand == "weights" and self.config.weights_stay:
             return False
-        return True if self.blocks_of(operand) == 1 else stage % self.receivers == rank
+        return True if self.delivery(operand).blocks == 1 else stage % self.receivers == rank
 
     def loaded_elsewhere(self, stage: Any, rank: Any) -> Any:
         """Whether another block than `rank` loads the shared operand's part of a stage."""

