@@ -19,7 +19,7 @@ from autoq.templates.cuda.halo_space import halo_space, is_served
 from autoq.templates.cuda.halo_tile import HaloTile
 from autoq.templates.signature import has_four_bit_activations
 from autoq.templates.target import Target
-from autoq.templates.tiles.weights import pad_channels
+from autoq.templates.tiles.weights import image_of_tiles, pad_channels
 from autoq.templates.workload import Conv2d
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def pack_weight(weight: np.ndarray, tile: HaloTile, block_n: int) -> np.ndarray:
 
 
 def pack(workload: Conv2d, config: HaloConvConfig, operands: Operands) -> tuple[np.ndarray, ...]:
-    """weight int8 [k', reduction], bias int32 [classes * k'], scale float32 [k'], scalars [8].
+    """weight int8 [k' * reduction], bias int32 [classes * k'], scale float32 [k'], scalars [8].
 
     k' is k padded to block_n, classes are the border classes, row by row; an int32 output takes
     weight and bias alone.
@@ -87,7 +87,7 @@ def pack(workload: Conv2d, config: HaloConvConfig, operands: Operands) -> tuple[
     zero_point = int(operands.get("x_zero_point", 0))
     bias = border_bias(workload, weight, np.asarray(operands["bias"]), zero_point)
     packed = (
-        pack_weight(weight, tile, config.block_n),
+        image_of_tiles(pack_weight(weight, tile, config.block_n), config.block_n, tile.step_bytes),
         pad_channels(bias, config.block_n).reshape(-1),
     )
     if workload.epilogue.out_dtype == "int32":
@@ -96,4 +96,4 @@ def pack(workload: Conv2d, config: HaloConvConfig, operands: Operands) -> tuple[
     return (*packed, scale, np.asarray(operands["scalars"], np.float32))
 
 
-TEMPLATE = Template("conv2d_halo", 4, matches, space, default, build, pack)
+TEMPLATE = Template("conv2d_halo", 5, matches, space, default, build, pack)

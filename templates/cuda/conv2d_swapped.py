@@ -19,6 +19,7 @@ from autoq.templates.cuda.conv2d_swapped_layout import SwappedConvConfig, Swappe
 from autoq.templates.cuda.conv2d_swapped_space import default_config, is_served, swapped_space
 from autoq.templates.cuda.halo_tile import HaloTile
 from autoq.templates.target import Target
+from autoq.templates.tiles.swizzle import shared_image
 from autoq.templates.tiles.weights import pad_channels
 from autoq.templates.workload import Conv2d
 
@@ -66,11 +67,10 @@ def build(workload: Conv2d, config: SwappedConvConfig, target: Target) -> PrimFu
 
 
 def order_rows(packed: np.ndarray, block_n: int, step_bytes: int) -> np.ndarray:
-    """Weights int8 [k', reduction] as int8 [k' * steps, step_bytes], as the kernel reads them.
+    """Weights int8 [k', reduction] as int8 [k' * steps, step_bytes], rows as the kernel reads them.
 
-    A step's rows of a tile of channels lie together, so that TMA reads whole lines. Row 16 w + 8 h
-    + g of them holds channel 16 w + 2 g + h: a thread's rows g and g + 8 of wgmma's fragments are
-    then neighbouring channels.
+    A step's rows of a tile of channels lie together. Row 16 w + 8 h + g of them holds channel
+    16 w + 2 g + h: a thread's rows g and g + 8 of wgmma's fragments are then neighbouring channels.
     """
     rows = packed.reshape(-1, block_n // 16, 8, 2, packed.shape[1] // step_bytes, step_bytes)
     return np.ascontiguousarray(rows.transpose(0, 4, 1, 3, 2, 5)).reshape(-1, step_bytes)
@@ -95,14 +95,14 @@ def pack_channels(
 
 
 def pack(workload: Conv2d, config: SwappedConvConfig, operands: Operands) -> tuple[np.ndarray, ...]:
-    """weight int8 [k' * steps, step_bytes], bias int32 [classes * k'], scale, scalars.
+    """weight int8 [k' * reduction], bias int32 [classes * k'], scale, scalars.
 
     scale is float32 [k'], scalars float32 [8]; k' is k padded to block_n, classes are the border
     classes, row by row.
     """
     tile = SwappedLayout(workload, config, 1).tile
     weight = pack_weight(np.asarray(operands["weight"]), tile, config.block_n)
-    return weight, *pack_channels(workload, config, operands)
+    return shared_image(weight), *pack_channels(workload, config, operands)
 
 
-TEMPLATE = Template("conv2d_swapped", 3, matches, space, default, build, pack)
+TEMPLATE = Template("conv2d_swapped", 4, matches, space, default, build, pack)

@@ -23,6 +23,7 @@ from autoq.templates.cuda.halo_default import TEAMS, candidates, fastest
 from autoq.templates.cuda.halo_space import PARTS, STAGES, Rule, common_rules, ring_knobs, row_sizes
 from autoq.templates.cuda.swapped_im2col_tile import Im2colTile
 from autoq.templates.target import Target
+from autoq.templates.tiles.swizzle import shared_image
 from autoq.templates.workload import Conv2d
 
 if TYPE_CHECKING:
@@ -131,12 +132,12 @@ def pack_weight(weight: np.ndarray, tile: Im2colTile, block_n: int) -> np.ndarra
 
 
 def pack(workload: Conv2d, config: SwappedConvConfig, operands: Operands) -> tuple[np.ndarray, ...]:
-    """weight int8 [k' * chunks, row_bytes], bias int32 [classes * k'], scale float32 [k'],
+    """weight int8 [k' * reduction], bias int32 [classes * k'], scale float32 [k'],
     scalars [8]; k' is k padded to block_n, classes are the border classes, row by row.
     """
     tile = Im2colTile(workload, *config.tile, config.row_bytes)
     weight = pack_weight(np.asarray(operands["weight"]), tile, config.block_n)
-    return weight, *pack_channels(workload, config, operands)
+    return shared_image(weight), *pack_channels(workload, config, operands)
 
 
-TEMPLATE = Template("conv2d_swapped_im2col", 1, matches, space, default, build, pack)
+TEMPLATE = Template("conv2d_swapped_im2col", 2, matches, space, default, build, pack)

@@ -49,8 +49,6 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
         y = T.match_buffer(y_ptr, workload.y_shape, workload.epilogue.out_dtype, align=16)
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(plan.x_encode, x_map, "int8", plan.x_rank, x.data, *plan.x_arguments())
-        w_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-        T.call_packed(ENCODE_TILED, w_map, "int8", 2, weight.data, *plan.weight_arguments())
         y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(ENCODE_TILED, y_map, "int8", plan.y_rank, y.data, *plan.y_arguments())
 
@@ -79,7 +77,7 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
             if plan.resident:  # noqa: SIM102
                 if (warp == 1) & (T.cuda.elect_sync() != 0):
                     n = T.meta_var(layout.tile_of(cta)[1])
-                    load_resident_weights(plan, smem, barriers, w_map, n, rank)
+                    load_resident_weights(plan, smem, barriers, weight, n, rank)
             if (warp == 0) & (T.cuda.elect_sync() != 0):
                 slot = T.meta_var(RingPosition(config.halo_stages))
                 slot.start(0)
@@ -91,7 +89,7 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
                 while work < layout.work:
                     m, n = layout.tile_of(work)
                     produce(
-                        plan, smem, halo, weights, slot, stage, x_map, w_map, m, n, rank
+                        plan, smem, halo, weights, slot, stage, x_map, weight, m, n, rank
                     )  # fmt: skip
                     work = work + layout.grid
         else:

@@ -47,11 +47,6 @@ class SwappedLayout(HaloLayout):
         return 2 * self.blocks * self.store_bytes
 
     @cached_property
-    def weight_parts(self) -> int:
-        """Parts of a step's weights that blocks of a cluster may load: whole swizzle patterns."""
-        return self.config.block_n // 8
-
-    @cached_property
     def instruction_n(self) -> int:
         return self.tile.columns
 

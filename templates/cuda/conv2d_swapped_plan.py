@@ -19,8 +19,6 @@ from autoq.templates.tiles.wgmma import K_BYTES, descriptor_step, wgmma
 class SwappedPlan(HaloPipelinePlan):
     """The plan of conv2d_swapped: D [64 channels a block, columns] in 8-bit outputs."""
 
-    weight_rank = 2
-
     def __init__(self, layout: SwappedLayout) -> None:
         super().__init__(layout)
         self.column_groups = layout.tile.columns // 8
@@ -50,23 +48,6 @@ class SwappedPlan(HaloPipelinePlan):
     def block_bytes(self, block: Any) -> Any:
         """Byte of a step's weights where a block of channels starts."""
         return block * (BLOCK_ROWS * self.tile.step_bytes)
-
-    @property
-    def weight_shape(self) -> tuple[int, int]:
-        """Rows of the packed weights, each a step of one channel, and their bytes."""
-        tile = self.tile
-        return self.padded_n * tile.chunks * tile.steps, tile.step_bytes
-
-    def weight_arguments(self) -> list[int]:
-        """Tensor map of the packed weights: one box is a block's part of a step's rows."""
-        rows, row_bytes = self.weight_shape
-        box = [row_bytes, self.config.block_n // self.cluster]
-        return tiled_map([row_bytes, rows], [row_bytes], box, swizzle_mode(row_bytes))
-
-    def weight_coordinates(self, step: Any, n: Any, rank: Any) -> tuple[Any, ...]:
-        """Coordinates of a block's part of one step's rows of a tile of channels."""
-        steps, rows = self.tile.chunks * self.tile.steps, self.config.block_n
-        return 0, (n * steps + step) * rows + rank * (rows // self.cluster)
 
     @property
     def whole_rows(self) -> bool:

@@ -19,14 +19,13 @@ from autoq.templates.tiles.dependent_launch import (
     wait_for_predecessors,
 )
 from autoq.templates.tiles.ring import Ring, RingPosition
-from autoq.templates.tiles.tma import ENCODE_TILED
 from autoq.templates.tiles.wgmma import descriptor_step, encode_descriptor
 
 
 def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
     """The kernel of a workload.
 
-    Parameters: x, the residual where there is one, weights int8 [padded k, reduction], bias int32
+    Parameters: x, the residual where there is one, weights int8 [padded k * reduction], bias int32
     [border classes, padded k], then unless the output is int32 scale float32 [padded k] and
     scalars float32 [8], and y.
     """
@@ -47,7 +46,7 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
         y_ptr: T.handle,
     ):
         x = T.match_buffer(x_ptr, workload.x_shape, workload.in_dtype, align=16)
-        weight = T.match_buffer(weight_ptr, (plan.padded_n, tile.reduction), "int8", align=16)
+        weight = T.match_buffer(weight_ptr, plan.weight_shape, "int8", align=16)
         bias = T.match_buffer(bias_ptr, (plan.classes * plan.padded_n,), "int32", align=16)
         y_nhwc = T.match_buffer(y_ptr, workload.y_shape, epilogue.out_dtype, align=16)
         if scale_ptr is not None:
@@ -64,8 +63,6 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
         residual = T.decl_buffer((plan.elements,), residual_dtype, data=residual_nhwc.data)
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(plan.x_encode, x_map, "int8", plan.x_rank, x.data, *plan.x_arguments())
-        w_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-        T.call_packed(ENCODE_TILED, w_map, "int8", 5, weight.data, *plan.weight_arguments())
 
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_unit})
@@ -92,7 +89,7 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
             if plan.resident:  # noqa: SIM102
                 if (warp == 1) & (T.cuda.elect_sync() != 0):
                     n = T.meta_var(layout.tile_of(cta)[1])
-                    load_resident_weights(plan, smem, barriers, w_map, n, rank)
+                    load_resident_weights(plan, smem, barriers, weight, n, rank)
             if (warp == 0) & (T.cuda.elect_sync() != 0):
                 slot = T.meta_var(RingPosition(config.halo_stages))
                 slot.start(0)
@@ -104,7 +101,7 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
                 while work < layout.work:
                     m, n = layout.tile_of(work)
                     produce(
-                        plan, smem, halo, weights, slot, stage, x_map, w_map, m, n, rank
+                        plan, smem, halo, weights, slot, stage, x_map, weight, m, n, rank
                     )  # fmt: skip
                     work = work + layout.grid
         else:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS, HaloTile
 from autoq.templates.tiles.registers import RegisterBudget, register_budget
-from autoq.templates.tiles.weights import channels_per_thread
 from autoq.templates.tiles.wgmma import K_BYTES, accumulators
 from autoq.templates.workload import Conv2d
 
@@ -222,8 +221,8 @@ class HaloLayout:
 
     @cached_property
     def weight_parts(self) -> int:
-        """Parts of a step's weights that blocks of a cluster may load."""
-        return self.config.block_n // (4 * channels_per_thread(self.config.block_n))
+        """Parts of a step's weights that blocks of a cluster may load: whole swizzle patterns."""
+        return self.config.block_n // 8
 
     @cached_property
     def stage_bytes(self) -> int:

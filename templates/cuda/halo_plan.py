@@ -16,12 +16,13 @@ from autoq.templates.tiles.requantise import RowEpilogue
 from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import (
     ENCODE_TILED,
+    LOAD_BULK,
     MAX_BOX,
     load_tiled,
     nhwc_strides,
     tiled_map,
 )
-from autoq.templates.tiles.weights import channels_per_thread, weight_map
+from autoq.templates.tiles.weights import channels_per_thread
 from autoq.templates.tiles.wgmma import K_BYTES, accumulators, descriptor_step, wgmma
 
 # Steps of one tile that are unrolled when the weights are resident.
@@ -31,8 +32,7 @@ _UNROLL_LIMIT = 16
 class HaloPipelinePlan:
     """What producer and main loop share; every attribute is a compile-time constant.
 
-    Subclasses say how a step is multiplied (`product`) and where a step's weights lie in their
-    tensor map (`weight_rank`, `weight_coordinates`).
+    Subclasses say how a step is multiplied (`product`).
     """
 
     x_encode = ENCODE_TILED
@@ -63,11 +63,27 @@ class HaloPipelinePlan:
         self.steps_per_group = self.tile.steps if self.resident else config.steps_per_stage
         self.unrolled = self.resident and layout.steps_per_tile <= _UNROLL_LIMIT
 
-    def load_weights(self, smem: Any, w_map: Any, step: Any, n: Any, rank: Any, full: Any) -> Any:
-        """The call that loads this block's part of a step's weights; wrap it in T.evaluate."""
-        coordinates = self.weight_coordinates(step, n, rank)
-        instruction, to = load_tiled(self.weight_rank), Delivery(self.cluster)
-        return tma_load(instruction, to, smem, w_map, *coordinates, full)
+    @property
+    def weight_shape(self) -> tuple[int]:
+        """Bytes of the packed weights: the image of each step of each tile of channels."""
+        return (self.layout.n_tiles * self.layout.steps_per_tile * self.layout.weight_bytes,)
+
+    def load_weights(
+        self, smem: Any, weight: Any, step: Any, steps: Any, n: Any, rank: Any, full: Any
+    ) -> Any:
+        """The call that loads the weights of consecutive steps; wrap it in T.evaluate.
+
+        Blocks of a cluster load a part of one step each, for all of them.
+        """
+        first, size = self.weight_span(step, steps, n, rank)
+        to, size = Delivery(self.cluster), T.cast(size, "uint32")
+        return tma_load(LOAD_BULK, to, smem, weight.ptr_to([first]), size, full)
+
+    def weight_span(self, step: Any, steps: Any, n: Any, rank: Any) -> tuple[Any, Any]:
+        """First byte and number of bytes of what block `rank` loads of some steps' weights."""
+        part = self.layout.weight_bytes // self.cluster
+        first = (n * self.layout.steps_per_tile + step) * self.layout.weight_bytes
+        return first + rank * part, steps * part
 
     @property
     def whole_rows(self) -> bool:
@@ -130,8 +146,6 @@ class HaloPipelinePlan:
 class HaloPlan(HaloPipelinePlan):
     """The plan of conv2d_halo; it is its own `load` for `wgmma_epilogue`."""
 
-    weight_rank = 5
-
     def __init__(self, layout: HaloLayout) -> None:
         super().__init__(layout)
         workload, config = self.workload, layout.config
@@ -174,18 +188,6 @@ class HaloPlan(HaloPipelinePlan):
     def block_bytes(self, block: Any) -> Any:
         """Byte of a halo slot where a block of pixels starts."""
         return self.tile.block_row(block) * self.tile.row_bytes
-
-    def weight_arguments(self) -> list[int]:
-        """Tensor map of the packed weights: one box is a block's part of a step's sub-tile."""
-        tile = self.tile
-        return weight_map(
-            self.padded_n, tile.reduction, self.config.block_n, tile.step_bytes, parts=self.cluster
-        )
-
-    def weight_coordinates(self, step: Any, n: Any, rank: Any) -> tuple[Any, ...]:
-        """Coordinates of a block's part of one step's sub-tile of a tile of channels."""
-        groups = n * self.groups + rank * (self.groups // self.cluster)
-        return step * self.tile.step_bytes, 0, 0, 0, groups
 
     def pixel(self, m: Any, row: Any) -> Pixel:
         """Output pixel that row `row` of tile m computes."""

@@ -1,21 +1,28 @@
-"""The producer thread of the halo kernels: halo slots and weights, by TMA."""
+"""The producer threads of the halo kernels: halo slots and weights, by TMA.
+
+Weights are packed as they lie in shared memory, so that consecutive steps are one plain copy.
+"""
 
 from tvm.script import tirx as T
 
 
 @T.inline
-def load_weights(plan, smem, offset, w_map, step, n, rank, full):
-    """A block's part of one step's weights, to the place of all of them in shared memory."""
-    part = T.meta_var(rank * (plan.layout.weight_bytes // plan.cluster))
-    T.evaluate(
-        plan.load_weights(
-            smem.ptr_to([offset + part]), T.address_of(w_map), step, n, rank, full
-        )
-    )  # fmt: skip
+def load_steps(plan, smem, offset, weight, step, steps, n, rank, full):
+    """Consecutive steps' weights to `offset`; in a cluster, this block's part of each."""
+    if plan.cluster == 1:
+        T.evaluate(plan.load_weights(smem.ptr_to([offset]), weight, step, steps, n, rank, full))
+    else:
+        for i in T.serial(steps):
+            place = T.meta_var(
+                offset
+                + i * plan.layout.weight_bytes
+                + rank * (plan.layout.weight_bytes // plan.cluster)
+            )
+            T.evaluate(plan.load_weights(smem.ptr_to([place]), weight, step + i, 1, n, rank, full))
 
 
 @T.inline
-def load_part(plan, smem, barriers, w_map, part, n, rank):
+def load_part(plan, smem, barriers, weight, part, n, rank):
     """Producer: a part of the resident weights; the last one may have fewer steps."""
     full = T.meta_var(barriers.ptr_to([plan.weight_barriers + part]))
     first = T.meta_var(part * plan.config.steps_per_stage)
@@ -23,46 +30,37 @@ def load_part(plan, smem, barriers, w_map, part, n, rank):
     T.ptx.mbarrier.arrive.expect_tx.shared.b64(
         full, T.cast(steps * plan.layout.weight_bytes, "uint32")
     )
-    for i in T.serial(steps):
-        offset = T.meta_var(plan.layout.weight_offset + (first + i) * plan.layout.weight_bytes)
-        load_weights(plan, smem, offset, w_map, first + i, n, rank, full)
+    offset = T.meta_var(plan.layout.weight_offset + first * plan.layout.weight_bytes)
+    load_steps(plan, smem, offset, weight, first, steps, n, rank, full)
 
 
 @T.inline
-def load_resident_weights(plan, smem, barriers, w_map, n, rank):
+def load_resident_weights(plan, smem, barriers, weight, n, rank):
     """Producer: all weights of a tile of channels, once."""
     steps = T.meta_var(plan.layout.steps_per_tile)
     if plan.config.in_parts:
         for part in T.serial(plan.layout.weight_barriers):
-            load_part(plan, smem, barriers, w_map, part, n, rank)
+            load_part(plan, smem, barriers, weight, part, n, rank)
     else:
         full = T.meta_var(barriers.ptr_to([plan.weight_barriers]))
         T.ptx.mbarrier.arrive.expect_tx.shared.b64(full, T.uint32(steps * plan.layout.weight_bytes))
-        for step in T.serial(steps):
-            offset = T.meta_var(plan.layout.weight_offset + step * plan.layout.weight_bytes)
-            load_weights(plan, smem, offset, w_map, step, n, rank, full)
+        load_steps(plan, smem, plan.layout.weight_offset, weight, 0, steps, n, rank, full)
 
 
 @T.inline
-def stream_weights(plan, smem, weights, stage, w_map, chunk, n, rank):
+def stream_weights(plan, smem, weights, stage, weight, chunk, n, rank):
     """Producer: the weight stages of one chunk."""
     for t in T.serial(plan.layout.stages_per_chunk):
         weights.acquire(stage, plan.layout.stage_bytes)
-        for i in T.unroll(plan.config.steps_per_stage):
-            step = T.meta_var(
-                (chunk * plan.layout.stages_per_chunk + t) * plan.config.steps_per_stage + i
-            )
-            offset = T.meta_var(
-                plan.layout.weight_offset
-                + stage.stage * plan.layout.stage_bytes
-                + i * plan.layout.weight_bytes
-            )
-            load_weights(plan, smem, offset, w_map, step, n, rank, weights.full(stage.stage))
+        steps = T.meta_var(plan.config.steps_per_stage)
+        first = T.meta_var((chunk * plan.layout.stages_per_chunk + t) * steps)
+        offset = T.meta_var(plan.layout.weight_offset + stage.stage * plan.layout.stage_bytes)
+        load_steps(plan, smem, offset, weight, first, steps, n, rank, weights.full(stage.stage))
         stage.advance()
 
 
 @T.inline
-def produce(plan, smem, halo, weights, slot, stage, x_map, w_map, m, n, rank):
+def produce(plan, smem, halo, weights, slot, stage, x_map, weight, m, n, rank):
     """Producer thread: halo slots and streamed weights of one output tile."""
     for chunk in T.serial(plan.tile.chunks):
         halo.acquire(slot, plan.tile.load_bytes)
@@ -74,4 +72,4 @@ def produce(plan, smem, halo, weights, slot, stage, x_map, w_map, m, n, rank):
         )  # fmt: skip
         slot.advance()
         if not plan.resident:
-            stream_weights(plan, smem, weights, stage, w_map, chunk, n, rank)
+            stream_weights(plan, smem, weights, stage, weight, chunk, n, rank)

@@ -14,7 +14,7 @@ from autoq.templates.tiles.bounds import limits
 from autoq.templates.tiles.conversion import conversion_limits
 from autoq.templates.tiles.converted_rows import convertible
 from autoq.templates.tiles.epilogue_table import epilogue_table
-from autoq.templates.tiles.weights import pack_weight, pad_channels
+from autoq.templates.tiles.weights import image_of_tiles, pack_weight, pad_channels
 from autoq.templates.workload import Conv2d
 
 _ALIGNMENT = 16
@@ -49,7 +49,8 @@ def pack(workload: Conv2d, config: PipelineConfig, operands: Operands) -> tuple[
     )
     bias = pad_channels(table, config.block_n)
     bias = np.ascontiguousarray(bias.reshape(-1, bias.shape[-1]))
-    arrays = [pack_weight(weight, layout, config.block_n), bias]
+    packed = pack_weight(weight, layout, config.block_n)
+    arrays = [image_of_tiles(packed, config.block_n, config.row_bytes, config.channels), bias]
     if workload.epilogue.out_dtype == "int32":
         return tuple(arrays)
     scale = np.asarray(operands["scale"], np.float32)

@@ -1,7 +1,7 @@
 """The warp-specialised wgmma kernel: one warp feeds a ring of stages, warpgroups compute tiles.
 
 Follows the producer/consumer pipelines of CUTLASS 3 (cooperative and ping-pong); activations
-come through any `Load`, weights through the channel-permuting map of `tiles/weights.py`.
+come through any `Load`, weights as `image_of_tiles` in `tiles/weights.py` packs them.
 """
 
 from tvm.script import tirx as T
@@ -28,7 +28,7 @@ from autoq.templates.tiles.dependent_launch import (
 )
 from autoq.templates.tiles.ring import Ring, RingPosition, fence_barriers
 from autoq.templates.tiles.tma import ENCODE_TILED
-from autoq.templates.tiles.weights import KLayout, weight_map
+from autoq.templates.tiles.weights import KLayout
 from autoq.templates.tiles.wgmma import encode_descriptor
 from autoq.templates.workload import Conv2d
 
@@ -62,7 +62,7 @@ def build_pipeline(
     """The kernel of a workload.
 
     Parameters: x (x_shape), the residual (y_shape) where there is one, weights int8
-    [padded k, layout.total], bias int32 [border classes, padded k], then unless the output is
+    [padded k * layout.total], bias int32 [border classes, padded k], then unless the output is
     int32 scale float32 [padded k] and scalars float32 [8], and y (y_shape). Where the epilogue is
     boundable, limits [8] follow the scalars, and tables int32 [n tiles, table words] the scalars.
     """
@@ -70,9 +70,6 @@ def build_pipeline(
     epilogue = workload.epilogue
     registers = config.registers
     x_arguments = load.map_arguments()
-    w_arguments = weight_map(
-        plan.padded_n, layout.total, config.block_n, config.row_bytes, config.channels
-    )
 
     @T.jit
     def main(
@@ -86,7 +83,7 @@ def build_pipeline(
         y_ptr: T.handle,
     ):
         x = T.match_buffer(x_ptr, x_shape, workload.in_dtype, align=16)
-        weight = T.match_buffer(weight_ptr, (plan.padded_n, layout.total), "int8", align=16)
+        weight = T.match_buffer(weight_ptr, (plan.padded_n * layout.total,), "int8", align=16)
         bias = T.match_buffer(bias_ptr, (plan.classes * plan.padded_n,), "int32", align=16)
         y_nhwc = T.match_buffer(y_ptr, y_shape, epilogue.out_dtype, align=16)
         if scale_ptr is not None:
@@ -111,9 +108,6 @@ def build_pipeline(
         )  # fmt: skip
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(load.encode, x_map, "int8", load.rank, x.data, *x_arguments)
-        w_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-        T.call_packed(ENCODE_TILED, w_map, "int8", 5, weight.data, *w_arguments)
-
         if plan.residual_ahead:
             residual_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
             T.call_packed(
@@ -163,7 +157,7 @@ def build_pipeline(
                 start_successor()
                 while work < plan.works:
                     m, n = plan.tile(work, rank)
-                    produce(plan, smem, ring, head, x_map, w_map, m, n, rank, work == cta)
+                    produce(plan, smem, ring, head, x_map, weight, m, n, rank, work == cta)
                     work = work + plan.grid
                 if plan.receivers > 1:
                     ring.wait_until_left(head)
@@ -171,7 +165,7 @@ def build_pipeline(
                 load_tile_operands(plan, smem, slots, table, residual_map, cta, rank)
             if config.weights_stay:  # noqa: SIM102
                 if (warp == 2) & (T.cuda.elect_sync() != 0):
-                    load_first_weights(plan, smem, ring, w_map, cta % plan.n_tiles)
+                    load_first_weights(plan, smem, ring, weight, cta % plan.n_tiles)
         else:
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
             accumulator = T.alloc_local((config.m_blocks * plan.block_accumulators,), "uint32")

@@ -2,25 +2,33 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.wgmma_loads import tma_load
+from autoq.templates.cuda.wgmma_loads import Delivery, tma_load
 from autoq.templates.tiles.dependent_launch import wait_for_predecessors
 from autoq.templates.tiles.ring import RingPosition
 from autoq.templates.tiles.tma import LOAD_BULK, load_tiled
 
 
 @T.inline
-def load_staying_weights(plan, smem, ring, w_map, n, step, stage):
-    """Producer thread: the weights of a stage's step of the reduction, to where they stay."""
-    for i in T.unroll(plan.config.per_stage):
-        sub_tile = T.meta_var(step * plan.config.per_stage + i)
-        T.ptx[load_tiled(5)](
-            smem.ptr_to([plan.b_offset + sub_tile * plan.b_bytes]), T.address_of(w_map),
-            sub_tile * plan.config.row_bytes, 0, 0, 0, n * plan.groups, ring.full(stage),
-        )  # fmt: skip
+def load_weights(plan, smem, offset, weight, n, step, to, full):
+    """Producer thread: the weights of a step of the reduction, packed as they lie at `offset`."""
+    T.evaluate(
+        tma_load(
+            LOAD_BULK, to, smem.ptr_to([offset]),
+            weight.ptr_to([(n * plan.layout.stages + step) * plan.b_stage_bytes]),
+            T.uint32(plan.b_stage_bytes), full,
+        )
+    )  # fmt: skip
 
 
 @T.inline
-def produce(plan, smem, ring, at, x_map, w_map, m, n, rank, first):
+def load_staying_weights(plan, smem, ring, weight, n, step, stage):
+    """Producer thread: the weights of a stage's step of the reduction, to where they stay."""
+    offset = T.meta_var(plan.b_offset + step * plan.b_stage_bytes)
+    load_weights(plan, smem, offset, weight, n, step, Delivery(), ring.full(stage))
+
+
+@T.inline
+def produce(plan, smem, ring, at, x_map, weight, m, n, rank, first):
     """Producer thread: fill the stages of one output tile.
 
     first: whether it is the block's first one, with which come weights that stay.
@@ -28,31 +36,21 @@ def produce(plan, smem, ring, at, x_map, w_map, m, n, rank, first):
     for step in T.serial(plan.block_stages):
         k = T.meta_var(plan.first_stage(rank) + step)
         ring.acquire(at, plan.expected(first))
+        base = T.meta_var(at.stage * plan.config.stage_bytes)
+        full = T.meta_var(ring.full(at.stage))
         for i in T.unroll(plan.config.per_stage):
             sub_tile = T.meta_var(k * plan.config.per_stage + i)
-            base = T.meta_var(at.stage * plan.config.stage_bytes)
             a_tile = T.meta_var(smem.ptr_to([base + i * plan.a_bytes]))
-            b_tile = T.meta_var(smem.ptr_to([base + plan.b_offset + i * plan.b_bytes]))
-            full = T.meta_var(ring.full(at.stage))
             if plan.loads("activations", at.stage, rank):
                 to = T.meta_var(plan.delivery("activations"))
                 T.evaluate(plan.load.fetch(a_tile, T.address_of(x_map), m, sub_tile, full, to))
-            if plan.loads("weights", at.stage, rank):
-                column = T.meta_var(sub_tile * plan.config.row_bytes)
-                place = T.meta_var((column, 0, 0, 0, n * plan.groups))
-                T.evaluate(
-                    tma_load(
-                        load_tiled(5),
-                        plan.delivery("weights"),
-                        b_tile,
-                        T.address_of(w_map),
-                        *place,
-                        full,
-                    )
-                )
+        if plan.loads("weights", at.stage, rank):
+            load_weights(
+                plan, smem, base + plan.b_offset, weight, n, k, plan.delivery("weights"), full
+            )
         if plan.config.weights_stay and plan.layout.stages > plan.config.stages:  # noqa: SIM102
             if first & (step >= plan.early_stages):
-                load_staying_weights(plan, smem, ring, w_map, n, step, at.stage)
+                load_staying_weights(plan, smem, ring, weight, n, step, at.stage)
         at.advance()
 
 
@@ -93,11 +91,11 @@ def load_tile_operands(plan, smem, slots, table, residual_map, first, rank):
 
 
 @T.inline
-def load_first_weights(plan, smem, ring, w_map, n):
+def load_first_weights(plan, smem, ring, weight, n):
     """A third producer thread: weights that stay, for all stages that are empty at the start.
 
     They arrive with the activations of the block's first tile, whose barriers expect both. It
     needs no wait: nothing that came before writes weights, and no stage was ever filled.
     """
     for step in T.serial(plan.early_stages):
-        load_staying_weights(plan, smem, ring, w_map, n, step, step)
+        load_staying_weights(plan, smem, ring, weight, n, step, step)

@@ -6,6 +6,8 @@ XORed into bits 4.., three of them for rows of 128 bytes, two for 64, one for 32
 
 from __future__ import annotations
 
+import numpy as np
+
 ROW_BYTES = (16, 32, 64, 128)
 """Row widths that have a swizzle of the same width (16: none)."""
 
@@ -26,3 +28,14 @@ def swizzled_address(address: int, row_bytes: int) -> int:
     """Where the byte of an unswizzled tile at `address` really lies; also of numpy arrays."""
     mask = (1 << _MODES[row_bytes]) - 1
     return address ^ (((address >> 7) & mask) << 4)
+
+
+def shared_image(rows: np.ndarray) -> np.ndarray:
+    """Rows int8 [count, row_bytes] as int8 [count * row_bytes], as they lie in shared memory.
+
+    A plain copy of the bytes then is what TMA would swizzle; whole patterns only.
+    """
+    row_bytes = rows.shape[1]
+    period = swizzle_period(row_bytes)
+    places = np.array([swizzled_address(i, row_bytes) for i in range(period)])
+    return np.ascontiguousarray(rows.reshape(-1, period)[:, places]).reshape(-1)

@@ -16,6 +16,7 @@ from autoq.templates.cuda.halo_layout import HaloLayout
 from autoq.templates.cuda.halo_plan import HaloPlan
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.target import parse_target
+from autoq.templates.tiles.swizzle import swizzle_period
 from autoq.templates.workload import Conv2d
 
 TARGET = parse_target("cuda:sm_90a")
@@ -49,31 +50,27 @@ def test_each_tile_once_and_partners_share_their_channels(units, cluster, reside
             assert len({n for _, n in tiles[cta :: layout.grid]}) == 1
 
 
+@pytest.mark.parametrize("template", [conv2d_halo, conv2d_swapped])
 @pytest.mark.parametrize("block_n", [64, 192])
-def test_parts_of_swapped_weights_are_a_step(block_n):
+def test_parts_of_weights_are_a_step(template, block_n):
     config = dataclasses.replace(
-        conv2d_swapped.TEMPLATE.default(WORKLOAD, TARGET), block_n=block_n, cluster=2
+        template.TEMPLATE.default(WORKLOAD, TARGET), block_n=block_n, cluster=2
     )
-    plan = SwappedPlan(SwappedLayout(WORKLOAD, config, TARGET.units))
-    alone = SwappedPlan(
-        SwappedLayout(WORKLOAD, dataclasses.replace(config, cluster=1), TARGET.units)
+    plan, alone = (
+        SwappedPlan(SwappedLayout(WORKLOAD, c, TARGET.units))
+        if template is conv2d_swapped
+        else HaloPlan(HaloLayout(WORKLOAD, c, TARGET.units))
+        for c in (config, dataclasses.replace(config, cluster=1))
     )
-    (_, whole), (_, first), (_, second) = (
-        p.weight_coordinates(5, 1, rank) for p, rank in ((alone, 0), (plan, 0), (plan, 1))
+    (start, size), (first, half), (second, other) = (
+        p.weight_span(5, 1, 1, rank) for p, rank in ((alone, 0), (plan, 0), (plan, 1))
     )
-    rows = plan.weight_arguments()[4]
-    assert (first, second, 2 * rows) == (whole, whole + rows, alone.weight_arguments()[4])
-
-
-def test_parts_of_halo_weights_are_a_step():
-    config = dataclasses.replace(
-        conv2d_halo.TEMPLATE.default(WORKLOAD, TARGET), block_n=128, cluster=2
-    )
-    plan = HaloPlan(HaloLayout(WORKLOAD, config, TARGET.units))
-    assert plan.weight_coordinates(0, 3, 1)[4] == plan.weight_coordinates(0, 3, 0)[4] + 1
-    assert plan.weight_arguments()[-5 - 4] == 1  # groups of 64 channels in a box
-    halved = dataclasses.replace(config, block_n=64)
-    assert not conv2d_halo.TEMPLATE.space(WORKLOAD, TARGET).legal(halved)
+    assert (first, second) == (start, start + half) and half + other == size
+    assert half % swizzle_period(plan.tile.step_bytes) == 0
+    assert alone.weight_span(5, 3, 1, 0) == (start, 3 * size)
+    assert alone.weight_span(6, 1, 1, 0) == (start + size, size)
+    last = alone.weight_span(0, plan.layout.steps_per_tile, plan.layout.n_tiles - 1, 0)
+    assert (sum(last),) == plan.weight_shape
 
 
 @pytest.mark.skipif(

@@ -139,7 +139,7 @@ def test_default_and_samples_are_legal_and_lay_out_without_overlap(workload):
         arrays = TEMPLATE.pack(
             workload, config, random_operands(workload, np.random.default_rng())[1]
         )
-        assert arrays[0].shape == (layout.n_tiles * config.block_n, tile.reduction)
+        assert arrays[0].shape == (layout.n_tiles * config.block_n * tile.reduction,)
 
 
 @pytest.mark.parametrize(

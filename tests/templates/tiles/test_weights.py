@@ -1,4 +1,4 @@
-"""Packed weights, their tensor map and the fragment layout agree, emulated in numpy."""
+"""Packed weights, their image in shared memory and the fragment layout agree."""
 
 from __future__ import annotations
 
@@ -7,29 +7,17 @@ import itertools
 import numpy as np
 import pytest
 
-from autoq.templates.tiles.swizzle import swizzled_address
+from autoq.templates.tiles.swizzle import ROW_BYTES, swizzle_period, swizzled_address
 from autoq.templates.tiles.weights import (
     KLayout,
     channels_per_thread,
+    image_of_tiles,
     pack_weight,
     pad_channels,
     row_channels,
-    weight_map,
 )
 
 WIDTHS = (16, 32, 48, 64, 96, 128, 192, 256)
-
-
-def tma_box(array: np.ndarray, arguments: list[int], origin: tuple[int, ...]) -> np.ndarray:
-    """What a tiled load of rank 5 without element strides puts into shared memory, in order."""
-    dims, strides, box = arguments[:5], [1, *arguments[5:9]], arguments[9:14]
-    flat = array.reshape(-1)
-    out = np.zeros(int(np.prod(box)), array.dtype)
-    for at, index in enumerate(itertools.product(*(range(n) for n in reversed(box)))):
-        coordinates = [o + i for o, i in zip(origin, reversed(index), strict=True)]
-        if all(c < d for c, d in zip(coordinates, dims, strict=True)):
-            out[at] = flat[sum(c * s for c, s in zip(coordinates, strides, strict=True))]
-    return out
 
 
 CHANNELS = [(n, c) for n in WIDTHS for c in (4, 8, 16) if n % (4 * c) == 0]
@@ -61,15 +49,19 @@ def test_thread_owns_consecutive_channels(block_n: int, channels: int) -> None:
 
 
 @pytest.mark.parametrize("block_n, channels", CHANNELS)
-def test_tensor_map_permutes_as_row_channels_says(block_n: int, channels: int) -> None:
-    rng = np.random.default_rng(0)
-    row_bytes, total = 16, 48
-    packed = rng.integers(-128, 128, (2 * block_n, total), np.int8)
-    arguments = weight_map(2 * block_n, total, block_n, row_bytes, channels)
-    group = block_n // (4 * channels)
-    loaded = tma_box(packed, arguments, (16, 0, 0, 0, group)).reshape(block_n, row_bytes)
-    expected = packed[block_n + row_channels(block_n, channels), 16:32]
-    assert np.array_equal(loaded, expected)
+@pytest.mark.parametrize("row_bytes", ROW_BYTES)
+def test_image_has_rows_where_wgmma_reads_them(block_n: int, channels: int, row_bytes: int) -> None:
+    """Rows in the order of `row_channels`, chunks of 16 bytes where the swizzle has them."""
+    packed = np.random.default_rng(0).integers(-128, 128, (2 * block_n, 3 * row_bytes), np.int8)
+    image = image_of_tiles(packed, block_n, row_bytes, channels)
+    order, each = row_channels(block_n, channels), block_n * row_bytes
+    assert each % swizzle_period(row_bytes) == 0
+    for tile, sub_tile in itertools.product(range(2), range(3)):
+        there = image[(tile * 3 + sub_tile) * each :][:each]
+        places = [swizzled_address(byte, row_bytes) for byte in range(each)]
+        columns = slice(sub_tile * row_bytes, (sub_tile + 1) * row_bytes)
+        expected = packed[tile * block_n + order, columns]
+        assert np.array_equal(there[places].reshape(block_n, row_bytes), expected)
 
 
 @pytest.mark.parametrize(
