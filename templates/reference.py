@@ -17,7 +17,7 @@ from autoq.templates.workload import Conv2d, Gemm, Workload
 def reference(
     workload: Workload, activations: Sequence[np.ndarray], operands: Operands
 ) -> np.ndarray:
-    """The workload's output for the given activations, in the order of a template's parameters.
+    """The workload's output, contiguous, for activations in the order of a template's parameters.
 
     Integer results are exact (products are summed in float64, exact below 2**53). Four-bit arrays
     are unpacked, int8 for int4 and uint8 for uint4.
@@ -33,7 +33,7 @@ def reference(
         Dequantize: _dequantize,
         Relayout: _relayout,
     }[type(workload)]
-    return function(workload, activations, operands)
+    return np.ascontiguousarray(function(workload, activations, operands))
 
 
 def _gemm(workload: Gemm, activations: Sequence[np.ndarray], operands: Operands) -> np.ndarray:

@@ -164,6 +164,8 @@ class Memory:
 def _host_span(array: Any) -> tuple[int, int]:
     if isinstance(array, bytes):
         return ctypes.cast(c_char_p(array), c_void_p).value or 0, len(array)
+    if not array.flags.c_contiguous:
+        raise ValueError(f"an array of strides {array.strides} is no run of bytes")
     return array.ctypes.data, array.nbytes
 
 

@@ -89,7 +89,7 @@ def test_random_cases_exercise_the_workload(workload):
     again, _ = random_case(workload, 1)
     other, _ = random_case(workload, 2)
     y = reference(workload, activations, operands)
-    assert y.shape == workload.y_shape
+    assert y.shape == workload.y_shape and y.flags.c_contiguous
     assert all(np.array_equal(a, b) for a, b in zip(activations, again, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(activations, other, strict=True))
     values, counts = np.unique(y, return_counts=True)
