@@ -11,6 +11,9 @@ from models import FORMS, LIGHT, light_path, output_step, random_feeds, run_onnx
 
 from autoq import Session, compile
 
+# Of 60 to 144 million weights, nearly all in three fully connected layers: in one form only.
+HEAVY = ("bvlc_alexnet", "vgg19", "zfnet512")
+CASES = [(name, form) for name in LIGHT for form in FORMS if form == "QDQ" or name not in HEAVY]
 FLOAT_TOLERANCE = 1e-4
 # One step, and the rounding of the float32 numbers that are compared.
 STEPS = 1.001
@@ -22,8 +25,7 @@ def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(chosen) / "kernels" if chosen else tmp_path_factory.mktemp("kernels")
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", LIGHT)
+@pytest.mark.parametrize("name, form", CASES)
 def test_compiled_model_agrees(name: str, form: str, tmp_path: Path, kernel_cache: Path) -> None:
     path = light_path(name, form, logits=True)
     report = compile(path, target="cpu", output=tmp_path / "model.tar", cache_dir=kernel_cache)
