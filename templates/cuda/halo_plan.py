@@ -9,7 +9,7 @@ from tvm.script import tirx as T
 from autoq.templates.border import border_classes
 from autoq.templates.cuda.halo_layout import HaloLayout
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS
-from autoq.templates.cuda.wgmma_loads import Delivery, Pixel, tma_load
+from autoq.templates.cuda.wgmma_loads import Pixel
 from autoq.templates.cuda.wgmma_units import Unit, unit_at
 from autoq.templates.tiles.border_bias import bias_row
 from autoq.templates.tiles.requantise import RowEpilogue
@@ -18,9 +18,11 @@ from autoq.templates.tiles.tma import (
     ENCODE_TILED,
     LOAD_BULK,
     MAX_BOX,
+    Delivery,
     load_tiled,
     nhwc_strides,
     tiled_map,
+    tma_load,
 )
 from autoq.templates.tiles.weights import channels_per_thread
 from autoq.templates.tiles.wgmma import K_BYTES, accumulators, descriptor_step, wgmma

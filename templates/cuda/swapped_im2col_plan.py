@@ -11,9 +11,15 @@ from autoq.templates.cuda.conv2d_swapped_layout import SwappedLayout
 from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS
 from autoq.templates.cuda.swapped_im2col_tile import Im2colTile
-from autoq.templates.cuda.wgmma_loads import Delivery, tma_load
 from autoq.templates.tiles.swizzle import swizzle_mode
-from autoq.templates.tiles.tma import ENCODE_IM2COL, LOAD_IM2COL_4D, im2col_map, tiled_map
+from autoq.templates.tiles.tma import (
+    ENCODE_IM2COL,
+    LOAD_IM2COL_4D,
+    Delivery,
+    im2col_map,
+    tiled_map,
+    tma_load,
+)
 
 
 @dataclass(frozen=True)

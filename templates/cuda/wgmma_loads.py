@@ -11,17 +11,17 @@ from typing import Any, Protocol
 
 from tvm.script import tirx as T
 
-from autoq.templates.tiles.l2_policy import EVICT_FIRST, with_policy
 from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import (
     ENCODE_IM2COL,
     ENCODE_TILED,
     LOAD_IM2COL_4D,
+    Delivery,
     im2col_map,
     load_tiled,
-    multicast,
     nhwc_strides,
     tiled_map,
+    tma_load,
 )
 from autoq.templates.tiles.weights import KLayout, ceil_div
 from autoq.templates.workload import Conv2d
@@ -35,17 +35,6 @@ class Pixel:
     exists: Any
     p: Any
     q: Any
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """Where a load goes and what the L2 cache does then.
-
-    blocks: of a cluster, that all receive it; once: the cache gives these lines up first.
-    """
-
-    blocks: int = 1
-    once: bool = False
 
 
 class Load(Protocol):
@@ -67,16 +56,6 @@ class Load(Protocol):
         ...
 
     def pixel(self, m: Any, row: Any) -> Pixel: ...
-
-
-def tma_load(instruction: str, to: Delivery, *operands: Any) -> Any:
-    """A load into this block, or at the same places into all of its cluster that receive it."""
-    if to.blocks > 1:
-        instruction = multicast(instruction)
-        operands = (*operands, T.uint16((1 << to.blocks) - 1))
-    if to.once:
-        instruction, operands = with_policy(instruction), (*operands, T.uint64(EVICT_FIRST))
-    return T.ptx[instruction](*operands)
 
 
 def _tap(layout: KLayout, sub_tile: Any, s: int) -> tuple[Any, Any, Any]:

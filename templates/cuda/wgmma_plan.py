@@ -8,7 +8,7 @@ from tvm.script import tirx as T
 
 from autoq.templates.border import border_classes
 from autoq.templates.cuda.wgmma_config import BARRIER_BYTES, PipelineConfig
-from autoq.templates.cuda.wgmma_loads import Delivery, Load, Pixel
+from autoq.templates.cuda.wgmma_loads import Load, Pixel
 from autoq.templates.cuda.wgmma_units import Unit, unit_at
 from autoq.templates.target import Target
 from autoq.templates.tiles.border_bias import bias_row
@@ -25,7 +25,7 @@ from autoq.templates.tiles.exchange import (
 from autoq.templates.tiles.raster import tile_of
 from autoq.templates.tiles.requantise import RowEpilogue
 from autoq.templates.tiles.swizzle import swizzle_mode
-from autoq.templates.tiles.tma import tiled_map
+from autoq.templates.tiles.tma import Delivery, tiled_map
 from autoq.templates.tiles.weights import KLayout, ceil_div
 from autoq.templates.tiles.wgmma import K_BYTES, accumulators
 from autoq.templates.workload import Conv2d

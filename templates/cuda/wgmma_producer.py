@@ -2,10 +2,9 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.wgmma_loads import Delivery, tma_load
 from autoq.templates.tiles.dependent_launch import wait_for_predecessors
 from autoq.templates.tiles.ring import RingPosition
-from autoq.templates.tiles.tma import LOAD_BULK, load_tiled
+from autoq.templates.tiles.tma import LOAD_BULK, Delivery, load_tiled, tma_load
 
 
 @T.inline

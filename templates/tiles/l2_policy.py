@@ -12,16 +12,8 @@ from __future__ import annotations
 from autoq.templates.storage import stored_bytes
 from autoq.templates.workload import Conv2d
 
-EVICT_FIRST = 0x12F0000000000000
-"""The policy of lines that go before all others, as CUTLASS has it (TMA::CacheHintSm90)."""
-
 # Of the H100 and the H200.
 _L2_BYTES = 50 << 20
-
-
-def with_policy(instruction: str) -> str:
-    """The same TMA load with a cache policy as last operand."""
-    return f"{instruction}.L2::cache_hint"
 
 
 def input_once_values(workload: Conv2d) -> tuple[bool, ...]:

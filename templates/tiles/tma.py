@@ -1,4 +1,4 @@
-"""TMA: instruction names and tensor-map arguments (CUDA driver API, Tensor Map Object Access).
+"""TMA: instructions and tensor-map arguments (CUDA driver API, Tensor Map Object Access).
 
 A map's dimensions run from the innermost; byte strides leave out the innermost; every base
 address and stride is a multiple of 16 bytes. Elements outside the tensor arrive as zeros, and
@@ -8,6 +8,10 @@ always count towards a barrier's transaction bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.script import tirx as T
 
 ENCODE_TILED = "runtime.cuTensorMapEncodeTiled"
 ENCODE_IM2COL = "autoq.cuTensorMapEncodeIm2col"
@@ -29,15 +33,35 @@ LOAD_BULK = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
 
 _L2_PROMOTION_128B = 2
 
+# L2 cache policy of lines that go before all others, as CUTLASS has it (TMA::CacheHintSm90).
+_EVICT_FIRST = 0x12F0000000000000
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Where a load goes and what the L2 cache does then.
+
+    blocks: of a cluster, that all receive it; once: the cache gives these lines up first.
+    """
+
+    blocks: int = 1
+    once: bool = False
+
 
 def load_tiled(rank: int) -> str:
     """The instruction that loads a box of a tiled map: smem, map, coordinates, barrier."""
     return f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes"
 
 
-def multicast(instruction: str) -> str:
-    """The same load into several blocks of a cluster; a mask of their ranks comes last."""
-    return f"{instruction}.multicast::cluster"
+def tma_load(instruction: str, to: Delivery, *operands: Any) -> Any:
+    """The call of a load into this block, or at the same places into all that receive it."""
+    if to.blocks > 1:
+        instruction = f"{instruction}.multicast::cluster"
+        operands = (*operands, T.uint16((1 << to.blocks) - 1))
+    if to.once:
+        instruction = f"{instruction}.L2::cache_hint"
+        operands = (*operands, T.uint64(_EVICT_FIRST))
+    return T.ptx[instruction](*operands)
 
 
 def store_tiled(rank: int) -> str:
