@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up the environment and runs the whole test suite, two files at a time; arguments go to pytest.
+# Sets up the environment and runs the whole test suite, three files at a time; arguments go to pytest.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh" test,quantize
 .venv/bin/ruff check .
@@ -7,4 +7,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh" test,quantize
 # tests/conftest.py puts the longest files first, so xdist must keep their order.
 # One kernel cache for the whole suite: many tests compile the same kernels.
 export AUTOQ_CACHE_DIR=${AUTOQ_CACHE_DIR:-$(mktemp -d)}
-.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder "$@"
+.venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder "$@"

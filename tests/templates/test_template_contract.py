@@ -103,9 +103,10 @@ def test_wgmma_unpacks_four_bit_weights_when_it_packs_them() -> None:
         eight = replace(workload, weight_dtype="int8")
         config = template.default(workload, target)
         assert config == template.default(eight, target)
-        tvm.ir.assert_structural_equal(
-            *(template.build(w, config, target) for w in (workload, eight))
-        )
+        if template.name in ("conv2d_swapped", "conv2d_tap"):  # one of each of the two kernels
+            tvm.ir.assert_structural_equal(
+                *(template.build(w, config, target) for w in (workload, eight))
+            )
         packs = [template.pack(w, config, operands) for w in (workload, eight)]
         # As bytes: some constants are integers in the guise of floats, which may be NaN.
         assert len({tuple(array.tobytes() for array in arrays) for arrays in packs}) == 1
@@ -173,5 +174,4 @@ def parameters(function, target: Target) -> list[tuple[tuple[int, ...], str]]:
 def test_building_is_pure(template: Template) -> None:
     _, workload, target = next(case for case in cases() if case[0] is template)
     config = template.default(workload, target)
-    first, second = (template.build(workload, config, target).script() for _ in range(2))
-    assert first == second
+    tvm.ir.assert_structural_equal(*(template.build(workload, config, target) for _ in range(2)))

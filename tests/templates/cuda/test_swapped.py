@@ -150,10 +150,10 @@ def test_declines_what_it_cannot_compute(change):
     reason="nvcc is not installed",
 )
 @pytest.mark.parametrize("workload", SERVED, ids=str)
-def test_default_and_a_sample_compile(workload):
-    default = TEMPLATE.default(workload, TARGET)
-    (sample,) = TEMPLATE.space(workload, TARGET).sample(np.random.default_rng(5), 1)
-    for config in (default, sample):
+def test_default_and_some_samples_compile(workload):
+    samples = 1 if workload in SERVED[::3] else 0
+    found = TEMPLATE.space(workload, TARGET).sample(np.random.default_rng(5), samples)
+    for config in (TEMPLATE.default(workload, TARGET), *found):
         kernel = compile_kernel(TEMPLATE.build(workload, config, TARGET), TARGET)
         layout = SwappedLayout(workload, config, TARGET.units)
         assert kernel.registers <= layout.registers.launch

@@ -140,7 +140,8 @@ def test_one_block_loads_the_shared_part_of_a_stage(case: Case) -> None:
         arrivals = [constant(plan.empty_arrivals(stage, r)) for r in range(config.cluster)]
         expected = [warps * (config.cluster if r in loaders else 1) for r in range(config.cluster)]
         assert arrivals == expected
-    assert plan.blocks_of(config.shared) == config.cluster and plan.blocks_of(own) == 1
+    assert plan.delivery(config.shared).blocks == config.cluster
+    assert plan.delivery(own).blocks == 1
 
 
 @pytest.mark.parametrize("case", CASES[::12], ids=label)
