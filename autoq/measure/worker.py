@@ -151,10 +151,11 @@ class Worker:
         template = self._templates[job.template]
         constants = template.pack(job.workload, job.config, case.operands)
         loaded = case.bench.load(request.kernel, constants)
-        wrong = self._check(case, job.workload, loaded)
+        launches = 2 if request.timing.overlapped else 1
+        wrong = self._check(case, job.workload, loaded, launches)
         if wrong and case.bench.restore_inputs():
             # An earlier candidate had written over the inputs: judge this one by good ones.
-            wrong = self._check(case, job.workload, loaded)
+            wrong = self._check(case, job.workload, loaded, launches)
         if wrong:
             return Measurement(failure="correctness", message=wrong)
         seconds = loaded.timings(request.timing)
@@ -162,9 +163,11 @@ class Worker:
             return Measurement(failure="correctness", message="wrote over its inputs")
         return Measurement(seconds=float(np.median(seconds)), repeats=len(seconds))
 
-    def _check(self, case: _Case, workload: Workload, loaded: LoadedCandidate) -> str | None:
+    def _check(
+        self, case: _Case, workload: Workload, loaded: LoadedCandidate, launches: int
+    ) -> str | None:
         for poison in POISON:
-            y = loaded.run_over(poison)
+            y = loaded.run_over(poison, launches)
             wrong = complaint(y, case.expected, workload, self._settings.target)
             if wrong:
                 return wrong

@@ -19,7 +19,8 @@ from autoq.templates.cuda.halo_space import halo_space, is_served
 from autoq.templates.cuda.halo_tile import HaloTile
 from autoq.templates.signature import has_four_bit_activations
 from autoq.templates.target import Target
-from autoq.templates.tiles.weights import image_of_tiles, pad_channels
+from autoq.templates.tiles.swizzle import shared_image
+from autoq.templates.tiles.weights import pad_channels, row_channels, tile_rows
 from autoq.templates.workload import Conv2d
 
 if TYPE_CHECKING:
@@ -86,8 +87,9 @@ def pack(workload: Conv2d, config: HaloConvConfig, operands: Operands) -> tuple[
     weight = np.asarray(operands["weight"])
     zero_point = int(operands.get("x_zero_point", 0))
     bias = border_bias(workload, weight, np.asarray(operands["bias"]), zero_point)
+    matrix = pack_weight(weight, tile, config.block_n)
     packed = (
-        image_of_tiles(pack_weight(weight, tile, config.block_n), config.block_n, tile.step_bytes),
+        shared_image(tile_rows(matrix, row_channels(config.block_n), tile.step_bytes)),
         pad_channels(bias, config.block_n).reshape(-1),
     )
     if workload.epilogue.out_dtype == "int32":

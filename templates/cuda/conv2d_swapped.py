@@ -20,7 +20,7 @@ from autoq.templates.cuda.conv2d_swapped_space import default_config, is_served,
 from autoq.templates.cuda.halo_tile import HaloTile
 from autoq.templates.target import Target
 from autoq.templates.tiles.swizzle import shared_image
-from autoq.templates.tiles.weights import pad_channels
+from autoq.templates.tiles.weights import pad_channels, tile_rows
 from autoq.templates.workload import Conv2d
 
 if TYPE_CHECKING:
@@ -72,8 +72,9 @@ def order_rows(packed: np.ndarray, block_n: int, step_bytes: int) -> np.ndarray:
     A step's rows of a tile of channels lie together. Row 16 w + 8 h + g of them holds channel
     16 w + 2 g + h: a thread's rows g and g + 8 of wgmma's fragments are then neighbouring channels.
     """
-    rows = packed.reshape(-1, block_n // 16, 8, 2, packed.shape[1] // step_bytes, step_bytes)
-    return np.ascontiguousarray(rows.transpose(0, 4, 1, 3, 2, 5)).reshape(-1, step_bytes)
+    row = np.arange(block_n)
+    order = row // 16 * 16 + row % 8 * 2 + row % 16 // 8
+    return tile_rows(packed, order, step_bytes)
 
 
 def pack_weight(weight: np.ndarray, tile: HaloTile, block_n: int) -> np.ndarray:

@@ -11,9 +11,9 @@ from autoq.search.space import Space
 from autoq.templates.cuda.halo_cost import features
 from autoq.templates.cuda.halo_layout import MOST_BLOCKS, HaloConfig, HaloConvConfig, HaloLayout
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS, WIDTH, HaloTile
+from autoq.templates.cuda.input_once import input_once_values
 from autoq.templates.cuda.wgmma_config import RESERVED_BYTES
 from autoq.templates.target import Target
-from autoq.templates.tiles.l2_policy import input_once_values
 from autoq.templates.tiles.swizzle import ROW_BYTES
 from autoq.templates.tiles.tma import MAX_BOX
 from autoq.templates.tiles.wgmma import SHAPES_N

@@ -14,7 +14,8 @@ from autoq.templates.tiles.bounds import limits
 from autoq.templates.tiles.conversion import conversion_limits
 from autoq.templates.tiles.converted_rows import convertible
 from autoq.templates.tiles.epilogue_table import epilogue_table
-from autoq.templates.tiles.weights import image_of_tiles, pack_weight, pad_channels
+from autoq.templates.tiles.swizzle import shared_image
+from autoq.templates.tiles.weights import pack_weight, pad_channels, row_channels, tile_rows
 from autoq.templates.workload import Conv2d
 
 _ALIGNMENT = 16
@@ -50,7 +51,8 @@ def pack(workload: Conv2d, config: PipelineConfig, operands: Operands) -> tuple[
     bias = pad_channels(table, config.block_n)
     bias = np.ascontiguousarray(bias.reshape(-1, bias.shape[-1]))
     packed = pack_weight(weight, layout, config.block_n)
-    arrays = [image_of_tiles(packed, config.block_n, config.row_bytes, config.channels), bias]
+    order = row_channels(config.block_n, config.channels)
+    arrays = [shared_image(tile_rows(packed, order, config.row_bytes)), bias]
     if workload.epilogue.out_dtype == "int32":
         return tuple(arrays)
     scale = np.asarray(operands["scale"], np.float32)

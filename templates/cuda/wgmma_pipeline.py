@@ -1,7 +1,7 @@
 """The warp-specialised wgmma kernel: one warp feeds a ring of stages, warpgroups compute tiles.
 
 Follows the producer/consumer pipelines of CUTLASS 3 (cooperative and ping-pong); activations
-come through any `Load`, weights as `image_of_tiles` in `tiles/weights.py` packs them.
+come through any `Load`, weights as `tiles/weights.py` packs them.
 """
 
 from tvm.script import tirx as T

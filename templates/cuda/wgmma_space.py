@@ -7,12 +7,12 @@ from dataclasses import fields
 from typing import Any
 
 from autoq.search.space import Space
+from autoq.templates.cuda.input_once import input_once_values
 from autoq.templates.cuda.wgmma_config import RESERVED_BYTES, PipelineConfig
 from autoq.templates.cuda.wgmma_cost import features
 from autoq.templates.cuda.wgmma_problem import Problem
 from autoq.templates.movement import ITEM_BYTES
 from autoq.templates.tiles.bounded_rows import boundable
-from autoq.templates.tiles.l2_policy import input_once_values
 from autoq.templates.tiles.tma import MAX_BOX
 from autoq.templates.tiles.weights import ceil_div
 

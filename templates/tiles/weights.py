@@ -4,9 +4,9 @@ A thread's accumulators of D [64, n] lie in pairs 8 columns apart. Weight rows i
 make them consecutive output channels instead, so that a thread packs and stores up to 16 channels
 at once without exchanging lanes.
 
-Kernels copy these bytes as they are. A tensor map could permute and swizzle them on the way, but
-an H200's TMA takes about 3 cycles for each row of 64 bytes: weights of 8 x 56x56x64 -> 64, 576
-rows in every block, took 0.8 of 4.4 us.
+Kernels copy the bytes of `swizzle.shared_image` as they are. A tensor map could permute and swizzle
+them on the way, but an H200's TMA takes about 3 cycles for each row of 64 bytes, by the 0.8 of 4.4
+us that 8 x 56x56x64 -> 64, with 576 such rows in every block, lost to it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-
-from autoq.templates.tiles.swizzle import shared_image
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -99,17 +97,14 @@ def pack_weight(weight: np.ndarray, layout: KLayout, block_n: int) -> np.ndarray
     return packed.reshape(packed.shape[0], layout.total)
 
 
-def image_of_tiles(
-    packed: np.ndarray, block_n: int, row_bytes: int, channels: int | None = None
-) -> np.ndarray:
-    """Weights int8 [padded k, total] as int8 [padded k * total], to be copied as they are.
+def tile_rows(packed: np.ndarray, order: np.ndarray, row_bytes: int) -> np.ndarray:
+    """Weights int8 [padded k, total] as int8 [padded k * total / row_bytes, row_bytes].
 
-    Each tile of block_n channels is cut into sub-tiles of row_bytes columns; their rows are in the
-    order of `row_channels`, and swizzled.
+    Each tile of len(order) channels is cut into sub-tiles of row_bytes columns, whose rows lie
+    together. order int64 [block_n]: the channel of the tile in each of these rows.
     """
-    tiles = packed.reshape(-1, block_n, packed.shape[1] // row_bytes, row_bytes)
-    rows = tiles[:, row_channels(block_n, channels)].transpose(0, 2, 1, 3)
-    return shared_image(rows.reshape(-1, row_bytes))
+    tiles = packed.reshape(-1, len(order), packed.shape[1] // row_bytes, row_bytes)
+    return np.ascontiguousarray(tiles[:, order].transpose(0, 2, 1, 3)).reshape(-1, row_bytes)
 
 
 def pad_channels(array: np.ndarray, block_n: int) -> np.ndarray:

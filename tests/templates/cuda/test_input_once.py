@@ -11,9 +11,9 @@ from wgmma_cases import EPILOGUES
 
 from autoq.kernel.lowering import cuda_source, lower
 from autoq.templates.base import Template
+from autoq.templates.cuda.input_once import default_input_once, input_once_values
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.registry import matching
-from autoq.templates.tiles.l2_policy import default_input_once, input_once_values
 from autoq.templates.workload import Conv2d
 
 THREE = Conv2d(3, 13, 13, 64, 80, 3, 3, padding=(1, 1, 1, 1), in_dtype="uint8",

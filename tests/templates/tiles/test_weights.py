@@ -7,14 +7,14 @@ import itertools
 import numpy as np
 import pytest
 
-from autoq.templates.tiles.swizzle import ROW_BYTES, swizzle_period, swizzled_address
+from autoq.templates.tiles.swizzle import ROW_BYTES, shared_image, swizzle_period, swizzled_address
 from autoq.templates.tiles.weights import (
     KLayout,
     channels_per_thread,
-    image_of_tiles,
     pack_weight,
     pad_channels,
     row_channels,
+    tile_rows,
 )
 
 WIDTHS = (16, 32, 48, 64, 96, 128, 192, 256)
@@ -53,8 +53,8 @@ def test_thread_owns_consecutive_channels(block_n: int, channels: int) -> None:
 def test_image_has_rows_where_wgmma_reads_them(block_n: int, channels: int, row_bytes: int) -> None:
     """Rows in the order of `row_channels`, chunks of 16 bytes where the swizzle has them."""
     packed = np.random.default_rng(0).integers(-128, 128, (2 * block_n, 3 * row_bytes), np.int8)
-    image = image_of_tiles(packed, block_n, row_bytes, channels)
     order, each = row_channels(block_n, channels), block_n * row_bytes
+    image = shared_image(tile_rows(packed, order, row_bytes))
     assert each % swizzle_period(row_bytes) == 0
     for tile, sub_tile in itertools.product(range(2), range(3)):
         there = image[(tile * 3 + sub_tile) * each :][:each]
