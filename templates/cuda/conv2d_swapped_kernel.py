@@ -11,7 +11,6 @@ from autoq.templates.cuda.conv2d_swapped_epilogue import (
 from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
 from autoq.templates.cuda.halo_pipeline import multiply, release_last, start_block
 from autoq.templates.cuda.halo_producer import load_resident_weights, produce
-from autoq.templates.tiles.cluster import synchronise_cluster
 from autoq.templates.tiles.dependent_launch import (
     overlapping,
     start_successor,
@@ -92,6 +91,8 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
                         plan, smem, halo, weights, slot, stage, x_map, weight, m, n, rank
                     )  # fmt: skip
                     work = work + layout.grid
+                if plan.cluster > 1 and not plan.resident:
+                    weights.wait_until_left(stage)
         else:
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
             accumulator = T.alloc_local((layout.accumulators,), "uint32")
@@ -163,7 +164,5 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
                 work = work + plan.teams * layout.grid
             if (warp == 0) & (lane == 0):
                 T.ptx.cp.async_.bulk.wait_group(0)
-        if plan.cluster > 1:
-            synchronise_cluster()
 
     return overlapping(main)

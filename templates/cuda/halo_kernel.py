@@ -12,7 +12,6 @@ from autoq.templates.cuda.halo_pipeline import multiply, release_last, start_blo
 from autoq.templates.cuda.halo_plan import HaloPlan
 from autoq.templates.cuda.halo_producer import load_resident_weights, produce
 from autoq.templates.cuda.wgmma_epilogue import store_tile
-from autoq.templates.tiles.cluster import synchronise_cluster
 from autoq.templates.tiles.dependent_launch import (
     overlapping,
     start_successor,
@@ -104,6 +103,8 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
                         plan, smem, halo, weights, slot, stage, x_map, weight, m, n, rank
                     )  # fmt: skip
                     work = work + layout.grid
+                if plan.cluster > 1 and not plan.resident:
+                    weights.wait_until_left(stage)
         else:
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
             accumulator = T.alloc_local((layout.accumulators,), "uint32")
@@ -165,8 +166,6 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
                     slot.skip((plan.teams - 1) * tile.chunks)
                     stage.skip((plan.teams - 1) * layout.stages_per_tile)
                 work = work + plan.teams * layout.grid
-        if plan.cluster > 1:
-            synchronise_cluster()
 
     absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
     if epilogue.out_dtype == "int32":

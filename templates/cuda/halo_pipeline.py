@@ -5,7 +5,6 @@ A slot is released one commit group late, so that the tensor core does not drain
 
 from tvm.script import tirx as T
 
-from autoq.templates.tiles.cluster import arrive_in_cluster, synchronise_cluster
 from autoq.templates.tiles.ring import fence_barriers
 from autoq.templates.tiles.wgmma import K_BYTES, descriptor_step
 
@@ -27,7 +26,7 @@ def release_weights(plan, weights, stage, lane):
         arrive(weights.empty(stage), lane)
     else:
         if lane < plan.cluster:
-            arrive_in_cluster(weights.empty(stage), lane)
+            weights.release_in(stage, lane)
 
 
 @T.inline
@@ -76,20 +75,28 @@ def start_loaders(plan, barriers, halo, warpgroup, warp):
 
 
 @T.inline
-def start_block(plan, barriers, halo, weights, warpgroup, warp, lane):
-    """Barriers, visible to every thread that uses them.
+def meet_cluster(warpgroup, warp):
+    """The loading warps wait until every block of the cluster has initialised its barriers.
 
-    In a cluster all threads wait for all, since weights arrive in several blocks.
+    Relaxed: fence_barriers has released all that other blocks will touch, and ptxas makes a
+    flush of all memory of a release.
     """
+    T.ptx.barrier.cluster.arrive.relaxed()
+    if (warpgroup == 0) & (warp < 2):
+        T.ptx.barrier.cluster.wait.acquire()
+
+
+@T.inline
+def start_block(plan, barriers, halo, weights, warpgroup, warp, lane):
+    """Barriers, visible to every thread that uses them."""
     if plan.config.in_parts and plan.cluster == 1:
         start_loaders(plan, barriers, halo, warpgroup, warp)
     else:
         if (warpgroup == 0) & (warp == 0) & (lane == 0):
             initialise_barriers(plan, barriers, halo, weights)
+        T.cuda.cta_sync()
         if plan.cluster > 1:
-            synchronise_cluster()
-        else:
-            T.cuda.cta_sync()
+            meet_cluster(warpgroup, warp)
 
 
 @T.inline
