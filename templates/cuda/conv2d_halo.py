@@ -98,4 +98,4 @@ def pack(workload: Conv2d, config: HaloConvConfig, operands: Operands) -> tuple[
     return (*packed, scale, np.asarray(operands["scalars"], np.float32))
 
 
-TEMPLATE = Template("conv2d_halo", 5, matches, space, default, build, pack)
+TEMPLATE = Template("conv2d_halo", 6, matches, space, default, build, pack)

@@ -9,7 +9,7 @@ from autoq.templates.cuda.conv2d_swapped_epilogue import (
     store_blocks,
 )
 from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
-from autoq.templates.cuda.halo_pipeline import multiply, release_last, start_block
+from autoq.templates.cuda.halo_pipeline import Operands, multiply, release_last, start_block
 from autoq.templates.cuda.halo_producer import load_resident_weights, produce
 from autoq.templates.tiles.dependent_launch import (
     overlapping,
@@ -18,7 +18,6 @@ from autoq.templates.tiles.dependent_launch import (
 )
 from autoq.templates.tiles.ring import Ring, RingPosition
 from autoq.templates.tiles.tma import ENCODE_TILED
-from autoq.templates.tiles.wgmma import descriptor_step, encode_descriptor
 
 
 def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
@@ -100,24 +99,9 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
             state = T.alloc_local((4 + 4 * plan.blocks,), "uint32")
             consumer = T.meta_var(warpgroup - 1)
             first_block: T.int32 = consumer * plan.blocks if config.cooperative else 0
-            offsets = T.alloc_local((plan.blocks,), "uint64")
-            for block in T.unroll(plan.blocks):
-                offsets[block] = descriptor_step(plan.block_bytes(first_block + block))
+            operands = T.meta_var(Operands(plan))
+            operands.start(plan, smem, first_block)
             first_tile = T.meta_var(0 if config.cooperative else consumer)
-            first_a: T.uint64 = T.uint64(0)
-            first_b: T.uint64 = T.uint64(0)
-            T.evaluate(
-                encode_descriptor(
-                    first_a, smem.ptr_to([0]), tile.row_bytes, tile.group_rows * tile.row_bytes,
-                    max(tile.pair_rows, 1) * 16,
-                )
-            )  # fmt: skip
-            T.evaluate(
-                encode_descriptor(
-                    first_b, smem.ptr_to([layout.weight_offset]), tile.step_bytes,
-                    8 * tile.step_bytes,
-                )
-            )  # fmt: skip
             slot = T.meta_var(RingPosition(config.halo_stages))
             stage = T.meta_var(RingPosition(ring_stages))
             held_slot = T.meta_var(RingPosition(config.halo_stages))
@@ -150,8 +134,8 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
                     barriers.ptr_to([plan.turn_barriers + (consumer + 1) % config.consumers])
                 )
                 multiply(
-                    plan, accumulator, first_a, first_b, halo, weights, slot, stage, held_slot,
-                    held_stage, offsets, following, work, lane,
+                    plan, accumulator, operands, halo, weights, slot, stage, held_slot, held_stage,
+                    following, work, lane,
                 )  # fmt: skip
                 release_last(plan, halo, weights, held_slot, held_stage, lane)
                 store_blocks(

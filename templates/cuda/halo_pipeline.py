@@ -6,7 +6,7 @@ A slot is released one commit group late, so that the tensor core does not drain
 from tvm.script import tirx as T
 
 from autoq.templates.tiles.ring import fence_barriers
-from autoq.templates.tiles.wgmma import K_BYTES, descriptor_step
+from autoq.templates.tiles.wgmma import K_BYTES, descriptor_step, encode_descriptor
 
 START_BARRIER = 4
 """Named barrier behind the initialisation of the mbarriers; epilogues use 1 to 3."""
@@ -99,6 +99,41 @@ def start_block(plan, barriers, halo, weights, warpgroup, warp, lane):
             meet_cluster(warpgroup, warp)
 
 
+@T.meta_class
+class Operands:
+    """Where a consumer finds what it multiplies.
+
+    a, b: descriptors of the first halo slot and of the first weights; offsets: what its blocks add
+    to one of them.
+    """
+
+    def __init__(self, plan):
+        self.a = T.local_scalar("uint64")
+        self.b = T.local_scalar("uint64")
+        self.offsets = T.alloc_local((plan.blocks,), "uint64")
+
+    @T.inline
+    def start(self, plan, smem, first_block):
+        """first_block: the consumer's first one of its tile."""
+        tile = T.meta_var(plan.tile)
+        for block in T.unroll(plan.blocks):
+            self.offsets[block] = descriptor_step(plan.block_bytes(first_block + block))
+        self.a = T.uint64(0)
+        self.b = T.uint64(0)
+        T.evaluate(
+            encode_descriptor(
+                self.a, smem.ptr_to([0]), tile.row_bytes, tile.group_rows * tile.row_bytes,
+                max(tile.pair_rows, 1) * 16,
+            )
+        )  # fmt: skip
+        T.evaluate(
+            encode_descriptor(
+                self.b, smem.ptr_to([plan.layout.weight_offset]), tile.step_bytes,
+                8 * tile.step_bytes,
+            )
+        )  # fmt: skip
+
+
 @T.inline
 def await_part(plan, barriers, step, work):
     """Consumer: the part that begins with a step of a tile has arrived; later tiles know."""
@@ -109,7 +144,7 @@ def await_part(plan, barriers, step, work):
 
 
 @T.inline
-def multiply_group(plan, accumulator, a, b, weights, offsets, following, chunk, t, work, lane):
+def multiply_group(plan, accumulator, a, b, offsets, weights, following, chunk, t, work, lane):
     """The wgmmas of one commit group: filter taps of a chunk, blocks innermost."""
     for i in plan.loop(plan.steps_per_group, plan.unrolled or not plan.resident):
         step = T.meta_var(t * plan.steps_per_group + i)
@@ -133,15 +168,13 @@ def multiply_group(plan, accumulator, a, b, weights, offsets, following, chunk, 
 def multiply(
     plan,
     accumulator,
-    first_a,
-    first_b,
+    operands,
     halo,
     weights,
     slot,
     stage,
     held_slot,
     held_stage,
-    offsets,
     following,
     work,
     lane,
@@ -161,11 +194,12 @@ def multiply(
                 if plan.resident
                 else stage.stage * plan.layout.stage_bytes
             )
-            a: T.uint64 = first_a + descriptor_step(slot.stage * plan.tile.slot_bytes)
-            b: T.uint64 = first_b + descriptor_step(weight_offset)
+            a: T.uint64 = operands.a + descriptor_step(slot.stage * plan.tile.slot_bytes)
+            b: T.uint64 = operands.b + descriptor_step(weight_offset)
             multiply_group(
-                plan, accumulator, a, b, weights, offsets, following, chunk, t, work, lane
-            )
+                plan, accumulator, a, b, operands.offsets, weights, following, chunk, t, work,
+                lane,
+            )  # fmt: skip
             T.ptx.wgmma.commit_group.sync.aligned()
             if plan.tile.chunks * plan.groups_per_chunk > 1:
                 T.ptx.wgmma.wait_group.sync.aligned(1)
