@@ -65,4 +65,4 @@ def build(workload: Conv2d, config: WgmmaConfig, target: Target) -> PrimFunc:
     )
 
 
-TEMPLATE = Template("conv2d_im2col", 4, matches, space, default, build, pack)
+TEMPLATE = Template("conv2d_im2col", 5, matches, space, default, build, pack)

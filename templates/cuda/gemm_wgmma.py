@@ -66,4 +66,4 @@ def pack(
     return pack_conv2d(_as_conv2d(workload), config, operands)
 
 
-TEMPLATE = Template("gemm_wgmma", 4, matches, space, default, build, pack)
+TEMPLATE = Template("gemm_wgmma", 5, matches, space, default, build, pack)

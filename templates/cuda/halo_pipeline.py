@@ -75,20 +75,19 @@ def start_loaders(plan, barriers, halo, warpgroup, warp):
 
 
 @T.inline
-def meet_cluster(warpgroup, warp):
-    """The loading warps wait until every block of the cluster has initialised its barriers.
+def meet_cluster():
+    """By every thread: all blocks of the cluster have initialised their barriers.
 
     Relaxed: fence_barriers has released all that other blocks will touch, and ptxas makes a
     flush of all memory of a release.
     """
     T.ptx.barrier.cluster.arrive.relaxed()
-    if (warpgroup == 0) & (warp < 2):
-        T.ptx.barrier.cluster.wait.acquire()
+    T.ptx.barrier.cluster.wait.acquire()
 
 
 @T.inline
 def start_block(plan, barriers, halo, weights, warpgroup, warp, lane):
-    """Barriers, visible to every thread that uses them."""
+    """Barriers, visible to every thread that uses them, in a cluster to all of its blocks."""
     if plan.config.in_parts and plan.cluster == 1:
         start_loaders(plan, barriers, halo, warpgroup, warp)
     else:
@@ -96,7 +95,7 @@ def start_block(plan, barriers, halo, weights, warpgroup, warp, lane):
             initialise_barriers(plan, barriers, halo, weights)
         T.cuda.cta_sync()
         if plan.cluster > 1:
-            meet_cluster(warpgroup, warp)
+            meet_cluster()
 
 
 @T.meta_class

@@ -147,7 +147,7 @@ def build_pipeline(
 
         if warpgroup == 0:
             T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
-            if (plan.receivers > 1) & (warp == 0):
+            if plan.receivers > 1:
                 T.ptx.barrier.cluster.wait.acquire()
             if (warp == 0) & (T.cuda.elect_sync() != 0):
                 head = T.meta_var(RingPosition(config.stages))
@@ -166,6 +166,10 @@ def build_pipeline(
             if config.weights_stay:  # noqa: SIM102
                 if (warp == 2) & (T.cuda.elect_sync() != 0):
                     load_first_weights(plan, smem, ring, weight, cta % plan.n_tiles)
+            if config.split_k > 1:
+                # Nothing that is loaded waits for the cluster; no thread ends before it has met.
+                T.cuda.warp_sync()
+                T.ptx.barrier.cluster.wait.acquire()
         else:
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
             accumulator = T.alloc_local((config.m_blocks * plan.block_accumulators,), "uint32")
@@ -201,7 +205,7 @@ def build_pipeline(
                     limits[i] = scalars[8 + i]
                 limits[8] = scalars[4]
             wait_for_predecessors()
-            if config.split_k > 1:
+            if config.cluster > 1:
                 T.ptx.barrier.cluster.wait.acquire()
             while work < plan.works:
                 m, n = plan.tile(work, rank)

@@ -1,0 +1,40 @@
+"""Clusters: every thread that arrives at the barrier of its cluster also waits there."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from autoq.kernel.lowering import cuda_source, lower
+from autoq.templates.base import Template
+from autoq.templates.cuda import conv2d_halo, conv2d_im2col, conv2d_swapped
+from autoq.templates.target import parse_target
+from autoq.templates.workload import Conv2d
+
+TARGET = parse_target("cuda:sm_90a")
+WORKLOAD = Conv2d(n=4, h=16, w=16, c=256, k=256, r=3, s=3, padding=(1, 1, 1, 1))
+
+
+def calls(template: Template, changes: dict[str, Any]) -> tuple[int, int]:
+    """Places of a kernel's body that arrive at the cluster's barrier, and that wait there."""
+    config = dataclasses.replace(template.default(WORKLOAD, TARGET), **changes)
+    assert template.space(WORKLOAD, TARGET).rejection(config) is None
+    source = cuda_source(lower(template.build(WORKLOAD, config, TARGET), TARGET), TARGET)
+    lines = [line for line in source.splitlines() if line.rstrip().endswith("();")]
+    arrives = sum("barrier_cluster_arrive" in line for line in lines)
+    return arrives, sum("barrier_cluster_wait" in line for line in lines)
+
+
+@pytest.mark.parametrize("template", [conv2d_halo.TEMPLATE, conv2d_swapped.TEMPLATE])
+def test_halo_kernels_meet_once(template: Template) -> None:
+    assert calls(template, {"cluster": 2}) == (1, 1)
+    assert calls(template, {"cluster": 1}) == (0, 0)
+
+
+@pytest.mark.parametrize("shared", ["weights", "activations", "reduction"])
+def test_producers_and_consumers_of_the_pipeline_both_wait(shared: str) -> None:
+    grid = (shared != "reduction", 2, shared)
+    changes = {"grid": grid, "stages": 4, "block_n": 64, "team": (1, True, 1), "m_blocks": 1}
+    assert calls(conv2d_im2col.TEMPLATE, changes) == (1, 2)
