@@ -5,6 +5,7 @@ A slot is released one commit group late, so that the tensor core does not drain
 
 from tvm.script import tirx as T
 
+from autoq.templates.tiles.cluster import meet_cluster
 from autoq.templates.tiles.ring import fence_barriers
 from autoq.templates.tiles.wgmma import K_BYTES, descriptor_step, encode_descriptor
 
@@ -72,17 +73,6 @@ def start_loaders(plan, barriers, halo, warpgroup, warp):
         T.ptx.bar.sync(T.uint32(START_BARRIER), T.uint32(plan.started_threads))
     elif warp < 2:
         T.ptx.bar.arrive(T.uint32(START_BARRIER), T.uint32(plan.started_threads))
-
-
-@T.inline
-def meet_cluster():
-    """By every thread: all blocks of the cluster have initialised their barriers.
-
-    Relaxed: fence_barriers has released all that other blocks will touch, and ptxas makes a
-    flush of all memory of a release.
-    """
-    T.ptx.barrier.cluster.arrive.relaxed()
-    T.ptx.barrier.cluster.wait.acquire()
 
 
 @T.inline

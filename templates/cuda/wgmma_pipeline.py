@@ -20,6 +20,7 @@ from autoq.templates.cuda.wgmma_multiply import multiply
 from autoq.templates.cuda.wgmma_plan import PipelinePlan
 from autoq.templates.cuda.wgmma_producer import load_first_weights, load_tile_operands, produce
 from autoq.templates.target import Target
+from autoq.templates.tiles.cluster import meet_cluster
 from autoq.templates.tiles.conversion import FLAG
 from autoq.templates.tiles.dependent_launch import (
     overlapping,
@@ -167,7 +168,7 @@ def build_pipeline(
                 if (warp == 2) & (T.cuda.elect_sync() != 0):
                     load_first_weights(plan, smem, ring, weight, cta % plan.n_tiles)
             if config.split_k > 1:
-                # Nothing that is loaded waits for the cluster; no thread ends before it has met.
+                # Nothing that is loaded waits for the cluster.
                 T.cuda.warp_sync()
                 T.ptx.barrier.cluster.wait.acquire()
         else:
@@ -260,6 +261,8 @@ def build_pipeline(
                 if plan.ping_pong:
                     tail.skip((plan.teams - 1) * layout.stages)
                 work = work + plan.grid * plan.teams
+        if config.cluster > 1:
+            meet_cluster()
 
     absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
     if epilogue.out_dtype == "int32":
