@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from integer_cases import INTEGER_CASES, qlinear_unary, with_known_output
 from models import output_step, random_feeds, run_onnxruntime
@@ -16,6 +17,8 @@ from autoq.graph import Kernel, evaluate, optimise
 from autoq.quantization import quantize
 from autoq.templates.target import parse_target
 from autoq.templates.workload import Conv2d
+
+ONNXRUNTIME = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
 
 QUANTISED = (
     "conv", "conv_stride_pads", "conv_groups", "conv_depthwise", "max_pool", "max_pool_ceil",
@@ -69,14 +72,16 @@ def test_a_layer_between_integers_says_why_it_computes_in_float32(name, reason, 
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
-def test_softmax_of_single_elements_is_what_onnxruntime_says(dtype, target, tmp_path):
+def test_softmax_of_single_elements_is_one(dtype, target, tmp_path):
     path = tmp_path / "case.onnx"
     zero = 0 if dtype == "uint8" else -128
     made = qlinear_unary("QLinearSoftmax", 1 / 256, zero, dtype, shape=(2, 6, 1, 1), opset=11)
     onnx.save(with_known_output(made, (2, 6, 1, 1), dtype), path)
     feeds = random_feeds(path)
     result = evaluate(optimise(load(path), target), feeds)["y"]
-    np.testing.assert_array_equal(result, run_onnxruntime(path, feeds)["y"])
+    np.testing.assert_array_equal(result, np.full((2, 6, 1, 1), zero + 255, dtype))
+    if ONNXRUNTIME >= (1, 32) or dtype == "int8":  # an overflow before that
+        np.testing.assert_array_equal(result, run_onnxruntime(path, feeds)["y"])
 
 
 @pytest.mark.parametrize("form", ["QDQ", "QOperator"])

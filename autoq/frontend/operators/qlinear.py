@@ -60,16 +60,11 @@ def _softmax(node: OnnxNode, b: GraphBuilder, x: str) -> str:
     """A Softmax; without `axis` it is over the last axis in every opset, unlike ONNX's.
 
     onnxruntime.quantization leaves ONNX's old default (1) out, so its model of images [n, c, 1, 1]
-    normalises single elements. onnxruntime's table of powers overflows there: uint8 outputs are
-    the zero point, and so are ours.
+    normalises single elements: each becomes 1. Before onnxruntime 1.32 its uint8 outputs were 0
+    there, for an overflow in its table of powers.
     """
     axis = int(node.attributes.get("axis", -1))
     opset = int(node.attributes.get("opset", b.opset))
-    shape = b.shape(x)
-    first = axis % len(shape)
-    alone = all(size == 1 for size in (shape[first:] if opset < 13 else shape[first : first + 1]))
-    if alone and b.dtype(node.required(0, b)) == "uint8":
-        return b.emit("Mul", [x, b.add_constant(np.float32(0))])
     return emit_softmax(b, x, axis, opset)
 
 
