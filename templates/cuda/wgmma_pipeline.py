@@ -168,7 +168,7 @@ def build_pipeline(
                 if (warp == 2) & (T.cuda.elect_sync() != 0):
                     load_first_weights(plan, smem, ring, weight, cta % plan.n_tiles)
             if config.split_k > 1:
-                # Nothing that is loaded waits for the cluster.
+                # Loads go to this block alone, so they need not wait for the others.
                 T.cuda.warp_sync()
                 T.ptx.barrier.cluster.wait.acquire()
         else:

@@ -1,4 +1,4 @@
-"""Clusters: every thread that arrives at the barrier of its cluster also waits there."""
+"""Clusters: where a kernel arrives at the barrier of its cluster, and where it waits."""
 
 from __future__ import annotations
 
