@@ -11,7 +11,6 @@ from autoq.templates.cuda.conv2d_swapped_epilogue import (
 from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
 from autoq.templates.cuda.halo_pipeline import Operands, multiply, release_last, start_block
 from autoq.templates.cuda.halo_producer import load_resident_weights, produce
-from autoq.templates.tiles.cluster import meet_cluster
 from autoq.templates.tiles.dependent_launch import (
     overlapping,
     start_successor,
@@ -149,7 +148,5 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
                 work = work + plan.teams * layout.grid
             if (warp == 0) & (lane == 0):
                 T.ptx.cp.async_.bulk.wait_group(0)
-        if plan.cluster > 1:
-            meet_cluster()
 
     return overlapping(main)

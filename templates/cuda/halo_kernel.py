@@ -12,7 +12,6 @@ from autoq.templates.cuda.halo_pipeline import Operands, multiply, release_last,
 from autoq.templates.cuda.halo_plan import HaloPlan
 from autoq.templates.cuda.halo_producer import load_resident_weights, produce
 from autoq.templates.cuda.wgmma_epilogue import store_tile
-from autoq.templates.tiles.cluster import meet_cluster
 from autoq.templates.tiles.dependent_launch import (
     overlapping,
     start_successor,
@@ -151,8 +150,6 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
                     slot.skip((plan.teams - 1) * tile.chunks)
                     stage.skip((plan.teams - 1) * layout.stages_per_tile)
                 work = work + plan.teams * layout.grid
-        if plan.cluster > 1:
-            meet_cluster()
 
     absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
     if epilogue.out_dtype == "int32":

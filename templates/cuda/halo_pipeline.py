@@ -5,7 +5,7 @@ A slot is released one commit group late, so that the tensor core does not drain
 
 from tvm.script import tirx as T
 
-from autoq.templates.tiles.cluster import meet_cluster
+from autoq.templates.tiles.cluster import arrive_at_cluster, wait_for_cluster
 from autoq.templates.tiles.ring import fence_barriers
 from autoq.templates.tiles.wgmma import K_BYTES, descriptor_step, encode_descriptor
 
@@ -85,7 +85,8 @@ def start_block(plan, barriers, halo, weights, warpgroup, warp, lane):
             initialise_barriers(plan, barriers, halo, weights)
         T.cuda.cta_sync()
         if plan.cluster > 1:
-            meet_cluster()
+            arrive_at_cluster()
+            wait_for_cluster()
 
 
 @T.meta_class

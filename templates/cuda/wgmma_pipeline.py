@@ -20,7 +20,7 @@ from autoq.templates.cuda.wgmma_multiply import multiply
 from autoq.templates.cuda.wgmma_plan import PipelinePlan
 from autoq.templates.cuda.wgmma_producer import load_first_weights, load_tile_operands, produce
 from autoq.templates.target import Target
-from autoq.templates.tiles.cluster import meet_cluster
+from autoq.templates.tiles.cluster import arrive_at_cluster, wait_for_cluster
 from autoq.templates.tiles.conversion import FLAG
 from autoq.templates.tiles.dependent_launch import (
     overlapping,
@@ -143,13 +143,12 @@ def build_pipeline(
         elif (warpgroup > 0) | (warp < plan.starting_warps):
             T.ptx.bar.sync(T.uint32(START_BARRIER), T.uint32(plan.started_threads))
         if config.cluster > 1:
-            # Relaxed: fence_barriers has released all that others will touch.
-            T.ptx.barrier.cluster.arrive.relaxed()
+            arrive_at_cluster()
 
         if warpgroup == 0:
             T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
             if plan.receivers > 1:
-                T.ptx.barrier.cluster.wait.acquire()
+                wait_for_cluster()
             if (warp == 0) & (T.cuda.elect_sync() != 0):
                 head = T.meta_var(RingPosition(config.stages))
                 head.start(0)
@@ -169,8 +168,7 @@ def build_pipeline(
                     load_first_weights(plan, smem, ring, weight, cta % plan.n_tiles)
             if config.split_k > 1:
                 # Loads go to this block alone, so they need not wait for the others.
-                T.cuda.warp_sync()
-                T.ptx.barrier.cluster.wait.acquire()
+                wait_for_cluster()
         else:
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
             accumulator = T.alloc_local((config.m_blocks * plan.block_accumulators,), "uint32")
@@ -207,7 +205,7 @@ def build_pipeline(
                 limits[8] = scalars[4]
             wait_for_predecessors()
             if config.cluster > 1:
-                T.ptx.barrier.cluster.wait.acquire()
+                wait_for_cluster()
             while work < plan.works:
                 m, n = plan.tile(work, rank)
                 if config.parts > 1:
@@ -261,8 +259,6 @@ def build_pipeline(
                 if plan.ping_pong:
                     tail.skip((plan.teams - 1) * layout.stages)
                 work = work + plan.grid * plan.teams
-        if config.cluster > 1:
-            meet_cluster()
 
     absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
     if epilogue.out_dtype == "int32":

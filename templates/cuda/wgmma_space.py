@@ -182,13 +182,9 @@ def _split_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         return once and config.channels_outer
 
     def k_groups_own_stages(config: PipelineConfig) -> bool:
-        """groups of consumers that take stages in turn have as many of the ring's each"""
-        return config.stages % config.k_groups == 0
-
-    def k_groups_read_wide_rows(config: PipelineConfig) -> bool:
-        """groups of consumers that take stages in turn read rows of 64 or 128 bytes"""
-        # With rows of 16 bytes a kernel did not end on an H200; why was not found.
-        return config.k_groups == 1 or config.row_bytes >= 64
+        """groups of consumers that take stages in turn have two or more each, all as many"""
+        # A consumer leaves a stage when the products of its next one have been issued.
+        return config.stages % config.k_groups == 0 and config.stages >= 2 * config.k_groups
 
     def exchange_happens_once(config: PipelineConfig) -> bool:
         """blocks whose consumers split the reduction compute one tile each"""
@@ -217,7 +213,6 @@ def _split_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         parts_finish_slices,
         parts_cooperate,
         k_groups_own_stages,
-        k_groups_read_wide_rows,
         exchange_happens_once,
         clusters_have_tiles,
         receivers_take_turns_to_load,

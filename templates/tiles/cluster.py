@@ -1,16 +1,25 @@
 """Thread-block clusters: blocks that start together and reach each other's shared memory.
 
-PTX ISA, barrier.cluster: no thread may leave it out, and each waits where it has arrived. Arrivals
-are relaxed, since ptxas makes a flush of all memory (MEMBAR.ALL.GPU) of a release: what other
-blocks touch is released before, by fence_barriers, or waited for on their own barriers.
+Every thread of all blocks arrives at the cluster's barrier once, and waits there, before anything
+crosses to another block (PTX ISA, barrier.cluster). Nothing meets at the end: who is reached into
+by others waits for that itself, for the bytes it is sent and for the stages it lends
+(`Ring.wait_until_left`), as CUTLASS's producers do.
 """
 
 from tvm.script import tirx as T
 
 
 @T.inline
-def meet_cluster():
-    """By every thread: all blocks of the cluster have come here."""
-    T.cuda.warp_sync()
+def arrive_at_cluster():
+    """By every thread, behind `fence_barriers`, which has released all that others will touch.
+
+    Relaxed, since ptxas makes a flush of all memory (MEMBAR.ALL.GPU) of a release.
+    """
     T.ptx.barrier.cluster.arrive.relaxed()
+
+
+@T.inline
+def wait_for_cluster():
+    """By every thread that arrived: all threads of the cluster have."""
+    T.cuda.warp_sync()
     T.ptx.barrier.cluster.wait.acquire()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -155,3 +156,35 @@ def test_kernel_compiles_without_spills(case: Case) -> None:
     assert launch.grid == (plan.grid * config.cluster, 1, 1)
     if config.split_k > 1:
         assert plan.grid == plan.tiles
+
+
+def ends(stages: int, k_groups: int, steps: int) -> bool:
+    """Whether a ring passes `steps`: each group leaves a stage behind its next one's products."""
+    filled = 0
+    taken = [0] * k_groups
+    left: set[int] = set()
+    while min(taken) < steps // k_groups:
+        before = filled, tuple(taken)
+        while filled < steps and (filled < stages or filled - stages in left):
+            filled += 1
+        for group in range(k_groups):
+            step = group + taken[group] * k_groups
+            if taken[group] < steps // k_groups and step < filled:
+                left.add(step - k_groups)
+                taken[group] += 1
+        if before == (filled, tuple(taken)):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("case", SPLIT, ids=label)
+def test_no_ring_waits_for_itself(case: Case) -> None:
+    plan = plan_of(case)
+    assert ends(plan.config.stages, plan.config.k_groups, plan.block_stages)
+
+
+def test_consumers_with_one_stage_each_are_not_legal() -> None:
+    assert not ends(stages=2, k_groups=2, steps=8)
+    name, workload, config = next(case for case in SPLIT if case[2].k_groups == 2)
+    complaint = TEMPLATES[name].space(workload, TARGET).rejection(replace(config, stages=2))
+    assert complaint is not None and "two or more each" in complaint
