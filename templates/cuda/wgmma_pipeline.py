@@ -147,7 +147,7 @@ def build_pipeline(
 
         if warpgroup == 0:
             T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
-            if plan.receivers > 1:
+            if config.cluster > 1:
                 wait_for_cluster()
             if (warp == 0) & (T.cuda.elect_sync() != 0):
                 head = T.meta_var(RingPosition(config.stages))
@@ -166,9 +166,6 @@ def build_pipeline(
             if config.weights_stay:  # noqa: SIM102
                 if (warp == 2) & (T.cuda.elect_sync() != 0):
                     load_first_weights(plan, smem, ring, weight, cta % plan.n_tiles)
-            if config.split_k > 1:
-                # Loads go to this block alone, so they need not wait for the others.
-                wait_for_cluster()
         else:
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
             accumulator = T.alloc_local((config.m_blocks * plan.block_accumulators,), "uint32")
