@@ -18,7 +18,7 @@ from autoq.kernel.lowering import store
 FLAGS = ("-O3", "-std=c++17", "-cubin", "-Xptxas", "-v", "--expt-relaxed-constexpr")
 
 # ptxas warns, and the kernel is then slow or wrong: wgmma serialised, registers exhausted.
-_FATAL = re.compile(r"C7512|C7602|wgmma.*serializ", re.IGNORECASE)
+_FATAL = re.compile(r"\bC7512\b|\bC7602\b|wgmma.*serializ", re.IGNORECASE)
 # How nvcc and ptxas begin a complaint about what they were given to compile.
 _SOURCE_ERROR = re.compile(r"kernel\.cu\(\d+\)|ptxas (error|fatal)|nvlink error")
 _REGISTERS = re.compile(r"Used (\d+) registers")
@@ -36,14 +36,14 @@ class Cubin:
 
 @functools.cache
 def find_nvcc() -> str:
-    """Path of nvcc; raises TargetError where there is none."""
+    """Absolute path of nvcc; raises TargetError where there is none."""
     path = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
     if path is None:
         raise TargetError(
             "nvcc not found on PATH or in /usr/local/cuda/bin; install the CUDA toolkit to "
             "compile for a CUDA target"
         )
-    return path
+    return str(Path(path).absolute())
 
 
 @functools.cache
@@ -65,7 +65,7 @@ def compile_cuda(source: str, arch: str, cache_dir: Path | None) -> Cubin:
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
     if cache_dir is None:
         with tempfile.TemporaryDirectory() as folder:
-            return _compile(source, arch, Path(folder) / f"{digest}.cubin")
+            return _compile(source, arch, Path(folder))
     cubin, report = cache_dir / f"{digest}.cubin", cache_dir / f"{digest}.json"
     if report.exists():
         kept = json.loads(report.read_text())
@@ -75,7 +75,7 @@ def compile_cuda(source: str, arch: str, cache_dir: Path | None) -> Cubin:
             return Cubin(cubin.read_bytes(), kept["registers"], kept["spill_bytes"])
     try:
         with tempfile.TemporaryDirectory() as folder:
-            compiled = _compile(source, arch, Path(folder) / f"{digest}.cubin")
+            compiled = _compile(source, arch, Path(folder))
     except BuildError as error:
         store(report, json.dumps({"error": str(error)}).encode())
         raise
@@ -85,26 +85,27 @@ def compile_cuda(source: str, arch: str, cache_dir: Path | None) -> Cubin:
     return compiled
 
 
-def _compile(source: str, arch: str, out: Path) -> Cubin:
-    file = out.with_suffix(".cu")
-    file.write_text(source)
+def _compile(source: str, arch: str, folder: Path) -> Cubin:
+    # Named relative to the folder, so that reports hold nothing of its path.
+    (folder / "kernel.cu").write_text(source)
     number = arch.removeprefix("sm_")
     code = f"-gencode=arch=compute_{number},code=sm_{number}"
-    command = [find_nvcc(), *FLAGS, code, "-o", str(out), str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [find_nvcc(), *FLAGS, code, "-o", "kernel.cubin", "kernel.cu"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     report = done.stdout + done.stderr
     if done.returncode:
-        text = report.replace(str(file), "kernel.cu")
-        lines = [line for line in text.splitlines() if "error" in line.lower()]
-        complaint = f"nvcc failed: {(lines or text.splitlines() or ['no output'])[0][:300]}"
-        if not _SOURCE_ERROR.search(text):  # no host compiler, a full disk: not the source's fault
+        lines = [line for line in report.splitlines() if "error" in line.lower()]
+        complaint = f"nvcc failed: {(lines or report.splitlines() or ['no output'])[0][:300]}"
+        if not _SOURCE_ERROR.search(
+            report
+        ):  # no host compiler, a full disk: not the source's fault
             raise TargetError(complaint)
         raise BuildError(complaint)
     fatal = next((line for line in report.splitlines() if _FATAL.search(line)), None)
     if fatal:
         raise BuildError(f"ptxas: {fatal.strip()[:300]}")
     return Cubin(
-        cubin=out.read_bytes(),
+        cubin=(folder / "kernel.cubin").read_bytes(),
         registers=max(map(int, _REGISTERS.findall(report)), default=0),
         spill_bytes=max(map(int, _SPILLS.findall(report)), default=0),
     )

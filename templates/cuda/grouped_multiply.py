@@ -27,12 +27,13 @@ __device__ __forceinline__ void multiply_half(
                : "r"(a0), "r"(a1), "r"(b), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
 }
 
-// The output row of a strip that reads an input row first, by the filter rows of one part.
-constexpr int first_reader(int row, int first_r) {
-  for (int p = 0; p < ROWS; ++p)
-    for (int r = first_r; r < R && r < first_r + PART_ROWS; ++r)
-      if (p * STRIDE_H + r * DILATION_H == row) return p;
-  return -1;
+// Whether output row p of a strip is the first to read its input row p * STRIDE_H + r * DILATION_H:
+// the one SHARED_ROWS before reads it by filter row r + SHARED_R, if that comes before `end`.
+constexpr int divisor(int a, int b) { return b ? divisor(b, a % b) : a; }
+constexpr int SHARED_ROWS = DILATION_H / divisor(STRIDE_H, DILATION_H);
+constexpr int SHARED_R = STRIDE_H / divisor(STRIDE_H, DILATION_H);
+__device__ __forceinline__ bool reads_first(int p, int r, int end) {
+  return p < SHARED_ROWS || r + SHARED_R >= end;
 }
 
 // A last tap has a product of its own, which finds two of the four channels of its words.
@@ -164,17 +165,18 @@ template <Form FORM> __device__ __forceinline__ void compute_rows(
   #pragma unroll
   for (int part = 0; part < PARTS; ++part) {
     const int unit = part / ROW_PARTS, first_r = part % ROW_PARTS * PART_ROWS;
+    const int end = min(R, first_r + PART_ROWS);
     const int block = (at.channel / 16 + lane.slice) * GROUP_UNITS + unit;
     if (PARTS > 1) load_weights(b, weight, block, first_r, lane.number);
     unsigned a[STRIP_H][PAIRS][4];
     #pragma unroll
     for (int p = 0; p < ROWS; ++p) {
       #pragma unroll
-      for (int r = first_r; r < R && r < first_r + PART_ROWS; ++r) {
+      for (int r = first_r; r < end; ++r) {
         const int row = p * STRIDE_H + r * DILATION_H;
         #pragma unroll
         for (int i = 0; i < PAIRS; ++i)
-          if (first_reader(row, first_r) == p) {
+          if (reads_first(p, r, end)) {
             const int here = place(slots[i], lane.slice / GROUP_UNITS * GROUP_UNITS + unit);
             load_fragment(a[row][i], halo + here + row * (ROW_SLOTS * SLAB), 2 * i + 1 == S);
           }

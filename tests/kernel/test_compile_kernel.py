@@ -135,6 +135,14 @@ def test_compiler_errors_are_one_line_and_cached(tmp_path) -> None:
     assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
 
 
+def test_names_of_folders_are_no_complaints(tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "wgmma C7602 serialized"
+    folder.mkdir()
+    monkeypatch.setattr(nvcc.tempfile, "tempdir", str(folder))
+    source = 'extern "C" __global__ void k() { int warned_about_with_its_file; }'
+    assert nvcc.compile_cuda(source, "sm_80", None).registers > 0
+
+
 def test_missing_nvcc_is_said(monkeypatch) -> None:
     nvcc.find_nvcc.cache_clear()
     monkeypatch.setattr(nvcc.shutil, "which", lambda *_, **__: None)
