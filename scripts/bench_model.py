@@ -49,7 +49,7 @@ def reference(model: Path, x: np.ndarray, integer: bool) -> np.ndarray:
 
 
 def cpu_outputs(model: Path, x: np.ndarray, folder: Path) -> np.ndarray:
-    """Logits of the model compiled for this CPU, image by image."""
+    """Logits [n, 1000] float32 of images x [n, 3, 224, 224], by the model compiled for this CPU."""
     artifact = folder / f"{model.stem}.cpu.tar"
     compile(model, target="cpu", output=artifact)
     session = Session(artifact)

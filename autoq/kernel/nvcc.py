@@ -96,9 +96,8 @@ def _compile(source: str, arch: str, folder: Path) -> Cubin:
     if done.returncode:
         lines = [line for line in report.splitlines() if "error" in line.lower()]
         complaint = f"nvcc failed: {(lines or report.splitlines() or ['no output'])[0][:300]}"
-        if not _SOURCE_ERROR.search(
-            report
-        ):  # no host compiler, a full disk: not the source's fault
+        # No host compiler, a full disk: not the source's fault.
+        if not _SOURCE_ERROR.search(report):
             raise TargetError(complaint)
         raise BuildError(complaint)
     fatal = next((line for line in report.splitlines() if _FATAL.search(line)), None)

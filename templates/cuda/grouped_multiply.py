@@ -29,9 +29,9 @@ __device__ __forceinline__ void multiply_half(
 
 // Whether output row p of a strip is the first to read its input row p * STRIDE_H + r * DILATION_H:
 // the one SHARED_ROWS before reads it by filter row r + SHARED_R, if that comes before `end`.
-constexpr int divisor(int a, int b) { return b ? divisor(b, a % b) : a; }
-constexpr int SHARED_ROWS = DILATION_H / divisor(STRIDE_H, DILATION_H);
-constexpr int SHARED_R = STRIDE_H / divisor(STRIDE_H, DILATION_H);
+constexpr int gcd(int a, int b) { return b ? gcd(b, a % b) : a; }
+constexpr int SHARED_ROWS = DILATION_H / gcd(STRIDE_H, DILATION_H);
+constexpr int SHARED_R = STRIDE_H / gcd(STRIDE_H, DILATION_H);
 __device__ __forceinline__ bool reads_first(int p, int r, int end) {
   return p < SHARED_ROWS || r + SHARED_R >= end;
 }
