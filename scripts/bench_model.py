@@ -1,4 +1,4 @@
-"""Times a quantised ResNet-50 against torch in one run and writes scripts/results/*.json.
+"""Times a quantised network against torch in one run and writes scripts/results/*.json.
 
 Every output is first compared with onnxruntime's integer kernels; it has none for 4 bits, so these
 are compared with the same model compiled for this CPU. Times are medians over CUDA-graph replays
@@ -25,10 +25,12 @@ from autoq.devices import Host, require_device, resolve
 
 sys.path.insert(0, str(Path(__file__).parent))
 from checkout import commit
-from make_resnet import BITS, make
+from make_model import BITS, make_network
 
 IMAGE = 224
 INPUT = "input"
+_TITLES = {"resnet50": "ResNet-50", "efficientnet_b0": "EfficientNet-B0"}
+"""Networks that torchvision has by the same name, as results name them."""
 
 
 def reference(model: Path, x: np.ndarray, integer: bool) -> np.ndarray:
@@ -70,7 +72,7 @@ def autoq_case(
     model: Path, bits: int, batch: int, host: Host, records: list[Path], cache: Path
 ) -> dict[str, Any]:
     """Compile, check every output element, time."""
-    artifact = cache / f"resnet50.int{bits}.n{batch}.tar"
+    artifact = cache / f"{model.stem}.n{batch}.tar"
     started = time.perf_counter()
     report = compile(
         model,
@@ -93,7 +95,7 @@ def autoq_case(
         raise SystemExit(f"batch {batch}: an output is {error:.2f} quantisation steps off")
     host_us = host_seconds(session) * 1e6 if host.target.kind == "cuda" else None
     return {
-        "case": f"ResNet-50 N{batch} {IMAGE}x{IMAGE} int{bits}",
+        "case": f"{_TITLES[model.name.split('.')[0]]} N{batch} {IMAGE}x{IMAGE} int{bits}",
         "autoq_us": session.run_seconds(200) * 1e6,
         "host_us_a_call": host_us,
         "reference": "onnxruntime" if eight else "autoq on the CPU",
@@ -130,13 +132,13 @@ def host_seconds(session: Session) -> float:
     return statistics.median(samples)
 
 
-def torch_cases(batch: int, compiled: bool) -> dict[str, float | str]:
+def torch_cases(network: str, batch: int, compiled: bool) -> dict[str, float | str]:
     """Microseconds of torch fp16 channels_last, by CUDA graph and by torch.compile."""
     import torch
     import torchvision
 
     torch.manual_seed(0)
-    model = torchvision.models.resnet50().eval().half().cuda()
+    model = getattr(torchvision.models, network)().eval().half().cuda()
     model = model.to(memory_format=torch.channels_last)
     x = torch.randn(batch, 3, IMAGE, IMAGE, device="cuda", dtype=torch.half)
     x = x.to(memory_format=torch.channels_last)
@@ -180,17 +182,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", default="cuda")
     parser.add_argument("--batches", default="1,8,128")
+    parser.add_argument("--model", default="resnet50", choices=sorted(_TITLES))
     parser.add_argument("--bits", type=int, default=8, choices=BITS, help="of the inner layers")
     parser.add_argument("--tuning-records", type=Path, action="append", default=[])
     parser.add_argument("--models", type=Path, default=Path("build/models"))
-    parser.add_argument("--output", type=Path, default=Path("scripts/results/resnet50_h200.json"))
+    parser.add_argument("--output", type=Path, help="scripts/results/<model>_h200.json by default")
     parser.add_argument("--no-peers", action="store_true", help="time autoq alone")
     parser.add_argument("--no-torch-compile", action="store_true", help="skip torch.compile")
     parser.add_argument("--commit", default=commit(), help="recorded in the output")
     options = parser.parse_args()
     host = resolve(options.target)
     require_device(host)
-    model = make(50, IMAGE, options.models, options.bits)
+    model = make_network(options.model, IMAGE, options.models, options.bits)
+    output = options.output or Path(f"scripts/results/{options.model}_h200.json")
     result: dict[str, Any] = {
         "device": host.device,
         "driver_cuda": host.driver,
@@ -198,13 +202,17 @@ def main() -> None:
         "commit": options.commit,
         "cases": [],
     }
-    options.output.parent.mkdir(parents=True, exist_ok=True)
+    output.parent.mkdir(parents=True, exist_ok=True)
     for batch in map(int, options.batches.split(",")):
         case = autoq_case(model, options.bits, batch, host, options.tuning_records, options.models)
-        peers = {} if options.no_peers else torch_cases(batch, not options.no_torch_compile)
+        peers = (
+            {}
+            if options.no_peers
+            else torch_cases(options.model, batch, not options.no_torch_compile)
+        )
         case["peers"] = {name: value for name, value in peers.items()}
         result["cases"].append(case)
-        options.output.write_text(json.dumps(result, indent=1) + "\n")
+        output.write_text(json.dumps(result, indent=1) + "\n")
         shown = "  ".join(f"{name} {value:.0f} us" for name, value in peers.items())
         print(
             f"{case['case']}: autoq {case['autoq_us']:.0f} us  {shown}  "

@@ -4,37 +4,16 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 from pathlib import Path
 
-import numpy as np
-import onnx
-
-from autoq.four_bits import to_four_bits
-from autoq.quantization import quantize
-from autoq.zoo import resnet
-
-BITS = (8, 4)
+sys.path.insert(0, str(Path(__file__).parent))
+from make_model import BITS, make_network
 
 
 def make(depth: int, image: int, folder: Path, bits: int = 8) -> Path:
-    """The path of `resnet<depth>.int<bits>.onnx` (QDQ, per channel), made unless it is there.
-
-    One of 4 bits keeps its ends in 8 bits (`autoq.four_bits`).
-    """
-    quantized = folder / f"resnet{depth}.int{bits}.onnx"
-    if quantized.exists():
-        return quantized
-    if bits == 4:
-        onnx.save(to_four_bits(onnx.load(str(make(depth, image, folder)))), str(quantized))
-        return quantized
-    folder.mkdir(parents=True, exist_ok=True)
-    plain = folder / f"resnet{depth}.onnx"
-    onnx.save(resnet(depth, image=image), str(plain))
-    rng = np.random.default_rng(0)
-    images = folder / "images.npz"
-    np.savez(images, input=rng.standard_normal((4, 3, image, image)).astype(np.float32))
-    quantize(plain, images, quantized)
-    return quantized
+    """The path of `resnet<depth>.int<bits>.onnx`, see `make_network`."""
+    return make_network(f"resnet{depth}", image, folder, bits)
 
 
 def main() -> None:

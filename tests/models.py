@@ -75,8 +75,9 @@ def _cached(
     name: str, make: Callable[[], onnx.ModelProto], form: str, activation: str,
     per_channel: bool = True,
 ) -> Path:  # fmt: skip
-    sources = (__file__, autoq.zoo.__file__, autoq.quantization.__file__)
-    content = b"".join(Path(source).read_bytes() for source in sources)
+    zoo = sorted(Path(autoq.zoo.__file__).parent.glob("*.py"))
+    sources = (Path(__file__), *zoo, Path(autoq.quantization.__file__))
+    content = b"".join(source.read_bytes() for source in sources)
     digest = hashlib.sha256(content + onnxruntime.__version__.encode()).hexdigest()[:8]
     folder = cache_folder()
     suffix = form if form == "float32" else f"{form}-{activation}{'' if per_channel else '-tensor'}"

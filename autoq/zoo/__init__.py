@@ -1,0 +1,8 @@
+"""Networks with random weights, for the quick start, benchmarks and tests; a file each."""
+
+from __future__ import annotations
+
+from autoq.zoo.efficientnet import efficientnet_b0
+from autoq.zoo.resnet import resnet
+
+__all__ = ["efficientnet_b0", "resnet"]

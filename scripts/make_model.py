@@ -1,0 +1,45 @@
+"""Writes quantised networks of random weights as ONNX, and images to calibrate them with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from autoq import zoo
+from autoq.four_bits import to_four_bits
+from autoq.quantization import quantize
+
+BITS = (8, 4)
+NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
+    **{
+        f"resnet{depth}": lambda image, depth=depth: zoo.resnet(depth, image=image)
+        for depth in (18, 34, 50, 101)
+    },
+    "efficientnet_b0": lambda image: zoo.efficientnet_b0(image=image),
+}
+"""Networks for images of a height and width in pixels, by name."""
+
+
+def make_network(network: str, image: int, folder: Path, bits: int = 8) -> Path:
+    """The path of `<network>.int<bits>.onnx` (QDQ, per channel), made unless it is there.
+
+    One of 4 bits keeps its ends in 8 bits (`autoq.four_bits`).
+    """
+    quantized = folder / f"{network}.int{bits}.onnx"
+    if quantized.exists():
+        return quantized
+    if bits == 4:
+        eight = onnx.load(str(make_network(network, image, folder)))
+        onnx.save(to_four_bits(eight), str(quantized))
+        return quantized
+    folder.mkdir(parents=True, exist_ok=True)
+    plain = folder / f"{network}.onnx"
+    onnx.save(NETWORKS[network](image), str(plain))
+    rng = np.random.default_rng(0)
+    images = folder / "images.npz"
+    np.savez(images, input=rng.standard_normal((4, 3, image, image)).astype(np.float32))
+    quantize(plain, images, quantized)
+    return quantized
