@@ -7,30 +7,16 @@ import io
 import json
 import os
 import tarfile
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from autoq.errors import ArtifactError, InputError
-from autoq.runtime.kernel import (
-    Argument,
-    Buffer,
-    CpuKernel,
-    CudaKernel,
-    Im2colMap,
-    Kernel,
-    Launch,
-    Scalar,
-    TiledMap,
-)
+from autoq.runtime.kernel import Kernel, machine_code
+from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json
 from autoq.runtime.plan import Plan, plan_from_json, plan_to_json
 
 FORMAT = 1
-_ARGUMENTS: dict[str, type[Any]] = {
-    cls.__name__: cls for cls in (Buffer, Scalar, TiledMap, Im2colMap)
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,15 +36,14 @@ def write_artifact(artifact: Artifact, path: Path) -> None:
     manifest = {
         "format": FORMAT,
         "plan": plan_to_json(artifact.plan),
-        "kernels": [_kernel_to_json(kernel) for kernel in artifact.kernels],
+        "kernels": [kernel_to_json(kernel) for kernel in artifact.kernels],
     }
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with tarfile.open(part, "w") as tar:
             _add(tar, "manifest.json", json.dumps(manifest).encode())
             for index, kernel in enumerate(artifact.kernels):
-                code = kernel.cubin if isinstance(kernel, CudaKernel) else kernel.object
-                _add(tar, f"kernels/{index}", code)
+                _add(tar, f"kernels/{index}", machine_code(kernel))
             _add(tar, "constants.bin", artifact.constants.tobytes())
         part.replace(path)
     except OSError as error:
@@ -77,7 +62,7 @@ def read_artifact(path: Path) -> Artifact:
                     " compile the model again"
                 )
             kernels = tuple(
-                _kernel_from_json(item, _member(tar, path, f"kernels/{index}"))
+                kernel_from_json(item, _member(tar, path, f"kernels/{index}"))
                 for index, item in enumerate(manifest["kernels"])
             )
             constants = np.frombuffer(_member(tar, path, "constants.bin"), np.uint8)
@@ -103,46 +88,3 @@ def _member(tar: tarfile.TarFile, path: Path, name: str) -> bytes:
     if file is None:
         raise ArtifactError(f"{path}: {name} is missing; the file is not an autoq artifact")
     return file.read()
-
-
-def _kernel_to_json(kernel: Kernel) -> dict[str, Any]:
-    if isinstance(kernel, CpuKernel):
-        return {"kind": "cpu", "symbol": kernel.symbol, "parameters": kernel.parameters}
-    launches = []
-    for launch in kernel.launches:
-        item = {field.name: getattr(launch, field.name) for field in dataclasses.fields(launch)}
-        item["arguments"] = [
-            {"type": type(argument).__name__, **dataclasses.asdict(argument)}
-            for argument in launch.arguments
-        ]
-        launches.append(item)
-    return {
-        "kind": "cuda",
-        "launches": launches,
-        "parameters": kernel.parameters,
-        "workspaces": list(kernel.workspaces),
-        "registers": kernel.registers,
-        "spill_bytes": kernel.spill_bytes,
-    }
-
-
-def _kernel_from_json(data: dict[str, Any], code: bytes) -> Kernel:
-    fields = dict(data)
-    if fields.pop("kind") == "cpu":
-        return CpuKernel(object=code, **fields)
-    fields["launches"] = tuple(
-        Launch(**{**_tuples(item), "arguments": tuple(map(_argument, item["arguments"]))})
-        for item in data["launches"]
-    )
-    fields["workspaces"] = tuple(data["workspaces"])
-    return CudaKernel(cubin=code, **fields)
-
-
-def _argument(data: dict[str, Any]) -> Argument:
-    fields = _tuples(data)
-    return _ARGUMENTS[fields.pop("type")](**fields)
-
-
-def _tuples(data: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(v) if isinstance(v, Sequence) and not isinstance(v, str) else v
-            for key, v in data.items()}  # fmt: skip

@@ -110,3 +110,8 @@ class CpuKernel:
 
 
 Kernel = CudaKernel | CpuKernel
+
+
+def machine_code(kernel: Kernel) -> bytes:
+    """The cubin or ELF object."""
+    return kernel.cubin if isinstance(kernel, CudaKernel) else kernel.object
