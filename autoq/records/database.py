@@ -10,6 +10,7 @@ from importlib import resources
 
 from autoq.records.journal import Lines, parse_records, read_records
 from autoq.records.record import Record
+from autoq.records.standing import superseded
 from autoq.templates.workload import Workload, key
 
 SHIPPED = "shipped:"
@@ -87,9 +88,22 @@ class Database:
         return [one for one in found if conditions.objection(one.record) is None]
 
     def ranked(self, workload: Workload, conditions: Conditions) -> list[Found]:
-        """The usable timed records of a workload: fastest first, the user's before shipped."""
-        timed = [one for one in self.usable(workload, conditions) if one.record.seconds]
-        return sorted(timed, key=lambda one: (one.shipped, one.record.seconds))
+        """The usable timed records of a workload: fastest first, the user's before shipped.
+
+        Records that a comparison in their own file supersedes come after those that stand.
+        """
+        by_source: dict[str, list[Found]] = defaultdict(list)
+        for one in self.usable(workload, conditions):
+            by_source[one.source].append(one)
+        ranked: list[tuple[bool, bool, float, Found]] = []
+        for found in by_source.values():
+            old = superseded(one.record for one in found)
+            ranked += [
+                (one.shipped, behind, one.record.seconds, one)
+                for one, behind in zip(found, old, strict=True)
+                if one.record.seconds is not None
+            ]
+        return [one for *_, one in sorted(ranked, key=lambda item: item[:3])]
 
     def best(self, workload: Workload, conditions: Conditions) -> Found | None:
         """The fastest usable record of a workload, and where it came from."""

@@ -16,7 +16,10 @@ from autoq.templates.workload import Workload, from_dict, key, to_dict
 FORMAT = 1
 """Version of the line format; a line of another version is not read."""
 
-_OPTIONAL = {"message": "", "repeats": 0, "driver": "", "cuda": "", "tvm": "", "autoq": ""}
+_OPTIONAL = {
+    "message": "", "repeats": 0, "driver": "", "cuda": "", "tvm": "", "autoq": "",
+    "confirmed": False,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,8 @@ class Record:
 
     config holds the knob values of `template`; `seconds` is the median of `repeats` timings, or
     None with the `failure` kind (one of `search.FAILURES`) and a one-line `message`. `time` is
-    UTC in ISO 8601.
+    UTC in ISO 8601. A `confirmed` record is of a comparison: its candidate was timed again, in turn
+    with the untuned default and the other candidates whose records carry the same `time`.
     """
 
     workload: Workload
@@ -53,6 +57,7 @@ class Record:
     repeats: int = 0
     tvm: str = ""
     autoq: str = ""
+    confirmed: bool = False
 
     @cached_property
     def workload_key(self) -> str:
@@ -94,6 +99,8 @@ class Record:
             "autoq": self.autoq,
             "time": self.time,
         }
+        if self.confirmed:
+            fields["confirmed"] = True
         return json.dumps(fields, separators=(",", ":"))
 
     @staticmethod
@@ -126,6 +133,8 @@ def _from_fields(fields: Mapping[str, Any]) -> Record:
         raise ValueError(f"seconds {seconds!r} is not a positive number")
     if failure is not None and failure not in FAILURES:
         raise ValueError(f"failure {failure!r} is not one of {FAILURES}")
+    if not isinstance(fields["confirmed"], bool):
+        raise ValueError(f"confirmed {fields['confirmed']!r} is neither true nor false")
     if not isinstance(fields["config"], dict):
         raise ValueError(f"config {fields['config']!r} is not an object")
     return Record(
@@ -143,4 +152,5 @@ def _from_fields(fields: Mapping[str, Any]) -> Record:
         repeats=int(fields["repeats"]),
         tvm=str(fields["tvm"]),
         autoq=str(fields["autoq"]),
+        confirmed=fields["confirmed"],
     )

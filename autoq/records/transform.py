@@ -12,6 +12,7 @@ from pathlib import Path
 
 from autoq.records.journal import Journal, check_writable, read_records
 from autoq.records.record import Record
+from autoq.records.standing import standing
 
 CSV_COLUMNS = (
     "operator", "workload", "template", "template_version", "config", "seconds", "tops",
@@ -43,7 +44,7 @@ def check(path: str | os.PathLike[str]) -> Check:
     """Read a record file and count; raises RecordError when it is not one."""
     lines = read_records(path)
     records = lines.records
-    seen = Counter(record.identity for record in records)
+    seen = Counter(record.identity for record in records if not record.confirmed)
     return Check(
         path=str(path),
         records=len(records),
@@ -58,23 +59,32 @@ def check(path: str | os.PathLike[str]) -> Check:
 
 
 def distinct(records: Iterable[Record]) -> list[Record]:
-    """Records without repetitions: of equal identities a timed one, else the first, stays."""
+    """Records without repetitions.
+
+    Of equal identities the newest confirmed one stays, else a timed one, else the first.
+    """
     kept: dict[str, Record] = {}
     for record in records:
         old = kept.get(record.identity)
-        if old is None or (old.seconds is None and record.seconds is not None):
+        if old is None or _replaces(record, old):
             kept[record.identity] = record
     return list(kept.values())
+
+
+def _replaces(record: Record, old: Record) -> bool:
+    if record.confirmed or old.confirmed:
+        return record.confirmed and (not old.confirmed or record.time > old.time)
+    return old.seconds is None and record.seconds is not None
 
 
 def best_records(records: Iterable[Record]) -> list[Record]:
     """The fastest record of each workload, device and template version.
 
     Every template and version keeps its own, since the fastest may be of a version that is no
-    longer used.
+    longer used; a template of the newest comparison keeps what it reached there.
     """
     best: dict[tuple[str, ...], Record] = {}
-    for record in records:
+    for record in _standing_by_version(records):
         if record.seconds is None:
             continue
         template = f"{record.template} v{record.template_version}"
@@ -83,6 +93,14 @@ def best_records(records: Iterable[Record]) -> list[Record]:
         if old is None or old.seconds is None or record.seconds < old.seconds:
             best[place] = record
     return list(best.values())
+
+
+def _standing_by_version(records: Iterable[Record]) -> list[Record]:
+    """Records that stand among those of their template's version."""
+    versions: dict[tuple[str, int], list[Record]] = {}
+    for record in records:
+        versions.setdefault((record.template, record.template_version), []).append(record)
+    return [record for own in versions.values() for record in standing(own)]
 
 
 def merge(

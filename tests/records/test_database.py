@@ -69,6 +69,35 @@ def test_a_users_record_goes_before_a_faster_shipped_one(record):
     assert best.source == "mine.jsonl" and not best.shipped
 
 
+def test_a_comparison_supersedes_the_other_records_of_its_file(record):
+    confirmed = [
+        record(seconds=us * 1e-6, config={"tile": tile}, confirmed=True, time=f"2026-{month}-01Z")
+        for month, tile, us in (("10", 1, 2.0), ("11", 4, 6.0), ("11", 8, 5.0), ("11", 2, 7.0))
+    ]
+    lucky = [record(seconds=1e-6, config={"tile": 4}), record(seconds=3e-6, config={"tile": 16})]
+    failed = record(failure="correctness", confirmed=True, time="2026-12-01Z")
+    found = _database(*lucky, *confirmed, failed).ranked(record().workload, HERE)
+    assert [round(one.record.seconds * 1e6) for one in found] == [5, 6, 7, 1, 2, 3]
+
+
+def test_a_comparison_says_nothing_of_other_files_devices_and_workloads(record):
+    compared = record(seconds=5e-6, confirmed=True)
+    other = record(seconds=4e-6, device=Device("NVIDIA H100", "sm_90a"))
+    wide = record(seconds=3e-6, workload=dataclasses.replace(record().workload, k=128))
+    database = Database(
+        [
+            Lines("compared.jsonl", (compared, other, wide), (), False),
+            Lines("old.jsonl", (record(seconds=2e-6),), (), False),
+        ]
+    )
+    assert database.best(record().workload, HERE).source == "old.jsonl"
+    assert database.best(wide.workload, HERE).record == wide
+    anywhere = dataclasses.replace(HERE, device=None)
+    assert [one.record.seconds for one in database.ranked(compared.workload, anywhere)] == [
+        2e-6, 4e-6, 5e-6
+    ]  # fmt: skip
+
+
 def test_several_files_merge_and_bad_lines_are_counted(tmp_path, record):
     Journal(tmp_path / "a.jsonl").append([record(seconds=2e-6)])
     Journal(tmp_path / "b.jsonl").append([record(seconds=1e-6)])

@@ -32,6 +32,12 @@ def test_a_failure_reads_back_with_its_kind_and_message(record):
     assert read == written and read.seconds is None
 
 
+def test_a_line_says_whether_a_comparison_confirmed_it(record):
+    written = record(confirmed=True)
+    assert Record.from_line(written.to_line()) == written
+    assert "confirmed" not in record().to_line()
+
+
 def test_a_line_says_what_the_issue_of_records_asks_for(record):
     fields = json.loads(record().to_line())
     assert {"workload", "template", "template_version", "config", "seconds", "device", "arch",
@@ -53,6 +59,7 @@ def test_unknown_fields_of_a_later_autoq_are_passed_over(record):
         ({"seconds": float("nan")}, "positive"),
         ({"seconds": "fast"}, "invalid field"),
         ({"config": [1]}, "config"),
+        ({"confirmed": 1}, "neither true nor false"),
         ({"workload": {"operator": "fft"}}, "fft"),
         ({"workload": {"operator": "conv2d", "n": 1}}, "workload"),
     ],

@@ -65,3 +65,29 @@ def test_export_has_a_row_for_each_record(record):
     operations = 2 * 8 * 56 * 56 * 64 * 64 * 9
     assert float(rows[0]["tops"]) == pytest.approx(operations / 3.8e-6 / 1e12)
     assert rows[1]["seconds"] == "" and rows[1]["message"] == "a, b"
+
+
+def _compared(record, tiles, time="2026-11-20T13:00:00Z"):
+    """Confirmed records of one comparison: microseconds by tile."""
+    return [
+        record(seconds=us * 1e-6, config={"tile": tile}, confirmed=True, time=time)
+        for tile, us in tiles.items()
+    ]
+
+
+def test_best_is_what_a_comparison_confirmed(record):
+    lucky = record(seconds=1e-6, config={"tile": 4})
+    slow, fast = _compared(record, {4: 6.0, 8: 5.0})
+    assert best_records([lucky, slow, fast]) == [fast]
+
+
+def test_merge_keeps_the_newest_comparison_and_counts_no_repetition(tmp_path, record):
+    old = [record(seconds=1e-6, config={"tile": 4}), *_compared(record, {4: 6.0, 8: 5.0})]
+    new = _compared(record, {4: 3.0, 8: 4.0}, time="2026-11-21T00:00:00Z")
+    Journal(tmp_path / "a.jsonl").append(new)
+    Journal(tmp_path / "b.jsonl").append(old)
+    assert check(tmp_path / "b.jsonl").repeated == 0
+    assert merge([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "out.jsonl") == 2
+    assert set(read_records(tmp_path / "out.jsonl").records) == set(new)
+    merge([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "best.jsonl", best_only=True)
+    assert read_records(tmp_path / "best.jsonl").records == (new[0],)
