@@ -11,6 +11,7 @@ from pathlib import Path
 
 from autoq import frontend, graph
 from autoq.assembly import assemble
+from autoq.cache import require_private
 from autoq.devices import Host, resolve
 from autoq.errors import BuildError
 from autoq.graph.ir import Graph
@@ -24,6 +25,7 @@ from autoq.records.lookup import template_versions
 from autoq.runtime.artifact import write_artifact
 from autoq.runtime.kernel import Kernel
 from autoq.runtime.plan import Step
+from autoq.scratch import sweep
 from autoq.selection import Selection, select
 from autoq.templates.movement import Relayout
 from autoq.templates.registry import TEMPLATES
@@ -82,6 +84,9 @@ def compile(
     """
     out = Path(output)
     require_writable(out)
+    if cache_dir is not None:
+        require_private(cache_dir)
+    sweep()
     host = target if isinstance(target, Host) else resolve(target)
     database = Database.load(tuning_records, shipped=use_shipped_records)
     loaded = model if isinstance(model, Graph) else frontend.load(model, input_shapes)

@@ -41,3 +41,18 @@ class DriverError(AutoqError, RuntimeError):
 
 class BuildError(AutoqError, RuntimeError):
     """A kernel that could not be lowered or compiled; carries the compiler's first complaint."""
+
+
+class EnvironmentFault(AutoqError, RuntimeError):
+    """The machine's failure: no disk, memory, compiler or device; no candidate's or model's."""
+
+
+class CompilerDied(AutoqError, RuntimeError):
+    """nvcc, or one of the programs it runs, died of a signal.
+
+    outside: whether somebody else sent it, such as the kernel's out-of-memory killer.
+    """
+
+    def __init__(self, message: str, outside: bool) -> None:
+        super().__init__(message)
+        self.outside = outside

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from autoq import __version__
+from autoq.cache import require_private
 from autoq.devices import Host, require_device, resolve
 from autoq.errors import InputError
 from autoq.measure.builder import Builder
@@ -24,6 +24,7 @@ from autoq.records.journal import Journal
 from autoq.records.lookup import template_versions
 from autoq.records.record import Record
 from autoq.report.events import Event, TaskRow, TrialsMeasured, TuneStarted, TuneSummary
+from autoq.scratch import scratch_folder, sweep
 from autoq.templates.layout import NHWC
 from autoq.tuning.asking import Asker, LocalAsker, ParallelAsker, SearchSettings
 from autoq.tuning.interrupt import StopOnSignal
@@ -97,6 +98,8 @@ def tune(
     written, for what the user gave; MeasureError when the device fails.
     """
     settings = make_options(trials, options)
+    if settings.cache_dir is not None:
+        require_private(settings.cache_dir)
     journal = Journal(output)
     others = Database.load(tuning_records)
     templates = load_registry(settings.registry)
@@ -110,10 +113,11 @@ def tune(
         raise InputError(f"the model has no workload that can be tuned for {host.target.arch}")
     chosen = [(index, *pairs[index]) for index in task_numbers(settings.tasks, len(pairs))]
     tasks = make_tasks(chosen, host.target, settings.seed)
-    with tempfile.TemporaryDirectory(prefix="autoq-") as scratch:
+    sweep()
+    with scratch_folder() as scratch:
         asker = make_asker(host, settings, local=measurer is not None)
         try:
-            measurer = measurer or device_measurer(host, settings, Path(scratch))
+            measurer = measurer or device_measurer(host, settings, scratch)
             device = measurer.device
             conditions = Conditions(
                 host.target.arch, device.name, template_versions(templates.values())

@@ -4,8 +4,8 @@
 every matching template, and configurations that between them have every value of every knob;
 mma.sync kernels also in the forms of older GPUs. `run` launches those of such a file:
 
-    python scripts/launch_kernels.py build cuda:sm_90a scripts/small_cases.py kernels.pickle
-    compute-sanitizer --tool memcheck python scripts/launch_kernels.py run kernels.pickle
+    python scripts/launch_kernels.py build cuda:sm_90a scripts/small_cases.py kernels.zip
+    compute-sanitizer --tool memcheck python scripts/launch_kernels.py run kernels.zip
 
 It compiles nothing and starts no processes, so that a sanitizer sees launches alone.
 """
@@ -13,10 +13,11 @@ It compiles nothing and starts no processes, so that a sanitizer sees launches a
 from __future__ import annotations
 
 import argparse
+import functools
 import os
-import pickle
 import sys
 import time
+import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -26,16 +27,18 @@ from typing import Any
 import numpy as np
 from case_files import load_cases
 
+from autoq.cache import pack, unpack
 from autoq.kernel.kernel_store import KernelStore
 from autoq.measure.check import complaint, threaded_reference
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.operands import random_case, stored_activations, stored_output
 from autoq.runtime.cuda_driver import Device
-from autoq.runtime.kernel import Kernel
+from autoq.runtime.kernel import Kernel, machine_code
+from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json
 from autoq.search.space import Space
 from autoq.templates.registry import TEMPLATES, matching
 from autoq.templates.target import Target, parse_target
-from autoq.templates.workload import Workload
+from autoq.templates.workload import Workload, from_dict, to_dict
 
 SEED, POISON = 7, 0xA5
 # Configurations of a space among which every value of every knob is looked for.
@@ -64,6 +67,32 @@ class Compiled:
 
     candidate: Candidate
     kernel: Kernel
+
+    def to_bytes(self) -> bytes:
+        """What `compiled_from` reads."""
+        one = self.candidate
+        fields = {
+            "workload": to_dict(one.workload),
+            "template": one.template,
+            "config": _space(one.template, one.workload, one.form).to_dict(one.config),
+            "form": one.form.arch,
+            "kernel": kernel_to_json(self.kernel),
+        }
+        return pack(fields, machine_code(self.kernel))
+
+
+def compiled_from(content: bytes) -> Compiled:
+    """A candidate and its machine code, from a member of the file."""
+    fields, code = unpack(content)
+    workload, form = from_dict(fields["workload"]), parse_target(f"cuda:{fields['form']}")
+    config = _space(fields["template"], workload, form).from_dict(fields["config"])
+    candidate = Candidate(workload, fields["template"], config, form)
+    return Compiled(candidate, kernel_from_json(fields["kernel"], code))
+
+
+@functools.cache
+def _space(template: str, workload: Workload, form: Target) -> Space[Any]:
+    return BY_NAME[template].space(workload, form)
 
 
 @dataclass(frozen=True)
@@ -127,15 +156,17 @@ def build(options: argparse.Namespace) -> None:
         found = list(pool.map(compile_request, requests(options, target)))
     defaults = [kernels[0] for kernels in found]
     others = [kernel for kernels in found for kernel in kernels[1:]]
-    options.kernels.write_bytes(pickle.dumps(defaults + others))
+    with zipfile.ZipFile(options.kernels, "w") as archive:
+        for index, item in enumerate(defaults + others):
+            archive.writestr(f"{index}.kernel", item.to_bytes())
     print(f"{len(defaults)} defaults and {len(others)} other configurations")
 
 
 def run(options: argparse.Namespace) -> None:
     """Launch a part of the kernels; exits with 1 when an element of an output is wrong."""
-    compiled: list[Compiled] = pickle.loads(options.kernels.read_bytes())
     part, parts = map(int, options.part.split("/"))
-    chosen = compiled[part::parts]
+    with zipfile.ZipFile(options.kernels) as archive:
+        chosen = [compiled_from(archive.read(name)) for name in archive.namelist()[part::parts]]
     device, wrong, started = Device(), 0, time.perf_counter()
     for item in chosen:
         print(f"launch {item.candidate}", flush=True)

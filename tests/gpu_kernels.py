@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import pickle
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from autoq.cache import read_entry, write_entry
 from autoq.devices import Host, resolve
 from autoq.errors import BuildError
 from autoq.kernel.kernel_store import KernelStore
-from autoq.kernel.lowering import store
 from autoq.kernel.source_hash import source_hash
 from autoq.runtime.cuda_driver import Device, device_count
 from autoq.runtime.kernel import Kernel
@@ -65,17 +65,19 @@ def sampled(
 
     The folder keeps them too, because a large space takes seconds to sample.
     """
-    space = template.space
+    space = template.space(workload, target)
     if OPTIONS.folder is None:
-        return space(workload, target).sample(np.random.default_rng(seed), count)
-    sources = source_hash(space.__module__)
+        return space.sample(np.random.default_rng(seed), count)
+    sources = source_hash(template.space.__module__)
     parts = (template.name, key(workload), target, seed, count, sources)
-    name = hashlib.sha256("\n".join(map(repr, parts)).encode()).hexdigest()[:32]
-    kept = OPTIONS.folder / f"{name}.configs"
-    if not kept.exists():
-        drawn = space(workload, target).sample(np.random.default_rng(seed), count)
-        store(kept, pickle.dumps(drawn))
-    return list(pickle.loads(kept.read_bytes()))
+    text = "\n".join(map(repr, parts))
+    entry = OPTIONS.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.configs"
+    kept = read_entry(entry, text)
+    if kept is None:
+        drawn = space.sample(np.random.default_rng(seed), count)
+        kept = json.dumps([space.to_dict(config) for config in drawn]).encode()
+        write_entry(entry, text, kept)
+    return [space.from_dict(knobs) for knobs in json.loads(kept)]
 
 
 def kernel_store() -> KernelStore:

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import pickle
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tvm
 
+from autoq.cache import pack, read_entry, unpack, write_entry
 from autoq.errors import BuildError
 from autoq.kernel.compile import compile_kernel
-from autoq.kernel.lowering import store
 from autoq.kernel.nvcc import nvcc_version
 from autoq.kernel.parsing import PARSING
 from autoq.kernel.source_hash import source_hash
-from autoq.runtime.kernel import Kernel
+from autoq.runtime.kernel import Kernel, machine_code
+from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload, key
-
-_COMPILER = "autoq.kernel.compile"
 
 
 @dataclass(frozen=True)
@@ -51,27 +49,21 @@ class KernelStore:
         Raises BuildError when the configuration does not compile, TargetError without nvcc.
         """
         form = form or target
-        entry = self._entry(template, workload, config, target, form)
-        if entry is None or not entry.exists():
+        if self.folder is None or not _is_plain(template.build):
             found = self._compile(template, workload, config, target, form)
-            if entry is not None:
-                store(entry, pickle.dumps(found))
         else:
-            found = pickle.loads(entry.read_bytes())
+            made_from = _made_from(template, workload, config, target, form)
+            digest = hashlib.sha256(made_from.encode()).hexdigest()[:32]
+            entry = self.folder / f"{digest}.kernel"
+            kept = read_entry(entry, made_from)
+            if kept is not None:
+                found = _decoded(kept)
+            else:
+                found = self._compile(template, workload, config, target, form)
+                write_entry(entry, made_from, _encoded(found))
         if isinstance(found, str):
             raise BuildError(found)
         return found
-
-    def _entry(
-        self, template: Template, workload: Workload, config: Any, target: Target, form: Target
-    ) -> Path | None:
-        if self.folder is None or not _is_plain(template.build):
-            return None
-        compiler = nvcc_version() if target.kind == "cuda" else ""
-        sources = source_hash(template.build.__module__), source_hash(_COMPILER)
-        parts = (template.name, key(workload), config, form, target, compiler, tvm.__version__)
-        text = "\n".join(map(repr, (*parts, *sources)))
-        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.kernel"
 
     def _compile(
         self, template: Template, workload: Workload, config: Any, target: Target, form: Target
@@ -83,6 +75,27 @@ class KernelStore:
             return compile_kernel(function, target, cache_dir=self.folder)
         except BuildError as error:
             return str(error)
+
+
+def _made_from(
+    template: Template, workload: Workload, config: Any, target: Target, form: Target
+) -> str:
+    """All that a kernel depends on, the source code of the compiler and of entries included."""
+    compiler = nvcc_version() if target.kind == "cuda" else ""
+    sources = source_hash(template.build.__module__), source_hash(__name__)
+    parts = (template.name, key(workload), config, form, target, compiler, tvm.__version__)
+    return "\n".join(map(repr, (*parts, *sources)))
+
+
+def _encoded(found: Kernel | str) -> bytes:
+    if isinstance(found, str):
+        return pack({"error": found}, b"")
+    return pack(kernel_to_json(found), machine_code(found))
+
+
+def _decoded(content: bytes) -> Kernel | str:
+    fields, code = unpack(content)
+    return fields["error"] if "error" in fields else kernel_from_json(fields, code)
 
 
 def _is_plain(build: Any) -> bool:

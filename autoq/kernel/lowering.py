@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.tirx import compilation_pipeline
 
+from autoq.cache import read_entry, write_entry
 from autoq.errors import BuildError
 from autoq.templates.target import Target
 
@@ -112,26 +112,24 @@ def cuda_source(lowered: Lowered, target: Target) -> str:
 def object_code(lowered: Lowered, target: Target, cache_dir: Path | None) -> bytes:
     """ELF object of the host module, for TVM's ORC loader; the entry is `main`."""
     text = lowered.final_host.script(show_meta=True)
-    digest = hashlib.sha256(f"{target.arch}\n{tvm.__version__}\n{text}".encode()).hexdigest()[:32]
-    cached = cache_dir / f"{digest}.o" if cache_dir else None
-    if cached and cached.exists():
-        return cached.read_bytes()
+    source = f"{target.arch}\n{tvm.__version__}\n{text}"
+    digest = hashlib.sha256(source.encode()).hexdigest()[:32]
+    entry = cache_dir / f"{digest}.o" if cache_dir else None
+    kept = read_entry(entry, source) if entry else None
+    if kept is not None:
+        return kept
     try:
         module = _build.codegen_build(lowered.final_host, tvm_target(target))
+        code = _object_file(module)
     except _TVM_ERRORS as error:
         raise BuildError(f"LLVM code generation failed: {first_line(str(error))}") from error
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.o"
-        module.write_to_file(str(path), "o")
-        code = path.read_bytes()
-    if cached:
-        store(cached, code)
+    if entry:
+        write_entry(entry, source, code)
     return code
 
 
-def store(path: Path, data: bytes) -> None:
-    """Write a cache entry so that a reader sees all of it or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}")
-    part.write_bytes(data)
-    part.replace(path)
+def _object_file(module: Any) -> bytes:
+    """What TVM writes to a file, which here is in memory: LLVM aborts when a disk is full."""
+    with os.fdopen(os.memfd_create("kernel.o"), "rb") as file:
+        module.write_to_file(f"/proc/self/fd/{file.fileno()}", "o")
+        return file.read()

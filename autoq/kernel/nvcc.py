@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
+import os
 import re
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoq.errors import BuildError, TargetError
-from autoq.kernel.lowering import store
+from autoq.blame import from_outside, machines_fault
+from autoq.cache import pack, read_entry, unpack, write_entry
+from autoq.errors import AutoqError, BuildError, CompilerDied, EnvironmentFault, TargetError
+from autoq.scratch import scratch_folder
 
 FLAGS = ("-O3", "-std=c++17", "-cubin", "-Xptxas", "-v", "--expt-relaxed-constexpr")
 
@@ -21,6 +22,8 @@ FLAGS = ("-O3", "-std=c++17", "-cubin", "-Xptxas", "-v", "--expt-relaxed-constex
 _FATAL = re.compile(r"\bC7512\b|\bC7602\b|wgmma.*serializ", re.IGNORECASE)
 # How nvcc and ptxas begin a complaint about what they were given to compile.
 _SOURCE_ERROR = re.compile(r"kernel\.cu\(\d+\)|ptxas (error|fatal)|nvlink error")
+# How nvcc says that a program it runs was ended: "'ptxas' died due to signal 9 (Kill signal)".
+_DIED = re.compile(r"died due to signal (\d+)")
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SPILLS = re.compile(r"(\d+) bytes spill stores")
 
@@ -59,52 +62,68 @@ def compile_cuda(source: str, arch: str, cache_dir: Path | None) -> Cubin:
 
     Raises BuildError with the compiler's first complaint, also for wgmma that ptxas serialises
     and for registers that do not suffice; such failures are cached as well. Raises TargetError
-    when nvcc itself does not work here.
+    when nvcc does not work here, EnvironmentFault without disk or memory for it, and CompilerDied
+    when it crashes or is killed.
     """
-    text = "\n".join([source, arch, nvcc_version(), *FLAGS])
-    digest = hashlib.sha256(text.encode()).hexdigest()[:32]
     if cache_dir is None:
-        with tempfile.TemporaryDirectory() as folder:
-            return _compile(source, arch, Path(folder))
-    cubin, report = cache_dir / f"{digest}.cubin", cache_dir / f"{digest}.json"
-    if report.exists():
-        kept = json.loads(report.read_text())
-        if kept["error"]:
-            raise BuildError(kept["error"])
-        if cubin.exists():
-            return Cubin(cubin.read_bytes(), kept["registers"], kept["spill_bytes"])
+        return _compile(source, arch)
+    key = "\n".join([source, arch, nvcc_version(), *FLAGS])
+    entry = cache_dir / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.cubin"
+    kept = read_entry(entry, key)
+    if kept is not None:
+        fields, cubin = unpack(kept)
+        if "error" in fields:
+            raise BuildError(fields["error"])
+        return Cubin(cubin, **fields)
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            compiled = _compile(source, arch, Path(folder))
+        compiled = _compile(source, arch)
     except BuildError as error:
-        store(report, json.dumps({"error": str(error)}).encode())
+        write_entry(entry, key, pack({"error": str(error)}, b""))
         raise
-    store(cubin, compiled.cubin)
-    kept = {"error": None, "registers": compiled.registers, "spill_bytes": compiled.spill_bytes}
-    store(report, json.dumps(kept).encode())
+    fields = {"registers": compiled.registers, "spill_bytes": compiled.spill_bytes}
+    write_entry(entry, key, pack(fields, compiled.cubin))
     return compiled
 
 
-def _compile(source: str, arch: str, folder: Path) -> Cubin:
-    # Named relative to the folder, so that reports hold nothing of its path.
-    (folder / "kernel.cu").write_text(source)
+def _compile(source: str, arch: str) -> Cubin:
     number = arch.removeprefix("sm_")
     code = f"-gencode=arch=compute_{number},code=sm_{number}"
+    # Named relative to the folder, so that reports hold nothing of its path.
     command = [find_nvcc(), *FLAGS, code, "-o", "kernel.cubin", "kernel.cu"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    report = done.stdout + done.stderr
-    if done.returncode:
-        lines = [line for line in report.splitlines() if "error" in line.lower()]
-        complaint = f"nvcc failed: {(lines or report.splitlines() or ['no output'])[0][:300]}"
-        # No host compiler, a full disk: not the source's fault.
-        if not _SOURCE_ERROR.search(report):
-            raise TargetError(complaint)
-        raise BuildError(complaint)
+    with scratch_folder() as folder:
+        try:
+            (folder / "kernel.cu").write_text(source)
+            # nvcc's own files lie there too, so that none outlives a killed nvcc.
+            done = subprocess.run(
+                command, cwd=folder, env={**os.environ, "TMPDIR": str(folder)},
+                capture_output=True, text=True, errors="replace", check=False,
+            )  # fmt: skip
+            report = done.stdout + done.stderr
+            if done.returncode:
+                raise _failure(done.returncode, report)
+            cubin = (folder / "kernel.cubin").read_bytes()
+        except OSError as error:
+            raise EnvironmentFault(f"nvcc cannot be run: {error.strerror or error}") from error
     fatal = next((line for line in report.splitlines() if _FATAL.search(line)), None)
     if fatal:
         raise BuildError(f"ptxas: {fatal.strip()[:300]}")
     return Cubin(
-        cubin=(folder / "kernel.cubin").read_bytes(),
+        cubin=cubin,
         registers=max(map(int, _REGISTERS.findall(report)), default=0),
         spill_bytes=max(map(int, _SPILLS.findall(report)), default=0),
     )
+
+
+def _failure(code: int, report: str) -> AutoqError:
+    """What an exit code and what nvcc printed mean."""
+    lines = [line for line in report.splitlines() if "error" in line.lower()]
+    complaint = f"nvcc failed: {(lines or report.splitlines() or ['no output'])[0][:300]}"
+    died = _DIED.search(report)
+    number = -code if code < 0 else int(died[1]) if died else 0
+    if number:
+        return CompilerDied(f"nvcc died of signal {number}: {complaint}", from_outside(number))
+    if machines_fault(report):
+        said = next(line for line in report.splitlines() if machines_fault(line))
+        return EnvironmentFault(f"nvcc failed: {said.strip()[:300]}")
+    # No host compiler: not the source's fault.
+    return BuildError(complaint) if _SOURCE_ERROR.search(report) else TargetError(complaint)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from autoq.cache import read_entry, write_entry
 from autoq.measure.check import threaded_reference
 from autoq.measure.operands import Arrays
 from autoq.templates.workload import Workload, key
@@ -22,13 +24,13 @@ def stored_reference(
     operands: dict[str, Any],
 ) -> np.ndarray:
     """The output of `operands.random_case(workload, seed)`, from `folder` or computed into it."""
-    name = hashlib.sha256(f"{seed} {key(workload)}".encode()).hexdigest()[:32]
-    path = folder / f"{name}.npy"
-    if path.exists():
-        return np.load(path)
+    made_from = f"{seed} {key(workload)}"
+    entry = folder / f"{hashlib.sha256(made_from.encode()).hexdigest()[:32]}.reference"
+    kept = read_entry(entry, made_from)
+    if kept is not None:
+        return np.load(io.BytesIO(kept), allow_pickle=False)
     expected = threaded_reference(workload, activations, operands, threads)
-    part = path.with_suffix(".part")
-    with part.open("wb") as file:
-        np.save(file, expected)
-    part.replace(path)
+    file = io.BytesIO()
+    np.save(file, expected, allow_pickle=False)
+    write_entry(entry, made_from, file.getbuffer())
     return expected

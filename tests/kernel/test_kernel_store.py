@@ -55,6 +55,33 @@ def test_a_known_kernel_is_not_even_built(compiler: Compiler, tmp_path: Path) ->
     assert again == first and compiler.calls == 1
 
 
+def test_a_damaged_entry_is_made_again(compiler: Compiler, tmp_path: Path) -> None:
+    store = KernelStore(tmp_path)
+    store.kernel(add.TEMPLATE, WORKLOAD, CONFIG, TARGET)
+    (entry,) = tmp_path.glob("*.kernel")
+    whole = entry.read_bytes()
+    at = whole.index(b"machine code")
+    for damaged in (b"", whole[:at], whole[:at] + b"M" + whole[at + 1 :], b"\x80\x04N."):
+        entry.write_bytes(damaged)
+        before = compiler.calls
+        found = store.kernel(add.TEMPLATE, WORKLOAD, CONFIG, TARGET)
+        assert compiler.calls == before + 1
+        assert found.cubin == f"machine code {compiler.calls}".encode()
+        assert store.kernel(add.TEMPLATE, WORKLOAD, CONFIG, TARGET) == found
+
+
+def test_entries_of_two_kernels_do_not_stand_in_for_each_other(
+    compiler: Compiler, tmp_path: Path
+) -> None:
+    store = KernelStore(tmp_path)
+    works = WORKLOAD, Add((2, 7, 7, 64))
+    kernels = [store.kernel(add.TEMPLATE, work, CONFIG, TARGET) for work in works]
+    first, second = tmp_path.glob("*.kernel")
+    first.write_bytes(second.read_bytes())
+    again = [store.kernel(add.TEMPLATE, work, CONFIG, TARGET) for work in works]
+    assert compiler.calls == 3 and kernels != again
+
+
 def test_a_known_error_is_raised_again(compiler: Compiler, tmp_path: Path) -> None:
     compiler.error = "nvcc failed: too many registers"
     for _ in range(2):

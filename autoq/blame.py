@@ -1,0 +1,105 @@
+"""Whose fault a failure is: the candidate's, or that of the machine on which it was tried."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+_CRASHES = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS")
+
+# How the Python errors of a machine begin, where a failure's message starts with one.
+_ERRORS = (
+    "OSError",
+    "IOError",
+    "PermissionError",
+    "FileNotFoundError",
+    "FileExistsError",
+    "NotADirectoryError",
+    "IsADirectoryError",
+    "BlockingIOError",
+    "InterruptedError",
+    "BrokenPipeError",
+    "ConnectionResetError",
+    "ProcessLookupError",
+    "MemoryError",
+    "_ArrayMemoryError",
+    "ImportError",
+    "ModuleNotFoundError",
+    "EOFError",
+    "UnpicklingError",
+    "TargetError",
+    "EnvironmentFault",
+    "MeasureError",
+    "CompilerDied",
+)
+# What operating system, compilers and libraries say, anywhere in a message.
+_COMPLAINTS = (
+    r"\[Errno \d+\]",
+    "no space left on device",
+    "read-only file system",
+    "disk quota exceeded",
+    "input/output error",
+    "file too large",
+    "permission denied",
+    "too many open files",
+    "no such file or directory",
+    "IO failure on output stream",
+    "error while loading shared libraries",
+    "cannot open shared object file",
+    "failed to map segment",
+    "cannot allocate memory",
+    "memory allocation fail",
+    "out of memory",
+    "bad_alloc",
+    "can't start new thread",
+    "resource temporarily unavailable",
+    "nvcc not found",
+)
+# CUDA's names of errors that no kernel causes.
+_CUDA = (
+    "NO_DEVICE",
+    "INVALID_DEVICE",
+    "DEVICE_UNAVAILABLE",
+    "DEVICE_NOT_LICENSED",
+    "OUT_OF_MEMORY",
+    "SYSTEM_DRIVER_MISMATCH",
+    "SYSTEM_NOT_READY",
+    "COMPAT_NOT_SUPPORTED_ON_DEVICE",
+    "STUB_LIBRARY",
+    "OPERATING_SYSTEM",
+    "ECC_UNCORRECTABLE",
+    "NVLINK_UNCORRECTABLE",
+    "MPS_[A-Z_]+",
+)
+_OUTSIDE_NAMES = "|".join(number.name for number in signal.Signals if number.name not in _CRASHES)
+_MACHINE = re.compile(
+    "|".join(
+        [
+            rf"^(the (compiler|worker) )?(could not start: )?\w*\b({'|'.join(_ERRORS)}):",
+            rf"(?i:{'|'.join(_COMPLAINTS)})",
+            rf"CUDA_ERROR_({'|'.join(_CUDA)})\b",
+            r"cuInit returned",
+            rf"died of ({_OUTSIDE_NAMES})\b",
+            r"^the (compiler|worker) (could not start|was interrupted|was not running|closed)",
+            # LLVM says why it exits; one that cannot had no disk for its last words either.
+            r"^the compiler exited \d+$",
+        ]
+    )
+)
+
+
+def machines_fault(message: str) -> bool:
+    """Whether the message of a failure speaks of the machine: its disk, memory, tools, device.
+
+    It knows the messages of `measure`, of compilers and of the CUDA driver; records of earlier
+    versions hold such failures as if they were the candidates'.
+    """
+    return _MACHINE.search(message) is not None
+
+
+def from_outside(number: int) -> bool:
+    """Whether a process that died of this signal was ended by another, or by a limit."""
+    try:
+        return signal.Signals(number).name not in _CRASHES
+    except ValueError:  # a real-time signal
+        return True
