@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from autoq.measure.job import Timing
+from autoq.measure.stopwatch import Stopwatch
 from autoq.runtime.kernel import CpuKernel, Kernel
 
 POISON = (0x5A, 0xC3)
 """Bytes that outputs hold before a checked run: neither 0 nor a bound of any dtype."""
 
-_LEAST_REPEATS = 3
 _CPU_ALIGNMENT = 64
 _MOST_LAUNCHES = 10_000
 
@@ -29,8 +29,8 @@ class LoadedCandidate(Protocol):
         """
         ...
 
-    def timings(self, timing: Timing) -> list[float]:
-        """Seconds of one launch, once for each repeat."""
+    def stopwatch(self, timing: Timing) -> Stopwatch:
+        """What times it, with as many launches in each timing as `timing` asks for."""
         ...
 
 
@@ -93,26 +93,20 @@ class CpuCandidate:
             self._kernel(*self._tensors)
         return self._y
 
-    def timings(self, timing: Timing) -> list[float]:
+    def stopwatch(self, timing: Timing) -> Stopwatch:
         """As the protocol says; `cold` and `overlapped` have no meaning on the CPU: refused."""
         if timing.cold or timing.overlapped:
             raise ValueError("cold and overlapped timings are for CUDA targets")
         once = self._timed(1)
         number = timing.number or min(_MOST_LAUNCHES, max(1, int(timing.min_seconds / once)))
-        end = time.perf_counter() + timing.budget_seconds
-        found: list[float] = []
-        while len(found) < timing.repeat:
-            if len(found) >= _LEAST_REPEATS and time.perf_counter() > end:
-                break
-            found.append(self._timed(number))
-        return found
+        return Stopwatch(number, lambda: self._timed(number))
 
     def _timed(self, number: int) -> float:
         kernel, tensors = self._kernel.function, self._tensors
         start = time.perf_counter()
         for _ in range(number):
             kernel(*tensors)
-        return (time.perf_counter() - start) / number
+        return time.perf_counter() - start
 
 
 def _aligned(array: np.ndarray) -> np.ndarray:

@@ -27,6 +27,10 @@ class Builder:
         """Queue a candidate; the result has a kernel or says why not."""
         return self._pool.submit(lambda child: self._build(child, job))
 
+    def cancel(self) -> None:
+        """Drop what is queued; its futures are cancelled."""
+        self._pool.cancel()
+
     def close(self) -> None:
         """Stop compiling and end the processes."""
         self._pool.close()

@@ -7,12 +7,14 @@ kernel may start while the one before it drains, a kernel adds less than that.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 
 from autoq.measure.graph_timing import GraphTimer, captured
 from autoq.measure.job import Timing
+from autoq.measure.stopwatch import Stopwatch
 from autoq.runtime.cuda_driver import Device, Memory, Stream
 from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
 from autoq.runtime.kernel import CudaKernel, Kernel
@@ -84,7 +86,7 @@ class CudaCandidate:
         bench.y.read(bench.host_y)
         return bench.host_y
 
-    def timings(self, timing: Timing) -> list[float]:
+    def stopwatch(self, timing: Timing) -> Stopwatch:
         bench = self._bench
         sets = [(self._bound, self._constants)]
         if timing.cold:
@@ -98,7 +100,8 @@ class CudaCandidate:
             kernels[index % len(kernels)].launch(bench.stream, timing.overlapped)
 
         timer = GraphTimer(bench.stream, lambda number: captured(bench.stream, launch, number))
-        return timer.timings(timing, least_launches=len(kernels))
+        watch = timer.stopwatch(timing, least_launches=len(kernels))
+        return dataclasses.replace(watch, holds=sets)
 
 
 def upload(array: np.ndarray) -> Memory:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from autoq.errors import AutoqError
 from autoq.measure.job import Timing
+from autoq.measure.stopwatch import Stopwatch, timings
 from autoq.runtime.cuda_driver import Event, Stream
 from autoq.runtime.cuda_graph import Graph, begin_capture, end_capture
 
@@ -14,7 +15,6 @@ Replay = Callable[[], None]
 
 _PROBE_LAUNCHES = 4
 _MOST_LAUNCHES = 256
-_LEAST_REPEATS = 3
 # Resolution of a CUDA event.
 _CLOCK_SECONDS = 5e-7
 
@@ -35,15 +35,14 @@ class GraphTimer:
 
         `timing.cold` is the caller's business: it chooses what is captured.
         """
+        return timings(self.stopwatch(timing, least_launches), timing)
+
+    def stopwatch(self, timing: Timing, least_launches: int = 1) -> Stopwatch:
+        """A graph of so many launches, captured and warm."""
         number = max(timing.number or self._choose_number(timing), least_launches)
         replay = self._capture(number)
         self._seconds(replay)
-        found: list[float] = []
-        while len(found) < timing.repeat:
-            if len(found) >= _LEAST_REPEATS and sum(found) * number > timing.budget_seconds:
-                break
-            found.append(self._seconds(replay) / number)
-        return found
+        return Stopwatch(number, lambda: self._seconds(replay))
 
     def _choose_number(self, timing: Timing) -> int:
         replay = self._capture(_PROBE_LAUNCHES)

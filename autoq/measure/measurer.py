@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
+from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Any, Protocol
 
 from autoq.measure.builder import Builder
 from autoq.measure.compile_worker import Built
-from autoq.measure.job import Job, Measurement
+from autoq.measure.job import Job, Measurement, Timing
 from autoq.measure.runner import Runner
 from autoq.records.record import Device
+from autoq.runtime.kernel import Kernel
+
+# Kernels kept for comparisons: a few for each task of a large model, some 100 KiB each at most.
+_MOST_KEPT = 512
 
 
 class Measurer(Protocol):
@@ -27,6 +33,17 @@ class Measurer(Protocol):
         ...
 
     def submit(self, job: Job) -> Future[Measurement]: ...
+
+    def compare(self, jobs: Sequence[Job], timing: Timing) -> Future[list[Measurement] | None]:
+        """Time candidates of one workload in turn: a measurement for each.
+
+        None when one of them cannot be built or brought the worker down.
+        """
+        ...
+
+    def cancel(self) -> None:
+        """Drop all submitted jobs; futures without a result are cancelled."""
+        ...
 
     def close(self) -> None: ...
 
@@ -46,47 +63,129 @@ class DeviceMeasurer:
         self._lock = threading.Lock()
         self._building = 0
         self._held: list[tuple[Job, Built, Future[Measurement]]] = []
+        self._open: set[Future[Measurement]] = set()
+        self._kept: OrderedDict[Job, Kernel] = OrderedDict()
 
     def submit(self, job: Job) -> Future[Measurement]:
         """Queue a candidate."""
         future: Future[Measurement] = Future()
         with self._lock:
             self._building += 1
+            self._open.add(future)
+        future.add_done_callback(self._forget)
         self._builder.submit(job).add_done_callback(lambda done: self._built(job, done, future))
         return future
+
+    def compare(self, jobs: Sequence[Job], timing: Timing) -> Future[list[Measurement] | None]:
+        """As the protocol says; kernels that were measured lately are not built again."""
+        future: Future[list[Measurement] | None] = Future()
+        waiting = [self._kernel(job) for job in jobs]
+        missing = len(waiting)
+
+        def built(done: Future[Built]) -> None:
+            nonlocal missing
+            with self._lock:
+                missing -= 1
+                if missing:
+                    return
+            self._compare(jobs, waiting, timing, future)
+
+        for kernel in waiting:
+            kernel.add_done_callback(built)
+        return future
+
+    def cancel(self) -> None:
+        """As the protocol says. Compilers under way go on; what they bring is dropped."""
+        self._builder.cancel()
+        self._runner.cancel()
+        with self._lock:
+            dropped, self._held = [*self._open], []
+        for future in dropped:
+            future.cancel()
 
     def close(self) -> None:
         """Drop what is queued and end all processes."""
         self._builder.close()
         self._runner.close()
 
+    def _forget(self, future: Future[Measurement]) -> None:
+        with self._lock:
+            self._open.discard(future)
+
+    def _kernel(self, job: Job) -> Future[Built]:
+        """A kept kernel, or one to come."""
+        with self._lock:
+            kept = self._kept.get(job)
+        if kept is None:
+            return self._builder.submit(job)
+        done: Future[Built] = Future()
+        done.set_result(Built(kept))
+        return done
+
+    def _compare(
+        self,
+        jobs: Sequence[Job],
+        built: Sequence[Future[Built]],
+        timing: Timing,
+        future: Future[list[Measurement] | None],
+    ) -> None:
+        if any(done.cancelled() for done in built):
+            future.cancel()
+            return
+        errors = [error for error in (done.exception() for done in built) if error is not None]
+        if errors:
+            future.set_exception(errors[0])
+            return
+        pairs = [
+            (job, kernel)
+            for job, kernel in zip(jobs, (done.result().kernel for done in built), strict=True)
+            if kernel is not None
+        ]
+        if len(pairs) < len(jobs):
+            future.set_result(None)
+            return
+        self._runner.compare(pairs, timing).add_done_callback(lambda done: _transfer(done, future))
+
     def _built(self, job: Job, done: Future[Built], future: Future[Measurement]) -> None:
+        failed = done.cancelled() or done.exception() is not None
         with self._lock:
             self._building -= 1
-            if done.cancelled():
-                future.cancel()
-            elif done.exception() is not None:
-                future.set_exception(done.exception())
-            else:
+            if not failed:
                 self._held.append((job, done.result(), future))
-            if not self.pipelined and self._building:
-                return
-            ready, self._held = self._held, []
+            ready: list[tuple[Job, Built, Future[Measurement]]] = []
+            if self.pipelined or not self._building:
+                ready, self._held = self._held, []
+        if failed:
+            _transfer(done, future)
         for item in ready:
             self._run(*item)
 
     def _run(self, job: Job, built: Built, future: Future[Measurement]) -> None:
-        if built.kernel is None:
-            future.set_result(Measurement(failure="compile", message=built.message))
+        if future.cancelled():
             return
+        if built.kernel is None:
+            done: Future[Measurement] = Future()
+            done.set_result(Measurement(failure="compile", message=built.message))
+            _transfer(done, future)
+            return
+        self._keep(job, built.kernel)
         self._runner.submit(job, built.kernel).add_done_callback(
             lambda done: _transfer(done, future)
         )
 
+    def _keep(self, job: Job, kernel: Kernel) -> None:
+        with self._lock:
+            self._kept[job] = kernel
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
 
-def _transfer(done: Future[Measurement], future: Future[Measurement]) -> None:
+
+def _transfer(done: Future[Any], future: Future[Any]) -> None:
+    """Let a future end as another has, unless it was cancelled meanwhile."""
     if done.cancelled():
         future.cancel()
+    elif not future.set_running_or_notify_cancel():
+        return
     elif done.exception() is not None:
         future.set_exception(done.exception())
     else:

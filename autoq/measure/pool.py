@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable
@@ -45,6 +46,12 @@ class ChildPool:
         future: Future[T] = Future()
         self._queue.put((future, work))
         return future
+
+    def cancel(self) -> None:
+        """Drop work that no thread has taken up; its futures are cancelled."""
+        with contextlib.suppress(queue.Empty):
+            while (item := self._queue.get_nowait()) is not None:
+                item[0].cancel()
 
     def close(self) -> None:
         """Drop queued work, end all children and wait until they are gone."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 from autoq.errors import RecordError
-from autoq.measure.job import Job, Measurement
+from autoq.measure.job import Job, Measurement, Timing
 from autoq.records.record import Device, Record
 from autoq.search.space import Space
 from autoq.templates.target import Target
@@ -55,6 +55,15 @@ class ReplayMeasurer:
         missing = Measurement(failure="constraints", message="not in the recording")
         future.set_result(self._known.get(self._key(job), missing))
         return future
+
+    def compare(self, jobs: Sequence[Job], timing: Timing) -> Future[list[Measurement] | None]:
+        """The recorded measurements once more."""
+        future: Future[list[Measurement] | None] = Future()
+        future.set_result([self.submit(job).result() for job in jobs])
+        return future
+
+    def cancel(self) -> None:
+        """Nothing is ever under way."""
 
     def close(self) -> None:
         """Nothing to end."""

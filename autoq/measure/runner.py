@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 
 from autoq.errors import AutoqError, TargetError
 from autoq.measure.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
 from autoq.measure.job import Job, Measurement, Timing
 from autoq.measure.pool import ChildPool
-from autoq.measure.worker import Describe, Outcome, Prepare, Run, WorkerSettings
+from autoq.measure.worker import Compare, Describe, Outcome, Prepare, Run, WorkerSettings
 from autoq.records.record import Device
 from autoq.runtime.kernel import Kernel
 
@@ -47,6 +48,19 @@ class Runner:
         chosen = timing or self._timing
         return self._pool.submit(lambda child: self._measure(child, job, kernel, chosen))
 
+    def compare(
+        self, candidates: Sequence[tuple[Job, Kernel]], timing: Timing
+    ) -> Future[list[Measurement] | None]:
+        """Queue kernels of one workload, which are timed in turn.
+
+        The future's result is None when they did not live to the end of it.
+        """
+        return self._pool.submit(lambda child: self._compare(child, tuple(candidates), timing))
+
+    def cancel(self) -> None:
+        """Drop what is queued; its futures are cancelled."""
+        self._pool.cancel()
+
     def close(self) -> None:
         """Stop measuring and end the process."""
         self._pool.close()
@@ -64,6 +78,21 @@ class Runner:
         if outcome.device_lost:
             child.kill()
         return outcome.measurement
+
+    def _compare(
+        self, child: Child, candidates: tuple[tuple[Job, Kernel], ...], timing: Timing
+    ) -> list[Measurement] | None:
+        _prepare(child, candidates[0][0])
+        try:
+            outcomes: list[Outcome] = child.call(
+                Compare(candidates, timing), self._timeout * len(candidates)
+            )
+        except (ChildCrash, ChildError, ChildTimeout):
+            return None
+        if any(outcome.device_lost for outcome in outcomes):
+            child.kill()
+            return None
+        return [outcome.measurement for outcome in outcomes]
 
 
 def _describe(child: Child) -> Device:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from autoq.measure.check import complaint
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Job, Measurement, Timing, load_registry
 from autoq.measure.operands import Arrays, random_case, stored_activations, stored_output
+from autoq.measure.stopwatch import in_turn, timings
 from autoq.measure.stored_reference import stored_reference
 from autoq.records.record import Device
 from autoq.runtime import cuda_driver
@@ -67,6 +68,17 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Compare:
+    """Asks to check kernels of one prepared workload and to time them in turn.
+
+    The reply is an Outcome for each, in their order.
+    """
+
+    candidates: tuple[tuple[Job, Kernel], ...]
+    timing: Timing
+
+
+@dataclass(frozen=True)
 class Outcome:
     """A measurement, and whether the device is still good for another."""
 
@@ -102,13 +114,15 @@ class Worker:
         self._gpu = cuda_driver.Device(settings.ordinal) if settings.target.kind == "cuda" else None
         self._cases: OrderedDict[Workload, _Case] = OrderedDict()
 
-    def handle(self, request: Describe | Prepare | Run) -> Any:
+    def handle(self, request: Describe | Prepare | Run | Compare) -> Any:
         """Answer one request."""
         if isinstance(request, Describe):
             return self._describe()
         if isinstance(request, Prepare):
             self._prepare(request.workload)
             return None
+        if isinstance(request, Compare):
+            return self._compare(request)
         return self._run(request)
 
     def _describe(self) -> Device:
@@ -146,22 +160,43 @@ class Worker:
             return Outcome(Measurement(failure="runtime", message=str(error)), self._lost())
 
     def _check_and_time(self, request: Run) -> Measurement:
-        job = request.job
-        case = self._cases[job.workload]
+        case = self._cases[request.job.workload]
+        loaded = self._load(case, request.job, request.kernel, request.timing)
+        if isinstance(loaded, Measurement):
+            return loaded
+        seconds = timings(loaded.stopwatch(request.timing), request.timing)
+        if case.bench.restore_inputs():
+            return Measurement(failure="correctness", message="wrote over its inputs")
+        return _timed(seconds)
+
+    def _compare(self, request: Compare) -> list[Outcome]:
+        """Time those that compute the right thing; an error of the device fails them all."""
+        case = self._cases[request.candidates[0][0].workload]
+        timing = request.timing
+        try:
+            loaded = [self._load(case, *pair, timing) for pair in request.candidates]
+            watches = [None if isinstance(x, Measurement) else x.stopwatch(timing) for x in loaded]
+            rounds = iter(in_turn([watch for watch in watches if watch is not None], timing))
+            # Each of them has kept its inputs whole in its own trial; this is for the next one.
+            case.bench.restore_inputs()
+        except AutoqError as error:
+            failed = Outcome(Measurement(failure="runtime", message=str(error)), self._lost())
+            return [failed] * len(request.candidates)
+        return [Outcome(x if isinstance(x, Measurement) else _timed(next(rounds))) for x in loaded]
+
+    def _load(
+        self, case: _Case, job: Job, kernel: Kernel, timing: Timing
+    ) -> LoadedCandidate | Measurement:
+        """A candidate whose every output element is right, or what is wrong with it."""
         template = self._templates[job.template]
         constants = template.pack(job.workload, job.config, case.operands)
-        loaded = case.bench.load(request.kernel, constants)
-        launches = 2 if request.timing.overlapped else 1
+        loaded = case.bench.load(kernel, constants)
+        launches = 2 if timing.overlapped else 1
         wrong = self._check(case, job.workload, loaded, launches)
         if wrong and case.bench.restore_inputs():
             # An earlier candidate had written over the inputs: judge this one by good ones.
             wrong = self._check(case, job.workload, loaded, launches)
-        if wrong:
-            return Measurement(failure="correctness", message=wrong)
-        seconds = loaded.timings(request.timing)
-        if case.bench.restore_inputs():
-            return Measurement(failure="correctness", message="wrote over its inputs")
-        return Measurement(seconds=float(np.median(seconds)), repeats=len(seconds))
+        return Measurement(failure="correctness", message=wrong) if wrong else loaded
 
     def _check(
         self, case: _Case, workload: Workload, loaded: LoadedCandidate, launches: int
@@ -182,6 +217,10 @@ class Worker:
         except DriverError:
             return True
         return False
+
+
+def _timed(seconds: Sequence[float]) -> Measurement:
+    return Measurement(seconds=float(np.median(seconds)), repeats=len(seconds))
 
 
 def _nvidia_driver() -> str:

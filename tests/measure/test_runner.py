@@ -107,3 +107,32 @@ def _children() -> set[str]:
     tasks = Path(f"/proc/{me}/task").glob("*/children")
     pids = " ".join(path.read_text() for path in tasks).split()
     return {p for p in pids if "autoq.measure.serve" in Path(f"/proc/{p}/cmdline").read_text()}
+
+
+def _compare(measurer, *behaviours):
+    jobs = [
+        Job(workload(), "rogue", FakeConfig(block, "mn", behaviour))
+        for block, behaviour in zip((1, 2, 4), behaviours, strict=False)
+    ]
+    return measurer.compare(jobs, Timing(repeat=5, min_seconds=1e-4)).result(60)
+
+
+def test_candidates_are_compared_in_turn_and_only_right_ones_are_timed(measurer):
+    good, wrong, other = _compare(measurer, "right", "wrong", "right")
+    assert wrong.failure == "correctness" and wrong.seconds is None
+    assert good.repeats == other.repeats == 5 and 0 < good.seconds < 1e-2
+
+
+@pytest.mark.parametrize("behaviour", ["crash", "build_error"])
+def test_a_comparison_that_cannot_be_made_says_nothing(measurer, behaviour):
+    assert _compare(measurer, "right", behaviour) is None
+    assert _measure(measurer, "right").failure is None
+
+
+def test_cancelled_jobs_are_dropped_and_others_go_on(measurer):
+    jobs = [Job(workload(), "good", FakeConfig(block, "mn", "right")) for block in (1, 2, 3, 4, 6)]
+    futures = [measurer.submit(job) for job in jobs]
+    measurer.cancel()
+    assert all(future.cancelled() or future.done() for future in futures)
+    assert sum(future.cancelled() for future in futures) >= 3
+    assert _measure(measurer, "right").failure is None

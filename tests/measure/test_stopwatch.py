@@ -1,0 +1,48 @@
+"""Timings in a row and in turn, with a clock that is made up."""
+
+from autoq.measure.job import Timing
+from autoq.measure.stopwatch import Stopwatch, in_turn, timings
+
+
+class Device:
+    """Kernels of known length on a device that becomes `slower` at some timing."""
+
+    def __init__(self, slow_from=10**9, slow_until=10**9):
+        self.order = []
+        self._slow = range(slow_from, slow_until)
+
+    def watch(self, name, seconds, launches=10):
+        def once():
+            self.order.append(name)
+            return seconds * launches * (4 if len(self.order) - 1 in self._slow else 1)
+
+        return Stopwatch(launches, once)
+
+
+def test_timings_are_of_one_launch_and_end_with_the_budget():
+    device = Device()
+    assert timings(device.watch("a", 2.0), Timing(repeat=5, budget_seconds=1e9)) == [2.0] * 5
+    assert len(timings(device.watch("a", 2.0), Timing(repeat=50, budget_seconds=100.0))) == 6
+    assert len(timings(device.watch("a", 2.0), Timing(repeat=50, budget_seconds=0.1))) == 3
+
+
+def test_each_turn_times_every_kernel_and_begins_with_another():
+    device = Device()
+    watches = [
+        device.watch(name, seconds) for name, seconds in (("a", 1.0), ("b", 2.0), ("c", 3.0))
+    ]
+    found = in_turn(watches, Timing(repeat=4, budget_seconds=1e9))
+    assert found == [[1.0] * 4, [2.0] * 4, [3.0] * 4]
+    assert "".join(device.order) == "abc" + "bca" + "cab" + "abc"
+
+
+def test_a_slow_moment_meets_all_kernels_of_a_comparison():
+    """In a row, the better kernel would lose by it."""
+    device = Device(slow_from=0, slow_until=8)
+    better, worse = device.watch("better", 1.0), device.watch("worse", 1.5)
+    timing = Timing(repeat=9, budget_seconds=1e9)
+    one, other = (sorted(seconds)[4] for seconds in in_turn([better, worse], timing))
+    assert one < other
+    device.order.clear()
+    one, other = (sorted(timings(watch, timing))[4] for watch in (better, worse))
+    assert one > other
