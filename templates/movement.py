@@ -241,7 +241,7 @@ class Dequantize:
 
 @dataclass(frozen=True)
 class Relayout:
-    """Bytes `x [n, h, w, c]` from one layout of `layout.py` to another; takes no scalars."""
+    """Integers `x [n, h, w, c]` from one layout of `layout.py` to another; takes no scalars."""
 
     n: int
     h: int
@@ -261,11 +261,11 @@ class Relayout:
 
     @property
     def x_shape(self) -> tuple[int, ...]:
-        return shape_in((self.n, self.h, self.w, self.c), self.in_layout)
+        return shape_in((self.n, self.h, self.w, self.c), self.in_layout, self.in_dtype)
 
     @property
     def y_shape(self) -> tuple[int, ...]:
-        return shape_in((self.n, self.h, self.w, self.c), self.out_layout)
+        return shape_in((self.n, self.h, self.w, self.c), self.out_layout, self.in_dtype)
 
     @property
     def operations(self) -> int:
@@ -275,7 +275,7 @@ class Relayout:
     @property
     def bytes(self) -> int:
         """Bytes through device memory when every operand moves once."""
-        return 2 * math.prod(self.x_shape)
+        return 2 * stored_bytes(self.x_shape, self.in_dtype)
 
     def __str__(self) -> str:
         return f"relayout N{self.n} {self.h}x{self.w}x{self.c} {self.in_layout}>{self.out_layout}"

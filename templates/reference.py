@@ -79,7 +79,8 @@ def activations_in_nhwc(workload: Conv2d, activations: Sequence[np.ndarray]) -> 
 def _conv2d(workload: Conv2d, activations: Sequence[np.ndarray], operands: Operands) -> np.ndarray:
     if workload != workload.in_nhwc:
         images = activations_in_nhwc(workload, activations)
-        return from_nhwc(_conv2d(workload.in_nhwc, images, operands), workload.out_layout)
+        y = _conv2d(workload.in_nhwc, images, operands)
+        return from_nhwc(y, workload.out_layout, workload.epilogue.out_dtype)
     x = activations[0]
     residual = activations[1] if workload.epilogue.residual_dtype else None
     integer = workload.in_dtype != "float32"
@@ -188,4 +189,5 @@ def _dequantize(
 def _relayout(
     workload: Relayout, activations: Sequence[np.ndarray], operands: Operands
 ) -> np.ndarray:
-    return from_nhwc(to_nhwc(activations[0], workload.in_layout), workload.out_layout)
+    images = to_nhwc(activations[0], workload.in_layout)
+    return from_nhwc(images, workload.out_layout, workload.in_dtype)

@@ -19,7 +19,7 @@ from typing import Any
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, fits, shape_in
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
-from autoq.templates.storage import stored_bytes
+from autoq.templates.storage import ITEM_BITS, stored_bytes
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,11 @@ class Conv2d:
     @property
     def may_write_blocks(self) -> bool:
         """Whether y, and the residual where there is one, have an NHWCnc form."""
-        dtypes = (self.epilogue.out_dtype, self.epilogue.residual_dtype or "int8")
-        return all(fits(self.n, self.k, dtype) for dtype in dtypes)
+        out, residual = self.epilogue.out_dtype, self.epilogue.residual_dtype
+        if not fits(self.n, self.k, out):
+            return False
+        # The residual has y's shape, so its blocks hold as many channels.
+        return residual is None or ITEM_BITS[residual] == ITEM_BITS[out]
 
     @property
     def p(self) -> int:
@@ -106,7 +109,7 @@ class Conv2d:
     @property
     def x_shape(self) -> tuple[int, ...]:
         """Shape of x in `in_layout`."""
-        return shape_in((self.n, self.h, self.w, self.c), self.in_layout)
+        return shape_in((self.n, self.h, self.w, self.c), self.in_layout, self.in_dtype)
 
     @property
     def weight_shape(self) -> tuple[int, int, int, int]:
@@ -115,7 +118,8 @@ class Conv2d:
     @property
     def y_shape(self) -> tuple[int, ...]:
         """Shape of y and of the residual in `out_layout`."""
-        return shape_in((self.n, self.p, self.q, self.k), self.out_layout)
+        shape = (self.n, self.p, self.q, self.k)
+        return shape_in(shape, self.out_layout, self.epilogue.out_dtype)
 
     @property
     def in_nhwc(self) -> Conv2d:

@@ -162,7 +162,8 @@ def _rewritten(graph: Graph, steps: list[tuple[_Choice, tuple[_Form, ...]]]) -> 
         names[node.output, choice.out_layout] = node.output
         if choice.out_layout != NHWC:
             tensor = graph.tensors[node.output]
-            shape = shape_in(_image(graph, node.output), choice.out_layout)
+            image = _image(graph, node.output)
+            shape = shape_in(image, choice.out_layout, graph.dtype(node.output))
             new.tensors[node.output] = dataclasses.replace(tensor, shape=shape)
     return new
 

@@ -76,7 +76,7 @@ def threaded_reference(
     if isinstance(workload, Conv2d) and workload != workload.in_nhwc:
         images = activations_in_nhwc(workload, activations)
         y = threaded_reference(workload.in_nhwc, images, operands, threads)
-        return from_nhwc(y, workload.out_layout)
+        return from_nhwc(y, workload.out_layout, workload.epilogue.out_dtype)
     pieces = list(_pieces(workload, threads))
     if threads == 1 or len(pieces) == 1 or not isinstance(workload, Conv2d | Gemm):
         return reference(workload, activations, operands)

@@ -23,7 +23,7 @@ from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync_space import computes, space
 from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d
 from autoq.templates.epilogue import INTEGER_RANGE
-from autoq.templates.layout import BLOCK_CHANNELS, LAYOUTS, NHWC, NHWCNC
+from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, block_channels
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d, Gemm, Workload
@@ -55,7 +55,7 @@ def matches(workload: Workload, target: Target) -> bool:
         and conv.weight_dtype in ("int4", "int8")
         and bool(computes(conv, target))
         and (conv.c // conv.groups) % _channel_multiple(conv) == 0
-        and (conv.out_layout == NHWC or (conv.k // conv.groups) % BLOCK_CHANNELS == 0)
+        and (conv.k // conv.groups) % _output_multiple(conv) == 0
         and _groups_start_at_bytes(conv)
         and conv.r + conv.s <= _MOST_TAPS
         and all(math.prod(shape) < _MOST_ELEMENTS for shape in shapes)
@@ -65,8 +65,13 @@ def matches(workload: Workload, target: Target) -> bool:
 def _channel_multiple(conv: Conv2d) -> int:
     """What the channels of a group are a multiple of, so that copies are whole and aligned."""
     if conv.in_layout == NHWCNC:
-        return BLOCK_CHANNELS
+        return block_channels(conv.in_dtype)
     return 8 if is_four_bit(conv.in_dtype) else 4
+
+
+def _output_multiple(conv: Conv2d) -> int:
+    """What the output channels of a group are a multiple of, so that groups are whole blocks."""
+    return 1 if conv.out_layout == NHWC else block_channels(conv.epilogue.out_dtype)
 
 
 def _groups_start_at_bytes(conv: Conv2d) -> bool:

@@ -11,7 +11,7 @@ from autoq.templates.border import BorderClasses, border_classes
 from autoq.templates.cuda.mma_sync_config import STAGED_RUN, UNIT_BYTES, MmaSyncConfig
 from autoq.templates.cuda.mma_sync_rows import output_channel
 from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d, matrix_offset, unit_offset
-from autoq.templates.layout import BLOCK_CHANNELS, BLOCK_IMAGES, NHWCNC
+from autoq.templates.layout import BLOCK_IMAGES, NHWCNC, ROW_BYTES
 from autoq.templates.target import Target
 from autoq.templates.tiles.dependent_launch import can_overlap
 from autoq.templates.tiles.requantise import DeviceFunction, RowEpilogue
@@ -250,7 +250,7 @@ class MmaSyncPlan:
         group_k, packing = self.tiling.group_k, self.config.packing
         tail, row_bias = group_k % self.config.block_n != 0, self.bias_rows > 1
         if packing == "shuffle":
-            block_pitch = output_channel(self.conv, "int8", BLOCK_CHANNELS)
+            block_pitch = output_channel(self.conv, "int8", ROW_BYTES)
             return ShuffledRows(self.workload.epilogue, group_k, tail, row_bias, block_pitch)
         run = STAGED_RUN if packing == "shared" else self.config.run
         return RowEpilogue(self.workload.epilogue, run, group_k, tail, row_bias)

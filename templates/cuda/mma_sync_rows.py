@@ -12,10 +12,11 @@ from typing import Any
 
 from autoq.templates.layout import (
     BLOCK_BYTES,
-    BLOCK_CHANNELS,
     BLOCK_IMAGES,
     NHWC,
     NHWCNC,
+    ROW_BYTES,
+    block_channels,
 )
 from autoq.templates.storage import is_four_bit, stored, stored_bytes
 from autoq.templates.workload import Conv2d
@@ -38,42 +39,45 @@ def pixel_of_row(conv: Conv2d, row: Any) -> tuple[Any, Any, Any]:
 def input_pitches(conv: Conv2d) -> tuple[int, int]:
     """Bytes of x from one pixel to the next, and a channel's byte's share in a step of them.
 
-    Channel steps are whole blocks of 16 in NHWCnc.
+    Channel steps are whole blocks of 16 bytes in NHWCnc.
     """
+    pixel_bytes = stored_bytes((conv.c,), conv.in_dtype)
     if conv.in_layout == NHWC:
-        return stored_bytes((conv.c,), conv.in_dtype), 1
-    return conv.c * BLOCK_IMAGES, BLOCK_IMAGES
+        return pixel_bytes, 1
+    return pixel_bytes * BLOCK_IMAGES, BLOCK_IMAGES
 
 
 def image_start(conv: Conv2d, image: Any) -> Any:
     """Byte of x where channel 0 of an image's first pixel lies."""
+    image_bytes = conv.h * conv.w * stored_bytes((conv.c,), conv.in_dtype)
     if conv.in_layout == NHWC:
-        return image * (conv.h * conv.w * stored_bytes((conv.c,), conv.in_dtype))
-    whole = image // BLOCK_IMAGES * (conv.h * conv.w * conv.c * BLOCK_IMAGES)
-    return whole + image % BLOCK_IMAGES * BLOCK_CHANNELS
+        return image * image_bytes
+    return image // BLOCK_IMAGES * (image_bytes * BLOCK_IMAGES) + image % BLOCK_IMAGES * ROW_BYTES
 
 
 def output_start(conv: Conv2d, dtype: str, row: Any) -> Any:
     """Element of y, or of a residual of a dtype, where channel 0 of a row lies as it is stored."""
+    (pitch,), _ = stored((conv.k,), dtype)
     if conv.out_layout == NHWC:
-        (pitch,), _ = stored((conv.k,), dtype)
         if not images_innermost(conv):
             return row * pitch
         return pixel_start(conv, dtype, *pixel_of_row(conv, row))
-    return row // BLOCK_IMAGES * (conv.k * BLOCK_IMAGES) + row % BLOCK_IMAGES * BLOCK_CHANNELS
+    return row // BLOCK_IMAGES * (pitch * BLOCK_IMAGES) + row % BLOCK_IMAGES * ROW_BYTES
 
 
 def pixel_start(conv: Conv2d, dtype: str, image: Any, p: Any, q: Any) -> Any:
     """Element where channel 0 of an output pixel lies, as in `output_start`."""
+    (pitch,), _ = stored((conv.k,), dtype)
     if conv.out_layout == NHWC:
-        (pitch,), _ = stored((conv.k,), dtype)
         return ((image * conv.p + p) * conv.q + q) * pitch
     pixel = (image // BLOCK_IMAGES * conv.p + p) * conv.q + q
-    return pixel * (conv.k * BLOCK_IMAGES) + image % BLOCK_IMAGES * BLOCK_CHANNELS
+    return pixel * (pitch * BLOCK_IMAGES) + image % BLOCK_IMAGES * ROW_BYTES
 
 
 def output_channel(conv: Conv2d, dtype: str, channel: Any) -> Any:
     """Elements from a row's channel 0 to another channel, which starts a byte."""
     if conv.out_layout == NHWC:
         return channel // 2 if is_four_bit(dtype) else channel
-    return channel // BLOCK_CHANNELS * BLOCK_BYTES + channel % BLOCK_CHANNELS
+    channels = block_channels(dtype)
+    in_block = channel % channels
+    return channel // channels * BLOCK_BYTES + (in_block // 2 if is_four_bit(dtype) else in_block)

@@ -97,11 +97,13 @@ def _unpacked_products_fit(conv: Conv2d) -> bool:
 
 
 def _packings(conv: Conv2d) -> tuple[str, ...]:
-    """Values of `packing`: shuffles pack bytes only, and nibbles are packed by their weights."""
-    dtypes = {conv.epilogue.out_dtype, conv.epilogue.residual_dtype}
-    if any(is_four_bit(dtype) for dtype in dtypes):
-        return PACKING[:1]
-    return PACKING if conv.epilogue.out_dtype in ("int8", "uint8") else ("weights", "shared")
+    """Values of `packing`: shuffles pack whole bytes, and leave 4-bit residuals to the others."""
+    epilogue = conv.epilogue
+    nibbles = is_four_bit(epilogue.out_dtype)
+    packs = epilogue.out_dtype in ("int8", "uint8") or (nibbles and conv.k // conv.groups % 2 == 0)
+    if packs and not is_four_bit(epilogue.residual_dtype):
+        return PACKING
+    return ("weights", "shared")
 
 
 def _constraints(conv: Conv2d, target: Target) -> list[Callable[[MmaSyncConfig], bool]]:

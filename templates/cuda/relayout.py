@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,8 +21,9 @@ from autoq.templates.cuda.thread_kernel import (
     thread_kernel,
     thread_space,
 )
-from autoq.templates.layout import BLOCK_CHANNELS, BLOCK_IMAGES, NHWC
+from autoq.templates.layout import BLOCK_IMAGES, NHWC, ROW_BYTES, block_channels
 from autoq.templates.movement import Relayout
+from autoq.templates.storage import stored, stored_bytes
 from autoq.templates.target import Target
 
 _SOURCE = r"""
@@ -45,7 +45,7 @@ def matches(workload: object, target: Target) -> bool:
 
 def nhwc_unit(workload: Relayout, unit: Any) -> Any:
     """Index in NHWC of a 16-byte unit, given that in NHWCnc; integers and expressions alike."""
-    channels = workload.c // BLOCK_CHANNELS
+    channels = workload.c // block_channels(workload.in_dtype)
     area = workload.h * workload.w
     image, rest = unit % BLOCK_IMAGES, unit // BLOCK_IMAGES
     channel, pixel = rest % channels, rest // channels
@@ -60,8 +60,10 @@ def build(workload: Relayout, config: ThreadConfig, target: Target) -> PrimFunc:
     64 consecutive bytes of each of 8 images in NHWC. Following NHWC instead, it would meet 16
     bytes in every block of 128.
     """
-    units = math.prod(workload.x_shape) // BLOCK_CHANNELS
-    functions = DeviceNamespace("relayout", _SOURCE, {"T": workload.in_dtype}, {})
+    units = stored_bytes(workload.x_shape, workload.in_dtype) // ROW_BYTES
+    functions = DeviceNamespace(
+        "relayout", _SOURCE, {"T": stored(workload.x_shape, workload.in_dtype)[1]}, {}
+    )
     operands = [
         Operand("x", workload.x_shape, workload.in_dtype),
         Operand("y", workload.y_shape, workload.in_dtype),
@@ -73,8 +75,8 @@ def build(workload: Relayout, config: ThreadConfig, target: Target) -> PrimFunc:
         with builder.unroll(each) as step:
             unit = (block * each + step) * config.threads + thread
             with builder.If(unit < units), builder.Then():
-                blocked = unit * BLOCK_CHANNELS
-                plain = nhwc_unit(workload, unit) * BLOCK_CHANNELS
+                blocked = unit * ROW_BYTES
+                plain = nhwc_unit(workload, unit) * ROW_BYTES
                 ends = (plain, blocked) if workload.in_layout == NHWC else (blocked, plain)
                 call(functions.function("move"), *pointers, *ends)
 

@@ -12,8 +12,7 @@ import math
 from dataclasses import dataclass
 
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.layout import BLOCK_CHANNELS
-from autoq.templates.storage import stored_bytes
+from autoq.templates.storage import is_four_bit, stored_bytes
 from autoq.templates.tiles.requantise import (
     C_TYPES,
     VECTORS,
@@ -25,8 +24,10 @@ from autoq.templates.tiles.requantise import (
 
 TILES = 4
 """Column tiles that are packed together."""
-LANE_BYTES = 8
-"""Consecutive output channels, of one byte each, that a lane stores of them."""
+LANE_CHANNELS = 8
+"""Consecutive output channels that a lane stores of them."""
+_PAIR_CHANNELS = 16
+"""Channels of two column tiles."""
 
 # Half word h of lane l becomes half word l of lane h, for the four lanes of a fragment row.
 _TRANSPOSE = r"""
@@ -48,14 +49,15 @@ class ShuffledRows:
 
     `pitch` is the number of output channels of a row (a group's), `tail` says that a tile may
     reach beyond them, `block_pitch` how many elements 16 channels of a residual lie apart. All 32
-    lanes of a warp call together, and a block's threads are numbered along x. Outputs are bytes.
+    lanes of a warp call together, and a block's threads are numbered along x. Outputs are bytes, or
+    nibbles of rows of an even number of channels; residuals are bytes or float32.
     """
 
     epilogue: Epilogue
     pitch: int
     tail: bool
     row_bias: bool = False
-    block_pitch: int = BLOCK_CHANNELS
+    block_pitch: int = _PAIR_CHANNELS
 
     @property
     def residual_words(self) -> int:
@@ -113,6 +115,8 @@ class ShuffledRows:
                 )
                 lines.append(f"  out{row}[{word}] = quantise4_@({values}, second);")
             lines.append(f"  transpose_@(out{row}[0], out{row}[1]);")
+            if is_four_bit(self.epilogue.out_dtype):
+                lines.append(f"  out{row}[0] = narrow8_@(out{row}[0], out{row}[1]);")
             lines += self._stores(row)
         source = element_source(self.epilogue) + _TRANSPOSE + "\n".join([*lines, "}\n"])
         return device_function("requantise_rows", source)
@@ -139,10 +143,13 @@ class ShuffledRows:
         return f"rescale_@({total}, s{tile}.{part}, {addend}, first, second)"
 
     def _stores(self, row: int) -> list[str]:
-        width = math.gcd(LANE_BYTES, self.pitch)
+        dtype = self.epilogue.out_dtype
+        size = stored_bytes((LANE_CHANNELS,), dtype)
+        width = math.gcd(size, stored_bytes((self.pitch,), dtype))
         lines = []
-        for offset in range(0, LANE_BYTES, width):
-            guard = f"ok{row} && {offset} < left" if self.tail else f"ok{row}"
+        for offset in range(0, size, width):
+            channel = offset * LANE_CHANNELS // size
+            guard = f"ok{row} && {channel} < left" if self.tail else f"ok{row}"
             lines.append(
                 f"  if ({guard}) *reinterpret_cast<{VECTORS[width]}*>(y{row} + {offset})"
                 f" = {gather(width, offset, f'out{row}')};"

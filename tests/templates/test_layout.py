@@ -8,34 +8,54 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, fits, from_nhwc, shape_in, to_nhwc
+from autoq.templates.layout import (
+    LAYOUTS,
+    NHWC,
+    NHWCNC,
+    block_channels,
+    fits,
+    from_nhwc,
+    shape_in,
+    to_nhwc,
+)
+from autoq.templates.storage import stored
 from autoq.templates.workload import Conv2d
 
 SHAPES = st.tuples(
     st.integers(1, 3).map(lambda b: 8 * b), st.integers(1, 4), st.integers(1, 4),
-    st.integers(1, 3).map(lambda b: 16 * b),
+    st.integers(1, 3).map(lambda b: 32 * b),
 )  # fmt: skip
+DTYPES = st.sampled_from(["int8", "uint8", "int4", "uint4"])
 
 
 @settings(max_examples=40, deadline=None)
-@given(SHAPES, st.sampled_from(LAYOUTS))
-def test_there_and_back(shape, layout):
+@given(SHAPES, st.sampled_from(LAYOUTS), DTYPES)
+def test_there_and_back(shape, layout, dtype):
     x = np.arange(np.prod(shape)).reshape(shape)
-    there = from_nhwc(x, layout)
-    assert there.shape == shape_in(shape, layout)
+    there = from_nhwc(x, layout, dtype)
+    assert there.shape == shape_in(shape, layout, dtype)
     np.testing.assert_array_equal(to_nhwc(there, layout), x)
 
 
 @settings(max_examples=40, deadline=None)
-@given(SHAPES, st.data())
-def test_nhwcnc_is_its_definition(shape, data):
+@given(SHAPES, DTYPES, st.data())
+def test_nhwcnc_is_its_definition(shape, dtype, data):
     x = np.arange(np.prod(shape)).reshape(shape)
     n, h, w, c = (data.draw(st.integers(0, size - 1)) for size in shape)
-    assert from_nhwc(x, NHWCNC)[n // 8, h, w, c // 16, n % 8, c % 16] == x[n, h, w, c]
+    size = 32 if dtype.endswith("int4") else 16
+    assert from_nhwc(x, NHWCNC, dtype)[n // 8, h, w, c // size, n % 8, c % size] == x[n, h, w, c]
 
 
-def test_only_whole_blocks_of_bytes_fit():
-    assert fits(8, 16, "int8") and fits(16, 48, "uint8")
+@pytest.mark.parametrize("dtype", ["int8", "uint4"])
+def test_a_row_of_a_block_is_16_bytes(dtype):
+    shape = shape_in((8, 2, 2, 64), NHWCNC, dtype)
+    assert stored(shape, dtype)[0][-2:] == (8, 16)
+    assert shape[-1] == block_channels(dtype)
+
+
+def test_only_whole_blocks_fit():
+    assert fits(8, 16, "int8") and fits(16, 48, "uint8") and fits(8, 96, "int4")
+    assert not fits(8, 48, "uint4")
     assert not fits(4, 16, "int8") and not fits(12, 16, "int8")
     assert not fits(8, 24, "int8") and not fits(8, 16, "float32")
 
@@ -48,6 +68,9 @@ def test_only_whole_blocks_of_bytes_fit():
         {"k": 24, "out_layout": NHWCNC},
         {"epilogue": Epilogue("float32"), "out_layout": NHWCNC},
         {"epilogue": Epilogue("int8", "float32"), "out_layout": NHWCNC},
+        {"epilogue": Epilogue("int8", "int4"), "out_layout": NHWCNC},
+        {"c": 48, "in_dtype": "int4", "in_layout": NHWCNC},
+        {"k": 48, "epilogue": Epilogue("uint4"), "out_layout": NHWCNC},
         {"in_layout": "NCHW"},
     ],
     ids=str,

@@ -7,6 +7,8 @@
 
 #define __grid_constant__
 
+struct alignas(8) int2 { int x, y; };
+struct alignas(8) float2 { float x, y; };
 struct alignas(16) int4 { int x, y, z, w; };
 
 struct SpinBarrier {
@@ -75,6 +77,11 @@ inline void exchange(const unsigned* mine, int count, unsigned (*all)[6]) {
   warp_barriers[warp]->wait();
   memcpy(all, exchanged[warp], sizeof exchanged[warp]);
   warp_barriers[warp]->wait();
+}
+inline unsigned __shfl_xor_sync(unsigned, unsigned value, int distance) {
+  unsigned all[32][6];
+  exchange(&value, 1, all);
+  return all[threadIdx.x % 32 ^ distance][0];
 }
 inline void load_matrices(unsigned* words, int count, unsigned address) {
   unsigned all[32][6];

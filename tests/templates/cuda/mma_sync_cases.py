@@ -61,6 +61,11 @@ INT4_CASES = [
            epilogue=Epilogue("int32")),
     Conv2d(1, 20, 20, 12, 26, 3, 3, groups=1, in_dtype="int8", weight_dtype="int4",
            epilogue=Epilogue("int4")),
+    _int4(8, 15, 64, 64, "u", in_layout=NHWCNC, out_layout=NHWCNC, zero_point_border=True,
+          epilogue=Epilogue("uint4", "int4", True)),
+    _int4(16, 13, 96, 96, groups=3, in_layout=NHWCNC, out_layout=NHWCNC, epilogue=Epilogue("int8")),
+    Conv2d(8, 14, 14, 32, 160, 1, 1, in_dtype="uint8", weight_dtype="int4", out_layout=NHWCNC,
+           epilogue=Epilogue("uint4", "uint4")),
     Gemm(300, 105, 96, in_dtype="uint4", weight_dtype="int4", epilogue=Epilogue("int4", "uint4")),
     Gemm(8, 1000, 2048, in_dtype="int4", weight_dtype="int4", epilogue=Epilogue("float32")),
 ]  # fmt: skip
@@ -103,21 +108,25 @@ def random_four_bit(seed: int) -> Conv2d:
 
 
 def random_blocked(seed: int) -> Conv2d:
-    """A convolution of random sizes with NHWCnc on one side or both; the other may hold nibbles."""
+    """A convolution of random sizes with NHWCnc on one side or both, of nibbles or bytes."""
     rng = np.random.default_rng(seed)
     r, s, groups = (int(value) for value in rng.integers(1, 4, 3))
     in_layout, out_layout = [(NHWCNC, NHWCNC), (NHWCNC, NHWC), (NHWC, NHWCNC)][seed % 3]
     four_bits = seed % 2 == 1
+    blocked_bits = four_bits and seed % 4 == 1
+    sizes = 32 if blocked_bits else 16
     padding = tuple(int(value) for value in rng.integers(0, (r, s, r, s)))
     residual = rng.choice(["", "int8", "uint8"])
-    signs = {layout: rng.choice(["int4", "uint4"] if four_bits and layout == NHWC else
-                                ["int8", "uint8"]) for layout in (NHWC, NHWCNC)}  # fmt: skip
+    if blocked_bits and residual and out_layout == NHWCNC:
+        residual = residual.replace("8", "4")
+    signs = {layout: rng.choice(["int4", "uint4"] if (layout == NHWC and four_bits) or blocked_bits
+                                else ["int8", "uint8"]) for layout in (NHWC, NHWCNC)}  # fmt: skip
     return Conv2d(
         8 * int(rng.integers(1, 4)), *(int(value) for value in rng.integers(4, 15, 2)),
-        16 * groups * int(rng.integers(1, 5)), 16 * groups * int(rng.integers(1, 7)), r, s,
+        sizes * groups * int(rng.integers(1, 5)), sizes * groups * int(rng.integers(1, 7)), r, s,
         tuple(int(value) for value in rng.integers(1, 3, 2)), padding,
         tuple(int(value) for value in rng.integers(1, 3, 2)), groups, str(signs[in_layout]),
-        "int4" if in_layout == NHWC and four_bits else "int8",
+        "int4" if four_bits and (in_layout == NHWC or blocked_bits) else "int8",
         zero_point_border=any(padding) and bool(rng.integers(2)),
         epilogue=Epilogue(str(signs[out_layout]), str(residual) or None,
                           bool(residual) and bool(rng.integers(2))),

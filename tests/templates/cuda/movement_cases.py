@@ -75,6 +75,8 @@ RELAYOUTS = (
     Relayout(16, 5, 3, 48, NHWCNC, NHWC, "uint8"),
     Relayout(24, 1, 2, 16, NHWC, NHWCNC, "uint8"),
     Relayout(8, 1, 1, 16, NHWCNC, NHWC),
+    Relayout(8, 7, 5, 64, NHWC, NHWCNC, "int4"),
+    Relayout(16, 3, 2, 96, NHWCNC, NHWC, "uint4"),
 )
 _S4 = {"in_dtype": "int4", "out_dtype": "int4"}
 FOUR_BITS = (

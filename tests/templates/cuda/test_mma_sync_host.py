@@ -11,6 +11,7 @@ from autoq.measure.operands import random_case, stored_output
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
 from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.layout import NHWCNC
 from autoq.templates.reference import reference
 from autoq.templates.target import parse_target
 from autoq.templates.workload import Conv2d
@@ -23,7 +24,38 @@ GROUPS = Conv2d(**_IMAGE, c=48, k=24, r=3, s=2, groups=2, in_dtype="uint4", weig
 WEIGHTS = Conv2d(**_IMAGE, c=48, k=17, r=3, s=1, in_dtype="uint8", weight_dtype="int4",
                  zero_point_border=True)  # fmt: skip
 
+BLOCKED = Conv2d(8, 5, 4, 64, 32, 2, 3, padding=(1, 1, 0, 1), in_dtype="uint4", weight_dtype="int4",
+                 zero_point_border=True, epilogue=Epilogue("uint4", "int4"),
+                 in_layout=NHWCNC, out_layout=NHWCNC)  # fmt: skip
+TWO_BLOCKS = Conv2d(8, 3, 4, 64, 64, 1, 1, in_dtype="int4", weight_dtype="int4",
+                    epilogue=Epilogue("int4"), in_layout=NHWCNC, out_layout=NHWCNC)  # fmt: skip
+BYTES_IN = Conv2d(8, 3, 4, 32, 64, 1, 1, in_dtype="uint8", weight_dtype="int4",
+                  epilogue=Epilogue("uint4"), out_layout=NHWCNC)  # fmt: skip
+
 CASES = [
+    (BLOCKED, MmaSyncConfig(2, 1, 1, 4, 1, False, 3, True, 1, "s4"), "sm_80"),
+    (
+        BLOCKED,
+        MmaSyncConfig(1, 2, 2, 2, 2, False, 2, False, 1, "s8_unpacked", packing="shared"),
+        "sm_90a",
+    ),
+    (
+        BLOCKED,
+        MmaSyncConfig(
+            1, 2, 2, 2, 1, False, 3, True, 1, "s8_staged", "register", "weights", 2, True
+        ),
+        "sm_90a",
+    ),
+    (
+        TWO_BLOCKS,
+        MmaSyncConfig(1, 2, 1, 4, 1, False, 2, True, 1, "s8_unpacked", packing="shuffle"),
+        "sm_75",
+    ),
+    (
+        BYTES_IN,
+        MmaSyncConfig(2, 1, 1, 8, 1, False, 2, True, 1, "s8_staged", packing="shuffle"),
+        "sm_80",
+    ),
     (INT4, MmaSyncConfig(2, 1, 1, 2, 1, False, 3, True, 1, "s4"), "sm_80"),
     (GROUPS, MmaSyncConfig(1, 2, 1, 2, 1, False, 2, True, 1, "s4"), "sm_75"),
     (GROUPS, MmaSyncConfig(1, 2, 2, 2, 2, False, 2, False, 1, "s8_unpacked"), "sm_90a"),

@@ -11,6 +11,7 @@ import pytest
 from test_requantise import COMPILER, SHIMS, aligned
 
 from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, apply_epilogue, pack_scalars
+from autoq.templates.storage import ITEM_BITS, stored, stored_bytes, to_stored, value_dtype
 from autoq.templates.tiles.requantise import C_TYPES
 from autoq.templates.tiles.shuffled_rows import TILES, ShuffledRows
 
@@ -47,8 +48,8 @@ extern "C" void entry(const unsigned* acc, const float* scale, const int* bias,
     unsigned words[2 * {words} + 1];
     {load}
     {rows}(acc + lane * 16, scale + 2 * lane, bias + 2 * lane, bias + 32 + 2 * lane, scalars,
-           words, words + {words}, y + 8 * lane, y + {pitch} + 8 * lane, ok0, ok1,
-           left - 8 * lane);
+           words, words + {words}, y + {lane_bytes} * lane, y + {pitch} + {lane_bytes} * lane,
+           ok0, ok1, left - 8 * lane);
   }});
   for (auto& lane : lanes) lane.join();
 }}
@@ -69,7 +70,8 @@ def build(row: ShuffledRows, residual_pitch: int, folder: Path) -> ctypes.CDLL:
         words=words,
         load=loads,
         rows=rows.name,
-        pitch=row.pitch,
+        pitch=stored_bytes((row.pitch,), row.epilogue.out_dtype),
+        lane_bytes=stored_bytes((8,), row.epilogue.out_dtype),
     )
     source, library = folder / "rows.cpp", folder / "rows.so"
     source.write_text(SHIMS + LOCKSTEP + load.source + rows.source + entry)
@@ -93,6 +95,9 @@ def lane_fragments(total: np.ndarray) -> np.ndarray:
         ("int8", "int8", False, 30, 30, 16),
         ("uint8", "float32", False, 27, 19, 16),
         ("int8", "uint8", True, 48, 48, 128),
+        ("int4", None, False, 64, 64, 16),
+        ("uint4", "int8", True, 30, 30, 16),
+        ("int4", "float32", False, 36, 20, 16),
     ],
 )
 def test_four_lanes_pack_what_the_epilogue_says(
@@ -123,21 +128,23 @@ def test_four_lanes_pack_what_the_epilogue_says(
     for half in range(2):
         used = channel < left
         residual[half * residual_pitch + at[used]] = values[half, used]
-    poison = 0x5A
-    y = aligned(np.full(2 * pitch + CHANNELS, poison, out_dtype))
+    poison = 0x55  # bytes, and nibbles of 5
+    y = np.full(stored_bytes((2 * pitch + CHANNELS,), out_dtype), poison, np.uint8)
+    y = aligned(y.view(stored((1,), out_dtype)[1]))
     library = build(row, residual_pitch, tmp_path)
     arrays = [lane_fragments(accumulator), scale, bias, scalars, residual]
     arrays = [*map(aligned, arrays), y]
     library.entry(*[ctypes.c_void_p(array.ctypes.data) for array in arrays], 1, 1, left)
     count = min(left, CHANNELS)
-    expected = np.full_like(y, poison)
+    fill = poison & 15 if ITEM_BITS[out_dtype] == 4 else poison
+    expected = np.full(2 * pitch + CHANNELS, fill, value_dtype(out_dtype))
     for half in range(2):
         line = apply_epilogue(
             epilogue, accumulator[half].astype(np.int32), bias[half], scale, scalars,
             values[half] if residual_dtype else None,
         )  # fmt: skip
         expected[half * pitch : half * pitch + count] = line[:count]
-    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(y, to_stored(expected, out_dtype))
 
 
 def test_rows_that_are_no_pixels_are_not_stored(tmp_path):
