@@ -1,4 +1,4 @@
-"""Pooling limited by memory: a patch of outputs per block, or a block per window."""
+"""Pooling limited by memory: a patch of outputs per block, or blocks that share a window."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.packed_values import vector_values
+from autoq.templates.cuda.pool_whole import whole_window_kernel
 from autoq.templates.cuda.pool_window import PoolWindow
 from autoq.templates.cuda.thread_kernel import (
     Operand,
@@ -30,12 +31,10 @@ from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.movement import Pool2d
 from autoq.templates.target import Target
 
-# Pixels of a single window from which a block shares it.
+# Pixels of a single window from which blocks share it.
 _SHARED_PIXELS = 16
 # Taps of a window up to which all its loads are issued without a loop.
 _UNROLLED_TAPS = 64
-# Channel vectors of a block that shares a window: 128 bytes, one cache line.
-_LINE_VECTORS = 8
 
 
 @dataclass(frozen=True)
@@ -85,6 +84,8 @@ def space(workload: Pool2d, target: Target) -> Space[PoolConfig]:
 def default(workload: Pool2d, target: Target) -> PoolConfig:
     """Patches of eight columns, whose windows share rows in L1, in enough blocks for the device."""
     threads = 256
+    if _is_shared(workload):
+        return PoolConfig(threads=threads)
     vectors = math.prod(workload.y_shape) // vector_values(workload.c, workload.in_dtype)
     while threads > 64 and vectors < 2 * target.units * threads:
         threads //= 2
@@ -93,10 +94,14 @@ def default(workload: Pool2d, target: Target) -> PoolConfig:
 
 def build(workload: Pool2d, config: PoolConfig, target: Target) -> PrimFunc:
     """The pooling kernel; parameters x, scalars, y."""
-    single = workload.p * workload.q == 1
-    if single and workload.r * workload.s >= _SHARED_PIXELS:
-        return _shared_window(workload, config, target)
+    if _is_shared(workload):
+        return whole_window_kernel(workload, _operands(workload), config.threads, target)
     return _patches(workload, config, target)
+
+
+def _is_shared(workload: Pool2d) -> bool:
+    """Whether the threads of several blocks share the window, the only one of an image."""
+    return workload.p * workload.q == 1 and workload.r * workload.s >= _SHARED_PIXELS
 
 
 def _operands(workload: Pool2d) -> list[Operand]:
@@ -169,53 +174,6 @@ def _clamp(position: Any, size: int) -> Any:
 def _overlap(first: Any, length: int, size: int) -> Any:
     """Positions of `[first, first + length)` inside `[0, size)`."""
     return T.min(first + length, size) - T.max(first, 0)
-
-
-def _shared_window(workload: Pool2d, config: PoolConfig, target: Target) -> PrimFunc:
-    """One window an image: a block takes a cache line of channels, its threads the pixels."""
-    values = vector_values(workload.c, workload.in_dtype)
-    vectors = workload.c // values
-    line = min(vectors, _LINE_VECTORS)
-    rows = _static_overlap(workload.padding[0], workload.r, workload.h)
-    columns = _static_overlap(workload.padding[1], workload.s, workload.w)
-    pixels = len(rows) * len(columns)
-    lanes = 1
-    while lanes * 2 * line <= config.threads and lanes * 4 < pixels:
-        lanes *= 2
-    groups = blocks_for(vectors, line)
-    window = PoolWindow(workload, values)
-    steps = blocks_for(pixels, lanes)
-    divisor = workload.r * workload.s if workload.count_include_pad else pixels
-
-    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        x, scalars, y = pointers
-        image, vector = block // groups, block % groups * line + thread % line
-        lane = thread // line
-        # Threads beyond the last vector repeat it and store nothing.
-        channel = T.min(vector, vectors - 1) * values
-        acc = local_words(window.words)
-        words = window.words * line * lanes
-        shared = builder.alloc_buffer((words,), "uint32", scope="shared").data
-        call(window.start, acc)
-        loop = builder.unroll if steps <= _UNROLLED_TAPS else builder.serial
-        with loop(steps) as step:
-            pixel = step * lanes + lane
-            near = T.min(pixel, pixels - 1)
-            h, w = rows.start + near // len(columns), columns.start + near % len(columns)
-            offset = ((image * workload.h + h) * workload.w + w) * workload.c + channel
-            call(window.accumulate, acc, x, offset, T.Cast("int32", pixel < pixels))
-        call(window.reduce, acc, shared, thread, line * lanes, lane, lanes, line)
-        with builder.If(T.And(lane == 0, vector < vectors)), builder.Then():
-            place = image * workload.c + channel
-            call(window.finish, acc, pixels, divisor, scalars, y, place)
-
-    blocks = workload.n * groups
-    return thread_kernel(_operands(workload), blocks, line * lanes, target, body)
-
-
-def _static_overlap(before: int, length: int, size: int) -> range:
-    """Positions of a single window inside the image."""
-    return range(max(-before, 0), min(length - before, size))
 
 
 TEMPLATE = Template(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from autoq.templates.cuda.packed_values import DeviceNamespace
 from autoq.templates.movement import Pool2d
 from autoq.templates.storage import is_four_bit
@@ -43,8 +45,7 @@ __device__ __forceinline__ void start(unsigned* acc) {
   #pragma unroll
   for (int i = 0; i < WORDS; ++i) acc[i] = SIGNED<T> ? 0x80808080u : 0u;
 }
-__device__ __forceinline__ void accumulate(unsigned* acc, From<T> x, int offset, int inside) {
-  const Raw<T, V> raw = load<T, V>(x + offset);
+__device__ __forceinline__ void add_vector(unsigned* acc, const Raw<T, V>& raw, int inside) {
   #pragma unroll
   for (int i = 0; i < QUADS; ++i) {
     acc[i] = maximum(acc[i], raw.word[i]);
@@ -53,12 +54,7 @@ __device__ __forceinline__ void accumulate(unsigned* acc, From<T> x, int offset,
 #endif
   }
 }
-__device__ __forceinline__ void combine(unsigned* acc, const unsigned* other) {
-  #pragma unroll
-  for (int i = 0; i < WORDS; ++i) {
-    acc[i] = maximum(acc[i], other[i]);
-  }
-}
+__device__ __forceinline__ unsigned join_word(unsigned a, unsigned b) { return maximum(a, b); }
 __device__ __forceinline__ void finish(
     const unsigned* acc, int inside, int divisor, const float* scalars,
     To<OUT> y, int offset) {
@@ -92,15 +88,11 @@ __device__ __forceinline__ void start(unsigned* acc) {
   #pragma unroll
   for (int i = 0; i < WORDS; ++i) acc[i] = SIGNED<T> ? 0x80008000u : 0u;
 }
-__device__ __forceinline__ void accumulate(unsigned* acc, From<T> x, int offset, int inside) {
-  const Raw<T, V> raw = load<T, V>(x + offset);
+__device__ __forceinline__ void add_vector(unsigned* acc, const Raw<T, V>& raw, int inside) {
   #pragma unroll
   for (int i = 0; i < WORDS; ++i) acc[i] = maximum(acc[i], raw.word[i / 4] << (4 * (i % 4)));
 }
-__device__ __forceinline__ void combine(unsigned* acc, const unsigned* other) {
-  #pragma unroll
-  for (int i = 0; i < WORDS; ++i) acc[i] = maximum(acc[i], other[i]);
-}
+__device__ __forceinline__ unsigned join_word(unsigned a, unsigned b) { return maximum(a, b); }
 __device__ __forceinline__ void finish(
     const unsigned* acc, int inside, int divisor, const float* scalars,
     To<OUT> y, int offset) {
@@ -117,8 +109,7 @@ __device__ __forceinline__ void start(unsigned* acc) {
   #pragma unroll
   for (int i = 0; i < V; ++i) acc[i] = 0;
 }
-__device__ __forceinline__ void accumulate(unsigned* acc, From<T> x, int offset, int inside) {
-  const Raw<T, V> raw = load<T, V>(x + offset);
+__device__ __forceinline__ void add_vector(unsigned* acc, const Raw<T, V>& raw, int inside) {
   #pragma unroll
   for (int i = 0; i < V; ++i) {
     if constexpr (BITS<T> == 4) {
@@ -131,10 +122,7 @@ __device__ __forceinline__ void accumulate(unsigned* acc, From<T> x, int offset,
     }
   }
 }
-__device__ __forceinline__ void combine(unsigned* acc, const unsigned* other) {
-  #pragma unroll
-  for (int i = 0; i < V; ++i) acc[i] += other[i];
-}
+__device__ __forceinline__ unsigned join_word(unsigned a, unsigned b) { return a + b; }
 __device__ __forceinline__ void finish(
     const unsigned* acc, int inside, int divisor, const float* scalars,
     To<OUT> y, int offset) {
@@ -157,18 +145,15 @@ __device__ __forceinline__ void start(unsigned* acc) {
   #pragma unroll
   for (int i = 0; i < V; ++i) acc[i] = MAXIMUM ? 0xff800000u : 0u;
 }
-__device__ __forceinline__ void accumulate(unsigned* acc, From<T> x, int offset, int inside) {
-  const Raw<T, V> raw = load<T, V>(x + offset);
+__device__ __forceinline__ void add_vector(unsigned* acc, const Raw<T, V>& raw, int inside) {
   #pragma unroll
   for (int i = 0; i < V; ++i) {
     const float value = inside || MAXIMUM ? __uint_as_float(raw.word[i]) : 0.f;
     acc[i] = __float_as_uint(join(__uint_as_float(acc[i]), value));
   }
 }
-__device__ __forceinline__ void combine(unsigned* acc, const unsigned* other) {
-  #pragma unroll
-  for (int i = 0; i < V; ++i)
-    acc[i] = __float_as_uint(join(__uint_as_float(acc[i]), __uint_as_float(other[i])));
+__device__ __forceinline__ unsigned join_word(unsigned a, unsigned b) {
+  return __float_as_uint(join(__uint_as_float(a), __uint_as_float(b)));
 }
 __device__ __forceinline__ void finish(
     const unsigned* acc, int inside, int divisor, const float* scalars,
@@ -183,24 +168,10 @@ __device__ __forceinline__ void finish(
 }
 """
 
-# Word i of all threads lies together, so that a warp's accesses meet no bank twice.
-_TREE = r"""
-__device__ __forceinline__ void reduce(
-    unsigned* acc, unsigned* shared, int thread, int threads, int lane, int lanes, int pitch) {
-  for (int half = lanes / 2; half > 0; half /= 2) {
-    if (lane >= half && lane < 2 * half) {
-      #pragma unroll
-      for (int i = 0; i < WORDS; ++i) shared[i * threads + thread] = acc[i];
-    }
-    __syncthreads();
-    if (lane < half) {
-      unsigned other[WORDS];
-      #pragma unroll
-      for (int i = 0; i < WORDS; ++i) other[i] = shared[i * threads + thread + half * pitch];
-      combine(acc, other);
-    }
-    __syncthreads();
-  }
+
+_ACCUMULATE = r"""
+__device__ __forceinline__ void accumulate(unsigned* acc, From<T> x, int offset, int inside) {
+  add_vector(acc, load<T, V>(x + offset), inside);
 }
 """
 
@@ -209,35 +180,42 @@ class PoolWindow:
     """Device functions of one thread's accumulator over `values` channels.
 
     start(acc); accumulate(acc, x, offset, inside): the vector at x + offset, of which a sum
-    counts nothing unless `inside` (a maximum reads pixels of its window only); reduce(acc,
-    shared, thread, threads, lane, lanes, pitch): lane 0 gets what all `lanes` (a power of two)
-    accumulated, threads of neighbouring lanes being `pitch` apart; finish(acc, inside, divisor,
-    scalars, y, offset): requantise and store after `inside` values, averages divided by
-    `divisor`. acc and shared hold `words` uint32 a thread.
+    counts nothing unless `inside` (a maximum reads pixels of its window only);
+    add_vector(acc, raw, inside): the same of a vector in registers; join_word(a, b): one word of
+    what two threads accumulated; finish(acc, inside, divisor, scalars, y, offset): requantise and
+    store after `inside` values, averages divided by `divisor`. acc holds `words` uint32. `source`
+    may use all of them, and the constants `sizes`.
     """
 
-    def __init__(self, workload: Pool2d, values: int) -> None:
+    def __init__(
+        self,
+        workload: Pool2d,
+        values: int,
+        source: str = "",
+        sizes: Mapping[str, int] | None = None,
+    ) -> None:
         maximum = workload.kind == "max"
         if workload.in_dtype == "float32":
-            source, self.words = _FLOAT, values
+            accumulator, self.words = _FLOAT, values
         elif not maximum:
-            source, self.words = _INTEGER_SUM, values
+            accumulator, self.words = _INTEGER_SUM, values
         elif is_four_bit(workload.in_dtype):
-            source, self.words = _EMIT + _NIBBLE_MAX, 4 * (-(-values // 8))
+            accumulator, self.words = _EMIT + _NIBBLE_MAX, 4 * (-(-values // 8))
         else:
-            source, self.words = _EMIT + _BYTE_MAX, 2 * (-(-values // 4))
+            accumulator, self.words = _EMIT + _BYTE_MAX, 2 * (-(-values // 4))
         namespace = DeviceNamespace(
             "pool_window",
-            source + _TREE,
+            accumulator + _ACCUMULATE + source,
             {"T": workload.in_dtype, "OUT": workload.out_dtype},
             {
                 "V": values,
                 "WORDS": self.words,
                 "MAXIMUM": maximum,
                 "REQUANTIZE": workload.requantize,
+                **(sizes or {}),
             },
         )
+        self.function = namespace.function
         self.start = namespace.function("start")
         self.accumulate = namespace.function("accumulate")
-        self.reduce = namespace.function("reduce")
         self.finish = namespace.function("finish")

@@ -77,9 +77,17 @@ def whole_bytes(row: int, *dtypes: str) -> bool:
 
 
 def thread_kernel(
-    operands: Sequence[Operand], blocks: int, threads: int, target: Target, body: Body
+    operands: Sequence[Operand],
+    blocks: int,
+    threads: int,
+    target: Target,
+    body: Body,
+    cluster: int = 1,
 ) -> PrimFunc:
-    """A PrimFunc that launches `blocks` blocks of `threads` threads, each running `body`."""
+    """A PrimFunc that launches `blocks` blocks of `threads` threads, each running `body`.
+
+    Every `cluster` neighbouring blocks reach each other's shared memory.
+    """
     overlaps = can_overlap(target)
     with IRBuilder() as construction, builder.prim_func():
         builder.func_name("main")
@@ -90,7 +98,12 @@ def thread_kernel(
             buffer = builder.match_buffer(handle, *array, align=16)
             pointers.append(buffer.data)
         builder.device_entry()
-        block, thread = builder.cta_id([blocks]), builder.thread_id([threads])
+        if cluster > 1:
+            rank = builder.cta_id_in_cluster([cluster])
+            block = builder.cluster_id([blocks // cluster]) * cluster + rank
+        else:
+            block = builder.cta_id([blocks])
+        thread = builder.thread_id([threads])
         if overlaps:
             builder.evaluate(T.ptx.griddepcontrol.wait())
             builder.evaluate(T.ptx.griddepcontrol.launch_dependents())

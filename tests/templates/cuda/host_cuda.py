@@ -119,7 +119,8 @@ def _guarded(array: np.ndarray) -> np.ndarray:
 
 def _host_source(source: str, target: Target, grid: Any, block: Any) -> str:
     """C++ of a kernel's device code, its PTX replaced by functions of `host_cuda.h`."""
-    body = source[source.index("#ifndef AUTOQ_") :]
+    # Helpers follow TVM's own definitions, in an order that changes with their text.
+    body = source[re.search(r"^(#ifndef AUTOQ_|__forceinline__)", source, re.MULTILINE).start() :]
     # One kernel at a time has no predecessors to wait for.
     body = re.sub(r'asm volatile\("griddepcontrol[^;]*;"[^;]*;', "", body)
     body = re.sub(

@@ -39,6 +39,11 @@ POOLS = (
     Pool2d("average", 2, 8, 8, 3, 8, 8, **_U8),
     Pool2d("average", 2, 7, 7, 80, 8, 8, (1, 1), (0, 1, 1, 0), count_include_pad=True),
     Pool2d("average", 2, 14, 14, 20, 14, 14, **_F32),
+    # Windows that a cluster of blocks shares on sm_90.
+    Pool2d("average", 2, 112, 112, 32, 112, 112, in_dtype="uint8"),
+    Pool2d("average", 1, 51, 56, 144, 52, 57, (1, 1), (1, 1, 0, 0), count_include_pad=True),
+    Pool2d("average", 1, 70, 60, 12, 70, 60, **_F32),
+    Pool2d("max", 1, 70, 61, 36, 70, 61, requantize=True),
 )
 ADDS = (
     Add((2, 7, 7, 64)),
@@ -84,6 +89,7 @@ FOUR_BITS = (
     Pool2d("max", 2, 9, 8, 6, 2, 3, (1, 2), (1, 1, 0, 1), in_dtype="uint4", out_dtype="uint4"),
     Pool2d("max", 1, 7, 7, 48, 7, 7, in_dtype="int4", out_dtype="uint4", requantize=True),
     Pool2d("average", 2, 7, 7, 80, 7, 7, **_S4),
+    Pool2d("max", 1, 60, 60, 24, 60, 60, **_S4),
     Add((2, 7, 7, 66), "int4", "uint4", "int4"),
     Add((3, 5, 10), "uint4", "int8", "uint8"),
     Concat(49, (16, 24, 6), ("int4", "uint4", "int4"), (True, True, False), "int4"),

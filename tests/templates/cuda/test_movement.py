@@ -28,6 +28,8 @@ from movement_cases import (
 )
 
 from autoq.kernel import compile_kernel
+from autoq.kernel.host_launches import host_launches
+from autoq.kernel.lowering import lower
 from autoq.templates.cuda import add, concat, pool2d, quantize
 from autoq.templates.movement import Add, Concat, Pool2d, Quantize
 from autoq.templates.reference import reference
@@ -35,7 +37,7 @@ from autoq.templates.target import parse_target
 
 CUDA = parse_target("cuda:sm_75")
 ARCHS = ("sm_75", "sm_80", "sm_90a")
-COMPILED = (POOLS[0], POOLS[9], ADDS[0], CONCATS[1], QUANTIZES[0], DEQUANTIZES[0],
+COMPILED = (POOLS[0], POOLS[9], POOLS[14], ADDS[0], CONCATS[1], QUANTIZES[0], DEQUANTIZES[0],
             RELAYOUTS[0], FOUR_BITS[0], FOUR_BITS[6])  # fmt: skip
 
 
@@ -107,6 +109,18 @@ def test_random_pools_are_exact_on_gpu(seed):
         requantize=True,
     )
     check_on_gpu(TEMPLATES[Pool2d], workload, *random_movement(workload, rng))
+
+
+def test_a_cluster_shares_a_window_of_many_pixels():
+    """One block an image would leave the device idle: a launch of 112x112x32 has 64 blocks."""
+    target = parse_target("cuda:sm_90a")
+    launches = {}
+    for size, channels in ((112, 32), (56, 144), (7, 1280)):
+        workload = Pool2d("average", 8, size, size, channels, size, size)
+        function = pool2d.TEMPLATE.build(workload, pool2d.PoolConfig(), target)
+        (launch,), _ = host_launches(lower(function, target).host["main"], len(function.params))
+        launches[size] = (launch.grid[0], launch.cluster[0])
+    assert launches == {112: (64, 8), 56: (128, 8), 7: (80, 1)}
 
 
 def test_pool_refuses_windows_outside_the_image():
