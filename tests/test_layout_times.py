@@ -16,7 +16,7 @@ from autoq.graph import Graph, optimise
 from autoq.graph.layouts import choose_layouts
 from autoq.layout_times import LayoutTimes
 from autoq.records import Database, Device, Record
-from autoq.records.journal import Lines
+from autoq.records.lines import Lines
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC
 from autoq.templates.movement import Pool2d, Relayout

@@ -46,6 +46,8 @@ def _options(
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit code 2."""
     use_every_core()
+    for stream in (sys.stdout, sys.stderr):  # Names of files may be bytes that are no text.
+        stream.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
     except AutoqError as error:

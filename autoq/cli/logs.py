@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from autoq.cli.options import Output
 from autoq.errors import InputError
+
+if TYPE_CHECKING:
+    from autoq.records.lines import Lines
+    from autoq.records.record import Record
 
 app = typer.Typer(help="List, merge, check and export tuning records.", no_args_is_help=True)
 
@@ -24,22 +29,18 @@ def list_(
 ) -> None:
     """Print what each file holds, by device."""
     from autoq.records.database import shipped_records
-    from autoq.records.journal import read_records
     from autoq.report.records import files_table
 
-    lines = [read_records(path) for path in files] if files else shipped_records()
-    typer.echo(files_table(lines))
+    typer.echo(files_table(_read(files) if files else shipped_records()))
 
 
 @app.command()
 def best(files: Files) -> None:
     """Print the fastest record by workload and template."""
-    from autoq.records.journal import read_records
     from autoq.records.transform import best_records
     from autoq.report.records import best_table
 
-    records = [record for path in files for record in read_records(path).records]
-    typer.echo(best_table(best_records(records)))
+    typer.echo(best_table(best_records(_records(_read(files)))))
 
 
 @app.command()
@@ -53,32 +54,43 @@ def merge(
     """Write the distinct records of several files to one."""
     from autoq.records.transform import merge as merge_files
 
-    count = merge_files(files, output, best_only)
-    typer.echo(f"wrote {count} records to {output}")
+    merged = merge_files(files, output, best_only)
+    _tell_skipped(merged.files)
+    typer.echo(f"wrote {merged.records} records to {output}")
 
 
 @app.command()
-def check(files: Files) -> None:
-    """Check that every line is a record.
+def check(
+    files: Files,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Write damaged files anew; the old ones stay as FILE.bak."),
+    ] = False,
+) -> None:
+    """Check that every line is a record of its candidate.
 
-    Exit code 1 when one is not.
+    Exit code 2 when one is not.
     """
-    from autoq.records.transform import check as check_file
+    from autoq.records.check import check as check_file
+    from autoq.report.records import check_text
 
-    sound = True
+    if repair:
+        _repair(files)
+        return
+    found = []
     for path in files:
-        result = check_file(path)
-        sound &= result.sound
-        failures = sum(result.failures.values())
-        state = "sound" if result.sound else "damaged"
-        typer.echo(f"{path}: {state}, {result.records} records, {failures} failed trials, "
-                   f"{result.repeated} repeated")  # fmt: skip
-        for reason in result.rejected:
-            typer.echo(f"  {reason}")
-        if result.torn:
-            typer.echo("  torn last line (a writer was killed; the next one repairs it)")
-    if not sound:
-        raise typer.Exit(1)
+        found.append(check_file(path))
+        typer.echo(check_text(found[-1]))
+    if not all(one.sound for one in found):
+        raise typer.Exit(2)
+
+
+def _repair(files: Sequence[Path]) -> None:
+    from autoq.records.check import repair as repair_file
+    from autoq.report.records import repaired_text
+
+    for path in files:
+        typer.echo(repaired_text(path, repair_file(path)))
 
 
 @app.command()
@@ -89,12 +101,34 @@ def export(
 ) -> None:
     """Write records as a table for other programs."""
     from autoq.paths import require_writable
-    from autoq.records.journal import read_records
     from autoq.records.transform import export_csv
+    from autoq.replace_file import replace_file
 
     if format != "csv":
         raise InputError(f"--format {format!r}: csv is the format there is")
     require_writable(output)
-    records = [record for path in files for record in read_records(path).records]
-    output.write_text(export_csv(records))
+    records = _records(_read(files))
+    with replace_file(output) as file:
+        file.write(export_csv(records).encode())
     typer.echo(f"wrote {len(records)} records to {output}")
+
+
+def _read(files: Iterable[Path]) -> list[Lines]:
+    """The files' records; stderr names those of which lines are not used."""
+    from autoq.records.lines import read_records
+
+    lines = [read_records(path) for path in files]
+    _tell_skipped(lines)
+    return lines
+
+
+def _tell_skipped(files: Iterable[Lines]) -> None:
+    from autoq.report.records import skipped_text
+
+    for lines in files:
+        if lines.skipped:
+            typer.echo(f"autoq: {skipped_text(lines)}", err=True)
+
+
+def _records(files: Iterable[Lines]) -> list[Record]:
+    return [record for lines in files for record in lines.records]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from autoq.records.database import Database, Found
-from autoq.records.journal import Journal, Lines, read_records
+from autoq.records.journal import Journal
+from autoq.records.lines import Lines, read_records
 from autoq.records.lookup import Choice, lookup
 from autoq.records.record import Device, Record
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from autoq.records.journal import Lines, parse_records, read_records
+from autoq.records.lines import Lines, parse_records, read_records
 from autoq.records.record import Record
 from autoq.records.standing import superseded
 from autoq.templates.workload import Workload, key
@@ -122,10 +122,7 @@ class Database:
             if reason is not None:
                 reasons[reason] += 1
         for lines in self.files:
-            if lines.rejected:
-                reasons["not a record"] += len(lines.rejected)
-            if lines.torn:
-                reasons["torn last line"] += 1
+            reasons += lines.skipped
         return reasons
 
 

@@ -6,20 +6,28 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isfinite
 from typing import Any
 
-from autoq.errors import RecordError
-from autoq.search.trial import FAILURES
-from autoq.templates.workload import Workload, from_dict, key, to_dict
+from autoq.records import fields as read
+from autoq.records.line import BadLine, seal, unseal
+from autoq.templates.workload import Workload, key, to_dict
 
 FORMAT = 1
 """Version of the line format; a line of another version is not read."""
 
 _OPTIONAL = {
-    "message": "", "repeats": 0, "driver": "", "cuda": "", "tvm": "", "autoq": "",
-    "confirmed": False,
+    "seconds": None, "repeats": 0, "failure": None, "message": "",
+    "driver": "", "cuda": "", "tvm": "", "autoq": "",
 }  # fmt: skip
+_REQUIRED = (
+    "format", "workload", "template", "template_version", "config", "device", "arch", "time",
+)  # fmt: skip
+_OLDER = frozenset((*_REQUIRED, *_OPTIONAL))
+"""Fields of lines without a checksum."""
+
+_NEWER = {"confirmed": False}
+
+_LONGEST_MESSAGE = 10_000
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,14 @@ class Device:
     arch: str
     driver: str = ""
     cuda: str = ""
+
+
+def identity(
+    workload_key: str, template: str, version: int, config: Mapping[str, Any], device: Device
+) -> str:
+    """What a record measures, as one line: knobs of a template's version on a device."""
+    what = [workload_key, template, version, dict(config), device.name, device.arch]
+    return json.dumps(what, sort_keys=True)
 
 
 @dataclass(frozen=True)
@@ -67,15 +83,9 @@ class Record:
     @cached_property
     def identity(self) -> str:
         """What was measured, as one line: workload, template, version, knobs, device and arch."""
-        what = [
-            self.workload_key,
-            self.template,
-            self.template_version,
-            dict(self.config),
-            self.device.name,
-            self.device.arch,
-        ]
-        return json.dumps(what, sort_keys=True)
+        return identity(
+            self.workload_key, self.template, self.template_version, self.config, self.device
+        )
 
     def to_line(self) -> str:
         """The record as one JSON line, without the newline."""
@@ -89,7 +99,7 @@ class Record:
         if self.seconds is not None:
             fields |= {"seconds": self.seconds, "repeats": self.repeats}
         else:
-            fields |= {"failure": self.failure, "message": self.message}
+            fields |= {"failure": self.failure, "message": _storable(self.message)}
         fields |= {
             "device": self.device.name,
             "arch": self.device.arch,
@@ -101,56 +111,53 @@ class Record:
         }
         if self.confirmed:
             fields["confirmed"] = True
-        return json.dumps(fields, separators=(",", ":"))
+        return seal(fields)
 
     @staticmethod
     def from_line(line: str | bytes) -> Record:
-        """The record that `to_line` wrote; unknown fields are passed over.
+        """The record that `to_line` wrote; unknown fields of a later autoq are passed over.
 
-        Raises RecordError, in one line, for anything else.
+        A line without a checksum, which an older autoq wrote, holds no unknown fields.
+
+        Raises BadLine, a RecordError of one line, for anything else.
         """
-        try:
-            fields = json.loads(line)
-        except ValueError as error:
-            raise RecordError(f"not JSON ({error})") from error
-        if not isinstance(fields, dict) or "format" not in fields:
-            raise RecordError("not a tuning record: no field 'format'")
-        if fields["format"] != FORMAT:
-            raise RecordError(f"format {fields['format']!r}; this autoq reads format {FORMAT}")
-        try:
-            return _from_fields({**_OPTIONAL, **fields})
-        except KeyError as error:
-            raise RecordError(f"field {error} is missing") from error
-        except (TypeError, ValueError) as error:
-            raise RecordError(f"invalid field: {error}") from error
+        data = line.encode(errors="surrogatepass") if isinstance(line, str) else line
+        fields, sealed = unseal(data)
+        if "format" not in fields:
+            raise BadLine("not a tuning record", "no field 'format'")
+        if type(fields["format"]) is not int or fields["format"] != FORMAT:
+            raise BadLine(
+                "of another format", f"format {fields['format']!r}; this autoq reads {FORMAT}"
+            )
+        unknown = set(fields) - _OLDER
+        if unknown and not sealed:
+            raise BadLine("without a checksum", f"and with an unknown field {min(unknown)!r}")
+        return _from_fields({**_OPTIONAL, **_NEWER, **fields})
+
+
+def _storable(message: str) -> str:
+    """The beginning of a compiler's message, bytes that are no text written out."""
+    return message[:_LONGEST_MESSAGE].encode(errors="backslashreplace").decode()
 
 
 def _from_fields(fields: Mapping[str, Any]) -> Record:
-    seconds, failure = fields.get("seconds"), fields.get("failure")
-    if (seconds is None) == (failure is None):
-        raise ValueError(f"seconds {seconds!r} and failure {failure!r}: exactly one is needed")
-    if seconds is not None and not (isfinite(seconds) and seconds > 0):
-        raise ValueError(f"seconds {seconds!r} is not a positive number")
-    if failure is not None and failure not in FAILURES:
-        raise ValueError(f"failure {failure!r} is not one of {FAILURES}")
-    if not isinstance(fields["confirmed"], bool):
-        raise ValueError(f"confirmed {fields['confirmed']!r} is neither true nor false")
-    if not isinstance(fields["config"], dict):
-        raise ValueError(f"config {fields['config']!r} is not an object")
+    missing = _OLDER - fields.keys()
+    if missing:
+        raise BadLine("a field is missing", min(missing))
+    if (fields["seconds"] is None) == (fields["failure"] is None):
+        raise BadLine("invalid field", "exactly one of seconds and failure is needed")
     return Record(
-        workload=from_dict(fields["workload"]),
-        template=str(fields["template"]),
-        template_version=int(fields["template_version"]),
-        config=fields["config"],
-        device=Device(
-            str(fields["device"]), str(fields["arch"]), str(fields["driver"]), str(fields["cuda"])
-        ),
-        time=str(fields["time"]),
-        seconds=None if seconds is None else float(seconds),
-        failure=failure,
-        message=str(fields["message"]),
-        repeats=int(fields["repeats"]),
-        tvm=str(fields["tvm"]),
-        autoq=str(fields["autoq"]),
-        confirmed=fields["confirmed"],
+        workload=read.workload(fields["workload"]),
+        template=read.label(fields, "template"),
+        template_version=read.count(fields, "template_version"),
+        config=read.config(fields["config"]),
+        device=Device(*(read.label(fields, name) for name in ("device", "arch", "driver", "cuda"))),
+        time=read.label(fields, "time"),
+        seconds=read.seconds(fields["seconds"]),
+        failure=read.failure(fields["failure"]),
+        message=read.text(fields, "message"),
+        repeats=read.count(fields, "repeats"),
+        tvm=read.label(fields, "tvm"),
+        autoq=read.label(fields, "autoq"),
+        confirmed=read.flag(fields, "confirmed"),
     )

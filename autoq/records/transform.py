@@ -1,61 +1,26 @@
-"""What `autoq logs` does with record files: merge, check, best and export."""
+"""What `autoq logs` makes of record files: merge, best and export."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import os
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoq.records.journal import Journal, check_writable, read_records
+from autoq.records.appending import locked
+from autoq.records.journal import check_writable
+from autoq.records.lines import Lines, read_records
 from autoq.records.record import Record
 from autoq.records.standing import standing
+from autoq.replace_file import replace_file
 
 CSV_COLUMNS = (
     "operator", "workload", "template", "template_version", "config", "seconds", "tops",
     "failure", "message", "repeats", "device", "arch", "driver", "cuda", "tvm", "autoq", "time",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Check:
-    """What a record file holds: counts by workload, device, template and failure kind."""
-
-    path: str
-    records: int
-    workloads: Counter[str]
-    devices: Counter[str]
-    templates: Counter[str]
-    failures: Counter[str]
-    repeated: int
-    rejected: tuple[str, ...]
-    torn: bool
-
-    @property
-    def sound(self) -> bool:
-        """Whether every line is a record."""
-        return not self.rejected and not self.torn
-
-
-def check(path: str | os.PathLike[str]) -> Check:
-    """Read a record file and count; raises RecordError when it is not one."""
-    lines = read_records(path)
-    records = lines.records
-    seen = Counter(record.identity for record in records if not record.confirmed)
-    return Check(
-        path=str(path),
-        records=len(records),
-        workloads=Counter(str(record.workload) for record in records),
-        devices=Counter(f"{r.device.name} ({r.device.arch})" for r in records),
-        templates=Counter(f"{r.template} v{r.template_version}" for r in records),
-        failures=Counter(r.failure for r in records if r.failure is not None),
-        repeated=sum(count - 1 for count in seen.values()),
-        rejected=tuple(f"{path}:{bad.line}: {bad.reason}" for bad in lines.rejected),
-        torn=lines.torn,
-    )
 
 
 def distinct(records: Iterable[Record]) -> list[Record]:
@@ -103,27 +68,36 @@ def _standing_by_version(records: Iterable[Record]) -> list[Record]:
     return [record for own in versions.values() for record in standing(own)]
 
 
+@dataclass(frozen=True)
+class Merged:
+    """What was merged: how many records were written, and what was read."""
+
+    records: int
+    files: tuple[Lines, ...]
+
+
 def merge(
     paths: Sequence[str | os.PathLike[str]],
     output: str | os.PathLike[str],
     best_only: bool = False,
-) -> int:
+) -> Merged:
     """Write the distinct (or, with best_only, the fastest) records of `paths` to a new file.
 
-    Returns how many were written. Raises RecordError for an input that is no record file or an
-    output that cannot be written; an existing output is replaced as a whole, or not at all.
+    Raises RecordError for an input that is no record file, InputError for an output that cannot be
+    written; an existing output is replaced as a whole, or not at all.
     """
     output = Path(output)
     check_writable(output)
-    records = distinct(record for path in paths for record in read_records(path).records)
-    if best_only:
-        records = best_records(records)
-    temporary = output.with_name(output.name + ".part")
-    temporary.unlink(missing_ok=True)
-    Journal(temporary).append(records)
-    temporary.touch()
-    temporary.replace(output)
-    return len(records)
+    with contextlib.ExitStack() as held:
+        if output.exists():  # Its own tuner may be at work.
+            held.enter_context(locked(output))
+        files = tuple(read_records(path) for path in paths)
+        records = distinct(record for lines in files for record in lines.records)
+        if best_only:
+            records = best_records(records)
+        with replace_file(output) as file:
+            file.writelines(f"{record.to_line()}\n".encode() for record in records)
+    return Merged(len(records), files)
 
 
 def export_csv(records: Iterable[Record]) -> str:

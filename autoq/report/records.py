@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 
-from autoq.records.journal import Lines
+from autoq.records.check import Check, Repaired
+from autoq.records.lines import Lines
 from autoq.records.record import Record
 from autoq.report.text import counts, duration, table, tera
 
@@ -27,8 +29,38 @@ def files_table(files: Sequence[Lines]) -> str:
     return table(header, cells, ("file", "device", "arch", "templates"))
 
 
+def skipped_text(lines: Lines) -> str:
+    """How many lines of a file are not used, and why, in one line."""
+    return (
+        f"{lines.path}: lines not used: {counts(lines.skipped)}; "
+        f"`autoq logs check` names them, with --repair it removes them"
+    )
+
+
+def check_text(found: Check) -> str:
+    """What a file holds in one line, and a line for everything that is wrong with it."""
+    state = "sound" if found.sound else "damaged"
+    failures = sum(found.failures.values())
+    head = (
+        f"{found.path}: {state}, {found.records} records, {failures} failed trials, "
+        f"{found.repeated} repeated"
+    )
+    return "\n".join([head, *(f"  {problem}" for problem in found.problems)])
+
+
+def repaired_text(path: str | os.PathLike[str], repaired: Repaired) -> str:
+    """What was removed from a file, line by line, and where the file is as it was."""
+    head = f"{path}: {repaired.records} records"
+    if not repaired.removed:
+        return f"{head}, sound"
+    head += f", {len(repaired.removed)} lines removed; as it was: {repaired.backup}"
+    return "\n".join([head, *(f"  {problem}" for problem in repaired.removed)])
+
+
 def best_table(records: Sequence[Record]) -> str:
     """The given records, a line each."""
+    if not records:
+        return "no timed records"
     header = ("workload", "device", "template", "time", "TOPS", "configuration")
     cells = [
         (r.workload, r.device.name, f"{r.template} v{r.template_version}", duration(r.seconds),

@@ -12,7 +12,7 @@ from typing import Any
 from autoq.errors import InputError
 from autoq.graph.ir import Graph, Kernel
 from autoq.records.database import Conditions, Database
-from autoq.records.journal import Lines
+from autoq.records.lines import Lines
 from autoq.report.events import TaskRow
 from autoq.templates.base import Template
 from autoq.templates.layout import NHWC

@@ -1,6 +1,9 @@
 """`autoq logs` on good files, bad files and damaged ones."""
 
 import csv
+import os
+import re
+import resource
 
 import pytest
 
@@ -58,7 +61,7 @@ def test_check_names_bad_lines_and_a_torn_end(autoq, log):
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(lines[0] + b"rubbish\n" + b"".join(lines[1:-1]) + lines[-1][:40])
     screen = autoq("logs", "check", "log.jsonl")
-    assert screen.code == 1 and "damaged, 7 records" in screen.out, screen
+    assert screen.code == 2 and "damaged, 7 records" in screen.out, screen
     assert "log.jsonl:2:" in screen.out and "torn last line" in screen.out
 
 
@@ -104,3 +107,89 @@ def test_options_of_logs(refuses, log):
     refuses("logs", "merge", "log.jsonl", words=("--output",))
     refuses("logs", "export", "log.jsonl", "-o", "absent/new.csv", words=("absent",))
     refuses("logs", "export", "log.jsonl", "-o", "x", "--format", "xml", words=("'xml'", "csv"))
+
+
+def test_every_verb_skips_damaged_lines_and_says_how_many(autoq, folder, log, model):
+    whole = log.read_bytes().splitlines(keepends=True)
+    fast = re.sub(rb'"seconds":[^,]+', b'"seconds":1e-08', whole[3])
+    deep = b'{"format":1,"workload":' + b"[" * 200_000 + b"\n"
+    log.write_bytes(b"".join([*whole[:3], fast, deep, *whole[4:]]))
+    counted = "log.jsonl: lines not used: 1 damaged (checksum differs), 1 damaged (nested too deep)"
+    for verb in (("list",), ("best",), ("merge", "-o", "new.jsonl"), ("export", "-o", "new.csv")):
+        screen = autoq("logs", *verb, "log.jsonl")
+        assert screen.code == 0 and screen.err.startswith(f"autoq: {counted}"), screen
+    assert len(read_records("new.jsonl").records) == 7
+    for verb in ("tune", "compile"):
+        extra = ("--trials", 4) if verb == "tune" else ()
+        screen = autoq(verb, model, "--target", "cpu", "-o", f"new.{verb}", *extra, "--jobs", 2,
+                       "--tuning-records", "log.jsonl")  # fmt: skip
+        assert screen.code == 0, screen
+        assert "1 damaged (checksum differs), 1 damaged (nested too deep)" in screen.out, screen
+
+
+def test_a_file_without_a_timed_record_has_no_best(autoq, folder):
+    (folder / "empty.jsonl").touch()
+    screen = autoq("logs", "best", "empty.jsonl")
+    assert (screen.code, screen.out) == (0, "no timed records\n"), screen
+
+
+def test_repair_removes_what_check_names_and_keeps_the_old_file(autoq, folder, log):
+    whole = log.read_bytes().splitlines(keepends=True)
+    damaged = b"".join([whole[0], b"rubbish\n", *whole[1:5], b"\0" * 700 + b"\n", whole[5][:90]])
+    log.write_bytes(damaged)
+    (folder / "log.jsonl.bak").write_text("the user's own")
+    screen = autoq("logs", "check", "--repair", "log.jsonl")
+    assert screen.code == 0 and "5 records, 3 lines removed" in screen.out, screen
+    for line in (2, 7, 8):
+        assert f"log.jsonl:{line}: " in screen.out
+    assert log.read_bytes() == b"".join(whole[:5])
+    assert (folder / "log.jsonl.bak").read_text() == "the user's own"
+    assert (folder / "log.jsonl.bak.2").read_bytes() == damaged
+    screen = autoq("logs", "check", "--repair", "log.jsonl")
+    assert (screen.code, screen.out) == (0, "log.jsonl: 5 records, sound\n"), screen
+    assert len(list(folder.iterdir())) == 3
+
+
+def test_repair_leaves_a_file_that_is_none_alone(refuses, folder):
+    (folder / "notes.txt").write_text("hello\n")
+    refuses("logs", "check", "--repair", "notes.txt", words=("not a tuning-record file",))
+
+
+def test_a_part_file_of_the_user_is_left_alone(autoq, folder, log):
+    (folder / "new.jsonl.part").write_text("the user's own")
+    assert autoq("logs", "merge", "log.jsonl", "-o", "new.jsonl").code == 0
+    assert autoq("logs", "export", "log.jsonl", "-o", "new.csv").code == 0
+    assert (folder / "new.jsonl.part").read_text() == "the user's own"
+    assert {path.name for path in folder.iterdir()} == {
+        "log.jsonl", "new.jsonl", "new.jsonl.part", "new.csv"
+    }  # fmt: skip
+
+
+@pytest.fixture
+def full_disk():
+    """Lets no file of this process grow past 1000 bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("verb", ["merge", "export", "repair"])
+def test_a_full_disk_leaves_nothing_half_written(refuses, folder, log, full_disk, verb):
+    # Standard output of the test is a file, too, and short enough.
+    if verb == "repair":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, -1))
+        log.write_bytes(log.read_bytes() + b"rubbish\n")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, -1))
+        refuses("logs", "check", "--repair", "log.jsonl", words=("log.jsonl: cannot be written",))
+        return
+    for old in (None, b"older"):
+        if old is not None and verb == "export":
+            (folder / "new").write_bytes(old)
+        refuses("logs", verb, "log.jsonl", "-o", "new", words=("new: cannot be written: File too",))
+
+
+def test_a_name_that_is_no_text(autoq, folder, log):
+    log.rename(os.fsdecode(b"\xff.jsonl"))
+    screen = autoq("logs", "list", os.fsdecode(b"\xff.jsonl"))
+    assert screen.code == 0 and "\\xff.jsonl" in screen.out, screen

@@ -8,7 +8,7 @@ import pytest
 from autoq.errors import RecordError
 from autoq.records import Database, Device, Journal, lookup
 from autoq.records.database import SHIPPED, Conditions, shipped_records
-from autoq.records.journal import Lines
+from autoq.records.lines import Lines
 from autoq.records.lookup import choices
 from autoq.search.space import Space
 from autoq.templates.base import Template
@@ -105,7 +105,7 @@ def test_several_files_merge_and_bad_lines_are_counted(tmp_path, record):
         file.write("rubbish\n{torn")
     database = Database.load([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])
     assert database.best(record().workload, HERE).source == str(tmp_path / "b.jsonl")
-    assert database.skipped(HERE) == {"not a record": 1, "torn last line": 1}
+    assert database.skipped(HERE) == {"damaged (not JSON)": 1, "torn last line": 1}
 
 
 def test_a_file_that_is_none_is_an_error(tmp_path):

@@ -7,13 +7,14 @@ import pytest
 
 from autoq.errors import RecordError
 from autoq.records import Device, Journal, read_records
-from autoq.records.transform import best_records, check, export_csv, merge
+from autoq.records.check import check
+from autoq.records.transform import best_records, export_csv, merge
 
 
 def test_merge_drops_repetitions_and_prefers_timed_ones(tmp_path, record):
     Journal(tmp_path / "a.jsonl").append([record(failure="timeout"), record(config={"tile": 4})])
     Journal(tmp_path / "b.jsonl").append([record(seconds=2e-6), record(config={"tile": 4})])
-    count = merge([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "out.jsonl")
+    count = merge([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "out.jsonl").records
     merged = read_records(tmp_path / "out.jsonl").records
     assert count == 2 and {r.seconds for r in merged} == {2e-6, 3.8e-6}
     assert not list(tmp_path.glob("*.part"))
@@ -34,7 +35,7 @@ def test_best_keeps_one_a_workload_device_and_template_version(record):
 def test_merging_best_only_into_an_input_replaces_it_whole(tmp_path, record):
     path = tmp_path / "a.jsonl"
     Journal(path).append([record(seconds=2e-6), record(seconds=1e-6, config={"tile": 4})])
-    assert merge([path], path, best_only=True) == 1
+    assert merge([path], path, best_only=True).records == 1
     assert [r.seconds for r in read_records(path).records] == [1e-6]
 
 
@@ -53,7 +54,7 @@ def test_check_counts_and_names_bad_lines(tmp_path, record):
     with path.open("a") as file:
         file.write("rubbish\n")
     found = check(path)
-    assert not found.sound and found.rejected[0].startswith(f"{path}:4:")
+    assert not found.sound and found.problems[0].startswith(f"{path}:4:")
     assert found.records == 3 and found.repeated == 1 and found.failures == {"compile": 1}
     assert found.devices == {"NVIDIA H200 (sm_90a)": 3}
 
@@ -87,7 +88,7 @@ def test_merge_keeps_the_newest_comparison_and_counts_no_repetition(tmp_path, re
     Journal(tmp_path / "a.jsonl").append(new)
     Journal(tmp_path / "b.jsonl").append(old)
     assert check(tmp_path / "b.jsonl").repeated == 0
-    assert merge([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "out.jsonl") == 2
+    assert merge([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "out.jsonl").records == 2
     assert set(read_records(tmp_path / "out.jsonl").records) == set(new)
     merge([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "best.jsonl", best_only=True)
     assert read_records(tmp_path / "best.jsonl").records == (new[0],)

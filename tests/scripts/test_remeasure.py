@@ -7,7 +7,7 @@ import sys
 
 import remeasure
 
-from autoq.records.journal import read_records
+from autoq.records.lines import read_records
 from autoq.templates.registry import matching
 from autoq.templates.target import host_cpu
 from autoq.templates.workload import Gemm, to_dict

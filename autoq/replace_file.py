@@ -1,0 +1,57 @@
+"""Writing a file beside the one it replaces, so that a reader sees the old one or the new one."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from autoq.errors import InputError
+from autoq.paths import require_writable
+
+_NEW_MODE = 0o666
+
+
+@contextmanager
+def replace_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write, which takes the name `path` when the block ends without an exception.
+
+    Until then it stands beside `path` under a name of its own; it is synced to the disk before it
+    is renamed, and removed when anything goes wrong. A link is followed, and an old file keeps its
+    permissions.
+
+    Raises InputError, in one line, when the file cannot be written, as on a full disk.
+    """
+    require_writable(path)
+    place = Path(os.path.realpath(path))
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{place.name[:100]}.", dir=place.parent)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+    part = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fchmod(file.fileno(), _mode(place))
+            os.fsync(file.fileno())
+        part.replace(place)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _mode(path: Path) -> int:
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return _NEW_MODE & ~mask
