@@ -13,19 +13,25 @@ _COLOURS = ("#9aa5b1", "#4c78a8", "#f58518", "#54a24b")
 
 
 def draw(result: Mapping[str, Any], path: Path) -> None:
-    """Write both figures side by side; a bar that was not measured stays out."""
+    """Write both figures, a line of them for each width; a bar that was not measured stays out."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, 2, figsize=(13, 4.2), sharey=True)
-    for axis, (name, title) in zip(axes, _TITLES.items(), strict=True):
-        _draw_bars(axis, result["cases"], name)
-        axis.set_title(title)
-    axes[0].set_ylabel("speed-up over the baseline")
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in result["cases"]:
+        groups.setdefault(row["case"].rpartition(" ")[2], []).append(row)
+    size = (13, 3.9 * len(groups))
+    figure, axes = pyplot.subplots(len(groups), 2, figsize=size, sharey="row", squeeze=False)
+    for line, (dtype, rows) in zip(axes, groups.items(), strict=True):
+        for axis, (name, title) in zip(line, _TITLES.items(), strict=True):
+            _draw_bars(axis, rows, name)
+            axis.set_title(f"{title}, {dtype}")
+        line[0].set_ylabel("speed-up over the baseline")
     figure.suptitle(
-        f"int8 convolution with mma.sync, {result['device']}, {result['trials']} trials a bar"
+        f"Convolution with mma.sync, {result['device']}: {result['trials']} trials a bar, "
+        f"median of {result['seeds']} searches, lines from the slowest to the fastest"
     )
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,10 +44,21 @@ def _draw_bars(axis: Any, rows: Sequence[Mapping[str, Any]], figure: str) -> Non
     width = 0.8 / len(names)
     colours = _COLOURS[-len(names) :]
     for index, name in enumerate(names):
-        values = [row[figure][name] or 0.0 for row in rows]
+        found = [row[figure][name] or {"median": 0.0, "low": 0.0, "high": 0.0} for row in rows]
+        values = [bar["median"] for bar in found]
+        spread = [
+            [bar["median"] - bar["low"] for bar in found],
+            [bar["high"] - bar["median"] for bar in found],
+        ]
         places = [place + (index - (len(names) - 1) / 2) * width for place in range(len(rows))]
-        bars = axis.bar(places, values, width, label=LABELS[name], color=colours[index])
-        axis.bar_label(bars, [f"{value:.2f}" if value else "" for value in values], fontsize=7)
+        bars = axis.bar(
+            places, values, width, yerr=spread, capsize=2, label=LABELS[name],
+            color=colours[index], error_kw={"elinewidth": 0.8},
+        )  # fmt: skip
+        axis.bar_label(
+            bars, [f"{value:.2f}" if value else "" for value in values], fontsize=7, padding=2
+        )
     axis.axhline(1.0, color="black", linewidth=0.6)
-    axis.set_xticks(range(len(rows)), [row["case"] for row in rows], fontsize=8)
+    axis.set_xticks(range(len(rows)), [row["case"].rpartition(" ")[0] for row in rows], fontsize=8)
+    axis.margins(y=0.12)
     axis.legend(fontsize=8)

@@ -1,30 +1,40 @@
-"""Tuning the bars of the ablation on a device, and measuring a sub-space whole."""
+"""Tuning the bars of the ablation on a device, and measuring a sub-space whole.
+
+A bar is the search of one variant's space with one seed. Bars of a group search at the same time,
+each a batch at a time, so that compilers never wait for a strategy that thinks; every trial goes
+to the bar's record file when it is measured, and a bar that finds trials of its own there goes on
+behind them.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
+import queue
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
-from ablation_variants import SEARCHED, TEMPLATES, VARIANTS
+from ablation_variants import SEARCHED, TEMPLATES, Variant
 
 from autoq import __version__
-from autoq.measure.job import Job
+from autoq.errors import ConfigError
+from autoq.measure.job import Job, Measurement
 from autoq.measure.measurer import Measurer
-from autoq.records.journal import Journal
+from autoq.records.journal import Journal, read_records
+from autoq.records.record import Device
 from autoq.search.space import Space
+from autoq.search.trial import Trial
+from autoq.search.union import Candidate
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
 from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d
-from autoq.tuning.asking import Asker
-from autoq.tuning.interrupt import StopOnSignal
-from autoq.tuning.loop import Loop, Provenance
-from autoq.tuning.options import TuneOptions
-from autoq.tuning.scheduler import Limits, Scheduler
-from autoq.tuning.task import ModelWorkload, Task
+from autoq.tuning.asking import Asker, Question
+from autoq.tuning.loop import Provenance
 
 # Sub-spaces of the paper's knobs that may be measured whole, the largest first.
 SUB_SPACES = (
@@ -33,58 +43,162 @@ SUB_SPACES = (
     ("BLK_ROW_WARPS", "WARP_ROW_TILES", "WARP_COL_TILES"),
     ("WARP_ROW_TILES", "WARP_COL_TILES"),
 )
-
-Bars = dict[str, dict[str, Any]]
-
-
-def tune_bars(
-    workloads: Mapping[str, Conv2d],
-    target: Target,
-    settings: TuneOptions,
-    batch: int,
-    asker: Asker,
-    measurer: Measurer,
-    journal: Journal,
-) -> dict[str, Bars]:
-    """Every variant of every workload, tuned; bars by the workload's name, then the variant's."""
-    templates = {template.name: template for template in TEMPLATES}
-    pairs = list(itertools.product(workloads, VARIANTS))
-    tasks = [
-        Task(
-            index,
-            ModelWorkload(variant.workload(workloads[name]), 1, (f"{name} {variant.name}",)),
-            [templates[variant.template]],
-            target,
-            settings.seed,
-        )
-        for index, (name, variant) in enumerate(pairs)
-    ]
-    limits = Limits(settings.trials, settings.trials_per_task)
-    with StopOnSignal() as signals:
-        Loop(
-            Scheduler(tasks, limits, pipelined=False, batch=batch),
-            asker,
-            measurer,
-            journal,
-            Provenance(measurer.device, _tvm_version(), __version__),
-            lambda records: print(_progress(tasks, limits.trials), flush=True),
-            lambda: signals.requested,
-        ).run()
-    bars: dict[str, Bars] = {name: {} for name in workloads}
-    for (name, variant), task in zip(pairs, tasks, strict=True):
-        bars[name][variant.name] = bar_of(task)
-    return bars
+_TEMPLATES = {template.name: template for template in TEMPLATES}
+_POLL_SECONDS = 1.0
 
 
-def bar_of(task: Task) -> dict[str, Any]:
-    """The best time of a task in microseconds, its configuration, and how many trials it took."""
-    best = task.best
-    return {
-        "us": None if best is None or best.seconds is None else best.seconds * 1e6,
-        "config": None if best is None else dict(best.config),
-        "trials": task.trials,
-        "failures": dict(task.failures),
-    }
+@dataclass(eq=False)
+class Bar:
+    """The search of a variant's space for one convolution with one seed.
+
+    index numbers the bar among those of an asker; trials are in the order of their measurement.
+    """
+
+    index: int
+    case: str
+    variant: Variant
+    workload: Conv2d
+    seed: int
+    journal: Journal
+    trials: list[Trial[Candidate]] = field(default_factory=list)
+    told: int = 0
+    under_way: int = 0
+    exhausted: bool = False
+
+    def resume(self, target: Target, device: Device) -> None:
+        """Take in what the record file holds of this bar on the device."""
+        template = _TEMPLATES[self.variant.template]
+        space = template.space(self.workload, target)
+        path = self.journal.path
+        for record in read_records(path).records if path.exists() else ():
+            same = (record.template, record.template_version) == (template.name, template.version)
+            if not same or record.workload != self.workload or record.device.name != device.name:
+                continue
+            try:
+                candidate = Candidate(record.template, space.from_dict(record.config))
+            except ConfigError:
+                continue
+            self.trials.append(Trial(candidate, record.seconds, record.failure))
+
+    def question(self, n: int) -> Question:
+        """Ask for n candidates, telling what was measured since the last question."""
+        told, self.told = self.trials[self.told :], len(self.trials)
+        names = (self.variant.template,)
+        return Question(self.index, self.workload, names, self.seed, n, told)
+
+    def best(self, first: int | None = None) -> Trial[Candidate] | None:
+        """The fastest of the first trials, of all for None; None without a right kernel."""
+        right = [trial for trial in self.trials[:first] if trial.seconds is not None]
+        return min(right, key=lambda trial: trial.seconds, default=None)
+
+    def summary(self) -> dict[str, Any]:
+        """Its seed, trials, failures by kind, and microseconds of the best of the first trials."""
+        after = [count for count in (32, 64, 128, 256) if count < len(self.trials)]
+        marks = {str(count): self.best(count) for count in (*after, len(self.trials))}
+        best = self.best()
+        return {
+            "seed": self.seed,
+            "trials": len(self.trials),
+            "failures": dict(Counter(t.failure for t in self.trials if t.failure)),
+            "best_us_after": {
+                count: None if trial is None else trial.seconds * 1e6
+                for count, trial in marks.items()
+            },
+            "config": None if best is None else dataclasses.asdict(best.config.config),
+        }
+
+
+@dataclass
+class BarSearch:
+    """Runs bars to their number of trials, or until `stop` says so."""
+
+    asker: Asker
+    measurer: Measurer
+    target: Target
+    trials: int
+    batch: int
+    stop: Callable[[], bool]
+    progress: Callable[[str], None]
+    _events: queue.SimpleQueue[Callable[[], None]] = field(default_factory=queue.SimpleQueue)
+
+    def run(self, bars: Sequence[Bar]) -> bool:
+        """Whether all bars have their trials."""
+        for bar in bars:
+            bar.resume(self.target, self.measurer.device)
+        shown = -1
+        while True:
+            stopping = self.stop()
+            for bar in bars:
+                if not stopping:
+                    self._ask(bar)
+            if not any(bar.under_way for bar in bars):
+                return all(self._complete(bar) for bar in bars)
+            self._handle_events()
+            done = sum(len(bar.trials) for bar in bars)
+            if done // 100 != shown:
+                shown = done // 100
+                self.progress(f"{bars[0].case}: {done} of {self.trials * len(bars)} trials")
+
+    def remeasured(self, bars: Sequence[Bar]) -> list[float | None]:
+        """Microseconds of each bar's best kernel, timed once more behind one another.
+
+        The time by which a kernel became the best of many is a lucky one; this one is not.
+        """
+        best = [bar.best() for bar in bars]
+        jobs = [
+            None if trial is None else self.measurer.submit(_job(bar, trial.config))
+            for bar, trial in zip(bars, best, strict=True)
+        ]
+        found = [None if job is None else job.result().seconds for job in jobs]
+        return [None if seconds is None else seconds * 1e6 for seconds in found]
+
+    def _complete(self, bar: Bar) -> bool:
+        return bar.exhausted or len(bar.trials) >= self.trials
+
+    def _ask(self, bar: Bar) -> None:
+        if bar.under_way or self._complete(bar):
+            return
+        bar.under_way = min(self.batch, self.trials - len(bar.trials))
+
+        def answered(future: Future[list[Candidate]]) -> None:
+            self._events.put(lambda: self._submit(bar, future.result()))
+
+        self.asker.ask(bar.question(bar.under_way)).add_done_callback(answered)
+
+    def _submit(self, bar: Bar, candidates: Sequence[Candidate]) -> None:
+        bar.under_way = len(candidates)
+        bar.exhausted = not candidates
+        for candidate in candidates:
+            self.measurer.submit(_job(bar, candidate)).add_done_callback(
+                self._measured(bar, candidate)
+            )
+
+    def _measured(self, bar: Bar, candidate: Candidate) -> Callable[[Future[Measurement]], None]:
+        def done(future: Future[Measurement]) -> None:
+            self._events.put(lambda: self._keep(bar, candidate, future.result()))
+
+        return done
+
+    def _keep(self, bar: Bar, candidate: Candidate, found: Measurement) -> None:
+        template, now = _TEMPLATES[candidate.template], datetime.now(timezone.utc)
+        provenance = Provenance(self.measurer.device, _tvm_version(), __version__)
+        knobs = dataclasses.asdict(candidate.config)
+        bar.under_way -= 1
+        bar.journal.append([provenance.record(bar.workload, template, knobs, found, now)])
+        bar.trials.append(Trial(candidate, found.seconds, found.failure))
+
+    def _handle_events(self) -> None:
+        try:
+            event = self._events.get(timeout=_POLL_SECONDS)
+        except queue.Empty:
+            return
+        event()
+        while not self._events.empty():
+            self._events.get()()
+
+
+def _job(bar: Bar, candidate: Candidate) -> Job:
+    return Job(bar.workload, candidate.template, candidate.config)
 
 
 def sub_space(
@@ -104,25 +218,31 @@ def sub_space(
 
 
 def exhaustive(
-    workload: Conv2d, target: Target, bar: Mapping[str, Any], measurer: Measurer, limit: int
+    workload: Conv2d,
+    target: Target,
+    config: Mapping[str, Any] | None,
+    measurer: Measurer,
+    limit: int,
 ) -> dict[str, Any]:
-    """A sub-space around the best configuration of the search, measured whole.
+    """A sub-space around a configuration of the search, measured whole.
 
     Returns the table's `exhaustive_us`, `exhaustive_knobs` (which vary), the number of
     configurations, of failures, and the best one.
     """
     space = TEMPLATE.space(workload, target)
-    if bar["config"] is None or not limit:
+    if config is None or not limit:
         return {"exhaustive_us": None}
-    knobs, members = sub_space(space, space.from_dict(bar["config"]), limit)
-    jobs = [Job(workload, SEARCHED.template, config) for config in members]
+    knobs, members = sub_space(space, space.from_dict(config), limit)
+    jobs = [Job(workload, SEARCHED.template, member) for member in members]
     futures = [measurer.submit(job) for job in jobs]
     found = [future.result() for future in futures]
     right = [(m.seconds, c) for m, c in zip(found, members, strict=True) if m.seconds is not None]
     failures = Counter(m.failure for m in found if m.failure)
     best = min(right, key=lambda pair: pair[0], default=None)
+    again = None if best is None else measurer.submit(Job(workload, SEARCHED.template, best[1]))
+    seconds = None if again is None else again.result().seconds
     return {
-        "exhaustive_us": None if best is None else best[0] * 1e6,
+        "exhaustive_us": None if seconds is None else seconds * 1e6,
         "exhaustive_knobs": list(knobs),
         "exhaustive_size": len(members),
         "exhaustive_failures": dict(failures),
@@ -130,9 +250,9 @@ def exhaustive(
     }
 
 
-def _progress(tasks: Sequence[Task], trials: int) -> str:
-    failures = sum((task.failures for task in tasks), Counter())
-    return f"{sum(task.trials for task in tasks)} of {trials} trials, failures {dict(failures)}"
+def record_file(folder: Path, case: str, seed: int) -> Path:
+    """Where the trials of a convolution's bars of one seed are kept."""
+    return folder / f"{case.lower().replace(' ', '-')}-seed{seed}.jsonl"
 
 
 def _tvm_version() -> str:
