@@ -24,7 +24,8 @@ from autoq import __version__
 from autoq.errors import ConfigError
 from autoq.measure.job import Job, Measurement
 from autoq.measure.measurer import Measurer
-from autoq.records.journal import Journal, read_records
+from autoq.records.journal import Journal
+from autoq.records.lines import read_records
 from autoq.records.record import Device
 from autoq.search.space import Space
 from autoq.search.trial import Trial

@@ -15,7 +15,7 @@ from ablation_variants import ACCUMULATED, MARGINAL, SEARCHED, VARIANTS
 
 from autoq.devices import Host
 from autoq.measure.job import Job, Measurement
-from autoq.records.journal import read_records
+from autoq.records.lines import read_records
 from autoq.records.record import Device
 from autoq.search.space import Space
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
