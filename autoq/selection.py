@@ -11,6 +11,7 @@ import numpy as np
 
 from autoq.devices import Host
 from autoq.errors import ModelError
+from autoq.graph.cuda_elementwise import element_program
 from autoq.graph.ir import Kernel, Node, Operator
 from autoq.graph.operators import operator_prim_func
 from autoq.kernel import compile_kernel
@@ -62,7 +63,7 @@ class TemplateSelection:
 
 @dataclass(frozen=True)
 class OperatorSelection:
-    """A kernel that TVM schedules, before it is compiled."""
+    """A kernel for an operator, before it is compiled."""
 
     node: Operator
     target: Target
@@ -71,7 +72,8 @@ class OperatorSelection:
 
     @property
     def template(self) -> str:
-        return f"tvm {self.node.kind}"
+        own = self.target.kind == "cuda" and element_program(self.node) is not None
+        return f"{'elementwise' if own else 'tvm'} {self.node.kind}"
 
     @property
     def key(self) -> Hashable:

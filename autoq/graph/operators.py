@@ -1,7 +1,8 @@
 """PrimFuncs for operators: what no template computes, written in TE and scheduled by TVM.
 
 All elementwise steps of an operator become one expression, so that most operators are one loop
-nest; only reductions (softmax, means, products of activations) get loops of their own.
+nest; only reductions (softmax, means, products of activations) get loops of their own. On CUDA an
+operator of nothing but elementwise steps is written in CUDA instead.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 import tvm
 from tvm import te
 
+from autoq.graph.cuda_elementwise import element_program
 from autoq.graph.ir import Operator
 from autoq.graph.operator_te import STEPS
 from autoq.graph.te_value import Value, output
+from autoq.templates.cuda.elementwise import ElementProgram, elementwise_kernel
+from autoq.templates.cuda.thread_kernel import Operand
 from autoq.templates.target import Target
 
 if TYPE_CHECKING:
@@ -32,6 +36,9 @@ def operator_prim_func(node: Operator, target: Target) -> PrimFunc:
     """
     from tvm.s_tir import Schedule
 
+    program = element_program(node) if target.kind == "cuda" else None
+    if program is not None:
+        return _element_kernel(node, program, target)
     arguments = [
         te.placeholder(shape, dtype, name=f"x{i}")
         for i, (shape, dtype) in enumerate(zip(node.input_shapes, node.input_dtypes, strict=True))
@@ -52,6 +59,14 @@ def operator_prim_func(node: Operator, target: Target) -> PrimFunc:
     else:
         function = _schedule_cuda(function, target)
     return function.with_attr("s_tir", True)
+
+
+def _element_kernel(node: Operator, program: ElementProgram, target: Target) -> PrimFunc:
+    """One pass over the operator's arrays, in CUDA of its own."""
+    constants = [(array.shape, str(array.dtype)) for array in node.constants]
+    arrays = [*zip(node.input_shapes, node.input_dtypes, strict=True), *constants]
+    operands = [Operand(f"x{i}", shape, dtype) for i, (shape, dtype) in enumerate(arrays)]
+    return elementwise_kernel(node.output_shape, operands, program, target)
 
 
 def _schedule_cpu(schedule: Schedule) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gpu_kernels import compiled, gpu_target, sampled
+from tvm.tirx import PrimFunc
 
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import cuda_source, lower
@@ -90,15 +91,21 @@ def run_on_host(
 ) -> np.ndarray:
     """The output of a one-launch kernel for `target` as it is stored, computed by this CPU."""
     function = template.build(workload, config, target)
+    constants = template.pack(workload, config, operands)
+    shape, dtype = stored(workload.y_shape, out_dtype(workload))
+    arrays = [*stored_activations(workload, activations), *constants]
+    return run_function_on_host(function, target, arrays, np.zeros(shape, dtype), folder)
+
+
+def run_function_on_host(
+    function: PrimFunc, target: Target, arrays: list[np.ndarray], output: np.ndarray, folder: Path
+) -> np.ndarray:
+    """What a function of one launch writes to an array like `output`, its last parameter."""
     lowered = lower(function, target)
     (launch,), _ = host_launches(lowered.host["main"], len(function.params))
     source = _host_source(cuda_source(lowered, target), target, launch.grid, launch.block)
     library = _compile(source, folder)
-    constants = template.pack(workload, config, operands)
-    shape, dtype = stored(workload.y_shape, out_dtype(workload))
-    output = np.zeros(shape, dtype)
-    inputs = stored_activations(workload, activations)
-    buffers = [_guarded(array) for array in (*inputs, *constants, output)]
+    buffers = [_guarded(array) for array in (*arrays, output)]
     before = [bytes(buffer) for buffer in buffers[:-1]]
     buffers[-1][GUARD:-GUARD] = POISON
     addresses = [buffers[argument.index].ctypes.data + GUARD for argument in launch.arguments]

@@ -1,0 +1,161 @@
+"""One pass over arrays that broadcast to a common shape: 16 bytes at a time, several in flight.
+
+The caller says in CUDA what becomes of one element; here threads are given vectors of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
+from autoq.templates.cuda.elementwise_walk import Walk
+from autoq.templates.cuda.packed_values import DeviceNamespace
+from autoq.templates.cuda.thread_kernel import Operand, blocks_for, call, thread_kernel
+from autoq.templates.target import Target
+
+THREADS = 256
+_MOST_TOGETHER = 4
+"""Vectors of each operand that a thread asks for before it computes."""
+
+
+@dataclass(frozen=True)
+class ElementProgram:
+    """What is computed for one element.
+
+    source: CUDA functions, among them `float element(float x0, float x1, ...)` of one operand
+    each, less that operand's entry in zero_points. An integer output is `clamp(rint(element), low,
+    high) + zero_point` with whole bounds, a float32 output the element itself.
+    """
+
+    source: str
+    zero_points: tuple[float, ...]
+    out_dtype: str
+    low: float = 0.0
+    high: float = 0.0
+    zero_point: float = 0.0
+
+
+_SOURCE = r"""
+// N values of an operand, or one that stands for all of them.
+template <class X, int N, bool WHOLE> struct Vector {
+  static constexpr int COUNT = WHOLE ? N : 1;
+  Raw<X, COUNT> raw;
+  __device__ __forceinline__ void read(From<X> x, int at) { raw = load<X, COUNT>(x + at); }
+  __device__ __forceinline__ float value(int i, float zero_point) const {
+    return number<X, COUNT>(raw, WHOLE ? i : 0, zero<X>(zero_point));
+  }
+};
+__device__ __forceinline__ void write(To<OUT> y, int at, const float (&value)[V]) {
+  if constexpr (BITS<OUT> == 32) {
+    Raw<OUT, V> raw;
+    #pragma unroll
+    for (int i = 0; i < V; ++i) raw.word[i] = __float_as_uint(value[i]);
+    store<OUT, V>(y + at, raw);
+  } else {
+    store<OUT, V>(y + at, quantise<OUT, V>(value, LOW, HIGH, ZERO_POINT));
+  }
+}
+"""
+
+
+def elementwise_kernel(
+    shape: tuple[int, ...], operands: Sequence[Operand], program: ElementProgram, target: Target
+) -> PrimFunc:
+    """The kernel of a program over `operands` of bytes or float32, which broadcast to `shape`.
+
+    Parameters are the operands, then y. Arrays hold fewer than 2^31 elements, and at least one.
+    """
+    whole = [operand.dtype for operand in operands if math.prod(operand.shape) > 1]
+    lanes = 4 if "float32" in (*whole, program.out_dtype) else 16
+    walk = Walk.over(shape, [operand.shape for operand in operands], lanes)
+    values = math.gcd(walk.row, lanes)
+    vectors = math.prod(shape) // values
+    together = 1
+    while together < _MOST_TOGETHER and vectors >= 4 * together * THREADS * target.units:
+        together *= 2
+    spread = blocks_for(walk.rows, together)
+    items = math.prod(walk.outer) * spread * (walk.row // values)
+    types = {f"T{index}": operand.dtype for index, operand in enumerate(operands)}
+    functions = DeviceNamespace(
+        "elementwise",
+        _bounds(program) + _SOURCE + program.source + _entry(walk, program, together),
+        {**types, "OUT": program.out_dtype},
+        {"V": values, "TOGETHER": together, "SPREAD": spread, "ROWS": walk.rows},
+    )
+    arrays = [Operand(item.name, (math.prod(item.shape),), item.dtype) for item in operands]
+    output = Operand("y", (math.prod(shape),), program.out_dtype)
+
+    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+        item = block * THREADS + thread
+        with builder.If(item < items), builder.Then():
+            call(functions.function("compute"), *pointers, item)
+
+    return thread_kernel([*arrays, output], blocks_for(items, THREADS), THREADS, target, body)
+
+
+def float_literal(value: float) -> str:
+    """A finite number in C++, rounded to float32."""
+    return f"{float(np.float32(value)).hex()}f"
+
+
+def _bounds(program: ElementProgram) -> str:
+    names = {"LOW": program.low, "HIGH": program.high, "ZERO_POINT": program.zero_point}
+    return "".join(
+        f"constexpr float {name} = {float_literal(value)};\n" for name, value in names.items()
+    )
+
+
+def _entry(walk: Walk, program: ElementProgram, together: int) -> str:
+    """compute(x0, x1, ..., y, item): the vectors of one thread."""
+    count = len(walk.strides)
+    parameters = "".join(f"From<T{k}> x{k}, " for k in range(count))
+    lines = [
+        f"constexpr int ROW = {walk.row};",
+        f"__device__ __forceinline__ void compute({parameters}To<OUT> y, int item) {{",
+        "  const int column = item % (ROW / V) * V, first = item / (ROW / V) % SPREAD;",
+        "  const int outer = item / (ROW / V) / SPREAD;",
+    ]
+    arguments = []
+    for k, strides in enumerate(walk.strides):
+        *outer, step, unit = strides
+        reads = together if step else 1
+        start = _offset(walk, outer, f"column * {unit}")
+        lines += [
+            f"  Vector<T{k}, V, {str(bool(unit)).lower()}> v{k}[{reads}];",
+            "  #pragma unroll",
+            f"  for (int p = 0; p < {reads}; ++p)",
+            f"    v{k}[p].read(x{k}, {start} + min(first + p * SPREAD, ROWS - 1) * {step});",
+        ]
+        which = "p" if reads > 1 else "0"
+        zero_point = float_literal(program.zero_points[k])
+        arguments.append(f"v{k}[{which}].value(i, {zero_point})")
+    dense = [walk.rows * walk.row * math.prod(walk.outer[axis + 1 :])
+             for axis in range(len(walk.outer))]  # fmt: skip
+    lines += [
+        "  #pragma unroll",
+        "  for (int p = 0; p < TOGETHER; ++p) {",
+        "    const int row = first + p * SPREAD;",
+        "    if (ROWS % TOGETHER && row >= ROWS) continue;",
+        "    float value[V];",
+        "    #pragma unroll",
+        f"    for (int i = 0; i < V; ++i) value[i] = element({', '.join(arguments)});",
+        f"    write(y, {_offset(walk, dense, 'column')} + row * ROW, value);",
+        "  }",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _offset(walk: Walk, strides: Sequence[int], start: str) -> str:
+    """Expression of the element at the thread's outer index."""
+    for axis, stride in enumerate(strides):
+        after = math.prod(walk.outer[axis + 1 :])
+        if stride:
+            start += f" + outer / {after} % {walk.outer[axis]} * {stride}"
+    return start
