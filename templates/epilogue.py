@@ -78,6 +78,11 @@ def pack_scalars(**values: float) -> np.ndarray:
     return np.array([neutral[name] for name in SCALAR_NAMES], np.float32)
 
 
+def clamp_numbers(value: np.ndarray, low: float, high: float) -> np.ndarray:
+    """`value` within low and high on its way to an integer: NaN becomes low, as in onnxruntime."""
+    return np.fmin(np.fmax(value, low), high)
+
+
 def apply_epilogue(
     epilogue: Epilogue,
     accumulator: np.ndarray,
@@ -107,5 +112,5 @@ def apply_epilogue(
         value = value + addend * s["residual_scale"]
     if epilogue.out_dtype == "float32":
         return np.clip(value, s["low"], s["high"])
-    quantised = np.clip(np.rint(value), s["low"], s["high"]) + s["zero_point"]
+    quantised = clamp_numbers(np.rint(value), s["low"], s["high"]) + s["zero_point"]
     return quantised.astype(value_dtype(epilogue.out_dtype))

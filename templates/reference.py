@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from autoq.templates.base import Operands
-from autoq.templates.epilogue import apply_epilogue
+from autoq.templates.epilogue import apply_epilogue, clamp_numbers
 from autoq.templates.layout import from_nhwc, to_nhwc
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
 from autoq.templates.storage import value_dtype
@@ -103,7 +103,7 @@ def _conv2d(workload: Conv2d, activations: Sequence[np.ndarray], operands: Opera
 
 
 def _requantize(value: np.ndarray, low: float, high: float, zero_point: float) -> np.ndarray:
-    return np.clip(np.rint(value), low, high) + zero_point
+    return clamp_numbers(np.rint(value), low, high) + zero_point
 
 
 def _pool2d(workload: Pool2d, activations: Sequence[np.ndarray], operands: Operands) -> np.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoq.graph.fused import same_scheme
 from autoq.graph.ir import Graph, Node, Operation
 from autoq.graph.rewrite import Neighbourhood, add_tensor, fresh_name, prune, rename_inputs
 
@@ -19,16 +20,6 @@ def dequantise_late(graph: Graph) -> None:
     """Apply both rules until nothing changes."""
     while _sink(graph) | _cancel(graph):
         prune(graph)
-
-
-def same_quantisation(a: Operation, b: Operation) -> bool:
-    """Whether two (De)QuantizeLinear operations have one equal scale and zero point."""
-    scalars = a.attributes["axis"] is None and b.attributes["axis"] is None
-    return (
-        scalars
-        and a.attributes["scale"] == b.attributes["scale"]
-        and a.attributes["zero_point"] == b.attributes["zero_point"]
-    )
 
 
 def _sink(graph: Graph) -> bool:
@@ -51,8 +42,7 @@ def _sink(graph: Graph) -> bool:
 def _may_sink(graph: Graph, node: Operation, sources: list[Operation]) -> bool:
     first = sources[0]
     if node.op == "Concat":
-        dtypes = {graph.dtype(source.inputs[0]) for source in sources}
-        return len(dtypes) == 1 and all(same_quantisation(source, first) for source in sources)
+        return all(same_scheme(graph, source, first) for source in sources)
     if first.attributes["axis"] is not None:
         return node.op == "Transpose" and first.inputs[0] in graph.constants
     return node.op != "Pad" or node.attributes["value"] == 0.0
@@ -94,11 +84,8 @@ def _cancel(graph: Graph) -> bool:
         if node.op != "QuantizeLinear":
             continue
         source = around.producer(node.inputs[0], "DequantizeLinear")
-        if source is None or not same_quantisation(node, source):
-            continue
-        if graph.dtype(source.inputs[0]) == graph.dtype(node.output):
-            if node.output in graph.outputs:
-                continue
+        undone = source is not None and same_scheme(graph, node, source)
+        if source is not None and undone and node.output not in graph.outputs:
             renamed[node.output] = source.inputs[0]
     rename_inputs(graph, renamed)
     graph.nodes = [node for node in graph.nodes if node.output not in renamed]

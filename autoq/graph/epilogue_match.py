@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from autoq.graph.fused import Bounds, Scheme
+from autoq.graph.fused import Bounds, Scheme, same_scheme, scheme_of
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.rewrite import Neighbourhood
-from autoq.templates.epilogue import INTEGER_RANGE
 
 CLAMPS = ("Relu", "Clip")
 
@@ -64,28 +63,37 @@ def _clamp(tail: Tail, around: Neighbourhood) -> None:
 
 def _quantise(tail: Tail, around: Neighbourhood) -> None:
     node = around.only_reader(tail.output, "QuantizeLinear")
-    if node is None:
+    scheme = None if node is None else scheme_of(around.graph, node)
+    if node is None or scheme is None:
         return
     _extend(tail, node)
-    tail.scheme = Scheme.of(node, around.graph.dtype(node.output))
+    tail.scheme = scheme
     _clamp_quantised(tail, around)
+
+
+def _undone(tail: Tail, around: Neighbourhood) -> Operation | None:
+    """The DequantizeLinear that alone reads the tail's integers, by the scheme they are in."""
+    node = around.only_reader(tail.output, "DequantizeLinear")
+    quantise = tail.nodes[-1]
+    undoes = node is not None and same_scheme(around.graph, node, quantise)
+    return node if undoes else None
 
 
 def _clamp_quantised(tail: Tail, around: Neighbourhood) -> None:
     """DequantizeLinear, Relu or Clip, QuantizeLinear of equal scale is a clamp of integers."""
     while tail.scheme is not None:
-        dequantise = around.only_reader(tail.output, "DequantizeLinear")
+        dequantise = _undone(tail, around)
         clamp = None if dequantise is None else around.only_reader(dequantise.output, *CLAMPS)
         quantise = None if clamp is None else around.only_reader(clamp.output, "QuantizeLinear")
         if dequantise is None or clamp is None or quantise is None:
             return
-        scheme = Scheme.of(quantise, around.graph.dtype(quantise.output))
-        if scheme.scale != tail.scheme.scale:
+        scheme = scheme_of(around.graph, quantise)
+        if scheme is None or scheme.scale != tail.scheme.scale:
             return
-        tail.bounds = tail.bounds.then(clamp)
-        if not _same_range(tail.scheme, scheme, tail.bounds):
+        bounds = tail.bounds.then(clamp)
+        if not _same_range(tail.scheme, scheme, bounds):
             return
-        tail.scheme = scheme
+        tail.scheme, tail.bounds = scheme, bounds
         for node in (dequantise, clamp, quantise):
             _extend(tail, node)
 
@@ -106,7 +114,7 @@ def _add(
     dequantise = None
     name = tail.output
     if tail.scheme is not None:
-        dequantise = around.only_reader(name, "DequantizeLinear")
+        dequantise = _undone(tail, around)
         if dequantise is None:
             return
         inner = (tail.scheme, tail.bounds)
@@ -125,9 +133,9 @@ def _add(
     if _later_anchor(other, around, anchor, integer):
         return
     source = around.producer(other, "DequantizeLinear")
-    if integer and source is not None and graph.dtype(source.inputs[0]) in INTEGER_RANGE:
-        tail.residual = source.inputs[0]
-        tail.residual_scheme = Scheme.of(source, graph.dtype(tail.residual))
+    scheme = None if source is None else scheme_of(graph, source)
+    if integer and source is not None and scheme is not None:
+        tail.residual, tail.residual_scheme = source.inputs[0], scheme
     else:
         tail.residual = other
     if dequantise is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.graph.constants import along_axis
+from autoq.graph.fused import LARGEST_SCALE
 from autoq.graph.ir import Graph, Node, Operation
 from autoq.graph.rewrite import Neighbourhood, add_tensor, fresh_name, prune, replace_nodes
 
@@ -30,7 +31,7 @@ def _fold_once(graph: Graph) -> bool:
             continue
         values = _channel_values(graph, node, reader, around)
         weights = _weights(graph, node, around)
-        if values is None or weights is None:
+        if values is None or weights is None or not _moderate(reader, values):
             continue
         folded = _folded(graph, node, reader, values, *weights)
         if folded is not None:
@@ -62,6 +63,14 @@ def _channel_values(
     if any(size != 1 for axis, size in enumerate(sizes) if axis != 1):
         return None
     return np.broadcast_to(value.reshape(-1).astype(np.float64), (shape[1],))
+
+
+def _moderate(reader: Operation, values: np.ndarray) -> bool:
+    """Whether folding leaves numbers where float32 holds what the operators would compute."""
+    factors = np.abs(values)
+    if reader.op == "Div":
+        return bool(np.all((factors >= 1 / LARGEST_SCALE) & (factors <= LARGEST_SCALE)))
+    return bool(np.all(factors <= LARGEST_SCALE))
 
 
 def _weights(

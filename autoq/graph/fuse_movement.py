@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.graph.epilogue_match import CLAMPS
-from autoq.graph.fused import ADD, CONCAT, POOL, Bounds, Scheme
+from autoq.graph.fused import ADD, CONCAT, POOL, Bounds, Scheme, scheme_of
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.programs import ELEMENTWISE
 from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
@@ -40,10 +40,9 @@ def _tail(
     while (clamp := around.only_reader(nodes[-1].output, *CLAMPS)) is not None:
         bounds = bounds.then(clamp)
         nodes.append(clamp)
-    scheme = None
     quantise = around.only_reader(nodes[-1].output, "QuantizeLinear") if quantised else None
-    if quantise is not None:
-        scheme = Scheme.of(quantise, around.graph.dtype(quantise.output))
+    scheme = None if quantise is None else scheme_of(around.graph, quantise)
+    if quantise is not None and scheme is not None:
         nodes.append(quantise)
     return nodes, bounds, scheme
 
@@ -51,10 +50,8 @@ def _tail(
 def _source(name: str, around: Neighbourhood) -> tuple[str, Scheme] | None:
     """(integers, scheme) that `name` is the dequantisation of, None where it is not one."""
     node = around.producer(name, "DequantizeLinear")
-    if node is None or node.attributes["axis"] is not None:
-        return None
-    dtype = around.graph.dtype(node.inputs[0])
-    return (node.inputs[0], Scheme.of(node, dtype)) if dtype in INTEGER_RANGE else None
+    scheme = None if node is None else scheme_of(around.graph, node)
+    return None if node is None or scheme is None else (node.inputs[0], scheme)
 
 
 def _fused(
@@ -95,10 +92,10 @@ def _pool_scalars(kind: str, x: Scheme, y: Scheme, bounds: Bounds) -> dict[str, 
 def _integer_max(graph: Graph, node: Operation, around: Neighbourhood) -> Group:
     """A maximum of integers; a change of scale behind it is absorbed."""
     dequantise = around.only_reader(node.output, "DequantizeLinear")
-    if dequantise is not None and dequantise.attributes["axis"] is None:
+    x = None if dequantise is None else scheme_of(graph, dequantise)
+    if dequantise is not None and x is not None:
         nodes, bounds, scheme = _tail(dequantise, around, quantised=True)
         if scheme is not None:
-            x = Scheme.of(dequantise, graph.dtype(node.output))
             attributes = _pool_scalars("max", x, scheme, bounds)
             return _fused(POOL, [node, *nodes], node.inputs, attributes)
     scalars = np.array([0, 1, -np.inf, np.inf, 0], np.float32)

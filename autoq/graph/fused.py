@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoq.graph.ir import Operation
+from autoq.graph.ir import Graph, Operation
 from autoq.templates.epilogue import INTEGER_RANGE
 
 CONV, GEMM, POOL, ADD, CONCAT = (
@@ -23,6 +23,11 @@ CONV, GEMM, POOL, ADD, CONCAT = (
 QUANTIZE, DEQUANTIZE, PROGRAM = "kernel.quantize", "kernel.dequantize", "kernel.program"
 
 FUSED = (CONV, GEMM, POOL, ADD, CONCAT, QUANTIZE, DEQUANTIZE, PROGRAM)
+
+
+LARGEST_SCALE = 2.0**40
+"""Kernels take scales from 1 / LARGEST_SCALE to LARGEST_SCALE: quotients of two are then ordinary
+float32 numbers, and no dequantised value overflows. ONNX's arithmetic does the rest in float32."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +47,37 @@ class Scheme:
     def bounds(self, bounds: Bounds) -> tuple[float, float]:
         """(low, high) of `rint(real / scale)`, before the zero point is added.
 
-        Rounding is monotone, so clamping before or after it is the same.
+        Rounding is monotone, so clamping before or after it is the same. Both are in the dtype's
+        range, also where all of the clamp lies outside it.
         """
-        least, most = INTEGER_RANGE[self.dtype]
-        low, high = float(least - self.zero_point), float(most - self.zero_point)
-        if bounds.low > -math.inf:
-            low = max(low, float(np.rint(np.float32(bounds.low) / self.scale)))
-        if bounds.high < math.inf:
-            high = min(high, float(np.rint(np.float32(bounds.high) / self.scale)))
-        return low, max(high, low)
+        least, most = (float(end - self.zero_point) for end in INTEGER_RANGE[self.dtype])
+        with np.errstate(over="ignore"):  # an infinite quotient is clamped like any other
+            ends = [np.rint(np.float32(end) / self.scale) for end in (bounds.low, bounds.high)]
+        low, high = (min(max(float(end), least), most) for end in ends)
+        return low, high
+
+
+def scheme_of(graph: Graph, node: Operation) -> Scheme | None:
+    """The scheme by which a QuantizeLinear writes, or a DequantizeLinear reads, its integers.
+
+    None where no kernel computes with it: a scheme for each channel, integers other than
+    activations, or a scale beyond LARGEST_SCALE.
+    """
+    integers = node.output if node.op == "QuantizeLinear" else node.inputs[0]
+    dtype = graph.dtype(integers)
+    if node.attributes["axis"] is not None or dtype not in INTEGER_RANGE:
+        return None
+    scheme = Scheme.of(node, dtype)
+    return scheme if 1 / LARGEST_SCALE <= scheme.scale <= LARGEST_SCALE else None
+
+
+def same_scheme(graph: Graph, a: Operation, b: Operation) -> bool:
+    """Whether two (De)QuantizeLinear operations have one scheme: scale, zero point and dtype.
+
+    A DequantizeLinear then undoes a QuantizeLinear, and the other way round: every pass asks here.
+    """
+    scheme = scheme_of(graph, a)
+    return scheme is not None and scheme == scheme_of(graph, b)
 
 
 @dataclass(frozen=True)

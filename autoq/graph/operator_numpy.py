@@ -10,6 +10,7 @@ import numpy as np
 
 from autoq.graph.ir import Operator, Step
 from autoq.graph.shapes import infer_shape
+from autoq.templates.epilogue import clamp_numbers
 
 
 def evaluate_operator(node: Operator, inputs: Sequence[np.ndarray]) -> np.ndarray:
@@ -27,7 +28,7 @@ def evaluate_operator(node: Operator, inputs: Sequence[np.ndarray]) -> np.ndarra
 
 def _quantize(step: Step, x: np.ndarray) -> np.ndarray:
     rounded = np.rint(x / np.float32(step["scale"]))
-    return np.clip(rounded, step["low"], step["high"]) + step["zero_point"]
+    return clamp_numbers(rounded, step["low"], step["high"]) + step["zero_point"]
 
 
 def _dequantize(step: Step, x: np.ndarray) -> np.ndarray:

@@ -1,0 +1,174 @@
+"""What random QDQ models are written with: tensors, schemes, weights, biases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Real:
+    """A float32 tensor."""
+
+    name: str
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class Integers:
+    """A quantised tensor and the names of the scale and zero point that it was written with."""
+
+    name: str
+    shape: Shape
+    dtype: str
+    scale: str
+    zero_point: str
+
+
+class GraphWriter:
+    """A model under construction."""
+
+    def __init__(self, rng: np.random.Generator, exact: bool) -> None:
+        self.rng = rng
+        self.exact = exact
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, np.ndarray] = {}
+        self.reals: list[Real] = []
+        self.integers: list[Integers] = []
+        self.inputs: list[Real] = []
+        channels = int(rng.choice([1, 3, 4, 6, 8]))
+        shape = (int(rng.integers(1, 3)), channels, *map(int, rng.integers(3, 9, 2)))
+        for index in range(int(rng.integers(1, 3))):
+            self.inputs.append(Real(f"x{index}", shape))
+            self.reals.append(self.quantised(self.inputs[-1]))
+
+    # -- pieces -------------------------------------------------------------------------------
+
+    def chance(self, share: float) -> bool:
+        return bool(self.rng.random() < share)
+
+    def choose(self, options: list) -> object:
+        return options[int(self.rng.integers(len(options)))]
+
+    def constant(self, value: object, dtype: str | None = None) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = np.asarray(value, dtype)
+        return name
+
+    def node(self, op: str, inputs: list[str], shape: Shape, **attributes: object) -> Real:
+        """Append a node; its result is a float32 tensor that later layers may read."""
+        name = f"t{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs, [name], name=f"n{name}", **attributes))
+        return Real(name, shape)
+
+    def scale(self, around: float = 2.0**-5) -> np.float32:
+        factor = 2.0 ** int(self.rng.integers(-2, 3))
+        return np.float32(around * factor * (1.0 if self.exact else self.rng.uniform(0.7, 1.4)))
+
+    def zero_point(self, dtype: str) -> np.ndarray:
+        limits = np.iinfo(dtype)
+        middle = (limits.min + limits.max + 1) // 2
+        anywhere = int(self.rng.integers(limits.min, limits.max + 1))
+        return np.array(self.choose([middle, middle, limits.min, anywhere]), dtype)
+
+    def quantise(self, x: Real) -> Integers:
+        dtype = str(self.choose(["int8", "uint8"]))
+        if self.integers and self.chance(0.3):  # the scheme of another tensor
+            other = self.choose(self.integers)
+            dtype, scale, zero_point = other.dtype, other.scale, other.zero_point
+        else:
+            scale = self.constant(self.scale())
+            zero_point = self.constant(self.zero_point(dtype))
+        y = self.node("QuantizeLinear", [x.name, scale, zero_point], x.shape)
+        self.integers.append(Integers(y.name, y.shape, dtype, scale, zero_point))
+        return self.integers[-1]
+
+    def dequantise(self, x: Integers) -> Real:
+        """By its own scheme, or by one of another scale, zero point or both."""
+        scale, zero_point = x.scale, x.zero_point
+        if self.chance(0.15):
+            which = int(self.rng.integers(3))
+            scale = scale if which == 0 else self.constant(self.scale())
+            zero_point = zero_point if which == 1 else self.constant(self.zero_point(x.dtype))
+        return self.node("DequantizeLinear", [x.name, scale, zero_point], x.shape)
+
+    def quantised(self, x: Real) -> Real:
+        """Q and DQ behind `x`, sometimes with movement of integers between them."""
+        integers = self.quantise(x)
+        if self.chance(0.15):
+            integers = self.transposed(integers)
+        return self.dequantise(integers)
+
+    def transposed(self, x: Integers) -> Integers:
+        """Integers moved as integers."""
+        perm = self.rng.permutation(len(x.shape)).tolist()
+        shape = tuple(x.shape[axis] for axis in perm)
+        y = self.node("Transpose", [x.name], shape, perm=perm)
+        self.integers.append(replace(x, name=y.name, shape=shape))
+        return self.integers[-1]
+
+    def pick(self, rank: int | None = None, shape: Shape | None = None) -> Real | None:
+        fit = [x for x in self.reals if rank in (None, len(x.shape)) and shape in (None, x.shape)]
+        recent = fit[-3:] if self.chance(0.7) else fit
+        return self.choose(recent) if recent else None
+
+    def weights(self, shape: Shape) -> tuple[str, np.ndarray]:
+        """(dequantised weights, their scales): int8 or uint8, per tensor or per channel."""
+        fan_in = int(np.prod(shape[1:]))
+        typical = 2.0 ** np.rint(np.log2(1 / (48 * fan_in**0.5)))
+        filters = shape[0] if self.chance(0.6) else 1
+        scale = np.array([self.scale(typical) for _ in range(filters)], np.float32)
+        integers = self.rng.integers(-100, 101, shape).astype(np.int8)
+        zero = np.zeros(filters, np.int8)
+        if filters == 1 and self.chance(0.3):
+            integers, zero = (integers.astype(np.int16) + 128).astype(np.uint8), np.uint8([128])
+        axis = {"axis": 0} if filters > 1 else {}
+        if filters == 1:
+            scale, zero = scale.reshape(()), zero.reshape(())
+        inputs = [self.constant(integers), self.constant(scale), self.constant(zero)]
+        return self.node("DequantizeLinear", inputs, shape, **axis).name, scale
+
+    def bias(self, filters: int, x: Real, scale: np.ndarray) -> str:
+        """Quantised as onnxruntime does it, by another scale, or float32."""
+        activation = next(n for n in reversed(self.nodes) if x.name in n.output)
+        product = np.float32(2.0**-9)
+        if activation.op_type == "DequantizeLinear":
+            product = self.constants[activation.input[1]] * scale
+        steps = self.rng.integers(-3000, 3001, filters).astype(np.int32)
+        if self.chance(0.2):
+            return self.constant(self.rng.normal(0, 0.5, filters), "float32")
+        if self.chance(0.2):
+            product = product * np.float32(4)
+        if self.chance(0.3):
+            return self.constant(steps * product, "float32")
+        axis = {"axis": 0} if np.size(product) > 1 else {}
+        zero = self.constant(np.zeros(np.shape(product), np.int32))
+        inputs = [self.constant(steps), self.constant(product, "float32"), zero]
+        return self.node("DequantizeLinear", inputs, (filters,), **axis).name
+
+    def finish(self) -> onnx.ModelProto:
+        """The model, of one to three outputs from anywhere in it."""
+        reals, integers = list(self.reals), list(self.integers)
+        names = {self.reals[-1].name}
+        for _ in range(int(self.rng.integers(0, 3))):
+            names.add(self.choose(reals if self.chance(0.6) else integers).name)
+        inputs = [
+            helper.make_tensor_value_info(x.name, onnx.TensorProto.FLOAT, x.shape)
+            for x in self.inputs
+        ]
+        outputs = [onnx.ValueInfoProto(name=name) for name in sorted(names)]
+        graph = helper.make_graph(
+            self.nodes, "random", inputs, outputs,
+            [numpy_helper.from_array(value, name) for name, value in self.constants.items()],
+        )  # fmt: skip
+        opsets = [helper.make_opsetid("", 17)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True)
+        for output, known in zip(model.graph.output, inferred.graph.output, strict=True):
+            output.CopyFrom(known)
+        return model

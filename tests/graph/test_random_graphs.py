@@ -1,0 +1,34 @@
+"""Random quantised graphs give what onnxruntime gives, on both targets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from agreement import Oracle, normal_feeds
+from random_graphs import random_model
+
+from autoq.frontend import from_model
+from autoq.graph import evaluate, optimise
+from autoq.templates.target import parse_target
+
+TARGETS = [parse_target("cpu"), parse_target("cuda")]
+
+
+@pytest.mark.parametrize("seed", range(60, 98))
+def test_optimised_graph_agrees_with_onnxruntime(seed):
+    rng = np.random.default_rng(seed)
+    model = random_model(rng, exact=seed % 2 == 0)
+    feeds = normal_feeds(model, rng)
+    oracle = Oracle(model, feeds)
+    for target in TARGETS:
+        assert not oracle.complaint(evaluate(optimise(from_model(model), target), feeds)), target
+
+
+def test_bounds_leave_no_room_for_a_step():
+    meet = total = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        model = random_model(rng, exact=seed % 2 == 0)
+        certain, all_of_them = Oracle(model, normal_feeds(model, rng)).certain
+        meet, total = meet + certain, total + all_of_them
+    assert total > 2000 and meet > 0.99 * total
