@@ -29,7 +29,7 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
     require_writable(path)
     place = Path(os.path.realpath(path))
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{place.name[:100]}.", dir=place.parent)
+        descriptor, name = tempfile.mkstemp(prefix=f".{place.name[:40]}.", dir=place.parent)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
     part = Path(name)

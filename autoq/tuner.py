@@ -23,7 +23,7 @@ from autoq.records.database import Conditions, Database
 from autoq.records.journal import Journal
 from autoq.records.lookup import template_versions
 from autoq.records.record import Record
-from autoq.report.events import Event, TaskRow, TrialsMeasured, TuneStarted, TuneSummary
+from autoq.report.events import Event, Notice, TaskRow, TrialsMeasured, TuneStarted, TuneSummary
 from autoq.scratch import scratch_folder, sweep
 from autoq.templates.layout import NHWC
 from autoq.tuning.asking import Asker, LocalAsker, ParallelAsker, SearchSettings
@@ -100,7 +100,8 @@ def tune(
     settings = make_options(trials, options)
     if settings.cache_dir is not None:
         require_private(settings.cache_dir)
-    journal = Journal(output)
+    tell = on_event or (lambda event: None)
+    journal = Journal(output, lambda text: tell(Notice(text)))
     others = Database.load(tuning_records)
     templates = load_registry(settings.registry)
     host = target if isinstance(target, Host) else resolve(target, settings.device)
@@ -114,7 +115,7 @@ def tune(
     chosen = [(index, *pairs[index]) for index in task_numbers(settings.tasks, len(pairs))]
     tasks = make_tasks(chosen, host.target, settings.seed)
     sweep()
-    with scratch_folder() as scratch:
+    with journal, scratch_folder() as scratch:
         asker = make_asker(host, settings, local=measurer is not None)
         try:
             measurer = measurer or device_measurer(host, settings, scratch)
@@ -124,7 +125,7 @@ def tune(
             )
             known = resume(tasks, journal.existing, others, conditions)
             provenance = Provenance(device, _tvm_version(), __version__)
-            run = _Run(tasks, settings, journal, known, on_event or (lambda event: None))
+            run = _Run(tasks, settings, journal, known, tell)
             return run.run(asker, measurer, provenance)
         finally:
             asker.close()

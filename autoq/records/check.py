@@ -10,11 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoq.blame import machines_fault
 from autoq.errors import InputError
 from autoq.records.appending import locked
 from autoq.records.journal import check_writable
 from autoq.records.lines import Line, collect, open_lines, printable, scan
 from autoq.replace_file import replace_file
+
+# Failures of which an earlier autoq did not ask whose fault they are.
+_BLAMED = ("compile", "runtime")
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ def check(path: str | os.PathLike[str]) -> Check:
 
 
 def repair(path: str | os.PathLike[str]) -> Repaired:
-    """Write a record file anew without its bad lines and without failures of the environment.
+    """Write a record file anew without its bad lines and without failures of the machine.
 
     Lines that stay keep their bytes. The file as it was is kept beside it as `<name>.bak`
     (`.bak.2` and so on where that exists); a file that is sound is left alone.
@@ -110,6 +114,8 @@ def _problem(line: Line) -> str | None:
         return "torn last line (a writer was killed; the next one cuts it off)"
     if line.record is None:
         return str(line.bad)
+    if line.record.failure in _BLAMED and machines_fault(line.record.message):
+        return f"{line.record.failure} failure that is the machine's: {line.record.message}"
     return None
 
 

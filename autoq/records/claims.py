@@ -7,6 +7,7 @@ had claimed is free at once; its file is removed by the next tuner that looks.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 _SUFFIX = ".claims"
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,17 @@ class Claims:
 
     Attributes:
         own: claims of this tuner.
+        hidden: whether others cannot see them, since the folder cannot be written.
     """
 
     def __init__(self, records: Path) -> None:
         place = Path(os.path.realpath(records))
         self._folder = place.parent
-        self._prefix = f".{place.name[:100]}."
+        self._prefix = f".{place.name[:40]}.{_digest(place.name)[:8]}."
         self._file: BinaryIO | None = None
         self._name: Path | None = None
         self.own: set[Claim] = set()
+        self.hidden = False
 
     def elsewhere(self) -> set[Claim]:
         """What other live tuners have claimed; files of dead ones are removed."""
@@ -57,7 +61,7 @@ class Claims:
         return found
 
     def add(self, claims: Iterable[Claim]) -> None:
-        """Claim candidates; raises OSError when the folder or the disk refuses it."""
+        """Claim candidates; raises OSError when the disk refuses it."""
         self.own |= set(claims)
         self._write()
 
@@ -77,8 +81,16 @@ class Claims:
         self.own.clear()
 
     def _write(self) -> None:
+        if self.hidden:
+            return
         if self._file is None:
-            descriptor, name = tempfile.mkstemp(_SUFFIX, self._prefix, self._folder)
+            try:
+                descriptor, name = tempfile.mkstemp(_SUFFIX, self._prefix, self._folder)
+            except OSError as error:
+                if error.errno not in _NOT_WRITABLE:
+                    raise
+                self.hidden = True
+                return
             self._file, self._name = os.fdopen(descriptor, "r+b", buffering=0), Path(name)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         self._file.seek(0)

@@ -105,7 +105,11 @@ class Journal:
         """
         with self._locked():
             news, self._news = self._news, []
+            was_hidden = self._claims.hidden
             yield Turn(tuple(news), self._claims)
+        if self._claims.hidden and not was_hidden:
+            self._notify(f"{self.path}: its folder cannot be written, so that other tuners of the "
+                         "file may measure the same candidates")  # fmt: skip
 
     def close(self) -> None:
         """Give claims back; a file that was made here and got no record is removed."""

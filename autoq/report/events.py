@@ -105,4 +105,11 @@ class TuneSummary:
         return sum(seconds.values())
 
 
-Event = TuneStarted | TrialsMeasured | TuneSummary
+@dataclass(frozen=True)
+class Notice:
+    """Something that the user should know of, in one line; tuning goes on."""
+
+    text: str
+
+
+Event = TuneStarted | TrialsMeasured | Notice | TuneSummary

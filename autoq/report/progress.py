@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol, TextIO
 
-from autoq.report.events import Event, TrialsMeasured, TuneStarted, TuneSummary
+from autoq.report.events import Event, Notice, TrialsMeasured, TuneStarted, TuneSummary
 from autoq.report.tables import summary_table
 from autoq.report.text import clock, counts, duration, share, tera
 
@@ -79,6 +79,8 @@ class PlainProgress:
             self._write(started_line(event))
         elif isinstance(event, TuneSummary):
             self._write(summary_table(event))
+        elif isinstance(event, Notice):
+            self._write(event.text)
         elif self._due(event):
             self._write(f"{task_line(event)}; {run_line(event)}")
 
@@ -126,6 +128,9 @@ class LiveProgress:
         if isinstance(event, TuneStarted):
             self._bar.update(self._id, total=event.trials, completed=event.resumed)
             self._print(started_line(event))
+            return
+        if isinstance(event, Notice):
+            self._print(event.text)
             return
         self._bar.stop()
         self._print(summary_table(event))

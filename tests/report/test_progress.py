@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from autoq.report.events import TaskRow, TrialsMeasured, TuneStarted, TuneSummary
+from autoq.report.events import Notice, TaskRow, TrialsMeasured, TuneStarted, TuneSummary
 from autoq.report.progress import LiveProgress, PlainProgress, progress
 from autoq.report.tables import summary_table, tasks_table
 from autoq.templates.epilogue import Epilogue
@@ -69,6 +69,15 @@ def test_a_file_gets_plain_lines_and_a_terminal_a_live_display():
         show(_measured(32))
         show(SUMMARY)
     assert "interrupted after" in terminal.getvalue() and "500 trials" in terminal.getvalue()
+
+
+@pytest.mark.parametrize("display", [PlainProgress, LiveProgress])
+def test_a_notice_is_a_line_of_its_own(display):
+    stream = io.StringIO()
+    with display(stream) as show:
+        show(STARTED)
+        show(Notice("log.jsonl: was deleted"))
+    assert "log.jsonl: was deleted" in stream.getvalue().splitlines()
 
 
 def test_the_summary_names_totals_failures_and_unsolved_tasks():
