@@ -7,7 +7,7 @@ import numpy as np
 from autoq.graph.epilogue_match import CLAMPS
 from autoq.graph.fused import ADD, CONCAT, POOL, Bounds, Scheme, scheme_of
 from autoq.graph.ir import Graph, Operation
-from autoq.graph.programs import ELEMENTWISE
+from autoq.graph.regions import ELEMENTWISE
 from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
 from autoq.templates.epilogue import INTEGER_RANGE
 
