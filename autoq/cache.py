@@ -63,7 +63,7 @@ def read_entry(path: Path, key: str) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        _say_once(path.parent, f"cannot be read ({error.strerror or error})")
+        _say_once(path.parent, error)
         return None
     start = len(_MAGIC) + _DIGEST_BYTES
     if data is None or data[:start] != _MAGIC + _digest(key, data[start:]):
@@ -93,7 +93,7 @@ def write_entry(path: Path, key: str, content: bytes | memoryview) -> None:
         if part is not None:
             with contextlib.suppress(OSError):
                 os.unlink(part)
-        _say_once(folder, f"cannot be written ({error.strerror or error})")
+        _say_once(folder, error)
 
 
 def pack(fields: Mapping[str, Any], data: bytes) -> bytes:
@@ -146,6 +146,10 @@ def _sweep_parts(folder: Path) -> None:
                 part.unlink(missing_ok=True)
 
 
+def _say_once(folder: Path, error: OSError) -> None:
+    _warn_once(f"{folder}: the cache cannot be used ({error.strerror}); going on without it")
+
+
 @functools.cache
-def _say_once(folder: Path, trouble: str) -> None:
-    _log.warning("%s: the cache %s; going on without it", folder, trouble)
+def _warn_once(text: str) -> None:
+    _log.warning(text)

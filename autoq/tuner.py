@@ -159,7 +159,7 @@ def device_measurer(host: Host, options: TuneOptions, scratch: Path) -> DeviceMe
     try:
         device = dataclasses.replace(runner.describe(), cuda=cuda)
         build = BuildSettings(options.registry, host.target, options.cache_dir)
-        builder = Builder(build, options.jobs or cores, options.build_timeout)
+        builder = Builder(build, options.jobs or cores, options.build_timeout, scratch)
     except BaseException:
         runner.close()
         raise

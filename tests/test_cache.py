@@ -101,7 +101,7 @@ def test_a_file_in_the_folders_place_is_said_once(tmp_path, caplog):
             require_private(tmp_path / "cache")
             write_entry(tmp_path / "cache" / name, "key", b"code")
     assert [record.getMessage() for record in caplog.records] == [
-        f"{tmp_path}/cache: the cache cannot be written (Not a directory); going on without it"
+        f"{tmp_path}/cache: the cache cannot be used (Not a directory); going on without it"
     ]
     assert read_entry(tmp_path / "cache" / "x", "key") is None
 

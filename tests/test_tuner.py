@@ -1,5 +1,7 @@
 """Tuning on this host's CPU with real processes: convolutions, kills, interrupts, listing."""
 
+import dataclasses
+import logging
 import os
 import signal
 import subprocess
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from autoq.errors import InputError, TargetError
+from autoq.errors import EnvironmentFault, InputError, TargetError
 from autoq.records import read_records
 from autoq.report.events import TrialsMeasured, TuneStarted, TuneSummary
 from autoq.templates.epilogue import Epilogue
@@ -67,6 +69,55 @@ def test_failing_candidates_become_records_and_tuning_goes_on(tmp_path):
         expected = {"right": None, "wrong": "correctness", "build_error": "compile"}
         assert record.failure == expected[record.config["behaviour"]]
     assert set(summary.failures) == {"compile", "correctness"}
+
+
+def test_a_cache_that_cannot_be_used_is_said_once_and_poisons_no_record(tmp_path, caplog):
+    (tmp_path / "cache").touch()
+    with caplog.at_level(logging.WARNING, "autoq"):
+        summary = tune(
+            [ModelWorkload(FAKE, 1)],
+            trials=6,
+            output=tmp_path / "log.jsonl",
+            target="cpu",
+            tuner="random",
+            registry="fake_templates:GOOD_ONLY",
+            cache_dir=tmp_path / "cache",
+        )
+    assert summary.measured == 6 and not summary.failures
+    assert len(read_records(tmp_path / "log.jsonl").records) == 6
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path}/cache: the cache cannot be used (Not a directory); going on without it"
+    ]
+
+
+def test_a_cache_that_others_may_write_is_refused_before_anything_is_written(tmp_path):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o777)
+    with pytest.raises(InputError, match="others may write"):
+        tune(
+            [ModelWorkload(FAKE, 1)],
+            trials=6,
+            output=tmp_path / "log.jsonl",
+            target="cpu",
+            registry="fake_templates:GOOD_ONLY",
+            cache_dir=tmp_path / "cache",
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
+
+
+def test_a_fault_of_the_machine_ends_the_run_with_all_trials_kept(tmp_path):
+    path = tmp_path / "log.jsonl"
+    with pytest.raises(EnvironmentFault, match="No space left"):
+        tune(
+            [ModelWorkload(FAKE, 1), ModelWorkload(dataclasses.replace(FAKE, k=64), 1)],
+            trials=1000,
+            output=path,
+            target="cpu",
+            tuner="random",
+            registry="fake_templates:FULL_DISK",
+        )
+    records = read_records(path).records
+    assert records and not [record for record in records if record.failure]
 
 
 SCRIPT = """

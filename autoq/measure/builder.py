@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from pathlib import Path
 
 from autoq.measure.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
 from autoq.measure.compile_worker import BuildSettings, Built
-from autoq.measure.job import Job
+from autoq.measure.job import CRASH, OUTSIDE, Job
 from autoq.measure.pool import ChildPool
 
 
 class Builder:
     """Compiles candidates in `jobs` child processes, each of which imports TVM once.
 
-    A candidate whose compiler crashes or takes longer than `timeout` seconds fails alone.
+    A candidate whose compiler crashes or takes longer than `timeout` seconds fails alone. A
+    future raises EnvironmentFault when the machine cannot compile, whatever the candidate.
+
+    Args:
+        settings: what all candidates share.
+        jobs: processes.
+        timeout: seconds that a candidate may compile.
+        scratch: the processes' temporary directory.
     """
 
-    def __init__(self, settings: BuildSettings, jobs: int, timeout: float) -> None:
+    def __init__(
+        self, settings: BuildSettings, jobs: int, timeout: float, scratch: Path | None = None
+    ) -> None:
         self._timeout = timeout
         entry = Entry("autoq.measure.compile_worker", "serve", settings)
         # TVM and numpy would each start a thread for every core in every child.
         environment = {"OPENBLAS_NUM_THREADS": "1", "TVM_NUM_THREADS": "1"}
+        if scratch is not None:
+            environment["TMPDIR"] = str(scratch)
         self._pool = ChildPool(lambda: Child(entry, environment), jobs)
 
     def submit(self, job: Job) -> Future[Built]:
@@ -41,6 +53,6 @@ class Builder:
         except ChildTimeout:
             return Built(None, f"compiling took longer than {self._timeout:g} s")
         except ChildCrash as error:
-            return Built(None, f"the compiler {error}")
+            return Built(None, f"the compiler {error}", OUTSIDE if error.outside else CRASH)
         except ChildError as error:
-            return Built(None, str(error))
+            return Built(None, str(error), OUTSIDE if error.outside else "")

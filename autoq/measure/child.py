@@ -1,12 +1,15 @@
 """A long-lived child process that answers requests, and survives nothing: it can be killed.
 
 Candidates are compiled and run in such children, so that one that crashes or hangs costs its
-child alone. Requests and replies are pickles with an eight-byte length before them.
+child alone. Requests and replies are pickles with an eight-byte length before them. A reply brings
+along what the child warned of, which is said here.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import logging
 import os
 import pickle
 import select
@@ -20,7 +23,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
-from autoq.errors import AutoqError
+from autoq.blame import from_outside, machines_fault
+from autoq.errors import AutoqError, EnvironmentFault
 
 HEADER = struct.Struct("<Q")
 
@@ -34,7 +38,14 @@ _DEATH_SECONDS = 120.0
 
 
 class ChildCrash(AutoqError):
-    """The child died, or could not start, while it had a request; carries its last words."""
+    """The child died, or could not start, while it had a request; carries its last words.
+
+    outside: it was ended by another process or for want of memory or disk, not by its request.
+    """
+
+    def __init__(self, message: str, outside: bool) -> None:
+        super().__init__(message)
+        self.outside = outside
 
 
 class ChildTimeout(AutoqError):
@@ -42,7 +53,14 @@ class ChildTimeout(AutoqError):
 
 
 class ChildError(AutoqError):
-    """The request raised in the child, which lives on; carries the exception's text."""
+    """The request raised in the child, which lives on; carries the exception's text.
+
+    outside: it was for want of memory. A machine that fails otherwise raises EnvironmentFault.
+    """
+
+    def __init__(self, message: str, outside: bool = False) -> None:
+        super().__init__(message)
+        self.outside = outside
 
 
 @dataclass(frozen=True)
@@ -92,13 +110,17 @@ class Child:
         """The running process, if any."""
         return self._process.pid if self._process is not None else None
 
-    def call(self, request: Any, timeout: float) -> Any:
-        """The reply to a request.
+    def call(self, request: Any, timeout: float, start: bool = True) -> Any:
+        """The reply to a request; start: where there is no child, start one.
+
 
         Raises ChildTimeout after `timeout` seconds, ChildCrash when the child dies, and
-        ChildError when the handler raises. After the first two the child is dead.
+        ChildError when the handler raises. After the first two the child is dead. Raises
+        EnvironmentFault when the machine has no room for a child, or fails it.
         """
         if not self.alive:
+            if not start:
+                raise self._crash()
             self._start()
         return self._exchange(request, timeout)
 
@@ -128,38 +150,50 @@ class Child:
 
     def _start(self) -> None:
         self.kill()
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by kill
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            bufsize=0,
-            start_new_session=True,
-            env={**os.environ, **self._environment, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
+        try:
+            self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by kill
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                bufsize=0,
+                start_new_session=True,
+                env={**os.environ, **self._environment, "PYTHONPATH": os.pathsep.join(sys.path)},
+            )
+        except OSError as error:
+            raise EnvironmentFault(
+                f"a worker process cannot be started ({error.strerror or error})"
+            ) from error
         if self._interrupted:
             self.kill()
-            raise ChildCrash("was interrupted")
+            raise ChildCrash("was interrupted", outside=True)
         try:
             self._exchange((os.getpid(), self._entry), self._start_timeout)
+        except EnvironmentFault:
+            self.kill()
+            raise
         except ChildError as error:
             self.kill()
-            raise ChildCrash(f"could not start: {error}") from error
+            raise ChildCrash(f"could not start: {error}", outside=True) from error
 
     def _exchange(self, request: Any, timeout: float) -> Any:
         deadline = time.monotonic() + timeout
         try:
             self._write(pickle.dumps(request), deadline)
             (size,) = HEADER.unpack(self._read(HEADER.size, deadline))
-            kind, reply = pickle.loads(self._read(size, deadline))
+            kind, reply, warnings = pickle.loads(self._read(size, deadline))
         except TimeoutError:
             self.kill()
             raise ChildTimeout(f"no answer within {timeout:g} s") from None
         except (BrokenPipeError, ConnectionResetError, EOFError):
-            raise ChildCrash(self._last_words()) from None
-        if kind == "error":
-            raise ChildError(reply)
+            raise self._crash() from None
+        for text in warnings:
+            _say_once(text)
+        if kind == "fault":
+            raise EnvironmentFault(reply)
+        if kind != "ok":
+            raise ChildError(reply, outside=kind == "memory")
         return reply
 
     def _write(self, data: bytes, deadline: float) -> None:
@@ -185,21 +219,38 @@ class Child:
             parts += part
         return bytes(parts)
 
-    def _last_words(self) -> str:
+    def _crash(self) -> ChildCrash:
         """How the child ended, and the last line it wrote to its standard error."""
         process, stderr = self._process, self._stderr
         if process is None or stderr is None:
-            return "was not running"
+            return ChildCrash("was not running", outside=True)
+        outside = False
         try:
             status = process.wait(5.0)
-            how = f"died of {signal.Signals(-status).name}" if status < 0 else f"exited {status}"
+            outside = status < 0 and from_outside(-status)
+            how = f"died of {_signal_name(-status)}" if status < 0 else f"exited {status}"
         except subprocess.TimeoutExpired:
             how = "closed its pipe"
         size = stderr.seek(0, os.SEEK_END)
         stderr.seek(max(0, size - 4096))
         lines = stderr.read().decode(errors="replace").strip().splitlines()
         self.kill()
-        return f"{how}: {lines[-1][:300]}" if lines else how
+        # LLVM and the C++ library say what they lacked, and abort.
+        outside = outside or any(machines_fault(line) for line in lines[-3:])
+        return ChildCrash(f"{how}: {lines[-1][:300]}" if lines else how, outside)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
+
+
+@functools.cache
+def _say_once(text: str) -> None:
+    """A warning of any number of children."""
+    logging.getLogger(__name__).warning(text)
 
 
 def _wait(descriptor: int, deadline: float, write: bool) -> None:

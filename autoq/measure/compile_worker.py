@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoq.errors import BuildError
+from autoq.blame import machines_fault
+from autoq.errors import BuildError, CompilerDied
 from autoq.kernel.kernel_store import KernelStore
-from autoq.measure.job import Job, load_registry
+from autoq.measure.job import CRASH, OUTSIDE, Job, load_registry
 from autoq.runtime.kernel import Kernel
 from autoq.templates.target import Target
 
@@ -24,10 +25,11 @@ class BuildSettings:
 
 @dataclass(frozen=True)
 class Built:
-    """A kernel, or the compiler's complaint in one line."""
+    """A kernel, or the compiler's complaint in one line; death as in `Measurement`."""
 
     kernel: Kernel | None
     message: str = ""
+    death: str = ""
 
 
 def serve(settings: BuildSettings) -> Callable[[Job], Built]:
@@ -40,7 +42,10 @@ def serve(settings: BuildSettings) -> Callable[[Job], Built]:
         try:
             kernel = kernels.kernel(template, job.workload, job.config, settings.target)
         except BuildError as error:
-            return Built(None, str(error))
+            # TVM and LLVM report a want of memory as any other error.
+            return Built(None, str(error), OUTSIDE if machines_fault(str(error)) else "")
+        except CompilerDied as error:
+            return Built(None, str(error), OUTSIDE if error.outside else CRASH)
         return Built(kernel)
 
     return build

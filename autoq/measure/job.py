@@ -49,14 +49,25 @@ class Timing:
             raise InputError(f"number {self.number}: give at least 1, or 0 to choose")
 
 
+UNTRIED = "untried"
+"""The `failure` of a candidate that the machine would not let be tried; it is no record."""
+
+CRASH, OUTSIDE = "crash", "outside"
+"""How a candidate's process died: by itself, or by another's hand or for want of memory."""
+
+
 @dataclass(frozen=True)
 class Measurement:
-    """The median seconds of a candidate, or the kind of its failure with a one-line message."""
+    """The median seconds of a candidate, or the kind of its failure with a one-line message.
+
+    death: "" for a process that lives, CRASH or OUTSIDE.
+    """
 
     seconds: float | None = None
     failure: str | None = None
     message: str = ""
     repeats: int = 0
+    death: str = ""
 
 
 def load_registry(registry: str) -> dict[str, Template]:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from autoq.measure.builder import Builder
 from autoq.measure.compile_worker import Built
 from autoq.measure.job import Job, Measurement, Timing
+from autoq.measure.retries import Retries
 from autoq.measure.runner import Runner
 from autoq.records.record import Device
 from autoq.runtime.kernel import Kernel
@@ -64,17 +65,12 @@ class DeviceMeasurer:
         self._building = 0
         self._held: list[tuple[Job, Built, Future[Measurement]]] = []
         self._open: set[Future[Measurement]] = set()
+        self._retries = Retries(self._attempt)
         self._kept: OrderedDict[Job, Kernel] = OrderedDict()
 
     def submit(self, job: Job) -> Future[Measurement]:
-        """Queue a candidate."""
-        future: Future[Measurement] = Future()
-        with self._lock:
-            self._building += 1
-            self._open.add(future)
-        future.add_done_callback(self._forget)
-        self._builder.submit(job).add_done_callback(lambda done: self._built(job, done, future))
-        return future
+        """Queue a candidate; one whose process dies is tried again, as `Retries` says."""
+        return self._retries.submit(job)
 
     def compare(self, jobs: Sequence[Job], timing: Timing) -> Future[list[Measurement] | None]:
         """As the protocol says; kernels that were measured lately are not built again."""
@@ -96,6 +92,7 @@ class DeviceMeasurer:
 
     def cancel(self) -> None:
         """As the protocol says. Compilers under way go on; what they bring is dropped."""
+        self._retries.cancel()
         self._builder.cancel()
         self._runner.cancel()
         with self._lock:
@@ -105,8 +102,18 @@ class DeviceMeasurer:
 
     def close(self) -> None:
         """Drop what is queued and end all processes."""
+        self._retries.close()
         self._builder.close()
         self._runner.close()
+
+    def _attempt(self, job: Job) -> Future[Measurement]:
+        future: Future[Measurement] = Future()
+        with self._lock:
+            self._building += 1
+            self._open.add(future)
+        future.add_done_callback(self._forget)
+        self._builder.submit(job).add_done_callback(lambda done: self._built(job, done, future))
+        return future
 
     def _forget(self, future: Future[Measurement]) -> None:
         with self._lock:
@@ -165,7 +172,9 @@ class DeviceMeasurer:
             return
         if built.kernel is None:
             done: Future[Measurement] = Future()
-            done.set_result(Measurement(failure="compile", message=built.message))
+            done.set_result(
+                Measurement(failure="compile", message=built.message, death=built.death)
+            )
             _transfer(done, future)
             return
         self._keep(job, built.kernel)

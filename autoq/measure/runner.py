@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from concurrent.futures import Future
+from typing import Any
 
-from autoq.errors import AutoqError, TargetError
+from autoq.blame import machines_fault
+from autoq.errors import EnvironmentFault, TargetError
 from autoq.measure.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
-from autoq.measure.job import Job, Measurement, Timing
+from autoq.measure.job import CRASH, OUTSIDE, Job, Measurement, Timing
 from autoq.measure.pool import ChildPool
 from autoq.measure.worker import Compare, Describe, Outcome, Prepare, Run, WorkerSettings
 from autoq.records.record import Device
 from autoq.runtime.kernel import Kernel
 
 _PREPARE_SECONDS = 900.0
+# Further tries in a new process, and those when the process was ended from outside.
+_AGAIN, _AGAIN_OUTSIDE = 1, 4
 
 
-class MeasureError(AutoqError, RuntimeError):
+class MeasureError(EnvironmentFault):
     """A device that no longer measures anything, whatever the candidate."""
 
 
@@ -68,16 +73,21 @@ class Runner:
     def _measure(self, child: Child, job: Job, kernel: Kernel, timing: Timing) -> Measurement:
         _prepare(child, job)
         try:
-            outcome: Outcome = child.call(Run(job, kernel, timing), self._timeout)
+            outcome: Outcome = child.call(Run(job, kernel, timing), self._timeout, start=False)
         except ChildTimeout:
             return Measurement(failure="timeout", message=f"ran longer than {self._timeout:g} s")
         except ChildCrash as error:
-            return Measurement(failure="runtime", message=f"the worker {error}")
+            death = OUTSIDE if error.outside else CRASH
+            return Measurement(failure="runtime", message=f"the worker {error}", death=death)
         except ChildError as error:
-            return Measurement(failure="runtime", message=str(error))
+            death = OUTSIDE if error.outside else ""
+            return Measurement(failure="runtime", message=str(error), death=death)
         if outcome.device_lost:
             child.kill()
-        return outcome.measurement
+        found = outcome.measurement
+        if found.failure == "runtime" and machines_fault(found.message):
+            return dataclasses.replace(found, death=OUTSIDE)
+        return found
 
     def _compare(
         self, child: Child, candidates: tuple[tuple[Job, Kernel], ...], timing: Timing
@@ -85,7 +95,7 @@ class Runner:
         _prepare(child, candidates[0][0])
         try:
             outcomes: list[Outcome] = child.call(
-                Compare(candidates, timing), self._timeout * len(candidates)
+                Compare(candidates, timing), self._timeout * len(candidates), start=False
             )
         except (ChildCrash, ChildError, ChildTimeout):
             return None
@@ -97,19 +107,28 @@ class Runner:
 
 def _describe(child: Child) -> Device:
     try:
-        return child.call(Describe(), _PREPARE_SECONDS)
-    except (ChildCrash, ChildTimeout) as error:
-        reason = str(error).removeprefix("could not start: TargetError: ")
-        raise TargetError(f"no device to measure on: {reason}") from error
+        return _surviving(child, Describe(), again=0)
+    except (ChildCrash, ChildError, ChildTimeout, EnvironmentFault) as error:
+        raise TargetError(f"no device to measure on: {error}") from error
 
 
 def _prepare(child: Child, job: Job) -> None:
-    """Have the inputs ready, with a second try in a new process."""
+    """Have the inputs ready."""
     try:
-        child.call(Prepare(job.workload), _PREPARE_SECONDS)
-    except (ChildCrash, ChildError, ChildTimeout):
-        child.kill()
+        _surviving(child, Prepare(job.workload), again=_AGAIN)
+    except (ChildCrash, ChildError, ChildTimeout, EnvironmentFault) as error:
+        raise MeasureError(f"cannot prepare the inputs of {job.workload}: {error}") from error
+
+
+def _surviving(child: Child, request: Describe | Prepare, again: int) -> Any:
+    """The reply to a request that no candidate has a part in, with tries in new processes."""
+    tries = 0
+    while True:
         try:
-            child.call(Prepare(job.workload), _PREPARE_SECONDS)
-        except (ChildCrash, ChildError, ChildTimeout) as error:
-            raise MeasureError(f"cannot prepare the inputs of {job.workload}: {error}") from error
+            return child.call(request, _PREPARE_SECONDS)
+        except (ChildCrash, ChildError, ChildTimeout, EnvironmentFault) as error:
+            killed = isinstance(error, ChildCrash) and error.outside
+            if tries >= (_AGAIN_OUTSIDE if killed else again):
+                raise
+        child.kill()
+        tries += 1

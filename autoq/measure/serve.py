@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import importlib
+import logging
 import os
 import pickle
 import signal
@@ -11,6 +13,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
+from autoq.blame import machines_fault
+from autoq.errors import EnvironmentFault, TargetError
 from autoq.measure.child import HEADER, Entry
 
 _PR_SET_PDEATHSIG = 1
@@ -24,12 +28,14 @@ def main() -> None:
     os.dup2(2, 1)
     parent, entry = pickle.loads(_read(requests))
     _die_with(parent)
+    warnings = _Warnings()
+    logging.getLogger("autoq").addHandler(warnings)
     try:
         handler = _handler(entry)
     except Exception as error:  # reported to the parent, which gives up on this child
-        _reply(replies, "error", _describe(error))
+        _reply(replies, _kind(error), _describe(error), warnings.taken())
         return
-    _reply(replies, "ok", os.getpid())
+    _reply(replies, "ok", os.getpid(), warnings.taken())
     while True:
         try:
             data = _read(requests)
@@ -38,8 +44,32 @@ def main() -> None:
         try:
             kind, reply = "ok", handler(pickle.loads(data))
         except Exception as error:  # one request's failure; the parent decides what it means
-            kind, reply = "error", _describe(error)
-        _reply(replies, kind, reply)
+            kind, reply = _kind(error), _describe(error)
+        _reply(replies, kind, reply, warnings.taken())
+
+
+class _Warnings(logging.Handler):
+    """Keeps what the child warns of for its next reply."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._texts.append(record.getMessage())
+
+    def taken(self) -> list[str]:
+        texts, self._texts = self._texts, []
+        return texts
+
+
+def _kind(error: Exception) -> str:
+    """Whose fault an exception is: "memory" is wanting, the machine is at "fault", or "error"."""
+    if isinstance(error, EnvironmentFault | TargetError):
+        return "fault"
+    if isinstance(error, OSError) and error.errno != errno.ENOMEM:
+        return "fault"
+    return "memory" if machines_fault(_describe(error)) else "error"
 
 
 def _handler(entry: Entry) -> Callable[[Any], Any]:
@@ -57,7 +87,9 @@ def _die_with(parent: int) -> None:
 
 def _describe(error: Exception) -> str:
     text = " ".join(str(error).split()) or "no message"
-    return f"{type(error).__name__}: {text}"[:500]
+    # Their messages are whole sentences.
+    named = not isinstance(error, EnvironmentFault | TargetError)
+    return f"{type(error).__name__}: {text}"[:500] if named else text[:500]
 
 
 def _read(stream: BinaryIO) -> bytes:
@@ -72,7 +104,7 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
     return data
 
 
-def _reply(stream: BinaryIO, kind: str, reply: object) -> None:
-    data = pickle.dumps((kind, reply))
+def _reply(stream: BinaryIO, kind: str, reply: object, warnings: list[str]) -> None:
+    data = pickle.dumps((kind, reply, warnings))
     stream.write(HEADER.pack(len(data)) + data)
     stream.flush()

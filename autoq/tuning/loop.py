@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from autoq.measure.job import Job, Measurement
+from autoq.measure.job import UNTRIED, Job, Measurement
 from autoq.measure.measurer import Measurer
 from autoq.records.journal import Journal
 from autoq.records.record import Device, Record
@@ -145,14 +145,21 @@ class Loop:
                 self._submit(task, candidate)
 
     def _collect(self) -> None:
-        """Record the results that are there; raises what they raise."""
+        """Record all results that are there, then raise what one of them raises."""
         found: list[tuple[Task, Candidate, Measurement]] = []
-        try:
-            for task, candidate, future in _drain(self._results):
-                self._under_way -= 1
+        fault: BaseException | None = None
+        for task, candidate, future in _drain(self._results):
+            self._under_way -= 1
+            fault = fault or future.exception()
+            if future.exception() is not None:
+                continue
+            if future.result().failure == UNTRIED:
+                task.give_up()
+            else:
                 found.append((task, candidate, future.result()))
-        finally:
-            self._record(found)
+        self._record(found)
+        if fault is not None:
+            raise fault
 
     def _record(self, done: list[tuple[Task, Candidate, Measurement]]) -> None:
         if not done:

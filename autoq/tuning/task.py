@@ -130,6 +130,10 @@ class Task:
         self.pending -= len(records)
         self._learn(records, counted=True)
 
+    def give_up(self) -> None:
+        """A candidate that was proposed could not be tried."""
+        self.pending -= 1
+
     def resume(self, records: Iterable[Record], counted: bool) -> int:
         """Take in records of an earlier run; `counted` ones are trials of this run's total.
 

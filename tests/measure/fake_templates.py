@@ -1,5 +1,6 @@
 """CPU templates for a Gemm with int32 output whose candidates can be made to misbehave."""
 
+import errno
 import os
 import time
 from dataclasses import dataclass
@@ -73,6 +74,8 @@ def _build(workload: Gemm, config: FakeConfig, target: Target):
         os.abort()
     if config.behaviour == "build_hang":
         time.sleep(1000)
+    if config.behaviour == "full_disk" and workload.k > 32:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if config.behaviour == "slow_build":
         time.sleep(0.15)
     m, n, k, block = workload.m, workload.n, workload.k, config.block
@@ -124,3 +127,4 @@ GOOD_ONLY = (_fake("good", ("right",)),)
 NEWER = (_fake("good", ("right",), version=2),)
 SLOW = (_fake("slow", ("right", "slow_build")),)
 SHADY = (_fake("shady", ("right", "wrong", "build_error")),)
+FULL_DISK = (_fake("full", ("right", "full_disk")),)

@@ -1,6 +1,8 @@
 """Candidates that are right, wrong, crash or hang, each in a real worker process."""
 
+import contextlib
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -71,6 +73,20 @@ def test_a_batch_with_every_kind_of_failure_comes_back_whole(measurer):
     ]
     found = [future.result(60).failure for future in [measurer.submit(job) for job in jobs]]
     assert found == [None, "runtime", "correctness", "compile", None]
+
+
+def test_a_killed_worker_is_not_its_candidates_failure(measurer):
+    before = {int(pid) for pid in _children()}
+    job = Job(workload(), "rogue", FakeConfig(2, "nm", "hang"))
+    found = measurer.submit(job)
+    end = time.monotonic() + 60
+    while not found.done() and time.monotonic() < end:
+        time.sleep(1.0)
+        for pid in before:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        before = set()
+    assert found.result(60).failure == "timeout", found.result().message
 
 
 def test_no_gpu_is_an_error_before_any_candidate(tmp_path):
