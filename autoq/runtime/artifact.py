@@ -1,25 +1,30 @@
-"""The file that `autoq compile` writes: an uncompressed tar of a plan, kernels and constants."""
+"""The file that `autoq compile` writes: a tar of digests, a plan, kernels and constants."""
 
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import os
-import tarfile
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from autoq.errors import ArtifactError, InputError
-from autoq.runtime.kernel import Kernel, machine_code
+from autoq.errors import ArtifactError
+from autoq.runtime.kernel import CpuKernel, Kernel, machine_code
 from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json
+from autoq.runtime.members import MembersError, MembersReader, open_members, write_members
 from autoq.runtime.plan import Plan, plan_from_json, plan_to_json
+from autoq.runtime.plan_check import check_plan
+from autoq.runtime.strict_json import parse
 
-FORMAT = 1
+FORMAT = 2
+_MANIFEST, _CONSTANTS = "manifest.json", "constants.bin"
+_MANIFEST_BYTES, _KERNEL_BYTES = 64 << 20, 256 << 20
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Artifact:
     """A compiled model: its plan, its kernels and one block of constants (uint8 [bytes])."""
 
@@ -31,60 +36,98 @@ class Artifact:
 def write_artifact(artifact: Artifact, path: Path) -> None:
     """Write the tar; a reader sees all of it or the file that was there before.
 
-    Raises InputError when the path cannot be written.
+    Raises InputError when the path cannot be written, ArtifactError for a plan that
+    `read_artifact` would refuse.
     """
+    check_plan(artifact.plan, artifact.kernels)
     manifest = {
         "format": FORMAT,
         "plan": plan_to_json(artifact.plan),
         "kernels": [kernel_to_json(kernel) for kernel in artifact.kernels],
     }
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with tarfile.open(part, "w") as tar:
-            _add(tar, "manifest.json", json.dumps(manifest).encode())
-            for index, kernel in enumerate(artifact.kernels):
-                _add(tar, f"kernels/{index}", machine_code(kernel))
-            _add(tar, "constants.bin", artifact.constants.tobytes())
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
+    blocks: dict[str, bytes | memoryview] = {_MANIFEST: json.dumps(manifest).encode()}
+    for index, kernel in enumerate(artifact.kernels):
+        blocks[f"kernels/{index}"] = machine_code(kernel)
+    blocks[_CONSTANTS] = artifact.constants.data
+    write_members(path, blocks)
 
 
 def read_artifact(path: Path) -> Artifact:
-    """Read what `write_artifact` wrote; raises ArtifactError for anything else."""
+    """Read what `write_artifact` wrote; raises ArtifactError for anything else.
+
+    What comes back is whole, and its plan fits its kernels and its constants. Machine code is
+    taken as it is: an artifact is to be trusted like a program.
+    """
     try:
-        with tarfile.open(path, "r:") as tar:
-            manifest = json.loads(_member(tar, path, "manifest.json"))
-            if manifest.get("format") != FORMAT:
-                raise ArtifactError(
-                    f"{path}: artifact format {manifest.get('format')}, this autoq reads {FORMAT};"
-                    " compile the model again"
-                )
-            kernels = tuple(
-                kernel_from_json(item, _member(tar, path, f"kernels/{index}"))
-                for index, item in enumerate(manifest["kernels"])
-            )
-            constants = np.frombuffer(_member(tar, path, "constants.bin"), np.uint8)
-            return Artifact(plan_from_json(manifest["plan"]), kernels, constants)
+        with open_members(path) as members:
+            return _read(members, path)
     except FileNotFoundError as error:
         raise ArtifactError(f"{path}: no such file") from error
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except (tarfile.TarError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, ArtifactError):
-            raise
+    except MembersError as error:
+        raise ArtifactError(f"{path}: not an artifact of autoq compile: {error}") from error
+    except MemoryError as error:
+        raise ArtifactError(f"{path}: does not fit into the memory of this machine") from error
+    except ArtifactError:
+        raise
+    except ValueError as error:
         raise ArtifactError(f"{path}: not an artifact of autoq compile ({error})") from error
 
 
-def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size = len(data)
-    tar.addfile(entry, io.BytesIO(data))
+def _read(members: MembersReader, path: Path) -> Artifact:
+    """All checks that need no machine code and no constants come before these are read."""
+    if members.first == _MANIFEST:
+        raise ArtifactError(
+            f"{path}: written by an earlier autoq, without digests; compile the model again"
+        )
+    plan, kernels = _read_manifest(members, path)
+    try:
+        check_plan(plan, kernels)
+    except ArtifactError as error:
+        raise ArtifactError(f"{path}: the plan is damaged ({error}); compile it again") from error
+    _require_memory(plan, path)
+    kernels = tuple(
+        _with_code(kernel, bytes(members.read(f"kernels/{index}", _KERNEL_BYTES)))
+        for index, kernel in enumerate(kernels)
+    )
+    constants = np.frombuffer(members.read(_CONSTANTS, plan.constant_bytes), np.uint8)
+    members.finish()
+    if constants.size != plan.constant_bytes:
+        raise ArtifactError(
+            f"{path}: {constants.size} bytes of constants, the plan says {plan.constant_bytes}"
+        )
+    return Artifact(plan, kernels, constants)
 
 
-def _member(tar: tarfile.TarFile, path: Path, name: str) -> bytes:
-    file = tar.extractfile(name)
-    if file is None:
-        raise ArtifactError(f"{path}: {name} is missing; the file is not an autoq artifact")
-    return file.read()
+def _read_manifest(members: MembersReader, path: Path) -> tuple[Plan, tuple[Kernel, ...]]:
+    """The plan, and the kernels without their machine code."""
+    manifest: Any = parse(members.read(_MANIFEST, _MANIFEST_BYTES))
+    fields = {"format", "plan", "kernels"}
+    if not isinstance(manifest, dict):
+        raise ValueError("its manifest is no object")
+    if manifest.get("format") != FORMAT:
+        raise ArtifactError(
+            f"{path}: artifact format {manifest.get('format')!r:.20}, this autoq reads {FORMAT}; "
+            "compile the model again"
+        )
+    if manifest.keys() != fields or not isinstance(manifest["kernels"], list):
+        raise ValueError(f"its manifest needs {', '.join(sorted(fields))}")
+    kernels = tuple(kernel_from_json(item, b"") for item in manifest["kernels"])
+    return plan_from_json(manifest["plan"]), kernels
+
+
+def _require_memory(plan: Plan, path: Path) -> None:
+    """Raise ArtifactError when the plan's memory is more than the machine has."""
+    needed = plan.constant_bytes + (plan.arena_bytes if plan.target_kind == "cpu" else 0)
+    present = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > present:
+        raise ArtifactError(
+            f"{path}: needs {needed / 1e9:.1f} GB of memory; this machine has {present / 1e9:.1f}"
+        )
+
+
+def _with_code(kernel: Kernel, code: bytes) -> Kernel:
+    if isinstance(kernel, CpuKernel):
+        return dataclasses.replace(kernel, object=code)
+    return dataclasses.replace(kernel, cubin=code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import tvm.runtime
@@ -23,14 +23,11 @@ class CpuExecutor:
     def __init__(self, artifact: Artifact) -> None:
         plan = artifact.plan
         self._plan = plan
-        # Kernels load 64 bytes at a time from aligned addresses: TVM's allocator gives them.
+        # Kernels load 64 bytes at a time from aligned addresses.
         sizes = {"arena": plan.arena_bytes, "constant": plan.constant_bytes}
-        self._spaces = {
-            name: np.from_dlpack(tvm.runtime.empty((max(size, 1),), "uint8"))
-            for name, size in sizes.items()
-        }
+        self._spaces = {name: _memory(size) for name, size in sizes.items()}
         self._spaces["constant"][: plan.constant_bytes] = artifact.constants
-        kernels = [_load(kernel) for kernel in artifact.kernels]
+        kernels = [LoadedCpuKernel(cast("CpuKernel", kernel)) for kernel in artifact.kernels]
         self._calls = [
             (kernels[step.kernel], [self._view(slot) for slot in step.arguments])
             for step in plan.steps
@@ -89,7 +86,9 @@ def _host_array(array: Any) -> np.ndarray:
     return tvm.runtime.tensor(tensor).numpy()
 
 
-def _load(kernel: Any) -> LoadedCpuKernel:
-    if not isinstance(kernel, CpuKernel):
-        raise ArtifactError("the artifact mixes CUDA kernels into a CPU plan")
-    return LoadedCpuKernel(kernel)
+def _memory(size: int) -> np.ndarray:
+    """uint8 [size] at an address that TVM's allocator aligns; one byte where size is 0."""
+    try:
+        return np.from_dlpack(tvm.runtime.empty((max(size, 1),), "uint8"))
+    except RuntimeError as error:
+        raise ArtifactError(f"{size} bytes of memory cannot be had ({error})") from error

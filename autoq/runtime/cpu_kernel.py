@@ -30,10 +30,10 @@ class LoadedCpuKernel:
         try:
             # The module owns the code: the function dangles without it.
             self._module = _session().load_module(kernel.object)
-        except (RuntimeError, ValueError) as error:
-            first = str(error).splitlines()[0]
+            self.function = self._module[kernel.symbol]
+        except (RuntimeError, ValueError, AttributeError) as error:
+            first = (str(error).splitlines() or [type(error).__name__])[0]
             raise ArtifactError(f"cannot link a CPU kernel on this machine: {first}") from error
-        self.function = self._module[kernel.symbol]
 
     def __call__(self, *tensors: Any) -> None:
         self.function(*tensors)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import tvm.runtime
@@ -38,14 +38,12 @@ class CudaExecutor:
                 f"--target cuda:{self._device.arch}"
             )
         self._plan = plan
-        self._arena = tvm.runtime.empty(
-            (max(plan.arena_bytes, 1),), "uint8", tvm.runtime.device("cuda", ordinal)
-        )
+        self._arena = _memory(plan.arena_bytes, ordinal)
         self._constants = Memory(plan.constant_bytes)
         if plan.constant_bytes:
             self._constants.write(np.ascontiguousarray(artifact.constants))
         self._bases = {"arena": self._arena.data_ptr(), "constant": self._constants.address}
-        kernels = [_load(kernel) for kernel in artifact.kernels]
+        kernels = [LoadedKernel(cast("CudaKernel", kernel)) for kernel in artifact.kernels]
         self._bound = [
             kernels[step.kernel].bind([self._address(slot) for slot in step.arguments])
             for step in plan.steps
@@ -160,7 +158,10 @@ class CudaExecutor:
         return statistics.median(samples)
 
 
-def _load(kernel: Any) -> LoadedKernel:
-    if not isinstance(kernel, CudaKernel):
-        raise ArtifactError("the artifact mixes CPU kernels into a CUDA plan")
-    return LoadedKernel(kernel)
+def _memory(size: int, ordinal: int) -> Any:
+    """uint8 [size] on a GPU; one byte where size is 0."""
+    try:
+        return tvm.runtime.empty((max(size, 1),), "uint8", tvm.runtime.device("cuda", ordinal))
+    except RuntimeError as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise ArtifactError(f"{size} bytes cannot be had on GPU {ordinal} ({first})") from error

@@ -10,6 +10,14 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """An array that a kernel takes, shape and dtype as it is stored."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
 class Buffer:
     """A kernel argument: the device address of the PrimFunc's parameter `index`."""
 
@@ -94,7 +102,7 @@ class CudaKernel:
 
     cubin: bytes
     launches: tuple[Launch, ...]
-    parameters: int
+    parameters: tuple[Parameter, ...]
     workspaces: tuple[int, ...] = ()
     registers: int = 0
     spill_bytes: int = 0
@@ -106,7 +114,7 @@ class CpuKernel:
 
     object: bytes
     symbol: str
-    parameters: int
+    parameters: tuple[Parameter, ...]
 
 
 Kernel = CudaKernel | CpuKernel

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
-from autoq.runtime.kernel import (
-    Argument,
-    Buffer,
-    CpuKernel,
-    CudaKernel,
-    Im2colMap,
-    Kernel,
-    Launch,
-    Scalar,
-    TiledMap,
-)
-
-_ARGUMENTS: dict[str, type[Any]] = {
-    cls.__name__: cls for cls in (Buffer, Scalar, TiledMap, Im2colMap)
-}
+from autoq.runtime.kernel import CpuKernel, CudaKernel, Kernel
+from autoq.runtime.strict_json import decode
 
 
 def kernel_to_json(kernel: Kernel) -> dict[str, Any]:
     """All of a kernel but its machine code, as JSON values."""
+    parameters = [dataclasses.asdict(parameter) for parameter in kernel.parameters]
     if isinstance(kernel, CpuKernel):
-        return {"kind": "cpu", "symbol": kernel.symbol, "parameters": kernel.parameters}
+        return {"kind": "cpu", "symbol": kernel.symbol, "parameters": parameters}
     launches = []
     for launch in kernel.launches:
         item = {field.name: getattr(launch, field.name) for field in dataclasses.fields(launch)}
@@ -38,34 +25,22 @@ def kernel_to_json(kernel: Kernel) -> dict[str, Any]:
     return {
         "kind": "cuda",
         "launches": launches,
-        "parameters": kernel.parameters,
+        "parameters": parameters,
         "workspaces": list(kernel.workspaces),
         "registers": kernel.registers,
         "spill_bytes": kernel.spill_bytes,
     }
 
 
-def kernel_from_json(data: dict[str, Any], code: bytes) -> Kernel:
+def kernel_from_json(data: Any, code: bytes) -> Kernel:
     """The kernel that `kernel_to_json` described, with its machine code.
 
-    Raises KeyError, TypeError or ValueError for anything else.
+    Raises ValueError for anything else; whether its numbers make sense is `kernel_check`'s.
     """
-    fields = dict(data)
-    if fields.pop("kind") == "cpu":
-        return CpuKernel(object=code, **fields)
-    fields["launches"] = tuple(
-        Launch(**{**_tuples(item), "arguments": tuple(map(_argument, item["arguments"]))})
-        for item in data["launches"]
-    )
-    fields["workspaces"] = tuple(data["workspaces"])
-    return CudaKernel(cubin=code, **fields)
-
-
-def _argument(data: dict[str, Any]) -> Argument:
-    fields = _tuples(data)
-    return _ARGUMENTS[fields.pop("type")](**fields)
-
-
-def _tuples(data: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(v) if isinstance(v, Sequence) and not isinstance(v, str) else v
-            for key, v in data.items()}  # fmt: skip
+    fields = dict(data) if isinstance(data, dict) else {}
+    kind = fields.pop("kind", None)
+    if kind == "cpu":
+        return decode(CpuKernel, fields, "kernel", object=code)
+    if kind == "cuda":
+        return decode(CudaKernel, fields, "kernel", cubin=code)
+    raise ValueError("a kernel that is neither of the CPU nor of CUDA")

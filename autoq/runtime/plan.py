@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from autoq.errors import ArtifactError
+from autoq.runtime.strict_json import decode
 
 ALIGNMENT = 256
 """Bytes; satisfies TMA (128), vector loads of CPU kernels (64) and the driver's suballocation."""
@@ -94,25 +94,9 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
     return dataclasses.asdict(plan)
 
 
-def plan_from_json(data: dict[str, Any]) -> Plan:
-    """The plan that `plan_to_json` wrote; raises ArtifactError for anything else."""
-    try:
-        fields = dict(data)
-        fields["inputs"] = tuple(_port(item) for item in data["inputs"])
-        fields["outputs"] = tuple(_port(item) for item in data["outputs"])
-        fields["cpu_features"] = tuple(data["cpu_features"])
-        fields["steps"] = tuple(
-            Step(**{**step, "arguments": tuple(_slot(slot) for slot in step["arguments"])})
-            for step in data["steps"]
-        )
-        return Plan(**fields)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ArtifactError(f"the artifact's plan is damaged ({error})") from error
+def plan_from_json(data: Any) -> Plan:
+    """The plan that `plan_to_json` wrote; raises ValueError for anything else.
 
-
-def _slot(data: dict[str, Any]) -> Slot:
-    return Slot(**{**data, "shape": tuple(data["shape"])})
-
-
-def _port(data: dict[str, Any]) -> Port:
-    return Port(data["name"], _slot(data["slot"]), data.get("values", ""))
+    Whether its numbers make sense is `plan_check`'s to say.
+    """
+    return decode(Plan, data, "plan")

@@ -1,11 +1,11 @@
 """Artifacts and inputs that are no good."""
 
 import io
-import json
-import tarfile
+from pathlib import Path
 
 import numpy as np
 import pytest
+from sound_artifact import rewrite_manifest
 
 GOOD = np.zeros((1, 16, 8, 8), np.float32)
 
@@ -81,24 +81,8 @@ def test_a_truncated_artifact(refuses, folder, artifact, share):
     refuses("run", "m.tar", words=("m.tar",))
 
 
-def _rewritten(artifact, change) -> bytes:
-    """The artifact with its manifest changed."""
-    file = io.BytesIO()
-    with tarfile.open(artifact) as old, tarfile.open(fileobj=file, mode="w") as new:
-        for entry in old:
-            data = old.extractfile(entry).read()
-            if entry.name == "manifest.json":
-                manifest = json.loads(data)
-                change(manifest)
-                data = json.dumps(manifest).encode()
-            entry.size = len(data)
-            new.addfile(entry, io.BytesIO(data))
-    return file.getvalue()
-
-
 def test_an_artifact_of_another_format(refuses, folder, artifact):
-    data = _rewritten(artifact, lambda manifest: manifest.update(format=99))
-    (folder / "m.tar").write_bytes(data)
+    rewrite_manifest(artifact, Path("m.tar"), lambda manifest: manifest.update(format=99))
     refuses("run", "m.tar", words=("m.tar", "format 99", "compile the model again"))
 
 
@@ -106,11 +90,10 @@ def test_an_artifact_for_a_cpu_with_more_features(refuses, folder, artifact):
     def change(manifest):
         manifest["plan"]["cpu_features"] = ["avx2", "amx9000"]
 
-    (folder / "m.tar").write_bytes(_rewritten(artifact, change))
+    rewrite_manifest(artifact, Path("m.tar"), change)
     refuses("run", "m.tar", words=("m.tar", "amx9000"))
 
 
 def test_an_artifact_without_its_plan(refuses, folder, artifact):
-    data = _rewritten(artifact, lambda manifest: manifest.pop("plan"))
-    (folder / "m.tar").write_bytes(data)
+    rewrite_manifest(artifact, Path("m.tar"), lambda manifest: manifest.pop("plan"))
     refuses("run", "m.tar", words=("m.tar",))

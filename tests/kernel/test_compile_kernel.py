@@ -15,7 +15,15 @@ from autoq.kernel import compile_kernel, nvcc
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import lower, tvm_target
 from autoq.runtime.cpu_kernel import LoadedCpuKernel
-from autoq.runtime.kernel import Buffer, CpuKernel, CudaKernel, Im2colMap, Scalar, TiledMap
+from autoq.runtime.kernel import (
+    Buffer,
+    CpuKernel,
+    CudaKernel,
+    Im2colMap,
+    Parameter,
+    Scalar,
+    TiledMap,
+)
 from autoq.templates.target import parse_target
 
 GPU = parse_target("cuda:sm_90a")
@@ -70,7 +78,8 @@ __device__ void touch(unsigned long long first, unsigned long long second) {
 
 def test_cpu_kernel_runs() -> None:
     kernel = compile_kernel(scaled_copy(3.0), CPU)
-    assert isinstance(kernel, CpuKernel) and kernel.parameters == 2
+    assert isinstance(kernel, CpuKernel)
+    assert kernel.parameters == (Parameter((64, 32), "float32"),) * 2
     x = tvm.runtime.tensor(np.arange(2048, dtype=np.float32).reshape(64, 32))
     y = tvm.runtime.empty((64, 32), "float32")
     LoadedCpuKernel(kernel)(x, y)

@@ -31,7 +31,7 @@ class Compiler:
         self.calls += 1
         if self.error:
             raise BuildError(self.error)
-        return CudaKernel(f"machine code {self.calls}".encode(), (), 3)
+        return CudaKernel(f"machine code {self.calls}".encode(), (), ())
 
 
 @pytest.fixture

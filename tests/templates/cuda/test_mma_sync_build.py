@@ -41,7 +41,7 @@ def test_default_compiles_without_spills(workload, arch):
     assert launch.smem_bytes == smem_bytes <= target.smem_bytes
     inputs = 2 if workload.epilogue.residual_dtype else 1
     constants = 2 if workload.epilogue.out_dtype == "int32" else 4
-    assert kernel.parameters == inputs + constants + 1
+    assert len(kernel.parameters) == inputs + constants + 1
 
 
 @pytest.mark.parametrize("arch", ARCHS)
