@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +12,6 @@ from typing import BinaryIO
 
 from autoq.errors import InputError
 from autoq.paths import require_writable
-
-_NEW_MODE = 0o666
 
 
 @contextmanager
@@ -28,16 +26,13 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
     """
     require_writable(path)
     place = Path(os.path.realpath(path))
+    part = place.with_name(f".{place.name[:40]}.{secrets.token_hex(8)}.part")
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{place.name[:40]}.", dir=place.parent)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
-    part = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
+        with open(part, "xb") as file:
             yield file
             file.flush()
-            os.fchmod(file.fileno(), _mode(place))
+            if place.exists():
+                os.fchmod(file.fileno(), stat.S_IMODE(place.stat().st_mode))
             os.fsync(file.fileno())
         part.replace(place)
     except OSError as error:
@@ -46,12 +41,3 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-
-
-def _mode(path: Path) -> int:
-    try:
-        return stat.S_IMODE(path.stat().st_mode)
-    except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return _NEW_MODE & ~mask
