@@ -22,7 +22,7 @@ from ablation_variants import SEARCHED, TEMPLATES, Variant
 
 from autoq import __version__
 from autoq.errors import ConfigError
-from autoq.measure.job import Job, Measurement
+from autoq.measure.job import UNTRIED, Job, Measurement
 from autoq.measure.measurer import Measurer
 from autoq.records.journal import Journal
 from autoq.records.lines import read_records
@@ -185,6 +185,8 @@ class BarSearch:
         provenance = Provenance(self.measurer.device, _tvm_version(), __version__)
         knobs = dataclasses.asdict(candidate.config)
         bar.under_way -= 1
+        if found.failure == UNTRIED:
+            return
         bar.journal.append([provenance.record(bar.workload, template, knobs, found, now)])
         bar.trials.append(Trial(candidate, found.seconds, found.failure))
 
