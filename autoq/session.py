@@ -12,8 +12,8 @@ import numpy as np
 import tvm.runtime  # noqa: F401 - loads the runtime that tensors and kernels need
 import tvm_ffi
 
-from autoq.errors import InputError
-from autoq.runtime.artifact import read_artifact
+from autoq.errors import ArtifactError, InputError
+from autoq.runtime.artifact import Artifact, read_artifact, refusal
 from autoq.runtime.plan import Plan, Port, Step
 
 _ARRAYS = (np.ndarray, tvm_ffi.Tensor)
@@ -54,17 +54,10 @@ class Session:
     def __init__(self, path: str | Path, *, device: int = 0) -> None:
         artifact = read_artifact(Path(path))
         self._plan = artifact.plan
-        self._executor: Any
-        if artifact.plan.target_kind == "cuda":
-            from autoq.runtime.cuda_executor import CudaExecutor
-
-            self._executor = CudaExecutor(artifact, device)
-        else:
-            from autoq.runtime.cpu_executor import CpuExecutor
-            from autoq.runtime.cpu_features import require_features
-
-            require_features(artifact.plan, path)
-            self._executor = CpuExecutor(artifact)
+        try:
+            self._executor = _executor(artifact, device)
+        except ArtifactError as error:
+            raise refusal(path, error) from error
         self._ports = {port.name: port for port in (*artifact.plan.inputs, *artifact.plan.outputs)}
         self._inputs = {port.name: _argument(port) for port in artifact.plan.inputs}
         self._outputs = {port.name: _argument(port) for port in artifact.plan.outputs}
@@ -154,6 +147,19 @@ class Session:
 
     def _known(self) -> str:
         return f"inputs are {list(self._inputs)}, outputs {list(self._outputs)}"
+
+
+def _executor(artifact: Artifact, device: int) -> Any:
+    """What runs an artifact on its target, of which only that one is imported."""
+    if artifact.plan.target_kind == "cuda":
+        from autoq.runtime.cuda_executor import CudaExecutor
+
+        return CudaExecutor(artifact, device)
+    from autoq.runtime.cpu_executor import CpuExecutor
+    from autoq.runtime.cpu_features import require_features
+
+    require_features(artifact.plan)
+    return CpuExecutor(artifact)
 
 
 def _argument(port: Port) -> Argument:

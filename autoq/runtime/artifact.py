@@ -14,12 +14,13 @@ import numpy as np
 from autoq.errors import ArtifactError
 from autoq.runtime.kernel import CpuKernel, Kernel, machine_code
 from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json
-from autoq.runtime.members import MembersError, MembersReader, open_members, write_members
+from autoq.runtime.members import MembersReader, open_members, write_members
 from autoq.runtime.plan import Plan, plan_from_json, plan_to_json
 from autoq.runtime.plan_check import check_plan
 from autoq.runtime.strict_json import parse
 
 FORMAT = 2
+_LONGEST_LINE = 400
 _MANIFEST, _CONSTANTS = "manifest.json", "constants.bin"
 _MANIFEST_BYTES, _KERNEL_BYTES = 64 << 20, 256 << 20
 
@@ -60,33 +61,35 @@ def read_artifact(path: Path) -> Artifact:
     """
     try:
         with open_members(path) as members:
-            return _read(members, path)
+            return _read(members)
     except FileNotFoundError as error:
         raise ArtifactError(f"{path}: no such file") from error
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except MembersError as error:
-        raise ArtifactError(f"{path}: not an artifact of autoq compile: {error}") from error
     except MemoryError as error:
         raise ArtifactError(f"{path}: does not fit into the memory of this machine") from error
-    except ArtifactError:
-        raise
+    except ArtifactError as error:
+        raise refusal(path, error) from error
     except ValueError as error:
-        raise ArtifactError(f"{path}: not an artifact of autoq compile ({error})") from error
+        raise refusal(path, f"not an artifact of autoq compile: {error}") from error
 
 
-def _read(members: MembersReader, path: Path) -> Artifact:
+def refusal(path: Path | str, reason: object) -> ArtifactError:
+    """The error of an artifact, in one line however long or broken its names are."""
+    line = " ".join(str(reason).split())
+    return ArtifactError(f"{path}: {line[:_LONGEST_LINE]}")
+
+
+def _read(members: MembersReader) -> Artifact:
     """All checks that need no machine code and no constants come before these are read."""
     if members.first == _MANIFEST:
-        raise ArtifactError(
-            f"{path}: written by an earlier autoq, without digests; compile the model again"
-        )
-    plan, kernels = _read_manifest(members, path)
+        raise ArtifactError("written by an earlier autoq, without digests; compile the model again")
+    plan, kernels = _read_manifest(members)
     try:
         check_plan(plan, kernels)
     except ArtifactError as error:
-        raise ArtifactError(f"{path}: the plan is damaged ({error}); compile it again") from error
-    _require_memory(plan, path)
+        raise ArtifactError(f"the plan is damaged ({error})") from error
+    _require_memory(plan)
     kernels = tuple(
         _with_code(kernel, bytes(members.read(f"kernels/{index}", _KERNEL_BYTES)))
         for index, kernel in enumerate(kernels)
@@ -95,12 +98,12 @@ def _read(members: MembersReader, path: Path) -> Artifact:
     members.finish()
     if constants.size != plan.constant_bytes:
         raise ArtifactError(
-            f"{path}: {constants.size} bytes of constants, the plan says {plan.constant_bytes}"
+            f"{constants.size} bytes of constants, the plan says {plan.constant_bytes}"
         )
     return Artifact(plan, kernels, constants)
 
 
-def _read_manifest(members: MembersReader, path: Path) -> tuple[Plan, tuple[Kernel, ...]]:
+def _read_manifest(members: MembersReader) -> tuple[Plan, tuple[Kernel, ...]]:
     """The plan, and the kernels without their machine code."""
     manifest: Any = parse(members.read(_MANIFEST, _MANIFEST_BYTES))
     fields = {"format", "plan", "kernels"}
@@ -108,7 +111,7 @@ def _read_manifest(members: MembersReader, path: Path) -> tuple[Plan, tuple[Kern
         raise ValueError("its manifest is no object")
     if manifest.get("format") != FORMAT:
         raise ArtifactError(
-            f"{path}: artifact format {manifest.get('format')!r:.20}, this autoq reads {FORMAT}; "
+            f"artifact format {manifest.get('format')!r:.20}, this autoq reads {FORMAT}; "
             "compile the model again"
         )
     if manifest.keys() != fields or not isinstance(manifest["kernels"], list):
@@ -117,13 +120,13 @@ def _read_manifest(members: MembersReader, path: Path) -> tuple[Plan, tuple[Kern
     return plan_from_json(manifest["plan"]), kernels
 
 
-def _require_memory(plan: Plan, path: Path) -> None:
+def _require_memory(plan: Plan) -> None:
     """Raise ArtifactError when the plan's memory is more than the machine has."""
     needed = plan.constant_bytes + (plan.arena_bytes if plan.target_kind == "cpu" else 0)
     present = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > present:
         raise ArtifactError(
-            f"{path}: needs {needed / 1e9:.1f} GB of memory; this machine has {present / 1e9:.1f}"
+            f"needs {needed / 1e9:.1f} GB of memory; this machine has {present / 1e9:.1f}"
         )
 
 

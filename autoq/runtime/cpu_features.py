@@ -20,12 +20,12 @@ def host_features() -> frozenset[str]:
     return frozenset()
 
 
-def require_features(plan: Plan, path: str | Path) -> None:
+def require_features(plan: Plan) -> None:
     """Raise ArtifactError when the plan needs features that this CPU does not have."""
     here = host_features()
     missing = [name for name in plan.cpu_features if name not in here]
     if here and missing:
         raise ArtifactError(
-            f"{path}: compiled for {plan.arch}, which needs {', '.join(missing)}; this CPU lacks "
+            f"compiled for {plan.arch}, which needs {', '.join(missing)}; this CPU lacks "
             "them: compile the model here"
         )

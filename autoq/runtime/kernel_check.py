@@ -65,9 +65,10 @@ def array_bytes(array: Parameter, name: str) -> int:
     `array` is anything with a shape and a dtype.
     """
     _require(array.dtype in DTYPE_BYTES, name, f"dtype {array.dtype!r}")
-    _require(min(array.shape, default=1) > 0 and len(array.shape) <= 32, name,
-             f"shape {list(array.shape)}")  # fmt: skip
-    return math.prod(array.shape) * DTYPE_BYTES[array.dtype]
+    size = math.prod(array.shape) * DTYPE_BYTES[array.dtype]
+    fits = min(array.shape, default=1) > 0 and len(array.shape) <= 32 and size < 2**63
+    _require(fits, name, f"shape {list(array.shape)}")
+    return size
 
 
 def _check_launch(launch: Launch, name: str) -> None:
