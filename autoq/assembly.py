@@ -20,7 +20,10 @@ from autoq.templates.storage import stored
 from autoq.templates.target import Target
 
 # What LLVM may use when it compiles for this host, as /proc/cpuinfo spells it.
-_FEATURES = ("avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "avx512_bf16")
+_FEATURES = (
+    "avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "avx512_bf16",
+    "avx512vbmi",
+)  # fmt: skip
 
 
 def assemble(

@@ -7,6 +7,7 @@ Small enough for compute-sanitizer, which runs each kernel some hundred times sl
 from __future__ import annotations
 
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.lookup import Lookup
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
 from autoq.templates.workload import Conv2d, Gemm, Workload
 
@@ -30,5 +31,6 @@ CASES: list[Workload] = [
     Quantize(2, 16, 16, 3, 16, 2),
     Quantize(2, 6, 5, 3, 33, out_dtype="int4"),
     Dequantize(2, 7, 7, 24),
+    Lookup((2, 7, 7, 24)),
     Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8"),
 ]  # fmt: skip

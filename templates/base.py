@@ -21,8 +21,8 @@ Operands = Mapping[str, Any]
 
 Conv2d and Gemm: `weight` (weight_shape, int8 or float32), `bias` (int32 [k], float32 [k] for
 float32), `scale` (float32 [k], absent for out_dtype int32 and for float32), `scalars` (float32
-[8], `epilogue.SCALAR_NAMES`), `x_zero_point` (int). Relayout: none. All other workloads:
-`scalars` alone.
+[8], `epilogue.SCALAR_NAMES`), `x_zero_point` (int), `table` ([256], where the epilogue has one).
+Relayout: none. Lookup: `table` ([256]) alone. All other workloads: `scalars` alone.
 """
 
 

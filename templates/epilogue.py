@@ -6,10 +6,13 @@ template and numpy give the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from autoq.templates.lookup import ENTRIES, look_up
 from autoq.templates.storage import value_dtype
 
 SCALAR_NAMES = (
@@ -44,6 +47,8 @@ class Epilogue:
     - out int4, uint4, int8 or uint8: `y = clamp(rint(v), low, high) + zero_point`, with bounds
       inside the output's range less its zero point.
     - out float32: `y = clamp(v, low, high)`.
+    - `table`, with out int8 or uint8 and an integer accumulator: `y` as above selects the output,
+      the entry of its byte in the operand `table`, 256 values of out_dtype.
 
     For float32 accumulators: `v = acc + bias [+ res]`, `y = clamp(v, low, high)`.
     ReLU and Clip are the bounds `low` and `high`, which are data, not part of the key.
@@ -52,6 +57,7 @@ class Epilogue:
     out_dtype: str = "int8"
     residual_dtype: str | None = None
     requantize_before_add: bool = False
+    table: bool = False
 
     def __post_init__(self) -> None:
         known = ", ".join((*INTEGER_RANGE, "float32"))
@@ -61,6 +67,8 @@ class Epilogue:
             raise ValueError(f"residual_dtype {self.residual_dtype!r}: {known}")
         if self.requantize_before_add and self.residual_dtype is None:
             raise ValueError("requantize_before_add needs a residual_dtype")
+        if self.table and self.out_dtype not in ("int8", "uint8"):
+            raise ValueError(f"out_dtype {self.out_dtype!r}: int8 or uint8 behind a table")
 
 
 def pack_scalars(**values: float) -> np.ndarray:
@@ -83,6 +91,27 @@ def clamp_numbers(value: np.ndarray, low: float, high: float) -> np.ndarray:
     return np.fmin(np.fmax(value, low), high)
 
 
+TABLE_BYTE = 32
+"""Byte of the packed scalars where a table of bytes begins."""
+
+
+def packed_scalars(epilogue: Epilogue, operands: Mapping[str, Any]) -> np.ndarray:
+    """The scalars as CUDA kernels take them, float32 [scalar_words]: behind them a table's bytes.
+
+    operands holds `scalars` float32 [8] and, where the epilogue has a table, `table` [256].
+    """
+    scalars = np.ascontiguousarray(operands["scalars"], np.float32)
+    if not epilogue.table:
+        return scalars
+    table = np.ascontiguousarray(operands["table"], epilogue.out_dtype)
+    return np.concatenate([scalars.view(np.uint8), table.view(np.uint8)]).view(np.float32)
+
+
+def scalar_words(epilogue: Epilogue) -> int:
+    """Words of `packed_scalars`."""
+    return len(SCALAR_NAMES) + (ENTRIES // 4 if epilogue.table else 0)
+
+
 def apply_epilogue(
     epilogue: Epilogue,
     accumulator: np.ndarray,
@@ -90,11 +119,13 @@ def apply_epilogue(
     scale: np.ndarray | None,
     scalars: np.ndarray,
     residual: np.ndarray | None,
+    table: np.ndarray | None = None,
 ) -> np.ndarray:
     """Numpy reference of `Epilogue`.
 
     accumulator: int32 or float32 [..., k]; bias: same dtype, broadcastable to it; scale: float32
-    [k], None for a float32 accumulator; scalars: float32 [8]; residual: [..., k] or None.
+    [k], None for a float32 accumulator; scalars: float32 [8]; residual: [..., k] or None; table:
+    [256] where the epilogue has one.
     Returns an array [..., k] of `epilogue.out_dtype`, 4-bit values unpacked as int8 or uint8.
     """
     s = dict(zip(SCALAR_NAMES, scalars.astype(np.float32), strict=True))
@@ -113,4 +144,5 @@ def apply_epilogue(
     if epilogue.out_dtype == "float32":
         return np.clip(value, s["low"], s["high"])
     quantised = clamp_numbers(np.rint(value), s["low"], s["high"]) + s["zero_point"]
-    return quantised.astype(value_dtype(epilogue.out_dtype))
+    quantised = quantised.astype(value_dtype(epilogue.out_dtype))
+    return quantised if table is None else look_up(table, quantised)

@@ -9,6 +9,7 @@ import numpy as np
 from autoq.templates.base import Operands
 from autoq.templates.epilogue import apply_epilogue, clamp_numbers
 from autoq.templates.layout import from_nhwc, to_nhwc
+from autoq.templates.lookup import Lookup, look_up
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
 from autoq.templates.storage import value_dtype
 from autoq.templates.workload import Conv2d, Gemm, Workload
@@ -31,6 +32,7 @@ def reference(
         Concat: _concat,
         Quantize: _quantize,
         Dequantize: _dequantize,
+        Lookup: _lookup,
         Relayout: _relayout,
     }[type(workload)]
     return np.ascontiguousarray(function(workload, activations, operands))
@@ -98,6 +100,7 @@ def _conv2d(workload: Conv2d, activations: Sequence[np.ndarray], operands: Opera
             operands.get("scale"),
             np.asarray(operands["scalars"]),
             None if residual is None else residual[image : image + 1],
+            operands.get("table"),
         )[0]
     return y
 
@@ -184,6 +187,11 @@ def _dequantize(
     zero_point, scale = np.asarray(operands["scalars"], np.float32)
     y = (activations[0].astype(np.float32) - zero_point) * scale
     return y.transpose(0, 3, 1, 2) if workload.layout == "NCHW" else y
+
+
+def _lookup(workload: Lookup, activations: Sequence[np.ndarray], operands: Operands) -> np.ndarray:
+    table = np.asarray(operands["table"])
+    return look_up(table, activations[0]).astype(value_dtype(workload.out_dtype))
 
 
 def _relayout(

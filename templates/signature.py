@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from autoq.templates.lookup import Lookup
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
 from autoq.templates.storage import Array, is_four_bit
 from autoq.templates.workload import Conv2d, Gemm, Workload
@@ -32,6 +33,8 @@ def signature(workload: Workload) -> tuple[tuple[Array, ...], Array]:
         return ((workload.x_shape, "float32"),), (workload.y_shape, workload.out_dtype)
     if isinstance(workload, Dequantize):
         return ((workload.x_shape, workload.in_dtype),), (workload.y_shape, "float32")
+    if isinstance(workload, Lookup):
+        return ((workload.shape, workload.in_dtype),), (workload.y_shape, workload.out_dtype)
     if isinstance(workload, Pool2d):
         x = (workload.x_shape, workload.in_dtype)
         return (x,), (workload.y_shape, workload.out_dtype)

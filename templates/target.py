@@ -16,8 +16,8 @@ class Target:
 
     kind is "cuda" or "cpu". For CUDA, arch is e.g. "sm_90a"; for the CPU it is LLVM's CPU name.
     `units` counts multiprocessors or cores; smem_bytes is the shared memory of one block;
-    vnni and avx512 are CPU features. Rates are for the roofline: operations or bytes a second,
-    0 where unknown.
+    vnni, avx512, avx2 and avx512vbmi are CPU features. Rates are for the roofline: operations or
+    bytes a second, 0 where unknown.
     """
 
     kind: str
@@ -30,6 +30,7 @@ class Target:
     vnni: bool = False
     avx512: bool = False
     avx2: bool = False
+    avx512vbmi: bool = False
 
     @property
     def compute_capability(self) -> int:
@@ -101,6 +102,7 @@ def host_cpu() -> Target:
         vnni="avx512vnni" in features,
         avx512="avx512bw" in features,
         avx2="avx2" in features,
+        avx512vbmi="avx512vbmi" in features,
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, fits, shape_in
+from autoq.templates.lookup import Lookup
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
 from autoq.templates.storage import ITEM_BITS, stored_bytes
 
@@ -196,7 +197,7 @@ class Gemm:
         return f"{self.m}x{self.n}x{self.k}"
 
 
-Workload = Conv2d | Gemm | Pool2d | Add | Concat | Quantize | Dequantize | Relayout
+Workload = Conv2d | Gemm | Pool2d | Add | Concat | Quantize | Dequantize | Lookup | Relayout
 
 _KINDS: dict[str, type] = {
     "conv2d": Conv2d,
@@ -206,6 +207,7 @@ _KINDS: dict[str, type] = {
     "concat": Concat,
     "quantize": Quantize,
     "dequantize": Dequantize,
+    "lookup": Lookup,
     "relayout": Relayout,
 }
 
@@ -220,7 +222,8 @@ def activation_layouts(workload: Workload) -> frozenset[str]:
 def to_dict(workload: Workload) -> dict[str, Any]:
     """A JSON-able mapping that `from_dict` reads back.
 
-    A convolution names layouts where they are not NHWC, so that older keys stay as they are.
+    A convolution names layouts where they are not NHWC, and an epilogue its table where it has
+    one, so that older keys stay as they are.
     """
     kind = next(name for name, cls in _KINDS.items() if type(workload) is cls)
     fields = dataclasses.asdict(workload)
@@ -228,6 +231,8 @@ def to_dict(workload: Workload) -> dict[str, Any]:
         for name in ("in_layout", "out_layout"):
             if fields[name] == NHWC:
                 del fields[name]
+    if isinstance(workload, Conv2d | Gemm) and not workload.epilogue.table:
+        del fields["epilogue"]["table"]
     return {"operator": kind, **fields}
 
 

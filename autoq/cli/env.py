@@ -43,7 +43,7 @@ def facts() -> list[tuple[str, str]]:
         except importlib.metadata.PackageNotFoundError:
             rows.append((package, "not installed"))
     host = host_cpu()
-    features = [name for name in ("avx2", "avx512", "vnni") if getattr(host, name)]
+    features = [name for name in ("avx2", "avx512", "vnni", "avx512vbmi") if getattr(host, name)]
     rows.append(("cpu", f"{cpu_name()} ({host.arch}, {os.cpu_count()} cores)"))
     rows.append(("cpu features", " ".join(features) or "none that autoq uses"))
     for ordinal in range(device_count()):

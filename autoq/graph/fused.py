@@ -21,8 +21,9 @@ CONV, GEMM, POOL, ADD, CONCAT = (
     "kernel.concat",
 )
 QUANTIZE, DEQUANTIZE, PROGRAM = "kernel.quantize", "kernel.dequantize", "kernel.program"
+TABLE = "kernel.table"
 
-FUSED = (CONV, GEMM, POOL, ADD, CONCAT, QUANTIZE, DEQUANTIZE, PROGRAM)
+FUSED = (CONV, GEMM, POOL, ADD, CONCAT, QUANTIZE, DEQUANTIZE, PROGRAM, TABLE)
 
 
 LARGEST_SCALE = 2.0**40

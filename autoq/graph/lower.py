@@ -21,11 +21,13 @@ from autoq.graph.fused import (
     POOL,
     PROGRAM,
     QUANTIZE,
+    TABLE,
 )
 from autoq.graph.ir import Graph, Kernel, Operation
 from autoq.graph.lower_program import lower_program
-from autoq.graph.placement import NHWC, PLAIN, Placement
+from autoq.graph.placement import NHWC, PLAIN, Placement, to_layout
 from autoq.graph.rewrite import Neighbourhood
+from autoq.templates.lookup import Lookup
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
 from autoq.templates.workload import Conv2d, Gemm
 
@@ -191,6 +193,14 @@ def _reshape(node: Operation, place: Placement, around: Neighbourhood) -> None:
     place.alias(node.output, place.read(x, PLAIN))
 
 
+def _table(node: Operation, place: Placement, around: Neighbourhood) -> None:
+    graph, x = place.semantic, node.inputs[0]
+    shape = graph.shape(x)
+    layout = NHWC if len(shape) == 4 and not place.has(x, PLAIN) else PLAIN
+    workload = Lookup(to_layout(shape, layout), graph.dtype(x), graph.dtype(node.output))
+    _kernel(place, node, workload, node.attributes, (place.read(x, layout),), layout)
+
+
 def _program(node: Operation, place: Placement, around: Neighbourhood) -> None:
     lower_program(node, place)
 
@@ -204,5 +214,6 @@ _LOWERINGS = {
     QUANTIZE: _quantize,
     DEQUANTIZE: _dequantize,
     PROGRAM: _program,
+    TABLE: _table,
     "Reshape": _reshape,
 }

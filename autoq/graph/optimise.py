@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+from autoq.graph.absorb_tables import absorb_tables
 from autoq.graph.activation_dtype import choose_activation_dtypes
 from autoq.graph.channel_padding import pad_hidden_channels
 from autoq.graph.channel_shuffle import find_channel_shuffles
@@ -18,6 +19,7 @@ from autoq.graph.programs import gather_programs
 from autoq.graph.rewrite import prune
 from autoq.graph.stem import widen_stem
 from autoq.graph.storage import choose_storage
+from autoq.graph.tables import gather_tables, tabulate_programs
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
@@ -34,13 +36,16 @@ def optimise(graph: Graph, target: Target) -> Graph:
     fold_affine(graph)
     find_channel_shuffles(graph)
     choose_activation_dtypes(graph, target)
+    gather_tables(graph)
     fuse_products(graph)
     fold_dequantisations(graph)
     fuse_movement(graph)
     gather_programs(graph)
+    tabulate_programs(graph)
     widen_stem(graph, target)
     pad_hidden_channels(graph, target)
     lowered = lower(graph)
+    absorb_tables(lowered, target)
     choose_storage(lowered, target)
     return lowered
 

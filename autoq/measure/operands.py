@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from autoq.templates.epilogue import INTEGER_RANGE, pack_scalars
+from autoq.templates.lookup import ENTRIES, Lookup
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
 from autoq.templates.signature import signature
 from autoq.templates.storage import is_four_bit, stored, to_stored, unpack_nibbles
@@ -40,6 +41,9 @@ def random_case(workload: Workload, seed: int) -> tuple[Arrays, dict[str, Any]]:
         x = (_array(rng, workload.x_shape, workload.in_dtype),)
         zero_point = 5 if workload.in_dtype.startswith("u") else -5
         return x, {"scalars": np.array([zero_point, 0.031], "f4")}
+    if isinstance(workload, Lookup):
+        x = (_array(rng, workload.shape, workload.in_dtype),)
+        return x, {"table": _table(rng, workload.out_dtype)}
     if isinstance(workload, Relayout):
         return (_array(rng, workload.x_shape, workload.in_dtype),), {}
     raise TypeError(f"no random case for {type(workload).__name__}")
@@ -68,6 +72,11 @@ def _array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.n
         # Random bytes: several times faster than bounded integers, and activations are large.
         return np.frombuffer(rng.bytes(math.prod(shape)), dtype).reshape(shape).copy()
     return rng.integers(-1000, 1000, shape, dtype)
+
+
+def _table(rng: np.random.Generator, dtype: str) -> np.ndarray:
+    """256 values of a dtype, those of 4 bits unpacked."""
+    return _array(rng, (ENTRIES,), dtype)
 
 
 def _bounds(dtype: str, zero_point: int) -> tuple[float, float, float]:
@@ -99,7 +108,9 @@ def _product_case(
     # Outputs of 4 bits have a sixteenth of the range.
     step = 1 / 16 if is_four_bit(epilogue.out_dtype) else 1
     low, high, zero_point = _bounds(epilogue.out_dtype, _zero_point(epilogue.out_dtype, 7))
+    table = {"table": _table(rng, epilogue.out_dtype)} if epilogue.table else {}
     return tuple(activations), {
+        **table,
         "weight": weight,
         "bias": rng.integers(-int(spread), int(spread) + 1, filters, np.int32),
         "scale": (rng.uniform(40, 90, filters) * step / spread).astype(np.float32),

@@ -10,6 +10,7 @@ from autoq.templates.cpu import (
     conv2d_pairs,
     conv2d_vnni,
     dequantize,
+    lookup,
     pool2d,
     quantize,
 )
@@ -23,5 +24,6 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     concat.TEMPLATE,
     quantize.TEMPLATE,
     dequantize.TEMPLATE,
+    lookup.TEMPLATE,
 )
 """Templates for target kind "cpu", preferred ones first."""

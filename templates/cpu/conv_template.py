@@ -43,8 +43,9 @@ def conv_template(
 ) -> Template:
     """The template of the workloads that `matches` takes.
 
-    dot_of gives the step of a normalised convolution for a number of lanes. Kernels take x
-    [, residual], the constants of `pack_conv`, then y.
+    None of them takes a table of outputs: a pass of `lookup_cpu` over outputs that lie in caches
+    costs little. dot_of gives the step of a normalised convolution for a number of lanes. Kernels
+    take x [, residual], the constants of `pack_conv`, then y.
     """
 
     def dot_on(conv: Conv2d, target: Target) -> Dot:
@@ -70,4 +71,7 @@ def conv_template(
     ) -> tuple[np.ndarray, ...]:
         return pack_conv(layout_of(workload, config), operands)
 
-    return Template(name, version, matches, space, default, build, pack)
+    def without_table(workload: Workload, target: Target) -> bool:
+        return matches(workload, target) and not workload.epilogue.table
+
+    return Template(name, version, without_table, space, default, build, pack)

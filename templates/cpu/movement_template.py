@@ -74,6 +74,11 @@ def span(task: Expr, extent: int, tasks: int, multiple: int = 1) -> tuple[Expr, 
     return (start if share * tasks <= extent else T.min(start, extent - share)), share
 
 
+def task_count(moved: int, target: Target) -> int:
+    """Tasks that share the work of moving so many bytes with profit."""
+    return max(1, min(target.units, moved // _TASK_BYTES))
+
+
 def movement_template(
     name: str, kind: type, build: Callable[[Any, MovementConfig], PrimFunc]
 ) -> Template:
@@ -83,7 +88,7 @@ def movement_template(
         return target.kind == "cpu" and isinstance(workload, kind) and not has_four_bits(workload)
 
     def default(workload: Any, target: Target) -> MovementConfig:
-        return MovementConfig(max(1, min(target.units, workload.bytes // _TASK_BYTES)))
+        return MovementConfig(task_count(workload.bytes, target))
 
     def space(workload: Any, target: Target) -> Space[MovementConfig]:
         return Space(MovementConfig, {"tasks": (default(workload, target).tasks,)})

@@ -17,6 +17,7 @@ from autoq.templates.cuda import (
     conv2d_tap,
     dequantize,
     gemm_wgmma,
+    lookup,
     pool2d,
     quantize,
     relayout,
@@ -38,6 +39,7 @@ CUDA_TEMPLATES: tuple[Template, ...] = (
     concat.TEMPLATE,
     quantize.TEMPLATE,
     dequantize.TEMPLATE,
+    lookup.TEMPLATE,
     relayout.TEMPLATE,
 )
 """Templates for target kind "cuda", preferred ones first."""

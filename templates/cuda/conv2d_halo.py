@@ -17,6 +17,7 @@ from autoq.templates.cuda.halo_default import default_config
 from autoq.templates.cuda.halo_layout import HaloConvConfig, HaloLayout
 from autoq.templates.cuda.halo_space import halo_space, is_served
 from autoq.templates.cuda.halo_tile import HaloTile
+from autoq.templates.epilogue import packed_scalars
 from autoq.templates.signature import has_four_bit_activations
 from autoq.templates.target import Target
 from autoq.templates.tiles.swizzle import shared_image
@@ -95,7 +96,7 @@ def pack(workload: Conv2d, config: HaloConvConfig, operands: Operands) -> tuple[
     if workload.epilogue.out_dtype == "int32":
         return packed
     scale = pad_channels(np.asarray(operands["scale"], np.float32), config.block_n)
-    return (*packed, scale, np.asarray(operands["scalars"], np.float32))
+    return (*packed, scale, packed_scalars(workload.epilogue, operands))
 
 
 TEMPLATE = Template("conv2d_halo", 6, matches, space, default, build, pack)

@@ -22,7 +22,7 @@ from autoq.templates.cuda.mma_sync_pack import pack_channels, pack_weight
 from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync_space import computes, space
 from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d
-from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.epilogue import INTEGER_RANGE, packed_scalars
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, block_channels
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
@@ -99,7 +99,7 @@ def pack(
     if conv.epilogue.out_dtype == "int32":
         return constants
     scale = pack_channels(tiling, np.asarray(operands["scale"], np.float32))
-    return (*constants, scale, np.ascontiguousarray(operands["scalars"], np.float32))
+    return (*constants, scale, packed_scalars(conv.epilogue, operands))
 
 
 TEMPLATE = Template(

@@ -18,6 +18,7 @@ from autoq.templates.cuda.conv2d_halo import pack_weight as pack_pixel_rows
 from autoq.templates.cuda.conv2d_swapped_layout import SwappedConvConfig, SwappedLayout
 from autoq.templates.cuda.conv2d_swapped_space import default_config, is_served, swapped_space
 from autoq.templates.cuda.halo_tile import HaloTile
+from autoq.templates.epilogue import packed_scalars
 from autoq.templates.target import Target
 from autoq.templates.tiles.swizzle import shared_image
 from autoq.templates.tiles.weights import pad_channels, tile_rows
@@ -91,7 +92,7 @@ def pack_channels(
     return (
         pad_channels(bias, config.block_n).reshape(-1),
         pad_channels(np.asarray(operands["scale"], np.float32), config.block_n),
-        np.asarray(operands["scalars"], np.float32),
+        packed_scalars(workload.epilogue, operands),
     )
 
 

@@ -11,6 +11,7 @@ from autoq.templates.cuda.conv2d_swapped_epilogue import (
 from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
 from autoq.templates.cuda.halo_pipeline import Operands, multiply, release_last, start_block
 from autoq.templates.cuda.halo_producer import load_resident_weights, produce
+from autoq.templates.cuda.wgmma_epilogue import prefetch_lookups
 from autoq.templates.tiles.dependent_launch import (
     overlapping,
     start_successor,
@@ -24,7 +25,8 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
     """The kernel of a workload.
 
     Parameters: x, weights int8 as `conv2d_swapped.pack_weight` orders them, bias int32 [border
-    classes * padded k], scale float32 [padded k], scalars float32 [8], y.
+    classes * padded k], scale float32 [padded k], scalars float32
+    (`epilogue.packed_scalars`), y.
     """
     layout = plan.layout
     workload, config, tile = layout.workload, layout.config, layout.tile
@@ -43,7 +45,7 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
         weight = T.match_buffer(weight_ptr, plan.weight_shape, "int8", align=16)
         bias = T.match_buffer(bias_ptr, (plan.classes * plan.padded_n,), "int32", align=16)
         scale = T.match_buffer(scale_ptr, (plan.padded_n,), "float32", align=16)
-        scalars = T.match_buffer(scalars_ptr, (8,), "float32", align=16)
+        scalars = T.match_buffer(scalars_ptr, plan.scalars, "float32", align=16)
         y = T.match_buffer(y_ptr, workload.y_shape, workload.epilogue.out_dtype, align=16)
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(plan.x_encode, x_map, "int8", plan.x_rank, x.data, *plan.x_arguments())
@@ -114,6 +116,8 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
             held_stage.start(0)
             turn: T.int32 = 0
             work: T.int32 = cta + first_tile * layout.grid
+            if workload.epilogue.table:
+                prefetch_lookups(plan, scalars, lane)
             prepare_scalars(plan, state, scalars)
             if plan.resident:
                 n = T.meta_var(layout.tile_of(cta)[1])
@@ -139,8 +143,8 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
                 )  # fmt: skip
                 release_last(plan, halo, weights, held_slot, held_stage, lane)
                 store_blocks(
-                    plan, accumulator, packed, state, smem, buffer, y_map, bias, m, n, consumer,
-                    first_block, warp, lane,
+                    plan, accumulator, packed, state, smem, buffer, y_map, bias, scalars, m, n,
+                    consumer, first_block, warp, lane,
                 )  # fmt: skip
                 if plan.teams > 1:
                     slot.skip((plan.teams - 1) * tile.chunks)

@@ -10,7 +10,9 @@ from autoq.templates.cuda.conv2d_swapped_layout import SwappedLayout
 from autoq.templates.cuda.conv2d_swapped_requantise import column_functions
 from autoq.templates.cuda.halo_plan import HaloPipelinePlan
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS
+from autoq.templates.epilogue import scalar_words
 from autoq.templates.tiles.border_bias import bias_row
+from autoq.templates.tiles.requantise import prefetch_table
 from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import tiled_map
 from autoq.templates.tiles.wgmma import K_BYTES, descriptor_step, wgmma
@@ -22,7 +24,9 @@ class SwappedPlan(HaloPipelinePlan):
     def __init__(self, layout: SwappedLayout) -> None:
         super().__init__(layout)
         self.column_groups = layout.tile.columns // 8
-        self.functions = column_functions(self.workload.epilogue.out_dtype, self.classes > 1)
+        self.functions = column_functions(self.workload.epilogue, self.classes > 1)
+        self.prefetch_table = prefetch_table()
+        self.scalars = (scalar_words(self.workload.epilogue),)
 
     def product(
         self, accumulator: Any, block: int, a: Any, b: Any, offsets: Any, step: Any, i: int,

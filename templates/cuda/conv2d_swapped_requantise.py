@@ -15,8 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from autoq.templates.epilogue import INTEGER_RANGE
-from autoq.templates.tiles.requantise import DeviceFunction, device_function
+from autoq.templates.epilogue import INTEGER_RANGE, Epilogue
+from autoq.templates.tiles.requantise import (
+    DeviceFunction,
+    device_function,
+    looked_up,
+    lookup_source,
+)
 
 
 class Form(IntEnum):
@@ -71,7 +76,7 @@ __device__ __forceinline__ unsigned pack_@(float low, float high, unsigned above
 }
 __device__ __forceinline__ unsigned requantise_columns_@(
     unsigned a, unsigned b, unsigned c, unsigned d, const unsigned* first,
-    const unsigned* channels, const int* table, int left, int right) {
+    const unsigned* channels, const int* table, int left, int rightLAST) {
   int2 in_left = make_int2(channels[2], channels[3]), in_right = in_left;
   if (TABLE) {
     in_left = __ldg(reinterpret_cast<const int2*>(table + left));
@@ -81,7 +86,7 @@ __device__ __forceinline__ unsigned requantise_columns_@(
   const float upper_left = rescale_@(c, in_left.y, channels[1], first);
   const float lower_right = rescale_@(b, in_right.x, channels[0], first);
   const float upper_right = rescale_@(d, in_right.y, channels[1], first);
-  return pack_@(lower_left, upper_left, pack_@(lower_right, upper_right, 0));
+  return PACKED;
 }
 """
 
@@ -92,7 +97,8 @@ class ColumnFunctions:
 
     prepare_scalars(state, scalars); prepare_channels(state of a block, scale, bias);
     requantise(a, b, c, d, state, state of the block, bias table, left, right): two channels of two
-    columns in a word; left and right: where the table has the columns' biases.
+    columns in a word; left and right: where the table has the columns' biases. Where the epilogue
+    has a table of outputs, scalars come last.
     """
 
     prepare_scalars: DeviceFunction
@@ -100,12 +106,18 @@ class ColumnFunctions:
     requantise: tuple[DeviceFunction, ...]
 
 
-def column_functions(out_dtype: str, table: bool) -> ColumnFunctions:
+_PACKED = "pack_@(lower_left, upper_left, pack_@(lower_right, upper_right, 0))"
+
+
+def column_functions(epilogue: Epilogue, table: bool) -> ColumnFunctions:
     """Helpers of a kernel with int8 or uint8 outputs.
 
     table: every column has a bias of its own, by its border class.
     """
+    out_dtype = epilogue.out_dtype
     least, most = INTEGER_RANGE[out_dtype]
+    source = lookup_source(epilogue) + _COLUMNS.replace("PACKED", looked_up(epilogue, _PACKED))
+    columns = source.replace("LAST", ", const void* scalars" if epilogue.table else "")
     numbers = {form.name: str(form.value) for form in Form}
     numbers |= {"LEAST": f"{least}.f", "MOST": f"{most}.f", "TABLE": str(int(table))}
     numbers["TYPE"] = {"int8": "s8", "uint8": "u8"}[out_dtype]
@@ -118,5 +130,5 @@ def column_functions(out_dtype: str, table: bool) -> ColumnFunctions:
     return ColumnFunctions(
         function("prepare_scalars", _PREPARE),
         function("prepare_channels", _CHANNELS),
-        tuple(function("requantise_columns", _COLUMNS, FORM=str(form.value)) for form in Form),
+        tuple(function("requantise_columns", columns, FORM=str(form.value)) for form in Form),
     )

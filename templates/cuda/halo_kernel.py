@@ -12,6 +12,7 @@ from autoq.templates.cuda.halo_pipeline import Operands, multiply, release_last,
 from autoq.templates.cuda.halo_plan import HaloPlan
 from autoq.templates.cuda.halo_producer import load_resident_weights, produce
 from autoq.templates.cuda.wgmma_epilogue import store_tile
+from autoq.templates.epilogue import scalar_words
 from autoq.templates.tiles.dependent_launch import (
     overlapping,
     start_successor,
@@ -25,7 +26,7 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
 
     Parameters: x, the residual where there is one, weights int8 [padded k * reduction], bias int32
     [border classes, padded k], then unless the output is int32 scale float32 [padded k] and
-    scalars float32 [8], and y.
+    scalars float32 (`epilogue.packed_scalars`), and y.
     """
     plan = HaloPlan(layout)
     workload, config, tile = layout.workload, layout.config, layout.tile
@@ -49,7 +50,7 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
         y_nhwc = T.match_buffer(y_ptr, workload.y_shape, epilogue.out_dtype, align=16)
         if scale_ptr is not None:
             scale = T.match_buffer(scale_ptr, (plan.padded_n,), "float32", align=16)
-            scalars = T.match_buffer(scalars_ptr, (8,), "float32", align=16)
+            scalars = T.match_buffer(scalars_ptr, (scalar_words(epilogue),), "float32", align=16)
         else:
             scale = T.decl_buffer((plan.padded_n,), "float32", data=bias.data)
             scalars = T.meta_var(scale)

@@ -23,6 +23,7 @@ from autoq.templates.cuda.mma_sync_multiply import multiply_stage, unscale
 from autoq.templates.cuda.mma_sync_multiply_taps import multiply_taps
 from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync_staged import store_staged
+from autoq.templates.epilogue import scalar_words
 from autoq.templates.storage import stored
 from autoq.templates.tiles.dependent_launch import (
     overlapping,
@@ -40,7 +41,8 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
 
     Parameters: x, the residual where there is one, weight int8 [tiles_n, steps, weight_rows,
     weight_row_bytes], bias int32 [border classes, padded k], then unless the output is int32
-    scale float32 [padded k] and scalars float32 [8], and y; activations as they are stored.
+    scale float32 [padded k] and scalars float32 (`epilogue.packed_scalars`), and y; activations as
+    they are stored.
     """
     workload, conv, config, tiling = plan.workload, plan.conv, plan.config, plan.tiling
     epilogue = workload.epilogue
@@ -67,7 +69,7 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
         y_nhwc = T.match_buffer(y_ptr, *y_array, align=16)
         if scale_ptr is not None:
             scale = T.match_buffer(scale_ptr, (tiling.padded_k,), "float32", align=16)
-            scalars = T.match_buffer(scalars_ptr, (8,), "float32", align=16)
+            scalars = T.match_buffer(scalars_ptr, (scalar_words(epilogue),), "float32", align=16)
         else:
             scale = T.meta_var(bias)
             scalars = T.meta_var(bias)

@@ -13,7 +13,12 @@ from autoq.templates.base import Operands
 from autoq.templates.border import BorderClasses, border_bias, border_classes
 from autoq.templates.cuda.packed_values import DeviceNamespace
 from autoq.templates.cuda.thread_kernel import Operand
-from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.epilogue import (
+    INTEGER_RANGE,
+    TABLE_BYTE,
+    packed_scalars,
+    scalar_words,
+)
 from autoq.templates.signature import has_four_bits
 from autoq.templates.tiles.requantise import C_TYPES, element_source
 from autoq.templates.workload import Conv2d
@@ -24,7 +29,7 @@ struct Constants {
 };
 constexpr bool SATURATES = V == 4 && BITS<OUT> == 8;
 enum class Form { PACK, SHIFT, CLAMP, ANY };
-struct Channels { Raw<float, V> scale; float4 first, second; Form form; };
+struct Channels { Raw<float, V> scale; float4 first, second; Form form;TABLE_FIELD };
 __device__ __forceinline__ Channels channels(const Constants& from, int k) {
   Channels own = {};
   if constexpr (!WIDE) {
@@ -36,7 +41,7 @@ __device__ __forceinline__ Channels channels(const Constants& from, int k) {
         __fadd_rn(low, zero_point) == LEAST && __fadd_rn(high, zero_point) == MOST;
     own.form = !SATURATES ? Form::ANY
                : !whole   ? Form::CLAMP
-               : zero_point == 0.f ? Form::PACK : Form::SHIFT;
+               : zero_point == 0.f ? Form::PACK : Form::SHIFT;TABLE_START
   }
   return own;
 }
@@ -79,9 +84,9 @@ template <Form FORM> __device__ __forceinline__ Raw<OUT, V> outputs(
     if constexpr (SATURATES && FORM != Form::ANY) {
       #pragma unroll
       for (int i = 0; i < V; ++i) value[i] = shifted<FORM>(value[i], own.second);
-      return {saturate4(value[0], value[1], value[2], value[3])};
+      return TABLE_OF{saturate4(value[0], value[1], value[2], value[3])}TABLE_END;
     } else {
-      return quantise<OUT, V>(value, own.second.y, own.second.z, own.second.w);
+      return TABLE_OFquantise<OUT, V>(value, own.second.y, own.second.z, own.second.w)TABLE_END;
     }
   }
 }
@@ -93,6 +98,31 @@ __device__ __forceinline__ void store_outputs(
   store<OUT, V>(y + at, outputs<Form::ANY>(acc, bias, addends, channels(from, k)));
 }
 """
+
+_LOOK_UP = r"""
+__device__ __forceinline__ Raw<OUT, V> looked_up(
+    const Raw<OUT, V>& bytes, const unsigned char* table) {
+  Raw<OUT, V> out = {};
+  #pragma unroll
+  for (int i = 0; i < V; ++i) {
+    const unsigned entry = __ldg(table + (bytes.word[i / 4] >> 8 * (i % 4) & 255u));
+    out.word[i / 4] |= entry << 8 * (i % 4);
+  }
+  return out;
+}
+"""
+# What the words in the source stand for where there is a table of outputs, else for nothing. Its
+# first use is far behind `channels`, which brings its lines near.
+_TABLE = {
+    "TABLE_FIELD": " const unsigned char* table;",
+    "TABLE_START": f"""
+    own.table = reinterpret_cast<const unsigned char*>(from.scalars) + {TABLE_BYTE};
+    asm volatile("prefetch.global.L1 [%0];" :: "l"(own.table));
+    asm volatile("prefetch.global.L1 [%0];" :: "l"(own.table + 128));
+    asm volatile("prefetch.global.L1 [%0];" :: "l"(own.table + 255));""",
+    "TABLE_OF": "looked_up(",
+    "TABLE_END": ", own.table)",
+}
 
 
 @dataclass(frozen=True)
@@ -123,6 +153,7 @@ class ThreadEpilogue:
         epilogue = self.workload.epilogue
         if self.floating:
             plain = epilogue.residual_dtype in (None, "float32")
+            plain = plain and not epilogue.table
             return plain and epilogue.out_dtype == "float32" and not epilogue.requantize_before_add
         return epilogue.out_dtype != "int32" or epilogue.residual_dtype is None
 
@@ -140,7 +171,7 @@ class ThreadEpilogue:
             return operands
         if not self.floating:
             operands.append(Operand("scale", (k,), "float32"))
-        return [*operands, Operand("scalars", (8,), "float32")]
+        return [*operands, Operand("scalars", (scalar_words(self.workload.epilogue),), "float32")]
 
     def pack(self, weight: np.ndarray, operands: Operands) -> tuple[np.ndarray, ...]:
         """Arrays of `constant_operands`; weight is [k, r, s, c / groups]."""
@@ -150,7 +181,8 @@ class ThreadEpilogue:
         else:
             zero_point = int(operands.get("x_zero_point", 0))
             table = border_bias(self.workload, weight, bias, zero_point)
-        arrays = {"bias": table, "scalars": operands["scalars"], "scale": operands.get("scale")}
+        scalars = packed_scalars(self.workload.epilogue, operands)
+        arrays = {"bias": table, "scalars": scalars, "scale": operands.get("scale")}
         dtypes = {"bias": self.accumulator_dtype}
         return tuple(
             np.ascontiguousarray(arrays[operand.name], dtypes.get(operand.name, "float32"))
@@ -170,7 +202,10 @@ class ThreadEpilogue:
         epilogue = self.workload.epilogue
         element = element_source(epilogue).replace("_@", "")
         least, most = INTEGER_RANGE.get(epilogue.out_dtype, (0, 0))
-        ours = _SOURCE.replace("BYTE", "s8" if epilogue.out_dtype == "int8" else "u8")
+        ours = _LOOK_UP + _SOURCE if epilogue.table else _SOURCE
+        for word, text in _TABLE.items():
+            ours = ours.replace(word, text if epilogue.table else "")
+        ours = ours.replace("BYTE", "s8" if epilogue.out_dtype == "int8" else "u8")
         text = f"namespace element {{\n{element}}}\n{ours}{self._finish()}{source}"
         return DeviceNamespace(
             name,

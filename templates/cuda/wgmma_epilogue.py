@@ -56,6 +56,17 @@ def fetch_residuals(plan, words, residual, m, n, part, first_row, warp, lane):
 
 
 @T.inline
+def prefetch_lookups(plan, scalars, lane):
+    """A consumer's warp: bring the table of outputs near before the first tile is done."""
+    T.cuda.func_call(
+        plan.prefetch_table.name,
+        scalars.ptr_to([0]),
+        lane,
+        source_code=plan.prefetch_table.source,
+    )
+
+
+@T.inline
 def start_tile(plan, accumulator, smem, slot, bias, m, n, first_row, warp, lane):
     """Load the bias into the accumulators of a thread's tile."""
     for block in T.unroll(plan.config.m_blocks):
@@ -81,8 +92,8 @@ def start_tile(plan, accumulator, smem, slot, bias, m, n, first_row, warp, lane)
 
 @T.inline
 def store_bounded_tile(
-    plan, rows, accumulator, words, residual, smem, slot, limits, y, m, n, part, first_row, warp,
-    lane,
+    plan, rows, accumulator, words, residual, smem, slot, limits, scalars, y, m, n, part,
+    first_row, warp, lane,
 ):  # fmt: skip
     """`store_tile` in the short form `rows`, where limits[0] says that it is exact."""
     for step in T.unroll(plan.units):
@@ -107,6 +118,7 @@ def store_bounded_tile(
             limits.ptr_to([0]),
             limits[8],
             *row_stores(plan, words, y, unit, pixels, channel),
+            *([scalars.ptr_to([0])] if plan.epilogue.table else []),
             source_code=rows.source,
         )
 

@@ -7,6 +7,7 @@ import numpy as np
 from autoq.templates.base import Operands
 from autoq.templates.border import border_bias
 from autoq.templates.cuda.wgmma_config import PipelineConfig
+from autoq.templates.epilogue import packed_scalars
 from autoq.templates.signature import has_four_bit_activations
 from autoq.templates.target import Target
 from autoq.templates.tiles.bounded_rows import boundable
@@ -57,11 +58,12 @@ def pack(workload: Conv2d, config: PipelineConfig, operands: Operands) -> tuple[
         return tuple(arrays)
     scale = np.asarray(operands["scale"], np.float32)
     scalars = np.asarray(operands["scalars"], np.float32)
+    small: list[np.ndarray] = []
     if boundable(workload.epilogue):
-        small, sign = _short_form(workload, weight, table, scale, scalars)
-        scalars = np.concatenate([scalars, small])
+        numbers, sign = _short_form(workload, weight, table, scale, scalars)
+        small.append(numbers)
     scale = pad_channels(scale, config.block_n)
-    arrays += [scale, scalars]
+    arrays += [scale, np.concatenate([packed_scalars(workload.epilogue, operands), *small])]
     if boundable(workload.epilogue):
         start = bias[0] if len(bias) == 1 else None
         arrays.append(epilogue_table(sign * scale, start, config.block_n, config.channels))

@@ -10,6 +10,7 @@ from tvm.tirx import PrimFunc
 from autoq.templates.cuda.wgmma_config import PipelineConfig
 from autoq.templates.cuda.wgmma_epilogue import (
     fetch_residuals,
+    prefetch_lookups,
     start_tile,
     store_bounded_tile,
     store_tile,
@@ -66,6 +67,7 @@ def build_pipeline(
     [padded k * layout.total], bias int32 [border classes, padded k], then unless the output is
     int32 scale float32 [padded k] and scalars float32 [8], and y (y_shape). Where the epilogue is
     boundable, limits [8] follow the scalars, and tables int32 [n tiles, table words] the scalars.
+    A table of outputs lies behind the first eight scalars (`epilogue.packed_scalars`).
     """
     plan = PipelinePlan(workload, config, layout, load, target)
     epilogue = workload.epilogue
@@ -198,8 +200,10 @@ def build_pipeline(
             limits = T.alloc_local((9,), "float32")
             if plan.bounded:
                 for i in T.unroll(8):
-                    limits[i] = scalars[8 + i]
+                    limits[i] = scalars[plan.limits_at + i]
                 limits[8] = scalars[4]
+            if epilogue.table:
+                prefetch_lookups(plan, scalars, lane)
             wait_for_predecessors()
             if config.cluster > 1:
                 wait_for_cluster()
@@ -230,13 +234,13 @@ def build_pipeline(
                     if plan.convertible & (limits[0] == T.float32(FLAG)):
                         store_bounded_tile(
                             plan, plan.converted_rows, accumulator, words, residual, smem,
-                            slot.stage, limits, y, m, n, part,
+                            slot.stage, limits, scalars, y, m, n, part,
                             first_row, warp, lane,
                         )  # fmt: skip
                     elif limits[0] != T.float32(0):
                         store_bounded_tile(
                             plan, plan.bounded_rows, accumulator, words, residual, smem,
-                            slot.stage, limits, y, m, n, part,
+                            slot.stage, limits, scalars, y, m, n, part,
                             first_row, warp, lane,
                         )  # fmt: skip
                     else:

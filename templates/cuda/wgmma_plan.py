@@ -10,6 +10,7 @@ from autoq.templates.border import border_classes
 from autoq.templates.cuda.wgmma_config import BARRIER_BYTES, PipelineConfig
 from autoq.templates.cuda.wgmma_loads import Load, Pixel
 from autoq.templates.cuda.wgmma_units import Unit, unit_at
+from autoq.templates.epilogue import scalar_words
 from autoq.templates.target import Target
 from autoq.templates.tiles.border_bias import bias_row
 from autoq.templates.tiles.bounded_rows import boundable
@@ -23,7 +24,7 @@ from autoq.templates.tiles.exchange import (
     store_partial,
 )
 from autoq.templates.tiles.raster import tile_of
-from autoq.templates.tiles.requantise import RowEpilogue
+from autoq.templates.tiles.requantise import RowEpilogue, prefetch_table
 from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import Delivery, tiled_map
 from autoq.templates.tiles.weights import KLayout, ceil_div
@@ -124,7 +125,9 @@ class PipelinePlan:
             config.stages * config.stage_bytes + config.resident_bytes(layout)
         )  # fmt: skip
         self.slot_transaction = 4 * self.table_words + self.residual_bytes
-        self.scalars = 8 + (LIMITS if self.bounded else 0)
+        self.limits_at = scalar_words(self.epilogue)
+        self.scalars = self.limits_at + (LIMITS if self.bounded else 0)
+        self.prefetch_table = prefetch_table()
         self.load_residual = self.row_epilogue.load()
         # A thread's accumulators are 64-row blocks of channel groups; a slice is some of these.
         self.units = config.m_blocks * self.groups // config.parts

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.tiles.bounded_rows import PACK4, BoundedRows, boundable
-from autoq.templates.tiles.requantise import C_TYPES, DeviceFunction, device_function
+from autoq.templates.tiles.requantise import (
+    C_TYPES,
+    DeviceFunction,
+    device_function,
+    lookup_source,
+)
 
 
 def convertible(epilogue: Epilogue) -> bool:
@@ -63,7 +68,7 @@ class ConvertedRows(BoundedRows):
             "__device__ __forceinline__ void converted_rows_@(const unsigned* acc,",
             "    const void* scale, const float* limits, float,",
             f"    const unsigned* words0, const unsigned* words1, {out}* y0, {out}* y1,",
-            "    int ok0, int ok1, int left) {",
+            f"    int ok0, int ok1, int left{self._last_parameter}) {{",
             f"  unsigned out0[{self._out_words}], out1[{self._out_words}];",
         ]
         for quad in range(self.channels // 4):
@@ -76,13 +81,14 @@ class ConvertedRows(BoundedRows):
                     addends = f"addends_@(words{row}[{quad}])"
                 values = ",\n    ".join(self._converted(quad, row, e) for e in range(4))
                 lines.append(f"  const float4 r{row} = {addends};")
-                lines.append(f"  out{row}[{quad}] = convert4_@({values});")
+                lines.append(f"  out{row}[{quad}] = {self._looked_up(f'convert4_@({values})')};")
             lines.append("  }")
         lines += self._stores(0) + self._stores(1)
         signed = self.epilogue.residual_dtype == "int8"
         source = PACK4 + _VALUE + _ADDENDS.replace("FLIP", "0x80808080u" if signed else "0u")
         source = source.replace("RESIDUAL", str(int(self.epilogue.residual_dtype is not None)))
         source = source.replace("TYPE", "s8" if self.epilogue.out_dtype == "int8" else "u8")
+        source += lookup_source(self.epilogue)
         return device_function("converted_rows", source + "\n".join([*lines, "}\n"]))
 
     def _converted(self, quad: int, row: int, e: int) -> str:

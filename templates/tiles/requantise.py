@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autoq.templates.epilogue import Epilogue
+from autoq.templates.epilogue import TABLE_BYTE, Epilogue
 from autoq.templates.storage import ITEM_BITS, is_four_bit, stored_bytes
 
 C_TYPES = {
@@ -48,6 +48,25 @@ __device__ __forceinline__ unsigned quantise4_@(float a, float b, float c, float
   unsigned cd = __byte_perm(__float_as_uint(c), __float_as_uint(d), 0x0040);
   unsigned zero_point = __float_as_uint(__fadd_rn(second.w, magic)) & 0xffu;
   return add_bytes_@(__byte_perm(ab, cd, 0x5410), zero_point * 0x01010101u);
+}
+"""
+
+# The lines of the table are in the L1 by the time a kernel's first outputs are: its bytes meet in
+# two lines, as they would in two words of each bank of shared memory.
+_LOOKUP = r"""
+__device__ __forceinline__ unsigned looked_up4_@(unsigned bytes, const void* scalars) {
+  const unsigned char* table = reinterpret_cast<const unsigned char*>(scalars) + TABLE_BYTE;
+  const unsigned a = __ldg(table + (bytes & 0xffu));
+  const unsigned b = __ldg(table + __byte_perm(bytes, 0, 0x4441));
+  const unsigned c = __ldg(table + __byte_perm(bytes, 0, 0x4442));
+  const unsigned d = __ldg(table + (bytes >> 24));
+  return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
+}
+"""
+_PREFETCH = r"""
+__device__ __forceinline__ void prefetch_table_@(const void* scalars, int lane) {
+  const char* line = reinterpret_cast<const char*>(scalars) + lane * 128;
+  if (lane < 3) asm volatile("prefetch.global.L1 [%0];" :: "l"(line));
 }
 """
 
@@ -91,6 +110,24 @@ def device_function(name: str, source: str) -> DeviceFunction:
     """A helper whose `@` become a hash of the source: equal names then mean equal text."""
     tag = hashlib.sha256(source.encode()).hexdigest()[:10]
     return DeviceFunction(f"{name}_{tag}", source.replace("@", tag))
+
+
+def lookup_source(epilogue: Epilogue) -> str:
+    """Source of `looked_up4_@`(bytes, scalars), where the epilogue has a table.
+
+    The table lies behind the scalars, see `epilogue.packed_scalars`.
+    """
+    return _LOOKUP.replace("TABLE_BYTE", str(TABLE_BYTE)) if epilogue.table else ""
+
+
+def looked_up(epilogue: Epilogue, word: str) -> str:
+    """Expression of four output bytes from those in `word`; `scalars` points to the operand."""
+    return f"looked_up4_@({word}, scalars)" if epilogue.table else word
+
+
+def prefetch_table() -> DeviceFunction:
+    """prefetch(scalars, lane): by a warp, the lines of scalars and table into the L1."""
+    return device_function("prefetch_table", _PREFETCH)
 
 
 def element_source(epilogue: Epilogue) -> str:
@@ -182,8 +219,8 @@ class RowEpilogue:
             if is_four_bit(self.epilogue.out_dtype):
                 lines += self._narrow(row)
             lines += self._stores(row)
-        source = element_source(self.epilogue) + "\n".join([*lines, "}\n"])
-        return device_function("requantise_rows", source)
+        source = element_source(self.epilogue) + lookup_source(self.epilogue)
+        return device_function("requantise_rows", source + "\n".join([*lines, "}\n"]))
 
     @property
     def _out_words(self) -> int:
@@ -240,7 +277,8 @@ class RowEpilogue:
             clamp = "__float_as_uint(fminf(fmaxf({}, second.y), second.z))"
             return [f"  out{row}[{4 * quad + e}] = {clamp.format(values[e])};" for e in range(4)]
         arguments = ",\n    ".join(values)
-        return [f"  out{row}[{quad}] = quantise4_@({arguments}, second);"]
+        word = looked_up(self.epilogue, f"quantise4_@({arguments}, second)")
+        return [f"  out{row}[{quad}] = {word};"]
 
     def _residual_place(self, channel: int) -> tuple[int, int]:
         """Register of a channel's residual, and which of its values it is."""

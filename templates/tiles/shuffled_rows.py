@@ -20,6 +20,8 @@ from autoq.templates.tiles.requantise import (
     device_function,
     element_source,
     gather,
+    looked_up,
+    lookup_source,
 )
 
 TILES = 4
@@ -113,12 +115,14 @@ class ShuffledRows:
                 values = ",\n    ".join(
                     self._value(row, 2 * word + e // 2, e % 2) for e in range(4)
                 )
-                lines.append(f"  out{row}[{word}] = quantise4_@({values}, second);")
+                four = looked_up(self.epilogue, f"quantise4_@({values}, second)")
+                lines.append(f"  out{row}[{word}] = {four};")
             lines.append(f"  transpose_@(out{row}[0], out{row}[1]);")
             if is_four_bit(self.epilogue.out_dtype):
                 lines.append(f"  out{row}[0] = narrow8_@(out{row}[0], out{row}[1]);")
             lines += self._stores(row)
-        source = element_source(self.epilogue) + _TRANSPOSE + "\n".join([*lines, "}\n"])
+        source = element_source(self.epilogue) + lookup_source(self.epilogue) + _TRANSPOSE
+        source += "\n".join([*lines, "}\n"])
         return device_function("requantise_rows", source)
 
     def _operands(self, tile: int) -> list[str]:

@@ -6,6 +6,7 @@ import pytest
 from autoq.measure.check import complaint, threaded_reference
 from autoq.measure.operands import random_case
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.lookup import Lookup
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
 from autoq.templates.reference import reference
 from autoq.templates.target import Target
@@ -79,6 +80,7 @@ WORKLOADS = [
     Concat(6, (3, 4), ("int8", "int8"), (True, False)),
     Quantize(1, 8, 8, 3, 16, block=2),
     Dequantize(1, 4, 4, 8),
+    Lookup((1, 4, 4, 8), "uint8"),
     Relayout(8, 3, 3, 16, "NHWC", "NHWCnc"),
 ]  # fmt: skip
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.lookup import Lookup
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
 from autoq.templates.registry import matching
 from autoq.templates.signature import has_four_bits, retyped, signature
@@ -25,6 +26,7 @@ WORKLOADS: list[Workload] = [
     Concat(49, (16, 24), ("int8", "uint8"), (False, True)),
     Quantize(2, 8, 8, 3, 16, 2),
     Dequantize(2, 7, 7, 24, in_dtype="uint8"),
+    Lookup((2, 7, 24), "uint8", "float32"),
 ]
 FOUR_BITS = {byte: four for four, byte in BYTE_DTYPES.items()}
 

@@ -14,6 +14,7 @@ from autoq.kernel.lowering import lower
 from autoq.measure.operands import random_case
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.lookup import Lookup
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
 from autoq.templates.registry import TEMPLATES, matching
 from autoq.templates.signature import signature
@@ -44,6 +45,7 @@ WORKLOADS: list[Workload] = [
     Concat(49, (16, 24), ("int8", "uint8"), (False, True)),
     Quantize(2, 16, 16, 3, 16, 2),
     Dequantize(2, 7, 7, 24),
+    Lookup((2, 7, 7, 24)),
 ]  # fmt: skip
 
 
@@ -57,6 +59,13 @@ FOUR_BIT = [
            zero_point_border=True, epilogue=Epilogue("int4", "uint4")),
     Conv2d(2, 9, 9, 12, 24, 3, 3, weight_dtype="int4", epilogue=Epilogue("uint4")),
 ]  # fmt: skip
+TABLE = Epilogue("uint8", table=True)
+WITH_TABLE = [
+    Conv2d(2, 14, 14, 32, 48, 3, 3, padding=(1, 1, 1, 1), zero_point_border=True, epilogue=TABLE),
+    Conv2d(1, 11, 11, 48, 48, 3, 3, padding=(1, 1, 1, 1), groups=48, epilogue=TABLE),
+    Conv2d(8, 9, 9, 32, 32, 1, 1, out_layout="NHWCnc", epilogue=Epilogue("int8", table=True)),
+    Gemm(8, 40, 64, in_dtype="uint8", epilogue=TABLE),
+]
 RELAYOUT = Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8")
 
 
@@ -64,7 +73,7 @@ def cases() -> list[tuple[Template, Workload, Target]]:
     return [
         (template, workload, target)
         for target in (*CUDA, *CPU)
-        for workload in (*WORKLOADS, *BLOCKED, *FOUR_BIT, RELAYOUT)
+        for workload in (*WORKLOADS, *BLOCKED, *FOUR_BIT, *WITH_TABLE, RELAYOUT)
         for template in matching(workload, target)
     ]
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.lookup import Lookup
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
 from autoq.templates.workload import Conv2d, Gemm, from_dict, key, to_dict
 
@@ -20,6 +21,8 @@ WORKLOADS = [
     Concat(10, (16, 48), ("int8", "uint8"), (True, False)),
     Quantize(1, 224, 224, 3, 16, 2),
     Dequantize(1, 7, 7, 512),
+    Lookup((1, 7, 7, 512), "uint8", "float32"),
+    Conv2d(1, 7, 7, 16, 16, 1, 1, epilogue=Epilogue("uint8", table=True)),
     Relayout(8, 7, 7, 64, "NHWC", "NHWCnc"),
 ]
 

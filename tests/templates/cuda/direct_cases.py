@@ -30,11 +30,15 @@ DIRECT = (
     Conv2d(2, 6, 6, 8, 6, 3, 3, **_SAME, **_F32, epilogue=Epilogue("float32", "float32")),
     Conv2d(2, 6, 6, 3, 5, 3, 3, **_SAME, **_F32, epilogue=Epilogue("float32")),
     Gemm(5, 10, 64),
+    Gemm(5, 12, 64, epilogue=Epilogue("uint8", table=True)),
+    Conv2d(2, 6, 6, 8, 7, 3, 3, **_SAME, epilogue=Epilogue("int8", table=True)),
     Gemm(7, 12, 30, "uint8", epilogue=Epilogue("int8", "uint8", True)),
     Gemm(3, 9, 16, **_F32, epilogue=Epilogue("float32")),
 )  # fmt: skip
 DEPTHWISE = (
     depthwise(2, 8, 9, 16, 3, 3, **_SAME),
+    depthwise(2, 8, 9, 12, 3, 3, **_SAME, zero_point_border=True,
+              epilogue=Epilogue("uint8", "int8", table=True)),
     depthwise(2, 8, 9, 6, 3, 3, stride=(2, 2), **_SAME, in_dtype="uint8", zero_point_border=True,
               epilogue=Epilogue("int8", "int8", True)),
     depthwise(1, 12, 13, 5, 5, 3, stride=(1, 2), padding=(2, 1, 2, 1), dilation=(2, 2),
@@ -82,6 +86,8 @@ def random_convolution(workload: Conv2d | Gemm, rng: np.random.Generator) -> tup
     if epilogue.requantize_before_add:
         scalars |= {"accumulator_low": -100, "accumulator_high": 90, "accumulator_scale": 0.83}
     operands["scalars"] = pack_scalars(**scalars)
+    if epilogue.table:
+        operands["table"] = _array(rng, (256,), epilogue.out_dtype)
     return activations, operands
 
 

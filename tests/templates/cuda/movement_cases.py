@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.cuda import add, concat, dequantize, pool2d, quantize, relayout
+from autoq.templates.cuda import add, concat, dequantize, lookup, pool2d, quantize, relayout
 from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.layout import NHWC, NHWCNC
+from autoq.templates.lookup import Lookup
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
 from autoq.templates.storage import value_dtype
 
-Movement = Pool2d | Add | Concat | Quantize | Dequantize | Relayout
+Movement = Pool2d | Add | Concat | Quantize | Dequantize | Lookup | Relayout
 
 TEMPLATES = {
     Pool2d: pool2d.TEMPLATE,
@@ -18,6 +19,7 @@ TEMPLATES = {
     Concat: concat.TEMPLATE,
     Quantize: quantize.TEMPLATE,
     Dequantize: dequantize.TEMPLATE,
+    Lookup: lookup.TEMPLATE,
     Relayout: relayout.TEMPLATE,
 }
 
@@ -75,6 +77,13 @@ DEQUANTIZES = (
     Dequantize(3, 1, 1, 1001),
     Dequantize(2, 5, 5, 13, "NHWC", "uint8"),
 )
+LOOKUPS = (
+    Lookup((2, 9, 9, 64)),
+    Lookup((3, 5, 7, 3), "uint8", "int8"),
+    Lookup((2, 131), "int8", "uint8"),
+    Lookup((3, 100), "uint8", "float32"),
+    Lookup((3,)),
+)
 RELAYOUTS = (
     Relayout(8, 7, 7, 64, NHWC, NHWCNC),
     Relayout(16, 5, 3, 48, NHWCNC, NHWC, "uint8"),
@@ -101,7 +110,7 @@ FOUR_BITS = (
     Dequantize(3, 1, 1, 1001, in_dtype="int4"),
 )
 CASES: tuple[Movement, ...] = (
-    *POOLS, *ADDS, *CONCATS, *QUANTIZES, *DEQUANTIZES, *RELAYOUTS, *FOUR_BITS
+    *POOLS, *ADDS, *CONCATS, *QUANTIZES, *DEQUANTIZES, *LOOKUPS, *RELAYOUTS, *FOUR_BITS
 )  # fmt: skip
 
 
@@ -134,6 +143,9 @@ def random_movement(
         scalars = [rng.uniform(0.1, 1.0), *_bounds(rng, workload.out_dtype)]
     elif isinstance(workload, Relayout):
         return [_array(rng, workload.x_shape, workload.in_dtype)], {}
+    elif isinstance(workload, Lookup):
+        table = _array(rng, (256,), workload.out_dtype)
+        return [_array(rng, workload.shape, workload.in_dtype)], {"table": table}
     else:
         activations = [_array(rng, workload.x_shape, workload.in_dtype)]
         scalars = [_zero_point(rng, workload.in_dtype), rng.uniform(0.3, 1.3)]

@@ -40,6 +40,10 @@ CASES = [
      GroupedConfig(16, 4, 1, 3, 1)),
     (Conv2d(3, 7, 7, 96, 96, 1, 5, (3, 1), (0, 2, 0, 2), groups=6, epilogue=Epilogue("int8")),
      GroupedConfig(96, 1, 1, 3, 1)),
+    (depthwise(2, 6, 17, 32, 3, 3, **_SAME, epilogue=Epilogue("uint8", table=True)),
+     GroupedConfig(32, 4, 1, 1, 2)),
+    (Conv2d(2, 7, 7, 32, 32, 3, 2, **_SAME, groups=4,
+            epilogue=Epilogue("int8", "uint8", table=True)), GroupedConfig(32, 7, 2, 1, 1)),
 ]  # fmt: skip
 IDS = [case_id(workload) for workload, _ in CASES]
 TURNS = [

@@ -31,6 +31,12 @@ TWO_BLOCKS = Conv2d(8, 3, 4, 64, 64, 1, 1, in_dtype="int4", weight_dtype="int4",
                     epilogue=Epilogue("int4"), in_layout=NHWCNC, out_layout=NHWCNC)  # fmt: skip
 BYTES_IN = Conv2d(8, 3, 4, 32, 64, 1, 1, in_dtype="uint8", weight_dtype="int4",
                   epilogue=Epilogue("uint4"), out_layout=NHWCNC)  # fmt: skip
+TABLE = Conv2d(2, 5, 6, 32, 40, 3, 3, padding=(1, 1, 0, 1), in_dtype="uint8", weight_dtype="int4",
+               zero_point_border=True, epilogue=Epilogue("int8", table=True))  # fmt: skip
+TABLE_CONFIGS = [
+    MmaSyncConfig(2, 1, 1, 8, 1, False, 2, True, 1, "s8_staged", packing=packing)
+    for packing in ("weights", "shared", "shuffle")
+]
 
 CASES = [
     (BLOCKED, MmaSyncConfig(2, 1, 1, 4, 1, False, 3, True, 1, "s4"), "sm_80"),
@@ -56,6 +62,7 @@ CASES = [
         MmaSyncConfig(2, 1, 1, 8, 1, False, 2, True, 1, "s8_staged", packing="shuffle"),
         "sm_80",
     ),
+    *((TABLE, config, "sm_80") for config in TABLE_CONFIGS),
     (INT4, MmaSyncConfig(2, 1, 1, 2, 1, False, 3, True, 1, "s4"), "sm_80"),
     (GROUPS, MmaSyncConfig(1, 2, 1, 2, 1, False, 2, True, 1, "s4"), "sm_75"),
     (GROUPS, MmaSyncConfig(1, 2, 2, 2, 2, False, 2, False, 1, "s8_unpacked"), "sm_90a"),

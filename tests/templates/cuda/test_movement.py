@@ -19,6 +19,7 @@ from movement_cases import (
     CONCATS,
     DEQUANTIZES,
     FOUR_BITS,
+    LOOKUPS,
     POOLS,
     QUANTIZES,
     RELAYOUTS,
@@ -38,7 +39,7 @@ from autoq.templates.target import parse_target
 CUDA = parse_target("cuda:sm_75")
 ARCHS = ("sm_75", "sm_80", "sm_90a")
 COMPILED = (POOLS[0], POOLS[9], POOLS[14], ADDS[0], CONCATS[1], QUANTIZES[0], DEQUANTIZES[0],
-            RELAYOUTS[0], FOUR_BITS[0], FOUR_BITS[6])  # fmt: skip
+            LOOKUPS[0], LOOKUPS[3], RELAYOUTS[0], FOUR_BITS[0], FOUR_BITS[6])  # fmt: skip
 
 
 def exact_on_host(workload, arch, folder, config=None):

@@ -9,9 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_requantise import COMPILER, SHIMS, aligned, fragments
+from test_requantise import COMPILER, SHIMS, aligned, fragments, random_table
 
-from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, apply_epilogue, pack_scalars
+from autoq.templates.epilogue import (
+    INTEGER_RANGE,
+    Epilogue,
+    apply_epilogue,
+    pack_scalars,
+    packed_scalars,
+)
 from autoq.templates.tiles.bounded_rows import BoundedRows
 from autoq.templates.tiles.bounds import limits
 from autoq.templates.tiles.epilogue_table import epilogue_table, table_words
@@ -39,9 +45,10 @@ static unsigned saturate(int v, int low, int high) { return std::clamp(v, low, h
 
 ENTRY = """
 extern "C" void entry(const unsigned* acc, const float* scale, const float* limits,
-                      float residual_zero_point, const unsigned* words, {out}* y) {{
+                      float residual_zero_point, const unsigned* words, {out}* y,
+                      const void* scalars) {{
   {rows}(acc, scale, limits, residual_zero_point, words, words + {channels} / 4, y,
-         y + {channels}, 1, 1, {channels});
+         y + {channels}, 1, 1, {channels}{last});
 }}
 """
 
@@ -51,6 +58,8 @@ CASES = [
     Epilogue("int8", "uint8"),
     Epilogue("int8", "int8", True),
     Epilogue("uint8", "uint8", True),
+    Epilogue("uint8", table=True),
+    Epilogue("int8", "uint8", True, table=True),
 ]
 
 
@@ -68,7 +77,8 @@ def build(row: BoundedRows, rows: DeviceFunction, folder: Path) -> ctypes.CDLL:
     )
     assert "asm" not in source
     out = C_TYPES[row.epilogue.out_dtype]
-    entry = ENTRY.format(out=out, rows=rows.name, channels=row.channels)
+    last = ", scalars" if row.epilogue.table else ""
+    entry = ENTRY.format(out=out, rows=rows.name, channels=row.channels, last=last)
     text, library = folder / "row.cpp", folder / "row.so"
     text.write_text(SHIMS + MORE_SHIMS + source + entry)
     flags = ["-O1", "-std=c++17", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared"]
@@ -97,6 +107,8 @@ def test_short_form_is_exact(epilogue: Epilogue, relu: bool, tmp_path: Path) -> 
     scalars = scalars_of(epilogue, relu)
     dtype = epilogue.residual_dtype or "int8"
     least, most = INTEGER_RANGE[dtype]
+    table = random_table(epilogue, rng)
+    packed = aligned(packed_scalars(epilogue, {"scalars": scalars, "table": table}))
     for trial in range(60):
         span = 10 ** (2 + trial % 6)
         total = rng.integers(-span, span, (2, channels))
@@ -117,11 +129,11 @@ def test_short_form_is_exact(epilogue: Epilogue, relu: bool, tmp_path: Path) -> 
         words = aligned(residual)
         library.entry(
             *pointers, ctypes.c_float(3.0), words.ctypes.data_as(ctypes.c_void_p),
-            y.ctypes.data_as(ctypes.c_void_p),
+            y.ctypes.data_as(ctypes.c_void_p), packed.ctypes.data_as(ctypes.c_void_p),
         )  # fmt: skip
         expected = apply_epilogue(
             epilogue, total.astype(np.int32), np.int32(0), scale, scalars,
-            residual if epilogue.residual_dtype else None,
+            residual if epilogue.residual_dtype else None, table,
         )  # fmt: skip
         np.testing.assert_array_equal(y, expected)
 

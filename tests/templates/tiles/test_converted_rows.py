@@ -8,9 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from test_bounded_rows import build, needs_compiler
-from test_requantise import aligned, fragments
+from test_requantise import aligned, fragments, random_table
 
-from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, apply_epilogue, pack_scalars
+from autoq.templates.epilogue import (
+    INTEGER_RANGE,
+    Epilogue,
+    apply_epilogue,
+    pack_scalars,
+    packed_scalars,
+)
 from autoq.templates.tiles.conversion import FLAG, conversion_limits
 from autoq.templates.tiles.converted_rows import ConvertedRows, convertible
 from autoq.templates.tiles.fused_multiply_add import fused_multiply_add
@@ -22,6 +28,8 @@ CASES = [
     Epilogue("int8", "int8", True),
     Epilogue("uint8", "uint8", True),
     Epilogue("int8", "uint8", True),
+    Epilogue("uint8", table=True),
+    Epilogue("int8", "uint8", True, table=True),
 ]
 
 
@@ -59,6 +67,8 @@ def test_converted_form_is_exact(
     found = conversion_limits(epilogue, tuple(map(float, scalars)))
     assert found is not None and found[0] == FLAG
     dtype = epilogue.residual_dtype or "int8"
+    table = random_table(epilogue, np.random.default_rng(1))
+    packed = aligned(packed_scalars(epilogue, {"scalars": scalars, "table": table}))
     for trial in range(90):
         rng = np.random.default_rng(trial)
         scale = (0.5 ** rng.integers(1, 12, CHANNELS)).astype(np.float32)
@@ -76,12 +86,13 @@ def test_converted_form_is_exact(
             numbers,
             aligned(residual),
             y,
+            packed,
         )
-        acc, scales, limits, words, out = (a.ctypes.data_as(ctypes.c_void_p) for a in arrays)
-        library.entry(acc, scales, limits, ctypes.c_float(0.0), words, out)
+        acc, scales, limits, words, out, last = (a.ctypes.data_as(ctypes.c_void_p) for a in arrays)
+        library.entry(acc, scales, limits, ctypes.c_float(0.0), words, out, last)
         expected = apply_epilogue(
             epilogue, total, np.int32(0), scale, scalars,
-            residual if epilogue.residual_dtype else None,
+            residual if epilogue.residual_dtype else None, table,
         )  # fmt: skip
         np.testing.assert_array_equal(y, expected)
 

@@ -12,6 +12,7 @@ from autoq.measure.operands import random_case
 from autoq.runtime.kernel import Launch, Scalar
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.lookup import Lookup
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
 from autoq.templates.registry import matching
 from autoq.templates.target import Target, parse_target
@@ -30,6 +31,7 @@ WORKLOADS: list[Workload] = [
     Concat(49, (16, 24), ("int8", "uint8"), (False, True)),
     Quantize(2, 16, 16, 3, 16, 2),
     Dequantize(2, 7, 7, 24),
+    Lookup((2, 7, 7, 24)),
 ]  # fmt: skip
 CASES = [(template, workload) for workload in WORKLOADS for template in matching(workload, HOPPER)]
 WAIT, START = "griddepcontrol_wait();", "griddepcontrol_launch_dependents();"

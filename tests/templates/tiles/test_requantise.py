@@ -11,7 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, apply_epilogue, pack_scalars
+from autoq.templates.epilogue import (
+    INTEGER_RANGE,
+    Epilogue,
+    apply_epilogue,
+    pack_scalars,
+    packed_scalars,
+)
 from autoq.templates.storage import stored, to_stored, value_dtype
 from autoq.templates.tiles.requantise import C_TYPES, RowEpilogue
 
@@ -69,6 +75,8 @@ CASES = [
     Epilogue("uint4", "int8", True),
     Epilogue("float32", "int4"),
     Epilogue("int8", "uint4", True),
+    Epilogue("int8", table=True),
+    Epilogue("uint8", "int8", True, table=True),
 ]
 
 
@@ -109,6 +117,13 @@ def aligned(array: np.ndarray) -> np.ndarray:
     return view
 
 
+def random_table(epilogue: Epilogue, rng: np.random.Generator) -> np.ndarray | None:
+    """The operand `table`, where the epilogue has one."""
+    if not epilogue.table:
+        return None
+    return np.frombuffer(rng.bytes(256), epilogue.out_dtype)
+
+
 def fragments(total: np.ndarray) -> np.ndarray:
     """Accumulators [2, channels] in the order of a thread's registers."""
     channels = total.shape[1]
@@ -137,6 +152,8 @@ def test_rows_are_exact(
             high=most - zero_point - 1, zero_point=zero_point,
         )
     )  # fmt: skip
+    table = random_table(epilogue, rng)
+    packed = aligned(packed_scalars(epilogue, {"scalars": scalars, "table": table}))
     for trial in range(40):
         span = 10 ** (2 + trial % 7)
         total = rng.integers(-span, span, (2, channels))
@@ -155,18 +172,18 @@ def test_rows_are_exact(
         library.entry(
             *(
                 array.ctypes.data_as(ctypes.c_void_p)
-                for array in (aligned(fragments(total)), scale, bias, scalars, residual_array, y)
+                for array in (aligned(fragments(total)), scale, bias, packed, residual_array, y)
             ),
             1, trial % 3 != 0, left,
         )  # fmt: skip
         expected = apply_epilogue(
             epilogue, total.astype(np.int32), bias, scale, scalars,
-            residual[:, :channels] if epilogue.residual_dtype else None,
+            residual[:, :channels] if epilogue.residual_dtype else None, table,
         )  # fmt: skip
         rows = slice(0, 2 if trial % 3 else 1)
         # The last byte of an odd row of 4 bits is written whole, its upper half as 0.
-        packed = to_stored(expected[rows, :left], epilogue.out_dtype)
-        assert np.array_equal(y[rows, : packed.shape[1]], packed)
+        kept = to_stored(expected[rows, :left], epilogue.out_dtype)
+        assert np.array_equal(y[rows, : kept.shape[1]], kept)
         untouched = y.copy()
-        untouched[rows, : packed.shape[1]] = 99
+        untouched[rows, : kept.shape[1]] = 99
         assert np.all(untouched == 99), "stores beyond the tail or into a masked row"

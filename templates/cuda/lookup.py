@@ -1,0 +1,105 @@
+"""A table applied to a tensor of bytes: 16 of them a thread, the table in shared memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
+from autoq.templates.base import Operands, Template
+from autoq.templates.cuda.packed_values import DeviceNamespace
+from autoq.templates.cuda.thread_kernel import (
+    Operand,
+    ThreadConfig,
+    blocks_for,
+    call,
+    indexable,
+    thread_default,
+    thread_kernel,
+    thread_space,
+)
+from autoq.templates.lookup import ENTRIES, Lookup, packed_table
+from autoq.templates.storage import ITEM_BITS
+from autoq.templates.target import Target
+
+# Random bytes meet in two words of each bank at most, since the table has two words in each; of a
+# table of floats 4.3 on average meet in one bank.
+_SOURCE = r"""
+__device__ __forceinline__ void look_up(
+    unsigned* shared, const X* x, const OUT* from, OUT* y, int item, int thread, int threads) {
+  OUT* table = reinterpret_cast<OUT*>(shared);
+  constexpr int STEP = 16 / sizeof(OUT);
+  Raw<X, V> in = {};
+  if (item < VECTORS) in = load<X, V>(x + item * V);
+  for (int i = thread; i < 256 / STEP; i += threads)
+    store<OUT, STEP>(table + i * STEP, load<OUT, STEP>(from + i * STEP));
+  __syncthreads();
+  if (item < VECTORS) {
+    Raw<OUT, V> out = {};
+    #pragma unroll
+    for (int i = 0; i < V; ++i) {
+      const OUT entry = table[in.word[i / 4] >> 8 * (i % 4) & 255u];
+      if constexpr (BITS<OUT> == 32) out.word[i] = __float_as_uint(entry);
+      else out.word[i / 4] |= (unsigned)(unsigned char)entry << 8 * (i % 4);
+    }
+    store<OUT, V>(y + item * V, out);
+  } else if (item < ITEMS) {
+    const int at = VECTORS * V + item - VECTORS;
+    y[at] = table[(unsigned char)x[at]];
+  }
+}
+"""
+_VALUES = 16
+
+
+def matches(workload: object, target: Target) -> bool:
+    """Bytes to bytes or float32."""
+    return (
+        isinstance(workload, Lookup)
+        and target.kind == "cuda"
+        and workload.in_dtype in ("int8", "uint8")
+        and workload.out_dtype in ("int8", "uint8", "float32")
+        and indexable(workload.shape)
+    )
+
+
+def build(workload: Lookup, config: ThreadConfig, target: Target) -> PrimFunc:
+    """The kernel; parameters x, table [256], y. The last values that fill no vector take a
+    thread each."""
+    elements = math.prod(workload.shape)
+    vectors = elements // _VALUES
+    items = vectors + elements % _VALUES
+    functions = DeviceNamespace(
+        "lookup",
+        _SOURCE,
+        {"X": workload.in_dtype, "OUT": workload.out_dtype},
+        {"V": _VALUES, "VECTORS": vectors, "ITEMS": items},
+    )
+    operands = [
+        Operand("x", workload.shape, workload.in_dtype),
+        Operand("table", (ENTRIES,), workload.out_dtype),
+        Operand("y", workload.shape, workload.out_dtype),
+    ]
+
+    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+        words = ENTRIES * ITEM_BITS[workload.out_dtype] // 32
+        shared = builder.alloc_buffer((words,), "uint32", scope="shared").data
+        item = block * config.threads + thread
+        call(functions.function("look_up"), shared, *pointers, item, thread, config.threads)
+
+    return thread_kernel(operands, blocks_for(items, config.threads), config.threads, target, body)
+
+
+def pack(workload: Lookup, config: ThreadConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+    """The table alone."""
+    return (packed_table(workload, operands["table"]),)
+
+
+TEMPLATE = Template(
+    "lookup_cuda", 1, matches, thread_space, thread_default, build, pack, tunable=False
+)
+"""Element-wise functions of bytes that no convolution absorbs, on every CUDA target."""

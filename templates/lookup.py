@@ -1,0 +1,53 @@
+"""The workload of a table: any element-wise function of one tensor of 8 or 4 bits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from autoq.templates.storage import stored_bytes, value_dtype
+
+ENTRIES = 256
+"""Entries of a table: one for each byte, also where a type has only 16 values."""
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """`y[i] = table[x[i]]`, where a value x selects the entry of its byte, `x & 255`.
+
+    in_dtype is int4, uint4, int8 or uint8; out_dtype one of these or float32. The operand `table`
+    has 256 entries of the type that holds an unpacked value of out_dtype.
+    """
+
+    shape: tuple[int, ...]
+    in_dtype: str = "int8"
+    out_dtype: str = "int8"
+
+    @property
+    def y_shape(self) -> tuple[int, ...]:
+        return self.shape
+
+    @property
+    def operations(self) -> int:
+        """One lookup an element."""
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes through device memory when every operand moves once."""
+        return sum(stored_bytes(self.shape, name) for name in (self.in_dtype, self.out_dtype))
+
+    def __str__(self) -> str:
+        return "lookup " + "x".join(map(str, self.shape))
+
+
+def look_up(table: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The entries of `table` [256] that the integers x of 8 or unpacked 4 bits select."""
+    return table[np.ascontiguousarray(x).view(np.uint8)]
+
+
+def packed_table(workload: Lookup, table: np.ndarray) -> np.ndarray:
+    """The `table` operand [256] as kernels take it: entries of the output's unpacked type."""
+    return np.ascontiguousarray(table, value_dtype(workload.out_dtype)).reshape(ENTRIES)

@@ -1,0 +1,30 @@
+"""Tables on the CPU against the numpy reference: every byte, by vpermi2b and by scalar loads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from cpu_kernels import check, host, random_array
+
+from autoq.templates.cpu import lookup
+from autoq.templates.cpu.movement_template import MovementConfig
+from autoq.templates.lookup import Lookup
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("permutes", [False, True])
+@pytest.mark.parametrize("shape", [(3,), (4, 64), (2, 19, 71)], ids=str)
+def test_lookup(shape: tuple[int, ...], permutes: bool) -> None:
+    if permutes and not host().avx512vbmi:
+        pytest.skip("this CPU has no vpermi2b")
+    target = replace(host(), avx512vbmi=permutes)
+    for in_dtype, out_dtype in product(("int8", "uint8"), ("int8", "uint8", "float32")):
+        x = random_array(RNG, shape, in_dtype)
+        x.reshape(-1)[:256] = np.arange(min(x.size, 256)).astype(in_dtype)
+        operands = {"table": random_array(RNG, (256,), out_dtype)}
+        workload = Lookup(shape, in_dtype, out_dtype)
+        check(lookup.TEMPLATE, workload, [x], operands, MovementConfig(3), target)

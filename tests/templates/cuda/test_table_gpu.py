@@ -1,0 +1,55 @@
+"""Epilogues that look their outputs up, every template, every element, on a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_kernels import compiled, gpu_target, sampled
+
+from autoq.measure.check import complaint, threaded_reference
+from autoq.measure.cuda_bench import CudaBench
+from autoq.measure.operands import random_case
+from autoq.runtime.cuda_driver import Device
+from autoq.templates.base import Template
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.registry import TEMPLATES
+from autoq.templates.workload import Conv2d, Gemm, Workload
+
+pytestmark = pytest.mark.gpu
+
+SIGNED, UNSIGNED = Epilogue("int8", table=True), Epilogue("uint8", table=True)
+_SAME = {"padding": (1, 1, 1, 1)}
+WORKLOADS: list[Workload] = [
+    Conv2d(2, 29, 31, 16, 96, 1, 1, in_dtype="uint8", epilogue=UNSIGNED),
+    Conv2d(3, 14, 14, 112, 160, 1, 1, epilogue=SIGNED),
+    Conv2d(3, 14, 15, 64, 72, 3, 3, **_SAME, zero_point_border=True, epilogue=UNSIGNED),
+    Conv2d(2, 21, 21, 32, 64, 3, 3, (2, 2), **_SAME, in_dtype="uint8", epilogue=SIGNED),
+    Conv2d(2, 13, 15, 144, 144, 5, 5, (2, 2), (2, 2, 2, 2), groups=144, in_dtype="uint8",
+           zero_point_border=True, epilogue=UNSIGNED),
+    Conv2d(8, 9, 9, 32, 32, 1, 1, out_layout="NHWCnc", epilogue=SIGNED),
+    Conv2d(8, 1, 1, 96, 4, 1, 1, in_dtype="uint8", epilogue=UNSIGNED),
+    Conv2d(8, 1, 1, 4, 96, 1, 1, in_dtype="uint8", epilogue=UNSIGNED),
+    Conv2d(2, 17, 16, 64, 64, 3, 3, **_SAME, epilogue=Epilogue("uint8", "int8", True, table=True)),
+    Gemm(130, 40, 64, in_dtype="uint8", epilogue=SIGNED),
+]  # fmt: skip
+CUDA = [template for template in TEMPLATES if not template.name.endswith("_cpu")]
+
+
+@pytest.mark.parametrize("template", CUDA, ids=lambda template: template.name)
+@pytest.mark.parametrize("workload", WORKLOADS, ids=str)
+def test_every_element_is_exact(template: Template, workload: Workload) -> None:
+    target = gpu_target()
+    if not template.matches(workload, target):
+        pytest.skip("another template's workload")
+    configs: list[Any] = [template.default(workload, target)]
+    configs += sampled(template, workload, target, 13, 2)
+    kernels = compiled(template, workload, [(config, target) for config in configs], target)
+    activations, operands = random_case(workload, seed=7)
+    expected = threaded_reference(workload, activations, operands, 8)
+    bench = CudaBench(Device(), activations, expected)
+    for config, kernel in zip(configs, kernels, strict=True):
+        candidate = bench.load(kernel, template.pack(workload, config, operands))
+        for poison in (0x55, 0xAA):
+            wrong = complaint(candidate.run_over(poison), expected, workload, target)
+            assert not wrong, f"{config}: {wrong}"
