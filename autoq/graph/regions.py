@@ -31,7 +31,8 @@ LARGEST_INPUTS = 32
 """Tensors and constants that a kernel reads."""
 
 READINGS = {
-    "Abs": 2, "Elu": 3, "HardSwish": 2, "LeakyRelu": 3, "Softplus": 3, "Tanh": 5,
+    "Clip": 3, "Elu": 3, "HardSigmoid": 3, "HardSwish": 4, "LeakyRelu": 3, "Max": 4, "Min": 4,
+    "Relu": 2, "Softplus": 3, "Tanh": 5,
 }  # fmt: skip
 """How often the lowered expression of an operation holds its argument, where more than once."""
 
