@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 import typer
 from typer.exceptions import TyperException
 
 from autoq import __version__
+from autoq.blame import machines_fault
 from autoq.cli import compile, env, logs, quantize, run, tune
+from autoq.cli.memory_limit import require_memory
 from autoq.errors import AutoqError
 from autoq.runtime.threads import use_every_core
 
@@ -36,16 +39,26 @@ def _print_version(value: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: bool = typer.Option(
         False, "--version", help="Print the version.", is_eager=True, callback=_print_version
     ),
 ) -> None:
-    pass
+    if "--help" not in sys.argv:
+        require_memory(context.invoked_subcommand)
+
+
+class _Warnings(logging.Handler):
+    """Prints what autoq warns of, a line each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(f"autoq: {record.getMessage()}", err=True)
 
 
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit code 2."""
     use_every_core()
+    logging.getLogger("autoq").handlers[:] = [_Warnings(logging.WARNING)]
     for stream in (sys.stdout, sys.stderr):  # Names of files may be bytes that are no text.
         stream.reconfigure(errors="backslashreplace")
     try:
@@ -62,6 +75,11 @@ def main() -> None:
         sys.exit(130)
     except OSError as error:  # a full disk, a folder that vanished
         _fail(f"{error.filename or 'the operating system'}: {error.strerror or error}")
+    except Exception as error:
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        if not machines_fault(text):
+            raise
+        _fail(text)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 import onnx
 
 from autoq.errors import ModelError
-from autoq.graph.constants import constant_value
+from autoq.graph.constants import dequantised
+from autoq.graph.folding_budget import FoldingBudget
 from autoq.graph.ir import Graph, Operation, Tensor
-from autoq.graph.shapes import check_size, infer_shape
+from autoq.graph.shapes import broadcast, check_size, infer_shape
 
 FLOAT_ONLY = (
     "Conv", "Gemm", "MatMul", "AveragePool", "ReduceMean", "Softmax", "LRN", "Sigmoid",
@@ -19,9 +21,6 @@ FLOAT_ONLY = (
     "Erf", "Floor", "Ceil", "Softplus", "QuantizeLinear",
 )  # fmt: skip
 """Operations without a meaning for integers."""
-
-_PRODUCTS = ("Conv", "Gemm", "MatMul")
-"""Operations that multiply with weights, of which borders leave some out."""
 
 _FOLDED: dict[str, Callable[..., np.ndarray]] = {
     "Reshape": lambda attributes, x: x.reshape(attributes["shape"]),
@@ -37,17 +36,21 @@ class GraphBuilder:
     `source` is the model's file, for messages. `values` maps every ONNX name read so far to the
     name of a tensor or constant of the graph (several ONNX names may share one: Identity);
     `reserved` names are kept for the graph's inputs and outputs;
-    `used` are the ONNX names that some node or output reads.
+    `used` are the ONNX names that some node or output reads; `budget` is what folding constants
+    may cost.
     """
 
-    def __init__(self, source: str, name: str, opset: int) -> None:
+    def __init__(self, source: str, name: str, opset: int, budget: FoldingBudget) -> None:
         self.source = source
         self.opset = opset
+        self.budget = budget
         self.graph = Graph(name, {}, [], (), ())
         self.values: dict[str, str] = {}
         self.reserved: set[str] = set()
         self.used: set[str] = set()
         self._node: onnx.NodeProto | None = None
+        self._producers: dict[str, Operation] = {}
+        self._counts: dict[str, int] = {}
 
     # -- what the importer of one node asks -------------------------------------------------
 
@@ -76,10 +79,23 @@ class GraphBuilder:
 
     def constant(self, name: str, role: str) -> np.ndarray:
         """The value of an input that has to be known; raises ModelError where it is not."""
-        value = constant_value(self.graph, name)
-        if value is None:
-            raise self.error(f"its {role} {name!r} must be constant; export it as an initializer")
-        return value
+        if name in self.graph.constants:
+            return self.graph.constants[name]
+        node = self._producers.get(name)
+        if node is not None and node.op == "DequantizeLinear":
+            integers = self.graph.constants.get(node.inputs[0])
+            if integers is not None:
+                return dequantised(integers, node)
+        raise self.error(f"its {role} {name!r} must be constant; export it as an initializer")
+
+    def is_constant(self, name: str) -> bool:
+        """Whether `name` is a constant, or the dequantisation or transposition of one."""
+        while name not in self.graph.constants:
+            node = self._producers.get(name)
+            if node is None or node.op not in ("DequantizeLinear", "Transpose", "Reshape"):
+                return False
+            name = node.inputs[0]
+        return True
 
     # -- what it writes -----------------------------------------------------------------------
 
@@ -95,11 +111,10 @@ class GraphBuilder:
         dtype is the result's, by default the first input's. Reshapes, transposes and products of
         constants are computed here.
         """
-        constants = [self.graph.constants.get(name) for name in inputs]
-        if op in _FOLDED and all(value is not None for value in constants):
-            return self.add_constant(_FOLDED[op](attributes, *constants))
+        constants = [self.graph.constants[name] for name in inputs if name in self.graph.constants]
+        if op in _FOLDED and len(constants) == len(inputs):
+            return self.add_constant(self._folded(op, constants, attributes))
         self._check_dtypes(op, inputs)
-        self._check_finite(op, inputs, attributes)
         shapes = [self.shape(name) for name in inputs]
         try:
             shape = infer_shape(op, shapes, attributes)
@@ -108,10 +123,20 @@ class GraphBuilder:
         result = dtype or self.dtype(inputs[0])
         output = self._fresh(f"{self.node_name}/{op}")
         self.graph.tensors[output] = Tensor(output, shape, result)
-        self.graph.nodes.append(
-            Operation(op, self.node_name, tuple(inputs), output, attributes, (self.node_name,))
-        )
+        made = Operation(op, self.node_name, tuple(inputs), output, attributes, (self.node_name,))
+        self.graph.nodes.append(made)
+        self._producers[output] = made
         return output
+
+    def _folded(
+        self, op: str, values: list[np.ndarray], attributes: dict[str, Any]
+    ) -> np.ndarray:  # fmt: skip
+        try:
+            size = math.prod(broadcast([value.shape for value in values]))
+            self.budget.charge(size * values[0].itemsize, size)
+        except ValueError as error:
+            raise self.error(str(error)) from error
+        return _FOLDED[op](attributes, *values)
 
     def add_input(self, name: str, shape: tuple[int, ...], dtype: str) -> None:
         """Declare a graph input; raises ModelError for a size that no kernel can index."""
@@ -128,24 +153,10 @@ class GraphBuilder:
             if self.dtype(name) != "float32":
                 raise self.error(f"its input {name!r} of {self.dtype(name)}; {op} takes float32")
 
-    def _check_finite(self, op: str, inputs: list[str], attributes: dict[str, Any]) -> None:
-        """Refuse NaN and infinities where kernels do not compute with them as onnxruntime does."""
-        for name, value in attributes.items():
-            absent = op == "Clip" and value == {"low": -math.inf, "high": math.inf}[name]
-            finite = not isinstance(value, float) or math.isfinite(value)
-            if not finite and not absent and op != "Pad":  # any number may lie around an image
-                raise self.error(f"its {name} is {value}; a finite number is supported")
-        for name in inputs if op in _PRODUCTS else ():
-            constant = self.graph.constants.get(name)
-            numbers = constant is not None and constant.dtype == np.float32
-            if numbers and not np.all(np.isfinite(constant)):
-                raise self.error(
-                    f"its constant {name!r} holds NaN or infinities; export the model again"
-                )
-
     def _fresh(self, name: str) -> str:
         tensors, constants = self.graph.tensors, self.graph.constants
-        candidate, count = name, 1
+        candidate, count = name, self._counts.get(name, 1)
         while candidate in tensors or candidate in constants or candidate in self.reserved:
             candidate, count = f"{name}.{count}", count + 1
+        self._counts[name] = count
         return candidate

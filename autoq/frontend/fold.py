@@ -7,32 +7,58 @@ import onnx
 from onnx import numpy_helper
 
 from autoq.frontend.builder import GraphBuilder
+from autoq.frontend.constant_size import COMPUTED, constant_size, operations
+from autoq.graph.folding_budget import BudgetError
 from autoq.graph.shapes import LARGEST_SIZE
 
-MEANINGFUL = ("DequantizeLinear",)
-"""Never folded: integer weights and their scales are what the kernels need."""
+LARGEST_ITEM = 8
+"""Bytes of the largest numbers that the reference computes with."""
 
 
 def is_foldable(node: onnx.NodeProto, builder: GraphBuilder) -> bool:
     """Whether the node's outputs follow from constants alone (or from static shapes)."""
-    if node.domain or node.op_type in MEANINGFUL:
+    if node.domain not in ("", "ai.onnx"):
         return False
     if node.op_type in ("Shape", "Size"):
+        return bool(node.input) and node.input[0] in builder.values
+    if node.op_type == "Constant":
         return True
     names = [builder.values.get(name) for name in node.input if name]
-    return all(name in builder.graph.constants for name in names)
+    known = bool(names) and all(name in builder.graph.constants for name in names)
+    return known and node.op_type in COMPUTED
 
 
 def fold(node: onnx.NodeProto, builder: GraphBuilder) -> list[np.ndarray]:
-    """Values of the node's outputs; raises ModelError where the reference cannot compute them."""
+    """Values of the node's outputs.
+
+    Raises ModelError where the reference cannot compute them, or only at a cost that the builder's
+    budget does not allow.
+    """
     if node.op_type in ("Shape", "Size"):
         return [_shape(node, builder)]
     if node.op_type == "Constant":
         return [_constant(node, builder)]
     feeds = {n: builder.graph.constants[builder.values[n]] for n in node.input if n}
-    _require_size(node, [feeds.get(name) for name in node.input], builder)
+    _charge(node, [feeds.get(name) for name in node.input], builder)
     if node.op_type == "ConstantOfShape":
         return [_constant_of_shape(node, builder)]
+    return _evaluated(node, feeds, builder)
+
+
+def _charge(node: onnx.NodeProto, values: list[np.ndarray | None], builder: GraphBuilder) -> None:
+    """Refuse what would be too large, before any of it is allocated."""
+    size = constant_size(node, values)
+    if not size <= LARGEST_SIZE:
+        raise builder.error(f"a constant of {size:.4g} elements; at most {LARGEST_SIZE} fit")
+    try:
+        builder.budget.charge(size * LARGEST_ITEM, operations(node, values, size))
+    except BudgetError as error:
+        raise builder.error(str(error)) from error
+
+
+def _evaluated(
+    node: onnx.NodeProto, feeds: dict[str, np.ndarray], builder: GraphBuilder
+) -> list[np.ndarray]:
     inputs = [
         onnx.helper.make_tensor_value_info(
             name, onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
@@ -46,28 +72,12 @@ def fold(node: onnx.NodeProto, builder: GraphBuilder) -> list[np.ndarray]:
     from onnx.reference import ReferenceEvaluator  # 0.3 s to import, rarely needed
 
     try:
-        results = ReferenceEvaluator(model).run(None, feeds)
+        with np.errstate(all="ignore"):
+            results = ReferenceEvaluator(model).run(None, feeds)
     except Exception as error:  # the reference raises whatever numpy or it finds wrong
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise builder.error(f"constant inputs that do not evaluate ({reason})") from error
     return [np.asarray(result) for result in results]
-
-
-def _require_size(
-    node: onnx.NodeProto, inputs: list[np.ndarray | None], builder: GraphBuilder
-) -> None:
-    """Refuse operators whose inputs ask for a constant of more elements than a tensor may have."""
-    values = [np.zeros(1) if value is None else value for value in inputs]
-    size = 0.0
-    if node.op_type in ("ConstantOfShape", "Expand"):
-        size = float(np.prod(values[-1].astype(np.float64)))
-    elif node.op_type == "Tile":
-        size = values[0].size * float(np.prod(values[1].astype(np.float64)))
-    elif node.op_type == "Range":
-        start, limit, delta = (float(value.reshape(())) for value in values)
-        size = (limit - start) / delta
-    if size > LARGEST_SIZE:
-        raise builder.error(f"a constant of {size:.4g} elements; at most {LARGEST_SIZE} fit")
 
 
 def _shape(node: onnx.NodeProto, builder: GraphBuilder) -> np.ndarray:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
 
 import autoq.frontend.operators  # noqa: F401  (fills the registry)
 from autoq.errors import AutoqError, InputError, ModelError
 from autoq.frontend.builder import GraphBuilder
+from autoq.frontend.checks import check_names, check_node
 from autoq.frontend.fold import fold, is_foldable
-from autoq.frontend.read import CUSTOM_DOMAINS, check_model, read_model
+from autoq.frontend.read import CUSTOM_DOMAINS, array_of, check_model, read_model
 from autoq.frontend.registry import OPERATORS, OnnxNode, supported
-from autoq.graph.ir import Graph, Operation, Tensor
+from autoq.graph.folding_budget import FoldingBudget
+from autoq.graph.ir import Graph
+
+_MALFORMED = (
+    LookupError, TypeError, ValueError, ArithmeticError, AttributeError, MemoryError,
+)  # fmt: skip
+"""What an importer stumbles over a malformed node with."""
 
 InputShapes = Mapping[str, Sequence[int]]
 
@@ -38,23 +45,35 @@ def load(path: str | os.PathLike[str], input_shapes: InputShapes | None = None) 
 
 
 def from_model(
-    model: onnx.ModelProto, source: str = "model", input_shapes: InputShapes | None = None
+    model: onnx.ModelProto,
+    source: str = "model",
+    input_shapes: InputShapes | None = None,
+    budget: FoldingBudget | None = None,
 ) -> Graph:
-    """As `load`, for a model already in memory; `source` names it in messages."""
+    """As `load`, for a model already in memory; `source` names it in messages.
+
+    `budget` is what folding constants may cost, by default in proportion to the model's constants.
+    """
     check_model(model, source)
+    check_names(model.graph, source)
     opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
     graph = model.graph
-    builder = GraphBuilder(source, graph.name, opset)
+    arrays = _initializers(graph, source)
+    budget = budget or FoldingBudget.for_constants(arrays.values())
+    builder = GraphBuilder(source, graph.name, opset, budget)
     builder.reserved = {v.name for v in (*graph.input, *graph.output)}
     builder.used = {name for node in graph.node for name in node.input}
     builder.used |= {output.name for output in graph.output}
-    initializers = {tensor.name: tensor for tensor in graph.initializer}
-    _declare_inputs(builder, graph, set(initializers), dict(input_shapes or {}))
-    for name, tensor in initializers.items():
-        builder.values[name] = builder.add_constant(numpy_helper.to_array(tensor), name)
+    _declare_inputs(builder, graph, set(arrays), dict(input_shapes or {}))
+    for name, value in arrays.items():
+        builder.values[name] = builder.add_constant(value, name)
     _import_nodes(builder, graph)
     _finish(builder, graph)
     return builder.graph
+
+
+def _initializers(graph: onnx.GraphProto, source: str) -> dict[str, np.ndarray]:
+    return {tensor.name: array_of(tensor, source) for tensor in graph.initializer}
 
 
 def _declare_inputs(
@@ -128,6 +147,7 @@ def _import_nodes(b: GraphBuilder, graph: onnx.GraphProto) -> None:
         b.begin(proto)
         try:
             if is_foldable(proto, b):
+                check_node(proto, context, b)
                 for name, value in zip(proto.output, fold(proto, b), strict=False):
                     if name:
                         b.values[name] = b.add_constant(value, name)
@@ -135,7 +155,7 @@ def _import_nodes(b: GraphBuilder, graph: onnx.GraphProto) -> None:
                 _import_node(proto, context, b)
         except AutoqError:
             raise
-        except (LookupError, TypeError, ValueError, ArithmeticError, MemoryError) as error:
+        except _MALFORMED as error:
             # What a malformed node makes its importer stumble over names the node.
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             kind = type(error).__name__
@@ -154,7 +174,7 @@ def _import_node(
             known = "; quantise the float32 model with fixed scales instead (autoq quantize)"
         raise b.error(f"operator {kind} is not supported; supported: {supported()}{known}")
     if not domain:
-        _check(proto, context, b)
+        check_node(proto, context, b)
     node = OnnxNode.read(proto, b)
     results = function(node, b)
     results = [results] if isinstance(results, str) else results
@@ -163,14 +183,6 @@ def _import_node(
     for name in node.outputs[len(results) :]:
         if name and name in b.used:
             raise b.error(f"its output {name!r} is used; only the first one is supported")
-
-
-def _check(proto: onnx.NodeProto, context: onnx.checker.C.CheckerContext, b: GraphBuilder) -> None:
-    """Required attributes and inputs, by onnx's own schemas."""
-    try:
-        onnx.checker.check_node(proto, context)
-    except onnx.checker.ValidationError as error:
-        raise b.error(f"{str(error).splitlines()[0]}; export the model again") from error
 
 
 def _finish(b: GraphBuilder, graph: onnx.GraphProto) -> None:
@@ -185,16 +197,11 @@ def _finish(b: GraphBuilder, graph: onnx.GraphProto) -> None:
         if name == value.name:
             raise ModelError(f"{b.source}: output {name!r} is an input of the graph; remove it")
         if name in b.graph.inputs or name in b.graph.constants or name in renamed:
-            name = b.emit("Identity", [renamed.get(name, name)])
+            name = b.emit("Identity", [name])
         renamed[name] = value.name
-        tensor = b.graph.tensors.pop(name)
-        b.graph.tensors[value.name] = Tensor(value.name, tensor.shape, tensor.dtype)
-        _rename(b.graph, name, value.name)
-    b.graph.outputs = tuple(value.name for value in graph.output)
-
-
-def _rename(graph: Graph, old: str, new: str) -> None:
-    for node in graph.nodes:
-        if isinstance(node, Operation):
-            node.inputs = tuple(new if name == old else name for name in node.inputs)
-            node.output = new if node.output == old else node.output
+    for old, new in renamed.items():
+        b.graph.tensors[new] = replace(b.graph.tensors.pop(old), name=new)
+    for node in b.graph.operations:
+        node.inputs = tuple(renamed.get(name, name) for name in node.inputs)
+        node.output = renamed.get(node.output, node.output)
+    b.graph.outputs = tuple(renamed.values())

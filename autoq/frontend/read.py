@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError, Message
 from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor
@@ -28,6 +29,8 @@ def read_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
         content = path.read_bytes()
     except OSError as error:
         raise ModelError(f"{path}: cannot be read ({error.strerror}); give an ONNX file") from error
+    except ValueError as error:
+        raise ModelError(f"{str(path)!r}: no name of a file ({error})") from error
     model = onnx.ModelProto()
     try:
         model.ParseFromString(content)
@@ -40,7 +43,6 @@ def read_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
     check_model(model, str(path))
     for tensor in external_tensors(model):
         _load_external(tensor, path)
-    _check_raw_sizes(model, path)
     return model
 
 
@@ -89,36 +91,43 @@ def external_tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:
 
 def _load_external(tensor: onnx.TensorProto, path: Path) -> None:
     folder = path.parent.resolve()
-    location = ExternalDataInfo(tensor).location
-    data = (folder / location).resolve()
-    if not data.is_relative_to(folder):
-        raise ModelError(
-            f"{path}: external data {location!r} of {tensor.name!r} lies outside the model's "
-            "folder; move it beside the model"
-        )
-    if not data.is_file():
-        raise ModelError(
-            f"{path}: external data {location!r} of {tensor.name!r} is missing; "
-            "put it beside the model"
-        )
+    location = next((e.value for e in tensor.external_data if e.key == "location"), "")
+    where = f"{path}: external data {location!r} of {tensor.name!r}"
     try:
+        data = (folder / location).resolve()
+        if not data.is_relative_to(folder):
+            raise ModelError(f"{where} lies outside the model's folder; move it beside the model")
+        if not data.is_file():
+            raise ModelError(f"{where} is missing; put it beside the model")
+        _check_extent(tensor, data.stat().st_size)
         load_external_data_for_tensor(tensor, str(folder))
-    except (onnx.checker.ValidationError, OSError, ValueError) as error:
+    except (onnx.checker.ValidationError, OSError, ValueError, OverflowError) as error:
         reason = str(error).splitlines()[0]
-        raise ModelError(
-            f"{path}: external data {location!r} of {tensor.name!r} cannot be read ({reason})"
-        ) from error
+        raise ModelError(f"{where} cannot be read ({reason}); export the model again") from error
     tensor.data_location = onnx.TensorProto.DEFAULT
     del tensor.external_data[:]
 
 
-def _check_raw_sizes(model: onnx.ModelProto, path: Path) -> None:
-    """A truncated external file leaves initializers shorter than their shape."""
-    for tensor in model.graph.initializer:
-        try:
-            onnx.numpy_helper.to_array(tensor)
-        except (ValueError, TypeError, KeyError) as error:
-            raise ModelError(
-                f"{path}: initializer {tensor.name!r} of shape {list(tensor.dims)} is truncated "
-                "or of an unknown type; export the model again"
-            ) from error
+def _check_extent(tensor: onnx.TensorProto, size: int) -> None:
+    """Raise ValueError unless offset and length lie within a file of `size` bytes."""
+    given = ExternalDataInfo(tensor)
+    offset = given.offset or 0
+    length = size - offset if given.length is None else given.length
+    if not 0 <= offset <= offset + length <= size:
+        raise ValueError(f"{length} bytes at {offset} of a file of {size}")
+
+
+def array_of(tensor: onnx.TensorProto, source: str) -> np.ndarray:
+    """The value of an initializer; raises ModelError where its bytes do not fit its shape."""
+    try:
+        if tensor.data_type == onnx.TensorProto.STRING:
+            raise TypeError("strings")
+        value = onnx.numpy_helper.to_array(tensor)
+        if value.shape != tuple(tensor.dims):
+            raise ValueError("another shape")
+        return value
+    except (ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
+        raise ModelError(
+            f"{source}: initializer {tensor.name!r} of shape {list(tensor.dims)} is truncated "
+            "or of an unknown type; export the model again"
+        ) from error

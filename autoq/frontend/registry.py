@@ -39,6 +39,11 @@ class OnnxNode:
             if name and name not in builder.values:
                 raise builder.error(f"its input {name!r} is made by no earlier node")
             inputs.append(builder.values[name] if name else None)
+        for attribute in node.attribute:
+            if attribute.ref_attr_name:
+                raise builder.error(
+                    f"attribute {attribute.name!r} refers to a function's; inline the function"
+                )
         attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
         decoded = {k: v.decode() if isinstance(v, bytes) else v for k, v in attributes.items()}
         return cls(node.op_type, tuple(inputs), decoded, tuple(node.output))

@@ -1,33 +1,10 @@
-"""Which values of a semantic graph are known, and what they are."""
+"""Constants along an axis, and what quantised ones mean."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from autoq.graph.ir import Graph, Operation
-
-
-def is_constant(graph: Graph, name: str) -> bool:
-    """Whether `name` is a constant, or the dequantisation or transposition of one."""
-    if name in graph.constants:
-        return True
-    node = next((n for n in reversed(graph.nodes) if n.output == name), None)
-    return (
-        isinstance(node, Operation)
-        and node.op in ("DequantizeLinear", "Transpose", "Reshape")
-        and is_constant(graph, node.inputs[0])
-    )
-
-
-def constant_value(graph: Graph, name: str) -> np.ndarray | None:
-    """The value of a constant, or of the dequantisation of one; None for anything else."""
-    if name in graph.constants:
-        return graph.constants[name]
-    node = next((n for n in reversed(graph.nodes) if n.output == name), None)
-    if isinstance(node, Operation) and node.op == "DequantizeLinear":
-        value = graph.constants.get(node.inputs[0])
-        return None if value is None else dequantised(value, node)
-    return None
+from autoq.graph.ir import Operation
 
 
 def along_axis(values: np.ndarray, axis: int | None, rank: int) -> np.ndarray:

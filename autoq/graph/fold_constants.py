@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from autoq.errors import ModelError
 from autoq.graph.constants import dequantised
+from autoq.graph.folding_budget import BudgetError, FoldingBudget
 from autoq.graph.ir import Graph, Node, Operation, Operator
 from autoq.graph.operator_numpy import evaluate_operator
 from autoq.graph.rewrite import Neighbourhood, fresh_name, prune, rename_inputs
 from autoq.graph.steps import StepWriter
 
 
-def fold_operations(graph: Graph) -> None:
+def fold_operations(graph: Graph, budget: FoldingBudget | None = None) -> None:
     """Compute operations over constants and over dequantised constants.
 
     A DequantizeLinear itself stays: kernels take quantised weights as integers. A graph output
-    becomes the copy of a constant.
+    becomes the copy of a constant. Raises ModelError for a constant that costs more than `budget`
+    (by default that of a model with the graph's constants) has left.
     """
     around = Neighbourhood(graph)
+    budget = budget or FoldingBudget.for_constants(graph.constants.values())
     renamed: dict[str, str] = {}
     nodes: list[Node] = []
     for node in graph.operations:
@@ -27,6 +33,10 @@ def fold_operations(graph: Graph) -> None:
         if node.op in ("DequantizeLinear", "Identity") or len(values) < len(known):
             nodes.append(node)
             continue
+        try:
+            budget.charge(*_cost(graph, node, values))
+        except BudgetError as error:
+            raise ModelError(f"node {node.name!r} ({node.op}): {error}") from error
         name = fresh_name(graph, f"{node.output}/value")
         graph.constants[name] = _evaluated(graph, node, values)
         renamed[node.output] = name
@@ -34,6 +44,20 @@ def fold_operations(graph: Graph) -> None:
             nodes.append(Operation("Identity", node.name, (name,), node.output, {}, node.covers))
     graph.nodes = nodes
     prune(graph)
+
+
+def _cost(graph: Graph, node: Operation, values: list[np.ndarray]) -> tuple[float, float]:
+    """(bytes, operations) that computing `node` takes."""
+    size = float(math.prod(graph.shape(node.output)))
+    each = 1.0
+    if node.op == "Conv":
+        each = math.prod(values[1].shape[1:])
+    elif node.op in ("Gemm", "MatMul"):
+        each = values[0].shape[-1]
+    elif node.op in ("MaxPool", "AveragePool"):
+        each = math.prod(node.attributes["kernel"])
+        size = size * each  # the reference holds what every tap of a window reads
+    return 8 * size, size * each
 
 
 def _evaluated(graph: Graph, node: Operation, values: list[np.ndarray]) -> np.ndarray:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.rewrite import Neighbourhood
-from autoq.graph.shapes import BINARY, UNARY
+from autoq.graph.shapes import BINARY, LARGEST_INPUTS, UNARY
 
 QUANTISED = ("QuantizeLinear", "DequantizeLinear")
 ELEMENTWISE = (*UNARY, *BINARY, *QUANTISED)
@@ -27,12 +27,8 @@ LARGEST_EXPRESSION = 96
 
 TVM's passes walk expressions as trees, by recursion: `x = x + x` 40 times would be 2**40 nodes.
 """
-LARGEST_INPUTS = 32
-"""Tensors and constants that a kernel reads."""
-
 READINGS = {
-    "Clip": 3, "Elu": 3, "HardSigmoid": 3, "HardSwish": 4, "LeakyRelu": 3, "Max": 4, "Min": 4,
-    "Relu": 2, "Softplus": 3, "Tanh": 5,
+    "Abs": 2, "Elu": 3, "HardSwish": 2, "LeakyRelu": 3, "Softplus": 3, "Tanh": 5,
 }  # fmt: skip
 """How often the lowered expression of an operation holds its argument, where more than once."""
 

@@ -17,6 +17,9 @@ BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max")
 LARGEST_SIZE = 2**31 - 1
 """Elements of a tensor: kernels index by 32-bit integers."""
 
+LARGEST_INPUTS = 32
+"""Tensors and constants that one kernel reads."""
+
 SAME = (*UNARY, "QuantizeLinear", "DequantizeLinear", "Softmax", "LRN")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,8 @@ MOST_OPERATIONS = 10**30
 
 LONGEST_TEXT = 2000
 """Characters of a name, a workload or a configuration."""
+
+_INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z")
 
 
 def seconds(value: Any) -> float | None:
@@ -62,6 +65,14 @@ def label(fields: Mapping[str, Any], name: str) -> str:
     """Text of one line that a terminal shows as it is."""
     value = text(fields, name)
     _require_shown(name, value)
+    return value
+
+
+def instant(fields: Mapping[str, Any], name: str) -> str:
+    """A time in UTC, ISO 8601."""
+    value = text(fields, name)
+    if not _INSTANT.fullmatch(value):
+        raise BadLine("invalid field", f"{name} {value!r} is no time like 2026-11-20T12:00:00Z")
     return value
 
 

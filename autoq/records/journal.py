@@ -41,6 +41,10 @@ class Turn:
         """Say that this tuner measures these candidates from now on."""
         self._claims.add(claims)
 
+    def give_back(self, claims: Iterable[Claim]) -> None:
+        """Say that this tuner measures these candidates no longer."""
+        self._claims.drop(claims)
+
     def claimed(self) -> frozenset[Claim]:
         """What this tuner has claimed and not recorded yet."""
         return frozenset(self._claims.own)

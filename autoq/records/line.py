@@ -23,7 +23,13 @@ CHECKSUM = "crc32"
 NOT_JSON, TOO_LONG = "not JSON", "too long"
 """Kinds of bad lines that the first part of a longer line can be."""
 
-_SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\Z')
+_SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"\}')
+_SEAL_BYTES = len(',"crc32":"01234567"}')
+
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BRACKETS = re.compile(rb"[][{}]")
+# Most lines have no long number and no escaped character, and need no closer look.
+_ODD = re.compile(rb"[0-9]{19}|\\u")
 _BLANKS = b" \t\r\n"
 _DEEPEST = 16
 _LARGEST_INTEGER = 1 << 63
@@ -60,33 +66,38 @@ def unseal(line: bytes) -> tuple[dict[str, Any], bool]:
         raise BadLine(TOO_LONG, f"more than {LONGEST_LINE} bytes")
     fields = _parse(line)
     if CHECKSUM not in fields:
-        _check_values(fields)
         return fields, False
-    found = _SEAL.search(line)
-    if found is None or int(found[1], 16) != zlib.crc32(line[: found.start()]):
+    found = _SEAL.fullmatch(line[-_SEAL_BYTES:])
+    if found is None or int(found[1], 16) != zlib.crc32(line[:-_SEAL_BYTES]):
         raise BadLine("checksum differs", "the line is not as it was written")
     del fields[CHECKSUM]
-    _check_values(fields)
     return fields, True
 
 
 def _parse(line: bytes) -> dict[str, Any]:
+    if line.count(b"[") + line.count(b"{") > _DEEPEST:
+        _check_depth(line)
+    odd = bool(_ODD.search(line))
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadLine("not UTF-8", f"byte {line[error.start]:#04x} at {error.start}") from error
     try:
         fields = json.loads(
-            text, object_pairs_hook=_distinct, parse_int=_integer, parse_constant=_no_number
+            text,
+            object_pairs_hook=_distinct,
+            parse_float=_finite,
+            parse_int=_integer if odd else None,
+            parse_constant=_no_number,
         )
-    except RecursionError as error:
-        raise BadLine("nested too deep") from error
     except BadLine:
         raise
     except ValueError as error:
         raise BadLine(NOT_JSON, str(error)) from error
     if not isinstance(fields, dict):
         raise BadLine("not a tuning record", f"a {type(fields).__name__}, not an object")
+    if odd:
+        _check_texts(fields)
     return fields
 
 
@@ -104,33 +115,37 @@ def _integer(digits: str) -> int:
     return int(digits)
 
 
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not isfinite(value):
+        raise BadLine("number out of range", digits)
+    return value
+
+
 def _no_number(name: str) -> Any:
     raise BadLine("number out of range", name)
 
 
-def _check_values(fields: dict[str, Any]) -> None:
-    """Raise BadLine for a number that is infinite, text that is none, or nesting without end."""
-    level: list[Any] = [fields]
-    for _ in range(_DEEPEST):
-        inner: list[Any] = []
-        for value in level:
-            if isinstance(value, dict):
-                inner += value
-                inner += value.values()
-            elif isinstance(value, list):
-                inner += value
-            elif isinstance(value, float) and not isfinite(value):
-                raise BadLine("number out of range", "infinite")
-            elif isinstance(value, str) and not value.isascii():
-                _check_text(value)
-        if not inner:
-            return
-        level = inner
-    raise BadLine("nested too deep", f"more than {_DEEPEST} levels")
+def _check_depth(line: bytes) -> None:
+    """Raise BadLine for nesting at which a parser may give up."""
+    depth = 0
+    for bracket in _BRACKETS.findall(_STRINGS.sub(b"", line)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > _DEEPEST:
+            raise BadLine("nested too deep", f"more than {_DEEPEST} levels")
 
 
-def _check_text(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise BadLine("not text", "a surrogate without its pair") from error
+def _check_texts(value: Any) -> None:
+    """Raise BadLine for text in a value that is none."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            _check_texts(name)
+            _check_texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _check_texts(inner)
+    elif isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise BadLine("not text", "a surrogate without its pair") from error

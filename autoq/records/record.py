@@ -152,7 +152,7 @@ def _from_fields(fields: Mapping[str, Any]) -> Record:
         template_version=read.count(fields, "template_version"),
         config=read.config(fields["config"]),
         device=Device(*(read.label(fields, name) for name in ("device", "arch", "driver", "cuda"))),
-        time=read.label(fields, "time"),
+        time=read.instant(fields, "time"),
         seconds=read.seconds(fields["seconds"]),
         failure=read.failure(fields["failure"]),
         message=read.text(fields, "message"),

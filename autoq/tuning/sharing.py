@@ -10,11 +10,13 @@ from collections.abc import Iterable, Sequence
 
 from autoq.records.claims import Claim
 from autoq.records.database import Conditions
-from autoq.records.journal import Journal, Turn
+from autoq.records.journal import Journal
 from autoq.records.record import Device, Record, identity
 from autoq.search.union import Candidate
 from autoq.templates.workload import key
 from autoq.tuning.task import Task
+
+Chosen = tuple[Task, Candidate]
 
 
 class Sharing:
@@ -26,9 +28,6 @@ class Sharing:
         device: on which candidates are measured.
         conditions: which records of others count.
         trials: that all tasks may have together, whoever measures them.
-
-    Attributes:
-        elsewhere: trials of these tasks that other tuners had under way at the last look.
     """
 
     def __init__(
@@ -45,44 +44,78 @@ class Sharing:
         self._device = device
         self._conditions = conditions
         self._trials = trials
-        self._left: dict[Claim, tuple[Task, Candidate]] = {}
-        self.elsewhere = 0
+        self._left: dict[Claim, Chosen] = {}
+        self._taken: set[Claim] = set()
+        self._awaited: set[Claim] | None = None
 
-    def admit(self, task: Task, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Those of a task's pending candidates that are to be measured here; they are claimed.
+    @property
+    def elsewhere(self) -> int:
+        """Trials of these tasks that other tuners had under way at the last look."""
+        return len(self._taken)
+
+    @property
+    def awaits(self) -> bool:
+        """Whether to wait for trials that others had under way when nothing was left to do here.
+
+        They become known to the search, or free when their tuner is killed.
+        """
+        return bool(self._awaited)
+
+    def admit(self, candidates: Iterable[Chosen]) -> list[Chosen]:
+        """Those of pending candidates that are to be measured here; they are claimed.
 
         The others are pending no longer. Raises RecordError when the file cannot be written.
         """
-        wanted = {self._claim(task, candidate): candidate for candidate in candidates}
-        with self._journal.turn() as turn:
-            self._left |= {claim: (task, candidate) for claim, candidate in wanted.items()}
-            chosen = self._claimed(turn, wanted)
-        task.pending -= len(candidates) - len(chosen)
-        return [candidate for _, candidate in chosen]
+        wanted = {self._claim(*chosen): chosen for chosen in candidates}
+        if not wanted:
+            return []
+        self._left |= wanted
+        admitted = self._look(wanted)
+        for task, _ in wanted.values():
+            task.pending -= 1
+        for task, _ in admitted:
+            task.pending += 1
+        self._awaited = None
+        return admitted
 
-    def abandoned(self) -> list[tuple[Task, Candidate]]:
+    def abandoned(self) -> list[Chosen]:
         """Candidates that were left to tuners which ended without measuring them.
 
-        They are claimed and pending. A run that has nothing else to do measures them, and ends
-        when there are none and nothing is `elsewhere`.
+        They are claimed and pending. A run that has nothing else to do asks for them, and ends when
+        there are none and it no longer `awaits` others.
         """
-        if not self._left:
-            return []
-        with self._journal.turn() as turn:
-            chosen = self._claimed(turn, tuple(self._left))
-        for task, _ in chosen:
+        admitted = self._look(tuple(self._left))
+        for task, _ in admitted:
             task.pending += 1
-        return chosen
+        awaited = self._taken if self._awaited is None else self._awaited & self._taken
+        self._awaited = set(awaited) if self._done < self._trials else set()
+        return admitted
 
-    def _claimed(self, turn: Turn, wanted: Iterable[Claim]) -> list[tuple[Task, Candidate]]:
-        """Those of the wanted candidates that are free and that the trials have room for."""
-        self._take_in(turn.news)
-        taken = turn.claimed_elsewhere()
-        self.elsewhere = sum(claim.workload in self._workloads for claim in taken)
-        done = sum(task.trials for task in self._tasks.values())
-        room = max(0, self._trials - done - len(turn.claimed()) - self.elsewhere)
-        free = [claim for claim in wanted if claim in self._left and claim not in taken][:room]
-        turn.claim(free)
+    def give_back(self, candidates: Iterable[Chosen]) -> None:
+        """Let others measure candidates that were admitted and are not measured after all."""
+        claims = [self._claim(*chosen) for chosen in candidates]
+        if claims:
+            with self._journal.turn() as turn:
+                self._take_in(turn.news)
+                turn.give_back(claims)
+
+    @property
+    def _done(self) -> int:
+        return sum(task.trials for task in self._tasks.values())
+
+    def _look(self, wanted: Iterable[Claim]) -> list[Chosen]:
+        """Take in what others did; those of the wanted that are free and the trials have room for.
+
+        They are claimed.
+        """
+        with self._journal.turn() as turn:
+            self._take_in(turn.news)
+            everywhere = turn.claimed_elsewhere()
+            self._taken = {claim for claim in everywhere if claim.workload in self._workloads}
+            under_way = len(turn.claimed()) + len(self._taken)
+            room = max(0, self._trials - self._done - under_way)
+            free = [c for c in wanted if c in self._left and c not in everywhere][:room]
+            turn.claim(free)
         return [self._left.pop(claim) for claim in free]
 
     def _take_in(self, news: Iterable[Record]) -> None:

@@ -139,8 +139,7 @@ __device__ __forceinline__ void finish(
 
 _FLOAT = r"""
 __device__ __forceinline__ float join(float a, float b) {
-  if (!MAXIMUM) return __fadd_rn(a, b);
-  return a > b || a != a ? a : b;  // NaN if either is, which fmaxf would drop
+  return MAXIMUM ? fmaxf(a, b) : __fadd_rn(a, b);
 }
 __device__ __forceinline__ void start(unsigned* acc) {
   #pragma unroll

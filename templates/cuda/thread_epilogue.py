@@ -27,8 +27,7 @@ _SOURCE = r"""
 struct Constants {
   const ADDEND* residual; const ACC* bias; const float* scale; const float* scalars;
 };
-// A float32 residual may be NaN, which only a clamp makes the least value.
-constexpr bool SATURATES = V == 4 && BITS<OUT> == 8 && BITS<ADDEND> < 32;
+constexpr bool SATURATES = V == 4 && BITS<OUT> == 8;
 enum class Form { PACK, SHIFT, CLAMP, ANY };
 struct Channels { Raw<float, V> scale; float4 first, second; Form form;TABLE_FIELD };
 __device__ __forceinline__ Channels channels(const Constants& from, int k) {

@@ -96,3 +96,13 @@ def test_a_reader_that_goes_away(tmp_path, model, environment):
     process.stdout.close()
     err = process.stderr.read()
     assert process.wait(timeout=60) == 1 and err == "", err
+
+
+def test_too_small_a_limit_on_memory_is_one_line(tmp_path, model, environment):
+    done = subprocess.run(
+        ["sh", "-c", f"ulimit -v 400000; exec {COMMAND} tune {model} --target cpu -o m.jsonl"],
+        capture_output=True, text=True, timeout=120, cwd=tmp_path, env=environment,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, ""), done
+    assert done.stderr.startswith("autoq: tune: the limit of 390 MiB on memory (ulimit -v) is too")
+    assert done.stderr.count("\n") == 1 and not list(tmp_path.iterdir())

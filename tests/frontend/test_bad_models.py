@@ -84,6 +84,25 @@ class TestExternalData:
         (tmp_path / "bad.onnx").write_bytes(made.SerializeToString())
         assert_refused(path, "outside the model's folder")
 
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("offset", "-1"), ("offset", "99999999"), ("offset", "many"), ("offset", str(2**70)),
+            ("length", "-4"), ("length", "99999999"), ("length", "4"), ("length", str(2**70)),
+            ("location", "wei\0ghts.bin"), ("location", ""), ("location", "."),
+            ("location", "w" * 5000),
+        ],
+    )  # fmt: skip
+    def test_bad_entry(self, path, key, value, tmp_path):
+        made = onnx.load(path, load_external_data=False)
+        for tensor in made.graph.initializer:
+            kept = [entry for entry in tensor.external_data if entry.key != key]
+            kept.append(onnx.StringStringEntryProto(key=key, value=value))
+            del tensor.external_data[:]
+            tensor.external_data.extend(kept)
+        (tmp_path / "bad.onnx").write_bytes(made.SerializeToString())
+        assert_refused(path, r"bad\.onnx: .*'[wb]'")
+
     def test_link_to_the_outside(self, path, tmp_path_factory, tmp_path):
         elsewhere = tmp_path_factory.mktemp("elsewhere") / "weights.bin"
         (tmp_path / "weights.bin").rename(elsewhere)
@@ -229,6 +248,37 @@ CASES = {
 def test_refused_with_a_reason(name, tmp_path):
     made, pattern = CASES[name]
     assert_refused(saved(made, tmp_path), pattern)
+
+
+TWO = model([node("Relu", "x", "a"), node("Abs", "x", "y")], {"x": (IMAGE, "float32")})
+
+
+class TestNamesGivenTwice:
+    def test_output(self, tmp_path):
+        made = image("Relu")
+        made.graph.output.append(made.graph.output[0])
+        assert_refused(saved(made, tmp_path), "output 'y' is listed twice")
+
+    def test_input(self, tmp_path):
+        made = image("Relu")
+        made.graph.input.append(made.graph.input[0])
+        assert_refused(saved(made, tmp_path), "input 'x' is declared twice")
+
+    def test_initializer(self, tmp_path):
+        made = conv((8, 6, 3, 3))
+        made.graph.initializer.append(made.graph.initializer[0])
+        assert_refused(saved(made, tmp_path), "initializer 'w' is given twice")
+
+    @pytest.mark.parametrize("name", ["x", "y"])
+    def test_result(self, name, tmp_path):
+        made = onnx.ModelProto()
+        made.CopyFrom(TWO)
+        made.graph.node[0].output[0] = name
+        assert_refused(saved(made, tmp_path), f"tensor '{name}' is written twice")
+
+
+def test_file_name_that_no_file_has():
+    assert_refused("a\0b.onnx", "no name of a file")
 
 
 def test_input_that_is_an_output(tmp_path):

@@ -18,11 +18,10 @@ from autoq.graph.operators import operator_prim_func
 from autoq.graph.regions import (
     ELEMENTWISE,
     LARGEST_EXPRESSION,
-    LARGEST_INPUTS,
     READINGS,
     Partition,
 )
-from autoq.graph.shapes import BINARY
+from autoq.graph.shapes import BINARY, LARGEST_INPUTS
 from autoq.kernel.lowering import lower
 from autoq.templates.target import host_cpu, parse_target
 

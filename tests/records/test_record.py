@@ -148,6 +148,18 @@ def test_spacing_order_and_a_damaged_checksum_are_noticed(record):
             Record.from_line(changed)
 
 
+def test_no_piece_that_is_missing_makes_a_line_an_older_one(record):
+    """Whatever is cut out, only the whole checksum leaves a line that is read, as it was."""
+    line, written = record().to_line(), record()
+    for last in range(line.index('"time"'), len(line)):
+        for first in range(line.index('"autoq"'), last):
+            try:
+                read = Record.from_line(line[:first] + line[last:])
+            except RecordError:
+                continue
+            assert read == written, line[first:last]
+
+
 def test_a_line_of_an_older_autoq_has_no_checksum(record):
     assert Record.from_line(json.dumps(_unsealed(record()))) == record()
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.registry import OnnxNode, importer
+from autoq.graph.shapes import LARGEST_INPUTS
 
 
 def normal_axis(b: GraphBuilder, axis: int, rank: int) -> int:
@@ -38,6 +39,10 @@ def dropout(node: OnnxNode, b: GraphBuilder) -> str:
     """The input itself: inference drops nothing."""
     if len(node.outputs) > 1 and node.outputs[1] in b.used:
         raise b.error("its mask is used; remove the use before importing")
+    training, ratio = node.input(2), node.input(1)
+    drops = ratio is None or np.any(b.constant(ratio, "ratio"))
+    if training is not None and np.any(b.constant(training, "training_mode")) and drops:
+        raise b.error("it drops values at random; export the model for inference")
     return node.required(0, b)
 
 
@@ -113,7 +118,15 @@ def concat(node: OnnxNode, b: GraphBuilder) -> str:
     """Concatenation along any axis."""
     inputs = [name for name in node.inputs if name is not None]
     axis = normal_axis(b, int(node.attributes["axis"]), len(b.shape(inputs[0])))
-    return inputs[0] if len(inputs) == 1 else b.emit("Concat", inputs, axis=axis)
+    return emit_concat(b, inputs, axis)
+
+
+def emit_concat(b: GraphBuilder, parts: list[str], axis: int) -> str:
+    """A Concat of any number of parts, joined in groups that a kernel can read."""
+    while len(parts) > 1:
+        groups = [parts[i : i + LARGEST_INPUTS] for i in range(0, len(parts), LARGEST_INPUTS)]
+        parts = [g[0] if len(g) == 1 else b.emit("Concat", g, axis=axis) for g in groups]
+    return parts[0]
 
 
 @importer("Pad")

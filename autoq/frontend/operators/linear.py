@@ -13,7 +13,6 @@ import numpy as np
 from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.operators.qdq import constant_scalar, dequantise, dequantise_bias, quantise
 from autoq.frontend.registry import OnnxNode, importer
-from autoq.graph.constants import is_constant
 
 
 @importer("Gemm")
@@ -56,7 +55,7 @@ def matmul(node: OnnxNode, b: GraphBuilder) -> str:
 def emit_matmul(b: GraphBuilder, x: str, weight: str) -> str:
     """A Gemm where the second matrix is 2-D and constant, else a MatMul."""
     x_shape, shape = b.shape(x), b.shape(weight)
-    if len(shape) == 2 and is_constant(b.graph, weight):
+    if len(shape) == 2 and b.is_constant(weight):
         if not x_shape or x_shape[-1] != shape[0]:
             raise b.error(f"matrices {list(x_shape)} and {list(shape)} do not multiply")
         rows = math.prod(x_shape[:-1])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.frontend.builder import GraphBuilder
-from autoq.frontend.operators.layout import normal_axis
+from autoq.frontend.operators.layout import emit_concat, normal_axis
 from autoq.frontend.operators.normalisation import emit_softmax
 from autoq.frontend.operators.pooling import emit_average_pool, emit_global_average
 from autoq.frontend.operators.qdq import dequantise, quantise
@@ -89,5 +89,5 @@ def qlinear_concat(node: OnnxNode, b: GraphBuilder) -> str:
     """Inputs are the output's scale and zero point, then three of each part."""
     parts = [_dequantised(node, b, index) for index in range(2, len(node.inputs), 3)]
     axis = normal_axis(b, int(node.attributes["axis"]), len(b.shape(parts[0])))
-    y = b.emit("Concat", parts, axis=axis)
+    y = emit_concat(b, parts, axis)
     return _quantised(node, b, y, 0, b.dtype(node.required(2, b)))
