@@ -22,6 +22,9 @@ FLOAT_ONLY = (
 )  # fmt: skip
 """Operations without a meaning for integers."""
 
+_PRODUCTS = ("Conv", "Gemm", "MatMul")
+"""Operations that multiply with weights, of which borders leave some out."""
+
 _FOLDED: dict[str, Callable[..., np.ndarray]] = {
     "Reshape": lambda attributes, x: x.reshape(attributes["shape"]),
     "Transpose": lambda attributes, x: x.transpose(attributes["perm"]),
@@ -115,6 +118,7 @@ class GraphBuilder:
         if op in _FOLDED and len(constants) == len(inputs):
             return self.add_constant(self._folded(op, constants, attributes))
         self._check_dtypes(op, inputs)
+        self._check_finite(op, inputs, attributes)
         shapes = [self.shape(name) for name in inputs]
         try:
             shape = infer_shape(op, shapes, attributes)
@@ -152,6 +156,21 @@ class GraphBuilder:
         for name in inputs if op in FLOAT_ONLY else ():
             if self.dtype(name) != "float32":
                 raise self.error(f"its input {name!r} of {self.dtype(name)}; {op} takes float32")
+
+    def _check_finite(self, op: str, inputs: list[str], attributes: dict[str, Any]) -> None:
+        """Refuse NaN and infinities where kernels do not compute with them as onnxruntime does."""
+        for name, value in attributes.items():
+            absent = op == "Clip" and value == {"low": -math.inf, "high": math.inf}[name]
+            finite = not isinstance(value, float) or math.isfinite(value)
+            if not finite and not absent and op != "Pad":  # any number may lie around an image
+                raise self.error(f"its {name} is {value}; a finite number is supported")
+        for name in inputs if op in _PRODUCTS else ():
+            constant = self.graph.constants.get(name)
+            numbers = constant is not None and constant.dtype == np.float32
+            if numbers and not np.all(np.isfinite(constant)):
+                raise self.error(
+                    f"its constant {name!r} holds NaN or infinities; export the model again"
+                )
 
     def _fresh(self, name: str) -> str:
         tensors, constants = self.graph.tensors, self.graph.constants

@@ -28,7 +28,8 @@ LARGEST_EXPRESSION = 96
 TVM's passes walk expressions as trees, by recursion: `x = x + x` 40 times would be 2**40 nodes.
 """
 READINGS = {
-    "Abs": 2, "Elu": 3, "HardSwish": 2, "LeakyRelu": 3, "Softplus": 3, "Tanh": 5,
+    "Clip": 3, "Elu": 3, "HardSigmoid": 3, "HardSwish": 4, "LeakyRelu": 3, "Max": 4, "Min": 4,
+    "Relu": 2, "Softplus": 3, "Tanh": 5,
 }  # fmt: skip
 """How often the lowered expression of an operation holds its argument, where more than once."""
 

@@ -9,7 +9,7 @@ from tvm import tirx
 
 from autoq.graph.ir import Step
 from autoq.graph.shapes import broadcast
-from autoq.graph.te_value import Index, Value, clip, constant
+from autoq.graph.te_value import Index, Value, clip, clip_numbers, constant, largest, least
 
 
 def unary(function: Callable[[Step, Any], Any]) -> Callable[..., Value]:
@@ -39,7 +39,7 @@ def binary(function: Callable[[Any, Any], Any]) -> Callable[..., Value]:
 
 def _quantize(step: Step, x: Any) -> Any:
     rounded = tirx.nearbyint(x / constant(step["scale"]))
-    clamped = clip(rounded, step["low"], step["high"])
+    clamped = clip_numbers(rounded, step["low"], step["high"])
     return (clamped + constant(float(step["zero_point"]))).astype("int32")
 
 
@@ -48,12 +48,28 @@ def _dequantize(step: Step, x: Any) -> Any:
     return centred * constant(step["scale"])
 
 
+def _extreme(
+    numbers: Callable[[Any, Any], Any], integers: Callable[[Any, Any], Any]
+) -> Callable[..., Value]:
+    """A step that chooses one of two arguments."""
+
+    def step_value(step: Step, a: Value, b: Value) -> Value:
+        return binary(numbers if step.dtype == "float32" else integers)(step, a, b)
+
+    return step_value
+
+
+def _relu(step: Step, x: Any) -> Any:
+    zero = tirx.const(0, step.dtype)
+    return tirx.Select(x < zero, zero, x)
+
+
 ELEMENTWISE: dict[str, Callable[..., Value]] = {
     "quantize": unary(_quantize),
     "dequantize": unary(_dequantize),
     "Identity": unary(lambda step, x: x),
     "Cast": unary(lambda step, x: x),
-    "Relu": unary(lambda step, x: tirx.max(x, tirx.const(0, step.dtype))),
+    "Relu": unary(_relu),
     "Clip": unary(lambda step, x: clip(x, step["low"], step["high"])),
     "Sigmoid": unary(lambda step, x: constant(1.0) / (constant(1.0) + tirx.exp(-x))),
     "HardSigmoid": unary(
@@ -75,21 +91,19 @@ ELEMENTWISE: dict[str, Callable[..., Value]] = {
     "Log": unary(lambda step, x: tirx.log(x)),
     "Sqrt": unary(lambda step, x: tirx.sqrt(x)),
     "Neg": unary(lambda step, x: -x),
-    "Abs": unary(lambda step, x: tirx.max(x, -x)),
+    "Abs": unary(lambda step, x: tirx.abs(x)),
     "Reciprocal": unary(lambda step, x: constant(1.0) / x),
     "Erf": unary(lambda step, x: tirx.erf(x)),
     "Floor": unary(lambda step, x: tirx.floor(x)),
     "Ceil": unary(lambda step, x: tirx.ceil(x)),
     "Softplus": unary(
-        lambda step, x: (
-            tirx.max(x, constant(0.0)) + tirx.log(constant(1.0) + tirx.exp(-tirx.max(x, -x)))
-        )
+        lambda step, x: _relu(step, x) + tirx.log(constant(1.0) + tirx.exp(-tirx.abs(x)))
     ),
     "Add": binary(lambda a, b: a + b),
     "Sub": binary(lambda a, b: a - b),
     "Mul": binary(lambda a, b: a * b),
     "Div": binary(lambda a, b: a / b),
     "Pow": binary(lambda a, b: tirx.pow(a, b)),
-    "Min": binary(lambda a, b: tirx.min(a, b)),
-    "Max": binary(lambda a, b: tirx.max(a, b)),
+    "Min": _extreme(least, tirx.min),
+    "Max": _extreme(largest, tirx.max),
 }

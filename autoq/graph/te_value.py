@@ -6,6 +6,7 @@ reads its input more than once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,7 +56,31 @@ def constant(value: float, dtype: str = "float32") -> Any:
 
 
 def clip(x: Any, low: float, high: float) -> Any:
-    """float32 `x` clamped; infinite bounds are left out."""
-    if low > -float("inf"):
-        x = tirx.max(x, constant(low))
-    return tirx.min(x, constant(high)) if high < float("inf") else x
+    """float32 `x` clamped, NaN staying NaN; infinite bounds are left out."""
+    inside = tirx.Select(x > constant(high), constant(high), x) if high < math.inf else x
+    if low == -math.inf:
+        return inside
+    return tirx.Select(x < constant(low), constant(min(low, high)), inside)
+
+
+def clip_numbers(x: Any, low: float, high: float) -> Any:
+    """float32 `x` clamped to finite bounds on its way to an integer: NaN becomes `low`.
+
+    Code for CPUs gives a maximum's second operand where a comparison with NaN fails.
+    """
+    return tirx.min(tirx.max(x, constant(low)), constant(high))
+
+
+def is_number(x: Any) -> Any:
+    """Whether float32 `x` is not NaN; TVM simplifies `x == x` and negated comparisons."""
+    return x <= constant(math.inf)
+
+
+def largest(a: Any, b: Any) -> Any:
+    """The larger one of two float32, NaN if either is: then neither comparison holds."""
+    return tirx.Select(a > b, a, tirx.Select(b >= a, b, a + b))
+
+
+def least(a: Any, b: Any) -> Any:
+    """The smaller one of two float32, NaN if either is."""
+    return tirx.Select(a < b, a, tirx.Select(b <= a, b, a + b))

@@ -5,6 +5,7 @@ That is convolutions whose weights are activations, and pools that skip pixels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from tvm import te, tirx
 from autoq.graph.ir import Step
 from autoq.graph.shapes import infer_shape
 from autoq.graph.te_movement import pad
-from autoq.graph.te_value import Value, constant, stored
+from autoq.graph.te_value import Index, Value, constant, is_number, stored
 
 
 def _padded(step: Step, x: Value, outside: float) -> Value:
@@ -59,10 +60,24 @@ def _max_pool(step: Step, x: Value) -> Value:
     least = np.finfo(x.dtype).min if x.dtype == "float32" else np.iinfo(x.dtype).min
     padded, tap = _padded(step, x, float(least)), _taps(step["kernel"])
 
-    def element(n: Any, c: Any, i: Any, j: Any) -> Any:
-        return te.max(padded.at([n, c, *_pixel(step, (i, j), tap)]), axis=tap)
+    def pixel(n: Any, c: Any, i: Any, j: Any) -> Any:
+        return padded.at([n, c, *_pixel(step, (i, j), tap)])
 
-    return Value.of(te.compute(shape, element, name="max_pool"))
+    maximum = te.compute(shape, lambda *at: te.max(pixel(*at), axis=tap), name="max_pool")
+    if x.dtype != "float32":
+        return Value.of(maximum)
+    tap = _taps(step["kernel"])  # a reduction has axes of its own
+
+    def missing(*at: Any) -> Any:
+        return te.sum(tirx.Select(is_number(pixel(*at)), constant(0.0), constant(1.0)), axis=tap)
+
+    holes = te.compute(shape, missing, name="max_pool_nan")
+
+    def result(index: Index) -> Any:
+        at = tuple(index)
+        return tirx.Select(holes[at] > constant(0.0), constant(math.nan), maximum[at])
+
+    return Value(shape, x.dtype, result)
 
 
 def _average_pool(step: Step, x: Value) -> Value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
@@ -89,7 +91,7 @@ class _Window:
         integer_sum = not maximum and in_dtype != "float32"
         dtype = "int32" if integer_sum else in_dtype
         total = T.alloc_buffer((lanes,), dtype, scope="local")
-        start = T.min_value(dtype) if maximum else T.cast(0, dtype)
+        start = _least(dtype) if maximum else T.cast(0, dtype)
         store(total, 0, splat(start, lanes), lanes)
         with (
             T.serial(self.top, self.bottom) as row,
@@ -98,8 +100,19 @@ class _Window:
             pixel = (self.first_row + row) * self.workload.w + column
             value = cast(load(x, pixel * self.workload.c + channel, lanes), dtype, lanes)
             so_far = load(total, 0, lanes)
-            store(total, 0, T.max(so_far, value) if maximum else so_far + value, lanes)
+            store(total, 0, _larger(so_far, value, dtype) if maximum else so_far + value, lanes)
         return load(total, 0, lanes)
+
+
+def _least(dtype: str) -> Expr:
+    return T.float32(-math.inf) if dtype == "float32" else T.min_value(dtype)
+
+
+def _larger(a: Expr, b: Expr, dtype: str) -> Expr:
+    """The larger one of each lane; of float32, NaN if either is: then neither comparison holds."""
+    if dtype != "float32":
+        return T.max(a, b)
+    return T.Select(a > b, a, T.Select(b >= a, b, a + b))
 
 
 def _finish(

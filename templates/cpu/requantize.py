@@ -9,8 +9,17 @@ from autoq.templates.cpu.vector import cast, splat
 
 
 def clamped(value: Expr, low: Expr, high: Expr, lanes: int) -> Expr:
-    """float32 lanes bounded by two scalars."""
-    return T.min(T.max(value, splat(low, lanes)), splat(high, lanes))
+    """float32 lanes bounded by two scalars; NaN stays NaN."""
+    least, most = splat(low, lanes), splat(high, lanes)
+    value = T.Select(value < least, least, value)
+    return T.Select(value > most, most, value)
+
+
+def _clamped_numbers(value: Expr, low: Expr, high: Expr, lanes: int) -> Expr:
+    """float32 lanes on their way to integers, bounded by two scalars; NaN becomes `low`."""
+    least, most = splat(low, lanes), splat(high, lanes)
+    value = T.Select(value > least, value, least)
+    return T.Select(value < most, value, most)
 
 
 def requantised(
@@ -18,7 +27,8 @@ def requantised(
 ) -> Expr:
     """`clamp(rint(value), low, high) + zero_point` of float32 lanes as `out_dtype`.
 
-    Rounding is half to even: `nearbyint` is one vector instruction under the default mode.
+    Rounding is half to even: `nearbyint` is one vector instruction under the default mode. NaN
+    becomes `low + zero_point`, as in onnxruntime.
     """
-    rounded = clamped(T.nearbyint(value), low, high, lanes) + splat(zero_point, lanes)
+    rounded = _clamped_numbers(T.nearbyint(value), low, high, lanes) + splat(zero_point, lanes)
     return cast(cast(rounded, "int32", lanes), out_dtype, lanes)

@@ -142,9 +142,10 @@ template <class T, int V> __device__ __forceinline__ Raw<T, V> quantise(
   unsigned bits[(V + 3) / 4 * 4];
   #pragma unroll
   for (int i = 0; i < (V + 3) / 4 * 4; ++i) {
-    const float clamped = fminf(fmaxf(value[i < V ? i : 0], low), high);
+    const float number = value[i < V ? i : 0];
+    const float clamped = fminf(fmaxf(number, low), high);  // NaN becomes low
     if constexpr (BITS<T> == 32) {
-      if (i < V) raw.word[i] = __float_as_uint(clamped);
+      if (i < V) raw.word[i] = __float_as_uint(number != number ? number : clamped);
     }
     bits[i] = __float_as_uint(__fadd_rn(clamped, 12582912.f));
   }

@@ -139,7 +139,8 @@ __device__ __forceinline__ void finish(
 
 _FLOAT = r"""
 __device__ __forceinline__ float join(float a, float b) {
-  return MAXIMUM ? fmaxf(a, b) : __fadd_rn(a, b);
+  if (!MAXIMUM) return __fadd_rn(a, b);
+  return a > b || a != a ? a : b;  // NaN if either is, which fmaxf would drop
 }
 __device__ __forceinline__ void start(unsigned* acc) {
   #pragma unroll

@@ -27,7 +27,8 @@ _SOURCE = r"""
 struct Constants {
   const ADDEND* residual; const ACC* bias; const float* scale; const float* scalars;
 };
-constexpr bool SATURATES = V == 4 && BITS<OUT> == 8;
+// A float32 residual may be NaN, which only a clamp makes the least value.
+constexpr bool SATURATES = V == 4 && BITS<OUT> == 8 && BITS<ADDEND> < 32;
 enum class Form { PACK, SHIFT, CLAMP, ANY };
 struct Channels { Raw<float, V> scale; float4 first, second; Form form;TABLE_FIELD };
 __device__ __forceinline__ Channels channels(const Constants& from, int k) {

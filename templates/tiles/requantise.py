@@ -34,6 +34,9 @@ __device__ __forceinline__ float rescale_@(int total, float scale, float addend,
   if (RESIDUAL) v = __fadd_rn(v, __fmul_rn(addend, first.w));
   return v;
 }
+__device__ __forceinline__ float bounded_@(float v, float4 second) {
+  return v != v ? v : fminf(fmaxf(v, second.y), second.z);
+}
 __device__ __forceinline__ unsigned add_bytes_@(unsigned a, unsigned b) {
   return ((a & 0x7f7f7f7fu) + (b & 0x7f7f7f7fu)) ^ ((a ^ b) & 0x80808080u);
 }
@@ -274,7 +277,7 @@ class RowEpilogue:
                 addend = "0.f"
             values.append(f"rescale_@({totals[e]}, s.{'xyzw'[e]}, {addend}, first, second)")
         if self.epilogue.out_dtype == "float32":
-            clamp = "__float_as_uint(fminf(fmaxf({}, second.y), second.z))"
+            clamp = "__float_as_uint(bounded_@({}, second))"
             return [f"  out{row}[{4 * quad + e}] = {clamp.format(values[e])};" for e in range(4)]
         arguments = ",\n    ".join(values)
         word = looked_up(self.epilogue, f"quantise4_@({arguments}, second)")

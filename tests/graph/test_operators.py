@@ -45,6 +45,25 @@ def test_cpu_kernel_agrees_with_numpy(name):
     else:
         difference = np.abs(result.astype(np.int32) - expected)
         assert difference.max() <= 1 and (difference == 0).mean() > 0.99
+    spoilt = [with_missing_numbers(array) for array in inputs]
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        expected = evaluate_operator(node, spoilt)
+    kernel(*map(aligned, (*spoilt, *node.constants)), result)
+    if expected.dtype == np.float32:
+        np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+        infinite = np.isinf(expected)
+        np.testing.assert_array_equal(result[infinite], expected[infinite])
+    else:
+        assert np.abs(result.astype(np.int32) - expected).max() <= 1
+
+
+def with_missing_numbers(array: np.ndarray) -> np.ndarray:
+    """Some float32 elements replaced by NaN and infinities."""
+    spoilt = array.copy()
+    if array.dtype == np.float32 and array.size:
+        places = np.random.default_rng(1).permutation(array.size)[: -(-array.size // 16)]
+        spoilt.reshape(-1)[places] = np.resize([np.nan, np.inf, -np.inf], len(places))
+    return spoilt
 
 
 @pytest.mark.parametrize("name", ["Relu", *(n for n in CASES if n not in NUMPY_STEPS)])

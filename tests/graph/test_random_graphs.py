@@ -14,7 +14,7 @@ from autoq.templates.target import parse_target
 TARGETS = [parse_target("cpu"), parse_target("cuda")]
 
 
-@pytest.mark.parametrize("seed", range(60, 98))
+@pytest.mark.parametrize("seed", range(60))
 def test_optimised_graph_agrees_with_onnxruntime(seed):
     rng = np.random.default_rng(seed)
     model = random_model(rng, exact=seed % 2 == 0)

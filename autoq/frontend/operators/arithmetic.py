@@ -49,7 +49,9 @@ def clip(node: OnnxNode, b: GraphBuilder) -> str:
             value = float(b.constant(given, name).reshape(()))
         else:
             value = float(node.attributes.get(name, absent))
-        bounds.append(absent if abs(value) >= np.finfo(np.float32).max else value)
+        # The largest float32 is how exporters write a bound that is none.
+        beyond = math.copysign(1.0, absent) * value >= np.finfo(np.float32).max
+        bounds.append(absent if beyond else value)
     return b.emit("Clip", [node.required(0, b)], low=bounds[0], high=bounds[1])
 
 

@@ -24,11 +24,17 @@ def batch_normalization(node: OnnxNode, b: GraphBuilder) -> str:
     scale, bias, mean, variance = (
         b.constant(node.required(i + 1, b), name).astype(np.float64) for i, name in enumerate(names)
     )
-    factor = scale / np.sqrt(variance + float(node.attributes.get("epsilon", 1e-5)))
+    with np.errstate(all="ignore"):
+        factor = scale / np.sqrt(variance + float(node.attributes.get("epsilon", 1e-5)))
+        offset = (bias - mean * factor).astype(np.float32)
+    if not (np.all(np.isfinite(factor.astype(np.float32))) and np.all(np.isfinite(offset))):
+        raise b.error(
+            "a factor or an offset that is NaN or infinite; a variance may not be negative, and "
+            "every constant is a finite number"
+        )
     shape = (-1,) + (1,) * (len(b.shape(x)) - 2)
     product = b.emit("Mul", [x, b.add_constant(factor.astype(np.float32).reshape(shape))])
-    offset = (bias - mean * factor).astype(np.float32).reshape(shape)
-    return b.emit("Add", [product, b.add_constant(offset)])
+    return b.emit("Add", [product, b.add_constant(offset.reshape(shape))])
 
 
 @importer("LRN")

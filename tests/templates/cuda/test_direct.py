@@ -47,6 +47,25 @@ def test_exact_on_host(template, workload, tmp_path):
 
 
 @needs_host_compiler
+@pytest.mark.parametrize(
+    "conv",
+    [
+        Conv2d(1, 4, 4, 8, 8, 1, 1, epilogue=Epilogue("int8", "float32")),
+        Conv2d(1, 4, 4, 8, 8, 1, 1, epilogue=Epilogue("float32", "float32")),
+    ],
+    ids=case_id,
+)
+def test_nan_of_a_residual_comes_out(conv, tmp_path):
+    """Quantised, it is the least value, as in onnxruntime."""
+    activations, operands = random_convolution(conv, np.random.default_rng(5))
+    activations[1].reshape(-1)[::7] = np.nan
+    template = conv2d_direct.TEMPLATE
+    config = template.default(conv, CUDA)
+    got = run_on_host(template, conv, config, CUDA, activations, operands, tmp_path)
+    assert_equal(conv, got, reference(conv, activations, operands))
+
+
+@needs_host_compiler
 @pytest.mark.parametrize("pixels", [1, 8])
 @pytest.mark.parametrize(("template", "workload"), [BOTH[1], BOTH[14]], ids=[IDS[1], IDS[14]])
 def test_pixels_of_a_thread(template, workload, pixels, tmp_path):

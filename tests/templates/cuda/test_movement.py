@@ -58,6 +58,32 @@ def test_exact_on_host(workload, tmp_path):
     exact_on_host(workload, "sm_75", tmp_path)
 
 
+MISSING = {
+    "max_pool": Pool2d("max", 1, 6, 7, 8, 3, 3, in_dtype="float32", out_dtype="float32"),
+    "add": Add((2, 3, 4, 8), "float32", "float32", "float32"),
+    "add_quantised": Add((2, 3, 4, 8), "int8", "float32", "int8"),
+}
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("name", MISSING)
+def test_nan_comes_out_where_it_goes_in(name, tmp_path):
+    """Quantised, it is the least value, as in onnxruntime."""
+    workload = MISSING[name]
+    template = TEMPLATES[type(workload)]
+    activations, operands = random_movement(workload, np.random.default_rng(7))
+    for array in activations:
+        if array.dtype == np.float32:
+            array.reshape(-1)[::11] = np.nan
+            array.reshape(-1)[5::37] = np.inf
+    with np.errstate(invalid="ignore"):
+        expected = reference(workload, activations, operands)
+    config = template.default(workload, CUDA)
+    got = run_on_host(template, workload, config, CUDA, activations, operands, tmp_path)
+    assert_equal(workload, got, expected)
+    assert expected.dtype != np.float32 or 0 < np.isnan(expected).mean() < 1
+
+
 @needs_host_compiler
 @pytest.mark.parametrize("workload", [POOLS[0], POOLS[1], POOLS[3], *FOUR_BITS[:3]], ids=case_id)
 def test_halfword_maximum_is_exact(workload, tmp_path):
