@@ -12,21 +12,29 @@ from dataclasses import replace
 import numpy as np
 
 from autoq.graph.dequantise_late import MOVES
-from autoq.graph.ir import Graph
+from autoq.graph.ir import Graph, Operation
 from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.target import Target
 
 
 def choose_activation_dtypes(graph: Graph, target: Target) -> None:
     """Rewrite zero points and dtypes of tensors that only quantisation operators look into."""
-    groups = _groups(graph)
-    members: dict[str, list[str]] = {}
-    for name in groups:
-        members.setdefault(_root(groups, name), []).append(name)
-    for names in members.values():
-        change = _change(graph, set(names), target)
-        if change is not None:
-            _apply(graph, set(names), *change)
+    parents = _groups(graph)
+    groups: dict[str, set[str]] = {}
+    touching: dict[str, list[Operation]] = {}
+    for name in parents:
+        groups.setdefault(_root(parents, name), set()).add(name)
+    for node in graph.operations:
+        names = {_root(parents, name) for name in (*node.inputs, node.output) if name in parents}
+        for root in names:
+            touching.setdefault(root, []).append(node)
+    ends = {*graph.inputs, *graph.outputs}
+    for root, names in groups.items():
+        if names.isdisjoint(ends):
+            nodes = touching.get(root, [])
+            change = _change(graph, names, nodes, target)
+            if change is not None:
+                _apply(graph, names, nodes, *change)
 
 
 def _groups(graph: Graph) -> dict[str, str]:
@@ -42,19 +50,18 @@ def _groups(graph: Graph) -> dict[str, str]:
 
 def _root(parents: dict[str, str], name: str) -> str:
     while parents[name] != name:
+        parents[name] = parents[parents[name]]  # halves the path for the next search
         name = parents[name]
     return name
 
 
-def _change(graph: Graph, names: set[str], target: Target) -> tuple[str, int] | None:
-    """(dtype, shift) for a group of tensors, None to leave it."""
-    if names & {*graph.inputs, *graph.outputs}:
-        return None
+def _change(
+    graph: Graph, names: set[str], nodes: list[Operation], target: Target
+) -> tuple[str, int] | None:
+    """(dtype, shift) for a group of tensors that `nodes` touch, None to leave it."""
     dtypes = {graph.dtype(name) for name in names}
     zero_points: set[int] = set()
-    for node in graph.operations:
-        if not names & {*node.inputs, node.output}:
-            continue
+    for node in nodes:
         if node.op in ("QuantizeLinear", "DequantizeLinear"):
             if node.attributes["axis"] is not None:
                 return None
@@ -73,12 +80,10 @@ def _change(graph: Graph, names: set[str], target: Target) -> tuple[str, int] | 
     return None
 
 
-def _apply(graph: Graph, names: set[str], dtype: str, shift: int) -> None:
+def _apply(graph: Graph, names: set[str], nodes: list[Operation], dtype: str, shift: int) -> None:
     for name in names:
         graph.tensors[name] = replace(graph.tensors[name], dtype=dtype)
-    for node in graph.operations:
-        if not names & {*node.inputs, node.output}:
-            continue
+    for node in nodes:
         if node.op in ("QuantizeLinear", "DequantizeLinear"):
             node.attributes["zero_point"] = np.asarray(node.attributes["zero_point"] + shift)
         elif node.op == "Pad":

@@ -11,32 +11,41 @@ import numpy as np
 
 from autoq.graph.fused import same_scheme
 from autoq.graph.ir import Graph, Node, Operation
-from autoq.graph.rewrite import Neighbourhood, add_tensor, fresh_name, prune, rename_inputs
+from autoq.graph.rewrite import add_tensor, fresh_name, prune
 
 MOVES = ("Reshape", "Transpose", "Slice", "MaxPool", "Pad", "Concat", "Identity", "ChannelShuffle")
 
 
 def dequantise_late(graph: Graph) -> None:
-    """Apply both rules until nothing changes."""
-    while _sink(graph) | _cancel(graph):
-        prune(graph)
+    """Apply both rules wherever they fit.
 
-
-def _sink(graph: Graph) -> bool:
-    around = Neighbourhood(graph)
+    One pass in running order does: what a rule makes of a node is seen by the nodes behind it.
+    """
+    outputs = set(graph.outputs)
+    dequantisations: dict[str, Operation] = {}
+    renamed: dict[str, str] = {}
     nodes: list[Node] = []
-    changed = False
     for node in graph.operations:
-        found = [around.producer(name, "DequantizeLinear") for name in node.inputs]
+        node.inputs = tuple(renamed.get(name, name) for name in node.inputs)
+        found = [dequantisations.get(name) for name in node.inputs]
         sources = [source for source in found if source is not None]
-        whole = bool(sources) and len(sources) == len(found)
-        if whole and node.op in MOVES and _may_sink(graph, node, sources):
-            nodes += _moved(graph, node, sources)
-            changed = True
-        else:
-            nodes.append(node)
+        if not sources or len(sources) < len(found):
+            sources = []
+        if sources and _cancels(graph, node, sources[0]) and node.output not in outputs:
+            renamed[node.output] = sources[0].inputs[0]
+            continue
+        sinks = sources and node.op in MOVES and _may_sink(graph, node, sources)
+        made = _moved(graph, node, sources) if sinks else [node]
+        nodes += made
+        if made[-1].op == "DequantizeLinear":
+            dequantisations[node.output] = made[-1]
     graph.nodes = nodes
-    return changed
+    prune(graph)
+
+
+def _cancels(graph: Graph, node: Operation, source: Operation) -> bool:
+    """Whether a quantisation undoes the dequantisation `source` that it reads."""
+    return node.op == "QuantizeLinear" and same_scheme(graph, node, source)
 
 
 def _may_sink(graph: Graph, node: Operation, sources: list[Operation]) -> bool:
@@ -74,19 +83,3 @@ def _moved(graph: Graph, node: Operation, sources: list[Operation]) -> list[Oper
         moving.attributes["value"] = float(attributes["zero_point"])
     output.inputs = (name,)
     return [moving, output]
-
-
-def _cancel(graph: Graph) -> bool:
-    """Remove a quantisation of what was dequantised alike."""
-    around = Neighbourhood(graph)
-    renamed: dict[str, str] = {}
-    for node in graph.operations:
-        if node.op != "QuantizeLinear":
-            continue
-        source = around.producer(node.inputs[0], "DequantizeLinear")
-        undone = source is not None and same_scheme(graph, node, source)
-        if source is not None and undone and node.output not in graph.outputs:
-            renamed[node.output] = source.inputs[0]
-    rename_inputs(graph, renamed)
-    graph.nodes = [node for node in graph.nodes if node.output not in renamed]
-    return bool(renamed)

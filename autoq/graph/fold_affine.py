@@ -15,27 +15,18 @@ from autoq.graph.rewrite import Neighbourhood, add_tensor, fresh_name, prune, re
 
 
 def fold_affine(graph: Graph) -> None:
-    """Apply until nothing changes."""
-    while _fold_once(graph):
-        prune(graph)
-
-
-def _fold_once(graph: Graph) -> bool:
+    """Fold every such chain behind a Conv or Gemm, however long."""
     around = Neighbourhood(graph)
     groups = []
     for node in graph.operations:
-        if node.op not in ("Conv", "Gemm"):
-            continue
-        reader = around.only_reader(node.output, "Mul", "Div", "Add", "Sub")
-        if reader is None:
-            continue
-        values = _channel_values(graph, node, reader, around)
-        weights = _weights(graph, node, around)
-        if values is None or weights is None or not _moderate(reader, values):
-            continue
-        folded = _folded(graph, node, reader, values, *weights)
-        if folded is not None:
-            groups.append(((node, reader), folded))
+        members, folded = [node], node
+        while (step := _fold_reader(graph, folded, around)) is not None:
+            for name in {*folded.inputs} - {*step[1].inputs, *node.inputs}:
+                graph.constants.pop(name, None)  # of the step before: nobody else reads it
+            members.append(step[0])
+            folded = step[1]
+        if folded is not node:
+            groups.append((members, folded))
     replace_nodes(graph, groups)
     # Quantised weights got a new DequantizeLinear beside the convolution: put it in front.
     nodes: list[Node] = []
@@ -43,7 +34,24 @@ def _fold_once(graph: Graph) -> bool:
         scaled = node.attributes.pop("scaled_weight", None)
         nodes += [scaled, node] if scaled is not None else [node]
     graph.nodes = nodes
-    return bool(groups)
+    prune(graph)
+
+
+def _fold_reader(
+    graph: Graph, node: Operation, around: Neighbourhood
+) -> tuple[Operation, Operation] | None:
+    """The product or sum behind a Conv or Gemm, and the Conv or Gemm that computes both."""
+    if node.op not in ("Conv", "Gemm"):
+        return None
+    reader = around.only_reader(node.output, "Mul", "Div", "Add", "Sub")
+    if reader is None:
+        return None
+    values = _channel_values(graph, node, reader, around)
+    weights = _weights(graph, node, around)
+    if values is None or weights is None or not _moderate(reader, values):
+        return None
+    folded = _folded(graph, node, reader, values, *weights)
+    return None if folded is None else (reader, folded)
 
 
 def _channel_values(
@@ -78,7 +86,8 @@ def _weights(
 ) -> tuple[np.ndarray, Operation | None, np.ndarray] | None:
     """(weight constant, its DequantizeLinear if any, float64 bias), None if not constant."""
     weight = node.inputs[1]
-    dequantise = around.producer(weight, "DequantizeLinear")
+    scaled = node.attributes.get("scaled_weight")
+    dequantise = scaled or around.producer(weight, "DequantizeLinear")
     source = weight if dequantise is None else dequantise.inputs[0]
     if source not in graph.constants:
         return None

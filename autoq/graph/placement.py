@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.graph.ir import Graph, Node, Operator, Step, Tensor
+from autoq.graph.ir import Graph, Operator, Step, Tensor
 
 PLAIN, NHWC = "plain", "NHWC"
 """Layouts of a tensor: row-major as in ONNX, or channels last (4-D tensors only)."""
@@ -91,13 +91,14 @@ class Placement:
         for name in self.semantic.outputs:
             buffer = self.read(name, PLAIN)
             if buffer in renamed or buffer in self.graph.inputs:
-                buffer = self._copy(name, renamed.get(buffer, buffer))
+                buffer = self._copy(name, buffer)
             renamed[buffer] = name
+        for buffer, name in renamed.items():
             old = self.graph.tensors.pop(buffer)
-            shape = self.semantic.shape(name)
-            self.graph.tensors[name] = Tensor(name, shape, old.dtype)
-            for node in self.graph.nodes:
-                _rename(node, buffer, name)
+            self.graph.tensors[name] = Tensor(name, self.semantic.shape(name), old.dtype)
+        for node in self.graph.nodes:
+            node.inputs = tuple(renamed.get(name, name) for name in node.inputs)
+            node.output = renamed.get(node.output, node.output)
         return self.graph
 
     def _copy(self, name: str, source: str) -> str:
@@ -113,9 +114,3 @@ class Placement:
 def _same_bytes(shape: tuple[int, ...]) -> bool:
     """Whether NCHW and NHWC of a shape are the same bytes (or there is only one layout)."""
     return len(shape) != 4 or shape[1] == 1 or int(np.prod(shape[2:])) == 1
-
-
-def _rename(node: Node, old: str, new: str) -> None:
-    node.inputs = tuple(new if name == old else name for name in node.inputs)
-    if node.output == old:
-        node.output = new
