@@ -22,7 +22,7 @@ import tvm
 
 import autoq
 from autoq.devices import require_device, resolve
-from autoq.measure.job import REGISTRY, Job, load_registry
+from autoq.measure.job import REGISTRY, UNTRIED, Job, load_registry
 from autoq.records.journal import Journal
 from autoq.templates.base import Template
 from autoq.templates.target import Target
@@ -87,6 +87,8 @@ def main() -> None:
             for job, future in zip(jobs, futures, strict=True):
                 found = future.result()
                 failures[found.failure or ""] += 1
+                if found.failure == UNTRIED:
+                    continue
                 now = datetime.now(timezone.utc)
                 template, knobs = templates[job.template], vars(job.config)
                 journal.append([provenance.record(job.workload, template, knobs, found, now)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,24 +73,27 @@ def first_line(text: str) -> str:
     return (lines[-1] if lines else "unknown error")[:300]
 
 
-class _CaptureSource:
-    """While active, keeps TVM from compiling the CUDA source it generates."""
+class _CaptureSource(threading.local):
+    """While active in a thread, keeps TVM from compiling the CUDA source it generates there."""
 
     depth = 0
 
     def __enter__(self) -> None:
-        _CaptureSource.depth += 1
+        self.depth += 1
 
     def __exit__(self, *_: object) -> None:
-        _CaptureSource.depth -= 1
+        self.depth -= 1
+
+
+_CAPTURE = _CaptureSource()
 
 
 def _install_capture() -> None:
-    """Wrap TVM's CUDA compile callback so that it is inert inside `_CaptureSource`."""
+    """Wrap TVM's CUDA compile callback so that it is inert inside `_CAPTURE`."""
     from tvm.support import nvcc
 
     def compile_or_capture(code: str) -> Any:
-        return b"source only" if _CaptureSource.depth else nvcc.tvm_callback_cuda_compile(code)
+        return b"source only" if _CAPTURE.depth else nvcc.tvm_callback_cuda_compile(code)
 
     tvm_ffi.register_global_func("tvm_callback_cuda_compile", compile_or_capture, override=True)
 
@@ -103,7 +107,7 @@ def cuda_source(lowered: Lowered, target: Target) -> str:
         raise BuildError(f"expected one device module, found {len(lowered.devices)}")
     device, module = lowered.devices[0]
     try:
-        with _CaptureSource(), tvm_target(target):
+        with _CAPTURE, tvm_target(target):
             return str(_build.codegen_build(module, device).inspect_source())
     except _TVM_ERRORS as error:
         raise BuildError(f"CUDA code generation failed: {first_line(str(error))}") from error

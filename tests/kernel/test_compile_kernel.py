@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from tvm import te
 from tvm.script import tirx as T
 
 from autoq.errors import BuildError, TargetError
-from autoq.kernel import compile_kernel, nvcc
+from autoq.kernel import compile_kernel, lowering, nvcc
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import lower, tvm_target
 from autoq.runtime.cpu_kernel import LoadedCpuKernel
@@ -178,3 +179,13 @@ def test_host_loop_around_launches_is_refused() -> None:
 def test_scalars_are_kept_by_value() -> None:
     assert Scalar(3, "int32") == Scalar(3, "int32")
     assert tvm_target(CPU).kind.name == "llvm"
+
+
+def test_capturing_a_source_in_one_thread_leaves_the_others_alone() -> None:
+    seen = []
+    with lowering._CAPTURE:
+        thread = threading.Thread(target=lambda: seen.append(lowering._CAPTURE.depth))
+        thread.start()
+        thread.join()
+        assert lowering._CAPTURE.depth == 1
+    assert seen == [0] and lowering._CAPTURE.depth == 0
