@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from agreement import run_in_memory
 from onnx import helper, numpy_helper
+from qdq.oracle import run_in_memory
 
 import autoq
 from autoq.errors import ModelError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from agreement import Oracle, normal_feeds, run_in_memory
 from onnx import helper, numpy_helper
+from qdq.oracle import Oracle, normal_feeds, run_in_memory
 
 from autoq.frontend import from_model
 from autoq.graph import Kernel, evaluate, optimise

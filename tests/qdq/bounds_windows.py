@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from bounds import ULP, Bounds, is_power_of_two, linear_of, sum_of, widened
 from numpy.lib.stride_tricks import sliding_window_view
+
+from qdq.bounds import ULP, Bounds, is_power_of_two, linear_of, sum_of, widened
 
 
 def _windows(node: Any, x: np.ndarray, kernel: tuple[int, int], outside: float) -> np.ndarray:

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 import onnx
-from graph_writer import GraphWriter, Real, Shape
+
+from qdq.writer import GraphWriter, Real, Shape
 
 
 def random_model(rng: np.random.Generator, exact: bool) -> onnx.ModelProto:

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-from bounds import ULP, Bounds, is_power_of_two, linear_of, product_of, sum_of, widened
-from bounds_windows import average, conv, max_pool
 from onnx import helper, numpy_helper
 from scipy.special import expit
+
+from qdq.bounds import ULP, Bounds, is_power_of_two, linear_of, product_of, sum_of, widened
+from qdq.bounds_windows import average, conv, max_pool
 
 _FUNCTION_ERROR = 2.0**-17
 """Relative error allowed to exponentials and the like, of autoq and onnxruntime together."""

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 import onnxruntime
-from output_bounds import output_bounds
+
+from qdq.output_bounds import output_bounds
 
 _OPTIONS = onnxruntime.SessionOptions()
 _OPTIONS.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -36,7 +37,7 @@ class Oracle:
     """onnxruntime's outputs of a model, and the bounds of what float32 arithmetic may give.
 
     Where the bounds of an element meet, which is at 99.9% of the quantised outputs of
-    `random_graphs`, only that one value is right. They differ where a value lies on a tie or
+    `qdq.random_graphs`, only that one value is right. They differ where a value lies on a tie or
     within float32's rounding of one, and where such a step has spread from there.
     """
 

@@ -1,0 +1,1 @@
+"""Random quantised graphs, and what each of their outputs may be."""
