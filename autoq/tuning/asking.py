@@ -7,12 +7,14 @@ several tasks therefore think at the same time, while others are measured.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from autoq.measure.child import Child, Entry
+from autoq.errors import EnvironmentFault
+from autoq.measure.child import Child, ChildCrash, Entry
 from autoq.measure.job import load_registry
 from autoq.measure.pool import ChildPool
 from autoq.search.registry import STRATEGIES
@@ -23,6 +25,7 @@ from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
 _ASK_SECONDS = 1800.0
+_MOST_CRASHES = 4
 
 Trials = Sequence[Trial[Candidate]]
 
@@ -111,7 +114,11 @@ class LocalAsker:
 
 
 class ParallelAsker:
-    """Answers in `size` child processes; a task's strategy stays in one of them."""
+    """Answers in `size` child processes; a task's strategy stays in one of them.
+
+    A strategy whose process dies is made again in another, from all that it was told. A future
+    raises EnvironmentFault when the processes die again and again.
+    """
 
     def __init__(self, settings: SearchSettings, size: int) -> None:
         entry = Entry("autoq.tuning.asking", "serve", settings)
@@ -119,15 +126,32 @@ class ParallelAsker:
         self._pools = [ChildPool(lambda: Child(entry, environment), 1) for _ in range(size)]
         self.parallel = size
         self._places: dict[int, int] = {}
+        # By task: all that its strategy was told, and the process that it is in.
+        self._told: dict[int, list[Trial[Candidate]]] = {}
+        self._homes: dict[int, int | None] = {}
 
     def ask(self, question: Question) -> Future[list[Candidate]]:
         """The answer, when the task's process comes to it."""
         place = self._places.setdefault(question.task, len(self._places) % len(self._pools))
+        return self._pools[place].submit(lambda child: self._answer(child, question))
 
-        def work(child: Child) -> Any:
-            return child.call(question, _ASK_SECONDS)
-
-        return self._pools[place].submit(work)
+    def _answer(self, child: Child, question: Question) -> list[Candidate]:
+        task = question.task
+        told = self._told.setdefault(task, [])
+        told += question.told
+        everything = dataclasses.replace(question, told=tuple(told))
+        crashes = 0
+        while True:
+            at_home = child.alive and child.pid == self._homes.get(task)
+            try:
+                answer = child.call(question if at_home else everything, _ASK_SECONDS)
+            except ChildCrash as error:
+                crashes += 1
+                if crashes == _MOST_CRASHES:
+                    raise EnvironmentFault(f"the search's process {error}") from error
+                continue
+            self._homes[task] = child.pid
+            return answer
 
     def close(self) -> None:
         """End the processes."""

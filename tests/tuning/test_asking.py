@@ -1,8 +1,13 @@
 """Strategies in processes of their own answer as they do in this one."""
 
+import os
+import signal
+
 import pytest
 from test_scheduler import TEMPLATES, seconds
 
+from autoq.errors import EnvironmentFault
+from autoq.measure.child import Child, ChildCrash
 from autoq.search.trial import Trial
 from autoq.templates.target import Target
 from autoq.templates.workload import Gemm
@@ -13,7 +18,7 @@ SETTINGS = SearchSettings("test_scheduler:TEMPLATES", TARGET, "diverse")
 WORKLOADS = [Gemm(64, 64, 64), Gemm(128, 64, 64), Gemm(256, 64, 64)]
 
 
-def _conversation(asker):
+def _conversation(asker, after_a_round=lambda: None):
     """Three rounds of questions for three tasks, all of a round asked at once."""
     told = {workload: [] for workload in WORKLOADS}
     heard = []
@@ -26,6 +31,7 @@ def _conversation(asker):
             answer = future.result(60)
             heard.append(answer)
             told[workload] = [Trial(c, seconds=seconds(workload, vars(c.config))) for c in answer]
+        after_a_round()
     return heard
 
 
@@ -46,3 +52,34 @@ def test_a_tasks_answers_never_repeat(parallel):
     for task in range(3):
         mine = [candidate for answer in heard[task::3] for candidate in answer]
         assert len(mine) == len(set(mine)) == 48
+
+
+def test_a_killed_process_forgets_nothing(parallel, monkeypatch):
+    told = []
+    call = Child.call
+
+    def listening(child, question, timeout):
+        told.append(len(question.told))
+        return call(child, question, timeout)
+
+    monkeypatch.setattr(Child, "call", listening)
+
+    rounds = iter([False, True, False])
+
+    def kill_after_the_second():
+        if next(rounds):
+            os.kill(parallel._pools[0]._children[0].pid, signal.SIGKILL)
+
+    heard = _conversation(parallel, kill_after_the_second)
+    assert [len(answer) for answer in heard] == [16] * 9
+    assert 32 in told, "the new process is told all trials"
+
+
+def test_processes_that_die_again_and_again_end_the_run(parallel, monkeypatch):
+    def die(child, question, timeout):
+        raise ChildCrash("died of SIGKILL", outside=True)
+
+    monkeypatch.setattr(Child, "call", die)
+    future = parallel.ask(Question(0, WORKLOADS[0], ("replay",), 0, 16, ()))
+    with pytest.raises(EnvironmentFault, match="search's process died of SIGKILL"):
+        future.result(60)
