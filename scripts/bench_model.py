@@ -29,7 +29,11 @@ from make_model import BITS, make_network
 
 IMAGE = 224
 INPUT = "input"
-_TITLES = {"resnet50": "ResNet-50", "efficientnet_b0": "EfficientNet-B0"}
+_TITLES = {
+    "resnet50": "ResNet-50",
+    "efficientnet_b0": "EfficientNet-B0",
+    "shufflenet_v2": "ShuffleNet-V2",
+}
 """Networks that torchvision has by the same name, as results name them."""
 
 

@@ -19,6 +19,7 @@ NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
         for depth in (18, 34, 50, 101)
     },
     "efficientnet_b0": lambda image: zoo.efficientnet_b0(image=image),
+    "shufflenet_v2": lambda image: zoo.shufflenet_v2(image=image),
 }
 """Networks for images of a height and width in pixels, by name."""
 

@@ -42,6 +42,9 @@ class Epilogue:
       accumulator_high)`, `v = t * accumulator_scale + (res - residual_zero_point) *
       residual_scale` (the exact meaning of a QDQ graph, whose convolution is quantised before
       the addition).
+    - `concatenates`, behind `requantize_before_add`: channels whose scale is 0 keep `v = (res -
+      residual_zero_point) * residual_scale`, the others `v = t * accumulator_scale`: two halves
+      of the channels side by side, wherever each of them lies.
     - residual, otherwise: `v = float(a) * scale[k] + (res - residual_zero_point) *
       residual_scale`.
     - out int4, uint4, int8 or uint8: `y = clamp(rint(v), low, high) + zero_point`, with bounds
@@ -58,6 +61,7 @@ class Epilogue:
     residual_dtype: str | None = None
     requantize_before_add: bool = False
     table: bool = False
+    concatenates: bool = False
 
     def __post_init__(self) -> None:
         known = ", ".join((*INTEGER_RANGE, "float32"))
@@ -69,6 +73,8 @@ class Epilogue:
             raise ValueError("requantize_before_add needs a residual_dtype")
         if self.table and self.out_dtype not in ("int8", "uint8"):
             raise ValueError(f"out_dtype {self.out_dtype!r}: int8 or uint8 behind a table")
+        if self.concatenates and not self.requantize_before_add:
+            raise ValueError("concatenates needs requantize_before_add")
 
 
 def pack_scalars(**values: float) -> np.ndarray:
@@ -140,7 +146,8 @@ def apply_epilogue(
             value = np.clip(np.rint(value), s["accumulator_low"], s["accumulator_high"])
             value = value * s["accumulator_scale"]
         addend = residual.astype(np.float32) - s["residual_zero_point"]
-        value = value + addend * s["residual_scale"]
+        addend = addend * s["residual_scale"]
+        value = np.where(scale == 0, addend, value) if epilogue.concatenates else value + addend
     if epilogue.out_dtype == "float32":
         return np.clip(value, s["low"], s["high"])
     quantised = clamp_numbers(np.rint(value), s["low"], s["high"]) + s["zero_point"]

@@ -222,8 +222,8 @@ def activation_layouts(workload: Workload) -> frozenset[str]:
 def to_dict(workload: Workload) -> dict[str, Any]:
     """A JSON-able mapping that `from_dict` reads back.
 
-    A convolution names layouts where they are not NHWC, and an epilogue its table where it has
-    one, so that older keys stay as they are.
+    A convolution names layouts where they are not NHWC, and an epilogue its table and that it
+    concatenates where it does, so that older keys stay as they are.
     """
     kind = next(name for name, cls in _KINDS.items() if type(workload) is cls)
     fields = dataclasses.asdict(workload)
@@ -231,8 +231,10 @@ def to_dict(workload: Workload) -> dict[str, Any]:
         for name in ("in_layout", "out_layout"):
             if fields[name] == NHWC:
                 del fields[name]
-    if isinstance(workload, Conv2d | Gemm) and not workload.epilogue.table:
-        del fields["epilogue"]["table"]
+    if isinstance(workload, Conv2d | Gemm):
+        for name in ("table", "concatenates"):
+            if not getattr(workload.epilogue, name):
+                del fields["epilogue"][name]
     return {"operator": kind, **fields}
 
 

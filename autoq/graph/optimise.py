@@ -8,6 +8,7 @@ from autoq.graph.absorb_tables import absorb_tables
 from autoq.graph.activation_dtype import choose_activation_dtypes
 from autoq.graph.channel_padding import pad_hidden_channels
 from autoq.graph.channel_shuffle import find_channel_shuffles
+from autoq.graph.convolve_beside import convolve_beside
 from autoq.graph.dequantise_late import dequantise_late
 from autoq.graph.fold_affine import fold_affine
 from autoq.graph.fold_constants import fold_dequantisations, fold_operations
@@ -40,6 +41,7 @@ def optimise(graph: Graph, target: Target) -> Graph:
     fuse_products(graph)
     fold_dequantisations(graph)
     fuse_movement(graph)
+    convolve_beside(graph, target)
     gather_programs(graph)
     tabulate_programs(graph)
     widen_stem(graph, target)

@@ -109,11 +109,14 @@ def _product_case(
     step = 1 / 16 if is_four_bit(epilogue.out_dtype) else 1
     low, high, zero_point = _bounds(epilogue.out_dtype, _zero_point(epilogue.out_dtype, 7))
     table = {"table": _table(rng, epilogue.out_dtype)} if epilogue.table else {}
+    scale = (rng.uniform(40, 90, filters) * step / spread).astype(np.float32)
+    if epilogue.concatenates:
+        scale[rng.permutation(filters)[: filters // 2]] = 0
     return tuple(activations), {
         **table,
         "weight": weight,
         "bias": rng.integers(-int(spread), int(spread) + 1, filters, np.int32),
-        "scale": (rng.uniform(40, 90, filters) * step / spread).astype(np.float32),
+        "scale": scale,
         "scalars": pack_scalars(
             accumulator_low=math.ceil(-125 * step),
             accumulator_high=math.floor(122 * step),

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from autoq.zoo.efficientnet import efficientnet_b0
 from autoq.zoo.resnet import resnet
+from autoq.zoo.shufflenet import shufflenet_v2
 
-__all__ = ["efficientnet_b0", "resnet"]
+__all__ = ["efficientnet_b0", "resnet", "shufflenet_v2"]

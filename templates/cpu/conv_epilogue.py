@@ -35,20 +35,23 @@ class VectorEpilogue:
         if scale is not None:
             value = unfused(value * scale, self.lanes)
         if residual is not None:
-            value = self._add_residual(value, residual)
+            value = self._add_residual(value, scale, residual)
         if self.epilogue.out_dtype == "float32":
             return self._clamp(value, "low", "high")
         bounds = (self.scalars[name] for name in ("low", "high", "zero_point"))
         return requantised(value, *bounds, self.epilogue.out_dtype, self.lanes)
 
-    def _add_residual(self, value: Expr, residual: Expr) -> Expr:
+    def _add_residual(self, value: Expr, scale: Expr | None, residual: Expr) -> Expr:
         if self.in_dtype == "float32":
             return value + residual
         if self.epilogue.requantize_before_add:
             value = self._clamp(T.nearbyint(value), "accumulator_low", "accumulator_high")
             value = unfused(value * self._scalar("accumulator_scale"), self.lanes)
         addend = cast(residual, "float32", self.lanes) - self._scalar("residual_zero_point")
-        return value + unfused(addend * self._scalar("residual_scale"), self.lanes)
+        addend = unfused(addend * self._scalar("residual_scale"), self.lanes)
+        if self.epilogue.concatenates:
+            return T.Select(scale == splat(0.0, self.lanes), addend, value)
+        return value + addend
 
     def _clamp(self, value: Expr, low: str, high: str) -> Expr:
         return clamped(value, self.scalars[low], self.scalars[high], self.lanes)

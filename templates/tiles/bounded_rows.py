@@ -25,8 +25,9 @@ from autoq.templates.tiles.requantise import (
 
 
 def boundable(epilogue: Epilogue) -> bool:
-    """Whether the epilogue has a short form: bytes out, and no residual of unknown size."""
-    return epilogue.out_dtype in ("int8", "uint8") and epilogue.residual_dtype != "float32"
+    """Whether the epilogue has a short form: bytes out, and a residual that is added, if any."""
+    added = epilogue.residual_dtype != "float32" and not epilogue.concatenates
+    return epilogue.out_dtype in ("int8", "uint8") and added
 
 
 # limits, see bounds.py: 0 flag, 1 -(magic + accumulator low), 2 accumulator high - low,

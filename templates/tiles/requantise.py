@@ -73,6 +73,9 @@ __device__ __forceinline__ void prefetch_table_@(const void* scalars, int lane) 
 }
 """
 
+_ADDITION = "  if (RESIDUAL) v = __fadd_rn(v, __fmul_rn(addend, first.w));\n"
+_CHOICE = "  if (scale == 0.f) v = __fmul_rn(addend, first.w);\n"
+
 _NARROW8 = r"""
 __device__ __forceinline__ unsigned narrow8_@(unsigned a, unsigned b) {
   a &= 0x0f0f0f0fu, b &= 0x0f0f0f0fu;
@@ -141,7 +144,10 @@ def element_source(epilogue: Epilogue) -> str:
     addend(word, e, second): residual e of a word (0 for float32) minus its zero point. narrow8(a,
     b): the low nibbles of eight bytes in a word, where the output has 4 bits.
     """
-    source = _ELEMENT.replace("BEFORE", str(int(epilogue.requantize_before_add)))
+    source = _ELEMENT
+    if epilogue.concatenates:
+        source = source.replace(_ADDITION, _CHOICE)
+    source = source.replace("BEFORE", str(int(epilogue.requantize_before_add)))
     source = source.replace("RESIDUAL", str(int(epilogue.residual_dtype is not None)))
     if is_four_bit(epilogue.out_dtype):
         source += _NARROW8

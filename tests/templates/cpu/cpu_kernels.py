@@ -64,6 +64,8 @@ def random_layer(
     if epilogue.out_dtype != "int32":
         spread = 74.0 * 74.0 * np.sqrt(np.prod(workload.weight_shape[1:]))
         operands["scale"] = (rng.uniform(0.5, 1.5, k) * 60 / spread).astype(np.float32)
+        if workload.epilogue.concatenates:
+            operands["scale"][::3] = 0
     bounds = {} if epilogue.out_dtype == "int32" else output_bounds(epilogue.out_dtype)
     operands["scalars"] = pack_scalars(
         **bounds, accumulator_low=-100, accumulator_high=90, accumulator_scale=0.7,

@@ -118,6 +118,14 @@ def test_tiles_that_four_tasks_share_in_three():
 
 
 @needs_vnni
+def test_channels_of_scale_zero_are_those_of_the_residual():
+    epilogue = Epilogue("uint8", "int8", True, concatenates=True)
+    workload = Conv2d(1, 5, 5, 12, 24, 1, 1, epilogue=epilogue)
+    for template in (VNNI, DIRECT):
+        check_layer(template, workload)
+
+
+@needs_vnni
 @pytest.mark.parametrize("residual", [None, "int8", "uint8", "float32"])
 @pytest.mark.parametrize("out_dtype", ["int8", "uint8", "float32"])
 def test_every_epilogue(out_dtype, residual):

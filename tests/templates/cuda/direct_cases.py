@@ -29,6 +29,7 @@ DIRECT = (
     Conv2d(2, 6, 6, 6, 12, 3, 3, **_SAME, groups=6, zero_point_border=True),
     Conv2d(2, 6, 6, 8, 6, 3, 3, **_SAME, **_F32, epilogue=Epilogue("float32", "float32")),
     Conv2d(2, 6, 6, 3, 5, 3, 3, **_SAME, **_F32, epilogue=Epilogue("float32")),
+    Conv2d(2, 6, 6, 8, 13, 1, 1, epilogue=Epilogue("uint8", "int8", True, concatenates=True)),
     Gemm(5, 10, 64),
     Gemm(5, 12, 64, epilogue=Epilogue("uint8", table=True)),
     Conv2d(2, 6, 6, 8, 7, 3, 3, **_SAME, epilogue=Epilogue("int8", table=True)),
@@ -75,6 +76,8 @@ def random_convolution(workload: Conv2d | Gemm, rng: np.random.Generator) -> tup
     scalars = {}
     if epilogue.out_dtype != "int32":
         operands["scale"] = (rng.uniform(20, 100, conv.k) / spread).astype(np.float32)
+    if epilogue.concatenates:
+        operands["scale"][::3] = 0
     if epilogue.out_dtype in INTEGER_RANGE:
         low, high = INTEGER_RANGE[epilogue.out_dtype]
         zero_point = int(_array(rng, (1,), epilogue.out_dtype)[0])

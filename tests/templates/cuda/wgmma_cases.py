@@ -28,6 +28,7 @@ EPILOGUES = {
     "s8+u8 requantised": Epilogue("int8", "uint8", True),
     "s8+f32": Epilogue("int8", "float32"),
     "f32+u8": Epilogue("float32", "uint8"),
+    "u8 beside u8": Epilogue("uint8", "uint8", True, concatenates=True),
 }
 
 GEMMS = [
@@ -38,6 +39,7 @@ GEMMS = [
     Gemm(517, 132, 272, in_dtype="uint8", epilogue=EPILOGUES["u8+s8 requantised"]),
     Gemm(200, 64, 1040, epilogue=EPILOGUES["s32"]),
     Gemm(3000, 256, 64, epilogue=EPILOGUES["s8+u8 requantised"]),
+    Gemm(6272, 128, 64, in_dtype="uint8", epilogue=EPILOGUES["u8 beside u8"]),
 ]
 
 
