@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autoq import __version__
@@ -22,17 +20,14 @@ from autoq.measure.worker import WorkerSettings
 from autoq.records.database import Conditions, Database
 from autoq.records.journal import Journal
 from autoq.records.lookup import template_versions
-from autoq.records.record import Record
-from autoq.report.events import Event, Notice, TaskRow, TrialsMeasured, TuneStarted, TuneSummary
+from autoq.report.events import Notice, TaskRow, TuneSummary
 from autoq.scratch import scratch_folder, sweep
 from autoq.templates.layout import NHWC
 from autoq.tuning.asking import Asker, LocalAsker, ParallelAsker, SearchSettings
-from autoq.tuning.interrupt import StopOnSignal
-from autoq.tuning.loop import Loop, Provenance
+from autoq.tuning.loop import Provenance
 from autoq.tuning.options import TuneOptions, check_layouts, make_options, timing
 from autoq.tuning.prepare import (
     Model,
-    Resumed,
     in_layouts,
     known_rows,
     make_tasks,
@@ -40,11 +35,8 @@ from autoq.tuning.prepare import (
     resume,
     tunable,
 )
-from autoq.tuning.scheduler import Limits, Scheduler
-from autoq.tuning.task import Task
+from autoq.tuning.run import OnEvent, Run
 from autoq.tuning.task_numbers import task_numbers
-
-OnEvent = Callable[[Event], None]
 
 
 def list_tasks(
@@ -98,6 +90,7 @@ def tune(
     written, for what the user gave; MeasureError when the device fails.
     """
     settings = make_options(trials, options)
+    started = settings.clock.now() if settings.started is None else settings.started
     if settings.cache_dir is not None:
         require_private(settings.cache_dir)
     tell = on_event or (lambda event: None)
@@ -125,8 +118,8 @@ def tune(
             )
             known = resume(tasks, journal.existing, others, conditions)
             provenance = Provenance(device, _tvm_version(), __version__)
-            run = _Run(tasks, settings, journal, known, tell)
-            return run.run(asker, measurer, provenance)
+            run = Run(tasks, settings, journal, known, tell, started)
+            return run.run(asker, measurer, provenance, host.target)
         finally:
             asker.close()
             if measurer is not None:
@@ -170,84 +163,3 @@ def _tvm_version() -> str:
     import tvm
 
     return str(tvm.__version__)
-
-
-class _Run:
-    """One run of `tune`: the loop, its limits and its events."""
-
-    def __init__(
-        self,
-        tasks: Sequence[Task],
-        options: TuneOptions,
-        journal: Journal,
-        known: Resumed,
-        on_event: OnEvent,
-    ) -> None:
-        self._tasks = tasks
-        self._options = options
-        self._journal = journal
-        self._known = known
-        self._on_event = on_event
-        self._started = time.monotonic()
-        self._measured = 0
-
-    def run(self, asker: Asker, measurer: Measurer, provenance: Provenance) -> TuneSummary:
-        """Measure until a limit or a signal ends it."""
-        options = self._options
-        self._on_event(
-            TuneStarted(provenance.device.name, len(self._tasks), options.trials,
-                        self._known.counted, self._known.reused, self._known.skipped)
-        )  # fmt: skip
-        limits = Limits(options.trials, options.trials_per_task, options.early_stopping)
-        scheduler = Scheduler(self._tasks, limits, measurer.pipelined)
-        deadline = None if options.time_budget is None else self._started + options.time_budget
-        with StopOnSignal() as signals:
-            loop = Loop(
-                scheduler, asker, measurer, self._journal, provenance, self._measured_batch,
-                lambda: signals.requested, deadline,
-            )  # fmt: skip
-            reason = loop.run()
-        summary = TuneSummary(
-            output=str(self._journal.path),
-            device=provenance.device.name,
-            rows=tuple(task_row(task) for task in self._tasks),
-            measured=self._measured,
-            elapsed_seconds=time.monotonic() - self._started,
-            reason=reason,
-            skipped=self._known.skipped,
-        )
-        self._on_event(summary)
-        return summary
-
-    def _measured_batch(self, records: Mapping[Task, list[Record]]) -> None:
-        self._measured += sum(len(found) for found in records.values())
-        elapsed = time.monotonic() - self._started
-        done = sum(task.trials for task in self._tasks)
-        left = (self._options.trials - done) * elapsed / self._measured
-        if self._options.time_budget is not None:
-            left = min(left, max(0.0, self._options.time_budget - elapsed))
-        failures = sum((task.failures for task in self._tasks), Counter())
-        for task in records:
-            position = self._tasks.index(task) + 1
-            self._on_event(
-                TrialsMeasured(task_row(task), position, len(self._tasks), done,
-                               self._options.trials, failures, elapsed, left)
-            )  # fmt: skip
-
-
-def task_row(task: Task) -> TaskRow:
-    """What is known of a task now."""
-    best, seconds = task.best, task.best_seconds
-    share = task.floor_seconds / seconds if seconds and task.floor_seconds else None
-    return TaskRow(
-        index=task.index,
-        workload=task.model.workload,
-        count=task.model.count,
-        nodes=task.model.nodes,
-        trials=task.trials,
-        seconds=seconds,
-        template=best.template if best else "",
-        config=best.config if best else {},
-        roofline_share=share,
-        failures=Counter(task.failures),
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -90,6 +91,7 @@ def tune(
 
     Ctrl-C stops with everything measured on disk; the same command goes on where it stopped.
     """
+    started = time.monotonic()
     from autoq.report.progress import progress
     from autoq.report.tables import tasks_table
     from autoq.tuner import list_tasks
@@ -122,6 +124,7 @@ def tune(
             early_stopping=early_stopping,
             timeout=timeout,
             time_budget=time_budget,
+            started=started,
             repeat=repeat,
             number=number,
             cold=cold,

@@ -16,6 +16,8 @@ class TaskRow:
 
     seconds is None without a successful trial; roofline_share is None where the target's rates
     are unknown; `source` names where the best record came from, "" when this run measured it.
+    default_seconds is the time of the untuned default; untuned: whether that is the best;
+    unsettled: whether a faster trial was not compared in turn with the default yet.
     """
 
     index: int
@@ -29,6 +31,9 @@ class TaskRow:
     roofline_share: float | None = None
     failures: Counter[str] = field(default_factory=Counter)
     source: str = ""
+    default_seconds: float | None = None
+    untuned: bool = False
+    unsettled: bool = False
 
     @property
     def tops(self) -> float | None:
@@ -54,7 +59,7 @@ class TuneStarted:
 
 @dataclass(frozen=True)
 class TrialsMeasured:
-    """Trials of one task are measured and on the disk.
+    """Trials of one task are measured and on the disk; with `compared`, a comparison is.
 
     position counts the run's tasks from 1; done counts all trials so far; failures is over all
     tasks; seconds_left estimates the rest of the run, None before the first trial.
@@ -68,6 +73,7 @@ class TrialsMeasured:
     failures: Counter[str]
     elapsed_seconds: float
     seconds_left: float | None
+    compared: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,16 +99,28 @@ class TuneSummary:
 
     @property
     def total_seconds(self) -> float:
-        """Time of all tuned kernels of the model, each as often as it occurs.
+        """Time of all measured kernels of the model, each as often as it occurs.
 
         A convolution that was tuned in several layouts counts by the fastest of them.
         """
         seconds: dict[Workload, float] = {}
         for row in self.rows:
             if row.seconds is not None:
-                plain = row.workload.in_nhwc if isinstance(row.workload, Conv2d) else row.workload
+                plain = _in_nhwc(row.workload)
                 seconds[plain] = min(seconds.get(plain, math.inf), row.count * row.seconds)
         return sum(seconds.values())
+
+    @property
+    def untuned_seconds(self) -> float | None:
+        """The same with untuned defaults, in NHWC; None unless all of them are measured."""
+        plain = [row for row in self.rows if _in_nhwc(row.workload) == row.workload]
+        known = [row.count * row.default_seconds for row in plain if row.default_seconds]
+        measured = sum(row.seconds is not None for row in plain)
+        return sum(known) if known and len(known) == measured else None
+
+
+def _in_nhwc(workload: Workload) -> Workload:
+    return workload.in_nhwc if isinstance(workload, Conv2d) else workload
 
 
 @dataclass(frozen=True)

@@ -43,12 +43,16 @@ def started_line(event: TuneStarted) -> str:
 def task_line(event: TrialsMeasured) -> str:
     """The state of the task that was measured last, in one line."""
     task = event.task
-    return (
-        f"task {event.position} of {event.tasks} (#{task.index} {task.workload}): "
-        f"{task.trials} trials, "
-        f"best {duration(task.seconds)}, {tera(task.tops)} TOPS, "
-        f"{share(task.roofline_share)} of roofline"
-    )
+    parts = [f"{task.trials} trials", f"best {duration(task.seconds)}"]
+    if event.compared:
+        kept = "kept" if task.untuned else duration(task.default_seconds)
+        parts.append(f"compared in turn with the untuned default ({kept})")
+    if task.tops is not None:
+        parts.append(f"{tera(task.tops)} TOPS")
+    if task.roofline_share is not None:
+        parts.append(f"{share(task.roofline_share)} of roofline")
+    where = f"task {event.position} of {event.tasks} (#{task.index} {task.workload})"
+    return f"{where}: {', '.join(parts)}"
 
 
 def run_line(event: TrialsMeasured) -> str:

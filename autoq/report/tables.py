@@ -27,7 +27,7 @@ def tasks_table(rows: Sequence[TaskRow]) -> str:
     cells = [
         (row.index, operator(row), row.workload, shapes(row), dtypes(row), row.count,
          f"{row.workload.operations / 1e9:.3g}", duration(row.seconds), tera(row.tops),
-         share(row.roofline_share), row.template or "-", row.source or "none")
+         share(row.roofline_share), row.template or "-", row.source or "untuned default")
         for row in rows
     ]  # fmt: skip
     text = ("operator", "workload", "in -> out", "dtypes", "template", "record")
@@ -61,29 +61,56 @@ def dtypes(row: TaskRow) -> str:
 def summary_table(summary: TuneSummary) -> str:
     """How a tuning run ended: a line for each task, then totals."""
     header = (
-        "task", "workload", "count", "trials", "failed", "best", "TOPS", "roofline", "template",
+        "task", "workload", "count", "trials", "failed", "default", "best", "TOPS", "roofline",
+        "template",
     )  # fmt: skip
     cells = [
         (row.index, row.workload, row.count, row.trials, row.failures.total(),
-         duration(row.seconds), tera(row.tops), share(row.roofline_share), row.template or "-")
+         duration(row.default_seconds), duration(row.seconds), tera(row.tops),
+         share(row.roofline_share), _chosen(row))
         for row in summary.rows
     ]  # fmt: skip
-    recorded = any(row.trials for row in summary.rows)
     lines = [
         table(header, cells, ("workload", "template")),
         "",
         f"{_ENDINGS[summary.reason]} after {clock(summary.elapsed_seconds)} on {summary.device}: "
         f"{summary.measured} trials measured, failures: {counts(summary.failures)}",
-        f"tuned kernels of the model together: {duration(summary.total_seconds)}; "
-        + (f"records in {summary.output}" if recorded else "no records"),
+        f"{_together(summary)}; "
+        + (f"records in {summary.output}" if any(r.trials for r in summary.rows) else "no records"),
     ]
-    unsolved = [row for row in summary.rows if row.seconds is None]
+    untried = [row for row in summary.rows if row.seconds is None and not row.trials]
+    if untried:
+        lines.append(f"not reached, on their untuned default: task {_named(untried)}")
+    unsolved = [row for row in summary.rows if row.seconds is None and row.trials]
     if unsolved:
-        names = ", ".join(f"{row.index} ({row.workload})" for row in unsolved)
-        lines.append(f"without a working kernel yet: task {names}")
+        lines.append(f"without a working kernel yet: task {_named(unsolved)}")
+    unsettled = [row for row in summary.rows if row.unsettled]
+    if unsettled:
+        lines.append(
+            "not compared with the default in turn yet (the next run with this output does so): "
+            f"task {_named(unsettled)}"
+        )
     if summary.skipped:
         lines.append(f"records not used: {counts(summary.skipped)}")
     return "\n".join(lines)
+
+
+def _chosen(row: TaskRow) -> str:
+    """The template of the best kernel, and whether that is the untuned default."""
+    if row.seconds is None:
+        return "-" if row.trials else "untuned default"
+    return f"{row.template} (default)" if row.untuned else row.template
+
+
+def _together(summary: TuneSummary) -> str:
+    """The time of all tuned kernels, beside that of their untuned defaults where it is known."""
+    tuned, untuned = summary.total_seconds, summary.untuned_seconds
+    text = f"tuned kernels of the model together: {duration(tuned)}"
+    return text if untuned is None else f"{text}, untuned {duration(untuned)}"
+
+
+def _named(rows: Sequence[TaskRow]) -> str:
+    return ", ".join(f"{row.index} ({row.workload})" for row in rows)
 
 
 def profile_table(layers: Sequence[LayerTime]) -> str:

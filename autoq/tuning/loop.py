@@ -2,68 +2,45 @@
 
 from __future__ import annotations
 
+import dataclasses
 import queue
 import threading
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from autoq.measure.job import UNTRIED, Job, Measurement
+from autoq.measure.job import UNTRIED, Job, Measurement, Timing
 from autoq.measure.measurer import Measurer
 from autoq.records.journal import Journal
-from autoq.records.record import Device, Record
+from autoq.records.record import Record
 from autoq.search.union import Candidate
-from autoq.templates.base import Template
-from autoq.templates.workload import Workload
-from autoq.tuning.asking import Asker
-from autoq.tuning.scheduler import BATCH, Scheduler
+from autoq.tuning.asking import Asker, Question
+from autoq.tuning.comparing import Comparisons
+from autoq.tuning.pacing import Pacing
+from autoq.tuning.provenance import Provenance
+from autoq.tuning.scheduler import Scheduler
 from autoq.tuning.task import Task
 
 _POLL_SECONDS = 0.2
 
-
-@dataclass(frozen=True)
-class Provenance:
-    """What every record of a run carries beside its measurement."""
-
-    device: Device
-    tvm: str
-    autoq: str
-
-    def record(
-        self,
-        workload: Workload,
-        template: Template,
-        config: Mapping[str, Any],
-        found: Measurement,
-        now: datetime,
-    ) -> Record:
-        """The record of a measured configuration; config holds its knobs by name."""
-        return Record(
-            workload=workload,
-            template=template.name,
-            template_version=template.version,
-            config=config,
-            device=self.device,
-            time=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
-            seconds=found.seconds,
-            failure=found.failure,
-            message=found.message,
-            repeats=found.repeats,
-            tvm=self.tvm,
-            autoq=self.autoq,
-        )
+# Candidates of a group that teaches what trials take here.
+_FIRST_GROUP = 4
+# Of the time that is left, so much is filled with trials at once: they may take longer.
+_CAUTION = 0.8
+# Trials are given up so many seconds before the comparisons have to begin.
+_LATEST = 0.3
 
 
 @dataclass
 class Loop:
     """Measures batches until the scheduler has no more, time is up, or `stop` says so.
 
-    on_batch is called after each group of records is on the disk, with the tasks it belongs to.
+    on_batch is called after each group of records is on the disk, with the tasks it belongs to,
+    and on_compared with each task that was compared. comparison says how candidates are timed in
+    turn with their default; None compares nothing.
     """
 
     scheduler: Scheduler
@@ -73,76 +50,159 @@ class Loop:
     provenance: Provenance
     on_batch: Callable[[Mapping[Task, list[Record]]], None]
     stop: Callable[[], bool]
-    deadline: float | None = None
-    _answers: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
-    _results: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
-    _wake: threading.Event = field(default_factory=threading.Event)
-    _under_way: int = 0
+    pacing: Pacing = field(default_factory=Pacing)
+    comparison: Timing | None = None
+    on_compared: Callable[[Task], None] = lambda task: None
+
+    def __post_init__(self) -> None:
+        self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._compared: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._wake = threading.Event()
+        self._questions: dict[int, tuple[Task, Question]] = {}
+        self._chosen: list[tuple[Task, Candidate]] = []
+        self._under_way = self._found = 0
+        self._comparing = False
+        self._out_of_time = False
+        self._found = 0
+        self._since = self.pacing.clock.now()
+        self._comparisons = Comparisons(self.scheduler.tasks, self.pacing, self.comparison)
 
     def run(self) -> str:
         """Why it ended: "trials", "time" or "interrupted"."""
         while True:
-            reason = self._reason_to_stop()
-            if reason is None:
-                self._submit_answers()
-                self._ask_for_batches()
-                if not self._under_way:
-                    return "trials"
-                self._wait()
+            if self.stop():
+                return self._ended("interrupted")
+            if self.pacing.left <= 0:
+                return self._ended("time")
+            self._start()
+            self._submit_answers()
+            if not self._under_way and not self._comparing:
+                late = self._out_of_time or self._comparisons.open
+                return "time" if late else "trials"
+            self._wait()
             self._collect()
-            if reason is not None:
-                return reason
 
-    def _reason_to_stop(self) -> str | None:
-        if self.stop():
-            return "interrupted"
-        if self.deadline is not None and time.monotonic() >= self.deadline:
-            return "time"
-        return None
+    def _ended(self, reason: str) -> str:
+        self._collect()
+        return reason
+
+    def _start(self) -> None:
+        """Start what is next: comparisons that are due, a group of trials, or the last ones."""
+        self._drop_what_comes_too_late()
+        if (self._under_way or self._comparing) and not self.measurer.pipelined:
+            return
+        if not self._comparing:
+            self._compare(self._comparisons.due)
+        if self.measurer.pipelined or not self._comparing:
+            self._ask_for_batches()
+        if not self._under_way and not self._comparing:
+            self._compare(self._comparisons.open)
+
+    def _drop_what_comes_too_late(self) -> None:
+        """Give up trials under way for which comparisons have no time left."""
+        reserve = self._comparisons.reserve
+        if not (self._under_way and reserve and self.pacing.left < reserve + _LATEST):
+            return
+        self.measurer.cancel()
+        for task, question in self._questions.values():
+            task.give_up(question.n)
+            self._under_way -= question.n
+        self._questions.clear()
 
     def _ask_for_batches(self) -> None:
-        # Batches in reserve keep all compilers busy while strategies think about others.
-        reserve = BATCH * self.asker.parallel if self.measurer.pipelined else 0
-        while self._under_way <= reserve:
-            planned = self.scheduler.next_batch()
+        most = self._group_size()
+        while self._under_way < most:
+            planned = self.scheduler.next_batch(self._affordable(None))
             if planned is None or self.stop():
+                self._out_of_time = False
                 return
-            self._ask(*planned)
+            task, size = planned
+            expected = self._affordable(task)
+            if expected == 0:
+                self._out_of_time = True
+                return
+            if not self._under_way:
+                self._since = self.pacing.clock.now()
+            self._ask(task, size if expected is None else min(size, expected))
+
+    def _group_size(self) -> int:
+        """Candidates that may be under way before more are asked for."""
+        if self.measurer.pipelined:
+            # Batches in reserve keep all compilers busy while strategies think about others.
+            return self.scheduler.batch * (1 + self.asker.parallel)
+        if not self.pacing.measured:
+            return _FIRST_GROUP
+        # A group is timed when all of it is compiled: large ones would be all or nothing.
+        expected = self._affordable(None)
+        return (
+            self.scheduler.batch
+            if expected is None
+            else max(_FIRST_GROUP, min(self.scheduler.batch, expected // 3))
+        )
+
+    def _affordable(self, task: Task | None) -> int | None:
+        """Trials that fit beside comparisons, that of `task` included; None: any number."""
+        seconds = self.pacing.left - self._comparisons.reserve_with(task)
+        trials = self.pacing.trials_in(_CAUTION * seconds)
+        return None if trials is None else max(0, trials - self._under_way)
 
     def _ask(self, task: Task, size: int) -> None:
         defaults, question = task.question(size)
+        self._under_way += size
         for candidate in defaults:
-            self._submit(task, candidate)
+            self._chosen.append((task, candidate))
         if question is None:
             return
-        self._under_way += question.n
+        self._questions[id(question)] = task, question
 
         def answered(future: Future[list[Candidate]]) -> None:
-            self._answers.put((task, question, future))
+            self._answers.put((question, future))
             self._wake.set()
 
         self.asker.ask(question).add_done_callback(answered)
 
-    def _submit(self, task: Task, candidate: Candidate) -> None:
-        job = Job(task.model.workload, candidate.template, candidate.config)
-        self._under_way += 1
+    def _submit_answers(self) -> None:
+        for question, future in _drain(self._answers):
+            answer = future.result()
+            task, _ = self._questions.pop(id(question), (None, None))
+            if task is not None:
+                candidates = task.answered(question, answer)
+                self._under_way -= question.n - len(candidates)
+                self._chosen += [(task, candidate) for candidate in candidates]
+        # A group is complete before any of it is compiled, so that nobody thinks while it is timed.
+        chosen, self._chosen = self._chosen, []
+        for task, candidate in chosen:
+            self._submit(task, candidate)
 
+    def _submit(self, task: Task, candidate: Candidate) -> None:
         def done(future: Future[Measurement]) -> None:
             self._results.put((task, candidate, future))
             self._wake.set()
 
-        self.measurer.submit(job).add_done_callback(done)
+        self.measurer.submit(_job(task, candidate)).add_done_callback(done)
+
+    def _compare(self, tasks: Sequence[Task]) -> bool:
+        """Begin the first comparison for which there is time."""
+        timing = self.comparison
+        fitting = [task for task in tasks if self._comparisons.fits(task)]
+        if timing is None or not fitting:
+            return False
+        task, began, alone = fitting[0], self.pacing.clock.now(), not self._under_way
+        candidates = self._comparisons.take(task)
+        self._comparing = True
+
+        def done(future: Future[list[Measurement] | None]) -> None:
+            self._compared.put((task, candidates, began if alone else None, future))
+            self._wake.set()
+
+        jobs = [_job(task, candidate) for candidate in candidates]
+        self.measurer.compare(jobs, timing).add_done_callback(done)
+        return True
 
     def _wait(self) -> None:
-        self._wake.wait(_POLL_SECONDS)
+        self.pacing.clock.wait(self._wake, min(_POLL_SECONDS, max(0.0, self.pacing.left)))
         self._wake.clear()
-
-    def _submit_answers(self) -> None:
-        for task, question, future in _drain(self._answers):
-            answer = future.result()
-            self._under_way -= question.n
-            for candidate in task.answered(question, answer):
-                self._submit(task, candidate)
 
     def _collect(self) -> None:
         """Record all results that are there, then raise what one of them raises."""
@@ -150,16 +210,48 @@ class Loop:
         fault: BaseException | None = None
         for task, candidate, future in _drain(self._results):
             self._under_way -= 1
-            fault = fault or future.exception()
-            if future.exception() is not None:
-                continue
-            if future.result().failure == UNTRIED:
+            if future.cancelled():
+                task.give_up()
+            elif future.exception() is not None:
+                fault = fault or future.exception()
+            elif future.result().failure == UNTRIED:
                 task.give_up()
             else:
                 found.append((task, candidate, future.result()))
         self._record(found)
         if fault is not None:
             raise fault
+        self._note_pace(len(found))
+        for task, candidates, began, future in _drain(self._compared):
+            self._comparing = False
+            if began is not None:
+                self.pacing.entrants.note(len(candidates), self.pacing.clock.now() - began)
+            if not future.cancelled():
+                self._settle(task, candidates, future.result())
+
+    def _note_pace(self, found: int) -> None:
+        """Learn what trials take: from whole groups where nothing is timed while compiling."""
+        self._found += found
+        if self._found and (self.measurer.pipelined or not self._under_way):
+            now = self.pacing.clock.now()
+            self.pacing.trials.note(self._found, now - self._since)
+            self._found, self._since = 0, now
+
+    def _settle(
+        self, task: Task, candidates: Sequence[Candidate], found: Sequence[Measurement] | None
+    ) -> None:
+        """Record a comparison; one that could not be made leaves the claims as they are."""
+        if found is None:
+            task.contest.settle(())
+            return
+        now = datetime.now(timezone.utc)
+        records = [
+            dataclasses.replace(self._made(task, *pair, now), confirmed=True)
+            for pair in zip(candidates, found, strict=True)
+        ]
+        self.journal.append(records)
+        task.settle(records)
+        self.on_compared(task)
 
     def _record(self, done: list[tuple[Task, Candidate, Measurement]]) -> None:
         if not done:
@@ -167,15 +259,21 @@ class Loop:
         now = datetime.now(timezone.utc)
         by_task: dict[Task, list[Record]] = defaultdict(list)
         for task, candidate, found in done:
-            template, knobs = task.templates[candidate.template], task.config_dict(candidate)
-            record = self.provenance.record(task.model.workload, template, knobs, found, now)
-            by_task[task].append(record)
+            by_task[task].append(self._made(task, candidate, found, now))
         self.journal.append([record for records in by_task.values() for record in records])
         for task, records in by_task.items():
             task.tell(records)
             if not task.pending:
                 task.end_batch()
         self.on_batch(by_task)
+
+    def _made(self, task: Task, candidate: Candidate, found: Measurement, now: datetime) -> Record:
+        template, knobs = task.templates[candidate.template], task.config_dict(candidate)
+        return self.provenance.record(task.model.workload, template, knobs, found, now)
+
+
+def _job(task: Task, candidate: Candidate) -> Job:
+    return Job(task.model.workload, candidate.template, candidate.config)
 
 
 def _drain(items: queue.SimpleQueue[Any]) -> Iterator[Any]:

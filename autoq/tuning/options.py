@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,10 @@ from autoq.errors import InputError
 from autoq.measure.job import REGISTRY, Timing
 from autoq.search.registry import DEFAULT_STRATEGY, STRATEGIES
 from autoq.templates.layout import LAYOUTS, NHWC
+from autoq.tuning.clock import Clock, MonotonicClock
+
+# Turns of a comparison at the least.
+_ROUNDS = 15
 
 
 @dataclass(frozen=True)
@@ -21,9 +25,10 @@ class TuneOptions:
     trials: over all tasks, those in the output of an earlier run included; trials_per_task: of
     one task at most; early_stopping: trials of a task without a better one, after which it is
     left. timeout: seconds a candidate may run; build_timeout: seconds it may compile;
-    time_budget: seconds of the whole run. repeat and number as in `measure.Timing`, 0 for its
-    defaults; jobs: compilers at once, 0 for every core; cache_dir keeps machine code. layouts:
-    of activations in which convolutions are tuned, in every pair of them.
+    time_budget: seconds of the whole run, which began at `started` of `clock`, by default with the
+    call. repeat and number as in `measure.Timing`, 0 for its defaults; jobs: compilers at once, 0
+    for every core; cache_dir keeps machine code. layouts: of activations in which convolutions are
+    tuned, in every pair of them.
     """
 
     trials: int
@@ -43,6 +48,8 @@ class TuneOptions:
     registry: str = REGISTRY
     device: int = 0
     layouts: tuple[str, ...] = (NHWC,)
+    clock: Clock = field(default_factory=MonotonicClock)
+    started: float | None = None
 
     def __post_init__(self) -> None:
         at_least_one = ("trials", "trials_per_task", "early_stopping")
@@ -86,4 +93,12 @@ def timing(options: TuneOptions, kind: str) -> Timing:
     base = Timing() if kind == "cuda" else Timing(repeat=9, min_seconds=2e-3, budget_seconds=0.1)
     return dataclasses.replace(
         base, repeat=options.repeat or base.repeat, number=options.number, cold=options.cold
+    )
+
+
+def comparison_timing(options: TuneOptions, kind: str) -> Timing:
+    """How candidates are timed in turn with their default: longer than alone."""
+    alone = timing(options, kind)
+    return dataclasses.replace(
+        alone, repeat=max(_ROUNDS, alone.repeat), budget_seconds=2 * alone.budget_seconds
     )

@@ -114,14 +114,14 @@ def resume(
     reasons = own.skipped(conditions) + others.skipped(conditions)
     illegal = 0
     for task in tasks:
-        for database, counted in ((own, True), (others, False)):
+        # The output comes last: where it compared candidates, its word stands.
+        for database, counted in ((others, False), (own, True)):
             found = [one.record for one in database.usable(task.model.workload, conditions)]
             refused = task.resume(found, counted)
             illegal += refused
-            if counted:
-                result.counted += len(found) - refused
-            else:
+            if not counted:
                 result.reused += len(found) - refused
+        result.counted += task.trials
     if illegal:
         reasons["of a configuration that is no longer legal"] += illegal
     result.skipped = dict(reasons)
@@ -144,8 +144,9 @@ def known_rows(
             record = best.record
             share = floor / best.record.seconds if floor else None
             usable = database.usable(model.workload, conditions)
+            trials = sum(not one.record.confirmed for one in usable)
             row = TaskRow(
-                index, model.workload, model.count, model.nodes, len(usable), record.seconds,
+                index, model.workload, model.count, model.nodes, trials, record.seconds,
                 record.template, record.config, share, source=best.source,
             )  # fmt: skip
         rows.append(row)

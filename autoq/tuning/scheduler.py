@@ -1,19 +1,22 @@
 """Which task gets the next batch: the one whose batch should save the model most time.
 
 After Ansor's task scheduler (Zheng et al., OSDI 2020, section 6): the expected gain of a task is
-the mean of what its last batch gained and of an optimistic guess that falls with its trials.
+the mean of what its last batch gained and of an optimistic guess that falls with its trials. Before
+anything is searched, every task's untuned default is measured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 
 from autoq.tuning.task import Task
 
 BATCH = 32
 """Candidates of a full batch (the paper's size)."""
+
+# A strategy thinks as long about few candidates as about many, so batches are not smaller.
+_LEAST_BATCH = 8
 
 # Worth of a batch that is chosen before the results of the one under way are known.
 _BLIND = 0.25
@@ -35,6 +38,8 @@ class Limits:
 class Scheduler:
     """Shares the trials out among tasks.
 
+    The untuned default of every task comes first, the most important task's before others.
+
     Args:
         tasks: all of them, resumed records already told.
         limits: where it ends.
@@ -46,30 +51,42 @@ class Scheduler:
     def __init__(
         self, tasks: Sequence[Task], limits: Limits, pipelined: bool, batch: int = BATCH
     ) -> None:
-        self._tasks = tasks
+        self.tasks = tasks
+        self.batch = batch
         self._limits = limits
         self._pipelined = pipelined
-        self._batch = batch
-        # The first round gives every task its share, when trials are few.
-        self._first = min(self._batch, max(1, limits.trials // max(1, len(tasks))))
+        self._by_importance = sorted(tasks, key=lambda task: task.importance, reverse=True)
 
     @property
     def left(self) -> int:
         """Trials that are neither done nor under way."""
-        used = sum(task.trials + task.pending for task in self._tasks)
+        used = sum(task.trials + task.pending for task in self.tasks)
         return max(0, self._limits.trials - used)
 
-    def next_batch(self) -> tuple[Task, int] | None:
-        """A task and the size of its next batch; None when nothing should start now."""
-        free = [task for task in self._tasks if self._open(task)]
-        if not free or not self.left:
+    def next_batch(self, expected: int | None = None) -> tuple[Task, int] | None:
+        """A task and the size of its next batch; None when nothing should start now.
+
+        expected: trials for which time should be left; None: for all that the limits allow.
+        """
+        if not self.left:
+            return None
+        for task in self._by_importance:
+            if task.default_untried and self._room(task):
+                return task, 1
+        free = [task for task in self.tasks if self._open(task)]
+        if not free:
             return None
         task = max(free, key=self._expected_gain)
-        size = self._batch if task.trials else self._first
-        return task, min(size, self.left, self._room(task))
+        trials = self.left if expected is None else min(self.left, expected)
+        return task, min(self._size(task, trials), self.left, self._room(task))
+
+    def _size(self, task: Task, trials: int) -> int:
+        """Few trials are shared out in small batches, so that they reach several tasks."""
+        share = trials // max(1, len(self.tasks))
+        return min(self.batch, max(share, _LEAST_BATCH))
 
     def _open(self, task: Task) -> bool:
-        if task.pending > (self._batch if self._pipelined else 0):
+        if task.pending > (self.batch if self._pipelined else 0):
             return False
         limit = self._limits.early_stopping
         stopped = limit is not None and task.trials and task.since_best >= limit
@@ -77,18 +94,18 @@ class Scheduler:
 
     def _room(self, task: Task) -> int:
         if self._limits.per_task is None:
-            return self._batch
+            return self.batch
         return max(0, self._limits.per_task - task.trials - task.pending)
 
     def _expected_gain(self, task: Task) -> float:
         """Seconds of the whole model that a batch should save."""
-        if not task.trials:
-            return 0.0 if task.pending else inf
-        batches = task.trials / self._batch
-        best = task.best_seconds
-        if best is None:
-            # Nothing worked yet: as urgent as a first batch, less so with every further one.
-            return 1.0 / (1.0 + batches)
-        possible = max(0.0, best - task.floor_seconds) / (1.0 + batches)
-        gain = task.model.count * (task.last_gain + possible) / 2
+        # In batches of 32, a task that is far from its roofline would be left too late.
+        tries = task.trials / _LEAST_BATCH
+        fastest = task.contest.fastest
+        if fastest is None or fastest.seconds is None:
+            # Nothing worked yet: as urgent as can be, less so with every further one.
+            return 1.0 / (1.0 + tries) if task.trials else task.importance
+        possible = max(0.0, fastest.seconds - task.floor_seconds) / (1.0 + tries)
+        gained = task.last_gain
+        gain = task.model.count * (possible if gained is None else (gained + possible) / 2)
         return gain * _BLIND if task.pending else gain

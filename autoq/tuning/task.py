@@ -14,6 +14,10 @@ from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 from autoq.tuning.asking import Question
+from autoq.tuning.contest import Contest
+
+# Rates of a made-up device, by which defaults are put in order where a target's are unknown.
+_NOMINAL_OPERATIONS, _NOMINAL_BYTES = 1e12, 2e10
 
 
 @dataclass(frozen=True)
@@ -37,13 +41,13 @@ class Task:
     Attributes:
         index: position in the model's list of tasks.
         model: the workload with its count.
-        templates: that match it, by name.
+        templates: that match it, by name; the first one's default is used without tuning.
         trials: measured and recorded, earlier runs included.
         pending: candidates asked for or under way.
-        best: the fastest record, None before the first success.
         failures: of the trials, by kind.
-        since_best: trials after the one that found `best`.
+        since_best: trials after the one that found the fastest.
         exhausted: whether every configuration has been tried.
+        contest: the times of the trials and of comparisons.
     """
 
     def __init__(
@@ -60,7 +64,6 @@ class Task:
         self.templates = {template.name: template for template in templates}
         self.trials = 0
         self.pending = 0
-        self.best: Record | None = None
         self.failures: Counter[str] = Counter()
         self.since_best = 0
         self.exhausted = False
@@ -70,27 +73,46 @@ class Task:
         )
         self._untold: list[Trial[Candidate]] = []
         self._seen: set[int] = set()
-        # Defaults are measured first, so that tuned is never slower than untuned.
         defaults = [
             Candidate(name, template.default(model.workload, target))
             for name, template in self.templates.items()
         ]
+        # Templates whose default is legal in their own space; all are, by contract.
         self._defaults = [candidate for candidate in defaults if candidate in self._space]
+        first = self._defaults[0] if self._defaults else None
+        self.contest = Contest(None if first is None else self._space.code(first))
         self._best_at_batch: list[float] = []
+
+    @property
+    def best(self) -> Record | None:
+        """The record that `compile` will choose, None before the first success."""
+        return self.contest.best
 
     @property
     def best_seconds(self) -> float | None:
         return None if self.best is None else self.best.seconds
 
     @property
-    def last_gain(self) -> float:
-        """Seconds of one kernel that the last batch saved; 0 before there are two."""
+    def last_gain(self) -> float | None:
+        """Seconds of one kernel that the last batch saved; None before there are two."""
         if len(self._best_at_batch) < 2:
-            return 0.0
-        return self._best_at_batch[-2] - self._best_at_batch[-1]
+            return None
+        return max(0.0, self._best_at_batch[-2] - self._best_at_batch[-1])
+
+    @property
+    def importance(self) -> float:
+        """Rough seconds in the model of all its occurrences, before anything is measured."""
+        workload = self.model.workload
+        nominal = workload.operations / _NOMINAL_OPERATIONS + workload.bytes / _NOMINAL_BYTES
+        return self.model.count * (self.floor_seconds or nominal)
+
+    @property
+    def default_untried(self) -> bool:
+        """Whether the untuned default still has to be asked for."""
+        return self.contest.default is not None and self.contest.default not in self._seen
 
     def question(self, n: int) -> tuple[list[Candidate], Question | None]:
-        """The untuned defaults on the first call, and what to ask the strategy for the rest of n.
+        """Defaults that are untried, and what to ask the strategy for the rest of n.
 
         All n are pending from now on; give the strategy's answer to `answered`. There is no
         question when the defaults are all that is wanted.
@@ -128,46 +150,67 @@ class Task:
         """Take in records of candidates that were proposed."""
         records = list(records)
         self.pending -= len(records)
-        self._learn(records, counted=True)
+        for record in records:
+            self._learn(record, self._candidate(record), counted=True)
 
-    def give_up(self) -> None:
-        """A candidate that was proposed could not be tried."""
-        self.pending -= 1
+    def give_up(self, candidates: int = 1) -> None:
+        """Candidates that were proposed, or asked for, are not tried."""
+        self.pending -= candidates
 
     def resume(self, records: Iterable[Record], counted: bool) -> int:
-        """Take in records of an earlier run; `counted` ones are trials of this run's total.
+        """Take in records of an earlier run in the order of their file.
 
+        `counted` ones are of this run's output: trials of its total, and comparisons that stand.
         Returns how many name a configuration that is no longer legal and were passed over.
         """
-        known: list[Record] = []
         illegal = 0
+        compared: list[Record] = []
         for record in records:
             try:
-                code = self._space.code(self._candidate(record))
+                candidate = self._candidate(record)
             except ConfigError:
                 illegal += 1
                 continue
+            if compared and not (record.confirmed and record.time == compared[0].time):
+                self.settle(compared)
+                compared = []
+            if record.confirmed and counted:
+                compared.append(record)
+            code = self._space.code(candidate)
+            if code in self._seen and record.confirmed:
+                continue
             self._seen.add(code)
-            known.append(record)
-        self._learn(known, counted)
+            self._learn(record, candidate, counted)
+        self.settle(compared)
         return illegal
+
+    def settle(self, records: Sequence[Record]) -> None:
+        """Take in the records of a comparison."""
+        if records:
+            self.contest.settle((self._space.code(self._candidate(r)), r) for r in records)
+
+    def entrants(self) -> list[Candidate]:
+        """The candidates for a comparison, none where there is no need for one."""
+        return [self._space.config(code) for code in self.contest.entrants()]
 
     def end_batch(self) -> None:
         """Note the best time, to see later what the next batch gains."""
-        if self.best_seconds is not None:
-            self._best_at_batch.append(self.best_seconds)
+        fastest = self.contest.fastest
+        if fastest is not None and fastest.seconds is not None:
+            self._best_at_batch.append(fastest.seconds)
 
     def _candidate(self, record: Record) -> Candidate:
-        return self._space.from_dict({"template": record.template, "config": record.config})
+        candidate = self._space.from_dict({"template": record.template, "config": record.config})
+        self._space.code(candidate)
+        return candidate
 
-    def _learn(self, records: Sequence[Record], counted: bool) -> None:
-        self._untold += [Trial(self._candidate(r), r.seconds, r.failure) for r in records]
-        for record in records:
-            best = self.best_seconds
-            if record.seconds is not None and (best is None or record.seconds < best):
-                self.best = record
-                self.since_best = -1 if counted else 0
-            if counted:
-                self.trials += 1
-                self.since_best += 1
-                self.failures.update([record.failure] if record.failure else [])
+    def _learn(self, record: Record, candidate: Candidate, counted: bool) -> None:
+        self._untold.append(Trial(candidate, record.seconds, record.failure))
+        before = self.contest.fastest
+        self.contest.claim(self._space.code(candidate), record)
+        if self.contest.fastest is not before:
+            self.since_best = -1 if counted else 0
+        if counted:
+            self.trials += 1
+            self.since_best += 1
+            self.failures.update([record.failure] if record.failure else [])

@@ -6,15 +6,17 @@ import re
 import resource
 
 import pytest
+from trial_records import trials_of
 
 from autoq.records import read_records
 
 
 @pytest.fixture
 def log(folder, records):
-    """A copy of the tuned network's records, free to be damaged."""
+    """The trials among the tuned network's records, free to be damaged."""
     path = folder / "log.jsonl"
-    path.write_bytes(records.read_bytes())
+    lines = records.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(line for line in lines if b'"confirmed"' not in line))
     return path
 
 
@@ -70,7 +72,7 @@ def test_tune_goes_on_in_a_torn_file(autoq, log, model):
     screen = autoq("tune", model, "--target", "cpu", "--trials", 9, "-o", "log.jsonl", "--jobs", 2)
     assert screen.code == 0 and "7 of them in the output already" in screen.out, screen
     assert autoq("logs", "check", "log.jsonl").code == 0
-    assert len(read_records(log).records) == 9
+    assert len(trials_of(log)) == 9
 
 
 def test_export_is_a_table_with_a_row_a_record(autoq, folder, log):

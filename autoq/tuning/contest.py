@@ -1,0 +1,116 @@
+"""What is known of a task's candidates, and which of them meet its untuned default in a comparison.
+
+A time that was measured alone may be lucky, so it is a claim only: it counts for good once the
+candidate was timed in turn with the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from autoq.records.record import Record
+
+# A claim this much slower than the best still takes part: times measured alone vary as much.
+_WITHIN = 1.1
+_MOST_CHALLENGERS = 3
+# One challenger, and a further one for each so many claims.
+_CLAIMS_A_CHALLENGER = 8
+
+
+class Contest:
+    """The latest word on every timed candidate of one task, by its code in the task's space.
+
+    default: code of the configuration that is used without tuning, None where there is none.
+
+    Attributes:
+        confirmed: whether there was a comparison yet.
+        fastest: the fastest by the latest word on each, confirmed or not.
+    """
+
+    def __init__(self, default: int | None) -> None:
+        self.default = default
+        self.confirmed = False
+        self.fastest: Record | None = None
+        self._records: dict[int, Record] = {}
+        self._claims: set[int] = set()
+        self._winner: int | None = None
+        self._entrants: list[int] | None = None
+
+    @property
+    def best(self) -> Record | None:
+        """What `compile` will choose: the last comparison's fastest, else the fastest claim."""
+        return self.fastest if self._winner is None else self._records[self._winner]
+
+    @property
+    def default_seconds(self) -> float | None:
+        """The default's time, None while it is not known or when it does not work."""
+        record = None if self.default is None else self._records.get(self.default)
+        return None if record is None else record.seconds
+
+    @property
+    def default_is_best(self) -> bool:
+        """Whether nothing is known to be better than the default."""
+        return self.best is not None and self.best is self._records.get(self.default)
+
+    @property
+    def standing_seconds(self) -> float | None:
+        """The time of the last comparison's winner, else that of the default."""
+        winner = None if self._winner is None else self._records[self._winner]
+        return self.default_seconds if winner is None else winner.seconds
+
+    def claim(self, code: int, record: Record) -> None:
+        """Take in a trial; of several of one candidate the last counts."""
+        if record.seconds is not None:
+            self._entrants = None
+            self._records[code] = record
+            self._claims.add(code)
+            if self.fastest is None or _seconds(record) < _seconds(self.fastest):
+                self.fastest = record
+
+    def settle(self, found: Iterable[tuple[int, Record]]) -> None:
+        """Take in a comparison. Earlier claims that were not in it are given up."""
+        self._claims.clear()
+        self._entrants = None
+        timed: dict[int, Record] = {}
+        for code, record in found:
+            self._records.pop(code, None)
+            if record.seconds is not None:
+                self._records[code] = timed[code] = record
+        if timed:
+            self.confirmed = True
+            self._winner = min(timed, key=lambda code: _seconds(timed[code]))
+        elif self._winner not in self._records:
+            self._winner = None
+        self.fastest = min(self._records.values(), key=_seconds, default=None)
+
+    def entrants(self) -> list[int]:
+        """Codes for a comparison: the default, the winner so far, the best claims; [] without need.
+
+        There is no need where no claim comes near what is known to be fastest, or where nothing
+        is there to compare a claim with.
+        """
+        if self._entrants is None:
+            self._entrants = self._choose_entrants()
+        return self._entrants
+
+    def _choose_entrants(self) -> list[int]:
+        standing = [
+            code
+            for code in dict.fromkeys((self.default, self._winner))
+            if code is not None and code in self._records
+        ]
+        bound = _WITHIN * min((_seconds(self._records[c]) for c in standing), default=float("inf"))
+        claims = sorted(
+            (code for code in self._claims if code not in standing),
+            key=lambda code: _seconds(self._records[code]),
+        )
+        most = min(_MOST_CHALLENGERS, 1 + len(claims) // _CLAIMS_A_CHALLENGER)
+        challengers = [code for code in claims if _seconds(self._records[code]) < bound][:most]
+        together = [*standing, *challengers]
+        return together if challengers and len(together) > 1 else []
+
+
+def _seconds(record: Record) -> float:
+    if record.seconds is None:
+        raise ValueError(f"{record.identity} has no time")
+    return record.seconds
