@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ class Session:
         Feeding an input's own buffer, written in place, is the quickest way in. The buffer of an
         int4 or uint4 one holds a number a byte, as int8 or uint8.
         """
-        if name not in self._inputs and name not in self._outputs:
+        if not isinstance(name, str) or name not in self._ports:
             raise InputError(f"no input or output {name!r}; {self._known()}")
         return self._executor.view(name)
 
@@ -95,10 +96,9 @@ class Session:
         on the GPU is read where it lies, in order on the default stream too. Raises InputError for
         a wrong name, shape or dtype.
         """
-        names = list(self._outputs) if output_names is None else list(output_names)
-        for name in names:
-            if name not in self._outputs:
-                raise InputError(f"no output {name!r}; {self._known()}")
+        names = self._requested(output_names)
+        if not isinstance(feeds, Mapping):
+            raise InputError(f"feeds: expected a mapping of names, found {type(feeds).__name__}")
         if feeds.keys() != self._inputs.keys():
             missing = [name for name in self._inputs if name not in feeds]
             extra = [name for name in feeds if name not in self._inputs]
@@ -106,6 +106,18 @@ class Session:
         arrays = {name: self._accept(name, array) for name, array in feeds.items()}
         results = self._executor.run(arrays, names)
         return [self._numbers(*pair) for pair in zip(names, results, strict=True)]
+
+    def _requested(self, names: Sequence[str] | None) -> list[str]:
+        """The outputs to return, in the order asked for; one may be asked for twice."""
+        if names is None:
+            return list(self._outputs)
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise InputError(f"output_names: expected a list of names or None, found {names!r:.60}")
+        listed = list(names)
+        for name in listed:
+            if not isinstance(name, str) or name not in self._outputs:
+                raise InputError(f"no output {name!r}; {self._known()}")
+        return listed
 
     def _numbers(self, name: str, array: Any) -> Any:
         """A result in its own dtype where it is stored in another one; views stay as they are."""
@@ -118,32 +130,44 @@ class Session:
             return array
         expected = self._inputs[name]
         if not isinstance(array, _ARRAYS):
-            if not hasattr(array, "__dlpack__"):
-                raise InputError(
-                    f"input {name!r}: expected a numpy or DLPack array, found "
-                    f"{type(array).__name__}"
-                )
-            array = tvm_ffi.from_dlpack(array)
+            array = _from_dlpack(name, array)
         port = self._ports[name]
         fits = array.shape == expected.shape and array.dtype == expected.dtype
         if not fits or (port.values and not isinstance(array, np.ndarray)):
             raise InputError(
                 f"input {name!r}: expected {expected.dtype} {list(expected.shape)}, found "
-                f"{array.dtype} {list(array.shape)}{_advice(port)}"
+                f"{array.dtype!s:.60} {list(array.shape)!s:.60}{_advice(port)}"
             )
-        if isinstance(array, tvm_ffi.Tensor) and not array.is_contiguous():
-            raise InputError(f"input {name!r}: strided; make it contiguous in row-major order")
+        if isinstance(array, tvm_ffi.Tensor):
+            self._require_readable(name, array)
         return array.astype(port.slot.dtype) if port.values else array
 
+    def _require_readable(self, name: str, array: tvm_ffi.Tensor) -> None:
+        """Raise InputError for a tensor that the executor cannot copy or read where it lies."""
+        if not array.is_contiguous():
+            raise InputError(f"input {name!r}: strided; make it contiguous in row-major order")
+        kind, index = array.device.type, array.device.index
+        if self._executor.readable_devices.get(kind, -1) not in (None, index):
+            raise InputError(
+                f"input {name!r}: lies on {kind}:{index}, which the session does not read; copy "
+                "it to the CPU or to the session's own GPU"
+            )
+
     def profile(self, repeat: int = 20) -> list[LayerTime]:
-        """Time every layer, `repeat` samples each, on what the buffers hold now."""
-        seconds = self._executor.profile(repeat)
+        """Time every layer, `repeat` samples each, on what the buffers hold now.
+
+        Raises InputError for a repeat below 1.
+        """
+        seconds = self._executor.profile(_positive(repeat))
         pairs = zip(self._plan.steps, seconds, strict=True)
         return [LayerTime(step, value) for step, value in pairs]
 
     def run_seconds(self, repeat: int = 100) -> float:
-        """Median seconds of a whole run with inputs in place, by device events on a GPU."""
-        return self._executor.run_seconds(repeat)
+        """Median seconds of a whole run with inputs in place, by device events on a GPU.
+
+        Raises InputError for a repeat below 1.
+        """
+        return self._executor.run_seconds(_positive(repeat))
 
     def _known(self) -> str:
         return f"inputs are {list(self._inputs)}, outputs {list(self._outputs)}"
@@ -160,6 +184,32 @@ def _executor(artifact: Artifact, device: int) -> Any:
 
     require_features(artifact.plan)
     return CpuExecutor(artifact)
+
+
+def _positive(repeat: int) -> int:
+    try:
+        count = operator.index(repeat)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise InputError(f"repeat: expected a whole number from 1, found {repeat!r}")
+    return count
+
+
+def _from_dlpack(name: str, array: Any) -> tvm_ffi.Tensor:
+    """A tensor over another library's array."""
+    if not hasattr(array, "__dlpack__"):
+        raise InputError(
+            f"input {name!r}: expected a numpy or DLPack array, found {type(array).__name__}"
+        )
+    try:
+        return tvm_ffi.from_dlpack(array)
+    except Exception as error:  # it is the other library's code that runs, and may raise anything
+        line = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"input {name!r}: the __dlpack__ of {type(array).__name__} failed with "
+            f"{type(error).__name__}: {line}"
+        ) from error
 
 
 def _argument(port: Port) -> Argument:

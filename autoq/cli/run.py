@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,18 +49,20 @@ def run(
     device: Device = 0,
 ) -> None:
     """Run a compiled model, and time it on request."""
+    from autoq.cli.npz import read_arrays, write_arrays
     from autoq.paths import require_writable
     from autoq.report.tables import profile_table
     from autoq.session import Session
 
     if outputs is not None:
         require_writable(outputs)
+        _require_other(outputs, artifact, inputs)
     session = Session(artifact, device=device)
-    feeds = _load(inputs, session) if inputs else _fill(fill_mode, session)
+    feeds = read_arrays(inputs, session.get_inputs()) if inputs else _fill(fill_mode, session)
     results = session.run(None, feeds)
     names = [output.name for output in session.get_outputs()]
     if outputs is not None:
-        _save(outputs, dict(zip(names, results, strict=True)))
+        write_arrays(outputs, dict(zip(names, results, strict=True)))
         typer.echo(f"wrote {outputs}")
     else:
         for name, value in zip(names, results, strict=True):
@@ -75,69 +74,11 @@ def run(
         typer.echo(profile_table(session.profile(repeat)))
 
 
-def _load(path: Path, session: Any) -> dict[str, np.ndarray]:
-    from autoq.templates.storage import BYTE_DTYPES
-
-    known = [item.name for item in session.get_inputs()]
-    try:
-        with zipfile.ZipFile(path) as archive:
-            damaged = archive.testzip()
-        if damaged:
-            raise InputError(f"{path}: {damaged} is damaged; write the archive again")
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = dict(archive)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        example = f"numpy.savez(file, **{{{known[0]!r}: array}})"
-        raise InputError(f"{path}: not an .npz archive; write one with {example}") from error
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: holds more than plain arrays ({error})") from error
-    for name in known:
-        if name not in arrays:
-            raise InputError(
-                f"{path}: no array {name!r}; it holds {sorted(arrays)}, inputs are {known}"
-            )
-    unknown = sorted(set(arrays) - set(known))
-    if unknown:
-        raise InputError(f"{path}: array {unknown[0]!r} is no input; inputs are {known}")
-    for item in session.get_inputs():
-        if item.dtype in BYTE_DTYPES:
-            held = BYTE_DTYPES[item.dtype]
-            arrays[item.name] = _four_bits(path, item.name, arrays[item.name], item.dtype, held)
-    return arrays
-
-
-def _four_bits(path: Path, name: str, array: np.ndarray, dtype: str, held: str) -> np.ndarray:
-    """Numbers of a 4-bit input `dtype`, which archives hold one a byte as `held`."""
-    limits = ml_dtypes.iinfo(dtype)
-    fits = array.dtype == held and array.size and limits.min <= array.min()
-    if not fits or array.max() > limits.max:
-        raise InputError(
-            f"{path}: array {name!r} of {array.dtype}; {dtype} inputs are given as {held} arrays "
-            f"of numbers from {limits.min} to {limits.max}"
-        )
-    return array.astype(dtype)
-
-
-def _save(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write an .npz archive, 4-bit numbers one a byte; a reader sees all of it or none."""
-    from autoq.templates.storage import BYTE_DTYPES
-
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        # numpy.savez cannot write arrays named "file", nor to a path without its suffix.
-        with zipfile.ZipFile(part, "w") as archive:
-            for name, array in arrays.items():
-                array = array.astype(BYTE_DTYPES.get(str(array.dtype), array.dtype))
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
+def _require_other(outputs: Path, *read: Path | None) -> None:
+    """Raise InputError when the outputs would take the place of a file that is read."""
+    for path in read:
+        if path is not None and path.exists() and outputs.exists() and outputs.samefile(path):
+            raise InputError(f"--outputs {outputs}: is {path}, which is read; name another file")
 
 
 def _fill(mode: str, session: Any) -> dict[str, np.ndarray]:

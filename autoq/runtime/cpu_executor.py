@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import tvm.runtime
@@ -19,6 +19,9 @@ from autoq.runtime.plan import Slot
 
 class CpuExecutor:
     """A plan on this host's CPU, threaded by TVM's pool."""
+
+    readable_devices: ClassVar[dict[str, int | None]] = {"cpu": None, "cuda": None}
+    """Kinds of devices whose tensors `run` reads, and the only number allowed, None for any."""
 
     def __init__(self, artifact: Artifact) -> None:
         plan = artifact.plan
@@ -49,11 +52,20 @@ class CpuExecutor:
 
     def run(self, feeds: dict[str, Any], outputs: list[str]) -> list[Any]:
         """Run once; see `autoq.session.Session.run`."""
-        for name, array in feeds.items():
-            source = array if isinstance(array, np.ndarray) else _host_array(array)
+        sources = {name: self._source(name, array) for name, array in feeds.items()}
+        for name, source in sources.items():
             np.copyto(self._arrays[name], source)
         self._run_all()
         return [self._arrays[name].copy() for name in outputs]
+
+    def _source(self, name: str, array: Any) -> np.ndarray:
+        """A feed in host memory that no other feed's writing changes."""
+        source = array if isinstance(array, np.ndarray) else _host_array(array)
+        own = source is self._arrays[name]
+        return source.copy() if not own and self._in_arena(source) else source
+
+    def _in_arena(self, array: np.ndarray) -> bool:
+        return np.may_share_memory(array, self._spaces["arena"])
 
     def _run_all(self) -> None:
         for function, tensors in self._calls:

@@ -37,6 +37,7 @@ class CudaExecutor:
                 f"({self._device.name}) is {self._device.arch}; compile it with "
                 f"--target cuda:{self._device.arch}"
             )
+        self.readable_devices = {"cpu": None, "cuda": ordinal}
         self._plan = plan
         self._arena = _memory(plan.arena_bytes, ordinal)
         self._constants = Memory(plan.constant_bytes)

@@ -1,11 +1,17 @@
 """Artifacts and inputs that are no good."""
 
 import io
+import os
+import resource
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sound_artifact import rewrite_manifest
+
+from autoq.cli.npz import read_arrays
+from autoq.errors import InputError
 
 GOOD = np.zeros((1, 16, 8, 8), np.float32)
 
@@ -47,6 +53,102 @@ def test_inputs_that_are_no_archive(refuses, folder, artifact, case):
     content, word = FILES[case]
     (folder / "in.npz").write_bytes(content)
     refuses("run", artifact, "--inputs", "in.npz", words=("in.npz", word))
+
+
+def _zip(**members: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(f"{name}.npy", data)
+    return file.getvalue()
+
+
+def _npy(shape: tuple, descr: str = "<f4", data: bytes = b"", version: int = 1) -> bytes:
+    """A file of numpy whose header may lie."""
+    header = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode() + b"\n"
+    length = len(header).to_bytes(2 if version == 1 else 4, "little")
+    return b"\x93NUMPY" + bytes([version, 0]) + length + header + data
+
+
+def _flagged(data: bytes, offset: int, value: int) -> bytes:
+    """An archive with a 16-bit field of its one member changed, in both of its headers."""
+    changed = bytearray(data)
+    at = data.rindex(b"PK\x01\x02") + offset
+    changed[at : at + 2] = value.to_bytes(2, "little")
+    changed[offset - 2 : offset] = value.to_bytes(2, "little")
+    return bytes(changed)
+
+
+BODY = GOOD.tobytes()
+SOUND = _npy(GOOD.shape, data=BODY)
+HOSTILE = {
+    "encrypted": (_flagged(_zip(x=SOUND), 8, 1), "x.npy is encrypted"),
+    "packed by LZMA": (_flagged(_zip(x=SOUND), 10, 14), "packed by method 14"),
+    "packed by nobody": (_flagged(_zip(x=SOUND), 10, 77), "packed by method 77"),
+    "a bomb": (_zip(x=SOUND + bytes(1 << 28)), "x.npy is damaged"),
+    "a bomb for a header": (_zip(x=b"\x93NUMPY\x02\x00" + b"\xff" * 4 + bytes(1 << 28)), "damaged"),
+    "a header of terabytes": (_zip(x=_npy((1 << 40,))), "[1099511627776]"),
+    "a header below zero": (_zip(x=_npy((-1, 16, 8, 8))), "[-1, 16, 8, 8]"),
+    "a header of objects": (_zip(x=_npy(GOOD.shape, "|O", BODY)), "found object"),
+    "the other byte order": (_zip(x=_npy(GOOD.shape, ">f4", BODY)), "found >f4"),
+    "numbers missing": (_zip(x=SOUND[:-1]), "x.npy is damaged"),
+    "no numbers": (_zip(x=b""), "x.npy is damaged"),
+    "a nested header": (_zip(x=_npy("(" * 3000)), "x.npy is damaged"),  # type: ignore[arg-type]
+    "a later version": (_zip(x=_npy(GOOD.shape, data=BODY, version=9)), "x.npy is damaged"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_archives_made_to_harm(refuses, folder, artifact, case):
+    content, word = HOSTILE[case]
+    (folder / "in.npz").write_bytes(content)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    refuses("run", artifact, "--inputs", "in.npz", "--outputs", "o.npz", words=("in.npz", word))
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 100 << 10, f"{grown} KiB"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_arrays_in_every_form_that_numpy_writes(autoq, folder, artifact, version):
+    x = np.random.default_rng(0).standard_normal(GOOD.shape, np.float32)
+    np.savez("x.npz", x=x)
+    (folder / "version.npz").write_bytes(_zip(x=_npy(x.shape, data=x.tobytes(), version=version)))
+    np.savez_compressed("packed.npz", x=np.asfortranarray(x))
+    results = []
+    for name in ("x.npz", "version.npz", "packed.npz"):
+        assert autoq("run", artifact, "--inputs", name, "--outputs", "out.npz").code == 0
+        results.append(np.load("out.npz")["y"])
+    assert (results[0] == results[1]).all() and (results[0] == results[2]).all()
+
+
+def test_two_arrays_of_one_name(refuses, folder, artifact):
+    with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile("in.npz", "w") as archive:
+        archive.writestr("x.npy", SOUND)
+        archive.writestr("x.npy", SOUND)
+    refuses("run", artifact, "--inputs", "in.npz", words=("in.npz", "2 arrays are called 'x'"))
+
+
+def test_a_pipe_is_no_archive(folder):
+    os.mkfifo("pipe")
+    with pytest.raises(InputError, match="pipe: is no ordinary file"):
+        read_arrays(Path("pipe"), [])
+
+
+def test_outputs_that_are_read(refuses, folder, artifact):
+    np.savez("in.npz", x=GOOD)
+    (folder / "m.tar").write_bytes(artifact.read_bytes())
+    refuses("run", "m.tar", "--outputs", "m.tar", words=("--outputs m.tar", "is read"))
+    refuses("run", "m.tar", "--inputs", "in.npz", "--outputs", "./in.npz", words=("in.npz",))
+
+
+def test_a_full_disk(refuses, artifact):
+    np.savez("out.npz", y=GOOD)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        refuses("run", artifact, "--outputs", "out.npz", words=("out.npz", "cannot be written"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_single_array_and_an_absent_file(refuses, artifact):
