@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
@@ -74,7 +75,7 @@ def _softmax(node: Any, x: Bounds) -> Bounds:
 
 
 def _quantize(node: Any, x: Bounds, scale: Bounds, zero_point: Bounds) -> Bounds:
-    s, limits = float(scale.low), np.iinfo(node["dtype"])
+    s, limits = float(scale.low), ml_dtypes.iinfo(node["dtype"])
 
     def quantised(v: np.ndarray, side: float) -> np.ndarray:
         error = 0.0 if is_power_of_two(s) else 4 * ULP * np.abs(v / s)
@@ -120,8 +121,8 @@ def _matmul(node: Any, a: Bounds, b: Bounds) -> Bounds:
     return widened(y - extra, y + extra, error, grid, reach)
 
 
-def _mean(node: Any, x: Bounds) -> Bounds:
-    axes = tuple(node["axes"])
+def _mean(node: Any, x: Bounds, given: Bounds | None = None) -> Bounds:
+    axes = tuple(node["axes"] if given is None else given.low.astype(int).tolist())
     count = math.prod(x.low.shape[axis] for axis in axes)
     low, high = (v.mean(axis=axes, keepdims=True) for v in (x.low, x.high))
     reach = x.largest.sum(axis=axes, keepdims=True)
@@ -217,7 +218,7 @@ OPERATORS = tuple(_RULES)
 
 
 def output_bounds(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[str, Bounds]:
-    """Bounds of each output; opset 17, operators of OPERATORS."""
+    """Bounds of each output; opset 17 or 21, operators of OPERATORS."""
     arrays = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
     dtypes = {name: array.dtype for name, array in arrays.items()}
     known = {name: Bounds.of(array, True) for name, array in arrays.items()}

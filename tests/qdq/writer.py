@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
 Shape = tuple[int, ...]
+FOUR_BITS = ("int4", "uint4")
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class GraphWriter:
     def __init__(self, rng: np.random.Generator, exact: bool) -> None:
         self.rng = rng
         self.exact = exact
+        self.opset = 21 if self.chance(0.2) else 17
+        self.dtypes = ["int8", "uint8"] + (["int4", "uint4"] if self.opset == 21 else [])
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, np.ndarray] = {}
         self.reals: list[Real] = []
@@ -70,19 +74,23 @@ class GraphWriter:
         factor = 2.0 ** int(self.rng.integers(-2, 3))
         return np.float32(around * factor * (1.0 if self.exact else self.rng.uniform(0.7, 1.4)))
 
+    def scale_of(self, dtype: str) -> np.float32:
+        """A scale with which integers reach values of a few units."""
+        return self.scale(2.0**-1 if dtype in FOUR_BITS else 2.0**-5)
+
     def zero_point(self, dtype: str) -> np.ndarray:
-        limits = np.iinfo(dtype)
+        limits = ml_dtypes.iinfo(dtype)
         middle = (limits.min + limits.max + 1) // 2
         anywhere = int(self.rng.integers(limits.min, limits.max + 1))
         return np.array(self.choose([middle, middle, limits.min, anywhere]), dtype)
 
     def quantise(self, x: Real) -> Integers:
-        dtype = str(self.choose(["int8", "uint8"]))
+        dtype = str(self.choose(self.dtypes))
         if self.integers and self.chance(0.3):  # the scheme of another tensor
             other = self.choose(self.integers)
             dtype, scale, zero_point = other.dtype, other.scale, other.zero_point
         else:
-            scale = self.constant(self.scale())
+            scale = self.constant(self.scale_of(dtype))
             zero_point = self.constant(self.zero_point(dtype))
         y = self.node("QuantizeLinear", [x.name, scale, zero_point], x.shape)
         self.integers.append(Integers(y.name, y.shape, dtype, scale, zero_point))
@@ -93,14 +101,14 @@ class GraphWriter:
         scale, zero_point = x.scale, x.zero_point
         if self.chance(0.15):
             which = int(self.rng.integers(3))
-            scale = scale if which == 0 else self.constant(self.scale())
+            scale = scale if which == 0 else self.constant(self.scale_of(x.dtype))
             zero_point = zero_point if which == 1 else self.constant(self.zero_point(x.dtype))
         return self.node("DequantizeLinear", [x.name, scale, zero_point], x.shape)
 
     def quantised(self, x: Real) -> Real:
         """Q and DQ behind `x`, sometimes with movement of integers between them."""
         integers = self.quantise(x)
-        if self.chance(0.15):
+        if self.chance(0.15) and integers.dtype not in FOUR_BITS:  # which onnxruntime cannot move
             integers = self.transposed(integers)
         return self.dequantise(integers)
 
@@ -125,7 +133,10 @@ class GraphWriter:
         scale = np.array([self.scale(typical) for _ in range(filters)], np.float32)
         integers = self.rng.integers(-100, 101, shape).astype(np.int8)
         zero = np.zeros(filters, np.int8)
-        if filters == 1 and self.chance(0.3):
+        if self.opset == 21 and self.chance(0.5):
+            integers = self.rng.integers(-8, 8, shape).astype(np.int8).astype(ml_dtypes.int4)
+            scale, zero = scale * np.float32(16), zero.astype(ml_dtypes.int4)
+        elif filters == 1 and self.chance(0.3):
             integers, zero = (integers.astype(np.int16) + 128).astype(np.uint8), np.uint8([128])
         axis = {"axis": 0} if filters > 1 else {}
         if filters == 1:
@@ -154,9 +165,10 @@ class GraphWriter:
     def finish(self) -> onnx.ModelProto:
         """The model, of one to three outputs from anywhere in it."""
         reals, integers = list(self.reals), list(self.integers)
+        integers = [x for x in integers if x.dtype not in FOUR_BITS]  # numpy has no such outputs
         names = {self.reals[-1].name}
         for _ in range(int(self.rng.integers(0, 3))):
-            names.add(self.choose(reals if self.chance(0.6) else integers).name)
+            names.add(self.choose(reals if self.chance(0.6) or not integers else integers).name)
         inputs = [
             helper.make_tensor_value_info(x.name, onnx.TensorProto.FLOAT, x.shape)
             for x in self.inputs
@@ -166,8 +178,9 @@ class GraphWriter:
             self.nodes, "random", inputs, outputs,
             [numpy_helper.from_array(value, name) for name, value in self.constants.items()],
         )  # fmt: skip
-        opsets = [helper.make_opsetid("", 17)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        opsets = [helper.make_opsetid("", self.opset)]
+        version = 8 if self.opset == 17 else 10
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=version)
         inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True)
         for output, known in zip(model.graph.output, inferred.graph.output, strict=True):
             output.CopyFrom(known)
