@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ import onnx.version_converter
 
 from autoq.errors import InputError, ModelError
 from autoq.frontend.read import read_model
+from autoq.replace_file import replace_file
+from autoq.scratch import scratch_folder
 
 FORMATS = ("QDQ", "QOperator")
 _TYPES = {"uint8": "QUInt8", "int8": "QInt8", "uint4": "QUInt4", "int4": "QInt4"}
@@ -63,10 +64,10 @@ def quantize(
     target = Path(output)
     if not target.parent.is_dir():
         raise InputError(f"{output}: the folder {target.parent} does not exist")
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        finished = Path(folder) / "quantised.onnx"
+    with scratch_folder() as folder:
+        finished = folder / "quantised.onnx"
         try:
-            proto = _fused(proto, Path(folder)) if fuse else proto
+            proto = _fused(proto, folder) if fuse else proto
             quantization.quantize_static(
                 proto,
                 finished,
@@ -79,7 +80,8 @@ def quantize(
         except Exception as error:  # onnxruntime's own errors have no common class
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ModelError(f"{model}: onnxruntime cannot quantise it ({reason})") from error
-        os.replace(finished, target)
+        with replace_file(target) as file, finished.open("rb") as source:
+            shutil.copyfileobj(source, file)
 
 
 def _require_float(model: onnx.ModelProto, source: str) -> None:

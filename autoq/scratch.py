@@ -40,6 +40,17 @@ def scratch_folder() -> Iterator[Path]:
         os.close(lock)
 
 
+@contextmanager
+def scratch_as_temporary_directory() -> Iterator[None]:
+    """Have libraries put their temporary files into a scratch folder, in all threads."""
+    with scratch_folder() as folder:
+        before, tempfile.tempdir = tempfile.tempdir, str(folder)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+
+
 def sweep() -> None:
     """Remove scratch folders of this user whose processes ended without doing so."""
     parent = Path(tempfile.gettempdir())

@@ -5,12 +5,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
 from autoq import scratch
 from autoq.errors import EnvironmentFault
-from autoq.scratch import scratch_folder, sweep
+from autoq.scratch import scratch_as_temporary_directory, scratch_folder, sweep
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +81,12 @@ def test_a_folder_swept_while_it_was_made_is_made_again(temporary, monkeypatch):
     monkeypatch.setattr(scratch, "_lock", swept_first)
     with scratch_folder() as folder:
         assert folder.is_dir() and folder != swept[0]
+
+
+def test_libraries_put_their_files_there(temporary):
+    with scratch_as_temporary_directory(), tempfile.TemporaryDirectory(prefix="ort.") as folder:
+        assert Path(folder).parent.name.startswith("autoq-scratch-")
+    assert tempfile.gettempdir() == str(temporary) and not list(temporary.iterdir())
 
 
 def test_no_room_is_said_in_one_line(temporary, monkeypatch):

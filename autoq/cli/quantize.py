@@ -40,11 +40,16 @@ def quantize(
     """
     from autoq.paths import require_writable
     from autoq.quantization import quantize as quantize_model
+    from autoq.scratch import scratch_as_temporary_directory, sweep
 
     require_writable(output)
     # onnxruntime advises on its own scripts through the root logger.
     logging.getLogger().setLevel(logging.ERROR)
-    quantize_model(model, calibration, output, not per_tensor, activation, format, weights=weights)
+    sweep()
+    with scratch_as_temporary_directory():
+        quantize_model(
+            model, calibration, output, not per_tensor, activation, format, weights=weights
+        )
     if calibration is None:
         typer.echo(
             "warning: calibrated on random numbers; give --calibration for accuracy", err=True
