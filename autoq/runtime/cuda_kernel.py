@@ -44,8 +44,8 @@ class BoundKernel:
     def __init__(
         self, kernel: CudaKernel, functions: Sequence[Function], addresses: Sequence[int]
     ) -> None:
-        if len(addresses) != kernel.parameters:
-            raise DriverError(f"{kernel.parameters} addresses needed, {len(addresses)} given")
+        if len(addresses) != len(kernel.parameters):
+            raise DriverError(f"{len(kernel.parameters)} addresses needed, {len(addresses)} given")
         self._workspaces = [Memory(size) for size in kernel.workspaces]
         self._nodes: list[c_void_p] = []
         self._all = [*addresses, *(memory.address for memory in self._workspaces)]
