@@ -97,8 +97,8 @@ def _with_bias(
         return "its bias is no number of steps of its products"
     sums = np.rint(np.divide(real, product, out=np.zeros_like(real), where=has_step))
     farthest = max(abs(end - scheme.zero_point) for end in INTEGER_RANGE[scheme.dtype])
-    rows = np.abs(integers.reshape(len(integers), -1)).sum(axis=1, dtype=np.int64)
-    if np.any(rows * float(farthest) + np.abs(sums) > _LARGEST_SUM):
+    rows = np.array([np.abs(row).sum(dtype=np.int64) for row in integers], np.float64)
+    if np.any(rows * farthest + np.abs(sums) > _LARGEST_SUM):
         return "its sums, bias included, do not fit 32 bits"
     return IntegerOperands(
         x, scheme, integers.astype(np.int8), weight_dtype,

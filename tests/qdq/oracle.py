@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 import onnxruntime
+from onnx import helper
 
 from qdq.output_bounds import output_bounds
 
@@ -25,12 +26,18 @@ def run_in_memory(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> di
 
 
 def normal_feeds(model: onnx.ModelProto, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Normal numbers of standard deviation 2 for float32 inputs of static shape."""
-    shapes = {
-        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
-        for value in model.graph.input
-    }
-    return {name: 2 * rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    """Inputs of static shape: normal numbers of standard deviation 2, or any integers."""
+    feeds = {}
+    for value in model.graph.input:
+        tensor = value.type.tensor_type
+        shape = [dim.dim_value for dim in tensor.shape.dim]
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+        if dtype == np.float32:
+            feeds[value.name] = 2 * rng.standard_normal(shape, np.float32)
+        else:
+            limits = np.iinfo(dtype)
+            feeds[value.name] = rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+    return feeds
 
 
 class Oracle:

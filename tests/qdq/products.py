@@ -16,6 +16,7 @@ def conv(w: GraphWriter) -> Real | None:
     groups = int(w.choose([g for g in range(1, c + 1) if c % g == 0]) if w.chance(0.4) else 1)
     most = 25 if w.chance(0.2) else 9
     k = groups * int(w.rng.integers(1, 4 if groups > 1 else most))
+    k = c if w.chance(0.2) else k
     taps = [int(w.rng.integers(1, min(3, size) + 1)) for size in (height, width)]
     gaps = [int(w.rng.integers(1, 3)) if w.chance(0.2) else 1 for _ in taps]
     strides = [int(w.rng.integers(1, 3)) if w.chance(0.3) else 1 for _ in taps]

@@ -17,7 +17,7 @@ from qdq.writer import FOUR_BITS, GraphWriter, Real
 
 
 def random_model(rng: np.random.Generator, exact: bool) -> onnx.ModelProto:
-    """A model of 3 to 14 layers over one or two float32 inputs.
+    """A model of 3 to 14 layers over one or two inputs, float32 or integers.
 
     exact: scales are powers of two, so that most of its arithmetic rounds nothing.
     """

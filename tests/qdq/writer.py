@@ -44,12 +44,13 @@ class GraphWriter:
         self.constants: dict[str, np.ndarray] = {}
         self.reals: list[Real] = []
         self.integers: list[Integers] = []
-        self.inputs: list[Real] = []
-        channels = int(rng.choice([1, 3, 4, 6, 8]))
-        shape = (int(rng.integers(1, 3)), channels, *map(int, rng.integers(3, 9, 2)))
+        self.inputs: list[tuple[Real, str]] = []
+        images, channels = int(rng.integers(1, 3)), int(rng.choice([1, 3, 4, 6, 8, 16]))
+        if self.chance(0.1):  # which fill the blocks of NHWCnc
+            images, channels = 8, 16
+        shape = (images, channels, *map(int, rng.integers(3, 9 if images < 8 else 5, 2)))
         for index in range(int(rng.integers(1, 3))):
-            self.inputs.append(Real(f"x{index}", shape))
-            self.reals.append(self.quantised(self.inputs[-1]))
+            self.reals.append(self.input(f"x{index}", shape))
 
     # -- pieces -------------------------------------------------------------------------------
 
@@ -69,6 +70,18 @@ class GraphWriter:
         name = f"t{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, inputs, [name], name=f"n{name}", **attributes))
         return Real(name, shape)
+
+    def input(self, name: str, shape: Shape) -> Real:
+        """A new input of the model, float32 or integers, dequantised."""
+        x = Real(name, shape)
+        if self.chance(0.8):
+            self.inputs.append((x, "float32"))
+            return self.quantised(x)
+        dtype = str(self.choose(["int8", "uint8"]))
+        self.inputs.append((x, dtype))
+        scale, zero_point = self.constant(self.scale()), self.constant(self.zero_point(dtype))
+        self.integers.append(Integers(name, shape, dtype, scale, zero_point))
+        return self.dequantise(self.integers[-1])
 
     def scale(self, around: float = 2.0**-5) -> np.float32:
         factor = 2.0 ** int(self.rng.integers(-2, 3))
@@ -165,13 +178,17 @@ class GraphWriter:
     def finish(self) -> onnx.ModelProto:
         """The model, of one to three outputs from anywhere in it."""
         reals, integers = list(self.reals), list(self.integers)
+        given = {x.name for x, _ in self.inputs}
+        integers = [x for x in integers if x.name not in given]
         integers = [x for x in integers if x.dtype not in FOUR_BITS]  # numpy has no such outputs
         names = {self.reals[-1].name}
         for _ in range(int(self.rng.integers(0, 3))):
             names.add(self.choose(reals if self.chance(0.6) or not integers else integers).name)
         inputs = [
-            helper.make_tensor_value_info(x.name, onnx.TensorProto.FLOAT, x.shape)
-            for x in self.inputs
+            helper.make_tensor_value_info(
+                x.name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), x.shape
+            )
+            for x, dtype in self.inputs
         ]
         outputs = [onnx.ValueInfoProto(name=name) for name in sorted(names)]
         graph = helper.make_graph(
