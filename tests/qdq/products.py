@@ -90,6 +90,10 @@ def gemm(w: GraphWriter) -> Real | None:
             return None
         x = w.node("Flatten", [image.name], (image.shape[0], int(np.prod(image.shape[1:]))), axis=1)
     n = int(w.rng.integers(2, 9))
+    if w.chance(0.3):
+        name, scale = w.weights((n, x.shape[1]), per_channel=False)
+        turned = w.node("Transpose", [name], (x.shape[1], n), perm=[1, 0])
+        return w.node("MatMul", [x.name, turned.name], (x.shape[0], n))
     name, scale = w.weights((n, x.shape[1]))
     bias = [w.bias(n, x, scale)] if w.chance(0.7) else []
     y = w.node("Gemm", [x.name, name, *bias], (x.shape[0], n), transB=1)
