@@ -7,8 +7,17 @@ class AutoqError(Exception):
     """Root of every error that autoq raises on purpose.
 
     The message is one line that names the file, node or option, what was found, what is allowed
-    and what to do; the command line prints it without a traceback and exits with code 2.
+    and what to do; the command line prints it without a traceback and exits with code 2. Line
+    breaks and other characters that no terminal should get, such as names in a mangled model may
+    hold, are written as escapes.
     """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__("".join(c if c.isprintable() else _escaped(c) for c in message))
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
 
 
 class ModelError(AutoqError, ValueError):

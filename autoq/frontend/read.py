@@ -95,10 +95,13 @@ def _load_external(tensor: onnx.TensorProto, path: Path) -> None:
     where = f"{path}: external data {location!r} of {tensor.name!r}"
     try:
         data = (folder / location).resolve()
-        if not data.is_relative_to(folder):
-            raise ModelError(f"{where} lies outside the model's folder; move it beside the model")
-        if not data.is_file():
-            raise ModelError(f"{where} is missing; put it beside the model")
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{where} is no name of a file ({error}); export it again") from error
+    if not data.is_relative_to(folder):
+        raise ModelError(f"{where} lies outside the model's folder; move it beside the model")
+    if not os.path.isfile(data):  # False for names that are too long, unlike Path.is_file
+        raise ModelError(f"{where} is missing; put it beside the model")
+    try:
         _check_extent(tensor, data.stat().st_size)
         load_external_data_for_tensor(tensor, str(folder))
     except (onnx.checker.ValidationError, OSError, ValueError, OverflowError) as error:

@@ -25,7 +25,10 @@ def constant_axes(node: OnnxNode, b: GraphBuilder, rank: int, index: int = 1) ->
     name = node.input(index)
     if axes is None and name is not None:
         axes = b.constant(name, "axes").reshape(-1).tolist()
-    return tuple(sorted(normal_axis(b, int(axis), rank) for axis in axes or ()))
+    found = sorted(normal_axis(b, int(axis), rank) for axis in axes or ())
+    if len(set(found)) != len(found):
+        raise b.error(f"axes {list(axes)} of {rank}: one is named twice")
+    return tuple(found)
 
 
 @importer("Identity")

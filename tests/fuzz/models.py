@@ -1,0 +1,132 @@
+"""Mangled ONNX models: one line, or a module that gives what onnxruntime gives.
+
+Every case is loaded and optimised; what is small is computed in numpy, and a part of it compiled
+for this CPU and run as well. What onnxruntime refuses has no right answer: nothing is compared.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from four_bit_cases import FOUR_BIT_CASES
+from integer_cases import INTEGER_CASES
+from models import run_onnxruntime
+from onnx_cases import FLOAT_CASES
+from qdq.random_graphs import random_model
+
+import autoq
+from autoq.errors import AutoqError
+from autoq.frontend import load
+from autoq.graph import Graph, Operator, evaluate, optimise
+from autoq.templates.target import host_cpu, parse_target
+from fuzz.mangling import mangle_bytes
+from fuzz.model_mutations import mutate, pick
+
+LIMIT_SECONDS = 60
+COMPILED_SHARE = 1 / 20
+SMALL = 2**18
+"""Elements of all tensors of a case that is computed."""
+_STATE = onnxruntime.capi.onnxruntime_pybind11_state
+_REFUSALS = (
+    _STATE.Fail, _STATE.InvalidArgument, _STATE.InvalidGraph, _STATE.InvalidProtobuf,
+    _STATE.NotImplemented, _STATE.RuntimeException, _STATE.NoSuchFile,
+    RuntimeError, ValueError,  # Python's binding, of 4-bit values and of feeds that do not fit
+)  # fmt: skip
+
+
+@functools.cache
+def _sound() -> tuple[onnx.ModelProto, ...]:
+    rng = np.random.default_rng(0)
+    graphs = [random_model(rng, exact=True) for _ in range(40)]
+    cases = (FLOAT_CASES, INTEGER_CASES, FOUR_BIT_CASES)
+    return (*graphs, *(made for table in cases for made in table.values()))
+
+
+def case(rng: np.random.Generator, folder: Path) -> None:
+    """One model, loaded, optimised, and computed when that is cheap."""
+    path = folder / "model.onnx"
+    model = pick(rng, _sound())
+    if rng.random() < 0.2:
+        path.write_bytes(mangle_bytes(rng, model.SerializeToString()))
+    else:
+        path.write_bytes(mutate(rng, model).SerializeToString())
+    target = pick(rng, (host_cpu(), parse_target("cuda:sm_90a")))
+    try:
+        graph = optimise(load(path), target)
+        if not _is_small(graph):
+            return
+        feeds = {name: _feed(rng, graph, name) for name in graph.inputs}
+        results = evaluate(graph, feeds)
+        _check(results, feeds, path)
+        if rng.random() < COMPILED_SHARE:
+            autoq.compile(path, target="cpu", output=folder / "model.tar")
+            names = list(results)
+            compiled = autoq.Session(folder / "model.tar").run(names, feeds)
+            _check(dict(zip(names, compiled, strict=True)), feeds, path)
+    except AutoqError as error:
+        line = str(error)
+        assert len(line.splitlines()) == 1 and len(line) < 20_000, f"not one line: {line[:300]!r}"
+        assert str(path) in line or "node" in line, f"a line that names nothing: {line[:300]}"
+
+
+def _is_small(graph: Graph) -> bool:
+    elements = sum(tensor.size for tensor in graph.tensors.values())
+    windows = [
+        math.prod(step["kernel"])
+        for node in graph.nodes
+        if isinstance(node, Operator)
+        for step in node.steps
+        if "Pool" in step.op
+    ]
+    return elements * max([1, *windows]) <= SMALL
+
+
+def _feed(rng: np.random.Generator, graph: Graph, name: str) -> np.ndarray:
+    tensor = graph.tensors[name]
+    if tensor.value_dtype == "float32":
+        return rng.standard_normal(tensor.shape, np.float32)
+    least, most = (-8, 7) if "4" in tensor.value_dtype else (-128, 127)
+    shift = 0 if tensor.value_dtype.startswith("i") else -least
+    values = rng.integers(least, most + 1, tensor.shape) + shift
+    return values.astype(np.dtype(_numpy_dtype(tensor.value_dtype)))
+
+
+def _numpy_dtype(name: str) -> np.dtype:
+    import ml_dtypes
+
+    return np.dtype(getattr(ml_dtypes, name) if "4" in name else name)
+
+
+def _check(results: dict[str, np.ndarray], feeds: dict[str, np.ndarray], path: Path) -> None:
+    """Nine of ten elements are onnxruntime's: one step of a quantisation may differ, and spread."""
+    try:
+        expected = run_onnxruntime(path, feeds)
+    except _REFUSALS:
+        return
+    for name, value in expected.items():
+        result = results[name]
+        assert result.dtype == value.dtype, f"{name}: {result.dtype}, not {value.dtype}"
+        assert result.shape == value.shape, f"{name}: {result.shape}, not {value.shape}"
+        result, value = result.astype(np.float64), value.astype(np.float64)
+        finite = value[np.isfinite(value)]
+        slack = 1.0 if expected[name].dtype != np.float32 else 1e-6
+        slack += 1e-3 * np.abs(finite).max(initial=0)
+        alike = np.isclose(result, value, rtol=1e-3, atol=slack, equal_nan=True)
+        if _pools(path):  # onnxruntime's maximum of a NaN and a number depends on their order
+            alike |= np.isnan(result) | np.isnan(value)
+        wrong = int((~alike).sum())
+        assert wrong <= 1 + 0.1 * value.size, (
+            f"{name}: {wrong} of {value.size} elements are wrong, such as "
+            f"{result[~alike][0]} in place of {value[~alike][0]}"
+        )
+
+
+def _pools(path: Path) -> bool:
+    return any(
+        "Max" in node.op_type for node in onnx.load(path, load_external_data=False).graph.node
+    )
