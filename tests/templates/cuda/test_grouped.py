@@ -30,6 +30,10 @@ CASES = [
                epilogue=Epilogue("uint8", "int8", True)), GroupedConfig(48, 2, 1, 1, 1)),
     (Conv2d(3, 8, 9, 64, 64, 5, 3, (1, 2), (2, 1, 0, 2), (2, 1), 16, in_dtype="uint8",
             zero_point_border=True), GroupedConfig(64, 1, 2, 2, 1)),
+    (depthwise(2, 6, 17, 32, 3, 3, **_SAME, epilogue=Epilogue("uint8", table=True)),
+     GroupedConfig(32, 4, 1, 1, 2)),
+    (Conv2d(2, 7, 7, 32, 32, 3, 2, **_SAME, groups=4,
+            epilogue=Epilogue("int8", "uint8", table=True)), GroupedConfig(32, 7, 2, 1, 1)),
     (Conv2d(2, 7, 7, 32, 32, 3, 2, **_SAME, groups=4, epilogue=Epilogue("int32")),
      GroupedConfig(32, 7, 2, 1, 1)),
     (Conv2d(2, 5, 7, 32, 32, 3, 3, **_SAME, groups=16, epilogue=Epilogue("float32", "float32")),
@@ -40,10 +44,6 @@ CASES = [
      GroupedConfig(16, 4, 1, 3, 1)),
     (Conv2d(3, 7, 7, 96, 96, 1, 5, (3, 1), (0, 2, 0, 2), groups=6, epilogue=Epilogue("int8")),
      GroupedConfig(96, 1, 1, 3, 1)),
-    (depthwise(2, 6, 17, 32, 3, 3, **_SAME, epilogue=Epilogue("uint8", table=True)),
-     GroupedConfig(32, 4, 1, 1, 2)),
-    (Conv2d(2, 7, 7, 32, 32, 3, 2, **_SAME, groups=4,
-            epilogue=Epilogue("int8", "uint8", table=True)), GroupedConfig(32, 7, 2, 1, 1)),
 ]  # fmt: skip
 IDS = [case_id(workload) for workload, _ in CASES]
 TURNS = [
