@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from autoq import __version__
@@ -106,12 +107,16 @@ def tune(
     if not pairs:
         raise InputError(f"the model has no workload that can be tuned for {host.target.arch}")
     chosen = [(index, *pairs[index]) for index in task_numbers(settings.tasks, len(pairs))]
-    tasks = make_tasks(chosen, host.target, settings.seed)
     sweep()
-    with journal, scratch_folder() as scratch:
+    with journal, scratch_folder() as scratch, ThreadPoolExecutor(1) as thread:
         asker = make_asker(host, settings, local=measurer is not None)
+        opening = None
+        if measurer is None:
+            # Its processes start while this one makes the tasks, which takes as long.
+            opening = thread.submit(device_measurer, host, settings, scratch)
         try:
-            measurer = measurer or device_measurer(host, settings, scratch)
+            tasks = make_tasks(chosen, host.target, settings.seed)
+            measurer = measurer or opening.result()
             device = measurer.device
             conditions = Conditions(
                 host.target.arch, device.name, template_versions(templates.values())
@@ -122,6 +127,8 @@ def tune(
             return run.run(asker, measurer, provenance, host.target)
         finally:
             asker.close()
+            if measurer is None and opening is not None and opening.exception() is None:
+                measurer = opening.result()
             if measurer is not None:
                 measurer.close()
 
@@ -148,13 +155,15 @@ def device_measurer(host: Host, options: TuneOptions, scratch: Path) -> DeviceMe
     worker = WorkerSettings(
         options.registry, host.target, options.device, options.seed, cores, scratch
     )
+    build = BuildSettings(options.registry, host.target, options.cache_dir)
     runner = Runner(worker, timing(options, host.target.kind), options.timeout)
+    builder = Builder(build, options.jobs or cores, options.build_timeout, scratch)
     try:
+        builder.warm()
         device = dataclasses.replace(runner.describe(), cuda=cuda)
-        build = BuildSettings(options.registry, host.target, options.cache_dir)
-        builder = Builder(build, options.jobs or cores, options.build_timeout, scratch)
     except BaseException:
         runner.close()
+        builder.close()
         raise
     return DeviceMeasurer(builder, runner, device, exclusive=host.target.kind == "cpu")
 

@@ -35,6 +35,10 @@ class Builder:
             environment["TMPDIR"] = str(scratch)
         self._pool = ChildPool(lambda: Child(entry, environment), jobs)
 
+    def warm(self) -> None:
+        """Start the processes now."""
+        self._pool.warm()
+
     def submit(self, job: Job) -> Future[Built]:
         """Queue a candidate; the result has a kernel or says why not."""
         return self._pool.submit(lambda child: self._build(child, job))

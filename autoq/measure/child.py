@@ -118,11 +118,15 @@ class Child:
         ChildError when the handler raises. After the first two the child is dead. Raises
         EnvironmentFault when the machine has no room for a child, or fails it.
         """
-        if not self.alive:
-            if not start:
-                raise self._crash()
-            self._start()
+        if not self.alive and not start:
+            raise self._crash()
+        self.start()
         return self._exchange(request, timeout)
+
+    def start(self) -> None:
+        """Have a process ready for the first request; raises as `call` does."""
+        if not self.alive:
+            self._start()
 
     def kill(self) -> None:
         """End the child and everything it started; returns when it is gone."""

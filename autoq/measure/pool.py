@@ -47,6 +47,11 @@ class ChildPool:
         self._queue.put((future, work))
         return future
 
+    def warm(self) -> None:
+        """Start the children now; one that cannot start says so with its first work."""
+        for _ in self._threads:
+            self.submit(lambda child: child.start())
+
     def cancel(self) -> None:
         """Drop work that no thread has taken up; its futures are cancelled."""
         with contextlib.suppress(queue.Empty):

@@ -78,18 +78,17 @@ def summary_table(summary: TuneSummary) -> str:
         f"{_together(summary)}; "
         + (f"records in {summary.output}" if any(r.trials for r in summary.rows) else "no records"),
     ]
-    untried = [row for row in summary.rows if row.seconds is None and not row.trials]
-    if untried:
-        lines.append(f"not reached, on their untuned default: task {_named(untried)}")
-    unsolved = [row for row in summary.rows if row.seconds is None and row.trials]
-    if unsolved:
-        lines.append(f"without a working kernel yet: task {_named(unsolved)}")
-    unsettled = [row for row in summary.rows if row.unsettled]
-    if unsettled:
-        lines.append(
-            "not compared with the default in turn yet (the next run with this output does so): "
-            f"task {_named(unsettled)}"
-        )
+    rows = summary.rows
+    for chosen, text in (
+        ([r for r in rows if r.seconds is None and not r.trials],
+         "not reached, on their untuned default"),
+        ([r for r in rows if r.seconds is None and r.trials], "without a working kernel yet"),
+        ([r for r in rows if r.unsettled],
+         "not yet compared with their default in turn, as the next run with this output does"),
+    ):  # fmt: skip
+        if chosen:
+            numbers = ", ".join(str(row.index) for row in chosen)
+            lines.append(f"{text}: {len(chosen)} of {len(rows)} tasks ({numbers})")
     if summary.skipped:
         lines.append(f"records not used: {counts(summary.skipped)}")
     return "\n".join(lines)
@@ -104,13 +103,11 @@ def _chosen(row: TaskRow) -> str:
 
 def _together(summary: TuneSummary) -> str:
     """The time of all tuned kernels, beside that of their untuned defaults where it is known."""
-    tuned, untuned = summary.total_seconds, summary.untuned_seconds
-    text = f"tuned kernels of the model together: {duration(tuned)}"
+    untuned = summary.untuned_seconds
+    measured = all(row.seconds is not None for row in summary.rows)
+    text = f"tuned kernels of the {'model' if measured else 'measured tasks'} together: "
+    text += duration(summary.total_seconds)
     return text if untuned is None else f"{text}, untuned {duration(untuned)}"
-
-
-def _named(rows: Sequence[TaskRow]) -> str:
-    return ", ".join(f"{row.index} ({row.workload})" for row in rows)
 
 
 def profile_table(layers: Sequence[LayerTime]) -> str:

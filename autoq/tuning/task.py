@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -73,14 +74,15 @@ class Task:
         )
         self._untold: list[Trial[Candidate]] = []
         self._seen: set[int] = set()
-        defaults = [
+        # Some templates estimate their whole space for a default, so the others' wait their turn.
+        defaults = (
             Candidate(name, template.default(model.workload, target))
             for name, template in self.templates.items()
-        ]
-        # Templates whose default is legal in their own space; all are, by contract.
-        self._defaults = [candidate for candidate in defaults if candidate in self._space]
-        first = self._defaults[0] if self._defaults else None
-        self.contest = Contest(None if first is None else self._space.code(first))
+        )
+        untuned = next(defaults)
+        self._defaults = itertools.chain([untuned], defaults)
+        # Every default is legal in its own space, by contract of the templates.
+        self.contest = Contest(self._space.code(untuned) if untuned in self._space else None)
         self._best_at_batch: list[float] = []
 
     @property
@@ -118,8 +120,9 @@ class Task:
         question when the defaults are all that is wanted.
         """
         chosen: list[Candidate] = []
-        while self._defaults and len(chosen) < n:
-            self._take(self._defaults.pop(0), chosen)
+        while len(chosen) < n and (candidate := next(self._defaults, None)) is not None:
+            if candidate in self._space:
+                self._take(candidate, chosen)
         self.pending += n
         if len(chosen) == n:
             return chosen, None

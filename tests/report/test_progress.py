@@ -84,8 +84,37 @@ def test_the_summary_names_totals_failures_and_unsolved_tasks():
     text = summary_table(SUMMARY)
     for part in ("interrupted after 1 min 39 s on NVIDIA H200", "40 trials measured",
                  "8 timeout, 5 compile", "together: 11.4 us", "log.jsonl",
-                 "without a working kernel yet: task 5", "1 torn last line"):  # fmt: skip
+                 "without a working kernel yet: 1 of 2 tasks (5)", "1 torn last line"):  # fmt: skip
         assert part in text
+    assert "not reached" not in text and "in turn" not in text
+
+
+def test_a_task_without_a_trial_is_on_its_untuned_default():
+    untried = TaskRow(6, CONV, 1, ("conv3",))
+    text = summary_table(dataclasses.replace(SUMMARY, rows=(ROW, untried)))
+    assert text.splitlines()[3].endswith("untuned default")
+    assert "not reached, on their untuned default: 1 of 2 tasks (6)" in text
+    assert "without a working kernel" not in text and "of the measured tasks together" in text
+
+
+def test_the_summary_sets_what_was_tuned_beside_the_untuned_default():
+    tuned = dataclasses.replace(ROW, default_seconds=5e-6)
+    kept = dataclasses.replace(ROW, index=5, workload=dataclasses.replace(CONV, k=128), count=1,
+                               default_seconds=ROW.seconds, untuned=True)  # fmt: skip
+    unsettled = dataclasses.replace(kept, index=6, workload=dataclasses.replace(CONV, k=32),
+                                    unsettled=True, untuned=False)  # fmt: skip
+    text = summary_table(dataclasses.replace(SUMMARY, rows=(tuned, kept, unsettled)))
+    assert "together: 19 us, untuned 22.6 us" in text
+    assert text.splitlines()[3].endswith("halo (default)")
+    assert "not yet compared with their default in turn" in text and "1 of 3 tasks (6)" in text
+
+
+def test_a_comparison_says_what_the_default_takes(plain):
+    show, stream, _ = plain
+    compared = dataclasses.replace(_measured(32), compared=True)
+    row = dataclasses.replace(ROW, default_seconds=5e-6)
+    show(dataclasses.replace(compared, task=row))
+    assert "compared in turn with the untuned default (5 us)" in stream.getvalue()
 
 
 def test_a_convolution_in_several_layouts_counts_once():
