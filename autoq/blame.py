@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import signal
 
@@ -46,6 +47,9 @@ _COMPLAINTS = (
     "IO failure on output stream",
     "error while loading shared libraries",
     "cannot open shared object file",
+    "nvcc not found",
+)
+_WANTS = (
     "failed to map segment",
     "cannot allocate memory",
     "memory allocation fail",
@@ -53,7 +57,6 @@ _COMPLAINTS = (
     "bad_alloc",
     "can't start new thread",
     "resource temporarily unavailable",
-    "nvcc not found",
 )
 # CUDA's names of errors that no kernel causes.
 _CUDA = (
@@ -76,7 +79,7 @@ _MACHINE = re.compile(
     "|".join(
         [
             rf"^(the (compiler|worker) )?(could not start: )?\w*\b({'|'.join(_ERRORS)}):",
-            rf"(?i:{'|'.join(_COMPLAINTS)})",
+            rf"(?i:{'|'.join((*_COMPLAINTS, *_WANTS))})",
             rf"CUDA_ERROR_({'|'.join(_CUDA)})\b",
             r"cuInit returned",
             rf"died of ({_OUTSIDE_NAMES})\b",
@@ -95,6 +98,17 @@ def machines_fault(message: str) -> bool:
     versions hold such failures as if they were the candidates'.
     """
     return _MACHINE.search(message) is not None
+
+
+def lacks_memory(error: BaseException | None) -> bool:
+    """Whether an exception, or one behind it, is for want of memory."""
+    while error is not None:
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+            return True
+        if re.search("|".join(_WANTS), str(error), re.IGNORECASE):
+            return True
+        error = error.__cause__
+    return False
 
 
 def from_outside(number: int) -> bool:

@@ -53,10 +53,13 @@ class Builder:
 
     def _build(self, child: Child, job: Job) -> Built:
         try:
-            return child.call(job, self._timeout)
+            built: Built = child.call(job, self._timeout)
         except ChildTimeout:
             return Built(None, f"compiling took longer than {self._timeout:g} s")
         except ChildCrash as error:
             return Built(None, f"the compiler {error}", OUTSIDE if error.outside else CRASH)
         except ChildError as error:
-            return Built(None, str(error), OUTSIDE if error.outside else "")
+            built = Built(None, str(error), OUTSIDE if error.outside else "")
+        if built.death:
+            child.kill()  # so that the second try is in a new process
+        return built

@@ -81,12 +81,12 @@ class Runner:
             return Measurement(failure="runtime", message=f"the worker {error}", death=death)
         except ChildError as error:
             death = OUTSIDE if error.outside else ""
-            return Measurement(failure="runtime", message=str(error), death=death)
-        if outcome.device_lost:
-            child.kill()
+            outcome = Outcome(Measurement(failure="runtime", message=str(error), death=death))
         found = outcome.measurement
         if found.failure == "runtime" and machines_fault(found.message):
-            return dataclasses.replace(found, death=OUTSIDE)
+            found = dataclasses.replace(found, death=OUTSIDE)
+        if outcome.device_lost or found.death:
+            child.kill()  # so that the next candidate, or the second try, is in a new process
         return found
 
     def _compare(
@@ -101,8 +101,9 @@ class Runner:
             return None
         if any(outcome.device_lost for outcome in outcomes):
             child.kill()
-            return None
-        return [outcome.measurement for outcome in outcomes]
+        found = [outcome.measurement for outcome in outcomes]
+        # An error of the device or a want of memory may be any candidate's, or nobody's.
+        return None if any(one.failure == "runtime" for one in found) else found
 
 
 def _describe(child: Child) -> Device:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import importlib
 import logging
 import os
@@ -13,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from autoq.blame import machines_fault
+from autoq.blame import lacks_memory, machines_fault
 from autoq.errors import EnvironmentFault, TargetError
 from autoq.measure.child import HEADER, Entry
 
@@ -65,9 +64,9 @@ class _Warnings(logging.Handler):
 
 def _kind(error: Exception) -> str:
     """Whose fault an exception is: "memory" is wanting, the machine is at "fault", or "error"."""
-    if isinstance(error, EnvironmentFault | TargetError):
-        return "fault"
-    if isinstance(error, OSError) and error.errno != errno.ENOMEM:
+    if lacks_memory(error):
+        return "memory"
+    if isinstance(error, OSError | EnvironmentFault | TargetError):
         return "fault"
     return "memory" if machines_fault(_describe(error)) else "error"
 

@@ -110,6 +110,7 @@ def test_a_fault_of_the_machine_is_told_as_one(child, error):
         (MemoryError(), True),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), True),
         (RuntimeError("can't start new thread"), True),
+        (EnvironmentFault("nvcc cannot be run: Cannot allocate memory"), True),
         (ValueError("a bug"), False),
     ],
 )

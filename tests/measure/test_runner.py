@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import signal
 import time
 from pathlib import Path
@@ -12,10 +13,10 @@ from fake_templates import FakeConfig, workload
 from autoq.errors import TargetError
 from autoq.measure.builder import Builder
 from autoq.measure.compile_worker import BuildSettings
-from autoq.measure.job import Job, Timing
+from autoq.measure.job import Job, Measurement, Timing
 from autoq.measure.measurer import DeviceMeasurer
 from autoq.measure.runner import Runner
-from autoq.measure.worker import WorkerSettings
+from autoq.measure.worker import Outcome, WorkerSettings
 from autoq.templates.target import Target, host_cpu
 
 REGISTRY = "fake_templates:TEMPLATES"
@@ -152,3 +153,32 @@ def test_cancelled_jobs_are_dropped_and_others_go_on(measurer):
     assert all(future.cancelled() or future.done() for future in futures)
     assert sum(future.cancelled() for future in futures) >= 3
     assert _measure(measurer, "right").failure is None
+
+
+def test_a_process_that_lacks_memory_is_replaced_before_the_second_try(measurer):
+    job = Job(workload(), "rogue", FakeConfig(2, "nm", "slow_build"))
+    assert measurer.submit(job).result(60).failure is None
+    before = _children()
+    for pid in before:
+        size = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.prlimit(int(pid), resource.RLIMIT_AS, (size, resource.RLIM_INFINITY))
+    large = Job(workload(512, 480, 1024), "rogue", FakeConfig(24, "mn", "right"))
+    found = measurer.submit(large).result(60)
+    assert found.failure is None, found.message
+    assert _children() - before
+
+
+class _LostDevice:
+    """A child whose device fails in the middle of a comparison."""
+
+    def call(self, request, timeout, start=True):
+        failed = Measurement(failure="runtime", message="cuMemAlloc_v2 failed")
+        return [Outcome(Measurement(seconds=1e-6)), Outcome(failed)] if not start else None
+
+
+def test_an_error_in_a_comparison_is_nobodys_failure(tmp_path):
+    worker = WorkerSettings(REGISTRY, host_cpu(), 0, seed=0, threads=1, scratch=tmp_path)
+    runner = Runner(worker, Timing(), timeout=1.0)
+    job = Job(workload(), "rogue", FakeConfig(1, "mn", "right"))
+    assert runner._compare(_LostDevice(), ((job, None), (job, None)), Timing()) is None
+    runner.close()
