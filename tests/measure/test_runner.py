@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import resource
 import signal
 import time
 from pathlib import Path
@@ -12,11 +11,11 @@ from fake_templates import FakeConfig, workload
 
 from autoq.errors import TargetError
 from autoq.measure.builder import Builder
-from autoq.measure.compile_worker import BuildSettings
-from autoq.measure.job import Job, Measurement, Timing
+from autoq.measure.compile_worker import BuildSettings, Built
+from autoq.measure.job import OUTSIDE, Job, Measurement, Timing
 from autoq.measure.measurer import DeviceMeasurer
 from autoq.measure.runner import Runner
-from autoq.measure.worker import Outcome, WorkerSettings
+from autoq.measure.worker import Outcome, Prepare, WorkerSettings
 from autoq.templates.target import Target, host_cpu
 
 REGISTRY = "fake_templates:TEMPLATES"
@@ -155,17 +154,34 @@ def test_cancelled_jobs_are_dropped_and_others_go_on(measurer):
     assert _measure(measurer, "right").failure is None
 
 
-def test_a_process_that_lacks_memory_is_replaced_before_the_second_try(measurer):
-    job = Job(workload(), "rogue", FakeConfig(2, "nm", "slow_build"))
-    assert measurer.submit(job).result(60).failure is None
-    before = _children()
-    for pid in before:
-        size = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.prlimit(int(pid), resource.RLIMIT_AS, (size, resource.RLIM_INFINITY))
-    large = Job(workload(512, 480, 1024), "rogue", FakeConfig(24, "mn", "right"))
-    found = measurer.submit(large).result(60)
-    assert found.failure is None, found.message
-    assert _children() - before
+class _Starved:
+    """A child that lives on without memory."""
+
+    def __init__(self, reply):
+        self.reply = reply
+        self.killed = 0
+
+    def call(self, request, timeout, start=True):
+        return None if isinstance(request, Prepare) else self.reply
+
+    def kill(self):
+        self.killed += 1
+
+
+def test_a_process_that_lacks_memory_is_replaced_before_the_second_try(tmp_path):
+    job = Job(workload(), "rogue", FakeConfig(1, "mn", "right"))
+    builder = Builder(BuildSettings(REGISTRY, host_cpu(), None), jobs=1, timeout=1.0)
+    starved = _Starved(Built(None, "std::bad_alloc", OUTSIDE))
+    assert builder._build(starved, job).death == OUTSIDE and starved.killed == 1
+    builder.close()
+    worker = WorkerSettings(REGISTRY, host_cpu(), 0, seed=0, threads=1, scratch=tmp_path)
+    runner = Runner(worker, Timing(), timeout=1.0)
+    failure = Measurement(
+        failure="runtime", message="cuMemAlloc_v2 failed: CUDA_ERROR_OUT_OF_MEMORY"
+    )
+    starved = _Starved(Outcome(failure))
+    assert runner._measure(starved, job, None, Timing()).death == OUTSIDE and starved.killed == 1
+    runner.close()
 
 
 class _LostDevice:
