@@ -77,7 +77,7 @@ def _kernel(kind: str, code: bytes) -> Kernel:
 def blocks_of(path: Path) -> dict[str, bytes]:
     """The members of an artifact."""
     with open_members(path) as reader:
-        return {item.name: bytes(reader.read(item.name, item.bytes)) for item in reader.members}
+        return {item.name: reader.read(item.name, item.bytes) for item in reader.members}
 
 
 def rewrite_manifest(source: Path, target: Path, change: Callable[[Any], object]) -> None:

@@ -91,7 +91,7 @@ def _read(members: MembersReader) -> Artifact:
         raise ArtifactError(f"the plan is damaged ({error})") from error
     _require_memory(plan)
     kernels = tuple(
-        _with_code(kernel, bytes(members.read(f"kernels/{index}", _KERNEL_BYTES)))
+        _with_code(kernel, members.read(f"kernels/{index}", _KERNEL_BYTES))
         for index, kernel in enumerate(kernels)
     )
     constants = np.frombuffer(members.read(_CONSTANTS, plan.constant_bytes), np.uint8)

@@ -104,7 +104,7 @@ class MembersReader:
             raise MembersError(f"has {size} bytes instead of {expected}")
         return members
 
-    def read(self, name: str, limit: int) -> bytearray:
+    def read(self, name: str, limit: int) -> bytes:
         """The next block, which must be `name` and have at most `limit` bytes."""
         if self._position == len(self.members) or self.members[self._position].name != name:
             raise MembersError(f"{name} is missing")
@@ -126,9 +126,9 @@ class MembersReader:
         if any(self._file.read()):
             raise MembersError("holds more than its members")
 
-    def _read(self, size: int) -> bytearray:
-        data = bytearray(size)
-        if self._file.readinto(data) != size or any(self._file.read(_padded(size) - size - 512)):
+    def _read(self, size: int) -> bytes:
+        data = self._file.read(size)
+        if len(data) != size or any(self._file.read(-size % tarfile.BLOCKSIZE)):
             raise MembersError("is cut off")
         return data
 

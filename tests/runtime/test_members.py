@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
 
 def read_all(path: Path) -> dict[str, bytes]:
     with open_members(path) as reader:
-        blocks = {name: bytes(reader.read(name, 1 << 20)) for name in BLOCKS}
+        blocks = {name: reader.read(name, 1 << 20) for name in BLOCKS}
         reader.finish()
         return blocks
 
