@@ -13,8 +13,8 @@ import numpy as np
 import tvm.runtime  # noqa: F401 - loads the runtime that tensors and kernels need
 import tvm_ffi
 
-from autoq.errors import ArtifactError, InputError
-from autoq.runtime.artifact import Artifact, read_artifact, refusal
+from autoq.errors import ArtifactError, DriverError, InputError
+from autoq.runtime.artifact import Artifact, one_line, read_artifact
 from autoq.runtime.plan import Plan, Port, Step
 
 _ARRAYS = (np.ndarray, tvm_ffi.Tensor)
@@ -50,6 +50,7 @@ class Session:
     Raises:
         ArtifactError: the file is not an artifact, or was compiled for another device.
         TargetError: a CUDA artifact on a machine without a driver or GPU.
+        DriverError: the GPU has not the memory for it, or refuses its machine code.
     """
 
     def __init__(self, path: str | Path, *, device: int = 0) -> None:
@@ -57,8 +58,8 @@ class Session:
         self._plan = artifact.plan
         try:
             self._executor = _executor(artifact, device)
-        except ArtifactError as error:
-            raise refusal(path, error) from error
+        except (ArtifactError, DriverError) as error:
+            raise type(error)(one_line(path, error)) from error
         self._ports = {port.name: port for port in (*artifact.plan.inputs, *artifact.plan.outputs)}
         self._inputs = {port.name: _argument(port) for port in artifact.plan.inputs}
         self._outputs = {port.name: _argument(port) for port in artifact.plan.outputs}

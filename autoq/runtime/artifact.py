@@ -69,15 +69,16 @@ def read_artifact(path: Path) -> Artifact:
     except MemoryError as error:
         raise ArtifactError(f"{path}: does not fit into the memory of this machine") from error
     except ArtifactError as error:
-        raise refusal(path, error) from error
+        raise ArtifactError(one_line(path, error)) from error
     except ValueError as error:
-        raise refusal(path, f"not an artifact of autoq compile: {error}") from error
+        line = one_line(path, f"not an artifact of autoq compile: {error}")
+        raise ArtifactError(line) from error
 
 
-def refusal(path: Path | str, reason: object) -> ArtifactError:
-    """The error of an artifact, in one line however long or broken its names are."""
+def one_line(path: Path | str, reason: object) -> str:
+    """What is wrong with an artifact, however long or broken its names are."""
     line = " ".join(str(reason).split())
-    return ArtifactError(f"{path}: {line[:_LONGEST_LINE]}")
+    return f"{path}: {line[:_LONGEST_LINE]}"
 
 
 def _read(members: MembersReader) -> Artifact:

@@ -129,7 +129,10 @@ class Memory:
     def __init__(self, size: int) -> None:
         self.size = size
         pointer = c_void_p()
-        call("cuMemAlloc_v2", byref(pointer), c_size_t(max(size, 1)))
+        try:
+            call("cuMemAlloc_v2", byref(pointer), c_size_t(max(size, 1)))
+        except DriverError as error:
+            raise DriverError(f"{size} bytes of GPU memory cannot be had: {error}") from error
         self.address = int(pointer.value or 0)
 
     def fill(self, byte: int) -> None:

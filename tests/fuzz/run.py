@@ -19,6 +19,7 @@ from fuzz.lane import Lane, Shift
 
 SUBJECTS = ("models", "graphs", "records", "artifacts", "npz")
 _SHOWN_LIKE_IT = 3
+_HEARTBEAT_SECONDS = 60.0
 
 
 class Tally:
@@ -56,8 +57,12 @@ def fuzz(subject: str, seed: int, stop: int, seconds: float, jobs: int, folder: 
     try:
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        said = time.monotonic()
+        while any(thread.is_alive() for thread in threads):
+            time.sleep(0.1)
+            if time.monotonic() - said > _HEARTBEAT_SECONDS:
+                said = time.monotonic()
+                print(f"{subject}: {tally.cases} cases so far", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         for lane in lanes:
             lane.stop()
