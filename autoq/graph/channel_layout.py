@@ -1,8 +1,8 @@
 """Where the channels of a tensor lie in the buffer that holds it: an order with holes.
 
 A convolution takes channels in any order by an order of its weights, and skips what is not its
-own by weights of zero; a pool or a depthwise one keeps the order of its input. So slices, shuffles
-and padding of channels between convolutions need no kernel.
+own by weights of zero; a pool, a table or a depthwise one keeps the order of its input. So slices,
+shuffles and padding of channels between convolutions need no kernel.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autoq.graph.fused import CONV, POOL
+from autoq.graph.fused import CONV, POOL, TABLE
 from autoq.graph.ir import Graph, Operation
 from autoq.templates.epilogue import INTEGER_RANGE
 
@@ -35,9 +35,9 @@ class ChannelLayout:
 
 
 def keeps_channels(node: Operation, graph: Graph) -> bool:
-    """Whether a pool or depthwise convolution of integers computes each channel from its own."""
+    """Whether a pool, table or depthwise convolution of integers keeps channels apart."""
     a = node.attributes
-    if node.op == POOL:
+    if node.op in (POOL, TABLE):
         return all(graph.dtype(name) in INTEGER_RANGE for name in (*node.inputs, node.output))
     if node.op != CONV or len(node.inputs) != 1 or a["scale"] is None:
         return False
@@ -76,7 +76,7 @@ def write_slots(
 
 
 def keep_slots(graph: Graph, node: Operation, layout: ChannelLayout) -> ChannelLayout:
-    """Let a pool or depthwise convolution read the whole buffer; the layout of its output."""
+    """Let such a node read the whole buffer; the layout of its output."""
     if node.op == CONV:
         _widen_filters(node, layout, hole_scale=1.0)
         node.attributes["groups"] = layout.width

@@ -2,10 +2,13 @@
 
 A tensor that only convolutions read and one convolution writes gets filters of zeros up to a
 multiple of 16 channels (32 of 4 bits); the readers' weights for them are zeros, so nothing changes.
-Pools and depthwise convolutions on the way compute the padding too.
+Pools, depthwise convolutions and tables on the way compute the padding too, and what is added to
+such a tensor is padded like it.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -33,47 +36,70 @@ def pad_hidden_channels(graph: Graph, target: Target) -> None:
     if target.kind != "cuda":
         return
     around = Neighbourhood(graph)
+    padded: set[str] = set()
     for node in graph.operations:
-        if node.op != CONV or node.attributes["groups"] != 1:
+        if not _is_widened(node) or node.output in padded:
             continue
         k = graph.shape(node.output)[1]
         wanted = tensor_core_channels(graph.dtype(node.output))
         wide = -(-k // wanted) * wanted
-        if k < wide <= LARGEST_GROWTH * k and _paddable(graph, node, around):
-            _widen(graph, node, around, ChannelLayout(node.output, np.arange(k), wide))
+        if not k < wide <= LARGEST_GROWTH * k:
+            continue
+        names = _alike(node.output, around)
+        for name in names:
+            _widen(graph, around, ChannelLayout(name, np.arange(k), wide))
+        padded.update(names)
 
 
-def _paddable(graph: Graph, node: Operation, around: Neighbourhood) -> bool:
-    """Whether the output is quantised, made without a residual, and read by convolutions.
+def _is_widened(node: Operation) -> bool:
+    """Whether a convolution of integers can get more filters."""
+    return (
+        node.op == CONV and node.attributes["groups"] == 1 and node.attributes["scale"] is not None
+    )
 
-    Pools and depthwise convolutions may lie between.
+
+def _alike(name: str, around: Neighbourhood) -> list[str]:
+    """Tensors that are padded together with `name`, itself among them; none if one cannot be.
+
+    A residual has the channels of the sum, an element-wise operation those of its input.
     """
-    if len(node.inputs) != 1 or node.attributes["scale"] is None:
-        return False
-    names = [node.output]
-    while names:
-        name = names.pop()
+    graph = around.graph
+    found: dict[str, None] = {}
+    waiting = [name]
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found[name] = None
+        node = around.producers.get(name)
         readers = around.consumers.get(name, [])
         hidden = graph.dtype(name) in INTEGER_RANGE and name not in graph.outputs and readers
-        if not hidden:
-            return False
+        if not hidden or not isinstance(node, Operation):
+            return []
+        if _is_widened(node):
+            waiting += node.inputs[1:]
+        elif keeps_channels(node, graph):
+            waiting += node.inputs
+        else:
+            return []
         for reader in readers:
             if not isinstance(reader, Operation):
-                return False
-            if keeps_channels(reader, graph):
-                names.append(reader.output)
+                return []
+            adds = _is_widened(reader) and name in reader.inputs[1:] and name != reader.inputs[0]
+            if keeps_channels(reader, graph) or adds:
+                waiting.append(reader.output)
             elif not takes_any_order(reader, name):
-                return False
-    return True
+                return []
+    return list(found)
 
 
-def _widen(graph: Graph, node: Operation, around: Neighbourhood, layout: ChannelLayout) -> None:
-    write_slots(graph, node, layout)
-    layouts = [layout]
-    while layouts:
-        layout = layouts.pop()
-        for reader in {id(reader): reader for reader in around.readers(layout.buffer)}.values():
-            if keeps_channels(reader, graph):
-                layouts.append(keep_slots(graph, reader, layout))
-            else:
-                read_slots(reader, layout)
+def _widen(graph: Graph, around: Neighbourhood, layout: ChannelLayout) -> None:
+    """Pad one of the tensors that are padded together: what writes it, and convolutions of it."""
+    node = around.producers[layout.buffer]
+    if node.op == CONV and node.attributes["groups"] == 1:
+        write_slots(graph, node, layout)
+    else:
+        keep_slots(graph, node, replace(layout, buffer=node.inputs[0]))
+    for reader in {id(reader): reader for reader in around.readers(layout.buffer)}.values():
+        if takes_any_order(reader, layout.buffer):
+            read_slots(reader, layout)

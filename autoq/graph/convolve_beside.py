@@ -19,7 +19,7 @@ from autoq.graph.channel_layout import (
     takes_any_order,
     write_slots,
 )
-from autoq.graph.fused import CONCAT, CONV, POOL
+from autoq.graph.fused import CONCAT, CONV, POOL, TABLE
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.rewrite import Neighbourhood, prune
 from autoq.graph.stem import TENSOR_CORE_BYTES
@@ -192,7 +192,7 @@ def _rewrite(
     }
     layouts: dict[str, ChannelLayout] = {}
     for node in graph.operations:
-        if node.op in (CONV, POOL) and _origin(node.inputs[0], around) in layouts:
+        if node.op in (CONV, POOL, TABLE) and _origin(node.inputs[0], around) in layouts:
             layout = _layout(node.inputs[0], layouts, around)
             if keeps_channels(node, graph):
                 layouts[node.output] = keep_slots(graph, node, layout)

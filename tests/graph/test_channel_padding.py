@@ -71,3 +71,56 @@ def test_hidden_channels(hidden, options, cuda_channels, tmp_path):
     np.testing.assert_array_equal(result, evaluate(narrow, feeds)["y"])
     expected = run_onnxruntime(path, feeds)["y"]
     assert np.abs(result - expected).max() <= 0.02 * np.abs(expected).max()
+
+
+def bottlenecks(folder, tail: list):
+    """Inverted bottlenecks of 24 channels: a chain of two sums, a pool and `tail`, quantised."""
+    rng = np.random.default_rng(1)
+    constants: dict[str, np.ndarray] = {}
+    nodes = []
+
+    def conv(x: str, y: str, k: int, c: int, groups: int = 1, size: int = 1) -> None:
+        shape = (k, c // groups, size, size)
+        constants[f"w_{y}"] = rng.standard_normal(shape, np.float32) / np.float32(shape[1] ** 0.5)
+        pads = [size // 2] * 4
+        inputs = [x, f"w_{y}"]
+        nodes.append(helper.make_node("Conv", inputs, [y], name=y, pads=pads, group=groups))
+
+    conv("x", "first", 24, 16)
+    previous = "first"
+    for block in ("a", "b"):
+        conv(previous, f"{block}0", 48, 24)
+        nodes.append(helper.make_node("Relu", [f"{block}0"], [f"{block}1"]))
+        conv(f"{block}1", f"{block}2", 48, 48, groups=48, size=3)
+        conv(f"{block}2", f"{block}3", 24, 48)
+        nodes.append(helper.make_node("Add", [previous, f"{block}3"], [f"{block}"]))
+        previous = block
+    nodes.append(helper.make_node("MaxPool", ["b"], ["p"], kernel_shape=[2, 2]))
+    conv("p", "second", 16, 24)
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [*nodes, *tail], "bottlenecks", [value("x", onnx.TensorProto.FLOAT, [1, 16, 9, 9])],
+        [value("y", onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "f.onnx")
+    quantize(folder / "f.onnx", None, folder / "q.onnx")
+    return folder / "q.onnx"
+
+
+@pytest.mark.parametrize(
+    ("tail", "padded"),
+    [
+        ([helper.make_node("Relu", ["second"], ["y"])], {16, 32, 48}),
+        # Whatever reads one of the sums needs its channels as they are.
+        ([helper.make_node("Softmax", ["a"], ["y"], axis=1)], {16, 24, 48}),
+    ],
+)
+def test_sums_are_padded_together(tail, padded, tmp_path):
+    path = bottlenecks(tmp_path, tail)
+    feeds = random_feeds(path)
+    cuda, plain = (optimise(load(path), parse_target(name)) for name in ("cuda", "cpu"))
+    convs = [n.workload for n in cuda.nodes if isinstance(n, Kernel) and hasattr(n.workload, "k")]
+    assert {c.c for c in convs if isinstance(c, Conv2d)} == padded
+    np.testing.assert_array_equal(evaluate(cuda, feeds)["y"], evaluate(plain, feeds)["y"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from agreement import Oracle, normal_feeds
-from graph_writer import GraphWriter, Real
+from qdq.oracle import Oracle, normal_feeds
+from qdq.writer import GraphWriter, Real
 
 from autoq.frontend import from_model, load
 from autoq.graph import Kernel, evaluate, optimise
@@ -29,8 +29,11 @@ def convolution(w: GraphWriter, x: Real, k: int, taps: int = 1, groups: int = 1)
 
 
 def quantised(w: GraphWriter, x: Real) -> Real:
-    """Q and DQ behind `x`."""
-    return w.dequantise(w.quantise(x))
+    """Q and DQ behind `x`, now and then of another scheme."""
+    y = w.quantise(x)
+    if w.chance(0.03):
+        return w.dequantise(y)
+    return w.node("DequantizeLinear", [y.name, y.scale, y.zero_point], y.shape)
 
 
 def kept(w: GraphWriter, x: Real) -> Real:
