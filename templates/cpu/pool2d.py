@@ -100,7 +100,9 @@ class _Window:
             pixel = (self.first_row + row) * self.workload.w + column
             value = cast(load(x, pixel * self.workload.c + channel, lanes), dtype, lanes)
             so_far = load(total, 0, lanes)
-            store(total, 0, _larger(so_far, value, dtype) if maximum else so_far + value, lanes)
+            store(
+                total, 0, _larger(so_far, value, dtype, lanes) if maximum else so_far + value, lanes
+            )
         return load(total, 0, lanes)
 
 
@@ -108,11 +110,12 @@ def _least(dtype: str) -> Expr:
     return T.float32(-math.inf) if dtype == "float32" else T.min_value(dtype)
 
 
-def _larger(a: Expr, b: Expr, dtype: str) -> Expr:
-    """The larger one of each lane; of float32, NaN if either is: then neither comparison holds."""
+def _larger(so_far: Expr, value: Expr, dtype: str, lanes: int) -> Expr:
+    """The larger one of each lane; of float32, NaN if either is."""
     if dtype != "float32":
-        return T.max(a, b)
-    return T.Select(a > b, a, T.Select(b >= a, b, a + b))
+        return T.max(so_far, value)
+    larger = T.Select(so_far > value, so_far, value)  # one instruction, `value` where it is NaN
+    return T.Select(so_far <= splat(T.float32(math.inf), lanes), larger, so_far)
 
 
 def _finish(
