@@ -77,10 +77,11 @@ def compile(
     The fastest usable record of `tuning_records` decides a layer's kernel; without one the
     shipped records do (`use_shipped_records`), else the template's untuned default. Records also
     choose the layouts of activations (`graph.layouts`). cache_dir keeps machine code between
-    calls; jobs compile at once (all cores by default).
+    calls; jobs compile at once (all cores by default). Threads may compile side by side.
 
     Raises ModelError, InputError, RecordError or TargetError for what the user gave, BuildError
-    when an untuned kernel does not compile.
+    when an untuned kernel does not compile, EnvironmentFault or CompilerDied for what the machine
+    does wrong.
     """
     out = Path(output)
     require_writable(out)

@@ -23,13 +23,18 @@ def test_a_model_compiles_without_its_cache(autoq, model, folder, monkeypatch, t
     number = {"file": errno.ENOTDIR, "read-only": errno.EROFS, "full": errno.ENOSPC}[trouble]
     if trouble == "file":
         (folder / "kernels").touch()
-    else:
 
-        def refuse(*arguments, **options):
-            raise OSError(number, os.strerror(number))
+    def refuse(*arguments, **options):
+        raise OSError(number, os.strerror(number))
 
-        writes = cache.tempfile if trouble == "read-only" else cache.os
-        monkeypatch.setattr(writes, "mkstemp" if trouble == "read-only" else "fsync", refuse)
+    def full(descriptor):
+        if "/kernels/" in os.readlink(f"/proc/self/fd/{descriptor}"):
+            refuse()
+
+    if trouble == "read-only":
+        monkeypatch.setattr(cache.tempfile, "mkstemp", refuse)
+    if trouble == "full":
+        monkeypatch.setattr(cache.os, "fsync", full)
     done = autoq("compile", model, "--target", "cpu", "-o", "m.tar")
     assert done.code == 0 and "wrote m.tar" in done.out
     assert done.err == (
