@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,10 +57,9 @@ class Session:
     def __init__(self, path: str | Path, *, device: int = 0) -> None:
         artifact = read_artifact(Path(path))
         self._plan = artifact.plan
-        try:
+        self._path = path
+        with self._named_errors():
             self._executor = _executor(artifact, device)
-        except (ArtifactError, DriverError) as error:
-            raise type(error)(one_line(path, error)) from error
         self._ports = {port.name: port for port in (*artifact.plan.inputs, *artifact.plan.outputs)}
         self._inputs = {port.name: _argument(port) for port in artifact.plan.inputs}
         self._outputs = {port.name: _argument(port) for port in artifact.plan.outputs}
@@ -105,7 +105,8 @@ class Session:
             extra = [name for name in feeds if name not in self._inputs]
             raise InputError(f"inputs missing: {missing}, unknown: {extra}; {self._known()}")
         arrays = {name: self._accept(name, array) for name, array in feeds.items()}
-        results = self._executor.run(arrays, names)
+        with self._named_errors():
+            results = self._executor.run(arrays, names)
         return [self._numbers(*pair) for pair in zip(names, results, strict=True)]
 
     def _requested(self, names: Sequence[str] | None) -> list[str]:
@@ -159,7 +160,9 @@ class Session:
 
         Raises InputError for a repeat below 1.
         """
-        seconds = self._executor.profile(_positive(repeat))
+        count = _positive(repeat)
+        with self._named_errors():
+            seconds = self._executor.profile(count)
         pairs = zip(self._plan.steps, seconds, strict=True)
         return [LayerTime(step, value) for step, value in pairs]
 
@@ -168,7 +171,17 @@ class Session:
 
         Raises InputError for a repeat below 1.
         """
-        return self._executor.run_seconds(_positive(repeat))
+        count = _positive(repeat)
+        with self._named_errors():
+            return self._executor.run_seconds(count)
+
+    @contextlib.contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """What the executor or the GPU has against the artifact, with the artifact's name."""
+        try:
+            yield
+        except (ArtifactError, DriverError) as error:
+            raise type(error)(one_line(self._path, error)) from error
 
     def _known(self) -> str:
         return f"inputs are {list(self._inputs)}, outputs {list(self._outputs)}"

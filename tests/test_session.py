@@ -12,6 +12,7 @@ import pytest
 import tvm_ffi
 from models import resnet_path
 from onnx import TensorProto, helper
+from sound_artifact import rewrite_manifest
 
 from autoq import Session, compile
 from autoq.errors import ArtifactError, InputError
@@ -208,6 +209,27 @@ def test_artifact_of_a_cpu_with_more_features_is_refused(artifact: Path, monkeyp
     monkeypatch.setattr("autoq.runtime.cpu_features.host_features", lambda: frozenset({"sse2"}))
     with pytest.raises(ArtifactError, match="this CPU lacks"):
         Session(artifact)
+
+
+def test_kernels_that_refuse_their_arrays_are_one_line(artifact: Path, tmp_path: Path) -> None:
+    """Shapes may be wrong in the plan and in the kernel's description alike."""
+
+    def change(manifest: dict) -> None:
+        shape = [SHAPE[0], SHAPE[1] * SHAPE[2], SHAPE[3]]
+        step = manifest["plan"]["steps"][0]
+        manifest["kernels"][step["kernel"]]["parameters"][0]["shape"] = shape
+        step["arguments"][0]["shape"] = shape
+
+    path = tmp_path / "wrong.tar"
+    rewrite_manifest(artifact, path, change)
+    session = Session(path)
+    feeds = {"input": image()}
+    for work in (lambda: session.run(None, feeds), session.profile, session.run_seconds):
+        with pytest.raises(
+            ArtifactError, match=r"wrong\.tar: a kernel refuses its arrays"
+        ) as refused:
+            work()
+        assert len(str(refused.value).splitlines()) == 1
 
 
 def test_compile_is_deterministic(artifact: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from autoq.runtime.strict_json import parse
 FORMAT = 2
 _LONGEST_LINE = 400
 _MANIFEST, _CONSTANTS = "manifest.json", "constants.bin"
-_MANIFEST_BYTES, _KERNEL_BYTES = 64 << 20, 256 << 20
+_MANIFEST_BYTES, _KERNEL_BYTES = 16 << 20, 256 << 20
 
 
 @dataclass(frozen=True)

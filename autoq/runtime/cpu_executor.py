@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
+from collections.abc import Iterator
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -68,17 +70,19 @@ class CpuExecutor:
         return np.may_share_memory(array, self._spaces["arena"])
 
     def _run_all(self) -> None:
-        for function, tensors in self._calls:
-            function(*tensors)
+        with _checked_arrays():
+            for function, tensors in self._calls:
+                function(*tensors)
 
     def profile(self, repeat: int) -> list[float]:
         """Median seconds of every step within whole runs."""
         samples: list[list[float]] = [[] for _ in self._calls]
-        for _ in range(repeat):
-            for (function, tensors), times in zip(self._calls, samples, strict=True):
-                start = time.perf_counter()
-                function(*tensors)
-                times.append(time.perf_counter() - start)
+        with _checked_arrays():
+            for _ in range(repeat):
+                for (function, tensors), times in zip(self._calls, samples, strict=True):
+                    start = time.perf_counter()
+                    function(*tensors)
+                    times.append(time.perf_counter() - start)
         return [statistics.median(times) for times in samples]
 
     def run_seconds(self, repeat: int) -> float:
@@ -89,6 +93,15 @@ class CpuExecutor:
             self._run_all()
             samples.append(time.perf_counter() - start)
         return statistics.median(samples)
+
+
+@contextlib.contextmanager
+def _checked_arrays() -> Iterator[None]:
+    """Kernels compare what they are given with what they were compiled for, themselves too."""
+    try:
+        yield
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ArtifactError(f"a kernel refuses its arrays ({error})") from error
 
 
 def _host_array(array: Any) -> np.ndarray:
