@@ -87,6 +87,8 @@ class Runner:
             found = dataclasses.replace(found, death=OUTSIDE)
         if outcome.device_lost or found.death:
             child.kill()  # so that the next candidate, or the second try, is in a new process
+        if outcome.device_lost:
+            _prepare(child, job)  # raises when the device is gone for good, whoever's fault it is
         return found
 
     def _compare(

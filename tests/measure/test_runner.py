@@ -11,11 +11,12 @@ from fake_templates import FakeConfig, workload
 
 from autoq.errors import TargetError
 from autoq.measure.builder import Builder
+from autoq.measure.child import ChildCrash
 from autoq.measure.compile_worker import BuildSettings, Built
 from autoq.measure.job import OUTSIDE, Job, Measurement, Timing
 from autoq.measure.measurer import DeviceMeasurer
-from autoq.measure.runner import Runner
-from autoq.measure.worker import Outcome, Prepare, WorkerSettings
+from autoq.measure.runner import MeasureError, Runner
+from autoq.measure.worker import Outcome, Prepare, Run, WorkerSettings
 from autoq.templates.target import Target, host_cpu
 
 REGISTRY = "fake_templates:TEMPLATES"
@@ -181,6 +182,31 @@ def test_a_process_that_lacks_memory_is_replaced_before_the_second_try(tmp_path)
     )
     starved = _Starved(Outcome(failure))
     assert runner._measure(starved, job, None, Timing()).death == OUTSIDE and starved.killed == 1
+    runner.close()
+
+
+class _Gone:
+    """A child whose device answers until a candidate runs, and never again."""
+
+    gone = False
+
+    def call(self, request, timeout, start=True):
+        if self.gone:
+            raise ChildCrash("could not start: cuInit returned 100", outside=True)
+        if isinstance(request, Run):
+            self.gone = True
+            failure = Measurement(failure="runtime", message="failed: CUDA_ERROR_UNKNOWN")
+            return Outcome(failure, device_lost=True)
+
+    def kill(self):
+        pass
+
+
+def test_a_device_that_is_gone_is_no_failure_of_the_last_candidate(tmp_path):
+    worker = WorkerSettings(REGISTRY, host_cpu(), 0, seed=0, threads=1, scratch=tmp_path)
+    runner = Runner(worker, Timing(), timeout=1.0)
+    with pytest.raises(MeasureError, match=r"cannot prepare.*cuInit"):
+        runner._measure(_Gone(), Job(workload(), "rogue", None), None, Timing())
     runner.close()
 
 
