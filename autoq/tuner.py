@@ -37,6 +37,7 @@ from autoq.tuning.prepare import (
     tunable,
 )
 from autoq.tuning.run import OnEvent, Run
+from autoq.tuning.sharing import Sharing
 from autoq.tuning.task_numbers import task_numbers
 
 
@@ -123,7 +124,8 @@ def tune(
             )
             known = resume(tasks, journal.existing, others, conditions)
             provenance = Provenance(device, _tvm_version(), __version__)
-            run = Run(tasks, settings, journal, known, tell, started)
+            sharing = Sharing(journal, tasks, device, conditions, settings.trials)
+            run = Run(tasks, settings, journal, sharing, known, tell, started)
             return run.run(asker, measurer, provenance, host.target)
         finally:
             asker.close()

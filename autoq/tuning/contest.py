@@ -67,12 +67,17 @@ class Contest:
             if self.fastest is None or _seconds(record) < _seconds(self.fastest):
                 self.fastest = record
 
-    def settle(self, found: Iterable[tuple[int, Record]]) -> None:
-        """Take in a comparison. Earlier claims that were not in it are given up."""
-        self._claims.clear()
+    def settle(self, found: Iterable[tuple[int, Record]], keep_claims: bool = False) -> None:
+        """Take in a comparison.
+
+        Earlier claims that were not in it are given up, unless `keep_claims`.
+        """
+        if not keep_claims:
+            self._claims.clear()
         self._entrants = None
         timed: dict[int, Record] = {}
         for code, record in found:
+            self._claims.discard(code)
             self._records.pop(code, None)
             if record.seconds is not None:
                 self._records[code] = timed[code] = record

@@ -22,6 +22,7 @@ from autoq.tuning.comparing import Comparisons
 from autoq.tuning.pacing import Pacing
 from autoq.tuning.provenance import Provenance
 from autoq.tuning.scheduler import Scheduler
+from autoq.tuning.sharing import Sharing
 from autoq.tuning.task import Task
 
 _POLL_SECONDS = 0.2
@@ -47,6 +48,7 @@ class Loop:
     asker: Asker
     measurer: Measurer
     journal: Journal
+    sharing: Sharing
     provenance: Provenance
     on_batch: Callable[[Mapping[Task, list[Record]]], None]
     stop: Callable[[], bool]
@@ -77,7 +79,8 @@ class Loop:
                 return self._ended("time")
             self._start()
             self._submit_answers()
-            if not self._under_way and not self._comparing:
+            idle = not self._under_way and not self._comparing
+            if idle and (self._out_of_time or not self._others_leave_work()):
                 late = self._out_of_time or self._comparisons.open
                 return "time" if late else "trials"
             self._wait()
@@ -172,8 +175,18 @@ class Loop:
                 self._chosen += [(task, candidate) for candidate in candidates]
         # A group is complete before any of it is compiled, so that nobody thinks while it is timed.
         chosen, self._chosen = self._chosen, []
-        for task, candidate in chosen:
+        admitted = self.sharing.admit(chosen)
+        self._under_way -= len(chosen) - len(admitted)
+        for task, candidate in admitted:
             self._submit(task, candidate)
+
+    def _others_leave_work(self) -> bool:
+        """Take over what other tuners of the file left; whether there is any, or may yet be."""
+        abandoned = self.sharing.abandoned()
+        self._under_way += len(abandoned)
+        for task, candidate in abandoned:
+            self._submit(task, candidate)
+        return bool(abandoned) or self.sharing.awaits
 
     def _submit(self, task: Task, candidate: Candidate) -> None:
         def done(future: Future[Measurement]) -> None:
@@ -182,14 +195,20 @@ class Loop:
 
         self.measurer.submit(_job(task, candidate)).add_done_callback(done)
 
-    def _compare(self, tasks: Sequence[Task]) -> bool:
+    def _compare(self, tasks: Sequence[Task]) -> None:
         """Begin the first comparison for which there is time."""
         timing = self.comparison
-        fitting = [task for task in tasks if self._comparisons.fits(task)]
-        if timing is None or not fitting:
-            return False
-        task, began, alone = fitting[0], self.pacing.clock.now(), not self._under_way
-        candidates = self._comparisons.take(task)
+        if timing is None:
+            return
+        for task in tasks:
+            if self._comparisons.fits(task) and self.sharing.begin_comparison(task):
+                candidates = self._comparisons.take(task)
+                if candidates:
+                    break
+                self.sharing.end_comparison(task)  # Others settled it meanwhile.
+        else:
+            return
+        began, alone = self.pacing.clock.now(), not self._under_way
         self._comparing = True
 
         def done(future: Future[list[Measurement] | None]) -> None:
@@ -198,7 +217,6 @@ class Loop:
 
         jobs = [_job(task, candidate) for candidate in candidates]
         self.measurer.compare(jobs, timing).add_done_callback(done)
-        return True
 
     def _wait(self) -> None:
         self.pacing.clock.wait(self._wake, min(_POLL_SECONDS, max(0.0, self.pacing.left)))
@@ -207,18 +225,19 @@ class Loop:
     def _collect(self) -> None:
         """Record all results that are there, then raise what one of them raises."""
         found: list[tuple[Task, Candidate, Measurement]] = []
+        untried: list[tuple[Task, Candidate]] = []
         fault: BaseException | None = None
         for task, candidate, future in _drain(self._results):
             self._under_way -= 1
-            if future.cancelled():
-                task.give_up()
-            elif future.exception() is not None:
+            if not future.cancelled() and future.exception() is not None:
                 fault = fault or future.exception()
-            elif future.result().failure == UNTRIED:
+            elif future.cancelled() or future.result().failure == UNTRIED:
                 task.give_up()
+                untried.append((task, candidate))
             else:
                 found.append((task, candidate, future.result()))
         self._record(found)
+        self.sharing.give_back(untried)
         if fault is not None:
             raise fault
         self._note_pace(len(found))
@@ -228,6 +247,7 @@ class Loop:
                 self.pacing.entrants.note(len(candidates), self.pacing.clock.now() - began)
             if not future.cancelled():
                 self._settle(task, candidates, future.result())
+            self.sharing.end_comparison(task)
 
     def _note_pace(self, found: int) -> None:
         """Learn what trials take: from whole groups where nothing is timed while compiling."""

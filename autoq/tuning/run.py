@@ -17,6 +17,7 @@ from autoq.tuning.options import TuneOptions, comparison_timing
 from autoq.tuning.pacing import Pacing
 from autoq.tuning.prepare import Resumed
 from autoq.tuning.scheduler import Limits, Scheduler
+from autoq.tuning.sharing import Sharing
 from autoq.tuning.task import Task
 
 OnEvent = Callable[[Event], None]
@@ -33,6 +34,7 @@ class Run:
         tasks: Sequence[Task],
         options: TuneOptions,
         journal: Journal,
+        sharing: Sharing,
         known: Resumed,
         on_event: OnEvent,
         started: float,
@@ -40,6 +42,7 @@ class Run:
         self._tasks = tasks
         self._options = options
         self._journal = journal
+        self._sharing = sharing
         self._known = known
         self._on_event = on_event
         self._started = started
@@ -58,10 +61,16 @@ class Run:
         limits = Limits(options.trials, options.trials_per_task, options.early_stopping)
         with StopOnSignal() as signals:
             loop = Loop(
-                Scheduler(self._tasks, limits, measurer.pipelined),
+                Scheduler(
+                    self._tasks,
+                    limits,
+                    measurer.pipelined,
+                    elsewhere=lambda: self._sharing.elsewhere,
+                ),
                 asker,
                 measurer,
                 self._journal,
+                self._sharing,
                 provenance,
                 self._measured_batch,
                 lambda: signals.requested,

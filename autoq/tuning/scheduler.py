@@ -7,7 +7,7 @@ anything is searched, every task's untuned default is measured.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from autoq.tuning.task import Task
@@ -46,22 +46,29 @@ class Scheduler:
         pipelined: whether a task may have a second batch under way, chosen before the first one's
             results are known.
         batch: candidates of a full batch.
+        elsewhere: how many trials of these tasks other tuners of the record file have under way.
     """
 
     def __init__(
-        self, tasks: Sequence[Task], limits: Limits, pipelined: bool, batch: int = BATCH
+        self,
+        tasks: Sequence[Task],
+        limits: Limits,
+        pipelined: bool,
+        batch: int = BATCH,
+        elsewhere: Callable[[], int] = lambda: 0,
     ) -> None:
         self.tasks = tasks
         self.batch = batch
         self._limits = limits
         self._pipelined = pipelined
+        self._elsewhere = elsewhere
         self._by_importance = sorted(tasks, key=lambda task: task.importance, reverse=True)
 
     @property
     def left(self) -> int:
-        """Trials that are neither done nor under way."""
+        """Trials that are neither done nor under way, here or elsewhere."""
         used = sum(task.trials + task.pending for task in self.tasks)
-        return max(0, self._limits.trials - used)
+        return max(0, self._limits.trials - used - self._elsewhere())
 
     def next_batch(self, expected: int | None = None) -> tuple[Task, int] | None:
         """A task and the size of its next batch; None when nothing should start now.

@@ -18,6 +18,8 @@ from autoq.tuning.task import Task
 
 Chosen = tuple[Task, Candidate]
 
+_COMPARISON = "comparison"
+
 
 class Sharing:
     """One tuner's part in the record file.
@@ -40,26 +42,28 @@ class Sharing:
     ) -> None:
         self._journal = journal
         self._tasks = {key(task.model.workload): task for task in tasks}
-        self._workloads = {Claim.of(workload, "").workload for workload in self._tasks}
+        self._workloads = {self._claim_workload(task) for task in tasks}
         self._device = device
         self._conditions = conditions
         self._trials = trials
         self._left: dict[Claim, Chosen] = {}
         self._taken: set[Claim] = set()
         self._awaited: set[Claim] | None = None
+        self._learned = self._refused = self._goes_on = False
 
     @property
     def elsewhere(self) -> int:
         """Trials of these tasks that other tuners had under way at the last look."""
-        return len(self._taken)
+        return sum(claim.candidate != _COMPARISON for claim in self._taken)
 
     @property
     def awaits(self) -> bool:
-        """Whether to wait for trials that others had under way when nothing was left to do here.
+        """Whether to go on: others just recorded something, or are at something to wait for.
 
-        They become known to the search, or free when their tuner is killed.
+        Trials that they had under way become known to the search, or free when their tuner is
+        killed; comparisons likewise.
         """
-        return bool(self._awaited)
+        return self._goes_on
 
     def admit(self, candidates: Iterable[Chosen]) -> list[Chosen]:
         """Those of pending candidates that are to be measured here; they are claimed.
@@ -89,6 +93,8 @@ class Sharing:
             task.pending += 1
         awaited = self._taken if self._awaited is None else self._awaited & self._taken
         self._awaited = set(awaited) if self._done < self._trials else set()
+        self._goes_on = self._learned or self._refused or bool(self._awaited)
+        self._learned = self._refused = False
         return admitted
 
     def give_back(self, candidates: Iterable[Chosen]) -> None:
@@ -98,6 +104,26 @@ class Sharing:
             with self._journal.turn() as turn:
                 self._take_in(turn.news)
                 turn.give_back(claims)
+
+    def begin_comparison(self, task: Task) -> bool:
+        """Whether a task's candidates may be compared now; others wait until `end_comparison`.
+
+        The newest comparison of a workload stands in place of all others in the file, so each is
+        begun with what those before it found.
+        """
+        claim = Claim(self._claim_workload(task), _COMPARISON)
+        with self._journal.turn() as turn:
+            self._take_in(turn.news)
+            free = claim not in turn.claimed_elsewhere()
+            turn.claim([claim] if free else [])
+        self._refused |= not free
+        return free
+
+    def end_comparison(self, task: Task) -> None:
+        """A comparison is recorded, or given up."""
+        with self._journal.turn() as turn:
+            self._take_in(turn.news)
+            turn.give_back([Claim(self._claim_workload(task), _COMPARISON)])
 
     @property
     def _done(self) -> int:
@@ -112,13 +138,14 @@ class Sharing:
             self._take_in(turn.news)
             everywhere = turn.claimed_elsewhere()
             self._taken = {claim for claim in everywhere if claim.workload in self._workloads}
-            under_way = len(turn.claimed()) + len(self._taken)
-            room = max(0, self._trials - self._done - under_way)
+            own = sum(claim.candidate != _COMPARISON for claim in turn.claimed())
+            room = max(0, self._trials - self._done - own - self.elsewhere)
             free = [c for c in wanted if c in self._left and c not in everywhere][:room]
             turn.claim(free)
         return [self._left.pop(claim) for claim in free]
 
     def _take_in(self, news: Iterable[Record]) -> None:
+        """Tell the tasks what others recorded."""
         by_task: dict[Task, list[Record]] = {}
         for record in news:
             self._left.pop(Claim.of(record.workload_key, record.identity), None)
@@ -126,7 +153,11 @@ class Sharing:
             if task is not None and self._conditions.objection(record) is None:
                 by_task.setdefault(task, []).append(record)
         for task, records in by_task.items():
-            task.resume(records, counted=True)
+            task.resume(records, counted=True, live=True)
+        self._learned |= bool(by_task)
+
+    def _claim_workload(self, task: Task) -> str:
+        return Claim.of(key(task.model.workload), "").workload
 
     def _claim(self, task: Task, candidate: Candidate) -> Claim:
         workload = key(task.model.workload)

@@ -160,10 +160,11 @@ class Task:
         """Candidates that were proposed, or asked for, are not tried."""
         self.pending -= candidates
 
-    def resume(self, records: Iterable[Record], counted: bool) -> int:
-        """Take in records of an earlier run in the order of their file.
+    def resume(self, records: Iterable[Record], counted: bool, live: bool = False) -> int:
+        """Take in records of another run in the order of their file.
 
         `counted` ones are of this run's output: trials of its total, and comparisons that stand.
+        `live` ones are of a run beside this one, whose comparisons may not have known all claims.
         Returns how many name a configuration that is no longer legal and were passed over.
         """
         illegal = 0
@@ -175,7 +176,7 @@ class Task:
                 illegal += 1
                 continue
             if compared and not (record.confirmed and record.time == compared[0].time):
-                self.settle(compared)
+                self.settle(compared, live)
                 compared = []
             if record.confirmed and counted:
                 compared.append(record)
@@ -184,13 +185,14 @@ class Task:
                 continue
             self._seen.add(code)
             self._learn(record, candidate, counted)
-        self.settle(compared)
+        self.settle(compared, live)
         return illegal
 
-    def settle(self, records: Sequence[Record]) -> None:
-        """Take in the records of a comparison."""
+    def settle(self, records: Sequence[Record], keep_claims: bool = False) -> None:
+        """Take in the records of a comparison; as `Contest.settle`."""
         if records:
-            self.contest.settle((self._space.code(self._candidate(r)), r) for r in records)
+            found = [(self._space.code(self._candidate(record)), record) for record in records]
+            self.contest.settle(found, keep_claims)
 
     def entrants(self) -> list[Candidate]:
         """The candidates for a comparison, none where there is no need for one."""

@@ -1,6 +1,6 @@
 """The way of a model through the verbs: quantize, tune, compile, run, logs."""
 
-import json
+import dataclasses
 import re
 
 import numpy as np
@@ -8,6 +8,7 @@ import onnxruntime
 import pytest
 from trial_records import trials_of
 
+from autoq.records import Journal, read_records
 from autoq.templates.workload import Gemm
 
 
@@ -106,15 +107,14 @@ def test_compile_says_which_layers_are_untuned(autoq, model):
 
 
 def test_records_of_another_device_are_counted_and_not_used(autoq, folder, model, records):
-    lines = [json.loads(line) for line in records.read_text().splitlines()]
-    foreign = [line | {"arch": "other-" + line["arch"]} for line in lines]
-    for line in foreign:
-        del line["crc32"]
-    (folder / "foreign.jsonl").write_text("".join(json.dumps(line) + "\n" for line in foreign))
+    mine = read_records(records).records
+    other = dataclasses.replace(mine[0].device, arch="other-" + mine[0].device.arch)
+    foreign = [dataclasses.replace(record, device=other) for record in mine]
+    Journal(folder / "foreign.jsonl").append(foreign)
     out = _ok(autoq("compile", model, "--target", "cpu", "-o", "m.tar",
                     "--tuning-records", "foreign.jsonl"))  # fmt: skip
     assert "2 layers run on an untuned default" in out
-    assert f"records not used: {len(lines)} of arch other-" in out
+    assert f"records not used: {len(mine)} of arch other-" in out
 
 
 def test_env_names_versions_and_devices(autoq):

@@ -131,6 +131,7 @@ def test_a_tuner_waits_only_for_what_was_under_way_when_it_had_nothing_left(two)
     assert mine.sharing.abandoned() == [] and mine.sharing.awaits
     other.record(_candidates(2))
     other.admit(_candidates(2, 2))
+    assert mine.sharing.abandoned() == [] and mine.sharing.awaits  # There is news to look at.
     assert mine.sharing.abandoned() == [] and not mine.sharing.awaits
 
 
