@@ -74,10 +74,11 @@ def compile(
 ) -> CompileReport:
     """Compile an ONNX model (a path, or a graph of `autoq.frontend.load`) to an artifact.
 
-    The fastest usable record of `tuning_records` decides a layer's kernel; without one the
-    shipped records do (`use_shipped_records`), else the template's untuned default. Records also
-    choose the layouts of activations (`graph.layouts`). cache_dir keeps machine code between
-    calls; jobs compile at once (all cores by default). Threads may compile side by side.
+    The best usable record of `tuning_records` (`Database.ranked`) decides a layer's kernel;
+    without one the shipped records do (`use_shipped_records`), else the template's untuned
+    default. Records also choose the layouts of activations (`graph.layouts`). cache_dir keeps
+    machine code between calls; jobs compile at once (all cores by default). Threads may
+    compile side by side.
 
     Raises ModelError, InputError, RecordError or TargetError for what the user gave, BuildError
     when an untuned kernel does not compile, EnvironmentFault or CompilerDied for what the machine

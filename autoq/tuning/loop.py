@@ -141,7 +141,7 @@ class Loop:
         return (
             self.scheduler.batch
             if expected is None
-            else max(_FIRST_GROUP, min(self.scheduler.batch, expected // 3))
+            else max(_FIRST_GROUP, min(self.scheduler.batch, expected // 2))
         )
 
     def _affordable(self, task: Task | None) -> int | None:

@@ -9,7 +9,7 @@ from autoq.tuning.clock import Clock, MonotonicClock
 
 # What is assumed before anything is measured: of a trial, and of one candidate of a comparison.
 _TRIAL_SECONDS, _ENTRANT_SECONDS = 0.25, 0.1
-_ASSUMED_TRIALS, _ASSUMED_ENTRANTS = 4.0, 2.0
+_ASSUMED_TRIALS, _ASSUMED_ENTRANTS = 1.0, 2.0
 
 # After so many trials or entrants, older ones count half.
 _HALF_LIFE = 48.0
