@@ -159,12 +159,12 @@ def test_bias_that_is_no_number_of_steps(steps):
         assert ["bias" in conv.float_reason for conv in convs] == [steps != 40.0]
 
 
-SCALES = [1e-44, 1e-38, 1e-20, 1e20, 3e38]
+SCALES = [1e-44, 1e-20, 1e20, 3e38]
 
 
 @pytest.mark.parametrize("body", ["conv", "add", "pool", "concat", "clamp", "nothing"])
 @pytest.mark.parametrize("inside", SCALES)
-@pytest.mark.parametrize("outside", [1e-38, 1e20, 3e38])
+@pytest.mark.parametrize("outside", [1e-38, 1e20])
 def test_scales_at_the_ends_of_float32(body, inside, outside):
     if body == "pool" and inside > 1e36:
         pytest.skip("the reference sums a window in float64, where four values do not overflow")
