@@ -65,6 +65,29 @@ def residual(w: GraphWriter) -> Real | None:
     return w.node("Add", names[:: int(w.choose([1, -1]))], x.shape)
 
 
+def chain(w: GraphWriter) -> Real | None:
+    """Convolutions behind one another, of channels that kernels pad, sometimes added up."""
+    x = w.pick(rank=4)
+    if x is None:
+        return None
+    k = int(w.choose([11, 12, 14, 15, 22, 30]))
+    made = []
+    for _ in range(int(w.rng.integers(2, 5))):
+        edge = int(w.rng.integers(0, 2))
+        taps = 2 * edge + 1
+        groups = k if x.shape[1] == k and w.chance(0.3) else 1
+        weight = (k, x.shape[1] // groups, taps, taps)
+        y = w.quantised(_conv(w, x, weight, list(x.shape[2:]), [edge] * 4, groups))
+        same = [other for other in made if other.shape == y.shape]
+        if same and w.chance(0.4):
+            y = w.quantised(w.node("Add", [y.name, w.choose(same).name], y.shape))
+        if len(y.shape) != 4 or y.shape[1] != k:
+            return y
+        made.append(y)
+        x = y
+    return x
+
+
 def affine(w: GraphWriter, x: Real) -> Real:
     """A constant a channel behind a convolution or product."""
     shape = (x.shape[1], 1, 1) if len(x.shape) == 4 else (x.shape[1],)

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import onnx
 
-from qdq.products import affine, clamp, conv, gemm, matmul, residual
+from qdq.products import affine, chain, clamp, conv, gemm, matmul, residual
 from qdq.writer import FOUR_BITS, GraphWriter, Real
 
 
@@ -175,7 +175,7 @@ def shuffle(w: GraphWriter) -> Real | None:
 
 Layer = Callable[[GraphWriter], Real | None]
 LAYERS: list[Layer] = [
-    *[conv] * 3, *[residual] * 3, gemm, matmul, *[binary] * 2, *[unary] * 2, gate, scaled,
+    *[conv] * 3, *[residual] * 3, chain, gemm, matmul, *[binary] * 2, *[unary] * 2, gate, scaled,
     *[pool] * 2, transpose, *[movement] * 2, *[concat] * 2, shuffle,
 ]  # fmt: skip
 

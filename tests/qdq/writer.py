@@ -46,7 +46,7 @@ class GraphWriter:
         self.integers: list[Integers] = []
         self.shared_weights: list[tuple[tuple[Shape, bool], tuple[str, np.ndarray]]] = []
         self.inputs: list[tuple[Real, str]] = []
-        images, channels = int(rng.integers(1, 3)), int(rng.choice([1, 3, 4, 6, 8, 16]))
+        images, channels = int(rng.integers(1, 3)), int(rng.choice([1, 3, 4, 6, 8, 12, 15, 16]))
         if self.chance(0.1):  # which fill the blocks of NHWCnc
             images, channels = 8, 16
         shape = (images, channels, *map(int, rng.integers(3, 9 if images < 8 else 5, 2)))
