@@ -25,7 +25,6 @@ from autoq.report.events import Notice, TaskRow, TuneSummary
 from autoq.scratch import scratch_folder, sweep
 from autoq.templates.layout import NHWC
 from autoq.tuning.asking import Asker, LocalAsker, ParallelAsker, SearchSettings
-from autoq.tuning.loop import Provenance
 from autoq.tuning.options import TuneOptions, check_layouts, make_options, timing
 from autoq.tuning.prepare import (
     Model,
@@ -36,6 +35,7 @@ from autoq.tuning.prepare import (
     resume,
     tunable,
 )
+from autoq.tuning.provenance import Provenance
 from autoq.tuning.run import OnEvent, Run
 from autoq.tuning.sharing import Sharing
 from autoq.tuning.task_numbers import task_numbers

@@ -35,7 +35,7 @@ from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d
 from autoq.tuning.asking import Asker, Question
-from autoq.tuning.loop import Provenance
+from autoq.tuning.provenance import Provenance
 
 # Sub-spaces of the paper's knobs that may be measured whole, the largest first.
 SUB_SPACES = (

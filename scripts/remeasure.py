@@ -28,7 +28,7 @@ from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import from_dict
 from autoq.tuner import TuneOptions, device_measurer
-from autoq.tuning.loop import Provenance
+from autoq.tuning.provenance import Provenance
 
 
 def job_of(line: Mapping[str, Any], templates: Mapping[str, Template], target: Target) -> Job:

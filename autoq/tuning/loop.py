@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import queue
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from typing import Any
 
 from autoq.measure.job import UNTRIED, Job, Measurement, Timing
 from autoq.measure.measurer import Measurer
-from autoq.records.journal import Journal
-from autoq.records.record import Record
 from autoq.search.union import Candidate
 from autoq.tuning.asking import Asker, Question
 from autoq.tuning.comparing import Comparisons
 from autoq.tuning.pacing import Pacing
-from autoq.tuning.provenance import Provenance
+from autoq.tuning.recording import Recording
 from autoq.tuning.scheduler import Scheduler
 from autoq.tuning.sharing import Sharing
 from autoq.tuning.task import Task
@@ -39,22 +34,17 @@ _LATEST = 0.3
 class Loop:
     """Measures batches until the scheduler has no more, time is up, or `stop` says so.
 
-    on_batch is called after each group of records is on the disk, with the tasks it belongs to,
-    and on_compared with each task that was compared. comparison says how candidates are timed in
-    turn with their default; None compares nothing.
+    comparison says how candidates are timed in turn with their default; None compares nothing.
     """
 
     scheduler: Scheduler
     asker: Asker
     measurer: Measurer
-    journal: Journal
+    recording: Recording
     sharing: Sharing
-    provenance: Provenance
-    on_batch: Callable[[Mapping[Task, list[Record]]], None]
     stop: Callable[[], bool]
     pacing: Pacing = field(default_factory=Pacing)
     comparison: Timing | None = None
-    on_compared: Callable[[Task], None] = lambda task: None
 
     def __post_init__(self) -> None:
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -66,7 +56,6 @@ class Loop:
         self._under_way = self._found = 0
         self._comparing = False
         self._out_of_time = False
-        self._found = 0
         self._since = self.pacing.clock.now()
         self._comparisons = Comparisons(self.scheduler.tasks, self.pacing, self.comparison)
 
@@ -236,7 +225,7 @@ class Loop:
                 untried.append((task, candidate))
             else:
                 found.append((task, candidate, future.result()))
-        self._record(found)
+        self.recording.trials(found)
         self.sharing.give_back(untried)
         if fault is not None:
             raise fault
@@ -246,7 +235,7 @@ class Loop:
             if began is not None:
                 self.pacing.entrants.note(len(candidates), self.pacing.clock.now() - began)
             if not future.cancelled():
-                self._settle(task, candidates, future.result())
+                self.recording.comparison(task, candidates, future.result())
             self.sharing.end_comparison(task)
 
     def _note_pace(self, found: int) -> None:
@@ -256,40 +245,6 @@ class Loop:
             now = self.pacing.clock.now()
             self.pacing.trials.note(self._found, now - self._since)
             self._found, self._since = 0, now
-
-    def _settle(
-        self, task: Task, candidates: Sequence[Candidate], found: Sequence[Measurement] | None
-    ) -> None:
-        """Record a comparison; one that could not be made leaves the claims as they are."""
-        if found is None:
-            task.contest.settle(())
-            return
-        now = datetime.now(timezone.utc)
-        records = [
-            dataclasses.replace(self._made(task, *pair, now), confirmed=True)
-            for pair in zip(candidates, found, strict=True)
-        ]
-        self.journal.append(records)
-        task.settle(records)
-        self.on_compared(task)
-
-    def _record(self, done: list[tuple[Task, Candidate, Measurement]]) -> None:
-        if not done:
-            return
-        now = datetime.now(timezone.utc)
-        by_task: dict[Task, list[Record]] = defaultdict(list)
-        for task, candidate, found in done:
-            by_task[task].append(self._made(task, candidate, found, now))
-        self.journal.append([record for records in by_task.values() for record in records])
-        for task, records in by_task.items():
-            task.tell(records)
-            if not task.pending:
-                task.end_batch()
-        self.on_batch(by_task)
-
-    def _made(self, task: Task, candidate: Candidate, found: Measurement, now: datetime) -> Record:
-        template, knobs = task.templates[candidate.template], task.config_dict(candidate)
-        return self.provenance.record(task.model.workload, template, knobs, found, now)
 
 
 def _job(task: Task, candidate: Candidate) -> Job:

@@ -12,10 +12,12 @@ from autoq.report.events import Event, TaskRow, TrialsMeasured, TuneStarted, Tun
 from autoq.templates.target import Target
 from autoq.tuning.asking import Asker
 from autoq.tuning.interrupt import StopOnSignal
-from autoq.tuning.loop import Loop, Provenance
+from autoq.tuning.loop import Loop
 from autoq.tuning.options import TuneOptions, comparison_timing
 from autoq.tuning.pacing import Pacing
 from autoq.tuning.prepare import Resumed
+from autoq.tuning.provenance import Provenance
+from autoq.tuning.recording import Recording
 from autoq.tuning.scheduler import Limits, Scheduler
 from autoq.tuning.sharing import Sharing
 from autoq.tuning.task import Task
@@ -69,14 +71,16 @@ class Run:
                 ),
                 asker,
                 measurer,
-                self._journal,
+                Recording(
+                    self._journal,
+                    provenance,
+                    self._measured_batch,
+                    lambda task: self._tell(task, compared=True),
+                ),
                 self._sharing,
-                provenance,
-                self._measured_batch,
                 lambda: signals.requested,
                 Pacing(options.clock, self._started, options.time_budget),
                 comparison_timing(options, target.kind),
-                lambda task: self._tell(task, compared=True),
             )
             reason = loop.run()
         summary = TuneSummary(
