@@ -106,6 +106,11 @@ ELEMENTWISE = {
     "mul_scalar": with_constants("Mul", "x c", c=np.float32(3)),
     "div": with_constants("Div", "x c", c=np.abs(normal(9, 1)) + 1),
     "pow": with_constants("Pow", "x c", c=np.float32(2)),
+    "pow_of_int64": with_constants("Pow", "x c", c=np.int64(3)),
+    "pow_of_integers": model(
+        [node("Abs", "x", "p"), node("Pow", "p n")],
+        {"x": ((2, 3, 4), "float32"), "n": ((2, 1, 4), "int32")},
+    ),
     "prelu": with_constants("PRelu", "x c", c=normal(6, 1, 1)),
     "sum": model(
         [node("Sum", "a b c")], {name: ((2, 3, 4, 5), "float32") for name in "abc"}

@@ -18,9 +18,9 @@ from autoq.graph.shapes import broadcast, check_size, infer_shape
 FLOAT_ONLY = (
     "Conv", "Gemm", "MatMul", "AveragePool", "ReduceMean", "Softmax", "LRN", "Sigmoid",
     "HardSigmoid", "HardSwish", "LeakyRelu", "Elu", "Tanh", "Exp", "Log", "Sqrt", "Reciprocal",
-    "Erf", "Floor", "Ceil", "Softplus", "QuantizeLinear",
+    "Erf", "Floor", "Ceil", "Softplus", "QuantizeLinear", "Div", "Pow",
 )  # fmt: skip
-"""Operations without a meaning for integers."""
+"""Operations without a meaning for integers, or with one that ends a process: 1 / 0."""
 
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
 """Operations that multiply with weights, of which borders leave some out."""

@@ -31,6 +31,13 @@ class OnnxNode:
             raise builder.error(f"input {index} is missing")
         return name
 
+    def flag(self, name: str, builder: GraphBuilder, default: bool = False) -> bool:
+        """An attribute that is 0 or 1; raises ModelError for any other number."""
+        value = self.attributes.get(name, int(default))
+        if value not in (0, 1):
+            raise builder.error(f"{name} {value}; it is 0 or 1")
+        return bool(value)
+
     @classmethod
     def read(cls, node: onnx.NodeProto, builder: GraphBuilder) -> OnnxNode:
         """The node with its attributes as Python values; raises ModelError for unknown inputs."""

@@ -235,6 +235,20 @@ CASES = {
         with_constants("QuantizeLinear", "x s", attributes={"axis": 1}, s=np.ones(6, np.float32)),
         "per-channel activations",
     ),
+    "quotient of integers": (
+        model([node("Div", "x a")], {"x": (IMAGE, "int32"), "a": (IMAGE, "int32")}),
+        "'x' of int32; Div takes float32",
+    ),
+    "power of integers": (
+        model([node("Pow", "x a")], {"x": (IMAGE, "int32"), "a": (IMAGE, "int32")}),
+        "inputs of int32 and float32",
+    ),
+    "infinite slope": (with_constants("PRelu", "x c", c=np.float32([np.inf])), "not finite"),
+    "a flag of pools": (
+        image("MaxPool", kernel_shape=[2, 2], ceil_mode=2), "ceil_mode 2; it is 0 or 1"
+    ),
+    "a flag of means": (image("ReduceMean", keepdims=-1), "keepdims -1; it is 0 or 1"),
+    "mean over an axis twice": (image("ReduceMean", axes=[1, -3]), "one is named twice"),
     "float16": (
         model(
             [node("Cast", "x", to=onnx.TensorProto.FLOAT16)], {"x": (IMAGE, "float32")}

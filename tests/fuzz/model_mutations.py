@@ -174,8 +174,8 @@ def _tensor(rng: Rng, model: onnx.ModelProto) -> None:
         return
     try:
         value = numpy_helper.to_array(tensor)
-    except (ValueError, TypeError, KeyError):
-        return
+    except (ValueError, TypeError, KeyError, onnx.checker.ValidationError):
+        return  # an earlier change
     if kind == 2:
         dtype = pick(
             rng, ("float32", "float64", "float16", "int8", "uint8", "int32", "int64", "bool")
@@ -269,11 +269,17 @@ def _nudge(rng: Rng, model: onnx.ModelProto) -> None:
         attribute = pick(rng, lists)
         if len(attribute.ints):
             index = int(rng.integers(len(attribute.ints)))
-            attribute.ints[index] += int(pick(rng, (-1, 1, 1, 2, -2, 5)))
+            nudged = attribute.ints[index] + int(pick(rng, (-1, 1, 1, 2, -2, 5)))
+            attribute.ints[index] = _int64(nudged)
         elif attribute.i:
-            attribute.i = pick(rng, (attribute.i + 1, attribute.i - 1, -attribute.i, 0))
+            nudged = pick(rng, (attribute.i + 1, attribute.i - 1, -attribute.i, 0))
+            attribute.i = _int64(nudged)
         else:
             attribute.f = pick(rng, (*NUMBERS, attribute.f * 2, -attribute.f))
+
+
+def _int64(value: int) -> int:
+    return max(-(2**63), min(value, 2**63 - 1))
 
 
 def _splice(rng: Rng, model: onnx.ModelProto) -> None:

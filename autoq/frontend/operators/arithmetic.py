@@ -16,6 +16,7 @@ _PLAIN = (
 )  # fmt: skip
 _CAST_DTYPES = ("float32", "int32", "int8", "uint8")
 _CAST_SOURCES = (*_CAST_DTYPES, "int4", "uint4")
+_INTEGERS = _CAST_SOURCES[1:]
 
 
 @importer(*_PLAIN)
@@ -59,9 +60,19 @@ def clip(node: OnnxNode, b: GraphBuilder) -> str:
 def binary(node: OnnxNode, b: GraphBuilder) -> str:
     """Operators of two inputs with broadcasting."""
     names = [node.required(0, b), node.required(1, b)]
-    if b.dtype(names[0]) != b.dtype(names[1]) and node.op != "Pow":
+    if node.op == "Pow":
+        names[1] = _real(b, names[1])
+    if b.dtype(names[0]) != b.dtype(names[1]):
         raise b.error(f"inputs of {b.dtype(names[0])} and {b.dtype(names[1])}")
     return b.emit(node.op, names)
+
+
+def _real(b: GraphBuilder, name: str) -> str:
+    """An exponent, which may be of any number's dtype, as float32 where that is possible."""
+    value = b.graph.constants.get(name)
+    if value is not None and value.dtype.kind in "iuf":
+        return b.add_constant(value.astype(np.float32))
+    return b.emit("Cast", [name], "float32") if b.dtype(name) in _INTEGERS else name
 
 
 @importer("Sum", "Min", "Max")
@@ -79,6 +90,8 @@ def variadic(node: OnnxNode, b: GraphBuilder) -> str:
 def prelu(node: OnnxNode, b: GraphBuilder) -> str:
     """`max(x, 0) + slope * min(x, 0)`."""
     x, slope = node.required(0, b), node.required(1, b)
+    if not np.all(np.isfinite(b.graph.constants.get(slope, 0.0))):
+        raise b.error("a slope that is not finite")
     positive = b.emit("Relu", [x])
     negative = b.emit("Clip", [x], low=-math.inf, high=0.0)
     return b.emit("Add", [positive, b.emit("Mul", [negative, slope])])

@@ -58,7 +58,7 @@ def reshape(node: OnnxNode, b: GraphBuilder) -> str:
         wanted = list(node.attributes["shape"])
     else:
         wanted = [int(v) for v in b.constant(node.required(1, b), "shape").reshape(-1)]
-    if not node.attributes.get("allowzero", 0):
+    if not node.flag("allowzero", b):
         wanted = [old[i] if size == 0 and i < len(old) else size for i, size in enumerate(wanted)]
     if wanted.count(-1) > 1:
         raise b.error(f"shape {wanted}: at most one -1 is allowed")

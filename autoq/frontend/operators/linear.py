@@ -26,9 +26,9 @@ def _emit_products(node: OnnxNode, b: GraphBuilder, x: str, weight: str) -> str:
     """A Gemm of `x` and `weight` transposed as the node says, without alpha, beta and C."""
     if len(b.shape(x)) != 2 or len(b.shape(weight)) != 2:
         raise b.error(f"matrices of shapes {list(b.shape(x))} and {list(b.shape(weight))}")
-    if node.attributes.get("transA", 0):
+    if node.flag("transA", b):
         x = b.emit("Transpose", [x], perm=(1, 0))
-    if not node.attributes.get("transB", 0):
+    if not node.flag("transB", b):
         weight = b.emit("Transpose", [weight], perm=(1, 0))
     return b.emit("Gemm", [x, weight])
 
@@ -102,7 +102,7 @@ def qgemm(node: OnnxNode, b: GraphBuilder) -> str:
     x = dequantise(b, node.required(0, b), a_scale, a_zero)
     axis = None
     if b_scale.size > 1:
-        axis = 0 if node.attributes.get("transB", 0) else 1
+        axis = 0 if node.flag("transB", b) else 1
     weight = dequantise(b, node.required(3, b), b_scale, b_zero, axis=axis)
     bias = node.input(6)
     if bias is not None:

@@ -49,7 +49,7 @@ def max_pool(node: OnnxNode, b: GraphBuilder) -> str:
     x = node.required(0, b)
     size = image_shape(b, x)[2:]
     windows = Windows.read(node, b, size)
-    if node.attributes.get("ceil_mode", 0):
+    if node.flag("ceil_mode", b):
         windows = windows.ceiled(size)
     return b.emit("MaxPool", [x], **windows._asdict())
 
@@ -68,8 +68,8 @@ def emit_average_pool(node: OnnxNode, b: GraphBuilder, x: str) -> str:
     """
     size = image_shape(b, x)[2:]
     windows = Windows.read(node, b, size)
-    include = bool(node.attributes.get("count_include_pad", 0))
-    if node.attributes.get("ceil_mode", 0):
+    include = node.flag("count_include_pad", b)
+    if node.flag("ceil_mode", b):
         grown = windows.ceiled(size)
         if include and node.op == "AveragePool" and grown != windows:
             top, left, bottom, right = windows.pads
@@ -112,7 +112,7 @@ def reduce_mean(node: OnnxNode, b: GraphBuilder) -> str:
         y = emit_global_average(b, x)
     else:
         y = b.emit("ReduceMean", [x], axes=axes)
-    if node.attributes.get("keepdims", 1):
+    if node.flag("keepdims", b, True):
         return y
     kept = tuple(size for axis, size in enumerate(shape) if axis not in axes)
     return b.emit("Reshape", [y], shape=kept)

@@ -72,7 +72,7 @@ def _softmax(node: OnnxNode, b: GraphBuilder, x: str) -> str:
 def qlinear_pool(node: OnnxNode, b: GraphBuilder) -> str:
     """Averages, NCHW or with `channels_last` NHWC."""
     x = _dequantised(node, b, 0)
-    last = bool(node.attributes.get("channels_last", 0))
+    last = node.flag("channels_last", b)
     if last:
         x = b.emit("Transpose", [x], perm=(0, 3, 1, 2))
     if node.op == "QLinearAveragePool":
