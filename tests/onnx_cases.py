@@ -108,8 +108,8 @@ ELEMENTWISE = {
     "pow": with_constants("Pow", "x c", c=np.float32(2)),
     "pow_of_int64": with_constants("Pow", "x c", c=np.int64(3)),
     "pow_of_integers": model(
-        [node("Abs", "x", "p"), node("Pow", "p n")],
-        {"x": ((2, 3, 4), "float32"), "n": ((2, 1, 4), "int32")},
+        [node("Abs", "x", "p"), node("Cast", "f", "n", to=6), node("Pow", "p n")],
+        {"x": ((2, 3, 4), "float32"), "f": ((2, 1, 4), "float32")},
     ),
     "prelu": with_constants("PRelu", "x c", c=normal(6, 1, 1)),
     "sum": model(
