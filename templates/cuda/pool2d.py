@@ -33,6 +33,8 @@ from autoq.templates.target import Target
 
 # Pixels of a single window from which blocks share it.
 _SHARED_PIXELS = 16
+# Pixels of a single window from which its blocks are large.
+_LARGE_IMAGE = 784
 # Taps of a window up to which all its loads are issued without a loop.
 _UNROLLED_TAPS = 64
 
@@ -83,9 +85,9 @@ def space(workload: Pool2d, target: Target) -> Space[PoolConfig]:
 
 def default(workload: Pool2d, target: Target) -> PoolConfig:
     """Patches of eight columns, whose windows share rows in L1, in enough blocks for the device."""
-    threads = 256
     if _is_shared(workload):
-        return PoolConfig(threads=threads)
+        return PoolConfig(threads=256 if workload.r * workload.s < _LARGE_IMAGE else 512)
+    threads = 256
     vectors = math.prod(workload.y_shape) // vector_values(workload.c, workload.in_dtype)
     while threads > 64 and vectors < 2 * target.units * threads:
         threads //= 2

@@ -7,6 +7,7 @@ are the same in every run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.packed_values import vector_values
-from autoq.templates.cuda.pool_window import PoolWindow
+from autoq.templates.cuda.pool_window import PoolWindow, has_values
 from autoq.templates.cuda.thread_kernel import Operand, blocks_for, call, thread_kernel
 from autoq.templates.movement import Pool2d
 from autoq.templates.target import Target
@@ -24,7 +25,7 @@ _LINE_VECTORS = 8
 """Most channel vectors of a block: 128 bytes, one cache line."""
 _STEPS = 8
 """Pixels of a thread above which more blocks share an image."""
-_BATCH = 5
+_BATCH = 6
 """Vectors of a thread that are asked for before the first is added."""
 _LARGEST_CLUSTER = 8
 """Blocks of a cluster that every device with clusters can start."""
@@ -120,10 +121,14 @@ __device__ __forceinline__ void whole_window(
   join_block(acc, shared, thread);
   unsigned* sums = shared + WORDS * PITCH + PARTS * COLUMNS;
   JOIN_CLUSTER
-  if (rank == 0 && thread < LINE && vector < VECTORS) {
+  if (rank > 0) return;
+  for (int item = thread; item < LINE * PIECES; item += THREADS) {
+    const int own = vector - thread % LINE + item % LINE, first = item / LINE * (WORDS / PIECES);
+    if (own >= VECTORS) continue;
     #pragma unroll
-    for (int i = 0; i < WORDS; ++i) acc[i] = sums[i * LINE + thread];
-    finish(acc, PIXELS, DIVISOR, scalars, y, image * CHANNELS + channel);
+    for (int i = 0; i < WORDS / PIECES; ++i) acc[i] = sums[(first + i) * LINE + item % LINE];
+    const int place = image * CHANNELS + own * V + first;
+    FINISH(acc, PIXELS, DIVISOR, scalars, y, place);
   }
 }
 """
@@ -144,12 +149,17 @@ class WholeWindowPlan:
 
     @classmethod
     def of(cls, workload: Pool2d, pixels: int, threads: int, target: Target) -> WholeWindowPlan:
-        """Lines of even length; blocks of few threads where there are enough blocks anyway."""
+        """Lines of even length; blocks of few threads where there are enough blocks anyway.
+
+        Half as long lines, so that a cluster is not needed, cost less than its two barriers.
+        """
         vectors = workload.c // vector_values(workload.c, workload.in_dtype)
         groups = blocks_for(vectors, _LINE_VECTORS)
-        line = blocks_for(vectors, groups)
         enough = workload.n * groups >= 2 * target.units
-        lanes = min(threads // line, blocks_for(pixels, _STEPS if enough else 2))
+        if not enough and pixels * _LINE_VECTORS > threads * _STEPS:
+            groups = blocks_for(vectors, _LINE_VECTORS // 2)
+        line = blocks_for(vectors, groups)
+        lanes = min(threads // line, blocks_for(pixels, 3 if enough else 2))
         largest = _LARGEST_CLUSTER if target.compute_capability >= 90 else 1
         cluster = 1
         while cluster < largest and pixels > lanes * cluster * _STEPS:
@@ -180,11 +190,14 @@ def whole_window_kernel(
     columns = _inside(workload.padding[1], workload.s, workload.w)
     pixels = len(rows) * len(columns)
     plan = WholeWindowPlan.of(workload, pixels, threads, target)
+    # A thread that ended all values of a vector would take as long as the loads before it.
+    piece = math.gcd(values, 4) if has_values(workload) else values
     window = PoolWindow(
         workload,
         values,
-        _source(plan.cluster),
+        _source(workload, plan.cluster, piece),
         {
+            "PIECES": values // piece,
             "WIDTH": workload.w,
             "HEIGHT": workload.h,
             "CHANNELS": workload.c,
@@ -199,7 +212,7 @@ def whole_window_kernel(
             "LANES": plan.lanes,
             "CLUSTER": plan.cluster,
             "STEPS": plan.steps,
-            "BATCH": min(plan.steps, _BATCH),
+            "BATCH": blocks_for(plan.steps, blocks_for(plan.steps, _BATCH)),
             "THREADS": plan.threads,
             "PITCH": plan.pitch,
         },
@@ -214,10 +227,12 @@ def whole_window_kernel(
     return thread_kernel(operands, blocks, plan.threads, target, body, plan.cluster)
 
 
-def _source(cluster: int) -> str:
+def _source(workload: Pool2d, cluster: int, piece: int) -> str:
+    finish = f"finish_values<{piece}>" if has_values(workload) else "finish"
+    entry = _ENTRY.replace("FINISH", finish)
     if cluster == 1:
-        return _SOURCE + _ENTRY.replace("JOIN_CLUSTER", "")
-    return _SOURCE + _CLUSTER + _ENTRY.replace("JOIN_CLUSTER", "join_cluster(sums, rank, thread);")
+        return _SOURCE + entry.replace("JOIN_CLUSTER", "")
+    return _SOURCE + _CLUSTER + entry.replace("JOIN_CLUSTER", "join_cluster(sums, rank, thread);")
 
 
 def _inside(before: int, length: int, size: int) -> range:

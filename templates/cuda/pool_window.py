@@ -123,16 +123,16 @@ __device__ __forceinline__ void add_vector(unsigned* acc, const Raw<T, V>& raw, 
   }
 }
 __device__ __forceinline__ unsigned join_word(unsigned a, unsigned b) { return a + b; }
-__device__ __forceinline__ void finish(
+template <int N> __device__ __forceinline__ void finish_values(
     const unsigned* acc, int inside, int divisor, const float* scalars,
     To<OUT> y, int offset) {
   const int zero = __float2int_rn(__ldg(scalars)) * inside;
   const float scale = __fdiv_rn(__ldg(scalars + 1), __int2float_rn(divisor));
-  float value[V];
+  float value[N];
   #pragma unroll
-  for (int i = 0; i < V; ++i)
+  for (int i = 0; i < N; ++i)
     value[i] = __fmul_rn(__int2float_rn((int)acc[i] - zero), scale);
-  store<OUT, V>(y + offset, quantise<OUT, V>(value, __ldg(scalars + 2), __ldg(scalars + 3),
+  store<OUT, N>(y + offset, quantise<OUT, N>(value, __ldg(scalars + 2), __ldg(scalars + 3),
                                         __ldg(scalars + 4)));
 }
 """
@@ -156,25 +156,38 @@ __device__ __forceinline__ void add_vector(unsigned* acc, const Raw<T, V>& raw, 
 __device__ __forceinline__ unsigned join_word(unsigned a, unsigned b) {
   return __float_as_uint(join(__uint_as_float(a), __uint_as_float(b)));
 }
-__device__ __forceinline__ void finish(
+template <int N> __device__ __forceinline__ void finish_values(
     const unsigned* acc, int inside, int divisor, const float* scalars,
     To<OUT> y, int offset) {
-  float value[V];
+  float value[N];
   #pragma unroll
-  for (int i = 0; i < V; ++i) {
+  for (int i = 0; i < N; ++i) {
     value[i] = __uint_as_float(acc[i]);
     if (!MAXIMUM) value[i] = __fdiv_rn(value[i], __int2float_rn(divisor));
   }
-  store<OUT, V>(y + offset, quantise<OUT, V>(value, __ldg(scalars + 2), __ldg(scalars + 3), 0.f));
+  store<OUT, N>(y + offset, quantise<OUT, N>(value, __ldg(scalars + 2), __ldg(scalars + 3), 0.f));
 }
 """
 
+# Where a word of an accumulator is a value, threads may also finish fewer than V of them.
+_FINISH = r"""
+__device__ __forceinline__ void finish(
+    const unsigned* acc, int inside, int divisor, const float* scalars,
+    To<OUT> y, int offset) {
+  finish_values<V>(acc, inside, divisor, scalars, y, offset);
+}
+"""
 
 _ACCUMULATE = r"""
 __device__ __forceinline__ void accumulate(unsigned* acc, From<T> x, int offset, int inside) {
   add_vector(acc, load<T, V>(x + offset), inside);
 }
 """
+
+
+def has_values(workload: Pool2d) -> bool:
+    """Whether each word of an accumulator is a value of its own."""
+    return workload.kind != "max" or workload.in_dtype == "float32"
 
 
 class PoolWindow:
@@ -185,7 +198,8 @@ class PoolWindow:
     add_vector(acc, raw, inside): the same of a vector in registers; join_word(a, b): one word of
     what two threads accumulated; finish(acc, inside, divisor, scalars, y, offset): requantise and
     store after `inside` values, averages divided by `divisor`. acc holds `words` uint32. `source`
-    may use all of them, and the constants `sizes`.
+    may use all of them, and the constants `sizes`; where `has_values`, also finish_values<N>(...),
+    which is finish of N values.
     """
 
     def __init__(
@@ -197,9 +211,9 @@ class PoolWindow:
     ) -> None:
         maximum = workload.kind == "max"
         if workload.in_dtype == "float32":
-            accumulator, self.words = _FLOAT, values
+            accumulator, self.words = _FLOAT + _FINISH, values
         elif not maximum:
-            accumulator, self.words = _INTEGER_SUM, values
+            accumulator, self.words = _INTEGER_SUM + _FINISH, values
         elif is_four_bit(workload.in_dtype):
             accumulator, self.words = _EMIT + _NIBBLE_MAX, 4 * (-(-values // 8))
         else:
