@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from autoq.graph.exact_reciprocal import exact_reciprocal
 from autoq.graph.ir import Operator, Step
 from autoq.graph.shapes import broadcast
 from autoq.templates.cuda.elementwise import ElementProgram, float_literal
@@ -20,6 +21,8 @@ _READ = ("int8", "uint8", "float32")
 _MOST_OPERANDS = 8
 _MOST_STEPS = 64
 
+_TAKEN = ""
+"""In place of a zero point that was taken off when the value was read."""
 _LEAST_SCALE = np.float32(2.0**-60)
 """Neither such a scale nor its reciprocal underflows in a correction."""
 
@@ -87,10 +90,13 @@ def _written(node: Operator, zero_points: tuple[float, ...]) -> ElementProgram:
         if step.op == "dequantize":
             first = step.arguments[0]
             centred = first < len(zero_points) and zero_points[first] != 0.0
-            arguments.append("0.f" if centred else float_literal(step["zero_point"]))
+            arguments.append(_TAKEN if centred else float_literal(step["zero_point"]))
         lines.append(f"  const float v{number} = {_EXPRESSIONS[step.op](step, *arguments)};")
         names.append(f"v{number}")
-    result = _divided(last, names[last.arguments[0]]) if rounds else names[-1]
+    result = names[-1]
+    if rounds:
+        result, factor = names[last.arguments[0]], exact_reciprocal(node)
+        result = _divided(last, result) if factor is None else _multiplied(result, factor)
     source = _HELPERS + "\n".join([*lines, f"  return {result};", "}\n"])
     if rounds:
         bounds = (float(last["low"]), float(last["high"]), float(last["zero_point"]))
@@ -99,6 +105,10 @@ def _written(node: Operator, zero_points: tuple[float, ...]) -> ElementProgram:
         return ElementProgram(source, zero_points, last.dtype)
     least, most = INTEGER_RANGE[last.dtype]
     return ElementProgram(source, zero_points, last.dtype, float(least), float(most))
+
+
+def _multiplied(x: str, factor: np.float32) -> str:
+    return f"__fmul_rn({x}, {float_literal(factor)})"
 
 
 def _divided(step: Step, x: str) -> str:
@@ -117,7 +127,8 @@ def _quantize(step: Step, x: str) -> str:
 
 
 def _dequantize(step: Step, x: str, zero_point: str) -> str:
-    return f"__fmul_rn(__fsub_rn({x}, {zero_point}), {float_literal(step['scale'])})"
+    centred = x if zero_point == _TAKEN else f"__fsub_rn({x}, {zero_point})"
+    return f"__fmul_rn({centred}, {float_literal(step['scale'])})"
 
 
 def _clip(x: str, low: float, high: float) -> str:

@@ -11,6 +11,7 @@ from host_cuda import GUARD, POISON, needs_host_compiler, needs_nvcc, run_functi
 
 from autoq.graph import Operator, Step
 from autoq.graph.cuda_elementwise import element_program
+from autoq.graph.exact_reciprocal import exact_reciprocal
 from autoq.graph.operator_numpy import evaluate_operator
 from autoq.graph.operators import operator_prim_func
 from autoq.graph.shapes import BINARY, UNARY, broadcast
@@ -223,3 +224,34 @@ def test_agrees_with_numpy_on_gpu(name):
     assert (got[expected.nbytes :] == POISON).all()
     y = got[: expected.nbytes].view(expected.dtype).reshape(expected.shape)
     assert_agrees(name, y, expected)
+
+
+def test_a_product_stands_for_a_division_where_every_pair_of_bytes_agrees():
+    rng = np.random.default_rng(0)
+    found = 0
+    for _ in range(20):
+        scales = rng.uniform(0.002, 0.05, 3)
+        node = operator(
+            [step("dequantize", 0, scale=float(scales[0]), zero_point=3),
+             step("dequantize", 1, scale=float(scales[1]), zero_point=128),
+             step("Mul", 2, 3), quantize(4, "uint8", float(scales[2] / 10))],
+            [(256, 1), (256,)], ["int8", "uint8"],
+        )  # fmt: skip
+        factor = exact_reciprocal(node)
+        if factor is None:
+            continue
+        found += 1
+        every = [np.arange(256).astype("int8")[:, None], np.arange(256).astype("uint8")]
+        last = node.steps[-1]
+        x = evaluate_operator(dataclasses.replace(node, steps=node.steps[:-1]), every) * factor
+        got = np.clip(np.rint(x), last["low"], last["high"]) + last["zero_point"]
+        np.testing.assert_array_equal(got, evaluate_operator(node, every))
+    assert found > 10
+
+
+def test_no_product_stands_for_a_division_of_other_inputs():
+    floats = operator([quantize(0)], [(8,)], ["float32"])
+    sigmoid = [step("dequantize", 0, scale=0.1, zero_point=0), step("Sigmoid", 1), quantize(2)]
+    assert exact_reciprocal(floats) is None
+    assert exact_reciprocal(operator(sigmoid, [(8,)], ["int8"])) is None
+    assert exact_reciprocal(EXACT["twice the same"]) is None
