@@ -60,11 +60,15 @@ def run_case(module: ModuleType, seed: int, case: int) -> Finding | None:
 
 
 def _run_cases(options: dict[str, Any], report: Callable[..., None]) -> None:
-    """Run cases `first`, `first + stride`, ... below `stop` until the monotonic `deadline`."""
+    """Run cases `first`, `first + stride`, ... below `stop` until the monotonic `deadline`.
+
+    One case is run in any event, however long a busy machine takes to import the subject.
+    """
     module = load(options["subject"])
     limit_memory(module)
     for case in itertools.count(options["first"], options["stride"]):
-        if time.monotonic() > options["deadline"] or case >= options["stop"]:
+        late = case > options["first"] and time.monotonic() > options["deadline"]
+        if late or case >= options["stop"]:
             return
         os.ftruncate(2, 0)
         report("start", case, getattr(module, "LIMIT_SECONDS", None))

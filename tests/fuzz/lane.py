@@ -50,18 +50,18 @@ class Lane:
         self._stopped.set()
 
     def run(self) -> None:
-        """Run until the deadline, with as many children as it takes."""
-        while not self._stopped.is_set() and not self._over():
+        """Run until the deadline, but one case at least, with as many children as it takes."""
+        shift = self._shift
+        while not self._stopped.is_set() and self._next < shift.stop:
             before = self._next
+            if before > shift.first and time.monotonic() > shift.deadline:
+                return
             finding = self._watch_child()
             if finding is None:
                 return
             self._on_case(finding)
             if self._next == before:  # died outside of any case: the next child would as well
                 return
-
-    def _over(self) -> bool:
-        return time.monotonic() > self._shift.deadline or self._next >= self._shift.stop
 
     def _watch_child(self) -> Finding | None:
         """Start a child at the next case; what ended it, None when it came to its end."""

@@ -10,7 +10,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fuzz.child import limit_memory, load, rng_of
@@ -102,25 +102,29 @@ def main() -> int:
 
 def _fuzz_all(options: argparse.Namespace, subjects: list[str], folder: Path) -> int:
     end = time.monotonic() + options.seconds
-    print(f"{'subject':<12}{'cases':>8}{'per s':>8}{'findings':>10}{'defects':>9}", flush=True)
-    found = False
+    name = f"seed {options.seed}"
+    print(f"{name:<12}{'cases':>8}{'per s':>8}{'findings':>10}{'defects':>9}", flush=True)
+    tallies = []
     try:
         for number, subject in enumerate(subjects):
             start = time.monotonic()
             share = max(0.0, end - start) / (len(subjects) - number)
             stop = options.cases if options.cases is not None else sys.maxsize
             tally = fuzz(subject, options.seed, stop, share, options.jobs, folder)
-            rate = tally.cases / (time.monotonic() - start)
-            print(f"{subject:<12}{tally.cases:>8}{rate:>8.1f}{tally.findings.total():>10}"
-                  f"{len(tally.findings):>9}", flush=True)  # fmt: skip
-            found |= bool(tally.findings)
-            if not tally.cases:
-                print(f"{subject}: no case was run in {share:.0f} s; give it more time")
-                found = True
+            tallies.append(tally)
+            _print_row(subject, [tally], time.monotonic() - start)
     except KeyboardInterrupt:
         print("interrupted")
         return 130
-    return int(found)
+    _print_row("total", tallies, time.monotonic() - end + options.seconds)
+    return int(any(tally.findings for tally in tallies))
+
+
+def _print_row(name: str, tallies: Sequence[Tally], seconds: float) -> None:
+    cases = sum(tally.cases for tally in tallies)
+    findings = sum(tally.findings.total() for tally in tallies)
+    defects = sum(len(tally.findings) for tally in tallies)
+    print(f"{name:<12}{cases:>8}{cases / seconds:>8.1f}{findings:>10}{defects:>9}", flush=True)
 
 
 def _exists(subject: str) -> bool:

@@ -68,6 +68,10 @@ def test_findings_of_one_defect_differ_in_numbers_only() -> None:
     assert first.defect == second.defect != other.defect
 
 
+def test_each_process_runs_a_case_however_little_time_there_is(environment: Path) -> None:
+    assert fuzz("fuzz.harmless", SEED, CASES, 0.0, 2, environment).cases == 2
+
+
 def test_a_subject_that_cannot_start_is_a_finding(environment: Path) -> None:
     tally = fuzz("fuzz.absent", SEED, CASES, 60, 1, environment)
     assert tally.findings.total() == 1
