@@ -98,12 +98,22 @@ class Contest:
             self._entrants = self._choose_entrants()
         return self._entrants
 
+    def fail(self) -> None:
+        """Take in that a comparison could not be made: one of the claims may be to blame.
+
+        All of them are given up, and what stood without them is confirmed alone.
+        """
+        standing = self._standing()
+        self._claims.clear()
+        self._entrants = [] if standing == self._entrants else standing
+
+    def _standing(self) -> list[int]:
+        """The default and the winner so far, where they work."""
+        codes = dict.fromkeys((self.default, self._winner))
+        return [code for code in codes if code is not None and code in self._records]
+
     def _choose_entrants(self) -> list[int]:
-        standing = [
-            code
-            for code in dict.fromkeys((self.default, self._winner))
-            if code is not None and code in self._records
-        ]
+        standing = self._standing()
         bound = _WITHIN * min((_seconds(self._records[c]) for c in standing), default=float("inf"))
         claims = sorted(
             (code for code in self._claims if code not in standing),

@@ -49,7 +49,7 @@ class Recording:
     ) -> None:
         """Record a comparison; one that could not be made (None) gives its task's claims up."""
         if found is None:
-            task.contest.settle(())
+            task.contest.fail()
             return
         now = datetime.now(timezone.utc)
         records = [

@@ -39,17 +39,19 @@ class SimulatedMeasurer:
     """`jobs` compilers and one device, as `DeviceMeasurer`.
 
     measured(job) is what a candidate measured alone gives, true_seconds(job) what a comparison
-    finds. build_seconds(job) is the time it compiles; run_seconds that of a measurement.
+    finds; breaks(job): whether the candidate brings a comparison down. build_seconds(job) is the time it compiles; run_seconds that of a measurement.
     """
 
     device = Device("Replay", "generic")
 
     def __init__(self, clock, measured, true_seconds, build_seconds=lambda job: 0.2, jobs=2,
-                 run_seconds=0.1, start_seconds=0.0, pipelined=False):  # fmt: skip
+                 run_seconds=0.1, start_seconds=0.0, pipelined=False,
+                 breaks=lambda job: False):  # fmt: skip
         self.pipelined = pipelined
         self.submitted, self.compared = [], []
         self.closed = False
         self._clock, self._measured, self._true = clock, measured, true_seconds
+        self._breaks = breaks
         self._build_seconds, self._run_seconds = build_seconds, run_seconds
         self._free_at = [clock.now() + start_seconds] * jobs
         self._device_free_at = clock.now()
@@ -94,6 +96,8 @@ class SimulatedMeasurer:
         begin = max(self._device_free_at, self._clock.now())
         self._device_free_at = begin + self._run_seconds * len(jobs)
         found = [Measurement(self._true(job), repeats=timing.repeat) for job in jobs]
+        if any(map(self._breaks, jobs)):
+            found = None
         self._clock.at(self._device_free_at, lambda: future.set_result(found))
         return future
 

@@ -168,3 +168,14 @@ def test_records_of_an_interrupted_run_are_compared_by_the_next(simulate, tmp_pa
     summary, _, measurer = simulate(None, trials=60, workloads=WORKLOADS[28:])
     assert not measurer.submitted and len(measurer.compared) == 3
     assert not any(row.unsettled for row in summary.rows)
+
+
+def test_a_candidate_that_brings_its_comparison_down_is_not_chosen(simulate, tmp_path):
+    def breaks(job):
+        return job.config != DEFAULT
+
+    summary, _, measurer = simulate(None, trials=60, workloads=WORKLOADS[28:], breaks=breaks)
+    assert len(measurer.compared) == 6
+    for row in summary.rows:
+        assert row.untuned and not row.unsettled
+        assert chosen(tmp_path / "log.jsonl", row.workload) == DEFAULT
