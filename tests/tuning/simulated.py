@@ -39,7 +39,8 @@ class SimulatedMeasurer:
     """`jobs` compilers and one device, as `DeviceMeasurer`.
 
     measured(job) is what a candidate measured alone gives, true_seconds(job) what a comparison
-    finds; breaks(job): whether the candidate brings a comparison down. build_seconds(job) is the time it compiles; run_seconds that of a measurement.
+    finds; breaks(job): whether the candidate brings a comparison down. build_seconds(job) is the
+    time it compiles; run_seconds that of a measurement.
     """
 
     device = Device("Replay", "generic")
