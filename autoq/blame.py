@@ -74,6 +74,26 @@ _CUDA = (
     "NVLINK_UNCORRECTABLE",
     "MPS_[A-Z_]+",
 )
+# And of those that a kernel itself causes, or the way it is launched.
+_KERNELS = (
+    "ILLEGAL_ADDRESS",
+    "ILLEGAL_INSTRUCTION",
+    "MISALIGNED_ADDRESS",
+    "INVALID_ADDRESS_SPACE",
+    "INVALID_PC",
+    "INVALID_VALUE",
+    "INVALID_IMAGE",
+    "INVALID_CLUSTER_SIZE",
+    "INVALID_HANDLE",
+    "NO_BINARY_FOR_GPU",
+    "NOT_FOUND",
+    "NOT_SUPPORTED",
+    "HARDWARE_STACK_ERROR",
+    "ASSERT",
+    "LAUNCH_[A-Z_]+",
+    "COOPERATIVE_LAUNCH_TOO_LARGE",
+    "STREAM_CAPTURE_[A-Z_]+",
+)
 _OUTSIDE_NAMES = "|".join(number.name for number in signal.Signals if number.name not in _CRASHES)
 _MACHINE = re.compile(
     "|".join(
@@ -98,6 +118,12 @@ def machines_fault(message: str) -> bool:
     versions hold such failures as if they were the candidates'.
     """
     return _MACHINE.search(message) is not None
+
+
+def unclear(message: str) -> bool:
+    """Whether it speaks of an error of CUDA that may be the machine's or the kernel's."""
+    found = re.search(r"CUDA_ERROR_([A-Z_]+)", message)
+    return found is not None and re.fullmatch("|".join(_KERNELS), found[1]) is None
 
 
 def lacks_memory(error: BaseException | None) -> bool:

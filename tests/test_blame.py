@@ -2,7 +2,7 @@
 
 import pytest
 
-from autoq.blame import from_outside, machines_fault
+from autoq.blame import from_outside, machines_fault, unclear
 
 MACHINES = (
     "OSError: [Errno 30] Read-only file system: '/root/.cache/autoq/kernels'",
@@ -54,3 +54,11 @@ def test_the_candidate_is_to_blame(message):
 def test_signals_that_somebody_sends():
     assert [from_outside(number) for number in (9, 15, 1, 24, 25, 40)] == [True] * 6
     assert [from_outside(number) for number in (11, 6, 7, 8, 4)] == [False] * 5
+
+
+def test_errors_of_cuda_that_may_be_anybodys():
+    assert unclear("cuCtxSynchronize failed: CUDA_ERROR_UNKNOWN")
+    assert unclear("cuModuleLoadData failed: CUDA_ERROR_MAP_FAILED")
+    for name in ("ILLEGAL_ADDRESS", "LAUNCH_FAILED", "INVALID_VALUE"):
+        assert not unclear(f"cuCtxSynchronize failed: CUDA_ERROR_{name}")
+    assert not unclear("the worker died of SIGSEGV")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from autoq.blame import machines_fault
+from autoq.blame import machines_fault, unclear
 from autoq.errors import EnvironmentFault, TargetError
 from autoq.measure.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
 from autoq.measure.job import CRASH, OUTSIDE, Job, Measurement, Timing
@@ -85,6 +85,8 @@ class Runner:
         found = outcome.measurement
         if found.failure == "runtime" and machines_fault(found.message):
             found = dataclasses.replace(found, death=OUTSIDE)
+        elif found.failure == "runtime" and unclear(found.message):
+            found = dataclasses.replace(found, death=CRASH)
         if outcome.device_lost or found.death:
             child.kill()  # so that the next candidate, or the second try, is in a new process
         if outcome.device_lost:

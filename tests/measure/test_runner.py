@@ -13,7 +13,7 @@ from autoq.errors import TargetError
 from autoq.measure.builder import Builder
 from autoq.measure.child import ChildCrash
 from autoq.measure.compile_worker import BuildSettings, Built
-from autoq.measure.job import OUTSIDE, Job, Measurement, Timing
+from autoq.measure.job import CRASH, OUTSIDE, Job, Measurement, Timing
 from autoq.measure.measurer import DeviceMeasurer
 from autoq.measure.runner import MeasureError, Runner
 from autoq.measure.worker import Outcome, Prepare, Run, WorkerSettings
@@ -182,6 +182,9 @@ def test_a_process_that_lacks_memory_is_replaced_before_the_second_try(tmp_path)
     )
     starved = _Starved(Outcome(failure))
     assert runner._measure(starved, job, None, Timing()).death == OUTSIDE and starved.killed == 1
+    failure = Measurement(failure="runtime", message="cuModuleLoadData failed: CUDA_ERROR_UNKNOWN")
+    starved = _Starved(Outcome(failure))
+    assert runner._measure(starved, job, None, Timing()).death == CRASH and starved.killed == 1
     runner.close()
 
 
