@@ -20,6 +20,7 @@ from autoq.replace_file import replace_file
 CSV_COLUMNS = (
     "operator", "workload", "template", "template_version", "config", "seconds", "tops",
     "failure", "message", "repeats", "device", "arch", "driver", "cuda", "tvm", "autoq", "time",
+    "confirmed",
 )  # fmt: skip
 
 
@@ -111,6 +112,6 @@ def export_csv(records: Iterable[Record]) -> str:
         writer.writerow(
             [type(r.workload).__name__.lower(), str(r.workload), r.template, r.template_version,
              config, r.seconds, tops, r.failure, r.message, r.repeats, r.device.name,
-             r.device.arch, r.device.driver, r.device.cuda, r.tvm, r.autoq, r.time]
+             r.device.arch, r.device.driver, r.device.cuda, r.tvm, r.autoq, r.time, r.confirmed]
         )  # fmt: skip
     return text.getvalue()

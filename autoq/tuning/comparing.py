@@ -11,7 +11,7 @@ from autoq.tuning.pacing import Pacing
 from autoq.tuning.task import Task
 
 # A task with so many trials since its last comparison is compared before the run ends, so that
-# little is lost when it is interrupted. At a fifth of a second, this costs a hundredth of them.
+# little is lost when it is interrupted.
 _SHARE_OF_TRIALS = 64
 # Comparisons may take so many times what the last ones did.
 _MARGIN = 1.1

@@ -60,11 +60,12 @@ def test_check_counts_and_names_bad_lines(tmp_path, record):
 
 
 def test_export_has_a_row_for_each_record(record):
-    text = export_csv([record(), record(failure="runtime", message="a, b")])
+    text = export_csv([record(confirmed=True), record(failure="runtime", message="a, b")])
     rows = list(csv.DictReader(io.StringIO(text)))
     assert float(rows[0]["seconds"]) == 3.8e-6 and rows[0]["operator"] == "conv2d"
     operations = 2 * 8 * 56 * 56 * 64 * 64 * 9
     assert float(rows[0]["tops"]) == pytest.approx(operations / 3.8e-6 / 1e12)
+    assert [row["confirmed"] for row in rows] == ["True", "False"]
     assert rows[1]["seconds"] == "" and rows[1]["message"] == "a, b"
 
 
