@@ -15,6 +15,10 @@ from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.storage import BYTE_DTYPES
 
 _LARGEST_SUM = 2.0**31 - 1
+_LARGEST_STEP_ERROR = 1 / 16
+"""Of a quantised result's step: what rounding a bias to steps of the products may move it by."""
+_LARGEST_RELATIVE_ERROR = 2.0**-13
+"""Of what a layer's sums typically come to, where its result is float32."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,8 @@ class IntegerOperands:
     x names the activations, of `scheme`. weight is int8, less its zero point, and weight_dtype
     int4 for weights that the model holds in 4 bits and that fit it. product is the float32 step
     [k] of each filter's sums, bias int32 [k] the bias in such steps, and bias_error float64 [k]
-    what of the bias the rounding to steps left out, as a real number.
+    what of the bias the rounding to steps left out, as a real number. typical is what the sums
+    come to for activations spread over a quarter of their range, the largest of all filters.
     """
 
     x: str
@@ -34,6 +39,7 @@ class IntegerOperands:
     product: np.ndarray
     bias: np.ndarray
     bias_error: np.ndarray
+    typical: float
 
 
 def integer_operands(graph: Graph, node: Operation, around: Neighbourhood) -> IntegerOperands | str:
@@ -96,13 +102,16 @@ def _with_bias(
     if not np.all(np.isfinite(real)) or np.any(real[~has_step]):
         return "its bias is no number of steps of its products"
     sums = np.rint(np.divide(real, product, out=np.zeros_like(real), where=has_step))
-    farthest = max(abs(end - scheme.zero_point) for end in INTEGER_RANGE[scheme.dtype])
+    least, most = INTEGER_RANGE[scheme.dtype]
+    farthest = max(scheme.zero_point - least, most - scheme.zero_point)
     rows = np.array([np.abs(row).sum(dtype=np.int64) for row in integers], np.float64)
     if np.any(rows * farthest + np.abs(sums) > _LARGEST_SUM):
         return "its sums, bias included, do not fit 32 bits"
+    squares = np.array([np.square(row.astype(np.float32)).sum() for row in integers], np.float64)
+    typical = np.abs(product) * np.sqrt(squares) * (most - least) / 4
     return IntegerOperands(
-        x, scheme, integers.astype(np.int8), weight_dtype,
-        product.astype(np.float32), sums.astype(np.int32), np.abs(real - sums * product),
+        x, scheme, integers.astype(np.int8), weight_dtype, product.astype(np.float32),
+        sums.astype(np.int32), np.abs(real - sums * product), float(typical.max(initial=0)),
     )  # fmt: skip
 
 
@@ -115,12 +124,15 @@ def _weight_dtype(declared: str, integers: np.ndarray) -> str:
 def out_of_range(operands: IntegerOperands, tail: Tail) -> str:
     """Why `tail` cannot follow these operands' sums, "" where it can.
 
-    Rounding the bias moves what is rounded next by half a step of that at most, so a result by
-    one step at most. int32 sums themselves are exact or nothing.
+    A bias is rounded to steps of the products, by half of one at most. int32 sums themselves are
+    exact or nothing.
     """
     if tail.sums and (np.any(operands.product != 1.0) or np.any(operands.bias_error)):
         return "its 32-bit sums have a scale or a bias of their own"
     first = tail.scheme if tail.inner is None else tail.inner[0]
-    if first is not None and np.any(operands.bias_error > 0.5 * float(first.scale)):
-        return "its bias in steps of its products is off by more than half a step of its result"
+    allowed = _LARGEST_RELATIVE_ERROR * operands.typical
+    if first is not None:
+        allowed = _LARGEST_STEP_ERROR * float(first.scale)
+    if np.any(operands.bias_error > allowed):
+        return "its bias is no number of steps of its products, which are coarse"
     return ""

@@ -159,6 +159,20 @@ def test_bias_that_is_no_number_of_steps(steps):
         assert ["bias" in conv.float_reason for conv in convs] == [steps != 40.0]
 
 
+def test_bias_of_a_float_result_that_is_no_number_of_steps():
+    """Products of 4-bit integers are coarse: half a step of them is a percent of the result."""
+    b = Builder()
+    x = b.dequantise(b.quantise("x", 0.5, 0, "int8"), 0.5, 0, "int8")
+    weight = b.dequantise(b.constant(WEIGHT // 40), 0.5)
+    b("Conv", x, weight, b.constant(np.float32([0.47, -0.1, 0.3, 1.1])))
+    model = b.model()
+    feeds = normal_feeds(model, np.random.default_rng(0))
+    (expected,) = run_in_memory(model, feeds).values()
+    for target in TARGETS:
+        (value,) = evaluate(optimise(from_model(model), target), feeds).values()
+        np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+
+
 SCALES = [1e-44, 1e-20, 1e20, 3e38]
 
 
