@@ -8,6 +8,7 @@ operands then lie in the L2.
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import multiprocessing
 import os
@@ -259,7 +260,8 @@ def main() -> None:
     for row in rows:
         print(line(row))
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    result = {"device": device.name, "commit": commit(), "batch": BATCH, "rows": rows}
+    today = datetime.date.today().isoformat()
+    result = {"device": device.name, "date": today, "commit": commit(), "rows": rows}
     options.output.write_text(json.dumps(result, indent=1) + "\n")
     if not all(row["checked"] for row in rows):
         raise SystemExit("an output is wrong: see the rows without checked")
