@@ -99,3 +99,24 @@ def test_a_misbehaving_candidate_fails_alone(measurer, behaviour, failure, messa
     started = time.monotonic()
     assert _measure(measurer, "right").failure is None
     assert time.monotonic() - started < 30
+
+
+def _compare(measurer, *behaviours, **timing):
+    jobs = [Job(workload(), "fake", FakeConfig(behaviour)) for behaviour in behaviours]
+    return measurer.compare(jobs, Timing(5, **timing)).result(120)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("timing", [{}, {"cold": True}, {"overlapped": True}])
+def test_right_candidates_are_timed_in_turn_beside_wrong_ones(measurer, timing):
+    right, wrong, again = _compare(measurer, "right", "wrong", "right", **timing)
+    assert wrong.failure == "correctness" and wrong.seconds is None
+    assert right.repeats == again.repeats == 5
+    assert 1e-6 < right.seconds < 1e-2 and right.seconds < 2 * again.seconds < 4 * right.seconds
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("behaviour", ["trap", "hang", "compile_error"])
+def test_a_comparison_that_cannot_be_made_says_nothing(measurer, behaviour):
+    assert _compare(measurer, "right", behaviour) is None
+    assert _measure(measurer, "right").failure is None
