@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from autoq.runtime.plan import ALIGNMENT
 
 
@@ -23,26 +25,25 @@ def plan_offsets(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
     Greedy by size (Pisarchyk and Lee 2020, "Efficient memory management for deep neural net
     inference"): large buffers first, each in the lowest gap among those it is alive with.
     """
-    offsets = [0] * len(lifetimes)
-    placed: list[int] = []
-    order = sorted(range(len(lifetimes)), key=lambda i: (-lifetimes[i].bytes, i))
-    for index in order:
-        item = lifetimes[index]
-        size = _aligned(item.bytes)
-        rivals = [
-            other
-            for other in placed
-            if lifetimes[other].first <= item.last and item.first <= lifetimes[other].last
-        ]
-        offset = 0
-        for other in sorted(rivals, key=lambda i: offsets[i]):
-            if offset + size <= offsets[other]:
-                break
-            offset = max(offset, offsets[other] + _aligned(lifetimes[other].bytes))
-        offsets[index] = offset
-        placed.append(index)
-    pairs = zip(offsets, lifetimes, strict=True)
-    return offsets, max((offset + _aligned(item.bytes) for offset, item in pairs), default=0)
+    sizes = np.array([_aligned(item.bytes) for item in lifetimes], np.int64)
+    first = np.array([item.first for item in lifetimes], np.int64)
+    last = np.array([item.last for item in lifetimes], np.int64)
+    order = np.argsort(-np.array([item.bytes for item in lifetimes], np.int64), kind="stable")
+    offsets = np.zeros(len(lifetimes), np.int64)
+    for count, index in enumerate(order):
+        placed = order[:count]
+        rivals = placed[(first[placed] <= last[index]) & (first[index] <= last[placed])]
+        offsets[index] = _lowest_gap(offsets[rivals], sizes[rivals], sizes[index])
+    return offsets.tolist(), int((offsets + sizes).max(initial=0))
+
+
+def _lowest_gap(starts: np.ndarray, sizes: np.ndarray, size: np.int64) -> np.int64:
+    """The lowest offset where `size` bytes fit between buffers, which may overlap each other."""
+    order = np.argsort(starts)
+    starts = starts[order]
+    free = np.maximum.accumulate(np.append(0, starts + sizes[order]))  # behind those before
+    fits = free[:-1] + size <= starts
+    return free[:-1][fits][0] if fits.any() else free[-1]
 
 
 def _aligned(size: int) -> int:
