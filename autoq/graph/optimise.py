@@ -47,8 +47,8 @@ def optimise(graph: Graph, target: Target) -> Graph:
     widen_stem(graph, target)
     pad_hidden_channels(graph, target)
     lowered = lower(graph)
-    absorb_tables(lowered, target)
     choose_storage(lowered, target)
+    absorb_tables(lowered, target)
     return lowered
 
 

@@ -76,6 +76,27 @@ def test_a_convolution_looks_its_outputs_up(dtypes: tuple[str, str]) -> None:
         np.testing.assert_array_equal(evaluate(graph, {"x": x})[y], expected)
 
 
+def test_a_convolution_of_four_bits_looks_its_outputs_up_as_bytes() -> None:
+    import ml_dtypes
+
+    model = QdqModel()
+    integers = model.constant(np.random.default_rng(0).integers(-8, 8, (8, 8, 1, 1)), "int4")
+    weight = model.dequantise(integers, 0.1, 0, "int4")
+    y = model.node("Conv", model.dequantise("x", 0.1, 3, "uint4"), weight)
+    y = model.through(y, 0.2, -1, "int4")
+    y = model.quantise(model.node("HardSwish", y), 0.1, 2, "uint4")
+    proto = model.finish({"x": ("uint4", [2, 8, 4, 4])}, {y: "uint4"})
+    x = np.random.default_rng(1).integers(0, 16, (2, 8, 4, 4)).astype(ml_dtypes.uint4)
+    found = []
+    for target in (CUDA, CPU):
+        graph = optimise(from_model(proto), target)
+        found.append(evaluate(graph, {"x": x})[y].astype(np.int32))
+        expected = ["Conv2d+table"] if target is CUDA else ["Conv2d", "Lookup"]
+        assert kinds_of_kernels(graph) == expected
+    np.testing.assert_array_equal(*found)
+    assert len(np.unique(found[0])) > 6
+
+
 def kinds_of_kernels(graph: Graph) -> list[str]:
     """`kinds` without operators that transpose inputs and outputs."""
     kernels = [node for node in graph.nodes if isinstance(node, Kernel)]
