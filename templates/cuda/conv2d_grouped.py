@@ -50,6 +50,10 @@ _VALUES = 4
 _MOST_COLUMNS = 16
 _MOST_TAPS = 121
 _WIDEST_GROUP = 64
+_CHANNELS = "  const Channels own = channels(from, k);\n"
+_CHANNELS_WITH_TABLE = """  Channels own = channels(from, k);
+  own.table = filled_table(smem + AT, own.table, lane);
+"""
 # cp.async and mma.sync of 16 x 8 x 32 bytes.
 _LEAST_COMPUTE_CAPABILITY = 80
 _IMAGES = (1, 2, 4, 8)
@@ -194,6 +198,8 @@ def _functions(tile: GroupedTile, epilogue: ThreadEpilogue, runs: int) -> Device
     sign = "u" if conv.in_dtype == "uint8" else "s"
     source = GROUPED_SOURCE.replace("SIGN8", f"{sign}8")
     source = source.replace("PENDING", str(config.stages - 1))
+    if conv.epilogue.table:
+        source = source.replace(_CHANNELS, _CHANNELS_WITH_TABLE.replace("AT", str(tile.lookups_at)))
     return epilogue.namespace(
         "conv2d_grouped",
         source + epilogue.entry("convolve", "compute_tiles"),

@@ -7,6 +7,7 @@ bytes of one pixel are then one 16-bit element of the transposed matrix.
 from tvm.script import tirx as T
 
 from autoq.templates.cuda.conv2d_swapped_requantise import Form
+from autoq.templates.tiles.lookups import table_argument
 from autoq.templates.tiles.tma import store_tiled
 
 
@@ -37,7 +38,7 @@ def prepare_channels(plan, state, bias, scale, n, first_block, warp, lane):
 
 @T.inline
 def requantise_group(
-    plan, form, accumulator, packed, to, group, block, m, bias, scalars, channel, state, lane
+    plan, form, accumulator, packed, to, group, block, m, smem, bias, channel, state, lane
 ):
     """Eight columns of a block: the 32-bit word of two channels of two pixels."""
     at = T.meta_var(block * plan.block_accumulators + group * 4)
@@ -53,7 +54,7 @@ def requantise_group(
         bias.ptr_to([channel]),
         plan.bias_offset(m, column),
         plan.bias_offset(m, column + 1),
-        *([scalars.ptr_to([0])] if plan.workload.epilogue.table else []),
+        *table_argument(plan, smem),
         source_code=plan.functions.requantise[form].source,
         return_type="uint32",
     )
@@ -61,14 +62,13 @@ def requantise_group(
 
 @T.inline
 def stage_block(
-    plan, form, accumulator, packed, smem, offset, block, m, bias, scalars, channel, state, warp,
-    lane,
-):  # fmt: skip
+    plan, form, accumulator, packed, smem, offset, block, m, bias, channel, state, warp, lane
+):
     """Requantise a block of 64 channels into a staging buffer: [pixels, 64], swizzled."""
     for quad in T.unroll(plan.column_groups // 4):
         for j in T.unroll(4):
             requantise_group(
-                plan, form, accumulator, packed, j, quad * 4 + j, block, m, bias, scalars, channel,
+                plan, form, accumulator, packed, j, quad * 4 + j, block, m, smem, bias, channel,
                 state, lane,
             )  # fmt: skip
         T.ptx["stmatrix.sync.aligned.m8n8.x4.trans.shared.b16"](
@@ -79,8 +79,8 @@ def stage_block(
         rest = T.meta_var(plan.column_groups // 4 * 4)
         for j in T.unroll(2):
             requantise_group(
-                plan, form, accumulator, packed, j, rest + j, block, m, bias, scalars, channel,
-                state, lane,
+                plan, form, accumulator, packed, j, rest + j, block, m, smem, bias, channel, state,
+                lane,
             )  # fmt: skip
         T.ptx["stmatrix.sync.aligned.m8n8.x2.trans.shared.b16"](
             smem.ptr_to([offset + plan.staged(rest * 8 + lane % 16, warp)]),
@@ -90,8 +90,8 @@ def stage_block(
 
 @T.inline
 def store_blocks(
-    plan, accumulator, packed, state, smem, buffer, y_map, bias, scalars, m, n, consumer,
-    first_block, warp, lane,
+    plan, accumulator, packed, state, smem, buffer, y_map, bias, m, n, consumer, first_block, warp,
+    lane,
 ):  # fmt: skip
     """Consumer warpgroup: store its blocks of an output tile from staging buffers."""
     for block in T.unroll(plan.blocks):
@@ -106,18 +106,18 @@ def store_blocks(
         )
         if state[3] == T.uint32(Form.PACK):
             stage_block(
-                plan, Form.PACK, accumulator, packed, smem, offset, block, m, bias, scalars,
-                channel, state, warp, lane,
+                plan, Form.PACK, accumulator, packed, smem, offset, block, m, bias, channel, state,
+                warp, lane,
             )  # fmt: skip
         elif state[3] == T.uint32(Form.SHIFT):
             stage_block(
-                plan, Form.SHIFT, accumulator, packed, smem, offset, block, m, bias, scalars,
-                channel, state, warp, lane,
+                plan, Form.SHIFT, accumulator, packed, smem, offset, block, m, bias, channel, state,
+                warp, lane,
             )  # fmt: skip
         else:
             stage_block(
-                plan, Form.CLAMP, accumulator, packed, smem, offset, block, m, bias, scalars,
-                channel, state, warp, lane,
+                plan, Form.CLAMP, accumulator, packed, smem, offset, block, m, bias, channel, state,
+                warp, lane,
             )  # fmt: skip
         T.ptx.fence.proxy.async_.shared__cta()
         T.cuda.warpgroup_sync(1 + consumer)

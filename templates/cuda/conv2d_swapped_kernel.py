@@ -11,12 +11,12 @@ from autoq.templates.cuda.conv2d_swapped_epilogue import (
 from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
 from autoq.templates.cuda.halo_pipeline import Operands, multiply, release_last, start_block
 from autoq.templates.cuda.halo_producer import load_resident_weights, produce
-from autoq.templates.cuda.wgmma_epilogue import prefetch_lookups
 from autoq.templates.tiles.dependent_launch import (
     overlapping,
     start_successor,
     wait_for_predecessors,
 )
+from autoq.templates.tiles.lookups import fill_table
 from autoq.templates.tiles.ring import Ring, RingPosition
 from autoq.templates.tiles.tma import ENCODE_TILED
 
@@ -117,7 +117,7 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
             turn: T.int32 = 0
             work: T.int32 = cta + first_tile * layout.grid
             if workload.epilogue.table:
-                prefetch_lookups(plan, scalars, lane)
+                fill_table(plan, smem, scalars, lane)
             prepare_scalars(plan, state, scalars)
             if plan.resident:
                 n = T.meta_var(layout.tile_of(cta)[1])
@@ -143,8 +143,8 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
                 )  # fmt: skip
                 release_last(plan, halo, weights, held_slot, held_stage, lane)
                 store_blocks(
-                    plan, accumulator, packed, state, smem, buffer, y_map, bias, scalars, m, n,
-                    consumer, first_block, warp, lane,
+                    plan, accumulator, packed, state, smem, buffer, y_map, bias, m, n, consumer,
+                    first_block, warp, lane,
                 )  # fmt: skip
                 if plan.teams > 1:
                     slot.skip((plan.teams - 1) * tile.chunks)

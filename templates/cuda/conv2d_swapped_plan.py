@@ -12,7 +12,6 @@ from autoq.templates.cuda.halo_plan import HaloPipelinePlan
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS
 from autoq.templates.epilogue import scalar_words
 from autoq.templates.tiles.border_bias import bias_row
-from autoq.templates.tiles.requantise import prefetch_table
 from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import tiled_map
 from autoq.templates.tiles.wgmma import K_BYTES, descriptor_step, wgmma
@@ -25,7 +24,6 @@ class SwappedPlan(HaloPipelinePlan):
         super().__init__(layout)
         self.column_groups = layout.tile.columns // 8
         self.functions = column_functions(self.workload.epilogue, self.classes > 1)
-        self.prefetch_table = prefetch_table()
         self.scalars = (scalar_words(self.workload.epilogue),)
 
     def product(

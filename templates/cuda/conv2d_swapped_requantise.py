@@ -21,6 +21,7 @@ from autoq.templates.tiles.requantise import (
     device_function,
     looked_up,
     lookup_source,
+    table_parameter,
 )
 
 
@@ -97,8 +98,8 @@ class ColumnFunctions:
 
     prepare_scalars(state, scalars); prepare_channels(state of a block, scale, bias);
     requantise(a, b, c, d, state, state of the block, bias table, left, right): two channels of two
-    columns in a word; left and right: where the table has the columns' biases. Where the epilogue
-    has a table of outputs, scalars come last.
+    columns in a word; left and right: where the table has the columns' biases. A table of
+    outputs comes last.
     """
 
     prepare_scalars: DeviceFunction
@@ -117,7 +118,7 @@ def column_functions(epilogue: Epilogue, table: bool) -> ColumnFunctions:
     out_dtype = epilogue.out_dtype
     least, most = INTEGER_RANGE[out_dtype]
     source = lookup_source(epilogue) + _COLUMNS.replace("PACKED", looked_up(epilogue, _PACKED))
-    columns = source.replace("LAST", ", const void* scalars" if epilogue.table else "")
+    columns = source.replace("LAST", table_parameter(epilogue))
     numbers = {form.name: str(form.value) for form in Form}
     numbers |= {"LEAST": f"{least}.f", "MOST": f"{most}.f", "TABLE": str(int(table))}
     numbers["TYPE"] = {"int8": "s8", "uint8": "u8"}[out_dtype]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.tiles.lookups import table_bytes
 from autoq.templates.tiles.weights import ceil_div
 from autoq.templates.workload import Conv2d
 
@@ -131,8 +132,13 @@ class GroupedTile:
         return self.outputs * self.config.channels if staged else 0
 
     @property
-    def smem_bytes(self) -> int:
+    def lookups_at(self) -> int:
+        """Byte of shared memory behind halos and outputs, where a table of outputs begins."""
         return self.config.stages * self.halo_slot_bytes + self.staged_bytes
+
+    @property
+    def smem_bytes(self) -> int:
+        return self.lookups_at + table_bytes(self.workload.epilogue)
 
     @property
     def tiles(self) -> int:

@@ -18,6 +18,7 @@ from autoq.templates.tiles.dependent_launch import (
     start_successor,
     wait_for_predecessors,
 )
+from autoq.templates.tiles.lookups import fill_table
 from autoq.templates.tiles.ring import Ring, RingPosition
 
 
@@ -124,6 +125,8 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
             held_stage.start(0)
             turn: T.int32 = 0
             work: T.int32 = cta + first_tile * layout.grid
+            if epilogue.table:
+                fill_table(plan, smem, scalars, lane)
             if plan.resident and not config.in_parts:
                 T.cuda.mbarrier_wait(barriers.ptr_to([plan.weight_barriers]), 0)
             wait_for_predecessors()
@@ -144,7 +147,7 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
                 )  # fmt: skip
                 release_last(plan, halo, weights, held_slot, held_stage, lane)
                 store_tile(
-                    plan, accumulator, words, residual, bias, scale, scalars, y, m, n,
+                    plan, accumulator, words, residual, smem, bias, scale, scalars, y, m, n,
                     0, first_block * 64, warp, lane,
                 )  # fmt: skip
                 if plan.teams > 1:

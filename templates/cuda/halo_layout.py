@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS, HaloTile
+from autoq.templates.tiles.lookups import table_bytes
 from autoq.templates.tiles.registers import RegisterBudget, register_budget
 from autoq.templates.tiles.wgmma import K_BYTES, accumulators
 from autoq.templates.workload import Conv2d
@@ -272,8 +273,13 @@ class HaloLayout:
         return 2 * self.config.halo_stages + self.weight_barriers + turns
 
     @cached_property
-    def smem_bytes(self) -> int:
-        """Dynamic shared memory: what is laid out, and what rows thrown away may touch."""
+    def lookups_at(self) -> int:
+        """Byte behind what is laid out and what rows thrown away may touch: a table of outputs."""
         laid_out = self.barrier_offset + 8 * self.barriers
         last_slot = (self.config.halo_stages - 1) * self.tile.slot_bytes
         return max(laid_out, last_slot + self.tile.touched_bytes)
+
+    @cached_property
+    def smem_bytes(self) -> int:
+        """Dynamic shared memory."""
+        return self.lookups_at + table_bytes(self.workload.epilogue)

@@ -1,4 +1,4 @@
-"""A table applied to a tensor of bytes: 16 of them a thread, the table in shared memory."""
+"""A table applied to a tensor of bytes: 16 bytes of outputs a thread, from shared memory."""
 
 from __future__ import annotations
 
@@ -53,7 +53,6 @@ __device__ __forceinline__ void look_up(
   }
 }
 """
-_VALUES = 16
 
 
 def matches(workload: object, target: Target) -> bool:
@@ -71,13 +70,14 @@ def build(workload: Lookup, config: ThreadConfig, target: Target) -> PrimFunc:
     """The kernel; parameters x, table [256], y. The last values that fill no vector take a
     thread each."""
     elements = math.prod(workload.shape)
-    vectors = elements // _VALUES
-    items = vectors + elements % _VALUES
+    values = 4 if workload.out_dtype == "float32" else 16
+    vectors = elements // values
+    items = vectors + elements % values
     functions = DeviceNamespace(
         "lookup",
         _SOURCE,
         {"X": workload.in_dtype, "OUT": workload.out_dtype},
-        {"V": _VALUES, "VECTORS": vectors, "ITEMS": items},
+        {"V": values, "VECTORS": vectors, "ITEMS": items},
     )
     operands = [
         Operand("x", workload.shape, workload.in_dtype),

@@ -9,6 +9,7 @@ from autoq.templates.cuda.mma_sync_rows import (
     pixel_start,
 )
 from autoq.templates.tiles.border_bias import bias_row
+from autoq.templates.tiles.lookups import table_argument
 
 
 def row_start(plan, dtype, m, row):
@@ -60,8 +61,9 @@ def load_residuals(plan, words, residual, m, row, inside, group, channel):
 
 @T.inline
 def store_rows(
-    plan, accumulator, words, bias, scale, scalars, y, i, m, row, inside, group, channel, packed
-):
+    plan, smem, accumulator, words, bias, scale, scalars, y, i, m, row, inside, group, channel,
+    packed,
+):  # fmt: skip
     """A thread's two rows of row tile i.
 
     channel counts within the group of the convolution, packed in the packed constants.
@@ -92,14 +94,16 @@ def store_rows(
             inside[0],
             inside[1],
             plan.tiling.group_k - (channel + first),
+            *table_argument(plan, smem),
             source_code=plan.requantise.source,
         )
 
 
 @T.inline
 def store_tile(
-    plan, accumulator, words, residual, bias, scale, scalars, y, m, n, warp_row, warp_column, lane
-):
+    plan, smem, accumulator, words, residual, bias, scale, scalars, y, m, n, warp_row, warp_column,
+    lane,
+):  # fmt: skip
     """Requantise, pack and store a warp's part of an output tile."""
     config = T.meta_var(plan.config)
     in_block = T.meta_var(warp_column * config.warp_n)
@@ -116,6 +120,6 @@ def store_tile(
         if plan.epilogue.residual_words > 0:
             load_residuals(plan, words, residual, m, row, inside, group, first + in_operands)
         store_rows(
-            plan, accumulator, words, bias, scale, scalars, y, i, m, row, inside, group,
+            plan, smem, accumulator, words, bias, scale, scalars, y, i, m, row, inside, group,
             first + in_output, packed,
         )  # fmt: skip

@@ -30,6 +30,7 @@ from autoq.templates.tiles.dependent_launch import (
     start_successor,
     wait_for_predecessors,
 )
+from autoq.templates.tiles.lookups import fill_table
 from autoq.templates.tiles.raster import tile_of
 
 # Tiles of 8 neighbouring pixel blocks run together, so that their weights stay in the L2.
@@ -122,6 +123,8 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
             else:
                 multiply_taps(plan, smem, accumulator, a, b, stage, warp_row, warp_column, lane)
 
+        if epilogue.table:
+            fill_table(plan, smem, scalars, lane)
         for i in T.unroll(config.accumulators):
             accumulator[i] = T.uint32(0)
         first_byte = T.meta_var(n // tiling.group_tiles_n * plan.source_byte(tiling.group_bytes))
@@ -180,7 +183,7 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
             )  # fmt: skip
         else:
             store_tile(
-                plan, accumulator, words, residual, bias, scale, scalars, y, m, n,
+                plan, smem, accumulator, words, residual, bias, scale, scalars, y, m, n,
                 warp_row, warp_column, lane,
             )  # fmt: skip
 

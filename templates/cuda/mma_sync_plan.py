@@ -265,6 +265,11 @@ class MmaSyncPlan:
     def load_residual(self) -> DeviceFunction:
         return self.epilogue.load()
 
+    @property
+    def lookups_at(self) -> int:
+        """Byte of shared memory where a table of outputs begins."""
+        return self.tiling.lookups_at
+
     @functools.cached_property
     def requantise(self) -> DeviceFunction:
         return self.epilogue.rows()

@@ -9,6 +9,7 @@ from tvm.script import tirx as T
 from autoq.templates.cuda.mma_sync_config import STAGED_RUN
 from autoq.templates.cuda.mma_sync_epilogue import bias_start, row_inside, row_start
 from autoq.templates.cuda.mma_sync_rows import output_channel
+from autoq.templates.tiles.lookups import table_argument
 
 
 @T.inline
@@ -52,7 +53,7 @@ def load_residual(plan, words, residual, m, row, in_group, left, half):
 
 
 def store_pair(
-    plan, gathered, words, bias, scale, scalars, y, m, rows, in_group, packed, left
+    plan, smem, gathered, words, bias, scale, scalars, y, m, rows, in_group, packed, left
 ):  # fmt: skip
     """Emit the epilogue of 4 channels of two rows."""
     dtype = plan.conv.epilogue.out_dtype
@@ -68,6 +69,7 @@ def store_pair(
             *[y.ptr_to([row_start(plan, dtype, m, row) + in_row]) for row in rows],
             *[row_inside(plan, m, row) for row in rows],
             left,
+            *table_argument(plan, smem),
             source_code=plan.requantise.source,
         )
     )
@@ -103,5 +105,17 @@ def store_staged(
             rows = T.meta_var((upper, lower))
             packed: T.int32 = n * config.block_n + column
             store_pair(
-                plan, gathered, words, bias, scale, scalars, y, m, rows, in_group, packed, left
+                plan,
+                smem,
+                gathered,
+                words,
+                bias,
+                scale,
+                scalars,
+                y,
+                m,
+                rows,
+                in_group,
+                packed,
+                left,
             )

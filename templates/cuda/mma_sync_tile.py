@@ -17,6 +17,7 @@ from autoq.templates.cuda.mma_sync_config import (
 )
 from autoq.templates.cuda.mma_sync_fragments import FragmentSchedule, fragment_schedule
 from autoq.templates.storage import is_four_bit
+from autoq.templates.tiles.lookups import table_bytes
 from autoq.templates.tiles.weights import ceil_div
 from autoq.templates.workload import Conv2d, Gemm
 
@@ -163,12 +164,20 @@ class MmaSyncTiling:
         return self.packed_weight_start + (self.weight_rows * self.weight_row_bytes if waits else 0)
 
     @property
-    def smem_bytes(self) -> int:
-        """Shared memory of a block: no more stages than steps are ever in use."""
+    def lookups_at(self) -> int:
+        """Byte behind the tiles, where a table of outputs begins.
+
+        No more stages than steps are ever in use.
+        """
         config = self.config
         stages = self.packed_start + min(config.stages, self.steps) * self.packed_bytes
         staged = config.block_m * config.staged_pitch * 4 if config.packing == "shared" else 0
         return max(stages, staged)
+
+    @property
+    def smem_bytes(self) -> int:
+        """Shared memory of a block."""
+        return self.lookups_at + table_bytes(self.conv.epilogue)
 
     @property
     def group_tiles_n(self) -> int:

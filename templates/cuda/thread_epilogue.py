@@ -106,10 +106,17 @@ __device__ __forceinline__ Raw<OUT, V> looked_up(
   Raw<OUT, V> out = {};
   #pragma unroll
   for (int i = 0; i < V; ++i) {
-    const unsigned entry = __ldg(table + (bytes.word[i / 4] >> 8 * (i % 4) & 255u));
+    const unsigned entry = table[bytes.word[i / 4] >> 8 * (i % 4) & 255u];
     out.word[i / 4] |= entry << 8 * (i % 4);
   }
   return out;
+}
+// The table in shared memory, which each warp fills itself: all of them write the same bytes.
+__device__ __forceinline__ const unsigned char* filled_table(
+    unsigned char* to, const unsigned char* table, int lane) {
+  reinterpret_cast<uint2*>(to)[lane] = __ldg(reinterpret_cast<const uint2*>(table) + lane);
+  __syncwarp();
+  return to;
 }
 """
 # What the words in the source stand for where there is a table of outputs, else for nothing. Its

@@ -2,6 +2,8 @@
 
 from tvm.script import tirx as T
 
+from autoq.templates.tiles.lookups import table_argument
+
 
 def fragment_row(plan, first_row, block, half, warp, lane):
     """Tile row of a thread's accumulators: its warp's 16 rows, 8 apart for the two halves."""
@@ -56,17 +58,6 @@ def fetch_residuals(plan, words, residual, m, n, part, first_row, warp, lane):
 
 
 @T.inline
-def prefetch_lookups(plan, scalars, lane):
-    """A consumer's warp: bring the table of outputs near before the first tile is done."""
-    T.cuda.func_call(
-        plan.prefetch_table.name,
-        scalars.ptr_to([0]),
-        lane,
-        source_code=plan.prefetch_table.source,
-    )
-
-
-@T.inline
 def start_tile(plan, accumulator, smem, slot, bias, m, n, first_row, warp, lane):
     """Load the bias into the accumulators of a thread's tile."""
     for block in T.unroll(plan.config.m_blocks):
@@ -92,8 +83,8 @@ def start_tile(plan, accumulator, smem, slot, bias, m, n, first_row, warp, lane)
 
 @T.inline
 def store_bounded_tile(
-    plan, rows, accumulator, words, residual, smem, slot, limits, scalars, y, m, n, part,
-    first_row, warp, lane,
+    plan, rows, accumulator, words, residual, smem, slot, limits, y, m, n, part, first_row, warp,
+    lane,
 ):  # fmt: skip
     """`store_tile` in the short form `rows`, where limits[0] says that it is exact."""
     for step in T.unroll(plan.units):
@@ -118,15 +109,16 @@ def store_bounded_tile(
             limits.ptr_to([0]),
             limits[8],
             *row_stores(plan, words, y, unit, pixels, channel),
-            *([scalars.ptr_to([0])] if plan.epilogue.table else []),
+            *table_argument(plan, smem),
             source_code=rows.source,
         )
 
 
 @T.inline
 def store_tile(
-    plan, accumulator, words, residual, bias, scale, scalars, y, m, n, part, first_row, warp, lane
-):
+    plan, accumulator, words, residual, smem, bias, scale, scalars, y, m, n, part, first_row, warp,
+    lane,
+):  # fmt: skip
     """Requantise, pack and store a consumer warpgroup's slice of an output tile."""
     for step in T.unroll(plan.units):
         unit = T.meta_var(plan.unit(step, part))
@@ -142,5 +134,6 @@ def store_tile(
             bias.ptr_to([plan.bias_offset(pixels[1]) + channel]),
             scalars.ptr_to([0]),
             *row_stores(plan, words, y, unit, pixels, channel),
+            *table_argument(plan, smem),
             source_code=plan.requantise.source,
         )

@@ -10,7 +10,6 @@ from tvm.tirx import PrimFunc
 from autoq.templates.cuda.wgmma_config import PipelineConfig
 from autoq.templates.cuda.wgmma_epilogue import (
     fetch_residuals,
-    prefetch_lookups,
     start_tile,
     store_bounded_tile,
     store_tile,
@@ -28,6 +27,7 @@ from autoq.templates.tiles.dependent_launch import (
     start_successor,
     wait_for_predecessors,
 )
+from autoq.templates.tiles.lookups import fill_table
 from autoq.templates.tiles.ring import Ring, RingPosition, fence_barriers
 from autoq.templates.tiles.tma import ENCODE_TILED
 from autoq.templates.tiles.weights import KLayout
@@ -203,7 +203,7 @@ def build_pipeline(
                     limits[i] = scalars[plan.limits_at + i]
                 limits[8] = scalars[4]
             if epilogue.table:
-                prefetch_lookups(plan, scalars, lane)
+                fill_table(plan, smem, scalars, lane)
             wait_for_predecessors()
             if config.cluster > 1:
                 wait_for_cluster()
@@ -234,19 +234,19 @@ def build_pipeline(
                     if plan.convertible & (limits[0] == T.float32(FLAG)):
                         store_bounded_tile(
                             plan, plan.converted_rows, accumulator, words, residual, smem,
-                            slot.stage, limits, scalars, y, m, n, part,
+                            slot.stage, limits, y, m, n, part,
                             first_row, warp, lane,
                         )  # fmt: skip
                     elif limits[0] != T.float32(0):
                         store_bounded_tile(
                             plan, plan.bounded_rows, accumulator, words, residual, smem,
-                            slot.stage, limits, scalars, y, m, n, part,
+                            slot.stage, limits, y, m, n, part,
                             first_row, warp, lane,
                         )  # fmt: skip
                     else:
                         store_tile(
-                            plan, accumulator, words, residual, bias, scale, scalars, y, m, n,
-                            part, first_row, warp, lane,
+                            plan, accumulator, words, residual, smem, bias, scale, scalars, y, m,
+                            n, part, first_row, warp, lane,
                         )  # fmt: skip
                     T.cuda.warp_sync()
                     if lane == 0:
@@ -254,7 +254,7 @@ def build_pipeline(
                     slot.skip(plan.teams)
                 else:
                     store_tile(
-                        plan, accumulator, words, residual, bias, scale, scalars, y, m, n,
+                        plan, accumulator, words, residual, smem, bias, scale, scalars, y, m, n,
                         part, first_row, warp, lane,
                     )  # fmt: skip
                 if plan.ping_pong:

@@ -23,8 +23,9 @@ from autoq.templates.tiles.exchange import (
     send_partial,
     store_partial,
 )
+from autoq.templates.tiles.lookups import table_bytes
 from autoq.templates.tiles.raster import tile_of
-from autoq.templates.tiles.requantise import RowEpilogue, prefetch_table
+from autoq.templates.tiles.requantise import RowEpilogue
 from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import Delivery, tiled_map
 from autoq.templates.tiles.weights import KLayout, ceil_div
@@ -79,6 +80,8 @@ class PipelinePlan:
             self.transaction += self.b_stage_bytes
         self.smem_bytes = config.smem_bytes(layout)
         self.barrier_offset = self.smem_bytes - config.barriers * BARRIER_BYTES
+        self.lookups_at = self.smem_bytes
+        self.smem_bytes += table_bytes(self.epilogue)
         self.block_stages = layout.stages // config.split_k
         self.own_stages = layout.stages // config.parts
         self.instructions = config.per_stage * config.row_bytes // K_BYTES
@@ -127,7 +130,6 @@ class PipelinePlan:
         self.slot_transaction = 4 * self.table_words + self.residual_bytes
         self.limits_at = scalar_words(self.epilogue)
         self.scalars = self.limits_at + (LIMITS if self.bounded else 0)
-        self.prefetch_table = prefetch_table()
         self.load_residual = self.row_epilogue.load()
         # A thread's accumulators are 64-row blocks of channel groups; a slice is some of these.
         self.units = config.m_blocks * self.groups // config.parts

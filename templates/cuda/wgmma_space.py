@@ -13,6 +13,7 @@ from autoq.templates.cuda.wgmma_cost import features
 from autoq.templates.cuda.wgmma_problem import Problem
 from autoq.templates.movement import ITEM_BYTES
 from autoq.templates.tiles.bounded_rows import boundable
+from autoq.templates.tiles.lookups import table_bytes
 from autoq.templates.tiles.tma import MAX_BOX
 from autoq.templates.tiles.weights import ceil_div
 
@@ -98,7 +99,8 @@ def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         """all stages of all resident blocks fit the shared memory"""
         each = SMEM_PER_UNIT // config.blocks_per_unit - RESERVED_BYTES
         layout = config.layout(problem.taps, problem.workload.c)
-        return config.smem_bytes(layout) <= min(each, problem.target.smem_bytes)
+        needed = config.smem_bytes(layout) + table_bytes(problem.workload.epilogue)
+        return needed <= min(each, problem.target.smem_bytes)
 
     def accumulators_fit(config: PipelineConfig) -> bool:
         """accumulators, waiting residuals and the epilogue fit a consumer's registers"""

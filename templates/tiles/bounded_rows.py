@@ -21,6 +21,7 @@ from autoq.templates.tiles.requantise import (
     element_source,
     looked_up,
     lookup_source,
+    table_parameter,
 )
 
 
@@ -101,14 +102,14 @@ class BoundedRows(RowEpilogue):
         """bounded(acc, scale, limits, residual zero point, words0, words1, y0, y1, ok0, ok1, left).
 
         scale: a thread's place in the shared table; limits: the eight numbers of `bounds.py` in
-        registers; the rest as in `rows`. Where the epilogue has a table, scalars come last.
+        registers; the rest as in `rows`. The table comes last where the epilogue has one.
         """
         out = C_TYPES[self.epilogue.out_dtype]
         lines = [
             "__device__ __forceinline__ void bounded_rows_@(const unsigned* acc,",
             "    const void* scale, const float* limits, float residual_zero_point,",
             f"    const unsigned* words0, const unsigned* words1, {out}* y0, {out}* y1,",
-            f"    int ok0, int ok1, int left{self._last_parameter}) {{",
+            f"    int ok0, int ok1, int left{table_parameter(self.epilogue)}) {{",
             "  const float4 second = make_float4(residual_zero_point, 0.f, 0.f, 0.f);",
             f"  unsigned out0[{self._out_words}], out1[{self._out_words}];",
         ]
@@ -118,7 +119,8 @@ class BoundedRows(RowEpilogue):
             )
             for row in range(2):
                 values = ",\n    ".join(self._value(quad, row, e) for e in range(4))
-                lines.append(f"  out{row}[{quad}] = {self._looked_up(f'pack4_@({values})')};")
+                word = looked_up(self.epilogue, f"pack4_@({values})")
+                lines.append(f"  out{row}[{quad}] = {word};")
             lines.append("  }")
         lines += self._stores(0) + self._stores(1)
         source = element_source(self.epilogue) + _VALUE + PACK4 + lookup_source(self.epilogue)
@@ -126,13 +128,6 @@ class BoundedRows(RowEpilogue):
         source = source.replace("RESIDUAL", str(int(self.epilogue.residual_dtype is not None)))
         source = source.replace("TYPE", "s8" if self.epilogue.out_dtype == "int8" else "u8")
         return device_function("bounded_rows", source + "\n".join([*lines, "}\n"]))
-
-    @property
-    def _last_parameter(self) -> str:
-        return ", const void* scalars" if self.epilogue.table else ""
-
-    def _looked_up(self, word: str) -> str:
-        return looked_up(self.epilogue, word)
 
     def shared_residual(self) -> DeviceFunction:
         """load(words, shared): one row's residual, 16 channels in shared memory."""

@@ -15,7 +15,9 @@ from autoq.templates.tiles.requantise import (
     C_TYPES,
     DeviceFunction,
     device_function,
+    looked_up,
     lookup_source,
+    table_parameter,
 )
 
 
@@ -68,7 +70,7 @@ class ConvertedRows(BoundedRows):
             "__device__ __forceinline__ void converted_rows_@(const unsigned* acc,",
             "    const void* scale, const float* limits, float,",
             f"    const unsigned* words0, const unsigned* words1, {out}* y0, {out}* y1,",
-            f"    int ok0, int ok1, int left{self._last_parameter}) {{",
+            f"    int ok0, int ok1, int left{table_parameter(self.epilogue)}) {{",
             f"  unsigned out0[{self._out_words}], out1[{self._out_words}];",
         ]
         for quad in range(self.channels // 4):
@@ -81,7 +83,8 @@ class ConvertedRows(BoundedRows):
                     addends = f"addends_@(words{row}[{quad}])"
                 values = ",\n    ".join(self._converted(quad, row, e) for e in range(4))
                 lines.append(f"  const float4 r{row} = {addends};")
-                lines.append(f"  out{row}[{quad}] = {self._looked_up(f'convert4_@({values})')};")
+                word = looked_up(self.epilogue, f"convert4_@({values})")
+                lines.append(f"  out{row}[{quad}] = {word};")
             lines.append("  }")
         lines += self._stores(0) + self._stores(1)
         signed = self.epilogue.residual_dtype == "int8"

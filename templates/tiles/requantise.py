@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autoq.templates.epilogue import TABLE_BYTE, Epilogue
+from autoq.templates.epilogue import Epilogue
 from autoq.templates.storage import ITEM_BITS, is_four_bit, stored_bytes
 
 C_TYPES = {
@@ -54,22 +54,12 @@ __device__ __forceinline__ unsigned quantise4_@(float a, float b, float c, float
 }
 """
 
-# The lines of the table are in the L1 by the time a kernel's first outputs are: its bytes meet in
-# two lines, as they would in two words of each bank of shared memory.
 _LOOKUP = r"""
-__device__ __forceinline__ unsigned looked_up4_@(unsigned bytes, const void* scalars) {
-  const unsigned char* table = reinterpret_cast<const unsigned char*>(scalars) + TABLE_BYTE;
-  const unsigned a = __ldg(table + (bytes & 0xffu));
-  const unsigned b = __ldg(table + __byte_perm(bytes, 0, 0x4441));
-  const unsigned c = __ldg(table + __byte_perm(bytes, 0, 0x4442));
-  const unsigned d = __ldg(table + (bytes >> 24));
+__device__ __forceinline__ unsigned looked_up4_@(unsigned bytes, const void* table) {
+  const unsigned char* entries = reinterpret_cast<const unsigned char*>(table);
+  const unsigned a = entries[bytes & 0xffu], b = entries[__byte_perm(bytes, 0, 0x4441)];
+  const unsigned c = entries[__byte_perm(bytes, 0, 0x4442)], d = entries[bytes >> 24];
   return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
-}
-"""
-_PREFETCH = r"""
-__device__ __forceinline__ void prefetch_table_@(const void* scalars, int lane) {
-  const char* line = reinterpret_cast<const char*>(scalars) + lane * 128;
-  if (lane < 3) asm volatile("prefetch.global.L1 [%0];" :: "l"(line));
 }
 """
 
@@ -119,21 +109,18 @@ def device_function(name: str, source: str) -> DeviceFunction:
 
 
 def lookup_source(epilogue: Epilogue) -> str:
-    """Source of `looked_up4_@`(bytes, scalars), where the epilogue has a table.
-
-    The table lies behind the scalars, see `epilogue.packed_scalars`.
-    """
-    return _LOOKUP.replace("TABLE_BYTE", str(TABLE_BYTE)) if epilogue.table else ""
+    """Source of `looked_up4_@`(bytes, table), where the epilogue has a table."""
+    return _LOOKUP if epilogue.table else ""
 
 
 def looked_up(epilogue: Epilogue, word: str) -> str:
-    """Expression of four output bytes from those in `word`; `scalars` points to the operand."""
-    return f"looked_up4_@({word}, scalars)" if epilogue.table else word
+    """Expression of four output bytes from those in `word`, by way of the parameter `table`."""
+    return f"looked_up4_@({word}, table)" if epilogue.table else word
 
 
-def prefetch_table() -> DeviceFunction:
-    """prefetch(scalars, lane): by a warp, the lines of scalars and table into the L1."""
-    return device_function("prefetch_table", _PREFETCH)
+def table_parameter(epilogue: Epilogue) -> str:
+    """The last parameter of a requantising function: its table [256], where there is one."""
+    return ", const void* table" if epilogue.table else ""
 
 
 def element_source(epilogue: Epilogue) -> str:
@@ -210,14 +197,14 @@ class RowEpilogue:
 
         acc: accumulators of one group of columns, [channels / 2][row][2]; bias1 is read with
         `row_bias` only; scale and scalars are not read for int32 outputs (any pointer will do);
-        words: residual registers of each row.
+        words: residual registers of each row. The table comes last where the epilogue has one.
         """
         out = C_TYPES[self.epilogue.out_dtype]
         lines = [
             "__device__ __forceinline__ void requantise_rows_@(const unsigned* acc,",
             "    const void* scale, const int* bias0, const int* bias1, const void* scalars,",
             f"    const unsigned* words0, const unsigned* words1, {out}* y0, {out}* y1,",
-            "    int ok0, int ok1, int left) {",
+            f"    int ok0, int ok1, int left{table_parameter(self.epilogue)}) {{",
             "  const float4 first = __ldg(reinterpret_cast<const float4*>(scalars));",
             "  const float4 second = __ldg(reinterpret_cast<const float4*>(scalars) + 1);",
             f"  unsigned out0[{self._out_words}], out1[{self._out_words}];",

@@ -22,6 +22,7 @@ from autoq.templates.tiles.requantise import (
     gather,
     looked_up,
     lookup_source,
+    table_parameter,
 )
 
 TILES = 4
@@ -103,7 +104,7 @@ class ShuffledRows:
             "__device__ __forceinline__ void requantise_rows_@(const unsigned* acc,",
             "    const void* scale, const int* bias0, const int* bias1, const void* scalars,",
             f"    const unsigned* words0, const unsigned* words1, {out}* y0, {out}* y1,",
-            "    int ok0, int ok1, int left) {",
+            f"    int ok0, int ok1, int left{table_parameter(self.epilogue)}) {{",
             "  const float4 first = __ldg(reinterpret_cast<const float4*>(scalars));",
             "  const float4 second = __ldg(reinterpret_cast<const float4*>(scalars) + 1);",
             "  unsigned out0[2], out1[2];",

@@ -123,6 +123,7 @@ inline void multiply(
 // What hand-written device functions say in inline PTX.
 inline unsigned __cvta_generic_to_shared(const void* pointer) { return shared_address(pointer); }
 inline void __syncthreads() { block_barrier->wait(); }
+inline void __syncwarp() { block_barrier->wait(); }  // every warp of a block comes here alike
 inline void load_matrices_into(std::vector<unsigned*> words, unsigned address) {
   unsigned found[4];
   load_matrices(found, words.size(), address);

@@ -77,7 +77,7 @@ def build(row: BoundedRows, rows: DeviceFunction, folder: Path) -> ctypes.CDLL:
     )
     assert "asm" not in source
     out = C_TYPES[row.epilogue.out_dtype]
-    last = ", scalars" if row.epilogue.table else ""
+    last = ", (const char*)scalars + 32" if row.epilogue.table else ""
     entry = ENTRY.format(out=out, rows=rows.name, channels=row.channels, last=last)
     text, library = folder / "row.cpp", folder / "row.so"
     text.write_text(SHIMS + MORE_SHIMS + source + entry)

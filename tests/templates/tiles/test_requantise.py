@@ -57,7 +57,7 @@ extern "C" void entry(const unsigned* acc, const float* scale, const int* bias,
   unsigned words[2 * {words} + 1];
   {load}
   {rows}(acc, scale, bias, bias + {channels}, scalars, words, words + {words}, y, y + {pitch},
-         ok0, ok1, left);
+         ok0, ok1, left{last});
 }}
 """
 
@@ -98,6 +98,7 @@ def build(row: RowEpilogue, folder: Path) -> ctypes.CDLL:
         words=row.residual_words,
         load=loads,
         rows=rows.name,
+        last=", (const char*)scalars + 32" if row.epilogue.table else "",
         channels=row.channels,
         pitch=out_pitch,
     )
