@@ -114,13 +114,13 @@ def lookup_source(epilogue: Epilogue) -> str:
 
 
 def looked_up(epilogue: Epilogue, word: str) -> str:
-    """Expression of four output bytes from those in `word`, by way of the parameter `table`."""
-    return f"looked_up4_@({word}, table)" if epilogue.table else word
+    """Expression of four output bytes from those in `word`, by way of the parameter `lookups`."""
+    return f"looked_up4_@({word}, lookups)" if epilogue.table else word
 
 
 def table_parameter(epilogue: Epilogue) -> str:
     """The last parameter of a requantising function: its table [256], where there is one."""
-    return ", const void* table" if epilogue.table else ""
+    return ", const void* lookups" if epilogue.table else ""
 
 
 def element_source(epilogue: Epilogue) -> str:

@@ -31,6 +31,8 @@ CASES = (
            zero_point_border=True, epilogue=Epilogue("int8")),
     Conv2d(n=3, h=13, w=15, c=160, k=208, r=2, s=5, dilation=(2, 1), padding=(3, 0, 0, 4),
            epilogue=Epilogue("uint8")),
+    Conv2d(n=2, h=9, w=11, c=32, k=48, r=3, s=3, padding=(1, 1, 1, 1), zero_point_border=True,
+           epilogue=Epilogue("uint8", table=True)),
     Conv2d(n=1, h=5, w=6, c=160, k=24, r=2, s=2, padding=(1, 0, 0, 1), epilogue=Epilogue("uint8")),
 )  # fmt: skip
 
@@ -63,6 +65,8 @@ def random_operands(workload: Conv2d, rng: np.random.Generator) -> tuple[list[np
         "scalars": pack_scalars(**scalars),
         "x_zero_point": 7 if workload.zero_point_border else 0,
     }
+    if epilogue.table:
+        operands["table"] = np.frombuffer(rng.bytes(256), epilogue.out_dtype)
     if epilogue.out_dtype == "int32":
         del operands["scale"]
     return activations, operands
