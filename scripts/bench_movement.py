@@ -13,7 +13,7 @@ import json
 import multiprocessing
 import os
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -27,10 +27,11 @@ from autoq.graph import Operator, Step
 from autoq.graph.operator_numpy import evaluate_operator
 from autoq.graph.operators import operator_prim_func
 from autoq.kernel import compile_kernel
+from autoq.measure.cuda_bench import CudaBench
+from autoq.measure.job import Timing
 from autoq.measure.operands import random_case, stored_activations, stored_output
-from autoq.runtime.cuda_driver import Device, Event, Memory, Stream
-from autoq.runtime.cuda_graph import begin_capture, end_capture
-from autoq.runtime.cuda_kernel import LoadedKernel
+from autoq.measure.stopwatch import timings
+from autoq.runtime.cuda_driver import Device
 from autoq.runtime.kernel import Kernel
 from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
 from autoq.templates.reference import reference
@@ -41,7 +42,6 @@ from autoq.templates.workload import Workload
 BANDWIDTH = 4.3e12
 """Bytes a second of an H200's memory."""
 ALLOWED_RATIO, ALLOWED_SECONDS = 1.5, 2e-6
-LAUNCHES, REPLAYS = 100, 15
 POISON = 0xA5
 U8 = {"in_dtype": "uint8", "out_dtype": "uint8"}
 BATCH = 8
@@ -171,27 +171,15 @@ def operator_case(node: Operator, target: Target, cache: Path | None) -> Case:
     return Case(f"{node.kind} {sizes}", "program", kernel, inputs, expected)
 
 
-def upload(array: np.ndarray) -> Memory:
-    memory = Memory(array.nbytes)
-    memory.write(np.ascontiguousarray(array))
-    return memory
-
-
-def measured(case: Case, device: Device, stream: Stream) -> dict[str, Any]:
+def measured(case: Case, device: Device) -> dict[str, Any]:
     """The case's row: microseconds a launch, its floor, and whether the output was right."""
-    memories = [upload(array) for array in case.inputs]
-    y = Memory(case.expected.nbytes)
-    y.fill(POISON)
-    device.synchronize()
-    bound = LoadedKernel(case.kernel).bind([memory.address for memory in (*memories, y)])
-    bound.launch(stream)
-    stream.synchronize()
-    got = np.empty(case.expected.nbytes, np.uint8)
-    y.read(got)
-    got = got.view(case.expected.dtype).reshape(case.expected.shape)
+    candidate = CudaBench(device, case.inputs, case.expected).load(case.kernel, ())
+    checked = agrees(candidate.run_over(POISON), case.expected)
+    overlapped, apart = (
+        statistics.median(timings(candidate.stopwatch(timing), timing))
+        for timing in (Timing(overlapped=True), Timing())
+    )
     floor = case.bytes / BANDWIDTH
-    overlapped = replayed(lambda: bound.launch(stream, True), stream)
-    apart = replayed(lambda: bound.launch(stream, False), stream)
     return {
         "case": case.name,
         "kernel": case.kernel_name,
@@ -200,7 +188,7 @@ def measured(case: Case, device: Device, stream: Stream) -> dict[str, Any]:
         "floor_us": floor * 1e6,
         "ratio": overlapped / floor,
         "within": overlapped <= max(ALLOWED_RATIO * floor, floor + ALLOWED_SECONDS),
-        "checked": bool(agrees(got, case.expected)),
+        "checked": checked,
     }
 
 
@@ -209,22 +197,6 @@ def agrees(got: np.ndarray, expected: np.ndarray) -> bool:
     if expected.dtype == np.float32:
         return np.allclose(got, expected, rtol=1e-4, atol=1e-5)
     return np.array_equal(got, expected)
-
-
-def replayed(launch: Callable[[], None], stream: Stream) -> float:
-    """Median seconds of a launch."""
-    begin_capture(stream)
-    for _ in range(LAUNCHES):
-        launch()
-    graph = end_capture(stream)
-    before, after = Event(), Event()
-    samples = []
-    for _ in range(REPLAYS):
-        before.record(stream)
-        graph.replay(stream)
-        after.record(stream)
-        samples.append(after.seconds_since(before) / LAUNCHES)
-    return statistics.median(samples[2:])
 
 
 def line(row: dict[str, Any]) -> str:
@@ -251,8 +223,7 @@ def main() -> None:
         return
     device = Device()
     device.make_current()
-    stream = Stream()
-    rows = [measured(case, device, stream) for case in cases]
+    rows = [measured(case, device) for case in cases]
     if options.before is not None:
         earlier = {row["case"]: row for row in json.loads(options.before.read_text())["rows"]}
         for row in rows:
