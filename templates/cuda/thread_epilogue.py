@@ -119,15 +119,11 @@ __device__ __forceinline__ const unsigned char* filled_table(
   return to;
 }
 """
-# What the words in the source stand for where there is a table of outputs, else for nothing. Its
-# first use is far behind `channels`, which brings its lines near.
+# What the words in the source stand for where there is a table of outputs, else for nothing.
 _TABLE = {
     "TABLE_FIELD": " const unsigned char* table;",
     "TABLE_START": f"""
-    own.table = reinterpret_cast<const unsigned char*>(from.scalars) + {TABLE_BYTE};
-    asm volatile("prefetch.global.L1 [%0];" :: "l"(own.table));
-    asm volatile("prefetch.global.L1 [%0];" :: "l"(own.table + 128));
-    asm volatile("prefetch.global.L1 [%0];" :: "l"(own.table + 255));""",
+    own.table = reinterpret_cast<const unsigned char*>(from.scalars) + {TABLE_BYTE};""",
     "TABLE_OF": "looked_up(",
     "TABLE_END": ", own.table)",
 }

@@ -128,8 +128,8 @@ def _host_source(source: str, target: Target, grid: Any, block: Any) -> str:
     """C++ of a kernel's device code, its PTX replaced by functions of `host_cuda.h`."""
     # Helpers follow TVM's own definitions, in an order that changes with their text.
     body = source[re.search(r"^(#ifndef AUTOQ_|__forceinline__)", source, re.MULTILINE).start() :]
-    # One kernel at a time has no predecessors to wait for, and no cache to fill.
-    body = re.sub(r'asm volatile\("(griddepcontrol|prefetch)[^;]*;"[^;]*;', "", body)
+    # One kernel at a time has no predecessors to wait for.
+    body = re.sub(r'asm volatile\("griddepcontrol[^;]*;"[^;]*;', "", body)
     body = re.sub(
         r'asm\("([\w.]+) %0[^;]*;"\s*: "=r"\((\w+)\)\s*: ([^;]*)\);',
         lambda found: (

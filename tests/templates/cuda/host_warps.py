@@ -55,7 +55,6 @@ _CALLS = {
     "cp.async.wait_group 2": "wait_for_copies(2)",
     "ldmatrix.sync.aligned.m8n8.x2": "load_matrices_into({{&{0}, &{1}}}, {2})",
     "ldmatrix.sync.aligned.m8n8.x4": "load_matrices_into({{&{0}, &{1}, &{2}, &{3}}}, {4})",
-    "prefetch.global.L1": "",
     "mma.sync.aligned.m16n8k32.row.col.s32.u8": _multiply(0),
     "mma.sync.aligned.m16n8k32.row.col.s32.s8": _multiply(1),
     "mma.sync.aligned.m16n8k16.row.col.s32.u8": _multiply_half(0),
