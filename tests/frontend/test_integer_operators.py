@@ -110,3 +110,31 @@ def test_a_scale_that_is_no_positive_number_is_refused(scale, tmp_path):
     onnx.save(made, tmp_path / "case.onnx")
     with pytest.raises(ModelError, match=r"QLinearConv_y.*scale that is not a positive number"):
         load(tmp_path / "case.onnx")
+
+
+QOPERATORS = {
+    name: made
+    for name, made in INTEGER_CASES.items()
+    if any(node.op_type.startswith(("QLinear", "QGemm")) for node in made.graph.node)
+}
+
+
+@pytest.mark.parametrize("name", QOPERATORS)
+def test_a_scale_whose_numbers_overflow_is_refused(name, tmp_path):
+    read = {i for node in QOPERATORS[name].graph.node for i in node.input}
+    scales = [
+        tensor.name
+        for tensor in QOPERATORS[name].graph.initializer
+        if tensor.data_type == onnx.TensorProto.FLOAT and tensor.name in read
+    ]
+    assert scales
+    for scale in scales:
+        made = onnx.ModelProto()
+        made.CopyFrom(QOPERATORS[name])
+        for tensor in made.graph.initializer:
+            if tensor.name == scale:
+                value = np.full(tuple(tensor.dims), 3.4e38, np.float32)
+                tensor.CopyFrom(onnx.numpy_helper.from_array(value, scale))
+        onnx.save(made, tmp_path / "case.onnx")
+        with pytest.raises(ModelError, match=r"scale 3\.4e\+38; at most 1\.1e\+12 is"):
+            load(tmp_path / "case.onnx")

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.frontend.builder import GraphBuilder
-from autoq.frontend.operators.qdq import constant_scalar, dequantise, dequantise_bias, quantise
+from autoq.frontend.operators.qdq import (
+    constant_scalar,
+    dequantise,
+    dequantise_bias,
+    operator_scale,
+    quantise,
+)
 from autoq.frontend.operators.windows import image_shape, padding, pair
 from autoq.frontend.registry import OnnxNode, importer
 
@@ -56,9 +62,9 @@ def conv_integer(node: OnnxNode, b: GraphBuilder) -> str:
 @importer("QLinearConv")
 def qlinear_conv(node: OnnxNode, b: GraphBuilder) -> str:
     """DequantizeLinear of x, weights and bias, Conv, QuantizeLinear."""
-    x_scale = b.constant(node.required(1, b), "x_scale")
+    x_scale = operator_scale(b, node.required(1, b), "x_scale")
     x = dequantise(b, node.required(0, b), x_scale, b.constant(node.required(2, b), "zero point"))
-    w_scale = b.constant(node.required(4, b), "w_scale")
+    w_scale = operator_scale(b, node.required(4, b), "w_scale")
     weight = dequantise(
         b, node.required(3, b), w_scale, b.constant(node.required(5, b), "w_zero_point"),
         axis=0 if w_scale.size > 1 else None,
@@ -67,5 +73,5 @@ def qlinear_conv(node: OnnxNode, b: GraphBuilder) -> str:
     if bias is not None:
         bias = dequantise_bias(b, bias, x_scale, w_scale)
     y = emit_conv(node, b, x, weight, bias)
-    scale = b.constant(node.required(6, b), "y_scale")
+    scale = operator_scale(b, node.required(6, b), "y_scale")
     return quantise(b, y, scale, b.constant(node.required(7, b), "y_zero_point"))

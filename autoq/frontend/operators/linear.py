@@ -11,7 +11,13 @@ import math
 import numpy as np
 
 from autoq.frontend.builder import GraphBuilder
-from autoq.frontend.operators.qdq import constant_scalar, dequantise, dequantise_bias, quantise
+from autoq.frontend.operators.qdq import (
+    constant_scalar,
+    dequantise,
+    dequantise_bias,
+    operator_scale,
+    quantise,
+)
 from autoq.frontend.registry import OnnxNode, importer
 
 
@@ -85,8 +91,11 @@ def matmul_integer(node: OnnxNode, b: GraphBuilder) -> str:
 @importer("QLinearMatMul", domain="com.microsoft")
 def qlinear_matmul(node: OnnxNode, b: GraphBuilder) -> str:
     """DequantizeLinear of both, MatMul, QuantizeLinear."""
-    values = [b.constant(node.required(i, b), "scale or zero point") for i in (1, 2, 4, 5, 6, 7)]
-    a_scale, a_zero, b_scale, b_zero, y_scale, y_zero = values
+    a_scale, b_scale, y_scale = (
+        operator_scale(b, node.required(i, b), f"{name}_scale")
+        for i, name in ((1, "a"), (4, "b"), (6, "y"))
+    )
+    a_zero, b_zero, y_zero = (b.constant(node.required(i, b), "zero point") for i in (2, 5, 7))
     x = dequantise(b, node.required(0, b), a_scale.reshape(()), a_zero.reshape(()))
     weight = dequantise(
         b, node.required(3, b), b_scale, b_zero, axis=1 if b_scale.size > 1 else None
@@ -97,8 +106,10 @@ def qlinear_matmul(node: OnnxNode, b: GraphBuilder) -> str:
 @importer("QGemm", domain="com.microsoft")
 def qgemm(node: OnnxNode, b: GraphBuilder) -> str:
     """DequantizeLinear of both and of the int32 bias, Gemm, QuantizeLinear where asked for."""
-    values = [b.constant(node.required(i, b), "scale or zero point") for i in (1, 2, 4, 5)]
-    a_scale, a_zero, b_scale, b_zero = values
+    a_scale, b_scale = (
+        operator_scale(b, node.required(i, b), f"{name}_scale") for i, name in ((1, "a"), (4, "b"))
+    )
+    a_zero, b_zero = (b.constant(node.required(i, b), "zero point") for i in (2, 5))
     x = dequantise(b, node.required(0, b), a_scale, a_zero)
     axis = None
     if b_scale.size > 1:
@@ -118,5 +129,5 @@ def qgemm(node: OnnxNode, b: GraphBuilder) -> str:
         y = b.emit("Mul", [y, b.add_constant(np.float32(alpha))])
     if node.input(7) is None:
         return y
-    scale = b.constant(node.required(7, b), "y_scale")
+    scale = operator_scale(b, node.required(7, b), "y_scale")
     return quantise(b, y, scale, b.constant(node.required(8, b), "y_zero_point"))

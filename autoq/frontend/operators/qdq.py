@@ -11,6 +11,7 @@ import onnx
 
 from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.registry import OnnxNode, importer
+from autoq.graph.fused import LARGEST_SCALE
 from autoq.templates.epilogue import INTEGER_RANGE
 
 Number = np.ndarray | np.generic
@@ -27,6 +28,17 @@ def constant_scalar(b: GraphBuilder, name: str | None, role: str) -> int:
     if value.size != 1:
         raise b.error(f"{role} of shape {list(value.shape)}: one number is supported")
     return int(value.reshape(()))
+
+
+def operator_scale(b: GraphBuilder, name: str, role: str) -> np.ndarray:
+    """The scale of a QOperator node, whose arithmetic is of integers and never overflows.
+
+    In float32, which is what the node becomes, it would with scales beyond LARGEST_SCALE.
+    """
+    scale = b.constant(name, role)
+    if np.any(np.isfinite(scale) & (scale > LARGEST_SCALE)):
+        raise b.error(f"its {role} {scale.max():.3g}; at most {LARGEST_SCALE:.3g} is supported")
+    return scale
 
 
 def _attributes(

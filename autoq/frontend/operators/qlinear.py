@@ -11,7 +11,7 @@ from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.operators.layout import emit_concat, normal_axis
 from autoq.frontend.operators.normalisation import emit_softmax
 from autoq.frontend.operators.pooling import emit_average_pool, emit_global_average
-from autoq.frontend.operators.qdq import dequantise, quantise
+from autoq.frontend.operators.qdq import dequantise, operator_scale, quantise
 from autoq.frontend.registry import OnnxNode, importer
 
 MICROSOFT = "com.microsoft"
@@ -19,7 +19,7 @@ MICROSOFT = "com.microsoft"
 
 def _dequantised(node: OnnxNode, b: GraphBuilder, index: int) -> str:
     """Inputs index, index + 1, index + 2 are integers, scale and zero point."""
-    scale = b.constant(node.required(index + 1, b), "scale").reshape(())
+    scale = operator_scale(b, node.required(index + 1, b), "scale").reshape(())
     zero_point = _zero_point(node, b, index + 2, b.dtype(node.required(index, b)))
     return dequantise(b, node.required(index, b), scale, zero_point)
 
@@ -31,7 +31,7 @@ def _zero_point(node: OnnxNode, b: GraphBuilder, index: int, dtype: str) -> np.n
 
 def _quantised(node: OnnxNode, b: GraphBuilder, y: str, index: int, dtype: str) -> str:
     """Inputs index and index + 1 are the output's scale and zero point."""
-    scale = b.constant(node.required(index, b), "scale").reshape(())
+    scale = operator_scale(b, node.required(index, b), "scale").reshape(())
     return quantise(b, y, scale, _zero_point(node, b, index + 1, dtype))
 
 
