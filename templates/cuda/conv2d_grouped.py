@@ -50,6 +50,15 @@ _VALUES = 4
 _MOST_COLUMNS = 16
 _MOST_TAPS = 121
 _WIDEST_GROUP = 64
+_FILLED_TABLE = r"""
+// The table in shared memory, which each warp fills itself: all of them write the same bytes.
+__device__ __forceinline__ const unsigned char* filled_table(
+    unsigned char* to, const unsigned char* table, int lane) {
+  reinterpret_cast<uint2*>(to)[lane] = __ldg(reinterpret_cast<const uint2*>(table) + lane);
+  __syncwarp();
+  return to;
+}
+"""
 _CHANNELS = "  const Channels own = channels(from, k);\n"
 _CHANNELS_WITH_TABLE = """  Channels own = channels(from, k);
   own.table = filled_table(smem + AT, own.table, lane);
@@ -199,7 +208,8 @@ def _functions(tile: GroupedTile, epilogue: ThreadEpilogue, runs: int) -> Device
     source = GROUPED_SOURCE.replace("SIGN8", f"{sign}8")
     source = source.replace("PENDING", str(config.stages - 1))
     if conv.epilogue.table:
-        source = source.replace(_CHANNELS, _CHANNELS_WITH_TABLE.replace("AT", str(tile.lookups_at)))
+        with_table = _CHANNELS_WITH_TABLE.replace("AT", str(tile.lookups_at))
+        source = _FILLED_TABLE + source.replace(_CHANNELS, with_table)
     return epilogue.namespace(
         "conv2d_grouped",
         source + epilogue.entry("convolve", "compute_tiles"),

@@ -16,12 +16,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from autoq.templates.epilogue import INTEGER_RANGE, Epilogue
+from autoq.templates.tiles.lookup_source import looked_up, lookup_source, table_parameter
 from autoq.templates.tiles.requantise import (
     DeviceFunction,
     device_function,
-    looked_up,
-    lookup_source,
-    table_parameter,
 )
 
 

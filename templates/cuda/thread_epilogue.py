@@ -111,13 +111,6 @@ __device__ __forceinline__ Raw<OUT, V> looked_up(
   }
   return out;
 }
-// The table in shared memory, which each warp fills itself: all of them write the same bytes.
-__device__ __forceinline__ const unsigned char* filled_table(
-    unsigned char* to, const unsigned char* table, int lane) {
-  reinterpret_cast<uint2*>(to)[lane] = __ldg(reinterpret_cast<const uint2*>(table) + lane);
-  __syncwarp();
-  return to;
-}
 """
 # What the words in the source stand for where there is a table of outputs, else for nothing.
 _TABLE = {

@@ -13,15 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.tiles.lookup_source import looked_up, lookup_source, table_parameter
 from autoq.templates.tiles.requantise import (
     C_TYPES,
     DeviceFunction,
     RowEpilogue,
     device_function,
     element_source,
-    looked_up,
-    lookup_source,
-    table_parameter,
 )
 
 

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.tiles.bounded_rows import PACK4, BoundedRows, boundable
+from autoq.templates.tiles.lookup_source import looked_up, lookup_source, table_parameter
 from autoq.templates.tiles.requantise import (
     C_TYPES,
     DeviceFunction,
     device_function,
-    looked_up,
-    lookup_source,
-    table_parameter,
 )
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.storage import ITEM_BITS, is_four_bit, stored_bytes
+from autoq.templates.tiles.lookup_source import looked_up, lookup_source, table_parameter
 
 C_TYPES = {
     "int4": "unsigned char", "uint4": "unsigned char", "int8": "signed char",
@@ -51,15 +52,6 @@ __device__ __forceinline__ unsigned quantise4_@(float a, float b, float c, float
   unsigned cd = __byte_perm(__float_as_uint(c), __float_as_uint(d), 0x0040);
   unsigned zero_point = __float_as_uint(__fadd_rn(second.w, magic)) & 0xffu;
   return add_bytes_@(__byte_perm(ab, cd, 0x5410), zero_point * 0x01010101u);
-}
-"""
-
-_LOOKUP = r"""
-__device__ __forceinline__ unsigned looked_up4_@(unsigned bytes, const void* table) {
-  const unsigned char* entries = reinterpret_cast<const unsigned char*>(table);
-  const unsigned a = entries[bytes & 0xffu], b = entries[__byte_perm(bytes, 0, 0x4441)];
-  const unsigned c = entries[__byte_perm(bytes, 0, 0x4442)], d = entries[bytes >> 24];
-  return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
 }
 """
 
@@ -106,21 +98,6 @@ def device_function(name: str, source: str) -> DeviceFunction:
     """A helper whose `@` become a hash of the source: equal names then mean equal text."""
     tag = hashlib.sha256(source.encode()).hexdigest()[:10]
     return DeviceFunction(f"{name}_{tag}", source.replace("@", tag))
-
-
-def lookup_source(epilogue: Epilogue) -> str:
-    """Source of `looked_up4_@`(bytes, table), where the epilogue has a table."""
-    return _LOOKUP if epilogue.table else ""
-
-
-def looked_up(epilogue: Epilogue, word: str) -> str:
-    """Expression of four output bytes from those in `word`, by way of the parameter `lookups`."""
-    return f"looked_up4_@({word}, lookups)" if epilogue.table else word
-
-
-def table_parameter(epilogue: Epilogue) -> str:
-    """The last parameter of a requantising function: its table [256], where there is one."""
-    return ", const void* lookups" if epilogue.table else ""
 
 
 def element_source(epilogue: Epilogue) -> str:

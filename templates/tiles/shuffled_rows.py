@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.storage import is_four_bit, stored_bytes
+from autoq.templates.tiles.lookup_source import looked_up, lookup_source, table_parameter
 from autoq.templates.tiles.requantise import (
     C_TYPES,
     VECTORS,
@@ -20,9 +21,6 @@ from autoq.templates.tiles.requantise import (
     device_function,
     element_source,
     gather,
-    looked_up,
-    lookup_source,
-    table_parameter,
 )
 
 TILES = 4

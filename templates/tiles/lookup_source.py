@@ -1,0 +1,29 @@
+"""CUDA source that replaces four output bytes by the entries of a table that they select."""
+
+from __future__ import annotations
+
+from autoq.templates.epilogue import Epilogue
+
+_LOOKUP = r"""
+__device__ __forceinline__ unsigned looked_up4_@(unsigned bytes, const void* table) {
+  const unsigned char* entries = reinterpret_cast<const unsigned char*>(table);
+  const unsigned a = entries[bytes & 0xffu], b = entries[__byte_perm(bytes, 0, 0x4441)];
+  const unsigned c = entries[__byte_perm(bytes, 0, 0x4442)], d = entries[bytes >> 24];
+  return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
+}
+"""
+
+
+def lookup_source(epilogue: Epilogue) -> str:
+    """Source of `looked_up4_@`(bytes, table), where the epilogue has a table."""
+    return _LOOKUP if epilogue.table else ""
+
+
+def looked_up(epilogue: Epilogue, word: str) -> str:
+    """Expression of four output bytes from those in `word`, by way of the parameter `lookups`."""
+    return f"looked_up4_@({word}, lookups)" if epilogue.table else word
+
+
+def table_parameter(epilogue: Epilogue) -> str:
+    """The last parameter of a requantising function: its table [256], where there is one."""
+    return ", const void* lookups" if epilogue.table else ""
