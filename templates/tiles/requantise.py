@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.storage import ITEM_BITS, is_four_bit, stored_bytes
 from autoq.templates.tiles.lookup_source import looked_up, lookup_source, table_parameter
+from autoq.templates.tiles.word_vectors import VECTORS, gather, scatter
 
 C_TYPES = {
     "int4": "unsigned char", "uint4": "unsigned char", "int8": "signed char",
     "uint8": "unsigned char", "int32": "int", "float32": "float",
 }  # fmt: skip
 """What points to stored values; two values of 4 bits share a byte."""
-VECTORS = {16: "uint4", 8: "uint2", 4: "unsigned", 2: "unsigned short", 1: "unsigned char"}
 
 _ELEMENT = r"""
 __device__ __forceinline__ float rescale_@(int total, float scale, float addend,
@@ -165,7 +165,7 @@ class RowEpilogue:
                 f"  if ({guard}) v = __ldg(reinterpret_cast<const {VECTORS[width]}*>(residual"
                 f" + {element}));"
             )
-            lines += [f"  {text}" for text in _scatter(width, offset)]
+            lines += [f"  {text}" for text in scatter(width, offset)]
             lines.append("  }")
         return device_function("load_residual", "\n".join([*lines, "}\n"]))
 
@@ -286,24 +286,3 @@ class RowEpilogue:
 def _words(channels: int, dtype: str) -> int:
     """Registers that hold a row's values as they are stored."""
     return -(-channels * ITEM_BITS[dtype] // 32)
-
-
-def gather(width: int, offset: int, words: str) -> str:
-    """Expression of the vector of `width` bytes at a byte offset of a word array."""
-    first = offset // 4
-    if width >= 8:
-        parts = ", ".join(f"{words}[{first + i}]" for i in range(width // 4))
-        return f"make_{VECTORS[width]}({parts})"
-    shift = f"{words}[{first}] >> {8 * (offset % 4)}"
-    return shift if width == 4 else f"({VECTORS[width]})({shift})"
-
-
-def _scatter(width: int, offset: int) -> list[str]:
-    """Statements that put vector `v` into `words` at a byte offset."""
-    first = offset // 4
-    if width >= 8:
-        return [f"words[{first + i}] = v.{'xyzw'[i]};" for i in range(width // 4)]
-    if width == 4:
-        return [f"words[{first}] = v;"]
-    keep = "" if offset % 4 == 0 else f"words[{first}] | "
-    return [f"words[{first}] = {keep}((unsigned)v << {8 * (offset % 4)});"]

@@ -16,12 +16,11 @@ from autoq.templates.storage import is_four_bit, stored_bytes
 from autoq.templates.tiles.lookup_source import looked_up, lookup_source, table_parameter
 from autoq.templates.tiles.requantise import (
     C_TYPES,
-    VECTORS,
     DeviceFunction,
     device_function,
     element_source,
-    gather,
 )
+from autoq.templates.tiles.word_vectors import VECTORS, gather
 
 TILES = 4
 """Column tiles that are packed together."""
