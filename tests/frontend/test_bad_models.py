@@ -244,6 +244,18 @@ CASES = {
         "inputs of int32 and float32",
     ),
     "infinite slope": (with_constants("PRelu", "x c", c=np.float32([np.inf])), "not finite"),
+    "a part left out": (
+        model([node("Min", "x - a")], {"x": (IMAGE, "float32"), "a": (IMAGE, "float32")}),
+        "input 1 is missing",
+    ),
+    "a joined part left out": (
+        model([node("Concat", "x - a", axis=1)], {n: (IMAGE, "float32") for n in "xa"}),
+        "input 1 is missing",
+    ),
+    "pixels that no window sees": (
+        conv((8, 6, 3, 3), auto_pad="SAME_LOWER", strides=[10, 2]), "leave 6 of 9 pixels out"
+    ),
+    "alpha of an LRN": (image("LRN", size=3, alpha=3.4e38), "alpha 3.4e.38"),
     "a flag of pools": (
         image("MaxPool", kernel_shape=[2, 2], ceil_mode=2), "ceil_mode 2; it is 0 or 1"
     ),

@@ -80,9 +80,8 @@ def variadic(node: OnnxNode, b: GraphBuilder) -> str:
     """Any number of inputs, two at a time."""
     op = {"Sum": "Add"}.get(node.op, node.op)
     result = node.required(0, b)
-    for name in node.inputs[1:]:
-        if name is not None:
-            result = b.emit(op, [result, name])
+    for index in range(1, len(node.inputs)):
+        result = b.emit(op, [result, node.required(index, b)])
     return result
 
 

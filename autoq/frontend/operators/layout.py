@@ -119,7 +119,7 @@ def transpose(node: OnnxNode, b: GraphBuilder) -> str:
 @importer("Concat")
 def concat(node: OnnxNode, b: GraphBuilder) -> str:
     """Concatenation along any axis."""
-    inputs = [name for name in node.inputs if name is not None]
+    inputs = [node.required(index, b) for index in range(len(node.inputs))]
     axis = normal_axis(b, int(node.attributes["axis"]), len(b.shape(inputs[0])))
     return emit_concat(b, inputs, axis)
 

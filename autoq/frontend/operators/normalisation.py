@@ -13,6 +13,9 @@ from autoq.frontend.registry import OnnxNode, importer
 LARGEST_LRN = 63
 """Channels that an LRN may look at: its kernel is one expression over all of them."""
 
+LARGEST_LRN_NUMBER = 2.0**20
+"""Size of an LRN's factors and exponent: sums of squares times it are ordinary numbers."""
+
 
 @importer("BatchNormalization")
 def batch_normalization(node: OnnxNode, b: GraphBuilder) -> str:
@@ -44,11 +47,14 @@ def lrn(node: OnnxNode, b: GraphBuilder) -> str:
     size = int(attributes["size"])
     if not 1 <= size <= LARGEST_LRN:
         raise b.error(f"size {size}: 1 to {LARGEST_LRN} channels are supported")
-    return b.emit(
-        "LRN", [node.required(0, b)],
-        size=size, alpha=float(attributes.get("alpha", 1e-4)),
-        beta=float(attributes.get("beta", 0.75)), bias=float(attributes.get("bias", 1.0)),
-    )  # fmt: skip
+    numbers = {
+        name: float(attributes.get(name, default))
+        for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
+    }
+    for name, value in numbers.items():
+        if not abs(value) <= LARGEST_LRN_NUMBER:
+            raise b.error(f"{name} {value:.3g}: sizes up to {LARGEST_LRN_NUMBER:g} are supported")
+    return b.emit("LRN", [node.required(0, b)], size=size, **numbers)
 
 
 @importer("Softmax")
