@@ -34,6 +34,8 @@ def infer_shape(op: str, shapes: Sequence[Shape], attributes: Mapping[str, Any])
 
 def check_size(shape: Shape) -> None:
     """Raise ValueError for a tensor without elements, or of more than kernels can index."""
+    if min(shape, default=1) < 0:
+        raise ValueError(f"a tensor {list(shape)}; no size may be negative")
     if not 1 <= math.prod(shape) <= LARGEST_SIZE:
         raise ValueError(
             f"a tensor {list(shape)} of {math.prod(shape)} elements; "

@@ -244,6 +244,12 @@ CASES = {
         "inputs of int32 and float32",
     ),
     "infinite slope": (with_constants("PRelu", "x c", c=np.float32([np.inf])), "not finite"),
+    "negative sizes": (
+        with_constants("Reshape", "x s", s=int64(-2, -6, 90)), "at most one|no size may be negative"
+    ),
+    "an even number of negative sizes": (
+        with_constants("Reshape", "x s", s=int64(-2, -6, 9, 10)), "no size may be negative"
+    ),
     "a part left out": (
         model([node("Min", "x - a")], {"x": (IMAGE, "float32"), "a": (IMAGE, "float32")}),
         "input 1 is missing",
