@@ -127,13 +127,19 @@ def unclear(message: str) -> bool:
 
 
 def lacks_memory(error: BaseException | None) -> bool:
-    """Whether an exception, or one behind it, is for want of memory."""
+    """Whether an exception, or one behind it, is for want of memory.
+
+    TVM's parser raises an error of its own, without a cause, where its Python lacks memory.
+    """
     while error is not None:
-        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        # A SystemError is C code of Python's or TVM's that failed and could not say why.
+        if isinstance(error, MemoryError | SystemError):
+            return True
+        if getattr(error, "errno", None) == errno.ENOMEM:
             return True
         if re.search("|".join(_WANTS), str(error), re.IGNORECASE):
             return True
-        error = error.__cause__
+        error = error.__cause__ or error.__context__
     return False
 
 

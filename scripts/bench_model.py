@@ -34,7 +34,13 @@ _TITLES = {
     "efficientnet_b0": "EfficientNet-B0",
     "shufflenet_v2": "ShuffleNet-V2",
 }
-"""Networks that torchvision has by the same name, as results name them."""
+"""Networks as results name them."""
+_TORCHVISION = {
+    "resnet50": "resnet50",
+    "efficientnet_b0": "efficientnet_b0",
+    "shufflenet_v2": "shufflenet_v2_x1_0",
+}
+"""The same networks by torchvision's names."""
 
 
 def reference(model: Path, x: np.ndarray, integer: bool) -> np.ndarray:
@@ -147,7 +153,7 @@ def torch_cases(network: str, batch: int, compiled: bool) -> dict[str, float | s
     import torchvision
 
     torch.manual_seed(0)
-    model = getattr(torchvision.models, network)().eval().half().cuda()
+    model = getattr(torchvision.models, _TORCHVISION[network])().eval().half().cuda()
     model = model.to(memory_format=torch.channels_last)
     x = torch.randn(batch, 3, IMAGE, IMAGE, device="cuda", dtype=torch.half)
     x = x.to(memory_format=torch.channels_last)

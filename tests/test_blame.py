@@ -2,7 +2,7 @@
 
 import pytest
 
-from autoq.blame import from_outside, machines_fault, unclear
+from autoq.blame import from_outside, lacks_memory, machines_fault, unclear
 
 MACHINES = (
     "OSError: [Errno 30] Read-only file system: '/root/.cache/autoq/kernels'",
@@ -62,3 +62,25 @@ def test_errors_of_cuda_that_may_be_anybodys():
     for name in ("ILLEGAL_ADDRESS", "LAUNCH_FAILED", "INVALID_VALUE"):
         assert not unclear(f"cuCtxSynchronize failed: CUDA_ERROR_{name}")
     assert not unclear("the worker died of SIGSEGV")
+
+
+@pytest.mark.parametrize("want", [MemoryError(), SystemError("error return without exception set")])
+def test_want_of_memory_behind_an_error_that_hides_it(want):
+    """TVM's parser raises its own error, "error:  --> file:37:9", without a cause."""
+    try:
+        try:
+            raise want
+        except type(want) as error:
+            raise RuntimeError(f"error: {error} --> kernel.py:37:9")  # noqa: B904
+    except RuntimeError as error:
+        assert lacks_memory(error)
+
+
+def test_an_error_of_the_parser_alone_is_the_candidates():
+    try:
+        try:
+            raise ValueError("5 is no power of two")
+        except ValueError as error:
+            raise RuntimeError(f"error: {error} --> kernel.py:37:9") from error
+    except RuntimeError as error:
+        assert not lacks_memory(error)

@@ -35,7 +35,8 @@ __device__ __forceinline__ void look_up(
   constexpr int STEP = 16 / sizeof(OUT);
   Raw<X, V> in = {};
   if (item < VECTORS) in = load<X, V>(x + item * V);
-  for (int i = thread; i < 256 / STEP; i += threads)
+  #pragma unroll 1
+  for (int i = thread; i < 256 / STEP; i += threads)  // unrolled, it spills
     store<OUT, STEP>(table + i * STEP, load<OUT, STEP>(from + i * STEP));
   __syncthreads();
   if (item < VECTORS) {

@@ -52,7 +52,7 @@ def lrn(node: OnnxNode, b: GraphBuilder) -> str:
         for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
     }
     for name, value in numbers.items():
-        if not abs(value) <= LARGEST_LRN_NUMBER:
+        if LARGEST_LRN_NUMBER < abs(value) < math.inf:  # others are no numbers, which emit refuses
             raise b.error(f"{name} {value:.3g}: sizes up to {LARGEST_LRN_NUMBER:g} are supported")
     return b.emit("LRN", [node.required(0, b)], size=size, **numbers)
 
