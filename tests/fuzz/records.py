@@ -7,6 +7,7 @@ what `check` names and leaves the bytes of good lines.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import math
@@ -44,6 +45,8 @@ def case(rng: np.random.Generator, folder: Path) -> None:
     kind = int(rng.choice(3, p=(0.5, 0.45, 0.05)))
     records = _draw(rng, (replayed, _shipped, layers)[kind]())
     older = rng.random() < 0.2
+    if older:  # an autoq without checksums made no comparisons
+        records = [dataclasses.replace(record, confirmed=False) for record in records]
     lines = [record.to_line() for record in records]
     good = {
         (_older(line) if older else line).encode(): record
