@@ -24,8 +24,9 @@ from autoq.errors import AutoqError
 from autoq.frontend import load
 from autoq.graph import Graph, Operator, evaluate, optimise
 from autoq.templates.target import host_cpu, parse_target
+from fuzz.drawing import pick
 from fuzz.mangling import mangle_bytes
-from fuzz.model_mutations import mutate, pick
+from fuzz.model_mutations import mutate
 
 LIMIT_SECONDS = 60
 COMPILED_SHARE = 1 / 20
