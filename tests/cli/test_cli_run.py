@@ -65,9 +65,15 @@ def _zip(**members: bytes) -> bytes:
 
 def _npy(shape: tuple, descr: str = "<f4", data: bytes = b"", version: int = 1) -> bytes:
     """A file of numpy whose header may lie."""
-    header = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode() + b"\n"
-    length = len(header).to_bytes(2 if version == 1 else 4, "little")
-    return b"\x93NUMPY" + bytes([version, 0]) + length + header + data
+    header = {"descr": descr, "fortran_order": False, "shape": shape}
+    return _npy_of(repr(header), data, version)
+
+
+def _npy_of(header: str, data: bytes = b"", version: int = 1) -> bytes:
+    """A file of numpy with a header of any text."""
+    text = header.encode() + b"\n"
+    length = len(text).to_bytes(2 if version == 1 else 4, "little")
+    return b"\x93NUMPY" + bytes([version, 0]) + length + text + data
 
 
 def _flagged(data: bytes, offset: int, value: int) -> bytes:
@@ -93,7 +99,11 @@ HOSTILE = {
     "the other byte order": (_zip(x=_npy(GOOD.shape, ">f4", BODY)), "found >f4"),
     "numbers missing": (_zip(x=SOUND[:-1]), "x.npy is damaged"),
     "no numbers": (_zip(x=b""), "x.npy is damaged"),
-    "a nested header": (_zip(x=_npy("(" * 3000)), "x.npy is damaged"),  # type: ignore[arg-type]
+    "a shape of text": (
+        _zip(x=_npy_of("{'descr': '<f4', 'fortran_order': False, 'shape': '1'}")),
+        "x.npy is damaged",
+    ),
+    "a nested header": (_zip(x=_npy_of("(" * 3000)), "x.npy is damaged"),
     "a later version": (_zip(x=_npy(GOOD.shape, data=BODY, version=9)), "x.npy is damaged"),
 }
 
