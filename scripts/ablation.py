@@ -17,7 +17,6 @@ import datetime
 import itertools
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -37,6 +36,7 @@ from autoq.devices import Host, require_device, resolve
 from autoq.measure.job import Timing
 from autoq.measure.measurer import Measurer
 from autoq.records.journal import Journal
+from autoq.scratch import scratch_folder, sweep
 from autoq.search.registry import DEFAULT_STRATEGY
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.workload import Conv2d
@@ -106,10 +106,11 @@ def tune(options: argparse.Namespace, host: Host, result: dict[str, Any]) -> boo
         cache_dir=options.cache,
         registry=_REGISTRY,
     )
-    with tempfile.TemporaryDirectory(prefix="autoq-") as scratch:
-        records = options.records or Path(scratch)
+    sweep()
+    with scratch_folder() as scratch:
+        records = options.records or scratch
         records.mkdir(parents=True, exist_ok=True)
-        measurer = device_measurer(host, settings, Path(scratch))
+        measurer = device_measurer(host, settings, scratch)
         asker = make_asker(host, settings, local=False)
         numbers = itertools.count()
         try:

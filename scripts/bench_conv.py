@@ -16,7 +16,6 @@ import dataclasses
 import datetime
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -40,6 +39,7 @@ from autoq.measure.compile_worker import Built
 from autoq.measure.job import Job, Measurement, Timing
 from autoq.measure.runner import Runner
 from autoq.records.database import Database
+from autoq.scratch import scratch_folder, sweep
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d
 
@@ -231,8 +231,9 @@ def main() -> None:
     if not workloads:
         raise SystemExit(f"no case of batches {options.batches} has {options.cases!r} in its name")
     database = Database.load(options.tuning_records, shipped=True)
-    with tempfile.TemporaryDirectory(prefix="autoq-") as scratch:
-        cache = options.cache or Path(scratch)
+    sweep()
+    with scratch_folder() as scratch:
+        cache = options.cache or scratch
         references = cache / "references"
         references.mkdir(parents=True, exist_ok=True)
         kernels = Kernels(host.target, cache / "kernels", options.top * len(workloads))

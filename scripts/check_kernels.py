@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -21,6 +20,7 @@ from case_files import load_cases
 
 from autoq.devices import require_device, resolve
 from autoq.measure.job import Job
+from autoq.scratch import scratch_folder, sweep
 from autoq.templates.registry import matching
 from autoq.templates.workload import Workload, to_dict
 from autoq.tuner import TuneOptions, device_measurer
@@ -56,9 +56,10 @@ def main() -> None:
     jobs = [job for w in workloads for job in jobs_of(w, host.target, options.samples, names)]
     started = time.perf_counter()
     results = []
-    with tempfile.TemporaryDirectory() as scratch:
+    sweep()
+    with scratch_folder() as scratch:
         settings = TuneOptions(trials=1, timeout=options.timeout)
-        measurer = device_measurer(host, settings, Path(scratch))
+        measurer = device_measurer(host, settings, scratch)
         try:
             futures = [measurer.submit(job) for job in jobs]
             results = [(job, future.result()) for job, future in zip(jobs, futures, strict=True)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -24,6 +23,7 @@ import autoq
 from autoq.devices import require_device, resolve
 from autoq.measure.job import REGISTRY, UNTRIED, Job, load_registry
 from autoq.records.journal import Journal
+from autoq.scratch import scratch_folder, sweep
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import from_dict
@@ -78,9 +78,10 @@ def main() -> None:
     journal = Journal(options.output)
     started = time.perf_counter()
     failures: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory(prefix="autoq-") as scratch:
+    sweep()
+    with scratch_folder() as scratch:
         settings = TuneOptions(trials=1, cache_dir=options.cache)
-        measurer = device_measurer(host, settings, Path(scratch))
+        measurer = device_measurer(host, settings, scratch)
         provenance = Provenance(measurer.device, tvm.__version__, autoq.__version__)
         try:
             futures = [measurer.submit(job) for job in jobs]

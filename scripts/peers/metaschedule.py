@@ -7,7 +7,6 @@ time without a CUDA graph; the ones here use autoq's compiler and its timing ins
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -22,6 +21,7 @@ from autoq.measure.child import Child, ChildCrash, ChildError, ChildTimeout, Ent
 from autoq.measure.job import Timing
 from autoq.measure.pool import ChildPool
 from autoq.runtime.kernel import CudaKernel
+from autoq.scratch import scratch_folder
 from autoq.templates.target import Target
 from autoq.templates.workload import Conv2d
 from peers.layer import Layer
@@ -60,8 +60,8 @@ class MetaSchedule:
         name, workload = layer.forms[-1]  # the one with the most channels, as WMMA wants them
         candidates = _Candidates(workload, self._target)
         try:
-            with tempfile.TemporaryDirectory(prefix="autoq-") as folder:
-                self._tune(workload, candidates, folder)
+            with scratch_folder() as folder:
+                self._tune(workload, candidates, str(folder))
             seconds, error = candidates.best(timing)
         finally:
             candidates.close()
