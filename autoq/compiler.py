@@ -19,7 +19,7 @@ from autoq.graph.ir import Kernel as Layer
 from autoq.graph.layouts import choose_layouts
 from autoq.graph.storage import layers_by_storage
 from autoq.layout_times import LayoutTimes
-from autoq.paths import require_writable
+from autoq.paths import as_path, require_writable
 from autoq.records.database import Conditions, Database
 from autoq.records.lookup import template_versions
 from autoq.runtime.artifact import write_artifact
@@ -66,10 +66,10 @@ def compile(
     *,
     target: str | Host = "auto",
     output: str | os.PathLike[str],
-    tuning_records: Sequence[str | os.PathLike[str]] = (),
+    tuning_records: Sequence[str | os.PathLike[str]] | str | os.PathLike[str] = (),
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     use_shipped_records: bool = True,
-    cache_dir: Path | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
 ) -> CompileReport:
     """Compile an ONNX model (a path, or a graph of `autoq.frontend.load`) to an artifact.
@@ -84,17 +84,18 @@ def compile(
     when an untuned kernel does not compile, EnvironmentFault or CompilerDied for what the machine
     does wrong.
     """
-    out = Path(output)
+    out = as_path(output)
     require_writable(out)
-    if cache_dir is not None:
-        require_private(cache_dir)
+    cache = None if cache_dir is None else as_path(cache_dir)
+    if cache is not None:
+        require_private(cache)
     sweep()
     host = target if isinstance(target, Host) else resolve(target)
     database = Database.load(tuning_records, shipped=use_shipped_records)
     loaded = model if isinstance(model, Graph) else frontend.load(model, input_shapes)
     kernels = choose_layouts(graph.optimise(loaded, host.target), LayoutTimes(host, database))
     selections = [select(node, host, database) for node in kernels.nodes]
-    compiled = compile_all(selections, cache_dir, jobs or os.cpu_count() or 1)
+    compiled = compile_all(selections, cache, jobs or os.cpu_count() or 1)
     artifact = assemble(kernels, selections, compiled, host)
     write_artifact(artifact, out)
     conditions = Conditions(host.target.arch, host.device, template_versions(TEMPLATES))

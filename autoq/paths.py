@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 from autoq.errors import InputError
 
 
+def as_path(given: str | os.PathLike[str]) -> Path:
+    """A path that a user gives, as text or as any os.PathLike; nothing need be there.
+
+    Raises InputError for what is no path, or a name that no file can have.
+    """
+    try:
+        path = Path(given)
+        path.lstat()
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{given!r:.80}: no path of a file or folder ({error})") from error
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise InputError(f"{given!s:.80}...: the name is too long for a file") from error
+    return path
+
+
 def require_writable(path: Path) -> None:
     """Raise InputError unless a file can be written or made at `path`; makes nothing."""
+    as_path(path)
     folder = path.parent
     if not folder.is_dir():
         raise InputError(f"{path}: the folder {folder} does not exist; create it first")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes  # noqa: F401 - gives numpy int4 and uint4
@@ -15,6 +15,7 @@ import tvm.runtime  # noqa: F401 - loads the runtime that tensors and kernels ne
 import tvm_ffi
 
 from autoq.errors import ArtifactError, DriverError, InputError
+from autoq.paths import as_path
 from autoq.runtime.artifact import Artifact, one_line, read_artifact
 from autoq.runtime.plan import Plan, Port, Step
 
@@ -49,15 +50,16 @@ class Session:
         device: ordinal of the GPU for a CUDA artifact.
 
     Raises:
+        InputError: the path is no path of a file.
         ArtifactError: the file is not an artifact, or was compiled for another device.
         TargetError: a CUDA artifact on a machine without a driver or GPU.
         DriverError: the GPU has not the memory for it, or refuses its machine code.
     """
 
-    def __init__(self, path: str | Path, *, device: int = 0) -> None:
-        artifact = read_artifact(Path(path))
+    def __init__(self, path: str | os.PathLike[str], *, device: int = 0) -> None:
+        self._path = as_path(path)
+        artifact = read_artifact(self._path)
         self._plan = artifact.plan
-        self._path = path
         with self._named_errors():
             self._executor = _executor(artifact, device)
         self._ports = {port.name: port for port in (*artifact.plan.inputs, *artifact.plan.outputs)}

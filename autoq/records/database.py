@@ -67,12 +67,17 @@ class Database:
                 self._by_workload[record.workload_key].append(Found(record, lines.path))
 
     @classmethod
-    def load(cls, paths: Sequence[str | os.PathLike[str]], shipped: bool = False) -> Database:
-        """The records of `paths`, and those that come with autoq when `shipped`.
+    def load(
+        cls,
+        paths: Sequence[str | os.PathLike[str]] | str | os.PathLike[str],
+        shipped: bool = False,
+    ) -> Database:
+        """The records of `paths` (or of one path), and those that come with autoq when `shipped`.
 
         Raises RecordError for a path that is no record file.
         """
-        files = [read_records(path) for path in paths]
+        one = isinstance(paths, str | os.PathLike)
+        files = [read_records(path) for path in ([paths] if one else paths)]
         return cls([*files, *(shipped_records() if shipped else ())])
 
     def __len__(self) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from autoq.errors import InputError, RecordError
-from autoq.paths import require_writable
+from autoq.paths import as_path, require_writable
 from autoq.records.appending import append, is_at, last_line_start, locked, repair_end
 from autoq.records.claims import Claim, Claims
 from autoq.records.lines import Lines, collect, open_lines, printable, scan
@@ -61,13 +61,14 @@ class Journal:
         existing: what the file held when it was opened.
 
     Raises:
+        InputError: for what is no path.
         RecordError: when the path cannot be written or holds something else.
     """
 
     def __init__(
         self, path: str | os.PathLike[str], notify: Callable[[str], None] = lambda text: None
     ) -> None:
-        self.path = Path(path)
+        self.path = as_path(path)
         self._notify = notify
         self._claims = Claims(self.path)
         self._news: list[Record] = []

@@ -95,6 +95,8 @@ def open_lines(path: str | os.PathLike[str]) -> BinaryIO:
         return open(path, "rb")
     except OSError as error:
         raise _unreadable(path, error.strerror) from error
+    except ValueError as error:
+        raise _unreadable(path, error) from error
 
 
 def _unreadable(path: str | os.PathLike[str], reason: object) -> RecordError:

@@ -10,6 +10,7 @@ from typing import Any
 
 from autoq.errors import InputError
 from autoq.measure.job import REGISTRY, Timing
+from autoq.paths import as_path
 from autoq.search.registry import DEFAULT_STRATEGY, STRATEGIES
 from autoq.templates.layout import LAYOUTS, NHWC
 from autoq.tuning.clock import Clock, MonotonicClock
@@ -78,11 +79,16 @@ def check_layouts(layouts: Sequence[str]) -> None:
 
 
 def make_options(trials: int, options: Mapping[str, Any]) -> TuneOptions:
-    """Options by field name; raises InputError for an unknown name or a value out of bounds."""
+    """Options by field name; cache_dir may be text.
+
+    Raises InputError for an unknown name or a value out of bounds.
+    """
     known = {field.name for field in dataclasses.fields(TuneOptions)}
     unknown = sorted(set(options) - known)
     if unknown:
         raise InputError(f"unknown option {unknown[0]!r}; options are {', '.join(sorted(known))}")
+    if options.get("cache_dir") is not None:
+        options = {**options, "cache_dir": as_path(options["cache_dir"])}
     return TuneOptions(trials=trials, **options)
 
 
