@@ -16,7 +16,7 @@ from autoq.measure.builder import Builder
 from autoq.measure.compile_worker import BuildSettings
 from autoq.measure.job import REGISTRY, load_registry
 from autoq.measure.measurer import DeviceMeasurer, Measurer
-from autoq.measure.runner import Runner
+from autoq.measure.runner import OutOfTime, Runner
 from autoq.measure.worker import WorkerSettings
 from autoq.records.database import Conditions, Database
 from autoq.records.journal import Journal
@@ -26,6 +26,7 @@ from autoq.scratch import scratch_folder, sweep
 from autoq.templates.layout import NHWC
 from autoq.tuning.asking import Asker, LocalAsker, ParallelAsker, SearchSettings
 from autoq.tuning.options import TuneOptions, check_layouts, make_options, timing
+from autoq.tuning.pacing import Pacing
 from autoq.tuning.prepare import (
     Model,
     in_layouts,
@@ -36,7 +37,7 @@ from autoq.tuning.prepare import (
     tunable,
 )
 from autoq.tuning.provenance import Provenance
-from autoq.tuning.run import OnEvent, Run
+from autoq.tuning.run import OnEvent, Run, task_row
 from autoq.tuning.sharing import Sharing
 from autoq.tuning.task_numbers import task_numbers
 
@@ -109,12 +110,14 @@ def tune(
         raise InputError(f"the model has no workload that can be tuned for {host.target.arch}")
     chosen = [(index, *pairs[index]) for index in task_numbers(settings.tasks, len(pairs))]
     sweep()
+    pacing = Pacing(settings.clock, started, settings.time_budget)
     with journal, scratch_folder() as scratch, ThreadPoolExecutor(1) as thread:
         asker = make_asker(host, settings, local=measurer is not None)
         opening = None
         if measurer is None:
             # Its processes start while this one makes the tasks, which takes as long.
-            opening = thread.submit(device_measurer, host, settings, scratch)
+            seconds = None if settings.time_budget is None else max(0.0, pacing.left)
+            opening = thread.submit(device_measurer, host, settings, scratch, seconds)
         try:
             tasks = make_tasks(chosen, host.target, settings.seed)
             measurer = measurer or opening.result()
@@ -125,8 +128,14 @@ def tune(
             known = resume(tasks, journal.existing, others, conditions)
             provenance = Provenance(device, _tvm_version(), __version__)
             sharing = Sharing(journal, tasks, device, conditions, settings.trials)
-            run = Run(tasks, settings, journal, sharing, known, tell, started)
+            run = Run(tasks, settings, journal, sharing, known, tell, pacing)
             return run.run(asker, measurer, provenance, host.target)
+        except OutOfTime:
+            elapsed = settings.clock.now() - started
+            rows = tuple(map(task_row, tasks))
+            summary = TuneSummary(str(journal.path), host.device, rows, 0, elapsed, "time", {})
+            tell(summary)
+            return summary
         finally:
             asker.close()
             if measurer is None and opening is not None and opening.exception() is None:
@@ -143,10 +152,13 @@ def make_asker(host: Host, options: TuneOptions, local: bool) -> Asker:
     return ParallelAsker(settings, size=max(1, min(4, len(os.sched_getaffinity(0)) // 4)))
 
 
-def device_measurer(host: Host, options: TuneOptions, scratch: Path) -> DeviceMeasurer:
+def device_measurer(
+    host: Host, options: TuneOptions, scratch: Path, seconds: float | None = None
+) -> DeviceMeasurer:
     """Builder and runner for a host's device; scratch is a folder for references.
 
-    Raises TargetError when the device or its compiler is missing.
+    Raises TargetError when the device or its compiler is missing, OutOfTime when the device
+    needs more than `seconds` to start.
     """
     cuda = ""
     if host.target.kind == "cuda":
@@ -162,7 +174,7 @@ def device_measurer(host: Host, options: TuneOptions, scratch: Path) -> DeviceMe
     builder = Builder(build, options.jobs or cores, options.build_timeout, scratch)
     try:
         builder.warm()
-        device = dataclasses.replace(runner.describe(), cuda=cuda)
+        device = dataclasses.replace(runner.describe(seconds), cuda=cuda)
     except BaseException:
         runner.close()
         builder.close()

@@ -223,6 +223,20 @@ def test_a_time_budget_ends_the_run(tmp_path):
     assert time.monotonic() - started < 12
 
 
+def test_a_time_budget_ends_even_the_start_of_the_device(tmp_path):
+    summary = tune(
+        [ModelWorkload(FAKE, 1)],
+        trials=10,
+        output=tmp_path / "log.jsonl",
+        target="cpu",
+        registry="fake_templates:SLOW",
+        time_budget=0.1,
+    )
+    assert summary.reason == "time" and summary.measured == 0
+    assert [row.trials for row in summary.rows] == [0]
+    assert summary.elapsed_seconds < 1.5  # importing TVM in a worker takes longer
+
+
 def test_a_model_without_tunable_workloads_is_refused(tmp_path):
     with pytest.raises(InputError, match="no workload that can be tuned"):
         tune([], trials=8, output=tmp_path / "log.jsonl", target="cpu")

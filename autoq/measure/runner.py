@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, TimeoutError
 from typing import Any
 
 from autoq.blame import machines_fault, unclear
-from autoq.errors import EnvironmentFault, TargetError
+from autoq.errors import AutoqError, EnvironmentFault, TargetError
 from autoq.measure.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
 from autoq.measure.job import CRASH, OUTSIDE, Job, Measurement, Timing
 from autoq.measure.pool import ChildPool
@@ -23,6 +23,10 @@ _AGAIN, _AGAIN_OUTSIDE = 1, 4
 
 class MeasureError(EnvironmentFault):
     """A device that no longer measures anything, whatever the candidate."""
+
+
+class OutOfTime(AutoqError):
+    """What was asked for takes longer than there is time for it."""
 
 
 class Runner:
@@ -41,9 +45,15 @@ class Runner:
         environment = {"OPENBLAS_NUM_THREADS": "1"}
         self._pool = ChildPool(lambda: Child(entry, environment), 1)
 
-    def describe(self) -> Device:
-        """The device, from its worker; raises TargetError when it cannot be had."""
-        return self._pool.submit(_describe).result()
+    def describe(self, seconds: float | None = None) -> Device:
+        """The device, from its worker.
+
+        Raises TargetError when it cannot be had, OutOfTime when it takes more than `seconds`.
+        """
+        try:
+            return self._pool.submit(_describe).result(seconds)
+        except TimeoutError:
+            raise OutOfTime(f"the device did not answer within {seconds:g} s") from None
 
     def submit(self, job: Job, kernel: Kernel, timing: Timing | None = None) -> Future[Measurement]:
         """Queue a kernel. The future raises MeasureError when the device itself has failed.

@@ -26,10 +26,7 @@ OnEvent = Callable[[Event], None]
 
 
 class Run:
-    """Tasks that know their earlier records, ready to be tuned.
-
-    started: the instant of `options.clock` from which the time budget counts.
-    """
+    """Tasks that know their earlier records, ready to be tuned in the time of `pacing`."""
 
     def __init__(
         self,
@@ -39,7 +36,7 @@ class Run:
         sharing: Sharing,
         known: Resumed,
         on_event: OnEvent,
-        started: float,
+        pacing: Pacing,
     ) -> None:
         self._tasks = tasks
         self._options = options
@@ -47,7 +44,7 @@ class Run:
         self._sharing = sharing
         self._known = known
         self._on_event = on_event
-        self._started = started
+        self._pacing = pacing
         self._began = options.clock.now()
         self._measured = 0
 
@@ -79,7 +76,7 @@ class Run:
                 ),
                 self._sharing,
                 lambda: signals.requested,
-                Pacing(options.clock, self._started, options.time_budget),
+                self._pacing,
                 comparison_timing(options, target.kind),
             )
             reason = loop.run()
@@ -88,7 +85,7 @@ class Run:
             device=provenance.device.name,
             rows=tuple(task_row(task) for task in self._tasks),
             measured=self._measured,
-            elapsed_seconds=options.clock.now() - self._started,
+            elapsed_seconds=options.clock.now() - self._pacing.started,
             reason=reason,
             skipped=self._known.skipped,
         )
@@ -107,13 +104,13 @@ class Run:
         if self._measured:
             left = (options.trials - done) * (now - self._began) / self._measured
         if options.time_budget is not None:
-            until = max(0.0, self._started + options.time_budget - now)
+            until = max(0.0, self._pacing.started + options.time_budget - now)
             left = until if left is None else min(left, until)
         failures = sum((task.failures for task in self._tasks), Counter())
         position = self._tasks.index(task) + 1
         self._on_event(
             TrialsMeasured(task_row(task), position, len(self._tasks), done, options.trials,
-                           failures, now - self._started, left, compared)
+                           failures, now - self._pacing.started, left, compared)
         )  # fmt: skip
 
 

@@ -1,0 +1,150 @@
+"""Whether a short tuning run makes a model slower, and whether it keeps its time budget.
+
+Each network is tuned by `autoq tune --time-budget` in a process of its own, without shipped
+records, then compiled twice, untuned and with the records of that run, and the two artifacts are
+timed in turn. Their outputs are compared at every element first. Writes the times as JSON.
+
+    python scripts/bench_tuning.py --target cuda --budgets 10,30 --seeds 2 --output tuning.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autoq import Session, compile
+from autoq.devices import Host, require_device, resolve
+from autoq.records.lines import read_records
+
+sys.path.insert(0, str(Path(__file__).parent))
+from checkout import commit
+from make_model import NETWORKS, make_network
+
+IMAGE = 224
+INPUT = "input"
+ALLOWED_SLOWER, ALLOWED_OVERRUN = 1.02, 1.05
+"""A ratio of times above the first is a regression, one above the second a budget not kept."""
+_TRIALS = 100_000  # more than any budget of this script pays for
+_TURNS = 15
+_TURN_SECONDS = 0.05
+
+
+def tuned(
+    model: Path, host: Host, shape: tuple[int, ...], budget: float, seed: int, records: Path
+) -> tuple[float, int]:
+    """Tune for `budget` seconds into the file `records`: wall seconds of the command, trials."""
+    options = {
+        "--target": host.target.kind,
+        "--input-shapes": f"{INPUT}:[{','.join(map(str, shape))}]",
+        "--trials": _TRIALS,
+        "--output": records,
+        "--time-budget": budget,
+        "--seed": seed,
+    }
+    command = [sys.executable, "-m", "autoq", "tune", str(model), "--no-shipped-records"]
+    command += [str(part) for option in options.items() for part in option]
+    started = time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    seconds = time.monotonic() - started
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr}")
+    lines = read_records(records).records if records.exists() else []
+    return seconds, sum(not record.confirmed for record in lines)
+
+
+def in_turn(sessions: list[Session]) -> list[float]:
+    """Median microseconds of each, timed in turn."""
+    repeats = [max(1, round(_TURN_SECONDS / session.run_seconds(3))) for session in sessions]
+    samples: list[list[float]] = [[] for _ in sessions]
+    for _ in range(_TURNS):
+        for session, repeat, found in zip(sessions, repeats, samples, strict=True):
+            found.append(session.run_seconds(repeat))
+    return [statistics.median(found) * 1e6 for found in samples]
+
+
+def case(
+    network: str, model: Path, host: Host, batch: int, budget: float, seed: int, folder: Path
+) -> dict[str, Any]:
+    """Tune, compile both, compare outputs, time both in turn."""
+    shape = (batch, 3, IMAGE, IMAGE)
+    records = folder / f"{network}-{budget:g}s-seed{seed}.jsonl"
+    seconds, trials = tuned(model, host, shape, budget, seed, records)
+    sessions = []
+    for name, known in (("untuned", []), ("tuned", [records] if records.exists() else [])):
+        artifact = folder / f"{network}.{name}.tar"
+        compile(
+            model, target=host, output=artifact, tuning_records=known,
+            input_shapes={INPUT: shape}, cache_dir=folder / "kernels", use_shipped_records=False,
+        )  # fmt: skip
+        sessions.append(Session(artifact))
+    x = np.random.default_rng(1).standard_normal(shape, np.float32)
+    outputs = [session.run(None, {INPUT: x})[0] for session in sessions]
+    if not np.array_equal(*outputs):
+        raise SystemExit(f"{network}: the tuned model computes something else")
+    untuned_us, tuned_us = in_turn(sessions)
+    return {
+        "case": f"{network} N{batch} {host.target.kind}",
+        "budget_seconds": budget,
+        "seed": seed,
+        "wall_seconds": seconds,
+        "trials": trials,
+        "untuned_us": untuned_us,
+        "tuned_us": tuned_us,
+        "slower": tuned_us > ALLOWED_SLOWER * untuned_us,
+        "over_budget": seconds > ALLOWED_OVERRUN * budget,
+    }
+
+
+def _text(row: dict[str, Any]) -> str:
+    return (
+        f"{row['case']} {row['budget_seconds']:g} s, seed {row['seed']}: "
+        f"{row['untuned_us']:.1f} us untuned, {row['tuned_us']:.1f} tuned; "
+        f"{row['trials']} trials in {row['wall_seconds']:.1f} s"
+    )
+
+
+def main() -> int:
+    """1 if any model got slower or any budget was not kept."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--target", default="cuda")
+    parser.add_argument("--networks", default="efficientnet_b0,shufflenet_v2,resnet18")
+    parser.add_argument("--batch", type=int, default=4, help="images (4)")
+    parser.add_argument("--budgets", default="30", help="seconds, separated by commas")
+    parser.add_argument("--seeds", type=int, default=2, help="runs of each (2)")
+    parser.add_argument("--models", type=Path, default=Path("build/models"))
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--commit", default=commit(), help="recorded in the output")
+    options = parser.parse_args()
+    host = resolve(options.target)
+    require_device(host)
+    networks = options.networks.split(",")
+    if unknown := set(networks) - set(NETWORKS):
+        parser.error(f"unknown networks: {', '.join(sorted(unknown))}")
+    result: dict[str, Any] = {
+        "device": host.device, "date": datetime.date.today().isoformat(),
+        "commit": options.commit, "cases": [],
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="bench-tuning-") as folder:
+        for network in networks:
+            model = make_network(network, IMAGE, options.models)
+            for budget in map(float, options.budgets.split(",")):
+                for seed in range(options.seeds):
+                    row = case(network, model, host, options.batch, budget, seed, Path(folder))
+                    result["cases"].append(row)
+                    options.output.write_text(json.dumps(result, indent=1) + "\n")
+                    print(_text(row), flush=True)
+    return int(any(row["slower"] or row["over_budget"] for row in result["cases"]))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
