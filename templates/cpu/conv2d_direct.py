@@ -10,7 +10,7 @@ from autoq.templates.workload import Conv2d, Gemm, Workload
 
 
 def matches(workload: Workload, target: Target) -> bool:
-    """Every CPU; float32 throughout, or bytes times int8."""
+    """Convolutions and products in float32 throughout, or of bytes times int8."""
     if target.kind != "cpu" or not isinstance(workload, Conv2d | Gemm):
         return False
     epilogue = workload.epilogue

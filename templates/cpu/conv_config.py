@@ -9,11 +9,14 @@ from dataclasses import dataclass
 class ConvConfig:
     """One register tile and how its repetitions are ordered and shared out.
 
-    lanes: output channels of a vector; tile_p, tile_q: output rows and columns of a register tile;
-    vectors: vectors of output channels of a tile; rows: output rows that one task computes;
-    channel_tasks: tasks that share the output channels; channels_outer: whether a task walks all
-    its pixels for one channel tile before the next (weights stay in the cache) or the other way
-    round (pixels stay).
+    lanes: output channels of a vector.
+    tile_p: output rows of a register tile.
+    tile_q: output columns of a register tile.
+    vectors: vectors of output channels of a tile.
+    rows: output rows that one task computes.
+    channel_tasks: tasks that share the output channels.
+    channels_outer: a task walks all its pixels for one channel tile before the next (weights
+        stay in the cache), instead of the other way round (pixels stay).
     """
 
     lanes: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -71,6 +72,7 @@ def conv_template(
     ) -> tuple[np.ndarray, ...]:
         return pack_conv(layout_of(workload, config), operands)
 
+    @functools.wraps(matches)
     def without_table(workload: Workload, target: Target) -> bool:
         return matches(workload, target) and not workload.epilogue.table
 

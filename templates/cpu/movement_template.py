@@ -27,7 +27,10 @@ _TASK_BYTES = 128 << 10
 
 @dataclass(frozen=True)
 class MovementConfig:
-    """tasks: parallel tasks that share the work."""
+    """Configuration of a kernel whose only choice is its number of tasks.
+
+    tasks: parallel tasks that share the work.
+    """
 
     tasks: int
 
@@ -85,6 +88,7 @@ def movement_template(
     """A template without searched knobs for workloads of one type."""
 
     def matches(workload: Any, target: Target) -> bool:
+        """Every workload of its kind, but for values of 4 bits."""
         return target.kind == "cpu" and isinstance(workload, kind) and not has_four_bits(workload)
 
     def default(workload: Any, target: Target) -> MovementConfig:

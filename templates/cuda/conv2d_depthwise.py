@@ -75,7 +75,11 @@ __device__ __forceinline__ void accumulate_row(
 
 @dataclass(frozen=True)
 class DepthwiseConfig:
-    """threads of a block; neighbouring pixels of a row that one thread computes."""
+    """Configuration of the depthwise kernel.
+
+    threads: threads of a block.
+    pixels: neighbouring pixels of a row that one thread computes.
+    """
 
     threads: int = 128
     pixels: int = 4

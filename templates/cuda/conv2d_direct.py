@@ -81,7 +81,11 @@ __device__ __forceinline__ void accumulate(
 
 @dataclass(frozen=True)
 class DirectConfig:
-    """threads of a block; pixels that one thread computes."""
+    """Configuration of the direct kernel.
+
+    threads: threads of a block.
+    pixels: pixels that one thread computes.
+    """
 
     threads: int = 128
     pixels: int = 4

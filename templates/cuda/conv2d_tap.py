@@ -28,7 +28,10 @@ _LARGEST_BLOCK = 576
 
 @dataclass(frozen=True)
 class TapConfig(PipelineConfig):
-    """Knobs of the pipeline, and tile: (images, rows, columns) of output pixels in a block."""
+    """Knobs of the pipeline over boxes of output pixels.
+
+    tile: (images, rows, columns) of output pixels in a block.
+    """
 
     tile: tuple[int, int, int]
 

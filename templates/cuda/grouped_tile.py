@@ -52,7 +52,9 @@ class GroupedConfig:
 
     channels: of a pixel, a multiple of 16; a warp takes 16 of them.
     rows: output rows of a strip, which is 8 columns wide; a warp takes two strips.
-    images, strips_down, strips_across: the strips of a tile.
+    images: images of a tile.
+    strips_down: strips of a tile below one another.
+    strips_across: strips of a tile side by side.
     stages: tiles whose halos shared memory holds.
     blocks: blocks a multiprocessor, each of which takes tiles in turn; 0: a tile is a block.
     """

@@ -38,19 +38,25 @@ gather the bytes of a word; int32 accumulators pass through shared memory, packe
 class MmaSyncConfig:
     """Searched knobs of the mma.sync convolution.
 
-    BLK_ROW_WARPS, BLK_COL_WARPS: warps of a block along pixels and output channels.
-    WARP_ROW_TILES, WARP_COL_TILES: 16-pixel and 8-channel tiles of one warp.
+    BLK_ROW_WARPS: warps of a block along output pixels.
+    BLK_COL_WARPS: warps of a block along output channels.
+    WARP_ROW_TILES: 16-pixel tiles of one warp.
+    WARP_COL_TILES: 8-channel tiles of one warp.
     CHUNK: 32-byte k-tiles of one pipeline stage.
     REORDER_INNER: the loop over channel chunks encloses that over filter rows, instead of the
         other way round; filter columns are inside both.
     stages: shared-memory buffers of the load pipeline.
     swizzle: units of a row are permuted by XOR, instead of rows being padded by one unit.
     blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
-    compute: how values meet the tensor cores, one of COMPUTE.
-    duplicates: how pixels that several filter taps read are loaded, one of DUPLICATES.
-    packing: how output bytes become words, one of PACKING.
-    box_columns, images: of the box that a block's pixels form where duplicates are known: its
-        fragments side by side, and whether a fragment is 8 images of one pixel (`PixelBox`).
+    compute: how values meet the tensor cores: bytes (s8) or nibbles (s4) as they are, or nibbles
+        that become bytes before (s8_unpacked) or after (s8_staged) they wait in shared memory.
+    duplicates: how pixels that several filter taps read are loaded: again for every tap (none),
+        once for all taps (shared), and from there once for fragments that coincide (register).
+    packing: how output bytes become words: by permuted weights, by warp shuffles, or through
+        shared memory.
+    box_columns: fragments side by side in the box that a block's pixels form where duplicates
+        are known (`PixelBox`).
+    images: a fragment is 8 images of one pixel instead of 8 pixels of a row.
     """
 
     BLK_ROW_WARPS: int

@@ -41,7 +41,11 @@ _UNROLLED_TAPS = 64
 
 @dataclass(frozen=True)
 class PoolConfig:
-    """threads: most threads of a block; tile_w: most output columns of a block's patch."""
+    """Configuration of a pooling kernel.
+
+    threads: most threads of a block.
+    tile_w: most output columns of a block's patch.
+    """
 
     threads: int = 256
     tile_w: int = 8

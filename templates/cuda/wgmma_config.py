@@ -19,15 +19,25 @@ RESERVED_BYTES = 1024
 class PipelineConfig:
     """Knobs of a tile [block_m, block_n] computed by consumer warpgroups and fed by one warp.
 
-    row_bytes: channels of a shared-memory sub-tile (its swizzle); per_stage: sub-tiles of a
-    pipeline stage. team: (consumers, cooperative, k_groups) and grid: (persistent, cluster,
-    shared), see the properties. group: m tiles that share their n tiles (rasterisation).
+    block_n: output channels of a tile.
+    row_bytes: channels of a shared-memory sub-tile (its swizzle).
+    per_stage: sub-tiles of a pipeline stage.
+    stages: stages of the pipeline's ring in shared memory.
+    team: (consumers, cooperative, k_groups): warpgroups that multiply, whether they share a tile
+        or take one each, and groups of them that take a tile's stages in turn.
+    blocks_per_unit: blocks that share a multiprocessor.
+    grid: (persistent, cluster, shared): whether a block works on many tiles, the blocks of a
+        cluster, and what these have in common: an operand that is loaded once for all, or the
+        reduction of one tile.
+    group: m tiles that share their n tiles (rasterisation).
     channels_outer: the epilogue visits all rows of a channel group before the next group.
     residual_early: residuals are fetched before the main loop and wait in registers.
-    residual_ahead: the producer brings them to shared memory by TMA. weights_stay: a block keeps
-    the weights of its n tile in shared memory and the ring holds activations only.
+    residual_ahead: the producer brings residuals to shared memory by TMA.
+    weights_stay: a block keeps the weights of its n tile in shared memory and the ring holds
+        activations only.
     input_once: the L2 cache gives up activations and residuals that came by TMA before anything
-    else, the output for instance, which the next layer reads.
+        else, the output for instance, which the next layer reads.
+
     Subclasses have m_blocks, the 64-row blocks of each consumer warpgroup.
     """
 
@@ -194,6 +204,9 @@ class PipelineConfig:
 
 @dataclass(frozen=True)
 class WgmmaConfig(PipelineConfig):
-    """Knobs of the pipeline over consecutive rows; m_blocks: 64-row blocks of a warpgroup."""
+    """Knobs of the pipeline over consecutive rows.
+
+    m_blocks: 64-row blocks of each consumer warpgroup.
+    """
 
     m_blocks: int
