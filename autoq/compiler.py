@@ -27,9 +27,9 @@ from autoq.runtime.kernel import Kernel
 from autoq.runtime.plan import Step
 from autoq.scratch import sweep
 from autoq.selection import Selection, select
-from autoq.templates.movement import Relayout
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.relayout import Relayout
 from autoq.templates.registry import TEMPLATES
-from autoq.templates.workload import Conv2d
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import functools
 from autoq.devices import Host
 from autoq.records.database import Database
 from autoq.records.lookup import lookup
-from autoq.templates.movement import Relayout
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.relayout import Relayout
 from autoq.templates.registry import TEMPLATES, matching
-from autoq.templates.workload import Conv2d
 
 # The re-layout of 8 x 7x7x512 bytes, graph replay on an H200.
 _LEAST_SECONDS = 1.5e-6

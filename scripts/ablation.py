@@ -39,7 +39,7 @@ from autoq.records.journal import Journal
 from autoq.scratch import scratch_folder, sweep
 from autoq.search.registry import DEFAULT_STRATEGY
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.tuner import device_measurer, make_asker
 from autoq.tuning.options import TuneOptions
 

@@ -19,8 +19,8 @@ from autoq.templates.base import Template
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
 from autoq.templates.cuda.mma_sync_default import estimated_seconds
 from autoq.templates.layout import NHWC, NHWCNC
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d
 
 _DRAWN = 64
 

@@ -40,8 +40,8 @@ from autoq.measure.job import Job, Measurement, Timing
 from autoq.measure.runner import Runner
 from autoq.records.database import Database
 from autoq.scratch import scratch_folder, sweep
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d
 
 LIBRARIES = [name for name in PEERS if name != METASCHEDULE]
 

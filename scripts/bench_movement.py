@@ -33,7 +33,11 @@ from autoq.measure.operands import random_case, stored_activations, stored_outpu
 from autoq.measure.stopwatch import timings
 from autoq.runtime.cuda_driver import Device
 from autoq.runtime.kernel import Kernel
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.concat import Concat
+from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.pool2d import Pool2d
+from autoq.templates.operators.quantize import Quantize
 from autoq.templates.reference import reference
 from autoq.templates.registry import matching
 from autoq.templates.target import Target, parse_target

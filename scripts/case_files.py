@@ -6,7 +6,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from autoq.templates.workload import Workload, key
+from autoq.templates.workload import Workload
+from autoq.templates.workload_key import key
 
 
 def load_cases(path: Path) -> list[Workload]:

@@ -22,7 +22,8 @@ from autoq.devices import require_device, resolve
 from autoq.measure.job import Job
 from autoq.scratch import scratch_folder, sweep
 from autoq.templates.registry import matching
-from autoq.templates.workload import Workload, to_dict
+from autoq.templates.workload import Workload
+from autoq.templates.workload_key import to_dict
 from autoq.tuner import TuneOptions, device_measurer
 
 

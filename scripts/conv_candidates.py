@@ -18,9 +18,9 @@ from autoq.records.database import Database
 from autoq.records.lookup import choices
 from autoq.selection import DEFAULT
 from autoq.templates import TEMPLATES
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d
 
 SEED = 0
 """Of the cases' random data."""

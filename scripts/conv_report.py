@@ -11,8 +11,9 @@ from peers.peer import PeerTime
 from autoq.measure.job import Job, Measurement
 from autoq.report.text import share, table
 from autoq.selection import DEFAULT
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d, to_dict
+from autoq.templates.workload_key import to_dict
 from autoq.tuning.task import roofline_seconds
 
 UNTUNED = "untuned default"

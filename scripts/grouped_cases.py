@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 
 # Height and width, channels, groups, filter size, stride.
 _DEPTHWISE = (

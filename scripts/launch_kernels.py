@@ -38,7 +38,8 @@ from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json
 from autoq.search.space import Space
 from autoq.templates.registry import TEMPLATES, matching
 from autoq.templates.target import Target, parse_target
-from autoq.templates.workload import Workload, from_dict, to_dict
+from autoq.templates.workload import Workload
+from autoq.templates.workload_key import from_dict, to_dict
 
 SEED, POISON = 7, 0xA5
 # Configurations of a space among which every value of every knob is looked for.

@@ -26,7 +26,7 @@ from autoq.records.journal import Journal
 from autoq.scratch import scratch_folder, sweep
 from autoq.templates.base import Template
 from autoq.templates.target import Target
-from autoq.templates.workload import from_dict
+from autoq.templates.workload_key import from_dict
 from autoq.tuner import TuneOptions, device_measurer
 from autoq.tuning.provenance import Provenance
 

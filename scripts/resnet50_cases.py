@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.workload import Conv2d, Gemm
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 
 STAGES = ((56, 64, 256), (28, 128, 512), (14, 256, 1024), (7, 512, 2048))
 """Height and width, channels of the 3x3 convolution, channels of the stage."""

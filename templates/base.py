@@ -11,7 +11,7 @@ import numpy as np
 from autoq.search.space import Space
 from autoq.templates.layout import NHWC
 from autoq.templates.target import Target
-from autoq.templates.workload import Workload, activation_layouts
+from autoq.templates.workload import Workload
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
@@ -61,4 +61,4 @@ class Template:
 
     def matches(self, workload: Workload, target: Target) -> bool:
         """Whether the template can compute the workload exactly on the target."""
-        return activation_layouts(workload) <= self.layouts and self.computes(workload, target)
+        return workload.layouts <= self.layouts and self.computes(workload, target)

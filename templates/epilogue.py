@@ -6,14 +6,15 @@ template and numpy give the same bits.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from autoq.templates.lookup import ENTRIES, look_up
 from autoq.templates.storage import value_dtype
+from autoq.templates.table import ENTRIES, look_up
 
 SCALAR_NAMES = (
     "accumulator_low",
@@ -75,6 +76,15 @@ class Epilogue:
             raise ValueError(f"out_dtype {self.out_dtype!r}: int8 or uint8 behind a table")
         if self.concatenates and not self.requantize_before_add:
             raise ValueError("concatenates needs requantize_before_add")
+
+    def key_fields(self) -> dict[str, Any]:
+        """Its part of a key: a table and a concatenation where there are, as in older keys."""
+        fields = dataclasses.asdict(self)
+        return {
+            name: value
+            for name, value in fields.items()
+            if value or name not in ("table", "concatenates")
+        }
 
 
 def pack_scalars(**values: float) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,18 @@ import numpy as np
 from autoq.templates.base import Operands
 from autoq.templates.epilogue import apply_epilogue, clamp_numbers
 from autoq.templates.layout import from_nhwc, to_nhwc
-from autoq.templates.lookup import Lookup, look_up
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.concat import Concat
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.lookup import Lookup
+from autoq.templates.operators.pool2d import Pool2d
+from autoq.templates.operators.quantize import Quantize
+from autoq.templates.operators.relayout import Relayout
 from autoq.templates.storage import value_dtype
-from autoq.templates.workload import Conv2d, Gemm, Workload
+from autoq.templates.table import look_up
+from autoq.templates.workload import Workload
 
 
 def reference(

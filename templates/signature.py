@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoq.templates.lookup import Lookup
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.concat import Concat
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.lookup import Lookup
+from autoq.templates.operators.pool2d import Pool2d
+from autoq.templates.operators.quantize import Quantize
+from autoq.templates.operators.relayout import Relayout
 from autoq.templates.storage import Array, is_four_bit
-from autoq.templates.workload import Conv2d, Gemm, Workload
+from autoq.templates.workload import Workload
 
 
 def signature(workload: Workload) -> tuple[tuple[Array, ...], Array]:

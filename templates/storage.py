@@ -17,6 +17,8 @@ BYTE_DTYPES = {"int4": "int8", "uint4": "uint8"}
 
 ITEM_BITS = {"int4": 4, "uint4": 4, "int8": 8, "uint8": 8, "int32": 32, "float32": 32}
 
+ITEM_BYTES = {"int8": 1, "uint8": 1, "int32": 4, "float32": 4}
+
 Array = tuple[tuple[int, ...], str]
 """Shape and dtype."""
 

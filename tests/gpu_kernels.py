@@ -21,7 +21,8 @@ from autoq.runtime.cuda_driver import Device, device_count
 from autoq.runtime.kernel import Kernel
 from autoq.templates.base import Template
 from autoq.templates.target import Target, parse_target
-from autoq.templates.workload import Workload, key
+from autoq.templates.workload import Workload
+from autoq.templates.workload_key import key
 
 
 @dataclass

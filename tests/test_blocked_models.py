@@ -20,8 +20,8 @@ from autoq.records import Device, Journal, Record
 from autoq.report.compiled import compile_text
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
 from autoq.templates.layout import NHWCNC
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 from autoq.tuning.prepare import model_workloads
 
 CHANNELS, IMAGE = 32, 9

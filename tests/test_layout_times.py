@@ -19,10 +19,12 @@ from autoq.records import Database, Device, Record
 from autoq.records.lines import Lines
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC
-from autoq.templates.movement import Pool2d, Relayout
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.pool2d import Pool2d
+from autoq.templates.operators.relayout import Relayout
 from autoq.templates.registry import TEMPLATES, matching
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d, Gemm
 from autoq.tuner import list_tasks
 from autoq.tuning.prepare import in_layouts
 from autoq.tuning.task import ModelWorkload

@@ -12,8 +12,8 @@ from models import FORMS, LIGHT, light_path, output_step, random_feeds, run_onnx
 from autoq import Session, compile
 from autoq.frontend import load
 from autoq.graph import Kernel, optimise
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 # They take up to two minutes each, and have no operator that the others lack.
 LEFT_OUT = ("bvlc_alexnet", "densenet121", "vgg19", "zfnet512")

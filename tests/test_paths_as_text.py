@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from autoq import Session, compile, tune
 from autoq.errors import AutoqError
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.workload import Gemm
+from autoq.templates.operators.gemm import Gemm
 from autoq.tuner import list_tasks
 from autoq.tuning.task import ModelWorkload
 

@@ -17,7 +17,8 @@ from autoq.errors import EnvironmentFault, InputError, TargetError
 from autoq.records import read_records
 from autoq.report.events import TrialsMeasured, TuneStarted, TuneSummary
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.workload import Conv2d, Gemm
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.tuner import list_tasks, tune
 from autoq.tuning.task import ModelWorkload
 
@@ -127,7 +128,7 @@ SCRIPT = """
     sys.path.insert(0, {fakes!r})
     from autoq.report.progress import progress
     from autoq.templates.epilogue import Epilogue
-    from autoq.templates.workload import Gemm
+    from autoq.templates.operators.gemm import Gemm
     from autoq.tuner import tune
     from autoq.tuning.task import ModelWorkload
 

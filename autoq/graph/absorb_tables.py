@@ -8,10 +8,11 @@ import numpy as np
 
 from autoq.graph.ir import Graph, Kernel
 from autoq.templates.epilogue import SCALAR_NAMES
-from autoq.templates.lookup import Lookup
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.lookup import Lookup
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d, Gemm
 
 _BYTES = ("int8", "uint8")
 

@@ -16,8 +16,8 @@ from typing import Protocol
 
 from autoq.graph.ir import Graph, Kernel, Node
 from autoq.templates.layout import NHWC, NHWCNC, shape_in
-from autoq.templates.movement import Relayout
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.relayout import Relayout
 
 # States kept after a node. Three forms of each tensor that is still to be read make a state, so
 # that this is exact while at most six tensors with a choice are alive, as in ResNets.

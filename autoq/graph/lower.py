@@ -27,9 +27,14 @@ from autoq.graph.ir import Graph, Kernel, Operation
 from autoq.graph.lower_program import lower_program
 from autoq.graph.placement import NHWC, PLAIN, Placement, to_layout
 from autoq.graph.rewrite import Neighbourhood
-from autoq.templates.lookup import Lookup
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
-from autoq.templates.workload import Conv2d, Gemm
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.concat import Concat
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.lookup import Lookup
+from autoq.templates.operators.pool2d import Pool2d
+from autoq.templates.operators.quantize import Quantize
 
 
 def lower(graph: Graph) -> Graph:

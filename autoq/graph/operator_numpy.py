@@ -75,8 +75,8 @@ def _channel_shuffle(step: Step, x: np.ndarray) -> np.ndarray:
 
 def _conv(step: Step, x: np.ndarray, weight: np.ndarray, *bias: np.ndarray) -> np.ndarray:
     from autoq.templates.epilogue import Epilogue, pack_scalars
+    from autoq.templates.operators.conv2d import Conv2d
     from autoq.templates.reference import reference
-    from autoq.templates.workload import Conv2d
 
     n, c, h, w = x.shape
     k, _, r, s = weight.shape

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autoq.graph.ir import Graph, Kernel, Operator
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
 from autoq.templates.signature import retyped
 from autoq.templates.storage import BYTE_DTYPES
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d, Gemm, Workload
+from autoq.templates.workload import Workload
 
 
 def choose_storage(graph: Graph, target: Target) -> None:

@@ -10,8 +10,8 @@ from autoq.graph.ir import Graph, Operation, Operator
 from autoq.graph.operator_numpy import evaluate_operator
 from autoq.graph.steps import StepWriter
 from autoq.templates.epilogue import INTEGER_RANGE
-from autoq.templates.lookup import ENTRIES
 from autoq.templates.storage import value_dtype
+from autoq.templates.table import ENTRIES
 
 
 def input_values(dtype: str) -> np.ndarray:

@@ -20,7 +20,8 @@ from autoq.runtime.kernel import Kernel, machine_code
 from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json
 from autoq.templates.base import Template
 from autoq.templates.target import Target
-from autoq.templates.workload import Workload, key
+from autoq.templates.workload import Workload
+from autoq.templates.workload_key import key
 
 
 @dataclass(frozen=True)

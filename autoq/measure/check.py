@@ -11,10 +11,12 @@ import numpy as np
 
 from autoq.templates.base import Operands
 from autoq.templates.layout import from_nhwc
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.reference import activations_in_nhwc, reference
 from autoq.templates.storage import value_dtype
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d, Gemm, Workload
+from autoq.templates.workload import Workload
 
 FLOAT_TOLERANCE = 1e-4
 """Largest relative error of a float32 element; relative to the output's root mean square for

@@ -8,11 +8,19 @@ from typing import Any
 import numpy as np
 
 from autoq.templates.epilogue import INTEGER_RANGE, pack_scalars
-from autoq.templates.lookup import ENTRIES, Lookup
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.concat import Concat
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.lookup import Lookup
+from autoq.templates.operators.pool2d import Pool2d
+from autoq.templates.operators.quantize import Quantize
+from autoq.templates.operators.relayout import Relayout
 from autoq.templates.signature import signature
 from autoq.templates.storage import is_four_bit, stored, to_stored, unpack_nibbles
-from autoq.templates.workload import Conv2d, Gemm, Workload
+from autoq.templates.table import ENTRIES
+from autoq.templates.workload import Workload
 
 Arrays = tuple[np.ndarray, ...]
 

@@ -12,7 +12,8 @@ import numpy as np
 from autoq.cache import read_entry, write_entry
 from autoq.measure.check import threaded_reference
 from autoq.measure.operands import Arrays
-from autoq.templates.workload import Workload, key
+from autoq.templates.workload import Workload
+from autoq.templates.workload_key import key
 
 
 def stored_reference(

@@ -11,7 +11,8 @@ from importlib import resources
 from autoq.records.lines import Lines, parse_records, read_records
 from autoq.records.record import Record
 from autoq.records.standing import superseded
-from autoq.templates.workload import Workload, key
+from autoq.templates.workload import Workload
+from autoq.templates.workload_key import key
 
 SHIPPED = "shipped:"
 """Prefix of the source of a record that came with autoq."""

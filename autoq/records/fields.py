@@ -8,7 +8,8 @@ from typing import Any
 
 from autoq.records.line import BadLine
 from autoq.search.trial import FAILURES
-from autoq.templates.workload import Workload, from_dict
+from autoq.templates.workload import Workload
+from autoq.templates.workload_key import from_dict
 
 SHORTEST, LONGEST = 1e-9, 1e6
 """Seconds that a kernel can take; a clock of a GPU is half a nanosecond."""

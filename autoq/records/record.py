@@ -10,7 +10,8 @@ from typing import Any
 
 from autoq.records import fields as read
 from autoq.records.line import BadLine, seal, unseal
-from autoq.templates.workload import Workload, key, to_dict
+from autoq.templates.workload import Workload
+from autoq.templates.workload_key import key, to_dict
 
 FORMAT = 1
 """Version of the line format; a line of another version is not read."""

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from autoq.templates.workload import Conv2d, Workload
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.workload import Workload
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from autoq.records.lines import Lines
 from autoq.report.events import TaskRow
 from autoq.templates.base import Template
 from autoq.templates.layout import NHWC
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d, activation_layouts
 from autoq.tuning.task import ModelWorkload, Task, roofline_seconds
 
 Model = str | os.PathLike[str] | Graph | Sequence[ModelWorkload]
@@ -63,7 +63,7 @@ def in_layouts(
                 t.tunable and t.matches(laid, target) for t in templates
             ):
                 found.append(dataclasses.replace(model, workload=laid))
-    served = frozenset().union(*(activation_layouts(model.workload) for model in found))
+    served = frozenset().union(*(model.workload.layouts for model in found))
     for layout in layouts:
         if layout not in served | {NHWC}:
             raise InputError(

@@ -13,7 +13,7 @@ from autoq.records.database import Conditions
 from autoq.records.journal import Journal
 from autoq.records.record import Device, Record, identity
 from autoq.search.union import Candidate
-from autoq.templates.workload import key
+from autoq.templates.workload_key import key
 from autoq.tuning.task import Task
 
 Chosen = tuple[Task, Candidate]

@@ -12,7 +12,7 @@ import numpy as np
 from autoq.measure.cuda_bench import upload
 from autoq.measure.job import Timing
 from autoq.runtime.cuda_driver import Device, Memory, Stream
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 from peers.layer import Layer, LayerData, alpha
 from peers.libraries import load
 from peers.peer import PeerError, PeerTime

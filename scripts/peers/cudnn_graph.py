@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from enum import IntEnum
 
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 from peers.cudnn_backend import (
     CROSS_CORRELATION,
     Attribute,

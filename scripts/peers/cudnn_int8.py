@@ -12,7 +12,7 @@ import numpy as np
 from autoq.measure.cuda_bench import upload
 from autoq.measure.job import Timing
 from autoq.runtime.cuda_driver import Device, Memory, Stream
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 from peers.cudnn_backend import (
     HEURISTIC_MODES,
     Attribute,

@@ -22,8 +22,8 @@ from autoq.measure.job import Timing
 from autoq.measure.pool import ChildPool
 from autoq.runtime.kernel import CudaKernel
 from autoq.scratch import scratch_folder
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d
 from peers.layer import Layer
 from peers.metaschedule_children import RunRequest
 from peers.metaschedule_workload import convolution, tuning_target

@@ -16,8 +16,8 @@ from autoq.measure.job import Timing
 from autoq.runtime.cuda_driver import Device, Memory, Stream
 from autoq.runtime.cuda_kernel import LoadedKernel
 from autoq.runtime.kernel import CudaKernel
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d
 from peers.layer import LayerData
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import tvm
 from tvm import te, tirx, topi
 
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d
 
 
 def convolution(workload: Conv2d) -> tirx.PrimFunc:

@@ -10,7 +10,7 @@ from typing import Any
 from autoq.measure.graph_timing import GraphTimer
 from autoq.measure.job import Timing
 from autoq.runtime.cuda_driver import Stream
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 from peers.layer import Layer
 from peers.peer import PeerError, PeerTime
 

@@ -17,7 +17,7 @@ from autoq.templates.cpu.movement_template import (
 )
 from autoq.templates.cpu.requantize import clamped, requantised
 from autoq.templates.cpu.vector import cast, for_chunks, load, splat, store, tasks_loop, unfused
-from autoq.templates.movement import Add
+from autoq.templates.operators.add import Add
 
 
 def build(workload: Add, config: MovementConfig) -> PrimFunc:

@@ -24,7 +24,8 @@ from autoq.templates.cpu.vector import (
     store,
     tasks_loop,
 )
-from autoq.templates.movement import ITEM_BYTES, Concat
+from autoq.templates.operators.concat import Concat
+from autoq.templates.storage import ITEM_BYTES
 
 
 def build(workload: Concat, config: MovementConfig) -> PrimFunc:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from autoq.templates.cpu.conv_template import conv_template
 from autoq.templates.cpu.dot import Dot, multiply_add
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.signature import has_four_bits
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d, Gemm, Workload
+from autoq.templates.workload import Workload
 
 
 def matches(workload: Workload, target: Target) -> bool:

@@ -18,7 +18,8 @@ from autoq.templates.cpu.conv_epilogue import VectorEpilogue, bind_scalars
 from autoq.templates.cpu.conv_layout import ConvLayout
 from autoq.templates.cpu.conv_scratch import emit_scratch
 from autoq.templates.cpu.vector import flat, load, loop, store, tasks_loop
-from autoq.templates.workload import Conv2d, Gemm
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 
 
 @dataclass(frozen=True)

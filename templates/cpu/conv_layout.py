@@ -10,7 +10,8 @@ import numpy as np
 
 from autoq.templates.cpu.conv_config import ConvConfig
 from autoq.templates.cpu.dot import Dot
-from autoq.templates.workload import Conv2d, Gemm
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 
 
 def normalised(workload: Conv2d | Gemm) -> Conv2d:

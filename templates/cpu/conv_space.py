@@ -10,8 +10,8 @@ from autoq.templates.cpu.conv_config import ConvConfig
 from autoq.templates.cpu.conv_cost import cost_features, estimated_cycles
 from autoq.templates.cpu.conv_layout import ConvLayout
 from autoq.templates.cpu.dot import Dot
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d
 
 _MOST_TILE_SIZES = 6
 _LARGEST_TILE = 28

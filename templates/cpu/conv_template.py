@@ -16,9 +16,11 @@ from autoq.templates.cpu.conv_layout import ConvLayout, normalised
 from autoq.templates.cpu.conv_pack import pack_conv
 from autoq.templates.cpu.conv_space import conv_space, fastest_estimate
 from autoq.templates.cpu.dot import Dot
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.signature import has_four_bits
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d, Gemm, Workload
+from autoq.templates.workload import Workload
 
 
 def vector_lanes(target: Target) -> int:

@@ -17,7 +17,7 @@ from autoq.templates.cpu.movement_template import (
     span,
 )
 from autoq.templates.cpu.vector import cast, for_chunks, loop, splat, store, tasks_loop
-from autoq.templates.movement import Dequantize
+from autoq.templates.operators.dequantize import Dequantize
 
 
 def build(workload: Dequantize, config: MovementConfig) -> PrimFunc:

@@ -13,7 +13,8 @@ from autoq.search.space import Space
 from autoq.templates.base import Operands, Template
 from autoq.templates.cpu.movement_template import MovementConfig, kernel_frame, span, task_count
 from autoq.templates.cpu.vector import cast, for_chunks, load, store, tasks_loop
-from autoq.templates.lookup import ENTRIES, Lookup, packed_table
+from autoq.templates.operators.lookup import Lookup, packed_table
+from autoq.templates.table import ENTRIES
 from autoq.templates.target import Target
 
 _LANES = 64

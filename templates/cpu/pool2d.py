@@ -27,7 +27,8 @@ from autoq.templates.cpu.vector import (
     store,
     tasks_loop,
 )
-from autoq.templates.movement import ITEM_BYTES, Pool2d
+from autoq.templates.operators.pool2d import Pool2d
+from autoq.templates.storage import ITEM_BYTES
 
 
 def build(workload: Pool2d, config: MovementConfig) -> PrimFunc:

@@ -16,7 +16,7 @@ from autoq.templates.cpu.movement_template import (
 )
 from autoq.templates.cpu.requantize import requantised
 from autoq.templates.cpu.vector import for_chunks, load, loop, splat, store, tasks_loop
-from autoq.templates.movement import Quantize
+from autoq.templates.operators.quantize import Quantize
 
 
 def build(workload: Quantize, config: MovementConfig) -> PrimFunc:

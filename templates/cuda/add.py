@@ -25,7 +25,7 @@ from autoq.templates.cuda.thread_kernel import (
     whole_bytes,
 )
 from autoq.templates.epilogue import INTEGER_RANGE
-from autoq.templates.movement import Add
+from autoq.templates.operators.add import Add
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 

@@ -27,7 +27,7 @@ from autoq.templates.cuda.thread_kernel import (
     whole_bytes,
 )
 from autoq.templates.epilogue import INTEGER_RANGE
-from autoq.templates.movement import Concat
+from autoq.templates.operators.concat import Concat
 from autoq.templates.target import Target
 from autoq.templates.tiles.requantise import DeviceFunction
 

@@ -28,8 +28,8 @@ from autoq.templates.cuda.thread_kernel import (
     indexable,
     thread_kernel,
 )
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d
 
 _SOURCE = r"""
 __device__ __forceinline__ int multiply_byte(unsigned a, unsigned b, int e, int c) {

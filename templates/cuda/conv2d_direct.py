@@ -29,8 +29,9 @@ from autoq.templates.cuda.thread_kernel import (
     indexable,
     thread_kernel,
 )
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d, Gemm
 
 # `at` holds a pixel's first channel, or -1 where the filter tap falls outside the image.
 _SOURCE = r"""

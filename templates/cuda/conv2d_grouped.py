@@ -40,9 +40,9 @@ from autoq.templates.cuda.thread_kernel import (
     indexable,
     thread_kernel,
 )
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tiles.weights import ceil_div
-from autoq.templates.workload import Conv2d
 
 # Output channels of a lane.
 _VALUES = 4

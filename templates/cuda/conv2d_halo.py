@@ -18,11 +18,11 @@ from autoq.templates.cuda.halo_layout import HaloConvConfig, HaloLayout
 from autoq.templates.cuda.halo_space import halo_space, is_served
 from autoq.templates.cuda.halo_tile import HaloTile
 from autoq.templates.epilogue import packed_scalars
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.signature import has_four_bit_activations
 from autoq.templates.target import Target
 from autoq.templates.tiles.swizzle import shared_image
 from autoq.templates.tiles.weights import pad_channels, row_channels, tile_rows
-from autoq.templates.workload import Conv2d
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc

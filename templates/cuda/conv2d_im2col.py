@@ -16,9 +16,10 @@ from autoq.templates.cuda.wgmma_operands import pack, supported
 from autoq.templates.cuda.wgmma_pipeline import build_pipeline
 from autoq.templates.cuda.wgmma_problem import Problem
 from autoq.templates.cuda.wgmma_space import make_space
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tiles.tma import MAX_ELEMENT_STRIDE, MAX_IM2COL_CORNER, MAX_IM2COL_PIXELS
-from autoq.templates.workload import Conv2d, Workload
+from autoq.templates.workload import Workload
 
 
 def matches(workload: Workload, target: Target) -> bool:

@@ -24,9 +24,11 @@ from autoq.templates.cuda.mma_sync_space import computes, space
 from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d
 from autoq.templates.epilogue import INTEGER_RANGE, packed_scalars
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, block_channels
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d, Gemm, Workload
+from autoq.templates.workload import Workload
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc

@@ -19,10 +19,10 @@ from autoq.templates.cuda.conv2d_swapped_layout import SwappedConvConfig, Swappe
 from autoq.templates.cuda.conv2d_swapped_space import default_config, is_served, swapped_space
 from autoq.templates.cuda.halo_tile import HaloTile
 from autoq.templates.epilogue import packed_scalars
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tiles.swizzle import shared_image
 from autoq.templates.tiles.weights import pad_channels, tile_rows
-from autoq.templates.workload import Conv2d
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc

@@ -22,9 +22,9 @@ from autoq.templates.cuda.halo_cost import features
 from autoq.templates.cuda.halo_default import TEAMS, candidates, fastest
 from autoq.templates.cuda.halo_space import PARTS, STAGES, Rule, common_rules, ring_knobs, row_sizes
 from autoq.templates.cuda.swapped_im2col_tile import Im2colTile
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tiles.swizzle import shared_image
-from autoq.templates.workload import Conv2d
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc

@@ -16,10 +16,11 @@ from autoq.templates.cuda.wgmma_operands import pack, supported
 from autoq.templates.cuda.wgmma_pipeline import build_pipeline
 from autoq.templates.cuda.wgmma_problem import Problem
 from autoq.templates.cuda.wgmma_space import make_space
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tiles.tma import MAX_BOX, MAX_ELEMENT_STRIDE
 from autoq.templates.tiles.weights import ceil_div
-from autoq.templates.workload import Conv2d, Workload
+from autoq.templates.workload import Workload
 
 _BLOCKS_M = (64, 128, 192, 256, 384)
 _TILES_PER_BLOCK = 4

@@ -26,7 +26,7 @@ from autoq.templates.cuda.thread_kernel import (
     whole_bytes,
 )
 from autoq.templates.epilogue import INTEGER_RANGE
-from autoq.templates.movement import Dequantize
+from autoq.templates.operators.dequantize import Dequantize
 from autoq.templates.target import Target
 
 _SOURCE = r"""

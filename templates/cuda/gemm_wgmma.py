@@ -15,8 +15,10 @@ from autoq.templates.cuda.wgmma_operands import supported
 from autoq.templates.cuda.wgmma_pipeline import build_pipeline
 from autoq.templates.cuda.wgmma_problem import Problem
 from autoq.templates.cuda.wgmma_space import make_space
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d, Gemm, Workload
+from autoq.templates.workload import Workload
 
 
 def _as_conv2d(workload: Gemm | Conv2d) -> Conv2d:

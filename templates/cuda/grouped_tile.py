@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.tiles.lookups import table_bytes
 from autoq.templates.tiles.weights import ceil_div
-from autoq.templates.workload import Conv2d
 
 UNIT = 16
 """Channels that a product takes at once, and bytes of a copy."""

@@ -14,8 +14,8 @@ from autoq.templates.cuda.halo_layout import HaloConfig, HaloConvConfig, HaloLay
 from autoq.templates.cuda.halo_space import Rule, channel_tiles, constraints, row_sizes, tile_shapes
 from autoq.templates.cuda.halo_tile import HaloTile
 from autoq.templates.cuda.input_once import default_input_once
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d
 
 TEAMS = ((2, True), (2, False), (1, True), (3, True))
 

@@ -13,11 +13,11 @@ from autoq.templates.cuda.halo_layout import MOST_BLOCKS, HaloConfig, HaloConvCo
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS, WIDTH, HaloTile
 from autoq.templates.cuda.input_once import input_once_values
 from autoq.templates.cuda.wgmma_config import RESERVED_BYTES
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tiles.swizzle import ROW_BYTES
 from autoq.templates.tiles.tma import MAX_BOX
 from autoq.templates.tiles.wgmma import SHAPES_N
-from autoq.templates.workload import Conv2d
 
 Rule = Callable[[Any], bool]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 
 BLOCK_ROWS = 64
 """Rows of one wgmma block: output pixels, some of them outside the image."""

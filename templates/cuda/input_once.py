@@ -9,8 +9,8 @@ whose output fills it.
 
 from __future__ import annotations
 
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.storage import stored_bytes
-from autoq.templates.workload import Conv2d
 
 # Of the H100 and the H200.
 _L2_BYTES = 50 << 20

@@ -22,8 +22,9 @@ from autoq.templates.cuda.thread_kernel import (
     thread_kernel,
     thread_space,
 )
-from autoq.templates.lookup import ENTRIES, Lookup, packed_table
+from autoq.templates.operators.lookup import Lookup, packed_table
 from autoq.templates.storage import ITEM_BITS
+from autoq.templates.table import ENTRIES
 from autoq.templates.target import Target
 
 # Random bytes meet in two words of each bank at most, since the table has two words in each; of a

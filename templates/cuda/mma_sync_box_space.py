@@ -9,7 +9,7 @@ from autoq.templates.cuda.mma_sync_box import LANES
 from autoq.templates.cuda.mma_sync_config import DUPLICATES, MmaSyncConfig
 from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling
 from autoq.templates.genuine_index import GenuineIndex
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 
 # A stage's multiplications are written out one by one: 16 bytes of code each, beside their loads.
 _MOST_UNROLLED = 640

@@ -17,9 +17,10 @@ from autoq.templates.cuda.mma_sync_space import (
     space,
 )
 from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
 from autoq.templates.tiles.weights import ceil_div
-from autoq.templates.workload import Conv2d, Gemm
 
 # Of one multiprocessor: guesses, none of them measured.
 _CLOCK = 1.5e9

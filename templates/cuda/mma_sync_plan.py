@@ -12,12 +12,13 @@ from autoq.templates.cuda.mma_sync_config import STAGED_RUN, UNIT_BYTES, MmaSync
 from autoq.templates.cuda.mma_sync_rows import output_channel
 from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d, matrix_offset, unit_offset
 from autoq.templates.layout import BLOCK_IMAGES, NHWCNC, ROW_BYTES
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
 from autoq.templates.tiles.dependent_launch import can_overlap
 from autoq.templates.tiles.requantise import DeviceFunction, RowEpilogue
 from autoq.templates.tiles.shuffled_rows import ShuffledRows
 from autoq.templates.tiles.weights import ceil_div
-from autoq.templates.workload import Conv2d, Gemm
 
 COPY_UNIT = "cp.async.cg.shared.global.L2::128B"
 LDMATRIX = "ldmatrix.sync.aligned.m8n8.x4.shared.b16"

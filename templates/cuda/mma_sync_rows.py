@@ -18,8 +18,8 @@ from autoq.templates.layout import (
     ROW_BYTES,
     block_channels,
 )
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.storage import is_four_bit, stored, stored_bytes
-from autoq.templates.workload import Conv2d
 
 
 def images_innermost(conv: Conv2d) -> bool:

@@ -19,11 +19,12 @@ from autoq.templates.cuda.mma_sync_config import (
 from autoq.templates.cuda.mma_sync_plan import copies_bypass_registers, has_cp_async
 from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d
 from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 from autoq.templates.tiles.shuffled_rows import TILES as SHUFFLED_TILES
 from autoq.templates.tiles.weights import ceil_div
-from autoq.templates.workload import Conv2d, Gemm
 
 REGISTER_FILE = 65536
 _MOST_REGISTERS = 255

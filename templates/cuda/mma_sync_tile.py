@@ -16,10 +16,11 @@ from autoq.templates.cuda.mma_sync_config import (
     MmaSyncConfig,
 )
 from autoq.templates.cuda.mma_sync_fragments import FragmentSchedule, fragment_schedule
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.storage import is_four_bit
 from autoq.templates.tiles.lookups import table_bytes
 from autoq.templates.tiles.weights import ceil_div
-from autoq.templates.workload import Conv2d, Gemm
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from autoq.templates.cuda.thread_kernel import (
     whole_bytes,
 )
 from autoq.templates.epilogue import INTEGER_RANGE
-from autoq.templates.movement import Pool2d
+from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.target import Target
 
 # Pixels of a single window from which blocks share it.

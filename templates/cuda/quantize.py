@@ -24,7 +24,7 @@ from autoq.templates.cuda.thread_kernel import (
     thread_space,
 )
 from autoq.templates.epilogue import INTEGER_RANGE
-from autoq.templates.movement import Quantize
+from autoq.templates.operators.quantize import Quantize
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 

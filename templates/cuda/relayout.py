@@ -22,7 +22,7 @@ from autoq.templates.cuda.thread_kernel import (
     thread_space,
 )
 from autoq.templates.layout import BLOCK_IMAGES, NHWC, ROW_BYTES, block_channels
-from autoq.templates.movement import Relayout
+from autoq.templates.operators.relayout import Relayout
 from autoq.templates.storage import stored, stored_bytes
 from autoq.templates.target import Target
 

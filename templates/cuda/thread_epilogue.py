@@ -19,9 +19,9 @@ from autoq.templates.epilogue import (
     packed_scalars,
     scalar_words,
 )
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.signature import has_four_bits
 from autoq.templates.tiles.requantise import C_TYPES, element_source
-from autoq.templates.workload import Conv2d
 
 _SOURCE = r"""
 struct Constants {

@@ -15,7 +15,11 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
 from autoq.templates.base import Operands
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.concat import Concat
+from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.pool2d import Pool2d
+from autoq.templates.operators.quantize import Quantize
 from autoq.templates.storage import is_four_bit, stored
 from autoq.templates.target import Target
 from autoq.templates.tiles.dependent_launch import can_overlap, overlapping

@@ -6,7 +6,7 @@ from autoq.templates.cuda.wgmma_config import PipelineConfig
 from autoq.templates.cuda.wgmma_plan import cluster_units
 from autoq.templates.cuda.wgmma_problem import Problem
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.movement import ITEM_BYTES
+from autoq.templates.storage import ITEM_BYTES
 from autoq.templates.tiles.converted_rows import convertible
 from autoq.templates.tiles.weights import ceil_div
 

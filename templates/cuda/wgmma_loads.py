@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from tvm.script import tirx as T
 
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import (
     ENCODE_IM2COL,
@@ -24,7 +25,6 @@ from autoq.templates.tiles.tma import (
     tma_load,
 )
 from autoq.templates.tiles.weights import KLayout, ceil_div
-from autoq.templates.workload import Conv2d
 
 
 @dataclass(frozen=True)

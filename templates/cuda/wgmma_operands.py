@@ -8,6 +8,7 @@ from autoq.templates.base import Operands
 from autoq.templates.border import border_bias
 from autoq.templates.cuda.wgmma_config import PipelineConfig
 from autoq.templates.epilogue import packed_scalars
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.signature import has_four_bit_activations
 from autoq.templates.target import Target
 from autoq.templates.tiles.bounded_rows import boundable
@@ -17,7 +18,6 @@ from autoq.templates.tiles.converted_rows import convertible
 from autoq.templates.tiles.epilogue_table import epilogue_table
 from autoq.templates.tiles.swizzle import shared_image
 from autoq.templates.tiles.weights import pack_weight, pad_channels, row_channels, tile_rows
-from autoq.templates.workload import Conv2d
 
 _ALIGNMENT = 16
 _LARGEST = 1 << 31

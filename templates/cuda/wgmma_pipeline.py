@@ -19,6 +19,7 @@ from autoq.templates.cuda.wgmma_loads import Load
 from autoq.templates.cuda.wgmma_multiply import multiply
 from autoq.templates.cuda.wgmma_plan import PipelinePlan
 from autoq.templates.cuda.wgmma_producer import load_first_weights, load_tile_operands, produce
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tiles.cluster import arrive_at_cluster, wait_for_cluster
 from autoq.templates.tiles.conversion import FLAG
@@ -32,7 +33,6 @@ from autoq.templates.tiles.ring import Ring, RingPosition, fence_barriers
 from autoq.templates.tiles.tma import ENCODE_TILED
 from autoq.templates.tiles.weights import KLayout
 from autoq.templates.tiles.wgmma import encode_descriptor
-from autoq.templates.workload import Conv2d
 
 START_BARRIER = 1
 """Named barrier behind the initialisation of the mbarriers."""

@@ -11,6 +11,7 @@ from autoq.templates.cuda.wgmma_config import BARRIER_BYTES, PipelineConfig
 from autoq.templates.cuda.wgmma_loads import Load, Pixel
 from autoq.templates.cuda.wgmma_units import Unit, unit_at
 from autoq.templates.epilogue import scalar_words
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tiles.border_bias import bias_row
 from autoq.templates.tiles.bounded_rows import boundable
@@ -30,7 +31,6 @@ from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import Delivery, tiled_map
 from autoq.templates.tiles.weights import KLayout, ceil_div
 from autoq.templates.tiles.wgmma import K_BYTES, accumulators
-from autoq.templates.workload import Conv2d
 
 
 def cluster_units(units: int, cluster: int) -> int:

@@ -11,7 +11,7 @@ from autoq.templates.cuda.input_once import input_once_values
 from autoq.templates.cuda.wgmma_config import RESERVED_BYTES, PipelineConfig
 from autoq.templates.cuda.wgmma_cost import features
 from autoq.templates.cuda.wgmma_problem import Problem
-from autoq.templates.movement import ITEM_BYTES
+from autoq.templates.storage import ITEM_BYTES
 from autoq.templates.tiles.bounded_rows import boundable
 from autoq.templates.tiles.lookups import table_bytes
 from autoq.templates.tiles.tma import MAX_BOX

@@ -10,7 +10,7 @@ from typing import Any
 from tvm.script import tirx as T
 
 from autoq.templates.epilogue import TABLE_BYTE, Epilogue
-from autoq.templates.lookup import ENTRIES
+from autoq.templates.table import ENTRIES
 from autoq.templates.tiles.requantise import device_function
 
 _FILL = r"""

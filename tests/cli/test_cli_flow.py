@@ -9,7 +9,7 @@ import pytest
 from trial_records import trials_of
 
 from autoq.records import Journal, read_records
-from autoq.templates.workload import Gemm
+from autoq.templates.operators.gemm import Gemm
 
 
 def _ok(screen):

@@ -14,8 +14,8 @@ from refusals import assert_refused, saved
 from autoq.errors import InputError
 from autoq.frontend import from_model, load
 from autoq.graph import Kernel, evaluate, optimise
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 
 @pytest.fixture(params=["cuda", "cpu"])

@@ -15,8 +15,8 @@ from autoq.frontend import load
 from autoq.frontend.registry import OPERATORS
 from autoq.graph import Kernel, evaluate, optimise
 from autoq.quantization import quantize
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 ONNXRUNTIME = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
 

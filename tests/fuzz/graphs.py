@@ -17,9 +17,9 @@ import autoq
 from autoq.frontend import from_model
 from autoq.graph import evaluate, optimise
 from autoq.graph.layouts import choose_layouts
-from autoq.templates.movement import Relayout
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.relayout import Relayout
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 LIMIT_SECONDS = 120
 COMPILED_SHARE = 1 / 12

@@ -21,9 +21,9 @@ from autoq.quantization import quantize
 from autoq.records import Device, Lines, Record, read_records
 from autoq.search.space import Space
 from autoq.templates.base import Template
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
-from autoq.templates.workload import Gemm
 from autoq.tuner import tune
 from autoq.tuning.prepare import model_workloads
 from autoq.tuning.task import ModelWorkload

@@ -11,8 +11,8 @@ from onnx import helper, numpy_helper
 from autoq.frontend import load
 from autoq.graph import Kernel, evaluate, optimise
 from autoq.quantization import quantize
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 
 def chain(hidden: int, folder, residual: bool = False, groups: int = 1):

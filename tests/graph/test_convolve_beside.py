@@ -11,7 +11,7 @@ from qdq.writer import GraphWriter, Real
 from autoq.frontend import from_model, load
 from autoq.graph import Kernel, evaluate, optimise
 from autoq.quantization import quantize
-from autoq.templates.movement import Concat
+from autoq.templates.operators.concat import Concat
 from autoq.templates.target import parse_target
 from autoq.zoo import shufflenet_v2
 

@@ -15,9 +15,9 @@ from autoq.graph import Graph, Kernel, evaluate, optimise
 from autoq.graph.storage import layers_by_storage
 from autoq.kernel.nvcc import find_nvcc
 from autoq.runtime.artifact import read_artifact
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.registry import matching
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 DTYPES = {"u8": np.uint8, "i8": np.int8, "u4": ml_dtypes.uint4, "i4": ml_dtypes.int4}
 CUDA = ["cuda:sm_75", "cuda:sm_80", "cuda:sm_90a"]

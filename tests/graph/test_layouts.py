@@ -16,8 +16,9 @@ from autoq.graph.layouts import choose_layouts
 from autoq.measure.operands import random_case
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC
-from autoq.templates.movement import Add, Relayout
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.relayout import Relayout
 
 SHAPE = (8, 3, 3, 16)
 COPY = 10.0

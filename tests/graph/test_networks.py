@@ -9,9 +9,13 @@ from models import light_path, output_step, random_feeds, resnet_path, run_onnxr
 from autoq.frontend import load
 from autoq.graph import Graph, Kernel, Operator, evaluate, optimise, workloads
 from autoq.quantization import quantize
-from autoq.templates.movement import Add, Dequantize, Pool2d, Quantize
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.pool2d import Pool2d
+from autoq.templates.operators.quantize import Quantize
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d, Gemm
 
 
 def check(path, graph: Graph) -> None:

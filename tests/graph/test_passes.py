@@ -13,8 +13,9 @@ from autoq.graph import Kernel, Operator, dump, evaluate, optimise
 from autoq.graph.activation_dtype import choose_activation_dtypes
 from autoq.graph.dequantise_late import dequantise_late
 from autoq.graph.fold_affine import fold_affine
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d, Gemm
 
 CUDA, CPU = parse_target("cuda"), parse_target("cpu")
 RNG = np.random.default_rng(5)

@@ -11,8 +11,8 @@ from qdq.oracle import Oracle, normal_feeds, run_in_memory
 from autoq.frontend import from_model
 from autoq.graph import Kernel, evaluate, optimise
 from autoq.graph.fused import Bounds, Scheme
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 TARGETS = [parse_target("cpu"), parse_target("cuda")]
 SHAPE = (1, 4, 5, 6)

@@ -15,8 +15,8 @@ from autoq.graph.dequantise_late import dequantise_late
 from autoq.graph.fuse_products import fuse_products
 from autoq.graph.lower import lower
 from autoq.graph.programs import gather_programs
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 
 def stem_model(size: tuple[int, int], c: int, taps, pads, stride: int, zero_point: int):

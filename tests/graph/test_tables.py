@@ -13,9 +13,9 @@ from autoq.graph.evaluate import evaluate
 from autoq.graph.ir import Graph, Kernel
 from autoq.graph.optimise import optimise
 from autoq.templates.epilogue import INTEGER_RANGE
-from autoq.templates.lookup import Lookup
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.lookup import Lookup
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 CUDA = parse_target("cuda:sm_90a")
 CPU = parse_target("cpu")

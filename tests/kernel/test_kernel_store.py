@@ -12,7 +12,7 @@ from autoq.kernel import kernel_store
 from autoq.kernel.kernel_store import KernelStore
 from autoq.runtime.kernel import CudaKernel
 from autoq.templates.cuda import add
-from autoq.templates.movement import Add
+from autoq.templates.operators.add import Add
 from autoq.templates.target import parse_target
 
 TARGET, OLDER = parse_target("cuda:sm_90a"), parse_target("cuda:sm_75")

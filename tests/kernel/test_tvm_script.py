@@ -11,8 +11,8 @@ from tvm.script.parser.core.parser import ScriptMacro
 
 from autoq.kernel import tvm_script
 from autoq.templates.cuda.conv2d_swapped import TEMPLATE
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 TARGET = parse_target("cuda:sm_90a")
 WORKLOAD = Conv2d(n=1, h=8, w=8, c=16, k=16, r=3, s=3, padding=(1, 1, 1, 1))

@@ -10,8 +10,8 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
-from autoq.templates.workload import Gemm
 
 _BODY = {
     "right": "",

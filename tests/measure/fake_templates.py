@@ -12,8 +12,8 @@ from autoq.errors import BuildError
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
-from autoq.templates.workload import Gemm
 
 BEHAVIOURS = (
     "right",

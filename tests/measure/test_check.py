@@ -6,11 +6,17 @@ import pytest
 from autoq.measure.check import complaint, threaded_reference
 from autoq.measure.operands import random_case
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.lookup import Lookup
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.concat import Concat
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.lookup import Lookup
+from autoq.templates.operators.pool2d import Pool2d
+from autoq.templates.operators.quantize import Quantize
+from autoq.templates.operators.relayout import Relayout
 from autoq.templates.reference import reference
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d, Gemm
 
 CUDA, CPU = Target("cuda", "sm_90a"), Target("cpu", "generic")
 PLAIN = Gemm(4, 8, 16)

@@ -6,8 +6,8 @@ import pytest
 from autoq.measure import stored_reference as module
 from autoq.measure.operands import random_case
 from autoq.measure.stored_reference import stored_reference
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.reference import reference
-from autoq.templates.workload import Gemm
 
 WORKLOAD = Gemm(4, 6, 8)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from autoq.records import Device, Record
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 
 H200 = Device("NVIDIA H200", "sm_90a", driver="580.65", cuda="13.0")
 WORKLOAD = Conv2d(8, 56, 56, 64, 64, 3, 3, padding=(1, 1, 1, 1))

@@ -9,8 +9,10 @@ from autoq.errors import RecordError
 from autoq.records import Record
 from autoq.records.line import seal
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.movement import Add, Concat
-from autoq.templates.workload import Conv2d, Gemm
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.concat import Concat
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 
 
 @pytest.mark.parametrize(

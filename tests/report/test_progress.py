@@ -10,7 +10,7 @@ from autoq.report.events import Notice, TaskRow, TrialsMeasured, TuneStarted, Tu
 from autoq.report.progress import LiveProgress, PlainProgress, progress
 from autoq.report.tables import summary_table, tasks_table
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 
 CONV = Conv2d(8, 56, 56, 64, 64, 3, 3, padding=(1, 1, 1, 1), epilogue=Epilogue("int8", "uint8"))
 ROW = TaskRow(4, CONV, 3, ("conv1",), 32, 3.8e-6, "halo", {"tile": 8}, 0.25, Counter(compile=5))

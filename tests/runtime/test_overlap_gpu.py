@@ -17,10 +17,12 @@ from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
 from autoq.runtime.kernel import Kernel
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.movement import Add, Pool2d
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d, Workload
+from autoq.templates.workload import Workload
 
 pytestmark = pytest.mark.gpu
 

@@ -21,8 +21,8 @@ from autoq.search.space import Space
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
 from autoq.templates.cuda.mma_sync_default import estimated_seconds
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 from autoq.tuning.asking import LocalAsker, SearchSettings
 
 TARGET = parse_target("cuda:sm_90a")

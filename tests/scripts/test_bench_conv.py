@@ -9,7 +9,7 @@ from pathlib import Path
 import bench_conv
 import pytest
 
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 
 SMALL = [Conv2d(2, 6, 6, 16, k, 3, 3, padding=(1, 1, 1, 1)) for k in (16, 32)]
 GROUPED = [Conv2d(2, 6, 6, 16, 16, 3, 3, padding=(1, 1, 1, 1), groups=16)]

@@ -9,7 +9,7 @@ from conv_readme import CLOSE, OPEN, SHOWN, replaced, section
 from conv_report import case_name
 from resnet50_cases import convolutions
 
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 
 
 def _row(case: str, autoq: float | None, peers: dict[str, float], source: str) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from resnet50_cases import convolutions
 
 from autoq.measure.job import Job, Measurement
 from autoq.selection import DEFAULT
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.registry import matching
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d, from_dict
+from autoq.templates.workload_key import from_dict
 
 TARGET = parse_target("cuda:sm_90a")
 CASES = [case for case in convolutions(8) if isinstance(case, Conv2d)]

@@ -10,8 +10,8 @@ from peers.metaschedule_workload import convolution
 from autoq.kernel import compile_kernel
 from autoq.measure.bench import POISON, CpuBench
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import host_cpu
-from autoq.templates.workload import Conv2d
 
 CASES = [
     Conv2d(2, 7, 6, 8, 12, 3, 3, (2, 2), (1, 1, 1, 1)),

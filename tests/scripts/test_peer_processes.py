@@ -11,7 +11,7 @@ from peers.peer import PeerTime
 from peers.worker import PeerProcesses
 
 from autoq.measure.job import Timing
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 
 OPTIONS = {"refused": 32, "deadly": 48, "declined": 64}
 WORKLOADS = [Conv2d(1, 4, 4, 16, k, 1, 1) for k in (16, 32, 48, 64, 80)]

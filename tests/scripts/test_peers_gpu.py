@@ -11,7 +11,7 @@ from peers.worker import METASCHEDULE, PEERS, PeerProcesses
 from autoq.measure.child import ChildCrash
 from autoq.measure.job import Timing
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 
 pytestmark = pytest.mark.gpu
 

@@ -8,9 +8,10 @@ import sys
 import remeasure
 
 from autoq.records.lines import read_records
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
 from autoq.templates.target import host_cpu
-from autoq.templates.workload import Gemm, to_dict
+from autoq.templates.workload_key import to_dict
 
 
 def test_configurations_are_measured_and_recorded(tmp_path, monkeypatch, capsys):

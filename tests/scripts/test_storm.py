@@ -13,7 +13,7 @@ from storm_victims import KINDS, children, strike
 
 from autoq.records.record import Device, Record
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.workload import Gemm
+from autoq.templates.operators.gemm import Gemm
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoq.templates.border import border_bias, border_classes
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 
 
 @st.composite

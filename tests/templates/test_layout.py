@@ -18,8 +18,8 @@ from autoq.templates.layout import (
     shape_in,
     to_nhwc,
 )
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.storage import stored
-from autoq.templates.workload import Conv2d
 
 SHAPES = st.tuples(
     st.integers(1, 3).map(lambda b: 8 * b), st.integers(1, 4), st.integers(1, 4),

@@ -7,13 +7,19 @@ from dataclasses import replace
 import pytest
 
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.lookup import Lookup
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.concat import Concat
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.lookup import Lookup
+from autoq.templates.operators.pool2d import Pool2d
+from autoq.templates.operators.quantize import Quantize
 from autoq.templates.registry import matching
 from autoq.templates.signature import has_four_bits, retyped, signature
 from autoq.templates.storage import BYTE_DTYPES
 from autoq.templates.target import host_cpu
-from autoq.templates.workload import Conv2d, Gemm, Workload
+from autoq.templates.workload import Workload
 
 WORKLOADS: list[Workload] = [
     Conv2d(2, 9, 9, 32, 48, 3, 3),

@@ -10,6 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoq.templates.epilogue import INTEGER_RANGE, Epilogue
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.quantize import Quantize
 from autoq.templates.storage import (
     from_stored,
     pack_nibbles,
@@ -19,7 +22,6 @@ from autoq.templates.storage import (
     unpack_nibbles,
     value_dtype,
 )
-from autoq.templates.workload import Conv2d, Dequantize, Quantize
 
 
 def values_of(dtype: str, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:

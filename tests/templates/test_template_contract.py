@@ -14,13 +14,20 @@ from autoq.kernel.lowering import lower
 from autoq.measure.operands import random_case
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.lookup import Lookup
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.concat import Concat
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.lookup import Lookup
+from autoq.templates.operators.pool2d import Pool2d
+from autoq.templates.operators.quantize import Quantize
+from autoq.templates.operators.relayout import Relayout
 from autoq.templates.registry import TEMPLATES, matching
 from autoq.templates.signature import signature
 from autoq.templates.storage import stored
 from autoq.templates.target import Target, parse_target
-from autoq.templates.workload import Conv2d, Gemm, Workload
+from autoq.templates.workload import Workload
 
 CUDA = [parse_target(f"cuda:{arch}") for arch in ("sm_75", "sm_80", "sm_89", "sm_90a")]
 CPU = [

@@ -7,9 +7,16 @@ import json
 import pytest
 
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.lookup import Lookup
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
-from autoq.templates.workload import Conv2d, Gemm, from_dict, key, to_dict
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.concat import Concat
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.lookup import Lookup
+from autoq.templates.operators.pool2d import Pool2d
+from autoq.templates.operators.quantize import Quantize
+from autoq.templates.operators.relayout import Relayout
+from autoq.templates.workload_key import from_dict, key, to_dict
 
 WORKLOADS = [
     Conv2d(8, 56, 56, 64, 64, 3, 3, padding=(1, 1, 1, 1), epilogue=Epilogue("uint8", "int8", True)),

@@ -9,8 +9,8 @@ from test_scheduler import TEMPLATES, seconds
 from autoq.errors import EnvironmentFault
 from autoq.measure.child import Child, ChildCrash
 from autoq.search.trial import Trial
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
-from autoq.templates.workload import Gemm
 from autoq.tuning.asking import LocalAsker, ParallelAsker, Question, SearchSettings
 
 TARGET = Target("cpu", "generic")

@@ -3,7 +3,7 @@
 import pytest
 
 from autoq.records import Device, Record
-from autoq.templates.workload import Gemm
+from autoq.templates.operators.gemm import Gemm
 from autoq.tuning.contest import Contest
 
 DEFAULT = 7

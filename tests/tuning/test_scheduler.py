@@ -13,8 +13,8 @@ from autoq.measure.replay import ReplayMeasurer
 from autoq.records import Device, Record, read_records
 from autoq.search.space import Space
 from autoq.templates.base import Template
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
-from autoq.templates.workload import Gemm
 from autoq.tuner import tune
 from autoq.tuning.task import ModelWorkload
 

@@ -9,8 +9,8 @@ from autoq.records.database import Conditions
 from autoq.search.space import Space
 from autoq.search.union import Candidate
 from autoq.templates.base import Template
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
-from autoq.templates.workload import Gemm
 from autoq.tuning.sharing import Sharing
 from autoq.tuning.task import ModelWorkload, Task
 

@@ -14,7 +14,7 @@ from autoq.devices import Host
 from autoq.measure.job import Measurement
 from autoq.records import Database, lookup, read_records
 from autoq.report.events import TuneSummary
-from autoq.templates.workload import Gemm
+from autoq.templates.operators.gemm import Gemm
 from autoq.tuner import tune
 from autoq.tuning.task import ModelWorkload
 

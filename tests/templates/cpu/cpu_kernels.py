@@ -12,9 +12,11 @@ from autoq.kernel import compile_kernel
 from autoq.runtime.cpu_kernel import LoadedCpuKernel
 from autoq.templates.base import Template
 from autoq.templates.epilogue import pack_scalars
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.reference import reference
 from autoq.templates.target import Target, host_cpu
-from autoq.templates.workload import Conv2d, Gemm, Workload
+from autoq.templates.workload import Workload
 
 # Output zero points away from the middle of the range, so that one forgotten shows.
 ZERO_POINT = {"int8": 5.0, "uint8": 130.0, "float32": 0.0, "int32": 0.0}

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from autoq.templates.cpu import conv2d_direct, conv2d_pairs, conv2d_vnni
 from autoq.templates.cpu.conv_config import ConvConfig
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.reference import reference
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d, Gemm
 
 VNNI, PAIRS, DIRECT = conv2d_vnni.TEMPLATE, conv2d_pairs.TEMPLATE, conv2d_direct.TEMPLATE
 AVX2 = Target("cpu", "haswell", units=2, avx2=True)

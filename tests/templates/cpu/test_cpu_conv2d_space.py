@@ -16,8 +16,9 @@ from autoq.templates.cpu.conv_cost import estimated_cycles
 from autoq.templates.cpu.conv_layout import ConvLayout, normalised
 from autoq.templates.cpu.dot import vnni
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
-from autoq.templates.workload import Conv2d, Gemm
 
 SERVER = Target("cpu", "znver5", units=2, vnni=True, avx512=True, avx2=True)
 SKYLAKE = Target("cpu", "skylake-avx512", units=2, avx512=True, avx2=True)

@@ -10,7 +10,7 @@ from autoq.templates.cpu.conv_config import ConvConfig
 from autoq.templates.cpu.conv_layout import ConvLayout, normalised
 from autoq.templates.cpu.conv_pack import pack_conv
 from autoq.templates.cpu.dot import multiply_add, vnni
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 
 CASES = {
     "joint": (Conv2d(1, 8, 8, 3, 40, 2, 3), vnni("int8"), 2),

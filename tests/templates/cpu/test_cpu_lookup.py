@@ -11,7 +11,7 @@ from cpu_kernels import check, host, random_array
 
 from autoq.templates.cpu import lookup
 from autoq.templates.cpu.movement_template import MovementConfig
-from autoq.templates.lookup import Lookup
+from autoq.templates.operators.lookup import Lookup
 
 RNG = np.random.default_rng(0)
 

@@ -10,7 +10,11 @@ from cpu_kernels import check, output_bounds, random_array
 
 from autoq.templates.cpu import add, concat, dequantize, pool2d, quantize
 from autoq.templates.cpu.movement_template import MovementConfig
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.concat import Concat
+from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.pool2d import Pool2d
+from autoq.templates.operators.quantize import Quantize
 from autoq.templates.target import Target
 
 RNG = np.random.default_rng(0)

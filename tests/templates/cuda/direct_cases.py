@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, pack_scalars
-from autoq.templates.workload import Conv2d, Gemm
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 
 _F32 = {"in_dtype": "float32", "weight_dtype": "float32"}
 _SAME = {"padding": (1, 1, 1, 1)}

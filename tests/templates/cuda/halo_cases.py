@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, pack_scalars
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 
 CASES = (
     Conv2d(n=2, h=56, w=56, c=64, k=64, r=3, s=3, padding=(1, 1, 1, 1)),

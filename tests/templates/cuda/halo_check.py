@@ -12,9 +12,9 @@ from halo_cases import random_operands
 from autoq.runtime.cuda_driver import Device, Memory, Stream
 from autoq.runtime.cuda_kernel import LoadedKernel
 from autoq.templates.base import Template
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.reference import reference
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 TARGET = parse_target("cuda:sm_90a")
 GUARD = 4096

@@ -6,7 +6,8 @@ import numpy as np
 
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.layout import NHWC, NHWCNC
-from autoq.templates.workload import Conv2d, Gemm
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 
 
 def _square(n: int, size: int, c: int, k: int, stride: int = 1, **more: object) -> Conv2d:

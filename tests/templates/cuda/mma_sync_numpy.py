@@ -11,8 +11,8 @@ from autoq.templates.cuda.mma_sync_tile import (
     fragment_of_weights,
 )
 from autoq.templates.layout import to_nhwc
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.storage import unpack_nibbles
-from autoq.templates.workload import Conv2d
 
 
 def scaled(unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

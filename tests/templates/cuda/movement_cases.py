@@ -7,8 +7,13 @@ import numpy as np
 from autoq.templates.cuda import add, concat, dequantize, lookup, pool2d, quantize, relayout
 from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.layout import NHWC, NHWCNC
-from autoq.templates.lookup import Lookup
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize, Relayout
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.concat import Concat
+from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.lookup import Lookup
+from autoq.templates.operators.pool2d import Pool2d
+from autoq.templates.operators.quantize import Quantize
+from autoq.templates.operators.relayout import Relayout
 from autoq.templates.storage import value_dtype
 
 Movement = Pool2d | Add | Concat | Quantize | Dequantize | Lookup | Relayout

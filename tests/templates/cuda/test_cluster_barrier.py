@@ -10,8 +10,8 @@ import pytest
 from autoq.kernel.lowering import cuda_source, lower
 from autoq.templates.base import Template
 from autoq.templates.cuda import conv2d_halo, conv2d_im2col, conv2d_swapped
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 TARGET = parse_target("cuda:sm_90a")
 WORKLOAD = Conv2d(n=4, h=16, w=16, c=256, k=256, r=3, s=3, padding=(1, 1, 1, 1))

@@ -18,9 +18,10 @@ from host_cuda import (
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda import conv2d_depthwise, conv2d_direct
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.reference import reference
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d, Gemm
 
 CUDA = parse_target("cuda:sm_75")
 BOTH = [

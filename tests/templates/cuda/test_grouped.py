@@ -14,10 +14,10 @@ from autoq.kernel import compile_kernel
 from autoq.templates.cuda.conv2d_grouped import TEMPLATE
 from autoq.templates.cuda.grouped_tile import GroupedConfig
 from autoq.templates.epilogue import INTEGER_RANGE, Epilogue
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.reference import reference
 from autoq.templates.registry import matching
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 CUDA = parse_target("cuda:sm_80")
 # So small that a block has several tiles in turn.

@@ -12,8 +12,8 @@ from autoq.kernel import compile_kernel
 from autoq.runtime.kernel import TiledMap
 from autoq.templates.cuda.conv2d_halo import TEMPLATE
 from autoq.templates.cuda.halo_layout import HaloConvConfig, HaloLayout
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 TARGET = parse_target("cuda:sm_90a")
 

@@ -15,9 +15,9 @@ from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
 from autoq.templates.cuda.halo_layout import HaloLayout
 from autoq.templates.cuda.halo_plan import HaloPlan
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 from autoq.templates.tiles.swizzle import swizzle_period
-from autoq.templates.workload import Conv2d
 
 TARGET = parse_target("cuda:sm_90a")
 WORKLOAD = Conv2d(n=3, h=13, w=12, c=64, k=320, r=3, s=3, padding=(1, 1, 1, 1))

@@ -14,8 +14,8 @@ from autoq.templates.cuda import conv2d_halo, conv2d_swapped, conv2d_swapped_im2
 from autoq.templates.cuda.conv2d_swapped_layout import SwappedLayout
 from autoq.templates.cuda.halo_cost import estimated_cycles
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 TARGET = parse_target("cuda:sm_90a")
 WORKLOAD = Conv2d(n=3, h=13, w=12, c=64, k=80, r=3, s=3, padding=(1, 1, 1, 1))

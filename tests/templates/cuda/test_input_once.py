@@ -13,8 +13,8 @@ from autoq.kernel.lowering import cuda_source, lower
 from autoq.templates.base import Template
 from autoq.templates.cuda.input_once import default_input_once, input_once_values
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.registry import matching
-from autoq.templates.workload import Conv2d
 
 THREE = Conv2d(3, 13, 13, 64, 80, 3, 3, padding=(1, 1, 1, 1), in_dtype="uint8",
                epilogue=Epilogue("uint8"))  # fmt: skip

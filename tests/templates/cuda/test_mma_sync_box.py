@@ -17,8 +17,8 @@ from autoq.templates.cuda.mma_sync_pack import pack_weight
 from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync_tile import fragment_of_weights
 from autoq.templates.layout import NHWCNC
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 TARGET = parse_target("cuda:sm_80")
 OUTSIDE = -1

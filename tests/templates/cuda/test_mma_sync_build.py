@@ -14,8 +14,8 @@ from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync_space import registers
 from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 pytestmark = pytest.mark.skipif(
     shutil.which("nvcc") is None and shutil.which("nvcc", path="/usr/local/cuda/bin") is None,

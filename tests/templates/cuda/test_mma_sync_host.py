@@ -12,9 +12,9 @@ from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
 from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.layout import NHWCNC
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.reference import reference
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 _IMAGE = {"n": 1, "h": 5, "w": 7, "padding": (1, 1, 0, 1)}
 INT4 = Conv2d(**_IMAGE, c=64, k=20, r=2, s=3, in_dtype="int4", weight_dtype="int4",

@@ -20,9 +20,9 @@ from autoq.templates.cuda.mma_sync_rows import (
 )
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.layout import LAYOUTS, NHWCNC, from_nhwc
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.storage import ITEM_BITS
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 PAIRS = list(itertools.product(LAYOUTS, LAYOUTS))
 BLOCKED = Conv2d(16, 5, 6, 64, 96, 3, 3, (2, 1), (1, 0, 1, 1), in_layout=NHWCNC, out_layout=NHWCNC)

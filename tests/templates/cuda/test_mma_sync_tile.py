@@ -20,9 +20,10 @@ from autoq.templates.cuda.mma_sync_tile import (
     unit_offset,
 )
 from autoq.templates.layout import NHWCNC, to_nhwc
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.storage import to_stored
 from autoq.templates.target import Target, parse_target
-from autoq.templates.workload import Conv2d, Gemm
 
 FOUR_BIT = (
     Conv2d(1, 5, 4, 48, 36, 2, 3, (2, 1), (1, 0, 1, 1), (1, 2), groups=2),

@@ -32,7 +32,10 @@ from autoq.kernel import compile_kernel
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import lower
 from autoq.templates.cuda import add, concat, pool2d, quantize
-from autoq.templates.movement import Add, Concat, Pool2d, Quantize
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.concat import Concat
+from autoq.templates.operators.pool2d import Pool2d
+from autoq.templates.operators.quantize import Quantize
 from autoq.templates.reference import reference
 from autoq.templates.target import parse_target
 

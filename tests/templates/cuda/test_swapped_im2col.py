@@ -13,9 +13,9 @@ from autoq.kernel import compile_kernel
 from autoq.templates.cuda.conv2d_swapped_im2col import TEMPLATE, matches, pack_weight
 from autoq.templates.cuda.swapped_im2col_plan import SwappedIm2colLayout, SwappedIm2colPlan
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.reference import reference
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d
 
 TARGET = parse_target("cuda:sm_90a")
 STRIDED = (

@@ -13,8 +13,10 @@ from autoq.measure.operands import random_case
 from autoq.runtime.cuda_driver import Device
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import TEMPLATES
-from autoq.templates.workload import Conv2d, Gemm, Workload
+from autoq.templates.workload import Workload
 
 pytestmark = pytest.mark.gpu
 

@@ -13,7 +13,8 @@ from wgmma_cases import TARGET, TEMPLATES, case_id, shared_cases
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda import conv2d_im2col, conv2d_tap, gemm_wgmma
 from autoq.templates.cuda.wgmma_plan import PipelinePlan
-from autoq.templates.workload import Gemm, Workload
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.workload import Workload
 
 ANALYZER = tvm.sym.Analyzer()
 LOADS = {module.TEMPLATE.name: module._load for module in (gemm_wgmma, conv2d_im2col, conv2d_tap)}

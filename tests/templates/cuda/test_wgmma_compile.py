@@ -8,7 +8,8 @@ from wgmma_cases import CASES, TARGET, TEMPLATES, case_id
 
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.wgmma_config import WgmmaConfig
-from autoq.templates.workload import Gemm, Workload
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.workload import Workload
 
 
 @pytest.mark.parametrize("case", CASES[::3], ids=case_id)

@@ -18,7 +18,7 @@ from autoq.templates.cuda import conv2d_im2col, conv2d_tap, gemm_wgmma
 from autoq.templates.cuda.wgmma_config import WgmmaConfig
 from autoq.templates.cuda.wgmma_loads import MatrixLoad
 from autoq.templates.cuda.wgmma_plan import PipelinePlan
-from autoq.templates.workload import Conv2d
+from autoq.templates.operators.conv2d import Conv2d
 
 ONE_TAP = Conv2d(20, 28, 28, 160, 200, 1, 1, in_dtype="uint8", epilogue=EPILOGUES["u8"])
 RESIDUAL = Conv2d(20, 28, 28, 160, 192, 1, 1, epilogue=EPILOGUES["u8+s8 requantised"])

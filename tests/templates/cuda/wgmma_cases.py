@@ -10,8 +10,9 @@ import numpy as np
 
 from autoq.templates.cuda import conv2d_im2col, conv2d_tap, gemm_wgmma
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import parse_target
-from autoq.templates.workload import Conv2d, Gemm
 
 TARGET = parse_target("cuda:sm_90a")
 TEMPLATES = {

@@ -12,11 +12,16 @@ from autoq.measure.operands import random_case
 from autoq.runtime.kernel import Launch, Scalar
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.lookup import Lookup
-from autoq.templates.movement import Add, Concat, Dequantize, Pool2d, Quantize
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.concat import Concat
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.lookup import Lookup
+from autoq.templates.operators.pool2d import Pool2d
+from autoq.templates.operators.quantize import Quantize
 from autoq.templates.registry import matching
 from autoq.templates.target import Target, parse_target
-from autoq.templates.workload import Conv2d, Workload
+from autoq.templates.workload import Workload
 
 HOPPER = parse_target("cuda:sm_90a")
 OLDER = parse_target("cuda:sm_80")

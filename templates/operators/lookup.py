@@ -1,4 +1,4 @@
-"""The workload of a table: any element-wise function of one tensor of 8 or 4 bits."""
+"""Any element-wise function of one tensor of 8 or 4 bits, as a table."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from autoq.templates.storage import stored_bytes, value_dtype
-
-ENTRIES = 256
-"""Entries of a table: one for each byte, also where a type has only 16 values."""
+from autoq.templates.table import ENTRIES
+from autoq.templates.workload import Workload
 
 
 @dataclass(frozen=True)
-class Lookup:
+class Lookup(Workload, operator="lookup"):
     """`y[i] = table[x[i]]`, where a value x selects the entry of its byte, `x & 255`.
 
     in_dtype is int4, uint4, int8 or uint8; out_dtype one of these or float32. The operand `table`
@@ -41,11 +40,6 @@ class Lookup:
 
     def __str__(self) -> str:
         return "lookup " + "x".join(map(str, self.shape))
-
-
-def look_up(table: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The entries of `table` [256] that the integers x of 8 or unpacked 4 bits select."""
-    return table[np.ascontiguousarray(x).view(np.uint8)]
 
 
 def packed_table(workload: Lookup, table: np.ndarray) -> np.ndarray:

@@ -1,0 +1,153 @@
+"""Convolution of images with filters, and what is fused behind it."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, fits, shape_in
+from autoq.templates.storage import ITEM_BITS, stored_bytes
+from autoq.templates.workload import Workload
+
+
+@dataclass(frozen=True)
+class Conv2d(Workload, operator="conv2d"):
+    """Convolution `x [n, h, w, c]` with `weight [k, r, s, c / groups]`, then an epilogue.
+
+    padding is (top, left, bottom, right) in pixels. `zero_point_border` says that the activations'
+    zero point is not 0 and that padding exists: what lies outside the image then means that zero
+    point, and the kernel takes a bias for every kind of border (see `border.py`).
+    in_dtype is int4, uint4, int8, uint8 or float32; weight_dtype int4 or int8 (float32 for
+    float32).
+    in_layout is that of x, out_layout that of y and of the residual: "NHWC", or "NHWCnc" where
+    bytes fill its blocks (n a multiple of 8, channels of 16).
+    """
+
+    n: int
+    h: int
+    w: int
+    c: int
+    k: int
+    r: int
+    s: int
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    in_dtype: str = "int8"
+    weight_dtype: str = "int8"
+    zero_point_border: bool = False
+    epilogue: Epilogue = field(default_factory=Epilogue)
+    in_layout: str = NHWC
+    out_layout: str = NHWC
+
+    def __post_init__(self) -> None:
+        if self.p <= 0 or self.q <= 0:
+            raise ValueError(f"{self}: the padded image is smaller than the filter")
+        if self.c % self.groups or self.k % self.groups:
+            raise ValueError(f"{self}: groups must divide c and k")
+        if not {self.in_layout, self.out_layout} <= set(LAYOUTS):
+            raise ValueError(f"{self}: a layout is one of {', '.join(LAYOUTS)}")
+        if self.in_layout == NHWCNC and not self.may_read_blocks:
+            raise ValueError(f"{self}: x does not fill the blocks of {NHWCNC}")
+        if self.out_layout == NHWCNC and not self.may_write_blocks:
+            raise ValueError(f"{self}: y or its residual does not fill the blocks of {NHWCNC}")
+
+    @property
+    def may_read_blocks(self) -> bool:
+        """Whether x has an NHWCnc form."""
+        return fits(self.n, self.c, self.in_dtype)
+
+    @property
+    def may_write_blocks(self) -> bool:
+        """Whether y, and the residual where there is one, have an NHWCnc form."""
+        out, residual = self.epilogue.out_dtype, self.epilogue.residual_dtype
+        if not fits(self.n, self.k, out):
+            return False
+        # The residual has y's shape, so its blocks hold as many channels.
+        return residual is None or ITEM_BITS[residual] == ITEM_BITS[out]
+
+    @property
+    def p(self) -> int:
+        """Output height in pixels."""
+        reach = self.dilation[0] * (self.r - 1) + 1
+        return (self.h + self.padding[0] + self.padding[2] - reach) // self.stride[0] + 1
+
+    @property
+    def q(self) -> int:
+        """Output width in pixels."""
+        reach = self.dilation[1] * (self.s - 1) + 1
+        return (self.w + self.padding[1] + self.padding[3] - reach) // self.stride[1] + 1
+
+    @property
+    def operations(self) -> int:
+        """Multiplications plus additions, padding included."""
+        return 2 * self.n * self.p * self.q * self.k * self.r * self.s * (self.c // self.groups)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes through device memory when every operand moves once."""
+        moved = stored_bytes(self.x_shape, self.in_dtype)
+        moved += stored_bytes(self.weight_shape, self.weight_dtype)
+        moved += stored_bytes(self.y_shape, self.epilogue.out_dtype)
+        if self.epilogue.residual_dtype:
+            moved += stored_bytes(self.y_shape, self.epilogue.residual_dtype)
+        return moved
+
+    @property
+    def x_shape(self) -> tuple[int, ...]:
+        """Shape of x in `in_layout`."""
+        return shape_in((self.n, self.h, self.w, self.c), self.in_layout, self.in_dtype)
+
+    @property
+    def weight_shape(self) -> tuple[int, int, int, int]:
+        return (self.k, self.r, self.s, self.c // self.groups)
+
+    @property
+    def y_shape(self) -> tuple[int, ...]:
+        """Shape of y and of the residual in `out_layout`."""
+        shape = (self.n, self.p, self.q, self.k)
+        return shape_in(shape, self.out_layout, self.epilogue.out_dtype)
+
+    @property
+    def in_nhwc(self) -> Conv2d:
+        """The same arithmetic over NHWC activations."""
+        return dataclasses.replace(self, in_layout=NHWC, out_layout=NHWC)
+
+    def laid_out(self, layouts: Sequence[str] = LAYOUTS) -> list[Conv2d]:
+        """The same arithmetic in every pair of the given layouts that has a form."""
+        reads = [a for a in layouts if a == NHWC or self.may_read_blocks]
+        writes = [a for a in layouts if a == NHWC or self.may_write_blocks]
+        pairs = itertools.product(reads, writes)
+        return [dataclasses.replace(self, in_layout=a, out_layout=b) for a, b in pairs]
+
+    @property
+    def layouts(self) -> frozenset[str]:
+        return frozenset((self.in_layout, self.out_layout))
+
+    def key_fields(self) -> dict[str, Any]:
+        """Layouts are named where they are not NHWC, so that older keys stay as they are."""
+        fields = super().key_fields() | {"epilogue": self.epilogue.key_fields()}
+        for name in ("in_layout", "out_layout"):
+            if fields[name] == NHWC:
+                del fields[name]
+        return fields
+
+    def __str__(self) -> str:
+        kind = f"{self.r}x{self.s}"
+        text = f"N{self.n} {kind} {self.h}x{self.w}x{self.c}->{self.k}"
+        if self.stride != (1, 1):
+            text += f" s{self.stride[0]}"
+        if self.dilation != (1, 1):
+            text += f" d{self.dilation[0]}"
+        if self.groups != 1:
+            text += f" g{self.groups}"
+        if self.in_layout != self.out_layout:
+            text += f" {self.in_layout}>{self.out_layout}"
+        elif self.in_layout != NHWC:
+            text += f" {self.in_layout}"
+        return text

@@ -1,0 +1,60 @@
+"""Product of two matrices, and what is fused behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.workload import Workload
+
+
+@dataclass(frozen=True)
+class Gemm(Workload, operator="gemm"):
+    """Matrix product `x [m, k]` with `weight [n, k]`, then an epilogue over `[m, n]`.
+
+    dtypes as for `Conv2d`.
+    """
+
+    m: int
+    n: int
+    k: int
+    in_dtype: str = "int8"
+    weight_dtype: str = "int8"
+    epilogue: Epilogue = field(default_factory=Epilogue)
+
+    @property
+    def operations(self) -> int:
+        """Multiplications plus additions."""
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def bytes(self) -> int:
+        """Bytes through device memory when every operand moves once."""
+        return self.as_conv2d().bytes
+
+    def as_conv2d(self) -> Conv2d:
+        """The same arithmetic as a 1x1 convolution over m images of one pixel."""
+        return Conv2d(
+            n=self.m, h=1, w=1, c=self.k, k=self.n, r=1, s=1,
+            in_dtype=self.in_dtype, weight_dtype=self.weight_dtype, epilogue=self.epilogue,
+        )  # fmt: skip
+
+    @property
+    def x_shape(self) -> tuple[int, int]:
+        return (self.m, self.k)
+
+    @property
+    def weight_shape(self) -> tuple[int, int]:
+        return (self.n, self.k)
+
+    @property
+    def y_shape(self) -> tuple[int, int]:
+        return (self.m, self.n)
+
+    def key_fields(self) -> dict[str, Any]:
+        return super().key_fields() | {"epilogue": self.epilogue.key_fields()}
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.k}"
