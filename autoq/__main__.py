@@ -1,5 +1,10 @@
-"""`python -m autoq`: the command line."""
+"""`autoq` and `python -m autoq`: the command line in a process of its own."""
 
-from autoq.cli import main
+from autoq.lean_imports import leave_out_unused
 
-main()
+leave_out_unused()
+
+from autoq.cli import main  # noqa: E402 - imports TVM
+
+if __name__ == "__main__":
+    main()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xgboost
+
+if TYPE_CHECKING:
+    import xgboost
 
 # Tree settings of AutoTVM's XGBTuner, which the paper builds on.
 _TREES = {"max_depth": 3, "gamma": 1e-4, "min_child_weight": 1, "eta": 0.3, "lambda": 1.0}
@@ -63,6 +65,8 @@ class CostModel:
         if len(speed) < 2 or (speed == speed[0]).all():
             self._booster = None
             return
+        import xgboost  # takes a second, in every process that knows spaces but never searches them
+
         settings = self._settings
         data = xgboost.DMatrix(features, speed, nthread=settings["nthread"])
         if settings["objective"].startswith("rank:"):

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 from autoq.blame import lacks_memory, machines_fault
 from autoq.errors import EnvironmentFault, TargetError
+from autoq.lean_imports import leave_out_unused
 from autoq.measure.child import HEADER, Entry
 
 _PR_SET_PDEATHSIG = 1
@@ -21,6 +22,7 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     """Serve until standard input ends; the first message says what to run."""
+    leave_out_unused()
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
     # What candidates and compilers print must not mix with the replies.
