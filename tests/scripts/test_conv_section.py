@@ -1,12 +1,12 @@
-"""The README's section on convolutions says what the result says."""
+"""The section on convolutions says what the result says."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from conv_readme import CLOSE, OPEN, SHOWN, replaced, section
 from conv_report import case_name
+from conv_section import DENSE, GROUPED, section
+from grouped_cases import convolutions as grouped_convolutions
 from resnet50_cases import convolutions
 
 from autoq.templates.operators.conv2d import Conv2d
@@ -23,6 +23,7 @@ def _row(case: str, autoq: float | None, peers: dict[str, float], source: str) -
 
 RESULT = {
     "device": "NVIDIA H200", "driver": "580.1", "date": "2026-11-21",
+    "commit": "abc1234",
     "peers": {"cudnn_int8": "9.19.0", "cublaslt_int8": "missing: libcublasLt was not found"},
     "cases": [
         _row("N8 3x3 56x56x64", 4.0, {"cudnn_int8": 8.0, "cudnn_fp16": 10.25}, "a.jsonl"),
@@ -34,7 +35,7 @@ RESULT = {
 
 
 def test_table_and_summary() -> None:
-    text = section(RESULT, "scripts/results/conv_h200.json")
+    text = section(RESULT, DENSE)
     assert "| N8 3x3 56x56x64 | 4.00 | 3.50 | 8.00 | 10.2 | 2.00 | 50% |" in text
     assert "| N8 3x3 7x7x512 (untuned) | 9.00 | 8.50 | 8.10 | - | 0.90 | 50% |" in text
     assert "| N128 3x3 7x7x512 | 20.0 | 19.5 | - | - | - | 50% |" in text
@@ -47,11 +48,5 @@ def test_table_and_summary() -> None:
 
 def test_shown_cases_exist() -> None:
     names = {case_name(case) for case in convolutions(8) if isinstance(case, Conv2d)}
-    assert {f"N8 {case}" for case in SHOWN} <= names
-
-
-def test_only_what_lies_between_the_marks_is_replaced() -> None:
-    readme = f"before\n{OPEN}\nold\n{CLOSE}\nafter\n"
-    assert replaced(readme, "new") == f"before\n{OPEN}\nnew\n{CLOSE}\nafter\n"
-    with pytest.raises(ValueError, match="lacks the marks"):
-        replaced("no marks", "new")
+    assert {f"N8 {case}" for case in DENSE} <= names
+    assert {f"N8 {case}" for case in GROUPED} <= set(map(case_name, grouped_convolutions(8)))

@@ -1,0 +1,168 @@
+"""Writes the tables of README.md and docs/performance.md from the results of the benchmarks.
+
+Each table lies between two marks, <!-- NAME --> and <!-- /NAME -->; nothing else is touched. A
+number that is not in a file of scripts/results does not get into a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+import conv_section
+from conv_section import us
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "scripts" / "results"
+PEERS = {
+    "torch_fp16_cuda_graph": "torch fp16, CUDA graph",
+    "torch_fp16_compile_reduce_overhead": "torch.compile, reduce-overhead",
+}
+NETWORKS = ("resnet50_h200", "efficientnet_b0_h200", "resnet50_int4_h200")
+MOVEMENT = (
+    "N8 average 112x112 112x112x32",
+    "N8 average 14x14 14x14x672",
+    "N8 average 7x7 7x7x2048",
+    "N8 max 3x3 112x112x64",
+    "add 8x56x56x256",
+    "concat 25088x(128+128)",
+    "quantize N8 224x224x3->16",
+    "dequantize+dequantize+Mul+quantize 8x56x56x144 8x1x1x144",
+    "Softmax 8x12x197x197",
+    "Transpose 8x56x56x64",
+)
+"""Cases of `bench_movement.py` that the table shows; the text counts all."""
+
+Results = Mapping[str, Mapping[str, Any]]
+
+
+def summary(results: Results) -> str:
+    """ResNet-50 at its batch sizes, and how often a convolution beats every library."""
+    resnet = results["resnet50_h200"]
+    titles = ["ResNet-50, batch", "autoq int8", *(f"{title}" for title in PEERS.values())]
+    rows = [
+        [_batch(case), _whole(case["autoq_us"]), *(_whole(case["peers"].get(p)) for p in PEERS)]
+        for case in resnet["cases"]
+    ]
+    counts = []
+    for name, kind in (("conv_h200", "dense"), ("grouped_h200", "depthwise and grouped")):
+        compared = [row for row in results[name]["cases"] if row["speedup"] is not None]
+        won = sum(row["speedup"] >= 1 for row in compared)
+        counts.append(f"{won} of {len(compared)} {kind} convolutions")
+    text = (
+        f"Microseconds a batch of 224x224 images, on one {resnet['device']}, {resnet['date']}, "
+        f"commit {resnet['commit']}. One by one, autoq's kernels are at least as fast as the best "
+        f"of cuDNN (int8 and float16) and cublasLt for {' and for '.join(counts)}."
+    )
+    return "\n".join([*_table(titles, rows), "", *textwrap.wrap(text, 100)])
+
+
+def networks(results: Results) -> str:
+    """Whole networks: time, host time, peers and the error of the outputs."""
+    titles = ["network, batch", "autoq", "host", *PEERS.values(), "largest error", "file, commit"]
+    rows = []
+    for name in NETWORKS:
+        for case in results[name]["cases"]:
+            times = [case["autoq_us"], case["host_us_a_call"]]
+            cells = [_whole(times[0]), us(times[1])]
+            cells += [_whole(case["peers"].get(peer)) for peer in PEERS]
+            link = f"[{name}.json](../scripts/results/{name}.json), {results[name]['commit']}"
+            rows.append([f"{_network(case)}, {_batch(case)}", *cells, _error(case), link])
+    return "\n".join(_table(titles, rows))
+
+
+def movement(results: Results) -> str:
+    """Kernels that memory limits, beside the time that their bytes take."""
+    result = results["movement_h200"]
+    rows = {row["case"]: row for row in result["rows"]}
+    shown = [[n, us(rows[n]["us"]), us(rows[n]["floor_us"])] for n in MOVEMENT if n in rows]
+    within = sum(row["within"] for row in rows.values())
+    text = (
+        f"One {result['device']}, {result['date']}, commit {result['commit'][:7]}. Of "
+        f"{len(rows)} cases {within} take at most 1.5 times their floor, or 2 us more."
+    )
+    return "\n".join([text, "", *_table(["case", "us", "floor"], shown)])
+
+
+def sections(results: Results) -> dict[str, str]:
+    """The text between the marks of each name."""
+    return {
+        "SUMMARY": summary(results),
+        "NETWORKS": networks(results),
+        "CONVOLUTIONS": conv_section.section(results["conv_h200"], conv_section.DENSE),
+        "GROUPED": conv_section.section(results["grouped_h200"], conv_section.GROUPED),
+        "MOVEMENT": movement(results),
+    }
+
+
+DOCUMENTS = {
+    ROOT / "README.md": ("SUMMARY",),
+    ROOT / "docs" / "performance.md": ("NETWORKS", "CONVOLUTIONS", "GROUPED", "MOVEMENT"),
+}
+
+
+def load(folder: Path) -> Results:
+    """The results that the tables need, by the stem of their file."""
+    names = (*NETWORKS, "conv_h200", "grouped_h200", "movement_h200")
+    return {name: json.loads((folder / f"{name}.json").read_text()) for name in names}
+
+
+def replaced(document: str, name: str, text: str) -> str:
+    """The document with `text` between the marks of a name; ValueError when it has none."""
+    opening, closing = f"<!-- {name} -->", f"<!-- /{name} -->"
+    before, opened, rest = document.partition(opening)
+    _, closed, after = rest.partition(closing)
+    if not opened or not closed:
+        raise ValueError(f"the document lacks the marks {opening} and {closing}")
+    return f"{before}{opening}\n{text}\n{closing}{after}"
+
+
+def written(document: str, names: Sequence[str], results: Results) -> str:
+    """A document with its tables made anew."""
+    texts = sections(results)
+    for name in names:
+        document = replaced(document, name, texts[name])
+    return document
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [titles, ["---"] * len(titles), *rows]
+    return [f"| {' | '.join(cells)} |" for cells in lines]
+
+
+def _network(case: Mapping[str, Any]) -> str:
+    name, _, _, dtype = case["case"].rsplit(" ", 3)
+    return f"{name} {dtype}"
+
+
+def _batch(case: Mapping[str, Any]) -> str:
+    return str(case["case"].rsplit(" ", 3)[1].removeprefix("N"))
+
+
+def _error(case: Mapping[str, Any]) -> str:
+    reference = case.get("reference", "onnxruntime")
+    steps = f"{case['max_error_steps']:.0f} against {reference}"
+    if reference == "onnxruntime":
+        steps += f", {case['max_error_steps_of_float_emulation']:.0f} against its emulation"
+    return steps
+
+
+def _whole(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    results = load(RESULTS)
+    for path, names in DOCUMENTS.items():
+        path.write_text(written(path.read_text(), names, results))
+
+
+if __name__ == "__main__":
+    main()
