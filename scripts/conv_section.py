@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,7 +45,7 @@ def section(result: Mapping[str, Any], shown: Sequence[str]) -> str:
     names = [f"N{batch} {case}" for batch in BATCHES for case in shown]
     wanted = [rows[name] for name in names if name in rows]
     peers = [name for name in PEER_TITLES if any(name in row["peers"] for row in wanted)]
-    return "\n".join([_conditions(result), "", *_table(wanted, peers), "", summary(result)])
+    return "\n".join([*_conditions(result), "", *_table(wanted, peers), "", summary(result)])
 
 
 def summary(result: Mapping[str, Any]) -> str:
@@ -72,14 +73,15 @@ def us(value: float | None) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def _conditions(result: Mapping[str, Any]) -> str:
+def _conditions(result: Mapping[str, Any]) -> list[str]:
     libraries = "; ".join(
         f"{PEER_TITLES.get(name, name)}: {version}" for name, version in result["peers"].items()
     )
-    return (
+    text = (
         f"One {result['device']} (driver {result['driver']}), {result['date']}, commit "
         f"{result['commit']}, all peers in the same run ({libraries})."
     )
+    return textwrap.wrap(text, 100)
 
 
 def _table(rows: Sequence[Mapping[str, Any]], peers: Sequence[str]) -> list[str]:

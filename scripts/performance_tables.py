@@ -51,14 +51,16 @@ def summary(results: Results) -> str:
         for case in resnet["cases"]
     ]
     counts = []
-    for name, kind in (("conv_h200", "dense"), ("grouped_h200", "depthwise and grouped")):
+    for name, kind in (("conv_h200", "distinct"), ("grouped_h200", "depthwise and grouped")):
         compared = [row for row in results[name]["cases"] if row["speedup"] is not None]
         won = sum(row["speedup"] >= 1 for row in compared)
-        counts.append(f"{won} of {len(compared)} {kind} convolutions")
+        share = f"all {won}" if won == len(compared) else f"{won} of {len(compared)}"
+        counts.append(f"{share} {kind}")
     text = (
-        f"Microseconds a batch of 224x224 images, on one {resnet['device']}, {resnet['date']}, "
-        f"commit {resnet['commit']}. One by one, autoq's kernels are at least as fast as the best "
-        f"of cuDNN (int8 and float16) and cublasLt for {' and for '.join(counts)}."
+        f"Microseconds per batch of 224x224 images, on one {resnet['device']}, {resnet['date']}, "
+        f"commit {resnet['commit']}. Layer by layer, autoq is at least as fast as the best of "
+        f"cuDNN (int8 and float16) and cublasLt on {counts[0]} convolutions of ResNet-50, and on "
+        f"{counts[1]} ones of other networks."
     )
     return "\n".join([*_table(titles, rows), "", *textwrap.wrap(text, 100)])
 
@@ -87,7 +89,8 @@ def movement(results: Results) -> str:
         f"One {result['device']}, {result['date']}, commit {result['commit'][:7]}. Of "
         f"{len(rows)} cases {within} take at most 1.5 times their floor, or 2 us more."
     )
-    return "\n".join([text, "", *_table(["case", "us", "floor"], shown)])
+    lines = textwrap.wrap(text, 100)
+    return "\n".join([*lines, "", *_table(["case", "us", "floor"], shown)])
 
 
 def sections(results: Results) -> dict[str, str]:

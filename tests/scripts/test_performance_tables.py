@@ -31,7 +31,7 @@ def test_tables_follow_their_results(results):
     won = len(compared) - 1
     texts = sections(changed)
     assert "| 1 | 123,456 |" in texts["SUMMARY"]
-    assert f"{won} of {won + 1} dense" in " ".join(texts["SUMMARY"].split())
+    assert f"{won} of {won + 1} distinct" in " ".join(texts["SUMMARY"].split())
     assert "3 against onnxruntime" in texts["NETWORKS"]
     assert f"every peer in {won}. The others: " in texts["CONVOLUTIONS"]
 
