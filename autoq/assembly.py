@@ -9,14 +9,14 @@ import numpy as np
 
 from autoq.devices import Host
 from autoq.graph.ir import Graph, Operator
+from autoq.graph.ir import Kernel as Layer
 from autoq.runtime.arena import Lifetime, plan_offsets
 from autoq.runtime.artifact import Artifact
 from autoq.runtime.cpu_features import host_features
 from autoq.runtime.kernel import Kernel
 from autoq.runtime.plan import ALIGNMENT, Plan, Port, Slot, Step
 from autoq.selection import Selection
-from autoq.templates.signature import signature
-from autoq.templates.storage import stored
+from autoq.templates.storage import Array, stored
 from autoq.templates.target import Target
 
 # What LLVM may use when it compiles for this host, as /proc/cpuinfo spells it.
@@ -108,18 +108,14 @@ def _step(
     selection: Selection, kernel: int, offsets: Mapping[str, int], constants: _Constants
 ) -> Step:
     node = selection.node
-    if isinstance(node, Operator):
-        inputs = tuple(zip(node.input_shapes, node.input_dtypes, strict=True))
-        output = (node.output_shape, node.steps[-1].dtype)
-    else:
-        inputs, output = signature(node.workload)
+    inputs, output = _activations(node)
     slots = [_slot(offsets[name], *array) for name, array in zip(node.inputs, inputs, strict=True)]
     slots += [constants.add(array) for array in selection.constants()]
     slots.append(_slot(offsets[node.output], *output))
-    if isinstance(node, Operator):
-        operations, bytes = 0, sum(slot.bytes for slot in slots)
-    else:
-        operations, bytes = node.workload.operations, node.workload.bytes
+    operations: dict[str, int] = {}
+    bytes = sum(slot.bytes for slot in slots)
+    if not isinstance(node, Operator):
+        operations, bytes = node.workload.operations_by_dtype, node.workload.bytes
     return Step(
         kernel=kernel,
         arguments=tuple(slots),
@@ -127,12 +123,19 @@ def _step(
         workload=node.kind if isinstance(node, Operator) else str(node.workload),
         template=selection.template,
         source=selection.source,
-        operations=operations,
+        operations=sum(operations.values()),
         bytes=bytes,
-        roofline_seconds=selection.target.roofline_seconds(
-            operations, bytes, inputs[0][1] if inputs else output[1]
-        ),
+        roofline_seconds=selection.target.roofline_seconds(operations, bytes),
     )
+
+
+def _activations(node: Layer | Operator) -> tuple[list[Array], Array]:
+    """Shapes and dtypes of what a node reads and writes, in values."""
+    if isinstance(node, Operator):
+        inputs = list(zip(node.input_shapes, node.input_dtypes, strict=True))
+        return inputs, (node.output_shape, node.steps[-1].dtype)
+    (y,) = node.workload.outputs
+    return [(spec.shape, spec.dtype) for spec in node.workload.inputs], (y.shape, y.dtype)
 
 
 def _slot(offset: int, shape: tuple[int, ...], dtype: str) -> Slot:

@@ -27,9 +27,8 @@ from autoq.runtime.kernel import Kernel
 from autoq.runtime.plan import Step
 from autoq.scratch import sweep
 from autoq.selection import Selection, select
-from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.operators.relayout import Relayout
 from autoq.templates.registry import TEMPLATES
+from autoq.templates.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,8 @@ def compile(
     host = target if isinstance(target, Host) else resolve(target)
     database = Database.load(tuning_records, shipped=use_shipped_records)
     loaded = model if isinstance(model, Graph) else frontend.load(model, input_shapes)
-    kernels = choose_layouts(graph.optimise(loaded, host.target), LayoutTimes(host, database))
+    plain = graph.optimise(loaded, host.target)
+    kernels = choose_layouts(plain, LayoutTimes(host, database))
     selections = [select(node, host, database) for node in kernels.nodes]
     compiled = compile_all(selections, cache, jobs or os.cpu_count() or 1)
     artifact = assemble(kernels, selections, compiled, host)
@@ -101,7 +101,6 @@ def compile(
     conditions = Conditions(host.target.arch, host.device, template_versions(TEMPLATES))
     layers = [node for node in kernels.nodes if isinstance(node, Layer)]
     reasons = {node.name: node.float_reason for node in layers}
-    works = [node.workload for node in layers]
     return CompileReport(
         out,
         host,
@@ -109,9 +108,14 @@ def compile(
         database.skipped(conditions),
         {name: reason for name, reason in reasons.items() if reason},
         *layers_by_storage(kernels),
-        Counter((w.in_layout, w.out_layout) for w in works if isinstance(w, Conv2d)),
-        sum(isinstance(work, Relayout) for work in works),
+        Counter(_ends(layer.workload) for layer in layers if layer.workload.has_layouts),
+        len(kernels.nodes) - len(plain.nodes),
     )
+
+
+def _ends(workload: Workload) -> tuple[str, str]:
+    """The layouts of a workload's first input and output."""
+    return workload.inputs[0].layout, workload.outputs[0].layout
 
 
 def compile_all(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,19 +11,10 @@ import numpy as np
 from autoq.search.space import Space
 from autoq.templates.layout import NHWC
 from autoq.templates.target import Target
-from autoq.templates.workload import Workload
+from autoq.templates.workload import Operands, Workload
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
-
-Operands = Mapping[str, Any]
-"""Constants of one layer in their canonical form, by name.
-
-Conv2d and Gemm: `weight` (weight_shape, int8 or float32), `bias` (int32 [k], float32 [k] for
-float32), `scale` (float32 [k], absent for out_dtype int32 and for float32), `scalars` (float32
-[8], `epilogue.SCALAR_NAMES`), `x_zero_point` (int), `table` ([256], where the epilogue has one).
-Relayout: none. Lookup: `table` ([256]) alone. All other workloads: `scalars` alone.
-"""
 
 
 @dataclass(frozen=True)

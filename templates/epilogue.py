@@ -107,6 +107,11 @@ def clamp_numbers(value: np.ndarray, low: float, high: float) -> np.ndarray:
     return np.fmin(np.fmax(value, low), high)
 
 
+def requantize_numbers(value: np.ndarray, low: float, high: float, zero_point: float) -> np.ndarray:
+    """`clamp(rint(value), low, high) + zero_point`, in float32."""
+    return clamp_numbers(np.rint(value), low, high) + zero_point
+
+
 TABLE_BYTE = 32
 """Byte of the packed scalars where a table of bytes begins."""
 
@@ -160,6 +165,6 @@ def apply_epilogue(
         value = np.where(scale == 0, addend, value) if epilogue.concatenates else value + addend
     if epilogue.out_dtype == "float32":
         return np.clip(value, s["low"], s["high"])
-    quantised = clamp_numbers(np.rint(value), s["low"], s["high"]) + s["zero_point"]
+    quantised = requantize_numbers(value, s["low"], s["high"], s["zero_point"])
     quantised = quantised.astype(value_dtype(epilogue.out_dtype))
     return quantised if table is None else look_up(table, quantised)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autoq.errors import TargetError
@@ -46,13 +47,16 @@ class Target:
         """Whether tensor cores multiply 4-bit values, twice as fast as bytes; sm_90 gave it up."""
         return self.kind == "cuda" and 75 <= self.compute_capability < 90
 
-    def roofline_seconds(self, operations: int, bytes: int, in_dtype: str) -> float:
-        """Least time by the operation and memory rates; 0 where the rates are unknown."""
-        rate = self.float32_rate if in_dtype == "float32" else self.int8_rate
-        if is_four_bit(in_dtype) and self.has_int4_mma:
-            rate *= 2
-        seconds = operations / rate if rate else 0.0
+    def roofline_seconds(self, operations: Mapping[str, int], bytes: int) -> float:
+        """Least time of operations by dtype and of bytes moved; 0 where rates are unknown."""
+        rates = {dtype: self._rate(dtype) for dtype in operations}
+        seconds = sum(count / rates[dtype] for dtype, count in operations.items() if rates[dtype])
         return max(seconds, bytes / self.memory_rate if self.memory_rate else 0.0)
+
+    def _rate(self, dtype: str) -> float:
+        """Operations a second over values of a dtype; 0 where unknown."""
+        rate = self.float32_rate if dtype == "float32" else self.int8_rate
+        return rate * 2 if is_four_bit(dtype) and self.has_int4_mma else rate
 
 
 # Dense int8 tensor rate, float32 rate and memory rate of the datasheets; shared memory a block.

@@ -4,23 +4,47 @@ A workload names shapes and dtypes only; scales, zero points and clamp bounds ar
 layers which differ in their quantisation alone share one kernel and one tuning record.
 Activations are NHWC unless a convolution says NHWCnc (`layout.py`), weights KRSC. Shapes count
 values; int4 and uint4 arrays are stored two values a byte along the channels (`storage.py`), which
-`bytes` counts.
+`bytes` counts. In numpy 4-bit values are unpacked, int8 for int4 and uint8 for uint4.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
-from autoq.templates.layout import NHWC
+import numpy as np
+
+from autoq.templates.layout import LAYOUTS
+from autoq.templates.storage import is_four_bit
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+
+Arrays = tuple[np.ndarray, ...]
+
+Operands = Mapping[str, Any]
+"""Constants of one layer in their canonical form, by the names of `Workload.constants`."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far an output may lie from the reference: steps of an integer, or a share of a float.
+
+    A float's share is of the element, or of the output's root mean square where that is larger,
+    since sums that cancel lose their digits.
+    """
+
+    steps: int = 0
+    relative: float = 1e-4
 
 
 class Workload(ABC):
     """One operator at given shapes and dtypes: a frozen dataclass.
 
-    A subclass is an operator. It is known by the name given as `class Add(Workload,
-    operator="add")` from the moment that its module is imported.
+    A subclass is an operator, and owns all that the operator means. It is known by the name given
+    as `class Add(Workload, operator="add")` from the moment that its module is imported.
 
     Raises TypeError for a second operator of one name.
     """
@@ -30,6 +54,9 @@ class Workload(ABC):
 
     OPERATORS: ClassVar[dict[str, type[Workload]]] = {}
     """Operators by their names, those whose modules are imported."""
+
+    has_layouts: ClassVar[bool] = False
+    """Whether activations may lie in another layout than NHWC, where their shapes allow it."""
 
     def __init_subclass__(cls, operator: str | None = None, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -43,8 +70,30 @@ class Workload(ABC):
 
     @property
     @abstractmethod
-    def y_shape(self) -> tuple[int, ...]:
-        """Shape of the output."""
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """The activations, in the order of a template's parameters."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """What is computed, in the order of a template's parameters."""
+
+    @property
+    def constants(self) -> tuple[TensorSpec, ...]:
+        """The `Operands`, in their canonical form; a template packs them as it likes."""
+        return ()
+
+    @abstractmethod
+    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
+        """The outputs in numpy, contiguous: the oracle that kernels are checked against."""
+
+    @abstractmethod
+    def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
+        """Activations and `Operands` for checking and timing kernels.
+
+        Integers cover their whole range; scales are such that results spread over the output's
+        range and some of them meet each bound; zero points are not 0 wherever the workload allows.
+        """
 
     @property
     @abstractmethod
@@ -52,14 +101,81 @@ class Workload(ABC):
         """Arithmetic operations."""
 
     @property
-    @abstractmethod
+    def operations_by_dtype(self) -> dict[str, int]:
+        """The operations by the dtype in which they run; that of the first input by default."""
+        return {self.inputs[0].dtype: self.operations}
+
+    @property
     def bytes(self) -> int:
-        """Bytes through device memory when every operand moves once."""
+        """Bytes through device memory when every large operand moves once."""
+        return sum(spec.bytes for spec in (*self.inputs, *self.outputs))
+
+    def tolerance(self, target: Target) -> Tolerance:
+        """How far a right kernel's outputs may lie from `reference`; integers are equal."""
+        return Tolerance()
+
+    def pieces(self, wanted: int) -> list[tuple[slice, Workload]]:
+        """The reference cut into about `wanted` parts that may be computed at once.
+
+        Each is a slice of the images, or of the leading axis, of every input and output, with the
+        workload that computes it over NHWC activations. Without a cut there are none.
+        """
+        return []
 
     @property
     def layouts(self) -> frozenset[str]:
         """Layouts that a template must know to compute the workload."""
-        return frozenset((NHWC,))
+        return frozenset(spec.layout for spec in (*self.inputs, *self.outputs))
+
+    @property
+    def in_nhwc(self) -> Workload:
+        """The same arithmetic over NHWC activations."""
+        return self
+
+    def laid_out(self, layouts: Sequence[str] = LAYOUTS) -> Sequence[Workload]:
+        """The same arithmetic in every combination of layouts that has a form, NHWC first."""
+        return [self]
+
+    def retyped(self, inputs: Sequence[str], outputs: Sequence[str]) -> Workload:
+        """The same arithmetic over activations of other dtypes, in the order of the specs.
+
+        Raises ValueError where it has no such form.
+        """
+        if list(inputs) == [i.dtype for i in self.inputs] and list(outputs) == [
+            o.dtype for o in self.outputs
+        ]:
+            return self
+        raise ValueError(f"{self} has no form from {', '.join(inputs)} to {', '.join(outputs)}")
+
+    def with_constant(self, name: str, dtype: str) -> Workload:
+        """The same arithmetic over a constant of another dtype; ValueError without such a form."""
+        raise ValueError(f"{self} has no form with a {name} of {dtype}")
+
+    def constant(self, name: str) -> TensorSpec | None:
+        """The constant of a name, None where there is no such one."""
+        return next((spec for spec in self.constants if spec.name == name), None)
+
+    def element_table(self, operands: Operands) -> np.ndarray | None:
+        """For a function of single values of 8 or 4 bits, its 256 results; None for others."""
+        return None
+
+    def before_table(
+        self, operands: Operands, table: np.ndarray, out_dtype: str
+    ) -> tuple[Workload, Operands] | None:
+        """The workload with an `element_table` behind its output, None without such a form."""
+        return None
+
+    @property
+    def has_four_bit_activations(self) -> bool:
+        """Whether an input or an output is of 4 bits, whatever the constants are."""
+        return any(is_four_bit(spec.dtype) for spec in (*self.inputs, *self.outputs))
+
+    @property
+    def has_four_bits(self) -> bool:
+        """Whether an activation or a constant is of 4 bits."""
+        return self.has_four_bit_activations or any(
+            is_four_bit(spec.dtype) for spec in self.constants
+        )
 
     def key_fields(self) -> dict[str, Any]:
         """What the workload's key says besides its operator, ready for JSON."""

@@ -74,11 +74,11 @@ def test_estimates_of_different_templates_are_not_compared():
 def test_a_relayout_takes_its_bytes_by_the_memory_rate():
     large = Relayout(128, 56, 56, 256, NHWC, NHWCNC)
     rate = host("sm_80").target.memory_rate
-    assert times("sm_80").seconds(large) == 2 * 128 * 56 * 56 * 256 / rate
-    small = times("sm_80").seconds(Relayout(8, 1, 1, 16, NHWC, NHWCNC))
+    assert times("sm_80").copying_seconds(large) == 2 * 128 * 56 * 56 * 256 / rate
+    small = times("sm_80").copying_seconds(Relayout(8, 1, 1, 16, NHWC, NHWCNC))
     assert small is not None and small >= 1e-6, "a launch costs time, too"
     cpu = LayoutTimes(Host(parse_target("cpu"), None), Database([]))
-    assert cpu.seconds(large) is None and cpu.seconds(BLOCKED) is None
+    assert cpu.copying_seconds(large) is None and cpu.seconds(BLOCKED) is None
 
 
 @functools.cache

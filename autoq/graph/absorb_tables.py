@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from autoq.graph.ir import Graph, Kernel
-from autoq.templates.epilogue import SCALAR_NAMES
-from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.operators.gemm import Gemm
-from autoq.templates.operators.lookup import Lookup
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
-
-_BYTES = ("int8", "uint8")
 
 
 def absorb_tables(graph: Graph, target: Target) -> None:
@@ -25,12 +17,13 @@ def absorb_tables(graph: Graph, target: Target) -> None:
     producers, consumers = graph.producers(), graph.consumers()
     replaced: dict[int, Kernel] = {}
     for node in graph.nodes:
-        if not isinstance(node, Kernel) or not isinstance(node.workload, Lookup):
+        table = node.workload.element_table(node.operands) if isinstance(node, Kernel) else None
+        if not isinstance(node, Kernel) or table is None:
             continue
         product = producers.get(node.inputs[0])
         alone = len(consumers[node.inputs[0]]) == 1 and node.inputs[0] not in graph.outputs
         if alone and isinstance(product, Kernel):
-            fused = _fused(product, node, target)
+            fused = _fused(product, node, table, target)
             if fused is not None:
                 replaced[id(product)] = fused
                 replaced[id(node)] = fused
@@ -47,24 +40,13 @@ def absorb_tables(graph: Graph, target: Target) -> None:
     graph.nodes = nodes
 
 
-def _fused(product: Kernel, lookup: Kernel, target: Target) -> Kernel | None:
-    workload = product.workload
-    if not isinstance(workload, Conv2d | Gemm) or workload.in_dtype == "float32":
+def _fused(product: Kernel, lookup: Kernel, table: np.ndarray, target: Target) -> Kernel | None:
+    """The product with the lookup behind it, None where no template computes that."""
+    (y,) = lookup.workload.outputs
+    fused = product.workload.before_table(product.operands, table, y.dtype)
+    if fused is None or not matching(fused[0], target):
         return None
-    epilogue, dtype = workload.epilogue, lookup.workload.out_dtype
-    if epilogue.table or epilogue.out_dtype not in _BYTES or dtype not in _BYTES:
-        return None
-    with_table = replace(workload, epilogue=replace(epilogue, out_dtype=dtype, table=True))
-    if not matching(with_table, target):
-        return None
-    table = np.asarray(lookup.operands["table"])
-    scalars = np.array(product.operands["scalars"], np.float32)
-    if epilogue.out_dtype != dtype:  # what selects an entry takes the output's sign
-        scalars[SCALAR_NAMES.index("zero_point")] += 128 if dtype == "uint8" else -128
-        table = np.roll(table, 128)
-    operands = {**product.operands, "scalars": scalars, "table": table}
     covers = tuple(dict.fromkeys((*product.covers, *lookup.covers)))
     return Kernel(
-        with_table, operands, product.inputs, lookup.output, covers, product.float_reason,
-        product.weight_values,
-    )  # fmt: skip
+        *fused, product.inputs, lookup.output, covers, product.float_reason, product.weight_values
+    )

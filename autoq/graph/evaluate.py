@@ -9,7 +9,6 @@ import numpy as np
 from autoq.errors import InputError
 from autoq.graph.ir import Graph, Kernel, Operator
 from autoq.graph.operator_numpy import evaluate_operator
-from autoq.templates.reference import reference
 
 
 def evaluate(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -23,7 +22,7 @@ def evaluate(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndar
         inputs = [values[name] for name in node.inputs]
         if isinstance(node, Kernel):
             shaped = [x.reshape(s) for x, s in zip(inputs, node.input_shapes, strict=True)]
-            result = reference(node.workload, shaped, node.operands)
+            (result,) = node.workload.reference(shaped, node.operands)
         elif isinstance(node, Operator):
             result = evaluate_operator(node, inputs)
         else:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from autoq.templates.signature import signature
 from autoq.templates.storage import stored_bytes
 from autoq.templates.workload import Workload
 
@@ -92,12 +91,13 @@ class Kernel:
     @property
     def input_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes under which the kernel reads its inputs."""
-        return tuple(shape for shape, _ in signature(self.workload)[0])
+        return tuple(spec.shape for spec in self.workload.inputs)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
         """Shape under which the kernel writes its output."""
-        return self.workload.y_shape
+        (y,) = self.workload.outputs
+        return y.shape
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Layouts of activations over an optimised graph: one along a chain, re-laid only where it pays.
 
-A convolution may read and write either layout of `templates/layout.py`, its residual being in the
-layout that it writes; everything else is NHWC, and so are the model's inputs and outputs. A tensor
+A kernel may have any form of `Workload.laid_out`: a convolution reads and writes either layout of
+`templates/layout.py`, its residual being in the layout that it writes. Everything else is NHWC, and
+so are the model's inputs and outputs. A tensor
 that is needed in the other layout too is copied once, before its first reader that wants it.
 """
 
@@ -16,8 +17,8 @@ from typing import Protocol
 
 from autoq.graph.ir import Graph, Kernel, Node
 from autoq.templates.layout import NHWC, NHWCNC, shape_in
-from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.relayout import Relayout
+from autoq.templates.workload import Workload
 
 # States kept after a node. Three forms of each tensor that is still to be read make a state, so
 # that this is exact while at most six tensors with a choice are alive, as in ResNets.
@@ -27,8 +28,12 @@ _MOST_STATES = 729
 class LayoutCosts(Protocol):
     """What the choice is made by."""
 
-    def seconds(self, workload: Conv2d | Relayout) -> float | None:
+    def seconds(self, workload: Workload) -> float | None:
         """Time of a kernel; None where nothing is known of it or nothing computes it."""
+        ...
+
+    def copying_seconds(self, copy: Workload) -> float | None:
+        """Time of a copy from one layout to another; None where nothing computes it."""
         ...
 
 
@@ -38,16 +43,29 @@ _Form = tuple[str, str]
 
 @dataclass(frozen=True)
 class _Choice:
-    """Layouts of a node's x and of its output (and residual), and the time this takes."""
+    """A workload in layouts that a node's kernel may have, and its time; None: it has no choice."""
 
-    in_layout: str = NHWC
-    out_layout: str = NHWC
+    workload: Workload | None = None
     seconds: float = 0.0
+
+    @property
+    def out_layout(self) -> str:
+        """The layout of what the node writes."""
+        return NHWC if self.workload is None else self.workload.outputs[0].layout
 
     def needs(self, node: Node) -> list[_Form]:
         """The forms that the node reads, in the order of its inputs."""
-        layouts = itertools.chain([self.in_layout], itertools.repeat(self.out_layout))
-        return list(zip(node.inputs, layouts, strict=False))
+        if self.workload is None:
+            return [(name, NHWC) for name in node.inputs]
+        layouts = (spec.layout for spec in self.workload.inputs)
+        return list(zip(node.inputs, layouts, strict=True))
+
+    @property
+    def blocked(self) -> int:
+        """How many of its sides, the first input and the output, are in NHWCnc."""
+        if self.workload is None:
+            return 0
+        return [self.workload.inputs[0].layout, self.out_layout].count(NHWCNC)
 
 
 @dataclass(frozen=True)
@@ -74,27 +92,30 @@ def choose_layouts(graph: Graph, costs: LayoutCosts) -> Graph:
     if all(len(options) == 1 for options in choices):
         return graph
     steps = _cheapest(graph, choices, costs)
-    if not any(choice.out_layout == NHWCNC or choice.in_layout == NHWCNC for choice, _ in steps):
+    if not any(choice.blocked for choice, _ in steps):
         return graph
     return _rewritten(graph, steps)
 
 
 def _choices(graph: Graph, node: Node, costs: LayoutCosts) -> list[_Choice]:
     """What a node may read and write, NHWC first."""
-    if not isinstance(node, Kernel) or not isinstance(node.workload, Conv2d):
+    if not isinstance(node, Kernel) or len(forms := node.workload.laid_out()) == 1:
         return [_Choice()]
-    workload = node.workload
-    x, *residual = node.inputs
-    reads = graph.shape(x) == workload.x_shape
-    images = all(graph.shape(name) == workload.y_shape for name in (*residual, node.output))
-    writes = images and node.output not in graph.outputs
+    names, workload = (*node.inputs, node.output), node.workload
+    # Only a tensor of the workload's own shape, and no output of the graph, has another form.
+    images = [
+        graph.shape(name) == spec.shape
+        for name, spec in zip(names, (*workload.inputs, *workload.outputs), strict=True)
+    ]
+    images[-1] = images[-1] and node.output not in graph.outputs
     found: list[_Choice] = []
-    for laid in workload.laid_out():  # NHWC on both sides first
-        if (laid.in_layout != NHWC and not reads) or (laid.out_layout != NHWC and not writes):
+    for laid in forms:  # NHWC throughout first
+        specs = (*laid.inputs, *laid.outputs)
+        if not all(image or spec.layout == NHWC for image, spec in zip(images, specs, strict=True)):
             continue
         seconds = costs.seconds(laid)
         if seconds is not None:
-            found.append(_Choice(laid.in_layout, laid.out_layout, seconds))
+            found.append(_Choice(laid, seconds))
         elif not found:  # nothing to compare other layouts with
             break
     return found or [_Choice()]
@@ -114,9 +135,8 @@ def _cheapest(
         found: dict[frozenset[_Form], _Path] = {}
         for (state, path), choice in itertools.product(paths.items(), options):
             copies = tuple(dict.fromkeys(need for need in choice.needs(node) if need not in state))
-            blocked = (choice.in_layout, choice.out_layout).count(NHWCNC)
             seconds = path.seconds + choice.seconds + _copying(graph, copies, costs)
-            after = _Path(seconds, path.blocked + blocked, choice, copies, path)
+            after = _Path(seconds, path.blocked + choice.blocked, choice, copies, path)
             forms = (*state, *copies, (node.output, choice.out_layout))
             alive = frozenset(form for form in forms if last.get(form[0], -1) > index)
             if alive not in found or after.order < found[alive].order:
@@ -140,7 +160,7 @@ def _relayout(graph: Graph, form: _Form) -> Relayout:
 
 def _copying(graph: Graph, copies: Iterable[_Form], costs: LayoutCosts) -> float:
     """Seconds of copies; infinite where one of them cannot be made."""
-    seconds = [costs.seconds(_relayout(graph, form)) for form in copies]
+    seconds = [costs.copying_seconds(_relayout(graph, form)) for form in copies]
     return sum(float("inf") if one is None else one for one in seconds)
 
 
@@ -172,15 +192,13 @@ def _laid_out(node: Node, choice: _Choice, inputs: tuple[str, ...]) -> Node:
     """The node in the chosen layouts, reading the tensors `inputs`."""
     new = copy.copy(node)
     new.inputs = inputs
-    if isinstance(new, Kernel) and isinstance(new.workload, Conv2d):
-        new.workload = dataclasses.replace(
-            new.workload, in_layout=choice.in_layout, out_layout=choice.out_layout
-        )
+    if isinstance(new, Kernel) and choice.workload is not None:
+        new.workload = choice.workload
     return new
 
 
 def _image(graph: Graph, name: str) -> tuple[int, int, int, int]:
-    """(n, h, w, c) of a tensor that a convolution reads or writes."""
+    """(n, h, w, c) of a tensor that has several forms."""
     n, h, w, c = graph.shape(name)
     return n, h, w, c
 

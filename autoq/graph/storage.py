@@ -9,10 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autoq.graph.ir import Graph, Kernel, Operator
-from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
-from autoq.templates.signature import retyped
 from autoq.templates.storage import BYTE_DTYPES
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
@@ -53,8 +50,9 @@ def layers_by_storage(graph: Graph) -> tuple[tuple[str, ...], tuple[str, ...]]:
     for node in graph.nodes:
         tensors = [graph.tensors[name] for name in (*node.inputs, node.output)]
         pairs = [(tensor.value_dtype, tensor.dtype) for tensor in tensors]
-        if isinstance(node, Kernel) and isinstance(node.workload, Conv2d | Gemm):
-            pairs.append((node.weight_values, node.workload.weight_dtype))
+        weight = node.workload.constant("weight") if isinstance(node, Kernel) else None
+        if isinstance(node, Kernel) and weight is not None:
+            pairs.append((node.weight_values, weight.dtype))
         pairs = [(values, stored) for values, stored in pairs if values in BYTE_DTYPES]
         if pairs:
             whole = all(values == stored for values, stored in pairs)
@@ -88,13 +86,14 @@ def _workload(graph: Graph, kernel: Kernel, wide: set[str], target: Target) -> W
         BYTE_DTYPES.get(dtype, dtype) if name in wide else dtype
         for name, dtype in zip(names, map(graph.dtype, names), strict=True)
     ]
-    workload = retyped(kernel.workload, dtypes[:-1], dtypes[-1])
-    if not isinstance(workload, Conv2d | Gemm) or workload.weight_dtype not in BYTE_DTYPES:
+    workload = kernel.workload.retyped(dtypes[:-1], dtypes[-1:])
+    weight = workload.constant("weight")
+    if weight is None or weight.dtype not in BYTE_DTYPES:
         return workload
     templates = matching(workload, target)
     if templates and templates[0].keeps_nibbles:
         return workload
-    return replace(workload, weight_dtype=BYTE_DTYPES[workload.weight_dtype])
+    return workload.with_constant("weight", BYTE_DTYPES[weight.dtype])
 
 
 def _widen_operator(node: Operator) -> None:

@@ -11,8 +11,7 @@ import numpy as np
 
 from autoq.cache import read_entry, write_entry
 from autoq.measure.check import threaded_reference
-from autoq.measure.operands import Arrays
-from autoq.templates.workload import Workload
+from autoq.templates.workload import Arrays, Workload
 from autoq.templates.workload_key import key
 
 

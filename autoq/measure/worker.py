@@ -17,14 +17,14 @@ from autoq.measure.bench import POISON, Bench, CpuBench, LoadedCandidate
 from autoq.measure.check import complaint
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Job, Measurement, Timing, load_registry
-from autoq.measure.operands import Arrays, random_case, stored_activations, stored_output
+from autoq.measure.operands import random_case, stored_activations, stored_output
 from autoq.measure.stopwatch import in_turn, timings
 from autoq.measure.stored_reference import stored_reference
 from autoq.records.record import Device
 from autoq.runtime import cuda_driver
 from autoq.runtime.kernel import Kernel
 from autoq.templates.target import Target
-from autoq.templates.workload import Workload
+from autoq.templates.workload import Arrays, Workload
 
 # Bytes of inputs and references that a worker keeps on the host, and again on the device.
 _CACHE_BYTES = 4 << 30

@@ -110,7 +110,7 @@ def export_csv(records: Iterable[Record]) -> str:
         tops = r.workload.operations / r.seconds / 1e12 if r.seconds else ""
         config = " ".join(f"{name}={value}" for name, value in r.config.items())
         writer.writerow(
-            [type(r.workload).__name__.lower(), str(r.workload), r.template, r.template_version,
+            [r.workload.operator, str(r.workload), r.template, r.template_version,
              config, r.seconds, tops, r.failure, r.message, r.repeats, r.device.name,
              r.device.arch, r.device.driver, r.device.cuda, r.tvm, r.autoq, r.time, r.confirmed]
         )  # fmt: skip

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.workload import Workload
 
 
@@ -102,26 +101,22 @@ class TuneSummary:
     def total_seconds(self) -> float:
         """Time of all measured kernels of the model, each as often as it occurs.
 
-        A convolution that was tuned in several layouts counts by the fastest of them.
+        A workload that was tuned in several layouts counts by the fastest of them.
         """
         seconds: dict[Workload, float] = {}
         for row in self.rows:
             if row.seconds is not None:
-                plain = _in_nhwc(row.workload)
+                plain = row.workload.in_nhwc
                 seconds[plain] = min(seconds.get(plain, math.inf), row.count * row.seconds)
         return sum(seconds.values())
 
     @property
     def untuned_seconds(self) -> float | None:
         """The same with untuned defaults, in NHWC; None unless all of them are measured."""
-        plain = [row for row in self.rows if _in_nhwc(row.workload) == row.workload]
+        plain = [row for row in self.rows if row.workload.in_nhwc == row.workload]
         known = [row.count * row.default_seconds for row in plain if row.default_seconds]
         measured = sum(row.seconds is not None for row in plain)
         return sum(known) if known and len(known) == measured else None
-
-
-def _in_nhwc(workload: Workload) -> Workload:
-    return workload.in_nhwc if isinstance(workload, Conv2d) else workload
 
 
 @dataclass(frozen=True)

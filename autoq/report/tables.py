@@ -36,26 +36,21 @@ def tasks_table(rows: Sequence[TaskRow]) -> str:
 
 def operator(row: TaskRow) -> str:
     """The kind of workload, as in records: "conv2d", "gemm"."""
-    return type(row.workload).__name__.lower()
+    return row.workload.operator
 
 
 def shapes(row: TaskRow) -> str:
     """Shapes of the first input and the output: "8x56x56x64 -> 8x56x56x64"."""
-    workload = row.workload
-    x_shape = getattr(workload, "x_shape", workload.y_shape)
-    return " -> ".join("x".join(map(str, shape)) for shape in (x_shape, workload.y_shape))
+    ends = (row.workload.inputs[0], row.workload.outputs[0])
+    return " -> ".join("x".join(map(str, spec.shape)) for spec in ends)
 
 
 def dtypes(row: TaskRow) -> str:
-    """Input, weight and output dtypes, and the residual's: "int8 int8 int8 +int8"."""
-    workload = row.workload
-    epilogue = getattr(workload, "epilogue", None)
-    names = [getattr(workload, "in_dtype", None), getattr(workload, "weight_dtype", None)]
-    names.append(epilogue.out_dtype if epilogue else getattr(workload, "out_dtype", None))
-    text = " ".join(name for name in names if name)
-    if epilogue is not None and epilogue.residual_dtype:
-        text += f" +{epilogue.residual_dtype}"
-    return text
+    """Dtypes of x, weight and y, and of further inputs: "int8 int8 int8 +int8"."""
+    x, *further = row.workload.inputs
+    weight = row.workload.constant("weight")
+    specs = (x, *([weight] if weight else ()), *row.workload.outputs)
+    return " ".join([*(spec.dtype for spec in specs), *(f"+{spec.dtype}" for spec in further)])
 
 
 def summary_table(summary: TuneSummary) -> str:

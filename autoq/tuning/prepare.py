@@ -16,7 +16,6 @@ from autoq.records.lines import Lines
 from autoq.report.events import TaskRow
 from autoq.templates.base import Template
 from autoq.templates.layout import NHWC
-from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.tuning.task import ModelWorkload, Task, roofline_seconds
 
@@ -49,15 +48,12 @@ def in_layouts(
     templates: Sequence[Template],
     target: Target,
 ) -> list[ModelWorkload]:
-    """The workloads, convolutions in every pair of the layouts that some tunable template takes.
+    """The workloads in every combination of the layouts that some tunable template takes.
 
-    Raises InputError for a layout other than NHWC that no convolution can have.
+    Raises InputError for a layout other than NHWC that no workload can have.
     """
     found: list[ModelWorkload] = []
     for model in workloads:
-        if not isinstance(model.workload, Conv2d):
-            found.append(model)
-            continue
         for laid in model.workload.laid_out(layouts):
             if laid.in_nhwc == laid or any(
                 t.tunable and t.matches(laid, target) for t in templates

@@ -32,8 +32,7 @@ class ModelWorkload:
 
 def roofline_seconds(workload: Workload, target: Target) -> float:
     """Least seconds by the target's rates; 0 where they are unknown."""
-    dtype = getattr(workload, "in_dtype", "int8")
-    return target.roofline_seconds(workload.operations, workload.bytes, dtype)
+    return target.roofline_seconds(workload.operations_by_dtype, workload.bytes)
 
 
 class Task:

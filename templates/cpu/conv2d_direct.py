@@ -6,7 +6,6 @@ from autoq.templates.cpu.conv_template import conv_template
 from autoq.templates.cpu.dot import Dot, multiply_add
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.signature import has_four_bits
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
@@ -20,7 +19,7 @@ def matches(workload: Workload, target: Target) -> bool:
         floats = (workload.weight_dtype, epilogue.out_dtype, epilogue.residual_dtype or "float32")
         return set(floats) == {"float32"}
     bytes_only = workload.in_dtype in ("int8", "uint8") and workload.weight_dtype == "int8"
-    return bytes_only and not has_four_bits(workload)
+    return bytes_only and not workload.has_four_bits
 
 
 def _dot(conv: Conv2d, lanes: int) -> Dot:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.base import Operands
 from autoq.templates.cpu.conv_layout import ConvLayout
+from autoq.templates.workload import Operands
 
 
 def pack_conv(layout: ConvLayout, operands: Operands) -> tuple[np.ndarray, ...]:

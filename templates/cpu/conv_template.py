@@ -9,7 +9,7 @@ import numpy as np
 from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
-from autoq.templates.base import Operands, Template
+from autoq.templates.base import Template
 from autoq.templates.cpu.conv_build import build_conv
 from autoq.templates.cpu.conv_config import ConvConfig
 from autoq.templates.cpu.conv_layout import ConvLayout, normalised
@@ -18,9 +18,8 @@ from autoq.templates.cpu.conv_space import conv_space, fastest_estimate
 from autoq.templates.cpu.dot import Dot
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.signature import has_four_bits
 from autoq.templates.target import Target
-from autoq.templates.workload import Workload
+from autoq.templates.workload import Operands, Workload
 
 
 def vector_lanes(target: Target) -> int:
@@ -30,7 +29,7 @@ def vector_lanes(target: Target) -> int:
 
 def is_byte_product(workload: Workload, depth: int) -> bool:
     """Whether it multiplies bytes by int8, with groups that fill a lane's `depth` products."""
-    if not isinstance(workload, Conv2d | Gemm) or has_four_bits(workload):
+    if not isinstance(workload, Conv2d | Gemm) or workload.has_four_bits:
         return False
     if workload.in_dtype not in ("int8", "uint8") or workload.weight_dtype != "int8":
         return False

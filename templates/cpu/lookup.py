@@ -10,12 +10,13 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.search.space import Space
-from autoq.templates.base import Operands, Template
+from autoq.templates.base import Template
 from autoq.templates.cpu.movement_template import MovementConfig, kernel_frame, span, task_count
 from autoq.templates.cpu.vector import cast, for_chunks, load, store, tasks_loop
 from autoq.templates.operators.lookup import Lookup, packed_table
 from autoq.templates.table import ENTRIES
 from autoq.templates.target import Target
+from autoq.templates.workload import Operands
 
 _LANES = 64
 """Bytes of a zmm register, a quarter of a table."""

@@ -13,10 +13,10 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.search.space import Space
-from autoq.templates.base import Operands, Template
+from autoq.templates.base import Template
 from autoq.templates.cpu.vector import flat
-from autoq.templates.signature import has_four_bits
 from autoq.templates.target import Target
+from autoq.templates.workload import Operands
 
 LANES = 16
 """float32 lanes of a vector; LLVM splits it where registers are shorter."""
@@ -89,7 +89,7 @@ def movement_template(
 
     def matches(workload: Any, target: Target) -> bool:
         """Every workload of its kind, but for values of 4 bits."""
-        return target.kind == "cpu" and isinstance(workload, kind) and not has_four_bits(workload)
+        return target.kind == "cpu" and isinstance(workload, kind) and not workload.has_four_bits
 
     def default(workload: Any, target: Target) -> MovementConfig:
         return MovementConfig(task_count(workload.bytes, target))

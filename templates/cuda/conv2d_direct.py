@@ -19,7 +19,7 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
-from autoq.templates.base import Operands, Template
+from autoq.templates.base import Template
 from autoq.templates.cuda.packed_values import DeviceNamespace
 from autoq.templates.cuda.thread_epilogue import ThreadEpilogue, split_pointers
 from autoq.templates.cuda.thread_kernel import (
@@ -32,6 +32,7 @@ from autoq.templates.cuda.thread_kernel import (
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
+from autoq.templates.workload import Operands
 
 # `at` holds a pixel's first channel, or -1 where the filter tap falls outside the image.
 _SOURCE = r"""

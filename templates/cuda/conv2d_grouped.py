@@ -17,7 +17,7 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
-from autoq.templates.base import Operands, Template
+from autoq.templates.base import Template
 from autoq.templates.border import border_classes
 from autoq.templates.cuda.grouped_cost import estimated_seconds, features, residence
 from autoq.templates.cuda.grouped_source import GROUPED_SOURCE
@@ -43,6 +43,7 @@ from autoq.templates.cuda.thread_kernel import (
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tiles.weights import ceil_div
+from autoq.templates.workload import Operands
 
 # Output channels of a lane.
 _VALUES = 4

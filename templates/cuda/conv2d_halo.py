@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autoq.search.space import Space
-from autoq.templates.base import Operands, Template
+from autoq.templates.base import Template
 from autoq.templates.border import border_bias
 from autoq.templates.cuda.halo_default import default_config
 from autoq.templates.cuda.halo_layout import HaloConvConfig, HaloLayout
@@ -19,10 +19,10 @@ from autoq.templates.cuda.halo_space import halo_space, is_served
 from autoq.templates.cuda.halo_tile import HaloTile
 from autoq.templates.epilogue import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.signature import has_four_bit_activations
 from autoq.templates.target import Target
 from autoq.templates.tiles.swizzle import shared_image
 from autoq.templates.tiles.weights import pad_channels, row_channels, tile_rows
+from autoq.templates.workload import Operands
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
@@ -38,7 +38,7 @@ def matches(workload: object, target: Target) -> bool:
         and isinstance(workload, Conv2d)
         and workload.in_dtype in ("int8", "uint8")
         and workload.weight_dtype in ("int4", "int8")
-        and not has_four_bit_activations(workload)
+        and not workload.has_four_bit_activations
         and workload.stride == (1, 1)
         and workload.groups == 1
         and workload.r * workload.s > 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autoq.templates.base import Operands, Template
+from autoq.templates.base import Template
 from autoq.templates.border import border_bias
 from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync_default import default, estimated_seconds
@@ -28,7 +28,7 @@ from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
-from autoq.templates.workload import Workload
+from autoq.templates.workload import Operands, Workload
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autoq.search.space import Space
-from autoq.templates.base import Operands, Template
+from autoq.templates.base import Template
 from autoq.templates.border import border_bias
 from autoq.templates.cuda.conv2d_halo import pack_weight as pack_pixel_rows
 from autoq.templates.cuda.conv2d_swapped_layout import SwappedConvConfig, SwappedLayout
@@ -23,6 +23,7 @@ from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tiles.swizzle import shared_image
 from autoq.templates.tiles.weights import pad_channels, tile_rows
+from autoq.templates.workload import Operands
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autoq.search.space import Space
-from autoq.templates.base import Operands, Template
+from autoq.templates.base import Template
 from autoq.templates.cuda import conv2d_im2col
 from autoq.templates.cuda.conv2d_swapped import order_rows, pack_channels
 from autoq.templates.cuda.conv2d_swapped_layout import SwappedConvConfig
@@ -25,6 +25,7 @@ from autoq.templates.cuda.swapped_im2col_tile import Im2colTile
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tiles.swizzle import shared_image
+from autoq.templates.workload import Operands
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc

@@ -6,7 +6,7 @@ import numpy as np
 from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
-from autoq.templates.base import Operands, Template
+from autoq.templates.base import Template
 from autoq.templates.cuda.wgmma_config import WgmmaConfig
 from autoq.templates.cuda.wgmma_default import default_config
 from autoq.templates.cuda.wgmma_loads import MatrixLoad
@@ -18,7 +18,7 @@ from autoq.templates.cuda.wgmma_space import make_space
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
-from autoq.templates.workload import Workload
+from autoq.templates.workload import Operands, Workload
 
 
 def _as_conv2d(workload: Gemm | Conv2d) -> Conv2d:

@@ -10,7 +10,7 @@ import numpy as np
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
-from autoq.templates.base import Operands, Template
+from autoq.templates.base import Template
 from autoq.templates.cuda.packed_values import DeviceNamespace
 from autoq.templates.cuda.thread_kernel import (
     Operand,
@@ -26,6 +26,7 @@ from autoq.templates.operators.lookup import Lookup, packed_table
 from autoq.templates.storage import ITEM_BITS
 from autoq.templates.table import ENTRIES
 from autoq.templates.target import Target
+from autoq.templates.workload import Operands
 
 # Random bytes meet in two words of each bank at most, since the table has two words in each; of a
 # table of floats 4.3 on average meet in one bank.

@@ -9,7 +9,7 @@ import numpy as np
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
-from autoq.templates.base import Operands, Template
+from autoq.templates.base import Template
 from autoq.templates.cuda.packed_values import DeviceNamespace
 from autoq.templates.cuda.thread_kernel import (
     Operand,
@@ -21,10 +21,11 @@ from autoq.templates.cuda.thread_kernel import (
     thread_kernel,
     thread_space,
 )
-from autoq.templates.layout import BLOCK_IMAGES, NHWC, ROW_BYTES, block_channels
+from autoq.templates.layout import BLOCK_IMAGES, LAYOUTS, NHWC, ROW_BYTES, block_channels
 from autoq.templates.operators.relayout import Relayout
 from autoq.templates.storage import stored, stored_bytes
 from autoq.templates.target import Target
+from autoq.templates.workload import Operands
 
 _SOURCE = r"""
 __device__ __forceinline__ void move(const T* x, T* y, int from, int to) {
@@ -90,6 +91,7 @@ def pack(workload: Relayout, config: ThreadConfig, operands: Operands) -> tuple[
 
 
 TEMPLATE = Template(
-    "relayout_cuda", 1, matches, thread_space, thread_default, build, pack, tunable=False
-)
+    "relayout_cuda", 1, matches, thread_space, thread_default, build, pack, tunable=False,
+    layouts=frozenset(LAYOUTS),
+)  # fmt: skip
 """Changes of layout between convolutions, on every CUDA target."""

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from tvm.script import tirx as T
 
-from autoq.templates.base import Operands
 from autoq.templates.border import BorderClasses, border_bias, border_classes
 from autoq.templates.cuda.packed_values import DeviceNamespace
 from autoq.templates.cuda.thread_kernel import Operand
@@ -20,8 +19,8 @@ from autoq.templates.epilogue import (
     scalar_words,
 )
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.signature import has_four_bits
 from autoq.templates.tiles.requantise import C_TYPES, element_source
+from autoq.templates.workload import Operands
 
 _SOURCE = r"""
 struct Constants {
@@ -145,7 +144,7 @@ class ThreadEpilogue:
     @property
     def supported(self) -> bool:
         """Whether the dtypes are of whole bytes and ones that `Epilogue` gives a meaning to."""
-        if has_four_bits(self.workload):
+        if self.workload.has_four_bits:
             return False
         epilogue = self.workload.epilogue
         if self.floating:

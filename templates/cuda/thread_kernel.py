@@ -14,7 +14,6 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
-from autoq.templates.base import Operands
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.dequantize import Dequantize
@@ -24,6 +23,7 @@ from autoq.templates.storage import is_four_bit, stored
 from autoq.templates.target import Target
 from autoq.templates.tiles.dependent_launch import can_overlap, overlapping
 from autoq.templates.tiles.requantise import DeviceFunction
+from autoq.templates.workload import Operands
 
 Body = Callable[[Sequence[Any], Any, Any], None]
 """Emits statements, given the operands' pointers, the block's and the thread's number."""

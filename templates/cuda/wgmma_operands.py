@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.base import Operands
 from autoq.templates.border import border_bias
 from autoq.templates.cuda.wgmma_config import PipelineConfig
 from autoq.templates.epilogue import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.signature import has_four_bit_activations
 from autoq.templates.target import Target
 from autoq.templates.tiles.bounded_rows import boundable
 from autoq.templates.tiles.bounds import limits
@@ -18,6 +16,7 @@ from autoq.templates.tiles.converted_rows import convertible
 from autoq.templates.tiles.epilogue_table import epilogue_table
 from autoq.templates.tiles.swizzle import shared_image
 from autoq.templates.tiles.weights import pack_weight, pad_channels, row_channels, tile_rows
+from autoq.templates.workload import Operands
 
 _ALIGNMENT = 16
 _LARGEST = 1 << 31
@@ -30,7 +29,7 @@ def supported(workload: Conv2d, target: Target) -> bool:
         target.has_wgmma
         and workload.in_dtype in ("int8", "uint8")
         and workload.weight_dtype in ("int4", "int8")
-        and not has_four_bit_activations(workload)
+        and not workload.has_four_bit_activations
         and workload.groups == 1
         and workload.c % _ALIGNMENT == 0
         and workload.n * workload.h * workload.w * workload.c < _LARGEST

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from autoq.templates.storage import stored_bytes
-from autoq.templates.workload import Workload
+import numpy as np
+
+from autoq.templates.epilogue import requantize_numbers
+from autoq.templates.random_arrays import bounds, random_inputs
+from autoq.templates.storage import value_dtype
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Arrays, Operands, Workload
 
 
 @dataclass(frozen=True)
@@ -43,10 +50,37 @@ class Add(Workload, operator="add"):
         return math.prod(self.shape)
 
     @property
-    def bytes(self) -> int:
-        """Bytes through device memory when every operand moves once."""
-        dtypes = (self.a_dtype, self.b_dtype, self.out_dtype)
-        return sum(stored_bytes(self.shape, name) for name in dtypes)
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        return (
+            TensorSpec("a", self.shape, self.a_dtype),
+            TensorSpec("b", self.shape, self.b_dtype),
+        )
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec("y", self.shape, self.out_dtype),)
+
+    @property
+    def constants(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec("scalars", (len(self.SCALARS),), "float32"),)
+
+    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
+        a, b = (array.astype(np.float32) for array in activations)
+        scalars = np.asarray(operands["scalars"], np.float32)
+        a_zero_point, a_scale, b_zero_point, b_scale, low, high, zero_point = scalars
+        if self.out_dtype == "float32":
+            return (np.clip(a + b, low, high),)
+        value = (a - a_zero_point) * a_scale + (b - b_zero_point) * b_scale
+        value = requantize_numbers(value, low, high, zero_point)
+        return (value.astype(value_dtype(self.out_dtype)),)
+
+    def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
+        low, high, zero_point = bounds(self.out_dtype, 5)
+        scalars = np.array([3, 0.71, 8, 0.52, low, high, zero_point], np.float32)
+        return random_inputs(rng, self.inputs), {"scalars": scalars}
+
+    def retyped(self, inputs: Sequence[str], outputs: Sequence[str]) -> Workload:
+        return dataclasses.replace(self, a_dtype=inputs[0], b_dtype=inputs[1], out_dtype=outputs[0])
 
     def __str__(self) -> str:
         return "add " + "x".join(map(str, self.shape))

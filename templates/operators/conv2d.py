@@ -6,16 +6,19 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-from autoq.templates.epilogue import Epilogue
-from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, fits, shape_in
-from autoq.templates.storage import ITEM_BITS, stored_bytes
-from autoq.templates.workload import Workload
+import numpy as np
+
+from autoq.templates.epilogue import Epilogue, apply_epilogue
+from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, fits, from_nhwc, shape_in, to_nhwc
+from autoq.templates.operators.product import Product, cut
+from autoq.templates.storage import ITEM_BITS, value_dtype
+from autoq.templates.workload import Arrays, Operands, Workload
 
 
 @dataclass(frozen=True)
-class Conv2d(Workload, operator="conv2d"):
+class Conv2d(Product, operator="conv2d"):
     """Convolution `x [n, h, w, c]` with `weight [k, r, s, c / groups]`, then an epilogue.
 
     padding is (top, left, bottom, right) in pixels. `zero_point_border` says that the activations'
@@ -44,6 +47,8 @@ class Conv2d(Workload, operator="conv2d"):
     epilogue: Epilogue = field(default_factory=Epilogue)
     in_layout: str = NHWC
     out_layout: str = NHWC
+
+    has_layouts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.p <= 0 or self.q <= 0:
@@ -89,16 +94,6 @@ class Conv2d(Workload, operator="conv2d"):
         return 2 * self.n * self.p * self.q * self.k * self.r * self.s * (self.c // self.groups)
 
     @property
-    def bytes(self) -> int:
-        """Bytes through device memory when every operand moves once."""
-        moved = stored_bytes(self.x_shape, self.in_dtype)
-        moved += stored_bytes(self.weight_shape, self.weight_dtype)
-        moved += stored_bytes(self.y_shape, self.epilogue.out_dtype)
-        if self.epilogue.residual_dtype:
-            moved += stored_bytes(self.y_shape, self.epilogue.residual_dtype)
-        return moved
-
-    @property
     def x_shape(self) -> tuple[int, ...]:
         """Shape of x in `in_layout`."""
         return shape_in((self.n, self.h, self.w, self.c), self.in_layout, self.in_dtype)
@@ -125,17 +120,49 @@ class Conv2d(Workload, operator="conv2d"):
         pairs = itertools.product(reads, writes)
         return [dataclasses.replace(self, in_layout=a, out_layout=b) for a, b in pairs]
 
-    @property
-    def layouts(self) -> frozenset[str]:
-        return frozenset((self.in_layout, self.out_layout))
-
     def key_fields(self) -> dict[str, Any]:
         """Layouts are named where they are not NHWC, so that older keys stay as they are."""
-        fields = super().key_fields() | {"epilogue": self.epilogue.key_fields()}
+        fields = super().key_fields()
         for name in ("in_layout", "out_layout"):
             if fields[name] == NHWC:
                 del fields[name]
         return fields
+
+    @property
+    def pads_with_zero(self) -> bool:
+        return any(self.padding) and not self.zero_point_border
+
+    def pieces(self, wanted: int) -> list[tuple[slice, Workload]]:
+        plain = self.in_nhwc
+        cuts = cut(self.n, wanted)
+        return [
+            (images, dataclasses.replace(plain, n=images.stop - images.start)) for images in cuts
+        ]
+
+    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
+        """Products are summed in float64, exact below 2**53."""
+        x, *residual = (
+            to_nhwc(array, spec.layout)
+            for array, spec in zip(activations, self.inputs, strict=True)
+        )
+        integer = self.in_dtype != "float32"
+        weight = np.asarray(operands["weight"])
+        zero_point = int(operands.get("x_zero_point", 0)) if integer else 0
+        y = np.empty((self.n, self.p, self.q, self.k), value_dtype(self.epilogue.out_dtype))
+        for image in range(self.n):  # one image at a time keeps the float64 copies small
+            total = _accumulate(self, x[image : image + 1], weight, zero_point)
+            if integer:
+                total -= zero_point * weight.astype(np.float64).sum(axis=(1, 2, 3))
+            y[image] = apply_epilogue(
+                self.epilogue,
+                total.astype(np.int32 if integer else np.float32),
+                np.asarray(operands["bias"]),
+                operands.get("scale"),
+                np.asarray(operands["scalars"]),
+                residual[0][image : image + 1] if residual else None,
+                operands.get("table"),
+            )[0]
+        return (from_nhwc(y, self.out_layout, self.epilogue.out_dtype),)
 
     def __str__(self) -> str:
         kind = f"{self.r}x{self.s}"
@@ -151,3 +178,30 @@ class Conv2d(Workload, operator="conv2d"):
         elif self.in_layout != NHWC:
             text += f" {self.in_layout}"
         return text
+
+
+def _accumulate(conv: Conv2d, x: np.ndarray, weight: np.ndarray, outside: int) -> np.ndarray:
+    """Convolution of images `[n, h, w, c]` in float64, `[n, p, q, k]`."""
+    top, left, bottom, right = conv.padding
+    padded = np.pad(
+        x.astype(np.float64),
+        ((0, 0), (top, bottom), (left, right), (0, 0)),
+        constant_values=outside,
+    )
+    (stride_h, stride_w), (dilation_h, dilation_w) = conv.stride, conv.dilation
+    group_c, group_k = conv.c // conv.groups, conv.k // conv.groups
+    out = np.zeros((len(x), conv.p, conv.q, conv.k))
+    for row in range(conv.r):
+        for column in range(conv.s):
+            first_h, first_w = row * dilation_h, column * dilation_w
+            window = padded[
+                :,
+                first_h : first_h + (conv.p - 1) * stride_h + 1 : stride_h,
+                first_w : first_w + (conv.q - 1) * stride_w + 1 : stride_w,
+            ]
+            tap = weight[:, row, column].astype(np.float64)
+            for group in range(conv.groups):
+                channels = slice(group * group_c, (group + 1) * group_c)
+                filters = slice(group * group_k, (group + 1) * group_k)
+                out[..., filters] += window[..., channels] @ tap[filters].T
+    return out

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from autoq.templates.storage import stored_bytes
-from autoq.templates.workload import Workload
+import numpy as np
+
+from autoq.templates.random_arrays import random_inputs
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Arrays, Operands, Workload
 
 
 @dataclass(frozen=True)
@@ -39,9 +44,29 @@ class Dequantize(Workload, operator="dequantize"):
         return math.prod(self.x_shape)
 
     @property
-    def bytes(self) -> int:
-        """Bytes through device memory when every operand moves once."""
-        return stored_bytes(self.x_shape, self.in_dtype) + 4 * math.prod(self.y_shape)
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec("x", self.x_shape, self.in_dtype),)
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec("y", self.y_shape, "float32"),)
+
+    @property
+    def constants(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec("scalars", (len(self.SCALARS),), "float32"),)
+
+    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
+        zero_point, scale = np.asarray(operands["scalars"], np.float32)
+        y = (activations[0].astype(np.float32) - zero_point) * scale
+        return (np.ascontiguousarray(y.transpose(0, 3, 1, 2) if self.layout == "NCHW" else y),)
+
+    def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
+        zero_point = 5 if self.in_dtype.startswith("u") else -5
+        scalars = np.array([zero_point, 0.031], np.float32)
+        return random_inputs(rng, self.inputs), {"scalars": scalars}
+
+    def retyped(self, inputs: Sequence[str], outputs: Sequence[str]) -> Workload:
+        return dataclasses.replace(self, in_dtype=inputs[0])
 
     def __str__(self) -> str:
         return f"dequantize N{self.n} {self.h}x{self.w}x{self.c}"

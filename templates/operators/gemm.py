@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+
+import numpy as np
 
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.workload import Workload
+from autoq.templates.operators.product import Product, cut, length
+from autoq.templates.workload import Arrays, Operands, Workload
 
 
 @dataclass(frozen=True)
-class Gemm(Workload, operator="gemm"):
+class Gemm(Product, operator="gemm"):
     """Matrix product `x [m, k]` with `weight [n, k]`, then an epilogue over `[m, n]`.
 
     dtypes as for `Conv2d`.
@@ -28,11 +32,6 @@ class Gemm(Workload, operator="gemm"):
     def operations(self) -> int:
         """Multiplications plus additions."""
         return 2 * self.m * self.n * self.k
-
-    @property
-    def bytes(self) -> int:
-        """Bytes through device memory when every operand moves once."""
-        return self.as_conv2d().bytes
 
     def as_conv2d(self) -> Conv2d:
         """The same arithmetic as a 1x1 convolution over m images of one pixel."""
@@ -53,8 +52,14 @@ class Gemm(Workload, operator="gemm"):
     def y_shape(self) -> tuple[int, int]:
         return (self.m, self.n)
 
-    def key_fields(self) -> dict[str, Any]:
-        return super().key_fields() | {"epilogue": self.epilogue.key_fields()}
+    def pieces(self, wanted: int) -> list[tuple[slice, Workload]]:
+        return [(part, dataclasses.replace(self, m=length(part))) for part in cut(self.m, wanted)]
+
+    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
+        as_images = [array.reshape(self.m, 1, 1, -1) for array in activations]
+        weight = np.asarray(operands["weight"]).reshape(self.n, 1, 1, self.k)
+        (y,) = self.as_conv2d().reference(as_images, {**operands, "weight": weight})
+        return (y.reshape(self.y_shape),)
 
     def __str__(self) -> str:
         return f"{self.m}x{self.n}x{self.k}"

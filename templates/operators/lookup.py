@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from autoq.templates.storage import stored_bytes, value_dtype
-from autoq.templates.table import ENTRIES
-from autoq.templates.workload import Workload
+from autoq.templates.random_arrays import random_array, random_inputs
+from autoq.templates.storage import value_dtype
+from autoq.templates.table import ENTRIES, look_up
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Arrays, Operands, Workload
 
 
 @dataclass(frozen=True)
@@ -34,9 +39,34 @@ class Lookup(Workload, operator="lookup"):
         return math.prod(self.shape)
 
     @property
-    def bytes(self) -> int:
-        """Bytes through device memory when every operand moves once."""
-        return sum(stored_bytes(self.shape, name) for name in (self.in_dtype, self.out_dtype))
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec("x", self.shape, self.in_dtype),)
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec("y", self.shape, self.out_dtype),)
+
+    @property
+    def constants(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec("table", (ENTRIES,), self.out_dtype),)
+
+    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
+        table = np.asarray(operands["table"])
+        return (
+            np.ascontiguousarray(
+                look_up(table, activations[0]).astype(value_dtype(self.out_dtype))
+            ),
+        )
+
+    def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
+        x = random_inputs(rng, self.inputs)
+        return x, {"table": random_array(rng, (ENTRIES,), self.out_dtype)}
+
+    def retyped(self, inputs: Sequence[str], outputs: Sequence[str]) -> Workload:
+        return dataclasses.replace(self, in_dtype=inputs[0], out_dtype=outputs[0])
+
+    def element_table(self, operands: Operands) -> np.ndarray | None:
+        return np.asarray(operands["table"])
 
     def __str__(self) -> str:
         return "lookup " + "x".join(map(str, self.shape))

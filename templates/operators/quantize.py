@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from autoq.templates.storage import stored_bytes
-from autoq.templates.workload import Workload
+import numpy as np
+
+from autoq.templates.epilogue import requantize_numbers
+from autoq.templates.random_arrays import bounds, random_inputs
+from autoq.templates.storage import value_dtype
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Arrays, Operands, Workload
 
 
 @dataclass(frozen=True)
@@ -47,9 +54,39 @@ class Quantize(Workload, operator="quantize"):
         return math.prod(self.y_shape)
 
     @property
-    def bytes(self) -> int:
-        """Bytes through device memory when every operand moves once."""
-        return 4 * math.prod(self.x_shape) + stored_bytes(self.y_shape, self.out_dtype)
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec("x", self.x_shape, "float32"),)
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec("y", self.y_shape, self.out_dtype),)
+
+    @property
+    def constants(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec("scalars", (len(self.SCALARS),), "float32"),)
+
+    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
+        scale, low, high, zero_point = np.asarray(operands["scalars"], np.float32)
+        x = activations[0]
+        if self.layout == "NCHW":
+            x = x.transpose(0, 2, 3, 1)
+        values = requantize_numbers(x / scale, low, high, zero_point).astype(
+            value_dtype(self.out_dtype)
+        )
+        n, h, w, _ = self.y_shape
+        block = self.block
+        blocks = values.reshape(n, h, block, w, block, self.c).transpose(0, 1, 3, 2, 4, 5)
+        y = np.full(self.y_shape, zero_point, value_dtype(self.out_dtype))
+        y[..., : block * block * self.c] = blocks.reshape(n, h, w, -1)
+        return (y,)
+
+    def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
+        low, high, zero_point = bounds(self.out_dtype, 3)
+        scalars = np.array([0.02, low, high, zero_point], np.float32)
+        return random_inputs(rng, self.inputs), {"scalars": scalars}
+
+    def retyped(self, inputs: Sequence[str], outputs: Sequence[str]) -> Workload:
+        return dataclasses.replace(self, out_dtype=outputs[0])
 
     def __str__(self) -> str:
         return f"quantize N{self.n} {self.h}x{self.w}x{self.c}->{self.channels}"

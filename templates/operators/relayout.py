@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from autoq.templates.layout import LAYOUTS, NHWCNC, fits, shape_in
-from autoq.templates.storage import stored_bytes
-from autoq.templates.workload import Workload
+import numpy as np
+
+from autoq.templates.layout import LAYOUTS, NHWCNC, fits, from_nhwc, shape_in, to_nhwc
+from autoq.templates.random_arrays import random_inputs
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Arrays, Operands, Workload
 
 
 @dataclass(frozen=True)
@@ -45,9 +50,22 @@ class Relayout(Workload, operator="relayout"):
         return math.prod(self.x_shape)
 
     @property
-    def bytes(self) -> int:
-        """Bytes through device memory when every operand moves once."""
-        return 2 * stored_bytes(self.x_shape, self.in_dtype)
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec("x", self.x_shape, self.in_dtype, self.in_layout),)
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec("y", self.y_shape, self.in_dtype, self.out_layout),)
+
+    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
+        images = to_nhwc(activations[0], self.in_layout)
+        return (from_nhwc(images, self.out_layout, self.in_dtype),)
+
+    def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
+        return random_inputs(rng, self.inputs), {}
+
+    def retyped(self, inputs: Sequence[str], outputs: Sequence[str]) -> Workload:
+        return dataclasses.replace(self, in_dtype=inputs[0])
 
     def __str__(self) -> str:
         return f"relayout N{self.n} {self.h}x{self.w}x{self.c} {self.in_layout}>{self.out_layout}"

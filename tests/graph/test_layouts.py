@@ -34,9 +34,10 @@ class Costs:
         self._seconds = seconds
         self._copy = copy
 
-    def seconds(self, workload: Conv2d | Relayout) -> float | None:
-        if isinstance(workload, Relayout):
-            return self._copy
+    def copying_seconds(self, copy: Relayout) -> float:
+        return self._copy
+
+    def seconds(self, workload: Conv2d) -> float | None:
         return self._seconds(workload.dilation[0], workload.in_layout, workload.out_layout)
 
 
@@ -173,7 +174,7 @@ def total(graph: Graph, sides: dict[int, tuple[str, str]], costs: Costs) -> floa
         written[node.output] = out_layout
         needed.update(zip(node.inputs, (in_layout, out_layout), strict=False))
     copies = {(name, layout) for name, layout in needed if written[name] != layout}
-    return seconds + len(copies) * costs.seconds(Relayout(*SHAPE, NHWC, NHWCNC))
+    return seconds + len(copies) * costs.copying_seconds(Relayout(*SHAPE, NHWC, NHWCNC))
 
 
 def laid_out(graph: Graph) -> dict[int, tuple[str, str]]:

@@ -24,8 +24,6 @@ from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
 from autoq.templates.registry import TEMPLATES, matching
-from autoq.templates.signature import signature
-from autoq.templates.storage import stored
 from autoq.templates.target import Target, parse_target
 from autoq.templates.workload import Workload
 
@@ -163,11 +161,11 @@ def test_parameters_are_activations_constants_output(template, workload, target)
     config = template.default(workload, target)
     function = template.build(workload, config, target)
     _, operands = random_case(workload, 0)
-    inputs, output = signature(workload)
+    inputs, (output,) = workload.inputs, workload.outputs
     constants = template.pack(workload, config, operands)
     found = parameters(function, target)
     activations = [*found[: len(inputs)], found[-1]]
-    assert activations == [stored(tuple(shape), dtype) for shape, dtype in (*inputs, output)]
+    assert activations == [spec.stored for spec in (*inputs, output)]
     arrays = [(array.shape, str(array.dtype)) for array in constants]
     taken = found[len(inputs) : -1]
     if target.kind == "cuda":  # a kernel gets an address: only sizes must agree

@@ -23,12 +23,11 @@ from autoq.kernel.lowering import cuda_source, lower
 from autoq.measure.operands import stored_activations, stored_output
 from autoq.runtime.cuda_driver import Device, Memory, Stream
 from autoq.runtime.cuda_kernel import LoadedKernel
-from autoq.templates.base import Operands, Template
+from autoq.templates.base import Template
 from autoq.templates.reference import reference
-from autoq.templates.signature import signature
 from autoq.templates.storage import stored
 from autoq.templates.target import Target
-from autoq.templates.workload import Workload
+from autoq.templates.workload import Operands, Workload
 
 GUARD = 256
 POISON = 0xA5
@@ -77,7 +76,7 @@ static void __syncthreads() { barrier->arrive_and_wait(); }
 
 def out_dtype(workload: Workload) -> str:
     """dtype of a workload's output."""
-    return signature(workload)[1][1]
+    return workload.outputs[0].dtype
 
 
 def run_on_host(

@@ -17,11 +17,9 @@ from host_cuda import GUARD, POISON, _compile, _guarded
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import cuda_source, lower
 from autoq.measure.operands import stored_activations
-from autoq.templates.base import Operands, Template
-from autoq.templates.signature import signature
-from autoq.templates.storage import stored
+from autoq.templates.base import Template
 from autoq.templates.target import Target
-from autoq.templates.workload import Workload
+from autoq.templates.workload import Operands, Workload
 
 
 def _multiply(a_signed: int) -> str:
@@ -80,8 +78,7 @@ def run_warps_on_host(
     lowered = lower(function, target)
     (launch,), _ = host_launches(lowered.host["main"], len(function.params))
     library = _compile(_host_source(cuda_source(lowered, target), target, launch), folder)
-    _, output = signature(workload)
-    y = np.zeros(*stored(*output))
+    y = np.zeros(*workload.outputs[0].stored)
     inputs = stored_activations(workload, values)
     buffers = [
         _guarded(array) for array in (*inputs, *template.pack(workload, config, operands), y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from autoq.templates.epilogue import Epilogue
@@ -16,8 +17,7 @@ from autoq.templates.operators.lookup import Lookup
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.registry import matching
-from autoq.templates.signature import has_four_bits, retyped, signature
-from autoq.templates.storage import BYTE_DTYPES
+from autoq.templates.storage import BYTE_DTYPES, value_dtype
 from autoq.templates.target import host_cpu
 from autoq.templates.workload import Workload
 
@@ -39,27 +39,42 @@ FOUR_BITS = {byte: four for four, byte in BYTE_DTYPES.items()}
 
 def variants(workload: Workload) -> list[Workload]:
     """The workload with one of its 8-bit activations, or its weights, of 4 bits."""
-    inputs, output = signature(workload)
-    dtypes = [dtype for _, dtype in (*inputs, output)]
+    dtypes = [spec.dtype for spec in (*workload.inputs, *workload.outputs)]
     found = []
     for index, dtype in enumerate(dtypes):
         if dtype in FOUR_BITS:
             one = [*dtypes[:index], FOUR_BITS[dtype], *dtypes[index + 1 :]]
-            found.append(retyped(workload, one[:-1], one[-1]))
-    if isinstance(workload, Conv2d | Gemm):
-        found.append(replace(workload, weight_dtype="int4"))
+            found.append(workload.retyped(one[:-1], one[-1:]))
+    if workload.constant("weight"):
+        found.append(workload.with_constant("weight", "int4"))
     return found
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=str)
+def test_specs_say_what_the_random_case_and_the_reference_are(workload: Workload) -> None:
+    activations, operands = workload.random_case(np.random.default_rng(2))
+    outputs = workload.reference(activations, operands)
+    for specs, arrays in ((workload.inputs, activations), (workload.outputs, outputs)):
+        assert [spec.shape for spec in specs] == [array.shape for array in arrays]
+        assert [value_dtype(spec.dtype) for spec in specs] == [str(a.dtype) for a in arrays]
+    needed = {spec.name for spec in workload.constants if not spec.optional}
+    assert needed <= operands.keys() <= {spec.name for spec in workload.constants}
+    for spec in workload.constants:
+        array = np.asarray(operands[spec.name])
+        assert array.shape == spec.shape
+        assert not spec.shape or str(array.dtype) == value_dtype(spec.dtype)
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=str)
 def test_retyped_changes_dtypes_alone(workload: Workload) -> None:
-    inputs, output = signature(workload)
-    assert retyped(workload, [dtype for _, dtype in inputs], output[1]) == workload
-    wanted = [FOUR_BITS.get(dtype, dtype) for _, dtype in (*inputs, output)]
-    found_inputs, found_output = signature(retyped(workload, wanted[:-1], wanted[-1]))
-    assert [dtype for _, dtype in (*found_inputs, found_output)] == wanted
-    assert [shape for shape, _ in found_inputs] == [shape for shape, _ in inputs]
-    assert found_output[0] == output[0]
+    specs = (*workload.inputs, *workload.outputs)
+    dtypes = [spec.dtype for spec in specs]
+    assert workload.retyped(dtypes[:-1], dtypes[-1:]) == workload
+    wanted = [FOUR_BITS.get(dtype, dtype) for dtype in dtypes]
+    changed = workload.retyped(wanted[:-1], wanted[-1:])
+    found = (*changed.inputs, *changed.outputs)
+    assert [spec.dtype for spec in found] == wanted
+    assert [spec.shape for spec in found] == [spec.shape for spec in specs]
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=str)
@@ -67,5 +82,5 @@ def test_no_cpu_kernel_takes_four_bits(workload: Workload) -> None:
     assert variants(workload) and matching(workload, host_cpu())
     vnni = replace(host_cpu(), vnni=True, avx512=True)
     for variant in variants(workload):
-        assert has_four_bits(variant) and not has_four_bits(workload)
+        assert variant.has_four_bits and not workload.has_four_bits
         assert not matching(variant, host_cpu()) and not matching(variant, vnni)

@@ -1,0 +1,181 @@
+"""What convolutions and matrix products share: two factors, and an epilogue behind their sums."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from autoq.templates.epilogue import SCALAR_NAMES, Epilogue, pack_scalars
+from autoq.templates.layout import NHWC
+from autoq.templates.random_arrays import bounds, random_array, random_inputs
+from autoq.templates.storage import is_four_bit
+from autoq.templates.table import ENTRIES
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Arrays, Operands, Tolerance, Workload
+
+_BYTES = ("int8", "uint8")
+
+
+class Product(Workload):
+    """Sums of products of an activation x and a constant weight, then an epilogue.
+
+    The constants are `weight`, `bias` (int32 [k], float32 [k] for float32), `scale` (float32 [k],
+    absent for float32, unused for an int32 output), `scalars` (float32 [8],
+    `epilogue.SCALAR_NAMES`), `x_zero_point` (an int) and `table` ([256], where the epilogue has
+    one), for k the output's channels.
+    """
+
+    in_dtype: str
+    weight_dtype: str
+    epilogue: Epilogue
+    in_layout = NHWC
+    out_layout = NHWC
+
+    x_shape: tuple[int, ...]
+    weight_shape: tuple[int, ...]
+    y_shape: tuple[int, ...]
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        x = TensorSpec("x", self.x_shape, self.in_dtype, self.in_layout)
+        residual = self.epilogue.residual_dtype
+        if residual is None:
+            return (x,)
+        return x, TensorSpec("residual", self.y_shape, residual, self.out_layout)
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec("y", self.y_shape, self.epilogue.out_dtype, self.out_layout),)
+
+    @property
+    def constants(self) -> tuple[TensorSpec, ...]:
+        integer, channels = self.in_dtype != "float32", self.weight_shape[:1]
+        specs = [
+            TensorSpec("weight", self.weight_shape, self.weight_dtype),
+            TensorSpec("bias", channels, "int32" if integer else "float32"),
+            TensorSpec("scalars", (len(SCALAR_NAMES),), "float32"),
+        ]
+        if integer:
+            unused = self.epilogue.out_dtype == "int32"
+            specs.append(TensorSpec("scale", channels, "float32", optional=unused))
+            specs.append(TensorSpec("x_zero_point", (), "int32", optional=True))
+        if self.epilogue.table:
+            specs.append(TensorSpec("table", (ENTRIES,), self.epilogue.out_dtype))
+        return tuple(specs)
+
+    @property
+    def bytes(self) -> int:
+        return super().bytes + TensorSpec("weight", self.weight_shape, self.weight_dtype).bytes
+
+    @property
+    def pads_with_zero(self) -> bool:
+        """Whether what lies outside x is 0, so that x has no zero point other than 0."""
+        return False
+
+    def tolerance(self, target: Target) -> Tolerance:
+        """On the CPU integers with a fused residual may be one step off.
+
+        LLVM may contract the epilogue's multiplication and addition.
+        """
+        fused = target.kind == "cpu" and self.epilogue.residual_dtype is not None
+        return Tolerance(steps=1 if fused and self.epilogue.out_dtype != "int32" else 0)
+
+    def retyped(self, inputs: Sequence[str], outputs: Sequence[str]) -> Workload:
+        residual = inputs[1] if self.epilogue.residual_dtype else None
+        epilogue = dataclasses.replace(self.epilogue, out_dtype=outputs[0], residual_dtype=residual)
+        return self._replace(in_dtype=inputs[0], epilogue=epilogue)
+
+    def with_constant(self, name: str, dtype: str) -> Workload:
+        if name != "weight":
+            return super().with_constant(name, dtype)
+        return self._replace(weight_dtype=dtype)
+
+    def _replace(self, **changes: Any) -> Any:
+        return dataclasses.replace(cast("Any", self), **changes)
+
+    def before_table(
+        self, operands: Operands, table: np.ndarray, out_dtype: str
+    ) -> tuple[Workload, Operands] | None:
+        epilogue = self.epilogue
+        if self.in_dtype == "float32" or epilogue.table:
+            return None
+        if epilogue.out_dtype not in _BYTES or out_dtype not in _BYTES:
+            return None
+        scalars = np.array(operands["scalars"], np.float32)
+        if epilogue.out_dtype != out_dtype:  # what selects an entry takes the output's sign
+            scalars[SCALAR_NAMES.index("zero_point")] += 128 if out_dtype == "uint8" else -128
+            table = np.roll(table, 128)
+        behind = dataclasses.replace(epilogue, out_dtype=out_dtype, table=True)
+        return self._replace(epilogue=behind), {**operands, "scalars": scalars, "table": table}
+
+    def key_fields(self) -> dict[str, Any]:
+        return super().key_fields() | {"epilogue": self.epilogue.key_fields()}
+
+    def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
+        epilogue = self.epilogue
+        filters = self.weight_shape[0]
+        depth = math.prod(self.weight_shape[1:])
+        x, *residual = self.inputs
+        images = random_inputs(rng, (x,))
+        weight = random_array(rng, self.weight_shape, self.weight_dtype)
+        activations = images + random_inputs(rng, tuple(residual))
+        if self.in_dtype == "float32":
+            bias = rng.standard_normal(filters, np.float32)
+            scalars = pack_scalars(low=-2.0 * math.sqrt(depth), high=2.0 * math.sqrt(depth))
+            return activations, {"weight": weight, "bias": bias, "scalars": scalars}
+        # Standard deviation of a sum of `depth` products of uniform values.
+        spread = _deviation(self.in_dtype) * _deviation(self.weight_dtype) * math.sqrt(depth)
+        # Outputs of 4 bits have a sixteenth of the range.
+        step = 1 / 16 if is_four_bit(epilogue.out_dtype) else 1
+        low, high, zero_point = bounds(epilogue.out_dtype, _zero_point(epilogue.out_dtype, 7))
+        table = {}
+        if epilogue.table:
+            table = {"table": random_array(rng, (ENTRIES,), epilogue.out_dtype)}
+        scale = (rng.uniform(40, 90, filters) * step / spread).astype(np.float32)
+        if epilogue.concatenates:
+            scale[rng.permutation(filters)[: filters // 2]] = 0
+        x_zero_points = {"uint8": 119, "int8": -11, "uint4": 6, "int4": -3}
+        return activations, {
+            **table,
+            "weight": weight,
+            "bias": rng.integers(-int(spread), int(spread) + 1, filters, np.int32),
+            "scale": scale,
+            "scalars": pack_scalars(
+                accumulator_low=math.ceil(-125 * step),
+                accumulator_high=math.floor(122 * step),
+                accumulator_scale=0.613739,
+                residual_scale=0.429281,
+                residual_zero_point=float(_zero_point(epilogue.residual_dtype or "int8", 9)),
+                low=low,
+                high=high,
+                zero_point=zero_point,
+            ),
+            "x_zero_point": 0 if self.pads_with_zero else x_zero_points[self.in_dtype],
+        }
+
+
+def _deviation(dtype: str) -> float:
+    """Standard deviation of uniform integers."""
+    return 4.6 if is_four_bit(dtype) else 74.0
+
+
+def _zero_point(dtype: str, of_bytes: int) -> int:
+    """A zero point of the dtype's sign, a third as large for 4 bits."""
+    size = of_bytes // 3 if is_four_bit(dtype) else of_bytes
+    return -size if dtype in ("int4", "int8") else size
+
+
+def cut(extent: int, wanted: int) -> list[slice]:
+    """About `wanted` slices of equal length over an axis, at most one for each of its places."""
+    step = -(-extent // wanted)
+    return [slice(start, min(start + step, extent)) for start in range(0, extent, step)]
+
+
+def length(part: slice) -> int:
+    """Places of a slice of `cut`."""
+    return int(part.stop - part.start)

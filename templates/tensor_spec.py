@@ -1,0 +1,34 @@
+"""The description of an array that a workload takes or gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoq.templates.layout import NHWC
+from autoq.templates.storage import Array, stored, stored_bytes
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A dense row-major array.
+
+    shape counts values, as they lie in `layout`; four-bit values are stored two a byte. layout is
+    one of `layout.LAYOUTS`, of which a template must know those that are not NHWC; an array that is
+    no image counts as NHWC. optional: a constant that may be left out.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str = NHWC
+    optional: bool = False
+
+    @property
+    def stored(self) -> Array:
+        """Shape and dtype of the array that holds it: uint8 `[..., ceil(c / 2)]` for 4 bits."""
+        return stored(self.shape, self.dtype)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of memory that it takes."""
+        return stored_bytes(self.shape, self.dtype)
