@@ -36,6 +36,7 @@ class Template:
     estimate(workload, config, target): roughly the seconds of a configuration, comparable with
         other estimates of the same template only; None where it has no model of its time.
     keeps_nibbles: whether `pack` leaves 4-bit weights two a byte, if it takes any.
+    preference: of templates that match a workload the one with the largest is used untuned.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Template:
     layouts: frozenset[str] = frozenset((NHWC,))
     estimate: Callable[[Any, Any, Target], float] | None = None
     keeps_nibbles: bool = False
+    preference: int = 0
 
     def matches(self, workload: Workload, target: Target) -> bool:
         """Whether the template can compute the workload exactly on the target."""

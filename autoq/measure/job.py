@@ -12,7 +12,11 @@ from autoq.templates.base import Template
 from autoq.templates.workload import Workload
 
 REGISTRY = "autoq.templates:TEMPLATES"
-"""Where templates are looked up by name, as `module:attribute`; child processes load it too."""
+"""Where templates are looked up by name; child processes load it too.
+
+`module:attribute` names a sequence of templates. A package's name alone adds what its modules
+define, operators and templates, to all that comes with autoq.
+"""
 
 
 @dataclass(frozen=True)
@@ -71,10 +75,21 @@ class Measurement:
 
 
 def load_registry(registry: str) -> dict[str, Template]:
-    """Templates by name from `module:attribute`; raises InputError when there are none there."""
+    """Templates by name, preferred ones first; raises InputError when there are none there."""
     module, _, attribute = registry.partition(":")
     try:
-        templates: Sequence[Template] = getattr(importlib.import_module(module), attribute)
+        if attribute:
+            templates: Sequence[Template] = getattr(importlib.import_module(module), attribute)
+        else:
+            templates = _with_package(module)
     except (ImportError, AttributeError) as error:
         raise InputError(f"template registry {registry!r}: {error}") from error
     return {template.name: template for template in templates}
+
+
+def _with_package(package: str) -> Sequence[Template]:
+    """What comes with autoq and what a package adds, preferred ones first."""
+    # Importing the templates takes TVM, which other registries may do without.
+    from autoq.templates.registry import FOLDERS, preferred_first, templates_in
+
+    return preferred_first(templates_in(package, *FOLDERS))

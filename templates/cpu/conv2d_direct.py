@@ -27,4 +27,4 @@ def _dot(conv: Conv2d, lanes: int) -> Dot:
     return multiply_add(conv.in_dtype, depthwise, lanes)
 
 
-TEMPLATE = conv_template("conv2d_direct_cpu", 1, matches, _dot)
+TEMPLATE = conv_template("conv2d_direct_cpu", 1, matches, _dot, 1)

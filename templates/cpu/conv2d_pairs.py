@@ -15,4 +15,4 @@ def matches(workload: Workload, target: Target) -> bool:
     return suits and is_byte_product(workload, 2)
 
 
-TEMPLATE = conv_template("conv2d_pairs", 1, matches, lambda conv, lanes: pairs(lanes))
+TEMPLATE = conv_template("conv2d_pairs", 1, matches, lambda conv, lanes: pairs(lanes), 10)

@@ -14,4 +14,4 @@ def matches(workload: Workload, target: Target) -> bool:
     return target.kind == "cpu" and has_vnni and is_byte_product(workload, 4)
 
 
-TEMPLATE = conv_template("conv2d_vnni", 1, matches, lambda conv, lanes: vnni(conv.in_dtype))
+TEMPLATE = conv_template("conv2d_vnni", 1, matches, lambda conv, lanes: vnni(conv.in_dtype), 20)

@@ -42,12 +42,13 @@ def conv_template(
     version: int,
     matches: Callable[[Workload, Target], bool],
     dot_of: Callable[[Conv2d, int], Dot],
+    preference: int = 0,
 ) -> Template:
     """The template of the workloads that `matches` takes.
 
     None of them takes a table of outputs: a pass of `lookup_cpu` over outputs that lie in caches
     costs little. dot_of gives the step of a normalised convolution for a number of lanes. Kernels
-    take x [, residual], the constants of `pack_conv`, then y.
+    take x [, residual], the constants of `pack_conv`, then y. preference is that of the template.
     """
 
     def dot_on(conv: Conv2d, target: Target) -> Dot:
@@ -77,4 +78,6 @@ def conv_template(
     def without_table(workload: Workload, target: Target) -> bool:
         return matches(workload, target) and not workload.epilogue.table
 
-    return Template(name, version, without_table, space, default, build, pack)
+    return Template(
+        name, version, without_table, space, default, build, pack, preference=preference
+    )

@@ -202,5 +202,7 @@ def pack(workload: Conv2d, config: DepthwiseConfig, operands: Operands) -> tuple
     return (packed, *epilogue.pack(weight, operands))
 
 
-TEMPLATE = Template("conv2d_depthwise", 1, matches, space, default, build, pack, tunable=False)
+TEMPLATE = Template(
+    "conv2d_depthwise", 1, matches, space, default, build, pack, tunable=False, preference=10
+)
 """Depthwise convolution on every CUDA target."""

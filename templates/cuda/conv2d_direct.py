@@ -235,5 +235,7 @@ def pack(
     return (np.ascontiguousarray(packed), *epilogue.pack(weight, operands))
 
 
-TEMPLATE = Template("conv2d_direct", 1, matches, space, default, build, pack, tunable=False)
+TEMPLATE = Template(
+    "conv2d_direct", 1, matches, space, default, build, pack, tunable=False, preference=1
+)
 """The convolution and matrix product that is there when nothing faster matches."""

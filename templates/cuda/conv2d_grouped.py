@@ -282,5 +282,7 @@ def _pack_pairs(workload: Conv2d, weight: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(words).reshape(_packed_shape(workload))
 
 
-TEMPLATE = Template("conv2d_grouped", 2, matches, space, default, build, pack, estimate=estimate)
+TEMPLATE = Template(
+    "conv2d_grouped", 2, matches, space, default, build, pack, estimate=estimate, preference=30
+)
 """Depthwise and grouped convolution on tensor cores from sm_80."""

@@ -99,4 +99,4 @@ def pack(workload: Conv2d, config: HaloConvConfig, operands: Operands) -> tuple[
     return (*packed, scale, packed_scalars(workload.epilogue, operands))
 
 
-TEMPLATE = Template("conv2d_halo", 6, matches, space, default, build, pack)
+TEMPLATE = Template("conv2d_halo", 6, matches, space, default, build, pack, preference=70)

@@ -66,4 +66,4 @@ def build(workload: Conv2d, config: WgmmaConfig, target: Target) -> PrimFunc:
     )
 
 
-TEMPLATE = Template("conv2d_im2col", 5, matches, space, default, build, pack)
+TEMPLATE = Template("conv2d_im2col", 5, matches, space, default, build, pack, preference=60)

@@ -115,4 +115,5 @@ TEMPLATE = Template(
     layouts=frozenset(LAYOUTS),
     estimate=estimated_seconds,
     keeps_nibbles=True,
+    preference=20,
 )

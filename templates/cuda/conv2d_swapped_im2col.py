@@ -141,4 +141,4 @@ def pack(workload: Conv2d, config: SwappedConvConfig, operands: Operands) -> tup
     return shared_image(weight), *pack_channels(workload, config, operands)
 
 
-TEMPLATE = Template("conv2d_swapped_im2col", 3, matches, space, default, build, pack)
+TEMPLATE = Template("conv2d_swapped_im2col", 3, matches, space, default, build, pack, preference=40)

@@ -124,4 +124,4 @@ def build(workload: Conv2d, config: TapConfig, target: Target) -> PrimFunc:
     )
 
 
-TEMPLATE = Template("conv2d_tap", 5, matches, space, default, build, pack)
+TEMPLATE = Template("conv2d_tap", 5, matches, space, default, build, pack, preference=50)

@@ -68,4 +68,4 @@ def pack(
     return pack_conv2d(_as_conv2d(workload), config, operands)
 
 
-TEMPLATE = Template("gemm_wgmma", 5, matches, space, default, build, pack)
+TEMPLATE = Template("gemm_wgmma", 5, matches, space, default, build, pack, preference=90)

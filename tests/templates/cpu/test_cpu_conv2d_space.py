@@ -11,15 +11,17 @@ import tvm
 from cpu_kernels import check, host, random_layer
 
 from autoq.kernel.lowering import tvm_target
-from autoq.templates.cpu import CPU_TEMPLATES, conv2d_direct, conv2d_pairs, conv2d_vnni
+from autoq.templates.cpu import conv2d_direct, conv2d_pairs, conv2d_vnni
 from autoq.templates.cpu.conv_cost import estimated_cycles
 from autoq.templates.cpu.conv_layout import ConvLayout, normalised
 from autoq.templates.cpu.dot import vnni
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
+from autoq.templates.registry import templates_in
 from autoq.templates.target import Target
 
+CPU_TEMPLATES = templates_in("autoq.templates.cpu")
 SERVER = Target("cpu", "znver5", units=2, vnni=True, avx512=True, avx2=True)
 SKYLAKE = Target("cpu", "skylake-avx512", units=2, avx512=True, avx2=True)
 LAPTOP = Target("cpu", "haswell", units=4, avx2=True)
