@@ -8,15 +8,17 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from autoq.blame import from_outside, machines_fault
 from autoq.cache import pack, read_entry, unpack, write_entry
 from autoq.errors import AutoqError, BuildError, CompilerDied, EnvironmentFault, TargetError
+from autoq.kernel.device_headers import DEVICE_HEADERS
 from autoq.scratch import scratch_folder
 
-FLAGS = ("-O3", "-std=c++17", "-cubin", "-Xptxas", "-v", "--expt-relaxed-constexpr")
+FLAGS = ("-O3", "-std=c++17", "-cubin", "-I.", "-Xptxas", "-v", "--expt-relaxed-constexpr")
 
 # ptxas warns, and the kernel is then slow or wrong: wgmma serialised, registers exhausted.
 _FATAL = re.compile(r"\bC7512\b|\bC7602\b|wgmma.*serializ", re.IGNORECASE)
@@ -24,6 +26,10 @@ _FATAL = re.compile(r"\bC7512\b|\bC7602\b|wgmma.*serializ", re.IGNORECASE)
 _SOURCE_ERROR = re.compile(r"kernel\.cu\(\d+\)|ptxas (error|fatal)|nvlink error")
 # How nvcc says that a program it runs was ended: "'ptxas' died due to signal 9 (Kill signal)".
 _DIED = re.compile(r"died due to signal (\d+)")
+# What no header changes: all that ptxas says but that a function has no body.
+_BEHIND_HEADERS = re.compile(
+    r"^ptxas (error|fatal)(?!.*Unresolved extern)|died due to signal", re.MULTILINE
+)
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SPILLS = re.compile(r"(\d+) bytes spill stores")
 
@@ -67,7 +73,7 @@ def compile_cuda(source: str, arch: str, cache_dir: Path | None) -> Cubin:
     """
     if cache_dir is None:
         return _compile(source, arch)
-    key = "\n".join([source, arch, nvcc_version(), *FLAGS])
+    key = "\n".join([source, arch, nvcc_version(), *FLAGS, *DEVICE_HEADERS.values()])
     entry = cache_dir / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.cubin"
     kept = read_entry(entry, key)
     if kept is not None:
@@ -86,24 +92,19 @@ def compile_cuda(source: str, arch: str, cache_dir: Path | None) -> Cubin:
 
 
 def _compile(source: str, arch: str) -> Cubin:
-    number = arch.removeprefix("sm_")
-    code = f"-gencode=arch=compute_{number},code=sm_{number}"
-    # Named relative to the folder, so that reports hold nothing of its path.
-    command = [find_nvcc(), *FLAGS, code, "-o", "kernel.cubin", "kernel.cu"]
-    with scratch_folder() as folder:
-        try:
-            (folder / "kernel.cu").write_text(source)
-            # nvcc's own files lie there too, so that none outlives a killed nvcc.
-            done = subprocess.run(
-                command, cwd=folder, env={**os.environ, "TMPDIR": str(folder)},
-                capture_output=True, text=True, errors="replace", check=False,
-            )  # fmt: skip
-            report = done.stdout + done.stderr
-            if done.returncode:
-                raise _failure(done.returncode, report)
-            cubin = (folder / "kernel.cubin").read_bytes()
-        except OSError as error:
-            raise EnvironmentFault(f"nvcc cannot be run: {error.strerror or error}") from error
+    """What nvcc makes of a source with the headers here, or else with all of the toolkit's.
+
+    Only the latter's complaint counts: another toolkit's device functions may need more, and so
+    may a kernel.
+    """
+    try:
+        code, report, cubin = run_nvcc(source, arch, DEVICE_HEADERS)
+        if code > 0 and not _BEHIND_HEADERS.search(report):
+            code, report, cubin = run_nvcc(source, arch, {})
+    except OSError as error:
+        raise EnvironmentFault(f"nvcc cannot be run: {error.strerror or error}") from error
+    if code:
+        raise _failure(code, report)
     fatal = next((line for line in report.splitlines() if _FATAL.search(line)), None)
     if fatal:
         raise BuildError(f"ptxas: {fatal.strip()[:300]}")
@@ -112,6 +113,28 @@ def _compile(source: str, arch: str) -> Cubin:
         registers=max(map(int, _REGISTERS.findall(report)), default=0),
         spill_bytes=max(map(int, _SPILLS.findall(report)), default=0),
     )
+
+
+def run_nvcc(source: str, arch: str, headers: Mapping[str, str]) -> tuple[int, str, bytes]:
+    """nvcc's exit code, what it printed, and the machine code if the code is zero.
+
+    headers are found by name before the toolkit's. Raises OSError where nvcc cannot be run.
+    """
+    number = arch.removeprefix("sm_")
+    code = f"-gencode=arch=compute_{number},code=sm_{number}"
+    # Named relative to the folder, so that reports hold nothing of its path.
+    command = [find_nvcc(), *FLAGS, code, "-o", "kernel.cubin", "kernel.cu"]
+    with scratch_folder() as folder:
+        (folder / "kernel.cu").write_text(source)
+        for name, text in headers.items():
+            (folder / name).write_text(text)
+        # nvcc's own files lie there too, so that none outlives a killed nvcc.
+        done = subprocess.run(
+            command, cwd=folder, env={**os.environ, "TMPDIR": str(folder)},
+            capture_output=True, text=True, errors="replace", check=False,
+        )  # fmt: skip
+        cubin = b"" if done.returncode else (folder / "kernel.cubin").read_bytes()
+    return done.returncode, done.stdout + done.stderr, cubin
 
 
 def _failure(code: int, report: str) -> AutoqError:

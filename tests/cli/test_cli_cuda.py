@@ -4,21 +4,10 @@ import json
 import tarfile
 
 import pytest
+from with_nvcc import needs_nvcc
 
-from autoq.errors import TargetError
 from autoq.kernel.nvcc import find_nvcc
 from autoq.runtime.cuda_driver import device_count
-
-
-def _nvcc() -> bool:
-    try:
-        find_nvcc()
-    except TargetError:
-        return False
-    return True
-
-
-needs_nvcc = pytest.mark.skipif(not _nvcc(), reason="there is no nvcc")
 
 
 @needs_nvcc

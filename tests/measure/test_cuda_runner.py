@@ -5,10 +5,9 @@ import time
 import pytest
 from fake_cuda_templates import FakeConfig, workload
 from gpu_kernels import end_if_compile_only
+from with_nvcc import needs_nvcc
 
 from autoq.devices import resolve
-from autoq.errors import TargetError
-from autoq.kernel.nvcc import find_nvcc
 from autoq.measure.builder import Builder
 from autoq.measure.compile_worker import BuildSettings
 from autoq.measure.job import Job, Timing
@@ -17,19 +16,10 @@ from autoq.measure.runner import Runner
 from autoq.measure.worker import WorkerSettings
 from autoq.templates.target import parse_target
 
-
-def nvcc_is_there() -> bool:
-    try:
-        find_nvcc()
-    except TargetError:
-        return False
-    return True
-
-
 REGISTRY = "fake_cuda_templates:TEMPLATES"
 
 
-@pytest.mark.skipif(not nvcc_is_there(), reason="needs nvcc")
+@needs_nvcc
 def test_the_fake_candidates_compile_without_a_gpu():
     builder = Builder(BuildSettings(REGISTRY, parse_target("cuda:sm_80"), None), 2, 60.0)
     names = ("right", "hang", "compile_error")

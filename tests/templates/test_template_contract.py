@@ -9,8 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tvm
+from with_nvcc import needs_nvcc
 
-from autoq.kernel.lowering import lower
+from autoq.kernel.device_headers import DEVICE_HEADERS
+from autoq.kernel.lowering import cuda_source, lower
+from autoq.kernel.nvcc import run_nvcc
 from autoq.measure.operands import random_case
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
@@ -189,3 +192,16 @@ def test_building_is_pure(template: Template) -> None:
     _, workload, target = next(case for case in cases() if case[0] is template)
     config = template.default(workload, target)
     tvm.ir.assert_structural_equal(*(template.build(workload, config, target) for _ in range(2)))
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    "template", {case[0].name: case[0] for case in cases() if case[2] in CUDA}.values(), ids=name_of
+)
+def test_kernels_compile_with_device_headers(template: Template) -> None:
+    """Others would compile too, but for longer."""
+    _, workload, target = [case for case in cases() if case[0] is template and case[2] in CUDA][-1]
+    function = template.build(workload, template.default(workload, target), target)
+    source = cuda_source(lower(function, target), target)
+    code, report, _ = run_nvcc(source, target.arch, DEVICE_HEADERS)
+    assert code == 0, report
