@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from tvm.tirx import PrimFunc
@@ -19,9 +19,20 @@ from autoq.templates.cuda.packed_values import DeviceNamespace
 from autoq.templates.cuda.thread_kernel import Operand, blocks_for, call, thread_kernel
 from autoq.templates.target import Target
 
-THREADS = 256
-_MOST_TOGETHER = 4
-"""Vectors of each operand that a thread asks for before it computes."""
+_PLANS = ((2560, 256, 4), (512, 128, 2), (0, 128, 1))
+"""Vectors of the output a multiprocessor, from which on a block has so many threads, and a thread
+asks for so many vectors of each operand before it computes: the fastest of 21 on an H200."""
+
+
+class Quantised(Protocol):
+    """How a program's output becomes integers."""
+
+    @property
+    def low(self) -> float: ...
+    @property
+    def high(self) -> float: ...
+    @property
+    def zero_point(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -51,17 +62,22 @@ template <class X, int N, bool WHOLE> struct Vector {
     return number<X, COUNT>(raw, WHOLE ? i : 0, zero<X>(zero_point));
   }
 };
-__device__ __forceinline__ void write(To<OUT> y, int at, const float (&value)[V]) {
+"""
+
+WRITE = r"""
+template <int N> __device__ __forceinline__ void write(
+    To<OUT> y, int at, const float (&value)[N]) {
   if constexpr (BITS<OUT> == 32) {
-    Raw<OUT, V> raw;
+    Raw<OUT, N> raw;
     #pragma unroll
-    for (int i = 0; i < V; ++i) raw.word[i] = __float_as_uint(value[i]);
-    store<OUT, V>(y + at, raw);
+    for (int i = 0; i < N; ++i) raw.word[i] = __float_as_uint(value[i]);
+    store<OUT, N>(y + at, raw);
   } else {
-    store<OUT, V>(y + at, quantise<OUT, V>(value, LOW, HIGH, ZERO_POINT));
+    store<OUT, N>(y + at, quantise<OUT, N>(value, LOW, HIGH, ZERO_POINT));
   }
 }
 """
+"""CUDA of write<N>(y, at, values): N neighbouring outputs, rounded and clamped if integers."""
 
 
 def elementwise_kernel(
@@ -76,15 +92,13 @@ def elementwise_kernel(
     walk = Walk.over(shape, [operand.shape for operand in operands], lanes)
     values = math.gcd(walk.row, lanes)
     vectors = math.prod(shape) // values
-    together = 1
-    while together < _MOST_TOGETHER and vectors >= 4 * together * THREADS * target.units:
-        together *= 2
+    threads, together = next(plan for least, *plan in _PLANS if vectors >= least * target.units)
     spread = blocks_for(walk.rows, together)
     items = math.prod(walk.outer) * spread * (walk.row // values)
     types = {f"T{index}": operand.dtype for index, operand in enumerate(operands)}
     functions = DeviceNamespace(
         "elementwise",
-        _bounds(program) + _SOURCE + program.source + _entry(walk, program, together),
+        bounds(program) + WRITE + _SOURCE + program.source + _entry(walk, program, together),
         {**types, "OUT": program.out_dtype},
         {"V": values, "TOGETHER": together, "SPREAD": spread, "ROWS": walk.rows},
     )
@@ -92,11 +106,11 @@ def elementwise_kernel(
     output = Operand("y", (math.prod(shape),), program.out_dtype)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        item = block * THREADS + thread
+        item = block * threads + thread
         with builder.If(item < items), builder.Then():
             call(functions.function("compute"), *pointers, item)
 
-    return thread_kernel([*arrays, output], blocks_for(items, THREADS), THREADS, target, body)
+    return thread_kernel([*arrays, output], blocks_for(items, threads), threads, target, body)
 
 
 def float_literal(value: float) -> str:
@@ -104,7 +118,8 @@ def float_literal(value: float) -> str:
     return f"{float(np.float32(value)).hex()}f"
 
 
-def _bounds(program: ElementProgram) -> str:
+def bounds(program: Quantised) -> str:
+    """C++ constants LOW, HIGH and ZERO_POINT of a program's output."""
     names = {"LOW": program.low, "HIGH": program.high, "ZERO_POINT": program.zero_point}
     return "".join(
         f"constexpr float {name} = {float_literal(value)};\n" for name, value in names.items()
@@ -145,7 +160,7 @@ def _entry(walk: Walk, program: ElementProgram, together: int) -> str:
         "    float value[V];",
         "    #pragma unroll",
         f"    for (int i = 0; i < V; ++i) value[i] = element({', '.join(arguments)});",
-        f"    write(y, {_offset(walk, dense, 'column')} + row * ROW, value);",
+        f"    write<V>(y, {_offset(walk, dense, 'column')} + row * ROW, value);",
         "  }",
         "}",
     ]

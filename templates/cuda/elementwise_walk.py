@@ -27,7 +27,9 @@ class Walk:
         Neighbouring axes on which all operands agree are one axis; if that is all of them, rows
         have up to `lanes` elements.
         """
-        sizes, columns = _merged(shape, [_strides(operand, len(shape)) for operand in operands])
+        sizes, columns = merged_axes(
+            shape, [dense_strides(operand, len(shape)) for operand in operands]
+        )
         if len(sizes) == 1:
             row = math.gcd(sizes[0], lanes)
             columns = [(column[0] * row, column[0]) for column in columns]
@@ -36,14 +38,14 @@ class Walk:
         return cls(tuple(outer), rows, row, tuple(columns))
 
 
-def _strides(shape: tuple[int, ...], rank: int) -> list[int]:
-    """Element strides of a dense array along `rank` axes."""
+def dense_strides(shape: tuple[int, ...], rank: int) -> list[int]:
+    """Element strides of a dense array along `rank` axes, 0 along those it is broadcast on."""
     dense = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     kept = [0 if size == 1 else stride for size, stride in zip(shape, dense, strict=True)]
     return [0] * (rank - len(shape)) + kept
 
 
-def _merged(
+def merged_axes(
     shape: tuple[int, ...], columns: Sequence[Sequence[int]]
 ) -> tuple[list[int], list[tuple[int, ...]]]:
     """Sizes of the merged axes, and the strides of each operand along them."""

@@ -1,8 +1,8 @@
 """One window over the whole image: its pixels are shared by the threads of a cluster of blocks.
 
-Every block joins what its threads saw in shared memory, and the first block of a cluster what the
-others hold in theirs (PTX ISA, mapa and ld.shared::cluster). The order is fixed, so float32 sums
-are the same in every run.
+Every block joins what its threads saw in shared memory and sends that to the first block of its
+cluster (PTX ISA, st.async), which joins what it got. The order is fixed, so float32 sums are the
+same in every run.
 """
 
 from __future__ import annotations
@@ -21,18 +21,37 @@ from autoq.templates.cuda.thread_kernel import Operand, blocks_for, call, thread
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.target import Target
 
-_LINE_VECTORS = 8
-"""Most channel vectors of a block: 128 bytes, one cache line."""
+_LINE_VECTORS = (8, 4)
+"""Most channel vectors of a block that has an image to itself: a cache line or half of one."""
+_WIDE_LINE = 16
+"""Most channel vectors of a cluster that shares an image: fewer clusters, fewer sums to send."""
 _STEPS = 8
 """Pixels of a thread above which more blocks share an image."""
-_BATCH = 6
+_BATCH = 8
 """Vectors of a thread that are asked for before the first is added."""
 _LARGEST_CLUSTER = 8
 """Blocks of a cluster that every device with clusters can start."""
 
-_SOURCE = r"""
+_COLUMNS = r"""
 constexpr int COLUMNS = LINE * WORDS;
 constexpr int PARTS = THREADS < COLUMNS ? 1 : THREADS / COLUMNS;
+// Shared memory holds the words of all threads, columns of the block's parts, columns of every
+// block of the cluster, the scalars, and the barrier that counts bytes which other blocks sent.
+__device__ __forceinline__ unsigned* sums_of(unsigned* shared) {
+  return shared + WORDS * PITCH + PARTS * COLUMNS;
+}
+"""
+
+_ALONE = r"""
+__device__ __forceinline__ void open_inbox(unsigned* shared, int rank, int thread) {}
+__device__ __forceinline__ void find_inbox() {}
+__device__ __forceinline__ void send(unsigned* shared, int column, unsigned value, int rank) {
+  sums_of(shared)[column] = value;
+}
+__device__ __forceinline__ void await_inbox(unsigned* shared) {}
+"""
+
+_SOURCE = r"""
 __device__ __forceinline__ int pixel_at(int image, int pixel) {
   if constexpr (COLUMN_COUNT == WIDTH) {
     return ((image * HEIGHT + FIRST_ROW) * WIDTH + pixel) * CHANNELS;
@@ -43,9 +62,10 @@ __device__ __forceinline__ int pixel_at(int image, int pixel) {
 }
 // Words of all threads to one word a column; word i of all threads lies together, and PITCH lets
 // the columns that a warp reads lie in different banks.
-__device__ __forceinline__ void join_block(const unsigned* acc, unsigned* shared, int thread) {
+__device__ __forceinline__ void join_block(
+    const unsigned* acc, unsigned* shared, int thread, int rank) {
   unsigned* part = shared + WORDS * PITCH;
-  unsigned* sums = part + PARTS * COLUMNS;
+  find_inbox();
   #pragma unroll
   for (int i = 0; i < WORDS; ++i) shared[i * PITCH + thread] = acc[i];
   __syncthreads();
@@ -63,36 +83,54 @@ __device__ __forceinline__ void join_block(const unsigned* acc, unsigned* shared
     unsigned total = part[column];
     #pragma unroll
     for (int i = 1; i < PARTS; ++i) total = join_word(total, part[i * COLUMNS + column]);
-    sums[column] = total;
+    send(shared, column, total, rank);
   }
-  __syncthreads();
 }
 """
 
-_CLUSTER = r"""
-__device__ __forceinline__ void meet() {
+# The first block of a cluster opens a barrier that waits for the bytes of the others' sums, and
+# says so at the cluster's barrier before the loads; who has sums waits there for nothing. Nobody
+# reads the others' shared memory, and the first block stays until all bytes have come, so that no
+# block has to stay for another one.
+_INBOX = r"""
+__device__ __forceinline__ unsigned address_of(const void* word) {
+  return (unsigned)__cvta_generic_to_shared(word);
+}
+__device__ __forceinline__ unsigned at_first(const void* word) {
+  unsigned there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(there) : "r"(address_of(word)));
+  return there;
+}
+__device__ __forceinline__ unsigned* inbox_of(unsigned* shared) {
+  return shared + (WORDS * PITCH + (PARTS + CLUSTER) * COLUMNS + SCALARS + 1) / 2 * 2;
+}
+__device__ __forceinline__ void open_inbox(unsigned* shared, int rank, int thread) {
+  if (rank == 0 && thread == 0) {
+    const unsigned inbox = address_of(inbox_of(shared));
+    asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(inbox) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
+                 :: "r"(inbox), "r"((CLUSTER - 1) * COLUMNS * 4) : "memory");
+  }
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void find_inbox() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-__device__ __forceinline__ unsigned word_of(unsigned* word, int rank) {
-  unsigned address = (unsigned)__cvta_generic_to_shared(word), there, value;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
-  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(value) : "r"(there) : "memory");
-  return value;
+__device__ __forceinline__ void send(unsigned* shared, int column, unsigned value, int rank) {
+  unsigned* place = sums_of(shared) + rank * COLUMNS + column;
+  if (rank == 0) *place = value;
+  else asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];"
+                    :: "r"(at_first(place)), "r"(value), "r"(at_first(inbox_of(shared)))
+                    : "memory");
 }
-__device__ __forceinline__ void join_cluster(unsigned* sums, int rank, int thread) {
-  meet();
-  if (rank == 0) {
-    for (int column = thread; column < COLUMNS; column += THREADS) {
-      unsigned other[CLUSTER], total = sums[column];
-      #pragma unroll
-      for (int i = 1; i < CLUSTER; ++i) other[i] = word_of(sums + column, i);
-      #pragma unroll
-      for (int i = 1; i < CLUSTER; ++i) total = join_word(total, other[i]);
-      sums[column] = total;
-    }
+__device__ __forceinline__ void await_inbox(unsigned* shared) {
+  unsigned done = 0;
+  while (!done) {
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;"
+                 " selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done) : "r"(address_of(inbox_of(shared))) : "memory");
   }
-  meet();
 }
 """
 
@@ -103,6 +141,9 @@ __device__ __forceinline__ void whole_window(
   const int vector = block / CLUSTER % GROUPS * LINE + thread % LINE;
   // Threads beyond the last vector repeat it and store nothing.
   const int channel = min(vector, VECTORS - 1) * V;
+  const int kept = thread < SCALARS ? thread : SCALARS - 1;
+  const float end = __ldg(scalars + kept);
+  open_inbox(shared, rank, thread);
   unsigned acc[WORDS];
   start(acc);
   for (int step = 0; step < STEPS; step += BATCH) {
@@ -118,17 +159,26 @@ __device__ __forceinline__ void whole_window(
       add_vector(acc, raw[i], pixel < PIXELS);
     }
   }
-  join_block(acc, shared, thread);
-  unsigned* sums = shared + WORDS * PITCH + PARTS * COLUMNS;
-  JOIN_CLUSTER
+  float* ends = reinterpret_cast<float*>(shared + WORDS * PITCH + (PARTS + CLUSTER) * COLUMNS);
+  ends[kept] = end;
+  join_block(acc, shared, thread, rank);
   if (rank > 0) return;
+  __syncthreads();
+  await_inbox(shared);
+  const unsigned* sums = sums_of(shared);
   for (int item = thread; item < LINE * PIECES; item += THREADS) {
     const int own = vector - thread % LINE + item % LINE, first = item / LINE * (WORDS / PIECES);
     if (own >= VECTORS) continue;
     #pragma unroll
-    for (int i = 0; i < WORDS / PIECES; ++i) acc[i] = sums[(first + i) * LINE + item % LINE];
+    for (int i = 0; i < WORDS / PIECES; ++i) {
+      const int column = (first + i) * LINE + item % LINE;
+      acc[i] = sums[column];
+      #pragma unroll
+      for (int other = 1; other < CLUSTER; ++other)
+        acc[i] = join_word(acc[i], sums[other * COLUMNS + column]);
+    }
     const int place = image * CHANNELS + own * V + first;
-    FINISH(acc, PIXELS, DIVISOR, scalars, y, place);
+    FINISH(acc, PIXELS, DIVISOR, ends, y, place);
   }
 }
 """
@@ -149,18 +199,21 @@ class WholeWindowPlan:
 
     @classmethod
     def of(cls, workload: Pool2d, pixels: int, threads: int, target: Target) -> WholeWindowPlan:
-        """Lines of even length; blocks of few threads where there are enough blocks anyway.
+        """Lines of even length, short ones where they do not give every second unit a block.
 
-        Half as long lines, so that a cluster is not needed, cost less than its two barriers.
+        An image that is too large for one block of a short line is shared by a cluster.
         """
         vectors = workload.c // vector_values(workload.c, workload.in_dtype)
-        groups = blocks_for(vectors, _LINE_VECTORS)
+        most, short = _LINE_VECTORS
+        groups = blocks_for(vectors, most)
         enough = workload.n * groups >= 2 * target.units
-        if not enough and pixels * _LINE_VECTORS > threads * _STEPS:
-            groups = blocks_for(vectors, _LINE_VECTORS // 2)
+        largest = _LARGEST_CLUSTER if target.compute_capability >= 90 else 1
+        if not enough and pixels * short > threads * _STEPS and largest > 1:
+            groups = blocks_for(vectors, _WIDE_LINE)
+        elif 2 * workload.n * groups < target.units:
+            groups = blocks_for(vectors, short)
         line = blocks_for(vectors, groups)
         lanes = min(threads // line, blocks_for(pixels, 3 if enough else 2))
-        largest = _LARGEST_CLUSTER if target.compute_capability >= 90 else 1
         cluster = 1
         while cluster < largest and pixels > lanes * cluster * _STEPS:
             cluster *= 2
@@ -175,10 +228,12 @@ class WholeWindowPlan:
         """Words from a thread's word to its next one: `line` banks further."""
         return blocks_for(self.threads, 32) * 32 + self.line
 
-    def shared_words(self, words: int) -> int:
-        """uint32 of shared memory when a thread has `words`."""
+    def shared_words(self, words: int, scalars: int) -> int:
+        """uint32 of shared memory when a thread has `words` and all of them `scalars`."""
         columns = self.line * words
-        return words * self.pitch + (max(self.threads // columns, 1) + 1) * columns
+        parts = max(self.threads // columns, 1)
+        barrier = 3 if self.cluster > 1 else 0
+        return words * self.pitch + (parts + self.cluster) * columns + scalars + barrier
 
 
 def whole_window_kernel(
@@ -195,7 +250,7 @@ def whole_window_kernel(
     window = PoolWindow(
         workload,
         values,
-        _source(workload, plan.cluster, piece),
+        _source(workload, plan, piece),
         {
             "PIECES": values // piece,
             "WIDTH": workload.w,
@@ -213,13 +268,15 @@ def whole_window_kernel(
             "CLUSTER": plan.cluster,
             "STEPS": plan.steps,
             "BATCH": blocks_for(plan.steps, blocks_for(plan.steps, _BATCH)),
+            "SCALARS": len(workload.SCALARS),
             "THREADS": plan.threads,
             "PITCH": plan.pitch,
         },
+        staged=True,
     )
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        words = (plan.shared_words(window.words),)
+        words = (plan.shared_words(window.words, len(workload.SCALARS)),)
         shared = builder.alloc_buffer(words, "uint32", scope="shared").data
         call(window.function("whole_window"), *pointers, shared, block, thread)
 
@@ -227,12 +284,10 @@ def whole_window_kernel(
     return thread_kernel(operands, blocks, plan.threads, target, body, plan.cluster)
 
 
-def _source(workload: Pool2d, cluster: int, piece: int) -> str:
+def _source(workload: Pool2d, plan: WholeWindowPlan, piece: int) -> str:
     finish = f"finish_values<{piece}>" if has_values(workload) else "finish"
-    entry = _ENTRY.replace("FINISH", finish)
-    if cluster == 1:
-        return _SOURCE + entry.replace("JOIN_CLUSTER", "")
-    return _SOURCE + _CLUSTER + entry.replace("JOIN_CLUSTER", "join_cluster(sums, rank, thread);")
+    inbox = _INBOX if plan.cluster > 1 else _ALONE
+    return _COLUMNS + inbox + _SOURCE + _ENTRY.replace("FINISH", finish)
 
 
 def _inside(before: int, length: int, size: int) -> range:

@@ -8,18 +8,24 @@ from autoq.templates.cuda.packed_values import DeviceNamespace
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.storage import is_four_bit
 
+_SCALAR = r"""
+__device__ __forceinline__ float scalar(const float* scalars, int i) {
+  return STAGED ? scalars[i] : __ldg(scalars + i);
+}
+"""
+
 # What a maximum of integers ends with.
 _EMIT = r"""
 __device__ __forceinline__ void emit(
     const Raw<T, V>& raw, const float* scalars, To<OUT> y, int offset) {
   if constexpr (REQUANTIZE) {
-    const Zero<T> origin = zero<T>(__ldg(scalars));
+    const Zero<T> origin = zero<T>(scalar(scalars, 0));
     float value[V];
     #pragma unroll
     for (int i = 0; i < V; ++i)
-      value[i] = __fmul_rn(number<T, V>(raw, i, origin), __ldg(scalars + 1));
-    store<OUT, V>(y + offset, quantise<OUT, V>(value, __ldg(scalars + 2), __ldg(scalars + 3),
-                                          __ldg(scalars + 4)));
+      value[i] = __fmul_rn(number<T, V>(raw, i, origin), scalar(scalars, 1));
+    store<OUT, V>(y + offset, quantise<OUT, V>(value, scalar(scalars, 2), scalar(scalars, 3),
+                                               scalar(scalars, 4)));
   } else {
     store<T, V>(reinterpret_cast<T*>(y + offset), raw);
   }
@@ -126,14 +132,14 @@ __device__ __forceinline__ unsigned join_word(unsigned a, unsigned b) { return a
 template <int N> __device__ __forceinline__ void finish_values(
     const unsigned* acc, int inside, int divisor, const float* scalars,
     To<OUT> y, int offset) {
-  const int zero = __float2int_rn(__ldg(scalars)) * inside;
-  const float scale = __fdiv_rn(__ldg(scalars + 1), __int2float_rn(divisor));
+  const int zero = __float2int_rn(scalar(scalars, 0)) * inside;
+  const float scale = __fdiv_rn(scalar(scalars, 1), __int2float_rn(divisor));
   float value[N];
   #pragma unroll
   for (int i = 0; i < N; ++i)
     value[i] = __fmul_rn(__int2float_rn((int)acc[i] - zero), scale);
-  store<OUT, N>(y + offset, quantise<OUT, N>(value, __ldg(scalars + 2), __ldg(scalars + 3),
-                                        __ldg(scalars + 4)));
+  store<OUT, N>(y + offset, quantise<OUT, N>(value, scalar(scalars, 2), scalar(scalars, 3),
+                                        scalar(scalars, 4)));
 }
 """
 
@@ -165,7 +171,7 @@ template <int N> __device__ __forceinline__ void finish_values(
     value[i] = __uint_as_float(acc[i]);
     if (!MAXIMUM) value[i] = __fdiv_rn(value[i], __int2float_rn(divisor));
   }
-  store<OUT, N>(y + offset, quantise<OUT, N>(value, __ldg(scalars + 2), __ldg(scalars + 3), 0.f));
+  store<OUT, N>(y + offset, quantise<OUT, N>(value, scalar(scalars, 2), scalar(scalars, 3), 0.f));
 }
 """
 
@@ -199,7 +205,7 @@ class PoolWindow:
     what two threads accumulated; finish(acc, inside, divisor, scalars, y, offset): requantise and
     store after `inside` values, averages divided by `divisor`. acc holds `words` uint32. `source`
     may use all of them, and the constants `sizes`; where `has_values`, also finish_values<N>(...),
-    which is finish of N values.
+    which is finish of N values. `staged`: their scalars are a copy in shared memory.
     """
 
     def __init__(
@@ -208,6 +214,7 @@ class PoolWindow:
         values: int,
         source: str = "",
         sizes: Mapping[str, int] | None = None,
+        staged: bool = False,
     ) -> None:
         maximum = workload.kind == "max"
         if workload.in_dtype == "float32":
@@ -220,13 +227,14 @@ class PoolWindow:
             accumulator, self.words = _EMIT + _BYTE_MAX, 2 * (-(-values // 4))
         namespace = DeviceNamespace(
             "pool_window",
-            accumulator + _ACCUMULATE + source,
+            _SCALAR + accumulator + _ACCUMULATE + source,
             {"T": workload.in_dtype, "OUT": workload.out_dtype},
             {
                 "V": values,
                 "WORDS": self.words,
                 "MAXIMUM": maximum,
                 "REQUANTIZE": workload.requantize,
+                "STAGED": staged,
                 **(sizes or {}),
             },
         )
