@@ -29,7 +29,7 @@ from autoq.graph.operators import operator_prim_func
 from autoq.kernel import compile_kernel
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Timing
-from autoq.measure.operands import random_case, stored_activations, stored_output
+from autoq.measure.operands import random_case, stored_activations, stored_outputs
 from autoq.measure.stopwatch import timings
 from autoq.runtime.cuda_driver import Device
 from autoq.runtime.kernel import Kernel
@@ -38,7 +38,6 @@ from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.dequantize import Dequantize
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
-from autoq.templates.reference import reference
 from autoq.templates.registry import matching
 from autoq.templates.target import Target, parse_target
 from autoq.templates.workload import Workload
@@ -156,7 +155,7 @@ def template_case(workload: Workload, target: Target, cache: Path | None) -> Cas
     activations, operands = random_case(workload, seed=3)
     inputs = [*stored_activations(workload, activations)]
     inputs += template.pack(workload, config, operands)
-    expected = stored_output(workload, reference(workload, activations, operands))
+    (expected,) = stored_outputs(workload, workload.reference(activations, operands))
     return Case(str(workload), template.name, kernel, inputs, expected)
 
 
@@ -177,8 +176,8 @@ def operator_case(node: Operator, target: Target, cache: Path | None) -> Case:
 
 def measured(case: Case, device: Device) -> dict[str, Any]:
     """The case's row: microseconds a launch, its floor, and whether the output was right."""
-    candidate = CudaBench(device, case.inputs, case.expected).load(case.kernel, ())
-    checked = agrees(candidate.run_over(POISON), case.expected)
+    candidate = CudaBench(device, case.inputs, [case.expected]).load(case.kernel, ())
+    checked = agrees(candidate.run_over(POISON)[0], case.expected)
     overlapped, apart = (
         statistics.median(timings(candidate.stopwatch(timing), timing))
         for timing in (Timing(overlapped=True), Timing())

@@ -29,9 +29,9 @@ from case_files import load_cases
 
 from autoq.cache import pack, unpack
 from autoq.kernel.kernel_store import KernelStore
-from autoq.measure.check import complaint, threaded_reference
+from autoq.measure.check import complaints, threaded_reference
 from autoq.measure.cuda_bench import CudaBench
-from autoq.measure.operands import random_case, stored_activations, stored_output
+from autoq.measure.operands import random_case, stored_activations, stored_outputs
 from autoq.runtime.cuda_driver import Device
 from autoq.runtime.kernel import Kernel, machine_code
 from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json
@@ -185,10 +185,10 @@ def launch(device: Device, item: Compiled) -> str | None:
     candidate = item.candidate
     workload, template = candidate.workload, BY_NAME[candidate.template]
     values, operands = random_case(workload, SEED)
-    expected = stored_output(workload, threaded_reference(workload, values, operands, 1))
+    expected = stored_outputs(workload, threaded_reference(workload, values, operands, 1))
     bench = CudaBench(device, stored_activations(workload, values), expected)
     loaded = bench.load(item.kernel, template.pack(workload, candidate.config, operands))
-    return complaint(loaded.run_over(POISON), expected, workload, candidate.form)
+    return complaints(loaded.run_over(POISON), expected, workload, candidate.form)
 
 
 def main() -> None:

@@ -14,7 +14,8 @@ class TensorSpec:
 
     shape counts values, as they lie in `layout`; four-bit values are stored two a byte. layout is
     one of `layout.LAYOUTS`, of which a template must know those that are not NHWC; an array that is
-    no image counts as NHWC. optional: a constant that may be left out.
+    no image counts as NHWC. optional: a constant that may be left out. at_most: the leading extent
+    may be smaller, as where the class of a sparse matrix bounds its blocks.
     """
 
     name: str
@@ -22,6 +23,13 @@ class TensorSpec:
     dtype: str
     layout: str = NHWC
     optional: bool = False
+    at_most: bool = False
+
+    def fits(self, shape: tuple[int, ...]) -> bool:
+        """Whether an array of values may have this shape."""
+        if self.at_most:
+            return shape[1:] == self.shape[1:] and shape[:1] <= self.shape[:1]
+        return shape == self.shape
 
     @property
     def stored(self) -> Array:

@@ -13,12 +13,13 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
+from autoq.errors import InputError
 from autoq.templates.layout import LAYOUTS
-from autoq.templates.storage import is_four_bit
+from autoq.templates.storage import is_four_bit, value_dtype
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
@@ -177,9 +178,46 @@ class Workload(ABC):
             is_four_bit(spec.dtype) for spec in self.constants
         )
 
+    def check_constants(self, operands: Operands) -> None:
+        """Raise InputError unless the operands are what `constants` says.
+
+        An operator whose constants have a structure also checks that it is of the class.
+        """
+        known = {spec.name: spec for spec in self.constants}
+        for name in operands:
+            if name not in known:
+                raise InputError(f"{self}: no constant {name!r}; it takes {', '.join(known)}")
+        for spec in known.values():
+            if spec.name not in operands:
+                if not spec.optional:
+                    raise InputError(f"{self}: constant {spec.name!r} is missing")
+                continue
+            array = np.asarray(operands[spec.name])
+            exact = not spec.shape or str(array.dtype) == value_dtype(spec.dtype)
+            if not (exact and spec.fits(array.shape)):
+                bound = "at most " if spec.at_most else ""
+                raise InputError(
+                    f"{self}: constant {spec.name!r} is {array.dtype}{list(array.shape)}; "
+                    f"expected {value_dtype(spec.dtype)}{bound and ' of ' + bound}"
+                    f"{list(spec.shape)}"
+                )
+
     def key_fields(self) -> dict[str, Any]:
         """What the workload's key says besides its operator, ready for JSON."""
-        return dataclasses.asdict(cast("Any", self))
+        return key_fields(self)
+
+
+def key_fields(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass that make it equal to another, dataclasses in it likewise."""
+    fields = [field.name for field in dataclasses.fields(value) if field.compare]
+    return {name: _keyed(getattr(value, name)) for name in fields}
+
+
+def _keyed(value: Any) -> Any:
+    if not dataclasses.is_dataclass(value):
+        return value
+    own = getattr(value, "key_fields", None)
+    return own() if own else key_fields(value)
 
 
 def _place(operator: type) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import types
+import typing
 from collections.abc import Mapping
 from typing import Any
 
 from autoq.templates.discovery import modules_of
-from autoq.templates.epilogue import Epilogue
 from autoq.templates.workload import Workload
 
 
@@ -27,9 +28,8 @@ def from_dict(mapping: Mapping[str, Any]) -> Workload:
         known = sorted(Workload.OPERATORS)
         raise ValueError(f"unknown operator in workload {mapping!r}; known: {known}")
     try:
-        if "epilogue" in fields:
-            fields["epilogue"] = Epilogue(**_typed(Epilogue, fields["epilogue"]))
-        return cls(**_typed(cls, fields))
+        made: Workload = _made(cls, fields)
+        return made
     except (TypeError, ValueError, ZeroDivisionError) as error:
         raise ValueError(f"not a workload: {mapping!r} ({error})") from error
 
@@ -40,33 +40,48 @@ def _load_operators() -> None:
     modules_of("autoq.templates.operators")
 
 
-def _typed(cls: type, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a dataclass as JSON gave them, lists as tuples; TypeError for wrong types."""
+def _made(cls: type, fields: Any) -> Any:
+    """The dataclass of fields as JSON gave them; TypeError for wrong names or types."""
     if not isinstance(fields, Mapping):
         raise TypeError(f"{cls.__name__} is {fields!r}, not a mapping")
-    types = {field.name: str(field.type) for field in dataclasses.fields(cls)}
-    checked = {}
+    kinds = _kinds(cls)
     for name, value in fields.items():
-        value = tuple(value) if isinstance(value, list) else value
-        if name not in types or not _is_a(types[name], value):
-            raise TypeError(f"{name} = {value!r}; {types.get(name, 'no such field')} is expected")
-        checked[name] = value
-    return checked
+        if name not in kinds:
+            raise TypeError(f"{name} = {value!r}; no such field is expected")
+    return cls(**{name: _value(kinds[name], value, name) for name, value in fields.items()})
 
 
-def _is_a(annotation: str, value: Any) -> bool:
-    if annotation.startswith("tuple["):
-        items = annotation.removeprefix("tuple[").removesuffix("]").split(", ")
-        length = None if items[-1] == "..." else len(items)
+@functools.cache
+def _kinds(cls: type) -> dict[str, Any]:
+    """Types of the fields that a key holds."""
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.compare}
+
+
+def _value(kind: Any, value: Any, name: str) -> Any:
+    """A value of a field, lists as tuples."""
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return value if isinstance(value, kind) else _made(kind, value)
+    value = tuple(value) if isinstance(value, list) else value
+    if not _is_a(kind, value):
+        raise TypeError(f"{name} = {value!r}; {getattr(kind, '__name__', kind)} is expected")
+    return value
+
+
+def _is_a(kind: Any, value: Any) -> bool:
+    if isinstance(kind, types.UnionType):
+        return any(_is_a(one, value) for one in typing.get_args(kind))
+    if typing.get_origin(kind) is tuple:
+        first, *others = typing.get_args(kind)
+        length = None if others == [...] else 1 + len(others)
         return (
             isinstance(value, tuple)
             and length in (None, len(value))
-            and all(_is_a(items[0], item) for item in value)
+            and all(_is_a(first, item) for item in value)
         )
-    if annotation == "int":
+    if kind is int:
         return type(value) is int and value >= 0
-    simple = {"str": str, "bool": bool, "Epilogue": Epilogue, "str | None": str | None}
-    return isinstance(value, simple[annotation])
+    return isinstance(value, kind)
 
 
 def key(workload: Workload) -> str:

@@ -22,8 +22,8 @@ _MOST_LAUNCHES = 10_000
 class LoadedCandidate(Protocol):
     """A kernel that is ready to run over a workload's inputs."""
 
-    def run_over(self, poison: int, launches: int = 1) -> np.ndarray:
-        """The output after a run over memory filled with a byte; valid until the next run.
+    def run_over(self, poison: int, launches: int = 1) -> Sequence[np.ndarray]:
+        """The outputs after a run over memory filled with a byte; valid until the next run.
 
         launches: more than one overlap where a GPU can.
         """
@@ -45,18 +45,19 @@ class Bench(Protocol):
 
 
 class CpuBench:
-    """Inputs and output in aligned host memory."""
+    """Inputs and outputs in aligned host memory; `outputs` give shapes and dtypes."""
 
-    def __init__(self, activations: Sequence[np.ndarray], y: np.ndarray) -> None:
+    def __init__(self, activations: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         self._originals = activations
         self.inputs = [_aligned(array) for array in activations]
-        self.y = _aligned(np.empty_like(y))
+        self.outputs = [_aligned(np.empty_like(array)) for array in outputs]
 
     def load(self, kernel: Kernel, constants: Sequence[np.ndarray]) -> CpuCandidate:
         """Link the object file."""
         if not isinstance(kernel, CpuKernel):
             raise TypeError(f"a CPU bench cannot run {type(kernel).__name__}")
-        return CpuCandidate(kernel, self.inputs, [_aligned(array) for array in constants], self.y)
+        packed = [_aligned(array) for array in constants]
+        return CpuCandidate(kernel, self.inputs, packed, self.outputs)
 
     def restore_inputs(self) -> bool:
         damaged = False
@@ -75,23 +76,24 @@ class CpuCandidate:
         kernel: CpuKernel,
         inputs: Sequence[np.ndarray],
         constants: Sequence[np.ndarray],
-        y: np.ndarray,
+        outputs: Sequence[np.ndarray],
     ) -> None:
         import tvm_ffi
 
         from autoq.runtime.cpu_kernel import LoadedCpuKernel
 
-        self._y = y
+        self._outputs = outputs
         self._kernel = LoadedCpuKernel(kernel)
         self._tensors: list[Any] = [
-            tvm_ffi.from_dlpack(array) for array in (*inputs, *constants, y)
+            tvm_ffi.from_dlpack(array) for array in (*inputs, *constants, *outputs)
         ]
 
-    def run_over(self, poison: int, launches: int = 1) -> np.ndarray:
-        self._y.view(np.uint8).fill(poison)
+    def run_over(self, poison: int, launches: int = 1) -> Sequence[np.ndarray]:
+        for array in self._outputs:
+            array.reshape(-1).view(np.uint8).fill(poison)
         for _ in range(launches):
             self._kernel(*self._tensors)
-        return self._y
+        return self._outputs
 
     def stopwatch(self, timing: Timing) -> Stopwatch:
         """As the protocol says; `cold` and `overlapped` have no meaning on the CPU: refused."""

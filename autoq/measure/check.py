@@ -1,4 +1,4 @@
-"""Whether a candidate's output is right, element by element."""
+"""Whether a candidate's outputs are right, element by element."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from autoq.templates.layout import put_images, take_images
-from autoq.templates.reference import reference
 from autoq.templates.storage import value_dtype
 from autoq.templates.target import Target
-from autoq.templates.workload import Operands, Tolerance, Workload
+from autoq.templates.workload import Arrays, Operands, Tolerance, Workload
 
 # Multiply-adds that one piece of a reference should hold: large enough to hide Python.
 _PIECE_OPERATIONS = 1 << 28
@@ -36,6 +35,20 @@ def complaint(
     )
 
 
+def complaints(
+    outputs: Sequence[np.ndarray],
+    expected: Sequence[np.ndarray],
+    workload: Workload,
+    target: Target,
+) -> str | None:
+    """`complaint` of the first output with a wrong element, by its name where there are several."""
+    for y, right, spec in zip(outputs, expected, workload.outputs, strict=True):
+        found = complaint(y, right, workload, target)
+        if found is not None:
+            return found if len(expected) == 1 else f"{spec.name}: {found}"
+    return None
+
+
 def _wrong(y: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> np.ndarray:
     if expected.dtype != np.float32:
         if tolerance.steps == 0:
@@ -54,17 +67,16 @@ def threaded_reference(
     activations: Sequence[np.ndarray],
     operands: Operands,
     threads: int,
-) -> np.ndarray:
-    """`reference`, its `Workload.pieces` shared out among threads.
+) -> Arrays:
+    """`Workload.reference`, its `Workload.pieces` shared out among threads.
 
     numpy's BLAS should itself run on one thread, or the two get in each other's way.
     """
     wanted = min(4 * threads, max(1, workload.operations // _PIECE_OPERATIONS))
     pieces = workload.pieces(wanted) if threads > 1 else []
     if len(pieces) < 2:
-        return reference(workload, activations, operands)
-    (output,) = workload.outputs
-    y = np.empty(output.shape, value_dtype(output.dtype))
+        return workload.reference(activations, operands)
+    outputs = tuple(np.empty(y.shape, value_dtype(y.dtype)) for y in workload.outputs)
 
     def compute(piece: tuple[slice, Workload]) -> None:
         images, part = piece
@@ -72,8 +84,10 @@ def threaded_reference(
             take_images(array, spec.layout, images)
             for array, spec in zip(activations, workload.inputs, strict=True)
         ]
-        put_images(y, output.layout, images, reference(part, taken, operands))
+        found = part.reference(taken, operands)
+        for y, spec, values in zip(outputs, workload.outputs, found, strict=True):
+            put_images(y, spec.layout, images, values)
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(compute, pieces))
-    return y
+    return outputs

@@ -23,15 +23,20 @@ _MOST_COPIES = 64
 
 
 class CudaBench:
-    """Inputs and output of a workload in device memory."""
+    """Inputs and outputs of a workload in device memory.
 
-    def __init__(self, device: Device, activations: Sequence[np.ndarray], y: np.ndarray) -> None:
+    `outputs` are host arrays of the outputs' shapes and dtypes.
+    """
+
+    def __init__(
+        self, device: Device, activations: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+    ) -> None:
         self.device = device
         self.stream = Stream()
         self._originals = activations
         self.inputs = [upload(array) for array in activations]
-        self.y = Memory(y.nbytes)
-        self.host_y = np.empty_like(y)
+        self.outputs = [Memory(array.nbytes) for array in outputs]
+        self.host_outputs = [np.empty_like(array) for array in outputs]
         device.synchronize()
 
     def load(self, kernel: Kernel, constants: Sequence[np.ndarray]) -> CudaCandidate:
@@ -52,10 +57,11 @@ class CudaBench:
         return damaged
 
     def copies(self) -> list[list[Memory]]:
-        """Further sets of inputs and output that together pass twice the L2 cache."""
-        size = self.y.size + sum(memory.size for memory in self.inputs)
+        """Further sets of inputs and outputs that together pass twice the L2 cache."""
+        sizes = [memory.size for memory in self.outputs]
+        size = sum(sizes) + sum(memory.size for memory in self.inputs)
         count = min(_MOST_COPIES, -(-2 * self.device.l2_bytes // size))
-        return [[*map(upload, self._originals), Memory(self.y.size)] for _ in range(count)]
+        return [[*map(upload, self._originals), *map(Memory, sizes)] for _ in range(count)]
 
 
 class CudaCandidate:
@@ -68,23 +74,25 @@ class CudaCandidate:
         self._constant_arrays = constants
         self._constants = [upload(array) for array in constants]
         self._loaded = LoadedKernel(kernel)
-        self._bound = self._bind([*bench.inputs, bench.y], self._constants)
+        self._bound = self._bind([*bench.inputs, *bench.outputs], self._constants)
         bench.device.synchronize()
 
     def _bind(self, buffers: Sequence[Memory], constants: Sequence[Memory]) -> BoundKernel:
-        *inputs, y = buffers
-        return self._loaded.bind([memory.address for memory in (*inputs, *constants, y)])
+        inputs, outputs = buffers[: len(self._bench.inputs)], buffers[len(self._bench.inputs) :]
+        return self._loaded.bind([memory.address for memory in (*inputs, *constants, *outputs)])
 
-    def run_over(self, poison: int, launches: int = 1) -> np.ndarray:
+    def run_over(self, poison: int, launches: int = 1) -> Sequence[np.ndarray]:
         bench = self._bench
-        bench.y.fill(poison)
+        for memory in bench.outputs:
+            memory.fill(poison)
         # The stream does not wait for copies and fills, which use the default stream.
         bench.device.synchronize()
         for _ in range(launches):
             self._bound.launch(bench.stream, overlapped=launches > 1)
         bench.device.synchronize()
-        bench.y.read(bench.host_y)
-        return bench.host_y
+        for memory, array in zip(bench.outputs, bench.host_outputs, strict=True):
+            memory.read(array)
+        return bench.host_outputs
 
     def stopwatch(self, timing: Timing) -> Stopwatch:
         bench = self._bench

@@ -22,15 +22,17 @@ def stored_reference(
     workload: Workload,
     activations: Arrays,
     operands: dict[str, Any],
-) -> np.ndarray:
-    """The output of `operands.random_case(workload, seed)`, from `folder` or computed into it."""
+) -> Arrays:
+    """The outputs of `operands.random_case(workload, seed)`, from `folder` or computed into it."""
     made_from = f"{seed} {key(workload)}"
     entry = folder / f"{hashlib.sha256(made_from.encode()).hexdigest()[:32]}.reference"
     kept = read_entry(entry, made_from)
     if kept is not None:
-        return np.load(io.BytesIO(kept), allow_pickle=False)
+        file = io.BytesIO(kept)
+        return tuple(np.load(file, allow_pickle=False) for _ in workload.outputs)
     expected = threaded_reference(workload, activations, operands, threads)
     file = io.BytesIO()
-    np.save(file, expected, allow_pickle=False)
+    for array in expected:
+        np.save(file, array, allow_pickle=False)
     write_entry(entry, made_from, file.getbuffer())
     return expected

@@ -14,10 +14,10 @@ import numpy as np
 from autoq.devices import cpu_name
 from autoq.errors import AutoqError, DriverError
 from autoq.measure.bench import POISON, Bench, CpuBench, LoadedCandidate
-from autoq.measure.check import complaint
+from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Job, Measurement, Timing, load_registry
-from autoq.measure.operands import random_case, stored_activations, stored_output
+from autoq.measure.operands import random_case, stored_activations, stored_outputs
 from autoq.measure.stopwatch import in_turn, timings
 from autoq.measure.stored_reference import stored_reference
 from autoq.records.record import Device
@@ -88,16 +88,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Case:
-    """Activations and the expected output are as they are stored, two 4-bit values a byte."""
+    """Activations and the expected outputs are as they are stored, two 4-bit values a byte."""
 
     activations: Arrays
     operands: dict[str, Any]
-    expected: np.ndarray
+    expected: Arrays
     bench: Bench
 
     @property
     def bytes(self) -> int:
-        return self.expected.nbytes + sum(array.nbytes for array in self.activations)
+        return sum(array.nbytes for array in (*self.activations, *self.expected))
 
 
 def serve(settings: WorkerSettings) -> Callable[[Any], Any]:
@@ -139,7 +139,7 @@ class Worker:
         expected = stored_reference(
             settings.scratch, settings.seed, settings.threads, workload, values, operands
         )
-        expected = stored_output(workload, expected)
+        expected = stored_outputs(workload, expected)
         activations = stored_activations(workload, values)
         bench: Bench = (
             CpuBench(activations, expected)
@@ -202,8 +202,8 @@ class Worker:
         self, case: _Case, workload: Workload, loaded: LoadedCandidate, launches: int
     ) -> str | None:
         for poison in POISON:
-            y = loaded.run_over(poison, launches)
-            wrong = complaint(y, case.expected, workload, self._settings.target)
+            outputs = loaded.run_over(poison, launches)
+            wrong = complaints(outputs, case.expected, workload, self._settings.target)
             if wrong:
                 return wrong
         return None

@@ -113,9 +113,6 @@ class Product(Workload):
         behind = dataclasses.replace(epilogue, out_dtype=out_dtype, table=True)
         return self._replace(epilogue=behind), {**operands, "scalars": scalars, "table": table}
 
-    def key_fields(self) -> dict[str, Any]:
-        return super().key_fields() | {"epilogue": self.epilogue.key_fields()}
-
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
         epilogue = self.epilogue
         filters = self.weight_shape[0]

@@ -1,9 +1,11 @@
 """The element-by-element check and the threaded reference."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
-from autoq.measure.check import complaint, threaded_reference
+from autoq.measure.check import complaint, complaints, threaded_reference
 from autoq.measure.operands import random_case
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.add import Add
@@ -17,6 +19,8 @@ from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
 from autoq.templates.reference import reference
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Workload
 
 CUDA, CPU = Target("cuda", "sm_90a"), Target("cpu", "generic")
 PLAIN = Gemm(4, 8, 16)
@@ -66,6 +70,27 @@ def test_floats_are_compared_relatively(value, right):
     assert (complaint(y, expected, FLOAT, CUDA) is None) == right
 
 
+def test_the_output_that_is_wrong_is_named():
+    @dataclass(frozen=True)
+    class Halves(Workload):
+        inputs: tuple = ()
+        outputs: tuple = (TensorSpec("low", (4,), "int8"), TensorSpec("high", (2, 2), "float32"))
+        operations: int = 0
+
+        def reference(self, activations, operands):
+            return np.arange(4, dtype=np.int8), np.ones((2, 2), np.float32)
+
+        def random_case(self, rng):
+            return (), {}
+
+    expected = threaded_reference(Halves(), (), {}, 2)
+    assert complaints(expected, expected, Halves(), CUDA) is None
+    wrong = (expected[0], _changed(expected[1], (1, 0), 0.5))
+    found = complaints(wrong, expected, Halves(), CUDA)
+    assert found == "high: 1 of 4 elements wrong; first at [1, 0]: 1.5 instead of 1.0"
+    assert complaints(wrong[:1], expected[:1], PLAIN, CUDA) is None
+
+
 def test_equal_infinities_are_right():
     expected = np.array([[np.inf, 1.0]], np.float32)
     assert complaint(expected.copy(), expected, FLOAT, CUDA) is None
@@ -111,5 +136,5 @@ def test_a_threaded_reference_equals_the_plain_one(workload, threads, monkeypatc
     activations, operands = random_case(workload, 1)
     plain = reference(workload, activations, operands)
     np.testing.assert_array_equal(
-        threaded_reference(workload, activations, operands, threads), plain
+        threaded_reference(workload, activations, operands, threads)[0], plain
     )

@@ -7,7 +7,6 @@ from autoq.measure import stored_reference as module
 from autoq.measure.operands import random_case
 from autoq.measure.stored_reference import stored_reference
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.reference import reference
 
 WORKLOAD = Gemm(4, 6, 8)
 
@@ -18,13 +17,13 @@ def _stored(folder, seed):
 
 
 def test_second_call_reads_what_the_first_computed(tmp_path, monkeypatch):
-    expected = reference(WORKLOAD, *random_case(WORKLOAD, 3))
-    assert np.array_equal(_stored(tmp_path, 3), expected)
+    (expected,) = WORKLOAD.reference(*random_case(WORKLOAD, 3))
+    assert np.array_equal(_stored(tmp_path, 3)[0], expected)
 
     def never(*_):
         raise AssertionError("computed again")
 
     monkeypatch.setattr(module, "threaded_reference", never)
-    assert np.array_equal(_stored(tmp_path, 3), expected)
+    assert np.array_equal(_stored(tmp_path, 3)[0], expected)
     with pytest.raises(AssertionError, match="computed again"):
         _stored(tmp_path, 4)

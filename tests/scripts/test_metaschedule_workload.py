@@ -27,7 +27,7 @@ def test_unscheduled_function_on_the_cpu(workload: Conv2d) -> None:
     inputs = [data.x, data.weight, data.scale]
     if data.residual is not None:
         inputs.append(data.residual)
-    bench = CpuBench(inputs, np.empty(workload.y_shape, np.int8))
+    bench = CpuBench(inputs, [np.empty(workload.y_shape, np.int8)])
     kernel = compile_kernel(convolution(workload), host_cpu())
-    y = bench.load(kernel, []).run_over(POISON[0])
+    (y,) = bench.load(kernel, []).run_over(POISON[0])
     assert data.max_steps(y, per_channel=True) == 0

@@ -20,7 +20,7 @@ from tvm.tirx import PrimFunc
 
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import cuda_source, lower
-from autoq.measure.operands import stored_activations, stored_output
+from autoq.measure.operands import stored_activations, stored_outputs
 from autoq.runtime.cuda_driver import Device, Memory, Stream
 from autoq.runtime.cuda_kernel import LoadedKernel
 from autoq.templates.base import Template
@@ -164,7 +164,7 @@ def _compile(source: str, folder: Path) -> ctypes.CDLL:
 
 def assert_equal(workload: Workload, got: np.ndarray, expected: np.ndarray) -> None:
     """Equal bits of a stored output; float32 arithmetic may sum in another order."""
-    expected = stored_output(workload, expected)
+    (expected,) = stored_outputs(workload, (expected,))
     dtype = getattr(workload, "in_dtype", None) or getattr(workload, "a_dtype", "int8")
     if dtype == "float32" and got.dtype == np.float32:
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
@@ -181,7 +181,7 @@ def check_on_gpu(
     configs += sampled(template, workload, target, seed=3, count=3)
     kernels = compiled(template, workload, [(config, target) for config in configs], target)
     values = reference(workload, activations, operands)
-    expected = stored_output(workload, values)
+    (expected,) = stored_outputs(workload, (values,))
     device, stream = Device(), Stream()
     for config, machine_code in zip(configs, kernels, strict=True):
         kernel = LoadedKernel(machine_code)

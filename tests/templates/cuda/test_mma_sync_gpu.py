@@ -9,9 +9,9 @@ import pytest
 from gpu_kernels import compiled, gpu_target, sampled
 from mma_sync_cases import CASES, INT4_CASES, case_id, random_blocked, random_four_bit
 
-from autoq.measure.check import complaint, threaded_reference
+from autoq.measure.check import complaints, threaded_reference
 from autoq.measure.cuda_bench import CudaBench
-from autoq.measure.operands import random_case, stored_activations, stored_output
+from autoq.measure.operands import random_case, stored_activations, stored_outputs
 from autoq.runtime.cuda_driver import Device
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
 from autoq.templates.target import Target, parse_target
@@ -28,7 +28,7 @@ DRAWN = 64
 def expectation(workload: Workload) -> tuple:
     values, operands = random_case(workload, seed=7)
     expected = threaded_reference(workload, values, operands, 8)
-    return stored_activations(workload, values), operands, stored_output(workload, expected)
+    return stored_activations(workload, values), operands, stored_outputs(workload, expected)
 
 
 def forms() -> list[Target]:
@@ -49,7 +49,7 @@ def check(workload: Workload, candidates: list[tuple[Any, Target]]) -> None:
     for (config, form), kernel in zip(candidates, kernels, strict=True):
         candidate = bench.load(kernel, TEMPLATE.pack(workload, config, operands))
         for poison in (0x55, 0xAA):
-            wrong = complaint(candidate.run_over(poison), expected, workload, own)
+            wrong = complaints(candidate.run_over(poison), expected, workload, own)
             assert wrong is None, f"{form.arch} {config}: {wrong}"
         assert not bench.restore_inputs(), f"{form.arch} {config}: inputs were written to"
 

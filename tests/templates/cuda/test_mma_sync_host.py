@@ -7,13 +7,12 @@ import pytest
 from host_cuda import needs_host_compiler
 from host_warps import run_warps_on_host
 
-from autoq.measure.operands import random_case, stored_output
+from autoq.measure.operands import random_case, stored_outputs
 from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
 from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.layout import NHWCNC
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.reference import reference
 from autoq.templates.target import parse_target
 
 _IMAGE = {"n": 1, "h": 5, "w": 7, "padding": (1, 1, 0, 1)}
@@ -82,5 +81,5 @@ def test_exact_on_host(workload, config, arch, tmp_path):
     target = parse_target(f"cuda:{arch}")
     values, operands = random_case(workload, 7)
     found = run_warps_on_host(TEMPLATE, workload, config, target, values, operands, tmp_path)
-    expected = stored_output(workload, reference(workload, values, operands))
+    (expected,) = stored_outputs(workload, workload.reference(values, operands))
     np.testing.assert_array_equal(found, expected)

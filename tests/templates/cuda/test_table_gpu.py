@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from gpu_kernels import compiled, gpu_target, sampled
 
-from autoq.measure.check import complaint, threaded_reference
+from autoq.measure.check import complaints, threaded_reference
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.operands import random_case
 from autoq.runtime.cuda_driver import Device
@@ -53,5 +53,5 @@ def test_every_element_is_exact(template: Template, workload: Workload) -> None:
     for config, kernel in zip(configs, kernels, strict=True):
         candidate = bench.load(kernel, template.pack(workload, config, operands))
         for poison in (0x55, 0xAA):
-            wrong = complaint(candidate.run_over(poison), expected, workload, target)
+            wrong = complaints(candidate.run_over(poison), expected, workload, target)
             assert not wrong, f"{config}: {wrong}"

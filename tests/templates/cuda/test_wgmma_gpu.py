@@ -8,7 +8,7 @@ import pytest
 from gpu_kernels import compiled, hopper_target, sampled
 from wgmma_cases import CASES, SHARING, TARGET, TEMPLATES, case_id, few_shared
 
-from autoq.measure.check import complaint, threaded_reference
+from autoq.measure.check import complaints, threaded_reference
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.operands import random_case
 from autoq.runtime.cuda_driver import Device
@@ -48,7 +48,7 @@ def test_every_element_is_exact(case: tuple[str, Workload]) -> None:
     for config, kernel in zip(configs, kernels, strict=True):
         candidate = bench.load(kernel, template.pack(workload, config, operands))
         for poison in (0x55, 0xAA):
-            wrong = complaint(candidate.run_over(poison), expected, workload, TARGET)
+            wrong = complaints(candidate.run_over(poison), expected, workload, TARGET)
             if wrong:
                 failures.append(f"{config}: {wrong}")
         if bench.restore_inputs():

@@ -9,7 +9,7 @@ from gpu_kernels import compiled, hopper_target
 from wgmma_cases import EPILOGUES, TARGET
 
 from autoq.kernel import compile_kernel
-from autoq.measure.check import complaint, threaded_reference
+from autoq.measure.check import complaints, threaded_reference
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.operands import random_case
 from autoq.runtime.cuda_driver import Device
@@ -105,5 +105,5 @@ def test_every_element_is_exact(case: tuple[Template, Conv2d, Any]) -> None:
     bench = CudaBench(Device(), activations, expected)
     candidate = bench.load(kernel, template.pack(workload, config, operands))
     for poison in (0x55, 0xAA):
-        assert not complaint(candidate.run_over(poison), expected, workload, TARGET)
+        assert not complaints(candidate.run_over(poison), expected, workload, TARGET)
     assert not bench.restore_inputs()
