@@ -12,11 +12,12 @@ __version__ = "0.1.0"
 
 _LAZY = {
     "compile": "autoq.compiler",
+    "operator": "autoq.single_operator",
     "tune": "autoq.tuner",
     "Session": "autoq.session",
 }
 
-__all__ = ["Session", "__version__", "compile", "tune"]
+__all__ = ["Session", "__version__", "compile", "operator", "tune"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,6 +22,7 @@ from autoq.runtime.kernel import Kernel as CompiledKernel
 from autoq.templates.base import Template
 from autoq.templates.registry import TEMPLATES, matching
 from autoq.templates.target import Target
+from autoq.templates.workload import Workload
 
 DEFAULT = "default"
 """Source of a configuration that could be tuned and is not."""
@@ -100,14 +101,33 @@ def select(node: Node, host: Host, database: Database) -> Selection:
         return OperatorSelection(node, target)
     if not isinstance(node, Kernel):
         raise ModelError(f"node {node.name!r} ({node.op}) was not lowered to a kernel")
-    choice = lookup(database, node.workload, target, TEMPLATES, host.device)
-    if choice is not None:
-        return TemplateSelection(node, target, choice.found.source, choice.template, choice.config)
-    templates = matching(node.workload, target)
-    if not templates:
+    chosen = choose(node.workload, host, database, TEMPLATES)
+    if chosen is None:
         raise ModelError(
             f"node {node.name!r}: no kernel for {node.workload!r} on {target.kind} {target.arch}"
         )
-    first = templates[0]
-    source = DEFAULT if any(template.tunable for template in templates) else FIXED
-    return TemplateSelection(node, target, source, first, first.default(node.workload, target))
+    return TemplateSelection(node, target, chosen.source, chosen.template, chosen.config)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A template and its configuration; `source` as in `TemplateSelection`."""
+
+    template: Template
+    config: Any
+    source: str
+
+
+def choose(
+    workload: Workload, host: Host, database: Database, templates: Sequence[Template]
+) -> Chosen | None:
+    """The best usable record's configuration, else the preferred template's default, else None."""
+    target = host.target
+    choice = lookup(database, workload, target, templates, host.device)
+    if choice is not None:
+        return Chosen(choice.template, choice.config, choice.found.source)
+    matches = matching(workload, target, templates)
+    if not matches:
+        return None
+    source = DEFAULT if any(template.tunable for template in matches) else FIXED
+    return Chosen(matches[0], matches[0].default(workload, target), source)

@@ -17,9 +17,8 @@ import tvm_ffi
 from autoq.errors import ArtifactError, DriverError, InputError
 from autoq.paths import as_path
 from autoq.runtime.artifact import Artifact, one_line, read_artifact
+from autoq.runtime.dlpack import ARRAYS, require_contiguous, tensor_of
 from autoq.runtime.plan import Plan, Port, Step
-
-_ARRAYS = (np.ndarray, tvm_ffi.Tensor)
 
 
 @dataclass(frozen=True)
@@ -133,8 +132,8 @@ class Session:
         if array is self._executor.view(name):
             return array
         expected = self._inputs[name]
-        if not isinstance(array, _ARRAYS):
-            array = _from_dlpack(name, array)
+        if not isinstance(array, ARRAYS):
+            array = tensor_of(name, array)
         port = self._ports[name]
         fits = array.shape == expected.shape and array.dtype == expected.dtype
         if not fits or (port.values and not isinstance(array, np.ndarray)):
@@ -148,8 +147,7 @@ class Session:
 
     def _require_readable(self, name: str, array: tvm_ffi.Tensor) -> None:
         """Raise InputError for a tensor that the executor cannot copy or read where it lies."""
-        if not array.is_contiguous():
-            raise InputError(f"input {name!r}: strided; make it contiguous in row-major order")
+        require_contiguous(name, array)
         kind, index = array.device.type, array.device.index
         if self._executor.readable_devices.get(kind, -1) not in (None, index):
             raise InputError(
@@ -210,22 +208,6 @@ def _positive(repeat: int) -> int:
     if count < 1:
         raise InputError(f"repeat: expected a whole number from 1, found {repeat!r}")
     return count
-
-
-def _from_dlpack(name: str, array: Any) -> tvm_ffi.Tensor:
-    """A tensor over another library's array."""
-    if not hasattr(array, "__dlpack__"):
-        raise InputError(
-            f"input {name!r}: expected a numpy or DLPack array, found {type(array).__name__}"
-        )
-    try:
-        return tvm_ffi.from_dlpack(array)
-    except Exception as error:  # it is the other library's code that runs, and may raise anything
-        line = " ".join(str(error).split())[:200]
-        raise InputError(
-            f"input {name!r}: the __dlpack__ of {type(array).__name__} failed with "
-            f"{type(error).__name__}: {line}"
-        ) from error
 
 
 def _argument(port: Port) -> Argument:

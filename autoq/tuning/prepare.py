@@ -17,9 +17,10 @@ from autoq.report.events import TaskRow
 from autoq.templates.base import Template
 from autoq.templates.layout import NHWC
 from autoq.templates.target import Target
+from autoq.templates.workload import Workload
 from autoq.tuning.task import ModelWorkload, Task, roofline_seconds
 
-Model = str | os.PathLike[str] | Graph | Sequence[ModelWorkload]
+Model = str | os.PathLike[str] | Graph | Sequence[ModelWorkload | Workload]
 
 
 def model_workloads(
@@ -27,11 +28,11 @@ def model_workloads(
 ) -> list[ModelWorkload]:
     """The distinct workloads of a model in the order of their first use.
 
-    A sequence of workloads is returned as it is. Raises ModelError or InputError for a model
-    that cannot be used.
+    A sequence of workloads keeps its order, a plain one counting once. Raises ModelError or
+    InputError for a model that cannot be used.
     """
     if not isinstance(model, str | os.PathLike | Graph):
-        return list(model)
+        return [ModelWorkload(one, 1) if isinstance(one, Workload) else one for one in model]
     from autoq import frontend, graph
 
     loaded = model if isinstance(model, Graph) else frontend.load(Path(model), input_shapes)

@@ -1,0 +1,60 @@
+"""One CPU kernel with its constants, called over arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tvm.runtime
+import tvm_ffi
+
+from autoq.errors import InputError
+from autoq.runtime.cpu_kernel import LoadedCpuKernel
+from autoq.runtime.dlpack import require_contiguous
+from autoq.runtime.kernel import CpuKernel
+
+_ALIGNMENT = 64
+"""Bytes; kernels load as many at a time from aligned addresses."""
+
+
+class CpuCall:
+    """A linked kernel; its outputs are new arrays at each call.
+
+    outputs are shapes and dtypes as the kernel stores them.
+    """
+
+    def __init__(
+        self,
+        kernel: CpuKernel,
+        constants: Sequence[np.ndarray],
+        outputs: Sequence[tuple[tuple[int, ...], str]],
+    ) -> None:
+        self._kernel = LoadedCpuKernel(kernel)
+        self._constants = [_aligned(array) for array in constants]
+        self._outputs = outputs
+
+    def __call__(self, inputs: Sequence[tuple[str, Any]]) -> list[np.ndarray]:
+        """The outputs for named numpy arrays or CPU tensors; raises InputError for others."""
+        arrays = [_aligned(_host(name, array)) for name, array in inputs]
+        outputs = [np.from_dlpack(tvm.runtime.empty(*spec)) for spec in self._outputs]
+        self._kernel(*map(tvm_ffi.from_dlpack, (*arrays, *self._constants, *outputs)))
+        return outputs
+
+
+def _host(name: str, array: Any) -> np.ndarray:
+    if isinstance(array, np.ndarray):
+        return array
+    if array.device.type != "cpu":
+        raise InputError(f"input {name!r}: lies on {array.device.type}; copy it to the CPU")
+    require_contiguous(name, array)
+    return np.from_dlpack(array)
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    """The array itself where it is dense, writeable and aligned, else a copy that is."""
+    if array.flags.c_contiguous and array.flags.writeable and not array.ctypes.data % _ALIGNMENT:
+        return array
+    copy = np.from_dlpack(tvm.runtime.empty(array.shape, str(array.dtype)))
+    copy[...] = array
+    return copy

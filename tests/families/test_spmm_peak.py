@@ -1,0 +1,86 @@
+"""An operator in a folder of its own goes through all that autoq does with one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm_ffi
+from spmm_peak.operator import SpmmPeak
+
+import autoq
+from autoq.errors import InputError
+from autoq.measure.job import load_registry
+from autoq.records import read_records
+from autoq.templates.structure import Structure
+from autoq.templates.workload_key import from_dict, key
+
+FAMILY = "spmm_peak"
+WORKLOAD = SpmmPeak(24, 16, 40, Structure(blocks=96, mean_row=4, longest_row=10))
+
+
+def case(workload: SpmmPeak, seed: int) -> tuple:
+    """A matrix of the workload's class with activations, and the outputs."""
+    rng = np.random.default_rng(seed)
+    while True:
+        activations, operands = workload.random_case(rng)
+        if Structure.of(np.diff(operands["pointers"])) == workload.structure:
+            return activations, operands, workload.reference(activations, operands)
+
+
+def test_it_is_tuned_recorded_compiled_and_run(tmp_path: Path) -> None:
+    records = tmp_path / "spmm.jsonl"
+    summary = autoq.tune(
+        [WORKLOAD], trials=4, output=records, target="cpu", registry=FAMILY, layouts=("NHWC",)
+    )
+    assert not summary.failures
+    lines = read_records(records).records
+    assert {record.workload for record in lines} == {WORKLOAD}
+    assert {record.template for record in lines} == {"spmm_peak_cpu"}
+    activations, operands, expected = case(WORKLOAD, 3)
+    spmm = autoq.operator(
+        WORKLOAD, target="cpu", constants=operands, tuning_records=[records], registry=FAMILY
+    )
+    assert spmm.source == str(records)
+    for given in (activations, [tvm_ffi.from_dlpack(array) for array in activations]):
+        found = spmm(*given)
+        assert len(found) == 2
+        for y, right in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(y, right)
+
+
+def test_records_serve_every_matrix_of_the_class() -> None:
+    first, second = (case(WORKLOAD, seed)[1] for seed in (1, 2))
+    classes = [
+        Structure.of(np.diff(matrix["pointers"]), *matrix.values()) for matrix in (first, second)
+    ]
+    assert classes[0].digest != classes[1].digest and classes[0] == classes[1]
+    named = [replace(WORKLOAD, structure=one) for one in classes]
+    assert key(named[0]) == key(named[1]) and "digest" not in key(named[0])
+    assert from_dict(json.loads(key(named[0]))) == WORKLOAD
+    with pytest.raises(ValueError, match="digest"):
+        from_dict({**json.loads(key(WORKLOAD)), "structure": {"digest": "abc"}})
+
+
+def test_a_matrix_of_another_class_is_refused() -> None:
+    operands = case(WORKLOAD, 1)[1]
+    pointers = np.zeros_like(operands["pointers"])
+    with pytest.raises(InputError, match=r"the matrix is of Structure\(blocks=0"):
+        autoq.operator(
+            WORKLOAD, target="cpu", registry=FAMILY, constants={**operands, "pointers": pointers}
+        )
+    long = np.zeros(97, np.int8)
+    with pytest.raises(InputError, match=r"int8\[97\]; expected int8 of at most \[96\]"):
+        autoq.operator(
+            WORKLOAD, target="cpu", registry=FAMILY, constants={**operands, "values": long}
+        )
+    with pytest.raises(InputError, match=r"spmm_peak .*: no kernel for cpu"):
+        autoq.operator(WORKLOAD, target="cpu", constants=operands)
+
+
+def test_the_family_adds_to_what_autoq_has() -> None:
+    templates = load_registry(FAMILY)
+    assert {"spmm_peak_cpu", "conv2d_vnni", "gemm_wgmma"} <= templates.keys()
