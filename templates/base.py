@@ -26,8 +26,8 @@ class Template:
     space(workload, target): legal configurations; constraints are named functions.
     default(workload, target): a sensible untuned configuration, legal in the space.
     build(workload, config, target): a pure function to a PrimFunc. Its parameters are the
-        activations (x, then the residual or further inputs), the arrays of `pack` in their order,
-        then the output y. Buffers have the canonical shapes of the workload's activations.
+        workload's `inputs`, the arrays of `pack` in their order, then its `outputs`. Buffers have
+        the canonical shapes of the workload's activations.
     pack(workload, config, operands): the constant arrays in the layout the kernel reads.
     version: raised whenever the meaning of a configuration changes; records of another version
         are never used.

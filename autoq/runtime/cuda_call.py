@@ -51,12 +51,10 @@ class CudaCall:
     def __call__(self, inputs: Sequence[tuple[str, Any]]) -> list[Any]:
         """The outputs for named arrays: numpy, unless all inputs are tensors on the GPU."""
         self._device.make_current()
-        on_device = [not isinstance(array, np.ndarray) for _, array in inputs]
-        addresses = tuple(
-            self._address(index, name, array) for index, (name, array) in enumerate(inputs)
-        )
+        arrays = [self._readable(*pair) for pair in inputs]
+        addresses = tuple(self._address(*pair) for pair in enumerate(arrays))
         self._kernel(addresses).launch(self._stream)
-        if all(on_device):
+        if not any(isinstance(array, np.ndarray) for array in arrays):
             return list(self._outputs)
         self._stream.synchronize()
         return [output.numpy() for output in self._outputs]
@@ -73,21 +71,28 @@ class CudaCall:
         self._bound.move_to_end(addresses)
         return self._bound[addresses]
 
-    def _address(self, index: int, name: str, array: Any) -> int:
-        """Where the kernel reads an input: in place, or in a buffer that it is copied to."""
+    def _readable(self, name: str, array: Any) -> Any:
+        """The input as a dense numpy array, or as a tensor on the GPU."""
         if isinstance(array, np.ndarray):
-            dense = np.ascontiguousarray(array)
-            staged = self._buffer(index, dense.shape, str(dense.dtype))
-            call("cuMemcpyHtoD_v2", c_void_p(staged), c_void_p(dense.ctypes.data),
-                 c_size_t(dense.nbytes))  # fmt: skip
-            return staged
+            return np.ascontiguousarray(array)
+        require_contiguous(name, array)
         kind, ordinal = array.device.type, array.device.index
+        if kind == "cpu":
+            return np.from_dlpack(array)
         if (kind, ordinal) != ("cuda", self._ordinal):
             raise InputError(
-                f"input {name!r}: lies on {kind}:{ordinal}; give a numpy array or copy it to "
+                f"input {name!r}: lies on {kind}:{ordinal}; copy it to the CPU or to "
                 f"cuda:{self._ordinal}"
             )
-        require_contiguous(name, array)
+        return array
+
+    def _address(self, index: int, array: Any) -> int:
+        """Where the kernel reads an input: in place, or in a buffer that it is copied to."""
+        if isinstance(array, np.ndarray):
+            staged = self._buffer(index, array.shape, str(array.dtype))
+            call("cuMemcpyHtoD_v2", c_void_p(staged), c_void_p(array.ctypes.data),
+                 c_size_t(array.nbytes))  # fmt: skip
+            return staged
         address = int(array.data_ptr())
         own = [output.data_ptr() for output in self._outputs]
         if address % ALIGNMENT == 0 and address not in own:
