@@ -14,13 +14,14 @@ from autoq.kernel.parsing import PARSING
 
 @functools.cache
 def source_hash(module: str) -> str:
-    """Hash of `module` and of every module of its package that it imports, however indirectly.
+    """Hash of `module` and of every module of its package and of autoq that it imports.
 
+    Those count that are imported however indirectly.
     Raises ModuleNotFoundError for a module that has no source file.
     """
     if _source(module) is None:
         raise ModuleNotFoundError(f"{module} has no source file")
-    package = module.partition(".")[0]
+    packages = {module.partition(".")[0], "autoq"}
     pending, seen = [module], {}
     while pending:
         name = pending.pop()
@@ -29,7 +30,7 @@ def source_hash(module: str) -> str:
             continue
         text = path.read_bytes()
         seen[name] = hashlib.sha256(text).hexdigest()
-        pending += [found for found in _imports(text) if found.partition(".")[0] == package]
+        pending += [found for found in _imports(text) if found.partition(".")[0] in packages]
     lines = "\n".join(f"{name} {digest}" for name, digest in sorted(seen.items()))
     return hashlib.sha256(lines.encode()).hexdigest()
 

@@ -57,6 +57,17 @@ def test_an_edit_of_another_module_does_not(hash_after):
     assert hash_after("other", "# edited\n") == before
 
 
+def test_an_edit_of_autoq_changes_it(hash_after, tmp_path, monkeypatch):
+    before = hash_after("kernel", "import autoq.templates.table\n")
+    edited, genuine = tmp_path / "edited.py", module._source
+    edited.write_text(genuine("autoq.templates.table").read_text() + "# edited\n")
+    found = {"autoq.templates.table": edited}
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_source", lambda name: found.get(name) or genuine(name))
+        module.source_hash.cache_clear()
+        assert source_hash("hashed.kernel") != before
+
+
 def test_a_module_without_source_is_refused():
     with pytest.raises(ModuleNotFoundError, match="no source file"):
         source_hash("hashed_nowhere.kernel")

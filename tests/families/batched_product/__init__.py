@@ -1,0 +1,1 @@
+"""An operator that autoq does not come with: products whose factors are both activations."""
