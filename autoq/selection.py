@@ -11,9 +11,8 @@ import numpy as np
 
 from autoq.devices import Host
 from autoq.errors import ModelError
-from autoq.graph.cuda_elementwise import element_program
 from autoq.graph.ir import Kernel, Node, Operator
-from autoq.graph.operators import operator_prim_func
+from autoq.graph.operators import kernel_family, operator_prim_func
 from autoq.kernel import compile_kernel
 from autoq.kernel.kernel_store import KernelStore
 from autoq.records.database import Database
@@ -73,8 +72,7 @@ class OperatorSelection:
 
     @property
     def template(self) -> str:
-        own = self.target.kind == "cuda" and element_program(self.node) is not None
-        return f"{'elementwise' if own else 'tvm'} {self.node.kind}"
+        return f"{kernel_family(self.node, self.target)} {self.node.kind}"
 
     @property
     def key(self) -> Hashable:

@@ -1,22 +1,28 @@
 """PrimFuncs for operators: what no template computes, written in TE and scheduled by TVM.
 
 All elementwise steps of an operator become one expression, so that most operators are one loop
-nest; only reductions (softmax, means, products of activations) get loops of their own. On CUDA an
-operator of nothing but elementwise steps is written in CUDA instead.
+nest; only reductions (softmax, means, products of activations) get loops of their own. On CUDA
+element-wise operators, those that reduce rows and transpositions have kernels of their own instead.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import tvm
 from tvm import te
 
 from autoq.graph.cuda_elementwise import element_program
+from autoq.graph.cuda_rows import row_operator
 from autoq.graph.ir import Operator
 from autoq.graph.operator_te import STEPS
 from autoq.graph.te_value import Value, output
-from autoq.templates.cuda.elementwise import ElementProgram, elementwise_kernel
+from autoq.templates.cuda.elementwise import elementwise_kernel
+from autoq.templates.cuda.permute import permute_kernel, permutes
+from autoq.templates.cuda.rows import row_kernel
 from autoq.templates.cuda.thread_kernel import Operand
 from autoq.templates.target import Target
 
@@ -36,9 +42,9 @@ def operator_prim_func(node: Operator, target: Target) -> PrimFunc:
     """
     from tvm.s_tir import Schedule
 
-    program = element_program(node) if target.kind == "cuda" else None
-    if program is not None:
-        return _element_kernel(node, program, target)
+    written = _written(node) if target.kind == "cuda" else None
+    if written is not None:
+        return written.kernel(target)
     arguments = [
         te.placeholder(shape, dtype, name=f"x{i}")
         for i, (shape, dtype) in enumerate(zip(node.input_shapes, node.input_dtypes, strict=True))
@@ -61,12 +67,36 @@ def operator_prim_func(node: Operator, target: Target) -> PrimFunc:
     return function.with_attr("s_tir", True)
 
 
-def _element_kernel(node: Operator, program: ElementProgram, target: Target) -> PrimFunc:
-    """One pass over the operator's arrays, in CUDA of its own."""
-    constants = [(array.shape, str(array.dtype)) for array in node.constants]
-    arrays = [*zip(node.input_shapes, node.input_dtypes, strict=True), *constants]
-    operands = [Operand(f"x{i}", shape, dtype) for i, (shape, dtype) in enumerate(arrays)]
-    return elementwise_kernel(node.output_shape, operands, program, target)
+def kernel_family(node: Operator, target: Target) -> str:
+    """Which kernels compute an operator: elementwise, rows or transposition, else tvm."""
+    written = _written(node) if target.kind == "cuda" else None
+    return "tvm" if written is None else written.family
+
+
+@dataclass(frozen=True)
+class _Written:
+    """An operator that has a kernel in CUDA of its own."""
+
+    family: str
+    kernel: Callable[[Target], PrimFunc]
+
+
+def _written(node: Operator) -> _Written | None:
+    program = element_program(node)
+    if program is not None:
+        constants = [(array.shape, str(array.dtype)) for array in node.constants]
+        arrays = [*zip(node.input_shapes, node.input_dtypes, strict=True), *constants]
+        operands = [Operand(f"x{i}", shape, dtype) for i, (shape, dtype) in enumerate(arrays)]
+        kernel = partial(elementwise_kernel, node.output_shape, operands, program)
+        return _Written("elementwise", kernel)
+    rows = row_operator(node)
+    if rows is not None:
+        return _Written("rows", partial(row_kernel, rows.arrays, rows.program))
+    if len(node.steps) == 1 and node.steps[0].op == "Transpose" and not node.constants:
+        array = node.input_shapes[0], node.steps[0]["perm"], node.input_dtypes[0]
+        if permutes(*array):
+            return _Written("transposition", partial(permute_kernel, *array))
+    return None
 
 
 def _schedule_cpu(schedule: Schedule) -> None:

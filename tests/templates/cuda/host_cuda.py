@@ -23,6 +23,7 @@ from autoq.kernel.lowering import cuda_source, lower
 from autoq.measure.operands import stored_activations, stored_outputs
 from autoq.runtime.cuda_driver import Device, Memory, Stream
 from autoq.runtime.cuda_kernel import LoadedKernel
+from autoq.runtime.kernel import Kernel
 from autoq.templates.base import Template
 from autoq.templates.reference import reference
 from autoq.templates.storage import stored
@@ -71,6 +72,16 @@ _BARRIER = """
 #include <vector>
 static std::barrier<>* barrier;
 static void __syncthreads() { barrier->arrive_and_wait(); }
+"""
+_SHUFFLE = """
+static float exchanged[1024];
+static float __shfl_xor_sync(unsigned lanes, float value, int apart) {
+  exchanged[threadIdx.x] = value;
+  __syncthreads();
+  const float other = exchanged[threadIdx.x ^ apart];
+  __syncthreads();
+  return other;
+}
 """
 
 
@@ -141,14 +152,15 @@ def _host_source(source: str, target: Target, grid: Any, block: Any) -> str:
     body = body.replace("__shared__ alignas(64)", "alignas(64) static")
     parameters = re.search(r"main_kernel\(([^)]*)\)\s*;", body)[1].split(",")
     types = [text.rsplit("__restrict__", 1)[0].strip() for text in parameters]
-    synchronises = "__syncthreads" in body
+    synchronises = "__syncthreads" in body or "__shfl_xor_sync" in body
     run = (_THREADED if synchronises else _SERIAL).replace("BLOCKS", str(grid[0]))
     run = run.replace("THREADS", str(block[0]))
     arguments = ", ".join(f"({name})p[{index}]" for index, name in enumerate(types))
     header = (Path(__file__).parent / "host_cuda.h").read_text()
     arch = f"#define __CUDA_ARCH__ {target.compute_capability}0\n"
     barrier = _BARRIER if synchronises else ""
-    return arch + barrier + header + body + run.replace("ARGUMENTS", arguments)
+    shuffle = _SHUFFLE if synchronises else ""
+    return arch + barrier + header + shuffle + body + run.replace("ARGUMENTS", arguments)
 
 
 def _compile(source: str, folder: Path) -> ctypes.CDLL:
@@ -182,21 +194,28 @@ def check_on_gpu(
     kernels = compiled(template, workload, [(config, target) for config in configs], target)
     values = reference(workload, activations, operands)
     (expected,) = stored_outputs(workload, (values,))
-    device, stream = Device(), Stream()
     for config, machine_code in zip(configs, kernels, strict=True):
-        kernel = LoadedKernel(machine_code)
-        inputs = []
         constants = template.pack(workload, config, operands)
-        for array in (*stored_activations(workload, activations), *constants):
-            inputs.append(Memory(array.nbytes))
-            inputs[-1].write(np.ascontiguousarray(array))
-        output = Memory(expected.nbytes + GUARD)
-        output.fill(POISON)
-        device.synchronize()
-        kernel.bind([memory.address for memory in (*inputs, output)]).launch(stream)
-        stream.synchronize()
-        got = np.empty(expected.nbytes + GUARD, np.uint8)
-        output.read(got)
-        assert (got[expected.nbytes :] == POISON).all(), f"{config} wrote out of bounds"
-        y = got[: expected.nbytes].view(expected.dtype).reshape(expected.shape)
-        assert_equal(workload, y, values)
+        inputs = [*stored_activations(workload, activations), *constants]
+        assert_equal(workload, run_function_on_gpu(machine_code, inputs, expected), values)
+
+
+def run_function_on_gpu(
+    machine_code: Kernel, arrays: list[np.ndarray], output: np.ndarray
+) -> np.ndarray:
+    """What a kernel of one launch writes on this host's GPU to an array like `output`."""
+    device, stream = Device(), Stream()
+    memories = []
+    for array in arrays:
+        memories.append(Memory(array.nbytes))
+        memories[-1].write(np.ascontiguousarray(array))
+    written = Memory(output.nbytes + GUARD)
+    written.fill(POISON)
+    device.synchronize()
+    kernel = LoadedKernel(machine_code)
+    kernel.bind([memory.address for memory in (*memories, written)]).launch(stream)
+    stream.synchronize()
+    got = np.empty(output.nbytes + GUARD, np.uint8)
+    written.read(got)
+    assert (got[output.nbytes :] == POISON).all(), "out of bounds"
+    return got[: output.nbytes].view(output.dtype).reshape(output.shape)

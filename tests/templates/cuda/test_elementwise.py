@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from gpu_kernels import end_if_compile_only, gpu_target
-from host_cuda import GUARD, POISON, needs_host_compiler, needs_nvcc, run_function_on_host
+from host_cuda import needs_host_compiler, needs_nvcc, run_function_on_gpu, run_function_on_host
 
 from autoq.graph import Operator, Step
 from autoq.graph.cuda_elementwise import element_program
@@ -16,8 +16,6 @@ from autoq.graph.operator_numpy import evaluate_operator
 from autoq.graph.operators import operator_prim_func
 from autoq.graph.shapes import BINARY, UNARY, broadcast
 from autoq.kernel import compile_kernel
-from autoq.runtime.cuda_driver import Device, Memory, Stream
-from autoq.runtime.cuda_kernel import LoadedKernel
 from autoq.templates.cuda.elementwise_walk import Walk
 from autoq.templates.target import parse_target
 
@@ -208,22 +206,8 @@ def test_agrees_with_numpy_on_gpu(name):
     end_if_compile_only()
     arrays = inputs_of(node)
     expected = evaluate_operator(node, arrays)
-    device, stream = Device(), Stream()
-    memories = []
-    for array in (*arrays, *node.constants):
-        memories.append(Memory(array.nbytes))
-        memories[-1].write(np.ascontiguousarray(array))
-    output = Memory(expected.nbytes + GUARD)
-    output.fill(POISON)
-    device.synchronize()
-    kernel = LoadedKernel(machine_code)
-    kernel.bind([memory.address for memory in (*memories, output)]).launch(stream)
-    stream.synchronize()
-    got = np.empty(expected.nbytes + GUARD, np.uint8)
-    output.read(got)
-    assert (got[expected.nbytes :] == POISON).all()
-    y = got[: expected.nbytes].view(expected.dtype).reshape(expected.shape)
-    assert_agrees(name, y, expected)
+    assert_agrees(name, run_function_on_gpu(machine_code, [*arrays, *node.constants], expected),
+                  expected)  # fmt: skip
 
 
 def test_a_product_stands_for_a_division_where_every_pair_of_bytes_agrees():

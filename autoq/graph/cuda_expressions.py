@@ -1,0 +1,170 @@
+"""Steps as CUDA expressions over float32, rounded one by one as numpy rounds them.
+
+NaN comes out where NaN goes in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from autoq.graph.ir import Step
+from autoq.templates.cuda.elementwise import float_literal
+from autoq.templates.epilogue import INTEGER_RANGE
+
+READ = ("int8", "uint8", "float32")
+"""Dtypes of operands."""
+
+_TAKEN = ""
+"""In place of a zero point that was taken off when the value was read."""
+_LEAST_SCALE = np.float32(2.0**-60)
+"""Neither such a scale nor its reciprocal underflows in a correction."""
+
+HELPERS = r"""
+// NaN if either is.
+__device__ __forceinline__ float at_least(float a, float b) { return a > b || a != a ? a : b; }
+__device__ __forceinline__ float at_most(float a, float b) { return a < b || a != a ? a : b; }
+// x / scale as __fdiv_rn gives it, for quotients that matter to a byte: the reciprocal is rounded
+// to nearest, so that the second correction is exact (Markstein 1990); far larger quotients,
+// infinities among them, are only ever clamped.
+__device__ __forceinline__ float quotient(float x, float scale, float reciprocal) {
+  const float rough = __fmul_rn(x, reciprocal);
+  const float near = __fmaf_rn(__fmaf_rn(-rough, scale, x), reciprocal, rough);
+  const float exact = __fmaf_rn(__fmaf_rn(-near, scale, x), reciprocal, near);
+  return fabsf(rough) < 1048576.f ? exact : rough;
+}
+"""
+"""Functions that expressions call."""
+
+
+def is_expression(step: Step) -> bool:
+    """Whether a step is one of EXPRESSIONS whose result is float32, or integers that one holds."""
+    exact = step.op in ("quantize", "Identity") and step.dtype in ("int8", "uint8")
+    return step.op in EXPRESSIONS and (step.dtype == "float32" or exact)
+
+
+def zero_points(steps: Sequence[Step], operands: int) -> tuple[float, ...]:
+    """For each operand what every reader of it takes from it first, else 0."""
+    return tuple(_zero_point(steps, index) for index in range(operands))
+
+
+def _zero_point(steps: Sequence[Step], index: int) -> float:
+    readers = [step for step in steps if index in step.arguments]
+    offsets = {step["zero_point"] for step in readers if step.op == "dequantize"}
+    alone = len(offsets) == 1 and all(step.op == "dequantize" for step in readers)
+    return float(offsets.pop()) if alone else 0.0
+
+
+def expression(step: Step, names: Sequence[str], taken: Sequence[float]) -> str:
+    """A step over values called `names`; `taken` are the operands' zero points that are taken."""
+    arguments = [names[index] for index in step.arguments]
+    if step.op == "dequantize":
+        first = step.arguments[0]
+        centred = first < len(taken) and taken[first] != 0.0
+        arguments.append(_TAKEN if centred else float_literal(step["zero_point"]))
+    return EXPRESSIONS[step.op](step, *arguments)
+
+
+def output_bounds(last: Step) -> tuple[float, float, float]:
+    """low, high and zero_point of what the last step stores; zeros for float32."""
+    if last.op == "quantize":
+        return float(last["low"]), float(last["high"]), float(last["zero_point"])
+    if last.dtype == "float32":
+        return 0.0, 0.0, 0.0
+    least, most = INTEGER_RANGE[last.dtype]
+    return float(least), float(most), 0.0
+
+
+def multiplied(x: str, factor: np.float32) -> str:
+    """x times a constant."""
+    return f"__fmul_rn({x}, {float_literal(factor)})"
+
+
+def divided(step: Step, x: str) -> str:
+    """x over a quantisation's scale."""
+    scale = np.float32(step["scale"])
+    reciprocal = np.float32(1.0) / scale
+    if not _LEAST_SCALE < scale < 1 / _LEAST_SCALE:
+        return f"__fdiv_rn({x}, {float_literal(scale)})"
+    return f"quotient({x}, {float_literal(scale)}, {float_literal(reciprocal)})"
+
+
+def _quantize(step: Step, x: str) -> str:
+    low, high = float_literal(step["low"]), float_literal(step["high"])
+    clamped = f"fminf(fmaxf(rintf({divided(step, x)}), {low}), {high})"
+    return f"__fadd_rn({clamped}, {float_literal(step['zero_point'])})"
+
+
+def _dequantize(step: Step, x: str, zero_point: str) -> str:
+    centred = x if zero_point == _TAKEN else f"__fsub_rn({x}, {zero_point})"
+    return f"__fmul_rn({centred}, {float_literal(step['scale'])})"
+
+
+def _clip(x: str, low: float, high: float) -> str:
+    """x clamped by comparisons, which NaN passes."""
+    if low > -math.inf:
+        x = f"at_least({x}, {float_literal(low)})"
+    return f"at_most({x}, {float_literal(high)})" if high < math.inf else x
+
+
+def _hard_sigmoid(step: Step, x: str) -> str:
+    product = f"__fmul_rn({x}, {float_literal(step['alpha'])})"
+    return _clip(f"__fadd_rn({product}, {float_literal(step['beta'])})", 0.0, 1.0)
+
+
+def _hard_swish(step: Step, x: str) -> str:
+    return f"__fmul_rn({x}, {_clip(f'__fadd_rn(__fdiv_rn({x}, 6.f), 0.5f)', 0.0, 1.0)})"
+
+
+def _leaky_relu(step: Step, x: str) -> str:
+    return f"({x} < 0.f ? __fmul_rn({x}, {float_literal(step['alpha'])}) : {x})"
+
+
+def _elu(step: Step, x: str) -> str:
+    below = f"__fmul_rn({float_literal(step['alpha'])}, __fsub_rn(expf({x}), 1.f))"
+    return f"({x} < 0.f ? {below} : {x})"
+
+
+def _softplus(step: Step, x: str) -> str:
+    return f"__fadd_rn(at_least({x}, 0.f), logf(__fadd_rn(1.f, expf(-fabsf({x})))))"
+
+
+def _call(form: str) -> Callable[..., str]:
+    """A step whose expression is `form` with its arguments in place of {0} and {1}."""
+    return lambda step, *arguments: form.format(*arguments)
+
+
+EXPRESSIONS: dict[str, Callable[..., str]] = {
+    "quantize": _quantize,
+    "dequantize": _dequantize,
+    "Identity": _call("{0}"),
+    "Cast": _call("{0}"),
+    "Relu": _call("at_least({0}, 0.f)"),
+    "Clip": lambda step, x: _clip(x, step["low"], step["high"]),
+    "Sigmoid": _call("__fdiv_rn(1.f, __fadd_rn(1.f, expf(-{0})))"),
+    "HardSigmoid": _hard_sigmoid,
+    "HardSwish": _hard_swish,
+    "LeakyRelu": _leaky_relu,
+    "Elu": _elu,
+    "Tanh": _call("tanhf({0})"),
+    "Exp": _call("expf({0})"),
+    "Log": _call("logf({0})"),
+    "Sqrt": _call("__fsqrt_rn({0})"),
+    "Neg": _call("(-{0})"),
+    "Abs": _call("fabsf({0})"),
+    "Reciprocal": _call("__fdiv_rn(1.f, {0})"),
+    "Erf": _call("erff({0})"),
+    "Floor": _call("floorf({0})"),
+    "Ceil": _call("ceilf({0})"),
+    "Softplus": _softplus,
+    "Add": _call("__fadd_rn({0}, {1})"),
+    "Sub": _call("__fsub_rn({0}, {1})"),
+    "Mul": _call("__fmul_rn({0}, {1})"),
+    "Div": _call("__fdiv_rn({0}, {1})"),
+    "Pow": _call("powf({0}, {1})"),
+    "Min": _call("at_most({0}, {1})"),
+    "Max": _call("at_least({0}, {1})"),
+}
+"""How the result of each op is computed, from the step and its arguments' names."""

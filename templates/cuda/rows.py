@@ -1,0 +1,276 @@
+"""Programs over the rows of arrays: what is computed of one element, and of all elements of a row.
+
+The lanes of a row hold it in registers from the first load to the last store, so that sums, maxima
+and what follows from them cost no second pass over memory. Lanes join their values by shuffles,
+warps by shared memory, always in the same order: results are the same to the bit in every run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
+from autoq.templates.cuda.elementwise import WRITE, bounds, float_literal
+from autoq.templates.cuda.packed_values import DeviceNamespace
+from autoq.templates.cuda.rows_plan import RowArrays, RowPlan
+from autoq.templates.cuda.thread_kernel import Operand, blocks_for, call, thread_kernel
+from autoq.templates.target import Target
+
+
+@dataclass(frozen=True)
+class RowValue:
+    """A float32 value that a program computes, for each element of a row or once a row.
+
+    expression: CUDA with {0}, {1}, ... in place of the values that `arguments` index: the operands
+    in order, then earlier values. For a value that reduces rows it is the name of what joins two
+    elements of its only argument, "Sum" or "Largest".
+    """
+
+    expression: str
+    arguments: tuple[int, ...]
+    spans: bool
+    reduces: bool = False
+
+
+@dataclass(frozen=True)
+class RowProgram:
+    """What is computed for one row; the last value is the output.
+
+    source: CUDA functions that the expressions call. zero_points: what is taken from each operand
+    when it is read. An integer output is `clamp(rint(value), low, high) + zero_point` with whole
+    bounds, a float32 output the value itself.
+    """
+
+    source: str
+    values: tuple[RowValue, ...]
+    zero_points: tuple[float, ...]
+    out_dtype: str
+    low: float = 0.0
+    high: float = 0.0
+    zero_point: float = 0.0
+
+
+_SOURCE = r"""
+constexpr int COUNT = CHUNKS * V, GROUPS = THREADS / LANES, WARPS = LANES / 32;
+__device__ __forceinline__ int column_of(int chunk, int lane) { return (chunk * LANES + lane) * V; }
+__device__ __forceinline__ bool inside(int chunk, int lane) {
+  return (chunk + 1) * LANES * V <= ROW || column_of(chunk, lane) < ROW;
+}
+struct Sum {
+  __device__ static __forceinline__ float none() { return 0.f; }
+  __device__ static __forceinline__ float join(float a, float b) { return __fadd_rn(a, b); }
+};
+// Of two numbers; a NaN is passed over.
+struct Largest {
+  __device__ static __forceinline__ float none() { return __uint_as_float(0xff800000u); }
+  __device__ static __forceinline__ float join(float a, float b) { return fmaxf(a, b); }
+};
+template <class J, int N> __device__ __forceinline__ float joined(const float* part) {
+  if constexpr (N == 1) return part[0];
+  else return J::join(joined<J, N / 2>(part), joined<J, N - N / 2>(part + N / 2));
+}
+// Every lane gets the same bits: lanes that exchange values join the same two.
+template <class J> __device__ __forceinline__ void over_rows(
+    const float (&x)[TOGETHER][COUNT], float (&result)[TOGETHER], float* shared, int lane,
+    int thread) {
+  #pragma unroll
+  for (int t = 0; t < TOGETHER; ++t) {
+    float part[COUNT];
+    #pragma unroll
+    for (int k = 0; k < COUNT; ++k) part[k] = inside(k / V, lane) ? x[t][k] : J::none();
+    result[t] = joined<J, COUNT>(part);
+  }
+  #pragma unroll
+  for (int apart = (LANES < 32 ? LANES : 32) / 2; apart > 0; apart /= 2) {
+    #pragma unroll
+    for (int t = 0; t < TOGETHER; ++t)
+      result[t] = J::join(result[t], __shfl_xor_sync(0xffffffffu, result[t], apart));
+  }
+  if constexpr (WARPS > 1) {
+    #pragma unroll
+    for (int t = 0; t < TOGETHER; ++t)
+      if (thread % 32 == 0) shared[t * WARPS + thread / 32] = result[t];
+    __syncthreads();
+    #pragma unroll
+    for (int t = 0; t < TOGETHER; ++t) {
+      float part[WARPS];
+      #pragma unroll
+      for (int w = 0; w < WARPS; ++w) part[w] = shared[t * WARPS + w];
+      result[t] = joined<J, WARPS>(part);
+    }
+  }
+}
+"""
+
+
+def row_kernel(arrays: RowArrays, program: RowProgram, target: Target) -> PrimFunc:
+    """The kernel of a program over arrays of bytes or float32; parameters x0, x1, ..., y.
+
+    The output has an element for each of the rows' elements if the last value spans, else one a
+    row; rows have 2 elements at least and LONGEST_ROW at most.
+    """
+    spans = program.values[-1].spans
+    plan = RowPlan.of(arrays, program.out_dtype if spans else None, target)
+    reductions = sum(value.reduces for value in program.values)
+    warps = plan.lanes // 32
+    types = {f"T{k}": operand.dtype for k, operand in enumerate(arrays.operands)}
+    functions = DeviceNamespace(
+        "rows",
+        bounds(program) + WRITE + _SOURCE + program.source + _entry(arrays, program),
+        {**types, "OUT": program.out_dtype},
+        {
+            "ROW": arrays.row,
+            "ROWS": arrays.rows,
+            "V": plan.vector,
+            "LANES": plan.lanes,
+            "CHUNKS": blocks_for(arrays.row, plan.lanes * plan.vector),
+            "TOGETHER": plan.together,
+            "THREADS": plan.threads,
+        },
+    )
+    parameters = [
+        Operand(item.name, (math.prod(item.shape),), item.dtype) for item in arrays.operands
+    ]
+    size = arrays.rows * (arrays.row if spans else 1)
+    parameters.append(Operand("y", (size,), program.out_dtype))
+
+    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+        words = (max(reductions * plan.together * warps, 1),)
+        shared = builder.alloc_buffer(words, "float32", scope="shared").data if warps > 1 else 0
+        call(functions.function("compute"), *pointers, shared, block, thread)
+
+    blocks = blocks_for(arrays.rows, plan.threads // plan.lanes * plan.together)
+    return thread_kernel(parameters, blocks, plan.threads, target, body)
+
+
+def _entry(arrays: RowArrays, program: RowProgram) -> str:
+    """compute(x0, x1, ..., y, shared, block, thread): the rows of one lane."""
+    count = len(arrays.operands)
+    parameters = "".join(f"From<T{k}> x{k}, " for k in range(count))
+    lines = [
+        "__device__ __forceinline__ void compute(",
+        f"    {parameters}To<OUT> y, float* shared, int block, int thread) {{",
+        "  const int lane = thread % LANES, first = block * (GROUPS * TOGETHER) + thread / LANES;",
+        "  int row[TOGETHER];",
+        "  #pragma unroll",
+        "  for (int t = 0; t < TOGETHER; ++t) row[t] = min(first + t * GROUPS, ROWS - 1);",
+    ]
+    for k in range(count):
+        lines += _load(arrays, k)
+    for k in range(count):
+        lines += _number(arrays, k, program.zero_points[k])
+    names = [_reading(arrays, k) for k in range(count)]
+    slot = 0
+    for number, value in enumerate(program.values, count):
+        lines += _value(value, number, names, slot)
+        slot += value.reduces
+        names.append(f"v{number}[t][k]" if value.spans else f"v{number}[t]")
+    return "\n".join([*lines, *_store(program.values[-1].spans, names[-1]), "}"]) + "\n"
+
+
+def _load(arrays: RowArrays, k: int) -> list[str]:
+    """All vectors of an operand, asked for before anything is computed."""
+    rows = "TOGETHER" if arrays.varies(k) else "1"
+    base = arrays.base(k, "row[t]")
+    if not arrays.spans(k):
+        return [
+            f"  Raw<T{k}, 1> a{k}[{rows}];",
+            "  #pragma unroll",
+            f"  for (int t = 0; t < {rows}; ++t) a{k}[t] = load<T{k}, 1>(x{k} + ({base}));",
+        ]
+    return [
+        f"  Raw<T{k}, V> a{k}[{rows}][CHUNKS];",
+        "  #pragma unroll",
+        f"  for (int t = 0; t < {rows}; ++t)",
+        "    #pragma unroll",
+        "    for (int c = 0; c < CHUNKS; ++c)",
+        f"      a{k}[t][c] = load<T{k}, V>(x{k} + ({base} + min(column_of(c, lane), ROW - V)));",
+    ]
+
+
+def _number(arrays: RowArrays, k: int, zero_point: float) -> list[str]:
+    """The operand's elements as float32, less its zero point."""
+    rows = "TOGETHER" if arrays.varies(k) else "1"
+    zero = f"zero<T{k}>({float_literal(zero_point)})"
+    if not arrays.spans(k):
+        return [
+            f"  float v{k}[{rows}];",
+            "  #pragma unroll",
+            f"  for (int t = 0; t < {rows}; ++t) v{k}[t] = number<T{k}, 1>(a{k}[t], 0, {zero});",
+        ]
+    return [
+        f"  float v{k}[{rows}][COUNT];",
+        *_over_elements(f"v{k}[t][k] = number<T{k}, V>(a{k}[t][k / V], k % V, {zero});", rows),
+    ]
+
+
+def _reading(arrays: RowArrays, k: int) -> str:
+    """How operand k is read for element k of the lane's row t."""
+    row = "t" if arrays.varies(k) else "0"
+    return f"v{k}[{row}][k]" if arrays.spans(k) else f"v{k}[{row}]"
+
+
+def _value(value: RowValue, number: int, names: Sequence[str], slot: int) -> list[str]:
+    arguments = [names[index] for index in value.arguments]
+    if value.reduces:
+        place = f"shared + {slot} * (TOGETHER * WARPS)"
+        # A reduction reads what spans and varies: operands that do not are computed with first.
+        array = arguments[0].removesuffix("[t][k]")
+        return [
+            f"  float v{number}[TOGETHER];",
+            f"  over_rows<{value.expression}>({array}, v{number}, {place}, lane, thread);",
+        ]
+    expression = value.expression.format(*arguments)
+    if value.spans:
+        return [
+            f"  float v{number}[TOGETHER][COUNT];",
+            *_over_elements(f"v{number}[t][k] = {expression};"),
+        ]
+    return [
+        f"  float v{number}[TOGETHER];",
+        "  #pragma unroll",
+        f"  for (int t = 0; t < TOGETHER; ++t) v{number}[t] = {expression};",
+    ]
+
+
+def _over_elements(statement: str, rows: str = "TOGETHER") -> list[str]:
+    return [
+        "  #pragma unroll",
+        f"  for (int t = 0; t < {rows}; ++t)",
+        "    #pragma unroll",
+        f"    for (int k = 0; k < COUNT; ++k) {statement}",
+    ]
+
+
+def _store(spans: bool, name: str) -> list[str]:
+    lines = [
+        "  #pragma unroll",
+        "  for (int t = 0; t < TOGETHER; ++t) {",
+        "    if (first + t * GROUPS >= ROWS) continue;",
+    ]
+    if not spans:
+        return [
+            *lines,
+            f"    const float result[1] = {{{name}}};",
+            "    if (lane == 0) write<1>(y, row[t], result);",
+            "  }",
+        ]
+    return [
+        *lines,
+        "    #pragma unroll",
+        "    for (int c = 0; c < CHUNKS; ++c) {",
+        "      float result[V];",
+        "      #pragma unroll",
+        "      for (int i = 0; i < V; ++i) {",
+        "        const int k = c * V + i;",
+        f"        result[i] = {name};",
+        "      }",
+        "      if (inside(c, lane)) write<V>(y, row[t] * ROW + column_of(c, lane), result);",
+        "    }",
+        "  }",
+    ]

@@ -1,0 +1,115 @@
+"""How the rows of arrays are shared among the threads of a CUDA kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autoq.templates.cuda.elementwise_walk import dense_strides, merged_axes
+from autoq.templates.cuda.thread_kernel import Operand
+from autoq.templates.target import Target
+
+LONGEST_ROW = 8192
+"""Elements of a row that _MOST_LANES hold in registers, 32 each."""
+_WARP = 32
+_ROW_OF_WARP = 32
+"""Elements of a lane up to which a warp takes a row."""
+_LEAST_LANES, _MOST_LANES = 4, 256
+_MOST_ELEMENTS, _MOST_ACCESSES = 12, 4
+"""What a lane holds of a row before the row gets more lanes, if it may have more."""
+_LEAST_THREADS = 128
+"""Threads of a multiprocessor that are enough to wait for memory with."""
+_THREADS = 256
+_NARROW_THREADS = 512
+"""Threads of a multiprocessor from which on those of narrow accesses take two rows each."""
+
+
+@dataclass(frozen=True)
+class RowArrays:
+    """Operands that broadcast to `shape`, whose last `inner` axes are its rows.
+
+    Every operand either has all elements of a row or one that stands for them.
+    """
+
+    shape: tuple[int, ...]
+    inner: int
+    operands: tuple[Operand, ...]
+
+    @property
+    def row(self) -> int:
+        """Elements of a row."""
+        return math.prod(self.shape[len(self.shape) - self.inner :])
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return math.prod(self.shape[: len(self.shape) - self.inner])
+
+    def spans(self, k: int) -> bool:
+        """Whether operand k has an element for each of a row's."""
+        shape = self._padded(k)
+        return math.prod(shape[len(shape) - self.inner :]) > 1
+
+    def varies(self, k: int) -> bool:
+        """Whether operand k differs between rows."""
+        shape = self._padded(k)
+        return math.prod(shape[: len(shape) - self.inner]) > 1
+
+    def base(self, k: int, row: str) -> str:
+        """C++ of the first element of `row` in operand k."""
+        outer = len(self.shape) - self.inner
+        columns = [dense_strides(item.shape, len(self.shape))[:outer] for item in self.operands]
+        sizes, strides = merged_axes(self.shape[:outer], columns)
+        terms = []
+        for axis, stride in enumerate(strides[k]):
+            after = math.prod(sizes[axis + 1 :])
+            if stride:
+                # The last division is by 1, the first remainder of a number that is small enough.
+                index = row if after == 1 else f"{row} / {after}"
+                terms.append(f"{index} * {stride}" if axis == 0 else
+                             f"{index} % {sizes[axis]} * {stride}")  # fmt: skip
+        return " + ".join(terms) or "0"
+
+    def _padded(self, k: int) -> tuple[int, ...]:
+        shape = self.operands[k].shape
+        return (1,) * (len(self.shape) - len(shape)) + tuple(shape)
+
+
+@dataclass(frozen=True)
+class RowPlan:
+    """`lanes` threads hold a row in vectors of `vector` elements; `threads` are a block's.
+
+    A thread takes `together` rows at a time, whose loads and shuffles overlap. More lanes than a
+    warp has are a block of their own.
+    """
+
+    vector: int
+    lanes: int
+    threads: int
+    together: int
+
+    @classmethod
+    def of(cls, arrays: RowArrays, out_dtype: str | None, target: Target) -> RowPlan:
+        """The plan for arrays and an output that spans rows, None where it has one value a row.
+
+        A row has as few lanes as hold it with _MOST_ELEMENTS and _MOST_ACCESSES each, and a warp at
+        most if all rows have enough threads then: blocks that share a row cost two barriers.
+        """
+        dtypes = [item.dtype for k, item in enumerate(arrays.operands) if arrays.spans(k)]
+        vector = row_vector(arrays.row, [*dtypes, out_dtype] if out_dtype else dtypes)
+        many = arrays.rows * _WARP >= _LEAST_THREADS * target.units
+        most = _WARP if many and arrays.row <= _WARP * _ROW_OF_WARP else _MOST_LANES
+        vectors = min(_MOST_ACCESSES, max(_MOST_ELEMENTS // vector, 1))
+        lanes = _LEAST_LANES
+        while lanes < most and lanes * vectors * vector < arrays.row:
+            lanes *= 2
+        if lanes > _WARP:
+            return cls(vector, lanes, lanes, 1)
+        narrow = vector == 1 and arrays.rows * lanes >= 2 * _NARROW_THREADS * target.units
+        return cls(vector, lanes, _THREADS, 2 if narrow else 1)
+
+
+def row_vector(row: int, dtypes: Sequence[str | None]) -> int:
+    """Elements of one access: 16 bytes of the widest array, as far as they divide a row."""
+    return math.gcd(row, 4 if "float32" in dtypes else 16)

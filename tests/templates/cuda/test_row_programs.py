@@ -1,0 +1,111 @@
+"""Random programs over rows: what gets a kernel of its own agrees with numpy, the rest is TVM's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from host_cuda import needs_host_compiler, run_function_on_host
+from row_cases import step
+
+from autoq.graph import Operator, Step
+from autoq.graph.cuda_rows import row_operator
+from autoq.graph.operator_numpy import evaluate_operator
+from autoq.graph.operators import kernel_family, operator_prim_func
+from autoq.graph.shapes import broadcast
+from autoq.templates.target import parse_target
+
+CUDA = parse_target("cuda:sm_90a")
+UNARY = ("Relu", "Sigmoid", "Tanh", "Abs", "Neg", "HardSwish")
+BINARY = ("Add", "Sub", "Mul", "Max", "Min")
+MOST_BESIDE_TIES = 0.02
+
+
+def random_program(rng: np.random.Generator) -> Operator:
+    """Softmax and means over the last axes, between steps on rows and on one value a row."""
+    shape = tuple(rng.integers(2, 8, rng.integers(2, 5)).tolist())
+    inner = int(rng.integers(1, min(len(shape), 3)))
+    axes = tuple(range(len(shape) - inner, len(shape)))
+    row, one = shape[: len(shape) - inner], (1,) * inner
+    shapes = [shape, shape, (*row, *one), shape[len(shape) - inner :], (1,)]
+    chosen = [shapes[0], *(shapes[i] for i in rng.integers(1, 5, rng.integers(0, 4)))]
+    dtypes = [str(rng.choice(["float32", "int8"])) for _ in chosen]
+    steps, results = [], []
+    for index, dtype in enumerate(dtypes):
+        op = step("Identity", index) if dtype == "float32" else (
+            step("dequantize", index, scale=0.017, zero_point=int(rng.integers(-9, 9)))
+        )  # fmt: skip
+        steps.append(op)
+        results.append(chosen[index])
+    reduces = False
+    while len(steps) < 12 or not reduces:
+        first, second = (int(i) for i in rng.integers(0, len(results), 2))
+        kind = rng.random()
+        if len(steps) >= 12:
+            first, kind = 0, 0.0
+        if kind < 0.3 and results[first] == shape:
+            softmax = inner == 1 and rng.random() < 0.5
+            op = step("Softmax", first, axis=axes[0]) if softmax else (
+                step("ReduceMean", first, axes=axes)
+            )  # fmt: skip
+            results.append(shape if softmax else (*row, *one))
+            reduces = True
+        elif kind < 0.6:
+            op = step(str(rng.choice(UNARY)), first)
+            results.append(results[first])
+        else:
+            op = step(str(rng.choice(BINARY)), first, second)
+            results.append(broadcast([results[first], results[second]]))
+        places = tuple(len(chosen) + index for index in op.arguments)
+        steps.append(Step(op.op, places, op.dtype, op.attributes))
+    whole = len(results) - 1
+    steps.append(step("Add", len(chosen), len(chosen) + whole))
+    if rng.random() < 0.5:
+        scheme = {"scale": 0.031, "zero_point": 3, "low": -131.0, "high": 124.0}
+        steps.append(step("quantize", len(chosen) + len(steps) - 1, dtype="int8", **scheme))
+    names = tuple(f"x{index}" for index in range(len(chosen)))
+    return Operator(tuple(steps), names, tuple(chosen), tuple(dtypes), (), "y", shape, ("node",))
+
+
+def arrays_of(node: Operator, rng: np.random.Generator) -> list[np.ndarray]:
+    return [
+        rng.standard_normal(shape, np.float32)
+        if dtype == "float32"
+        else rng.integers(-128, 128, shape).astype(dtype)
+        for shape, dtype in zip(node.input_shapes, node.input_dtypes, strict=True)
+    ]
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("seed", range(12))
+def test_random_row_programs_agree_with_numpy(seed, tmp_path):
+    rng = np.random.default_rng(seed)
+    node = random_program(rng)
+    assert kernel_family(node, CUDA) == "rows"
+    arrays = arrays_of(node, rng)
+    expected = evaluate_operator(node, arrays)
+    output = np.zeros(node.output_shape, node.steps[-1].dtype)
+    got = run_function_on_host(operator_prim_func(node, CUDA), CUDA, arrays, output, tmp_path)
+    if expected.dtype == np.float32:
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+    else:
+        apart = np.abs(got.astype(int) - expected.astype(int))
+        assert apart.max() <= 1 and (apart > 0).mean() <= MOST_BESIDE_TIES
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_step_of_another_kind_leaves_the_program_to_tvm(seed):
+    """A reduction over other axes, or a step that moves elements."""
+    rng = np.random.default_rng(seed)
+    node = random_program(rng)
+    assert row_operator(node) is not None
+    rank = len(node.output_shape)
+    count = len(node.inputs) + len(node.steps)
+    swapped = tuple([1, 0, *range(2, rank)])
+    for added, output in (
+        (step("Transpose", count - 1, dtype=node.steps[-1].dtype, perm=swapped),
+         tuple(node.output_shape[axis] for axis in swapped)),
+        (step("ReduceMean", count - 1, axes=(0,)), (1, *node.output_shape[1:])),
+    ):  # fmt: skip
+        changed = Operator((*node.steps, added), node.inputs, node.input_shapes,
+                           node.input_dtypes, (), "y", output, ("node",))  # fmt: skip
+        assert row_operator(changed) is None

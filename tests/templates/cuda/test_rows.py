@@ -1,0 +1,193 @@
+"""CUDA kernels over rows: every row as numpy has it, however many lanes share it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from gpu_kernels import end_if_compile_only, gpu_target
+from host_cuda import needs_host_compiler, needs_nvcc, run_function_on_gpu, run_function_on_host
+from row_cases import masked_softmax, mean, norm, quantised_softmax, softmax, step
+
+from autoq.graph import Operator
+from autoq.graph.cuda_rows import row_operator
+from autoq.graph.operator_numpy import evaluate_operator
+from autoq.graph.operators import kernel_family, operator_prim_func
+from autoq.kernel import compile_kernel
+from autoq.templates.cuda.rows_plan import LONGEST_ROW, RowArrays, RowPlan
+from autoq.templates.cuda.thread_kernel import Operand
+from autoq.templates.target import parse_target
+
+HOPPER = parse_target("cuda:sm_90a")
+
+SMALL = {
+    "softmax of 2": softmax(3, 2),
+    "softmax of 49": softmax(3, 5, 49),
+    "softmax of 200 bytes": quantised_softmax(5, 200),
+    "softmax of a row longer than a warp's": softmax(2, 1500),
+    "softmax of a masked row": masked_softmax((2, 3, 4, 20), (2, 1, 1, 20)),
+    "softmax with a shift a row": masked_softmax((2, 3, 9), (3, 1)),
+    "mean of two axes": mean((2, 5, 7, 9), (2, 3)),
+    "mean of odd rows": mean((3, 37), (1,)),
+    "norm of 96": norm(2, 5, 96),
+    "norm of 33 with constants": norm(2, 3, 33, quantised=False, constant=True),
+}
+LARGE = {
+    "softmax of 197": softmax(8, 12, 197, 197),
+    "softmax of 197 bytes": quantised_softmax(8, 12, 197, 197),
+    "softmax of 1000": softmax(8, 1000),
+    "softmax of the longest row": softmax(3, LONGEST_ROW),
+    "softmax of an odd long row": softmax(300, 4097),
+    "mean of 96": mean((8, 3136, 96), (2,)),
+    "norm of 768": norm(8, 197, 768),
+    "norm of 1023": norm(2, 197, 1023),
+    "norm of many rows of 1023": norm(16, 197, 1023, quantised=False),
+}
+
+
+def inputs_of(node: Operator) -> list[np.ndarray]:
+    rng = np.random.default_rng(5)
+    return [
+        rng.standard_normal(shape, np.float32)
+        if dtype == "float32"
+        else rng.integers(-128, 128, shape).astype(dtype)
+        for shape, dtype in zip(node.input_shapes, node.input_dtypes, strict=True)
+    ]
+
+
+def assert_agrees(got: np.ndarray, expected: np.ndarray) -> None:
+    """float32 within rounding; of bytes one in a thousand may be beside a tie."""
+    if expected.dtype == np.float32:
+        np.testing.assert_allclose(got, expected, rtol=2e-5, atol=1e-6)
+        return
+    apart = np.abs(got.astype(int) - expected.astype(int))
+    assert apart.max() <= 1 and (apart > 0).mean() <= 1e-3
+    assert len(np.unique(expected)) > 2
+
+
+def on_host(node, arrays, folder):
+    function = operator_prim_func(node, HOPPER)
+    output = np.zeros(node.output_shape, node.steps[-1].dtype)
+    return run_function_on_host(function, HOPPER, [*arrays, *node.constants], output, folder)
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("name", SMALL)
+def test_agrees_with_numpy_on_host(name, tmp_path):
+    node = SMALL[name]
+    assert kernel_family(node, HOPPER) == "rows"
+    arrays = inputs_of(node)
+    assert_agrees(on_host(node, arrays, tmp_path), evaluate_operator(node, arrays))
+
+
+@needs_host_compiler
+def test_nan_and_infinity_come_out_as_numpy_has_them(tmp_path):
+    node = softmax(4, 9)
+    x = np.linspace(-2, 2, 36, dtype=np.float32).reshape(4, 9)
+    x[1, 3], x[2, 4] = np.nan, -np.inf
+    with np.errstate(invalid="ignore"):
+        expected = evaluate_operator(node, [x])
+    got = on_host(node, [x], tmp_path)
+    np.testing.assert_allclose(got, expected, rtol=2e-5)
+    assert np.isnan(got[1]).all() and got[2, 4] == 0 and not np.isnan(got[[0, 2, 3]]).any()
+
+
+@needs_host_compiler
+def test_one_divisor_a_row_divides_as_numpy_does(tmp_path):
+    """Of any size, where its reciprocal over- or underflows, of zero and of infinity too."""
+    rows = np.float32([1.0, 3.0, 2e-39, 1e-30, 3e38, 1e30, 0.0, np.inf, -7.0])
+    x = np.outer(rows[:-3], np.float32([1, 0.3, -5e-5, 0.9])).astype(np.float32)
+    x = np.concatenate([x, np.float32([[1, 0, -1, np.inf], [1, 0, np.inf, -3], [9, 1, 2, 0.1]])])
+    # A program over rows reduces one, though nothing reads the mean.
+    steps = (step("ReduceMean", 0, axes=(1,)), step("Div", 0, 1))
+    node = dataclasses.replace(masked_softmax((9, 4), (9, 1)), steps=steps)
+    divisors = rows.reshape(9, 1)
+    with np.errstate(all="ignore"):
+        expected = evaluate_operator(node, [x, divisors])
+    np.testing.assert_allclose(on_host(node, [x, divisors], tmp_path), expected, rtol=2e-7)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_rows_of_an_operand_lie_where_numpy_broadcasts_them(seed):
+    rng = np.random.default_rng(seed)
+    shape = tuple(rng.integers(1, 5, rng.integers(2, 6)).tolist())
+    inner = int(rng.integers(1, len(shape)))
+    kept = [size if rng.random() < 0.6 else 1 for size in shape]
+    if rng.random() < 0.5:
+        kept[len(shape) - inner :] = [1] * inner
+    else:
+        kept[len(shape) - inner :] = shape[len(shape) - inner :]
+    start = int(rng.integers(0, len(kept))) if rng.random() < 0.3 else 0
+    start = min(start, len(shape) - inner)
+    operand = Operand("x0", tuple(kept[start:]), "float32")
+    arrays = RowArrays(shape, inner, (operand, Operand("x1", shape, "float32")))
+    flat = np.arange(np.prod(operand.shape)).reshape(operand.shape)
+    expected = np.broadcast_to(flat, shape).reshape(arrays.rows, arrays.row)[:, 0]
+    base = arrays.base(0, "row").replace("/", "//")
+    got = [eval(base, {"row": row}) for row in range(arrays.rows)]
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_lanes_follow_rows():
+    """A warp takes a row where there are many, a block where few; narrow rows have few lanes."""
+
+    def plan(rows: int, row: int) -> RowPlan:
+        arrays = RowArrays((rows, row), 1, (Operand("x0", (rows, row), "float32"),))
+        return RowPlan.of(arrays, "float32", HOPPER)
+
+    assert plan(18912, 197) == RowPlan(1, 32, 256, 2)
+    assert plan(12288, 128) == RowPlan(4, 16, 256, 1)
+    assert plan(25088, 96) == RowPlan(4, 8, 256, 1)
+    assert plan(1576, 768) == RowPlan(4, 32, 256, 1)
+    assert plan(8, 1000) == RowPlan(4, 128, 128, 1)
+    for row in (2, 3, 31, 1025, LONGEST_ROW - 1, LONGEST_ROW):
+        for rows in (1, 100, 100_000):
+            chosen = plan(rows, row)
+            assert -(-row // chosen.lanes) <= 32 and chosen.threads % chosen.lanes == 0
+            assert chosen.lanes == chosen.threads or chosen.lanes <= 32
+
+
+def test_what_no_row_kernel_computes_is_left_to_tvm():
+    whole = softmax(3, 8)
+    assert row_operator(whole) is not None
+
+    def left(steps, node=whole, **changes):
+        changed = dataclasses.replace(node, steps=tuple(steps), **changes)
+        return row_operator(changed) is None and kernel_family(changed, HOPPER) == "tvm"
+
+    assert left([step("Softmax", 0, axis=0)]), "rows are the last axes"
+    assert left([step("Softmax", 0, axis=1), step("ReduceMean", 1, axes=(0, 1))],
+                output_shape=(1, 1)), "reductions over different axes"  # fmt: skip
+    assert left([step("Softmax", 0, axis=1)], input_shapes=((3, LONGEST_ROW + 1),),
+                output_shape=(3, LONGEST_ROW + 1)), "no lanes hold such a row"  # fmt: skip
+    assert left([step("Softmax", 0, axis=1)], input_shapes=((3, 1),), output_shape=(3, 1))
+    assert left([step("Softmax", 0, axis=1), step("Transpose", 1, perm=(1, 0))],
+                output_shape=(8, 3)), "a step that is not element-wise"  # fmt: skip
+    assert left([step("Softmax", 0, axis=1)], input_dtypes=("int32",)), "other dtypes"
+    assert row_operator(masked_softmax((2, 4, 6), (4, 6))) is not None
+    part = masked_softmax((4, 2, 6), (6,))
+    two = dataclasses.replace(
+        part, steps=(step("Add", 0, 1), step("ReduceMean", 2, axes=(1, 2))), output_shape=(4, 1, 1)
+    )
+    assert row_operator(two) is None, "an operand that has only a part of a row"
+    assert kernel_family(whole, parse_target("cpu")) == "tvm"
+
+
+@needs_nvcc
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a"])
+@pytest.mark.parametrize("name", ["softmax of 197", "norm of 768", "norm of many rows of 1023"])
+def test_compiles_without_spills(name, arch):
+    target = parse_target(f"cuda:{arch}")
+    assert compile_kernel(operator_prim_func(LARGE[name], target), target).spill_bytes == 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", [*SMALL, *LARGE])
+def test_agrees_with_numpy_on_gpu(name):
+    node, target = {**SMALL, **LARGE}[name], gpu_target()
+    kernel = compile_kernel(operator_prim_func(node, target), target)
+    end_if_compile_only()
+    arrays = inputs_of(node)
+    expected = evaluate_operator(node, arrays)
+    assert_agrees(run_function_on_gpu(kernel, [*arrays, *node.constants], expected), expected)
