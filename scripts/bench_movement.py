@@ -13,7 +13,6 @@ import json
 import multiprocessing
 import os
 import statistics
-from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -22,10 +21,11 @@ from typing import Any
 
 import numpy as np
 from checkout import commit
+from program_cases import BATCH, GLOBAL_POOLS, operators
 
-from autoq.graph import Operator, Step
+from autoq.graph import Operator
 from autoq.graph.operator_numpy import evaluate_operator
-from autoq.graph.operators import operator_prim_func
+from autoq.graph.operators import kernel_family, operator_prim_func
 from autoq.kernel import compile_kernel
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Timing
@@ -46,12 +46,9 @@ BANDWIDTH = 4.3e12
 """Bytes a second of an H200's memory."""
 ALLOWED_RATIO, ALLOWED_SECONDS = 1.5, 2e-6
 POISON = 0xA5
+MOST_BESIDE_TIES = 1e-3
+"""Share of a row program's integers that may lie a step from numpy's."""
 U8 = {"in_dtype": "uint8", "out_dtype": "uint8"}
-BATCH = 8
-
-GLOBAL_POOLS = ((112, 32), (56, 96), (56, 144), (28, 144), (28, 240), (14, 240), (14, 480),
-                (14, 672), (7, 672), (7, 1152), (7, 1280), (7, 1024))  # fmt: skip
-"""Height and width, and channels, of what EfficientNet-B0 and ShuffleNet-V2 average."""
 
 
 def workloads() -> list[Workload]:
@@ -75,54 +72,6 @@ def workloads() -> list[Workload]:
     ]
     cases += [Quantize(BATCH, 224, 224, 3, 16, 2), Quantize(BATCH, 224, 224, 3, 3)]
     return [*cases, Dequantize(BATCH, 1, 1, 1000), Dequantize(BATCH, 56, 56, 64)]
-
-
-def step(op: str, *arguments: int, dtype: str = "float32", **attributes: object) -> Step:
-    return Step(op, arguments, dtype, tuple(sorted(attributes.items())))
-
-
-def operators() -> Iterator[Operator]:
-    """Programs: gates of squeeze and excitation, sums of two schemes, float32, structured ones."""
-    requantised = {"scale": 0.013, "zero_point": -5, "low": -123.0, "high": 132.0}
-    for op, shapes in _pairs():
-        steps = (
-            step("dequantize", 0, scale=0.02, zero_point=3),
-            step("dequantize", 1, scale=0.0117, zero_point=100),
-            step(op, 2, 3),
-            step("quantize", 4, dtype="int8", **requantised),
-        )
-        yield _operator(steps, shapes, ("int8", "uint8"), shapes[0])
-    image = (BATCH, 56, 56, 64)
-    mixed = (step("dequantize", 0, scale=0.05, zero_point=3), step("Add", 2, 1), step("Relu", 3))
-    yield _operator(mixed, (image, image), ("int8", "float32"), image)
-    yield _operator((step("HardSwish", 0),), (image,), ("float32",), image)
-    yield _operator((step("Sigmoid", 0), step("Mul", 0, 1)), (image,), ("float32",), image)
-    tokens = (BATCH, 197, 768)
-    yield _operator((step("Add", 0, 1),), (tokens, (768,)), ("float32", "float32"), tokens)
-    yield _operator((step("Softmax", 0, axis=1),), ((BATCH, 1000),), ("float32",), (BATCH, 1000))
-    scores = (BATCH, 12, 197, 197)
-    yield _operator((step("Softmax", 0, axis=3),), (scores,), ("float32",), scores)
-    mean = (*tokens[:2], 1)
-    yield _operator((step("ReduceMean", 0, axes=(2,)),), (tokens,), ("float32",), mean)
-    turned = (BATCH, 64, 56, 56)
-    yield _operator(
-        (step("Transpose", 0, dtype="int8", perm=(0, 3, 1, 2)),), (image,), ("int8",), turned
-    )
-
-
-def _pairs() -> Iterator[tuple[str, tuple[tuple[int, ...], ...]]]:
-    for size, c in GLOBAL_POOLS[:10]:
-        yield "Mul", ((BATCH, size, size, c), (BATCH, 1, 1, c))
-    for size, c in ((56, 256), (14, 1024)):
-        yield "Add", ((BATCH, size, size, c),) * 2
-
-
-def _operator(
-    steps: tuple[Step, ...], shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str],
-    output: tuple[int, ...],
-) -> Operator:  # fmt: skip
-    names = tuple(f"x{index}" for index in range(len(shapes)))
-    return Operator(steps, names, tuple(shapes), tuple(dtypes), (), "y", output, ("node",))
 
 
 @dataclass(frozen=True)
@@ -171,13 +120,17 @@ def operator_case(node: Operator, target: Target, cache: Path | None) -> Case:
             inputs.append(rng.integers(limits.min, limits.max + 1, shape).astype(dtype))
     sizes = " ".join("x".join(map(str, shape)) for shape in node.input_shapes)
     expected = evaluate_operator(node, inputs)
-    return Case(f"{node.kind} {sizes}", "program", kernel, inputs, expected)
+    # A transposition's steps do not say what it moves.
+    moved = node.input_dtypes[0] if node.kind == "Transpose" else "int8"
+    name = f"{node.kind} {sizes}" + (f" {moved}" if moved != "int8" else "")
+    return Case(name, kernel_family(node, target), kernel, inputs, expected)
 
 
 def measured(case: Case, device: Device) -> dict[str, Any]:
     """The case's row: microseconds a launch, its floor, and whether the output was right."""
     candidate = CudaBench(device, case.inputs, [case.expected]).load(case.kernel, ())
-    checked = agrees(candidate.run_over(POISON)[0], case.expected)
+    ties = MOST_BESIDE_TIES if case.kernel_name == "rows" else 0.0
+    checked = agrees(candidate.run_over(POISON)[0], case.expected, ties)
     overlapped, apart = (
         statistics.median(timings(candidate.stopwatch(timing), timing))
         for timing in (Timing(overlapped=True), Timing())
@@ -195,11 +148,15 @@ def measured(case: Case, device: Device) -> dict[str, Any]:
     }
 
 
-def agrees(got: np.ndarray, expected: np.ndarray) -> bool:
-    """Equal integers; float32 within rounding of another order of sums."""
+def agrees(got: np.ndarray, expected: np.ndarray, ties: float = 0.0) -> bool:
+    """float32 within rounding of another order of sums; integers equal but for a share of `ties`.
+
+    Beside a tie, the order of a row's sum decides between two neighbours.
+    """
     if expected.dtype == np.float32:
         return np.allclose(got, expected, rtol=1e-4, atol=1e-5)
-    return np.array_equal(got, expected)
+    apart = np.abs(got.astype(np.int32) - expected)
+    return bool(apart.max() <= (ties > 0) and (apart > 0).mean() <= ties)
 
 
 def line(row: dict[str, Any]) -> str:
