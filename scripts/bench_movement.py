@@ -175,6 +175,7 @@ def main() -> None:
     parser.add_argument("--cache-dir", type=Path, help="keeps machine code")
     parser.add_argument("--compile-only", action="store_true", help="fill --cache-dir, no GPU")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--commit", default=commit(), help="recorded in the output")
     options = parser.parse_args()
     compiled = partial(case, target=parse_target(options.target), cache=options.cache_dir)
     with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
@@ -192,7 +193,7 @@ def main() -> None:
         print(line(row))
     options.output.parent.mkdir(parents=True, exist_ok=True)
     today = datetime.date.today().isoformat()
-    result = {"device": device.name, "date": today, "commit": commit(), "rows": rows}
+    result = {"device": device.name, "date": today, "commit": options.commit, "rows": rows}
     options.output.write_text(json.dumps(result, indent=1) + "\n")
     if not all(row["checked"] for row in rows):
         raise SystemExit("an output is wrong: see the rows without checked")
