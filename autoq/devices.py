@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoq.errors import TargetError
+from autoq.hardware_file import read_hardware
 from autoq.runtime.cuda_driver import Device, device_count, driver_version
 from autoq.templates.target import Target, parse_target
 
@@ -24,24 +26,42 @@ class Host:
     driver: str = ""
 
 
-def resolve(text: str, ordinal: int = 0) -> Host:
+def resolve(text: str, ordinal: int = 0, hardware: str | os.PathLike[str] | None = None) -> Host:
     """The host of a target such as "cuda", "cuda:sm_80", "cpu" or "auto".
 
     "auto" is a CUDA GPU where there is one, else the CPU. "cuda" takes the arch of GPU `ordinal`
-    where there is one. Raises TargetError for an unknown target or a GPU nobody supports.
+    where there is one. hardware is a file with the figures of a user's own GPU
+    (`hardware_file.read_hardware`). What the driver knows of a GPU that is here goes before autoq's
+    own row; a file that contradicts it is refused.
+
+    Raises TargetError for an unknown target, a GPU nobody supports or a file of another GPU,
+    InputError for a file that is no row.
     """
+    row = None if hardware is None else read_hardware(hardware)
     if text == "auto":
         text = "cuda" if device_count() else "cpu"
     if not text.startswith("cuda"):
-        return Host(parse_target(text), cpu_name())
+        return Host(parse_target(text, row), cpu_name())
     if not device_count():
-        return Host(parse_target(text), None)
+        return Host(parse_target(text, row), None)
     device = Device(ordinal)
-    target = parse_target(f"cuda:{device.arch}" if text == "cuda" else text)
+    target = parse_target(f"cuda:{device.arch}" if text == "cuda" else text, row)
     if target.arch != device.arch:
         return Host(target, None)
-    target = replace(target, units=device.multiprocessors, smem_bytes=device.smem_bytes)
-    return Host(target, device.name, driver_version())
+    return Host(_as_found(target, device), device.name, driver_version())
+
+
+def _as_found(target: Target, device: Device) -> Target:
+    """The target with what the driver knows of its device."""
+    units, l2_bytes = device.multiprocessors, device.l2_bytes
+    if target.source:
+        if target.units != units:
+            raise TargetError(
+                f"{target.source}: units is {target.units}, but GPU {device.ordinal} "
+                f"({device.name}) has {units} multiprocessors"
+            )
+        l2_bytes = target.l2_bytes or l2_bytes
+    return replace(target.of_units(units), smem_bytes=device.smem_bytes, l2_bytes=l2_bytes)
 
 
 def require_device(host: Host) -> None:

@@ -8,26 +8,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autoq.errors import TargetError
+from autoq.templates.hardware import HARDWARE, Hardware
 from autoq.templates.storage import is_four_bit
+
+_RATES = {
+    "int4": "int4_rate", "uint4": "int4_rate", "int8": "int8_rate", "uint8": "int8_rate",
+    "float16": "float16_rate", "bfloat16": "bfloat16_rate", "float8_e4m3fn": "e4m3_rate",
+    "float32": "float32_rate",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Target:
-    """A device to compile for.
+class Target(Hardware):
+    """A device to compile for: its name and its features, and the numbers of its `Hardware`.
 
     kind is "cuda" or "cpu". For CUDA, arch is e.g. "sm_90a"; for the CPU it is LLVM's CPU name.
-    `units` counts multiprocessors or cores; smem_bytes is the shared memory of one block;
-    vnni, avx512, avx2 and avx512vbmi are CPU features. Rates are for the roofline: operations or
-    bytes a second, 0 where unknown.
+    vnni, avx512, avx2 and avx512vbmi are CPU features.
     """
 
     kind: str
     arch: str
-    units: int = 1
-    smem_bytes: int = 0
-    int8_rate: float = 0.0
-    float32_rate: float = 0.0
-    memory_rate: float = 0.0
     vnni: bool = False
     avx512: bool = False
     avx2: bool = False
@@ -47,43 +47,52 @@ class Target:
         """Whether tensor cores multiply 4-bit values, twice as fast as bytes; sm_90 gave it up."""
         return self.kind == "cuda" and 75 <= self.compute_capability < 90
 
+    def rate(self, dtype: str, sparse: bool = False) -> float:
+        """Peak operations a second of products of a dtype, 2:4 sparse ones counted as if dense.
+
+        4-bit values are multiplied as bytes where tensor cores do not take them. 0 where the rate
+        is unknown.
+        """
+        if is_four_bit(dtype) and not self.has_int4_mma:
+            dtype = "int8"
+        rate: float = getattr(self, _RATES[dtype]) if dtype in _RATES else 0.0
+        return rate * self.sparse_factor if sparse else rate
+
     def roofline_seconds(self, operations: Mapping[str, int], bytes: int) -> float:
-        """Least time of operations by dtype and of bytes moved; 0 where rates are unknown."""
-        rates = {dtype: self._rate(dtype) for dtype in operations}
-        seconds = sum(count / rates[dtype] for dtype, count in operations.items() if rates[dtype])
-        return max(seconds, bytes / self.memory_rate if self.memory_rate else 0.0)
+        """Least time of operations by dtype and of bytes moved.
 
-    def _rate(self, dtype: str) -> float:
-        """Operations a second over values of a dtype; 0 where unknown."""
-        rate = self.float32_rate if dtype == "float32" else self.int8_rate
-        return rate * 2 if is_four_bit(dtype) and self.has_int4_mma else rate
-
-
-# Dense int8 tensor rate, float32 rate and memory rate of the datasheets; shared memory a block.
-_CUDA = {
-    "sm_75": Target("cuda", "sm_75", 40, 64 << 10, 130e12, 8.1e12, 0.32e12),
-    "sm_80": Target("cuda", "sm_80", 108, 163 << 10, 624e12, 19.5e12, 1.9e12),
-    "sm_86": Target("cuda", "sm_86", 84, 99 << 10, 284e12, 35e12, 0.9e12),
-    "sm_89": Target("cuda", "sm_89", 142, 99 << 10, 660e12, 82e12, 0.96e12),
-    # H200: measured copy rate, datasheet int8 rate.
-    "sm_90a": Target("cuda", "sm_90a", 132, 232448, 1979e12, 67e12, 4.3e12),
-}
+        0 where a rate that it takes is unknown: a part of the truth would pass for the whole.
+        """
+        rates = {dtype: self.rate(dtype) for dtype, count in operations.items() if count}
+        if not all(rates.values()) or (bytes and not self.memory_rate):
+            return 0.0
+        seconds = sum(operations[dtype] / rate for dtype, rate in rates.items())
+        return max(seconds, bytes / self.memory_rate if bytes else 0.0)
 
 
-def parse_target(text: str) -> Target:
+def parse_target(text: str, hardware: tuple[str, Hardware] | None = None) -> Target:
     """The target that a command line names: "cpu", "llvm", "cuda" (sm_90a) or "cuda:sm_80".
 
     "cuda" alone means the GPU of this host where there is one; callers that know the device pass
-    its arch. Raises TargetError for anything else.
+    its arch. hardware is an architecture and the row of a user's own GPU of it, which then takes
+    the place of the row in `HARDWARE`. Raises TargetError for any other text, and for a row of
+    another architecture than the target's.
     """
     kind, _, arch = text.partition(":")
+    own, row = hardware or ("", Hardware())
     if kind in ("cpu", "llvm") and not arch:
+        if own:
+            raise TargetError(
+                f"{row.source}: describes a GPU, but the target is {text!r}; choose cuda:{own}"
+            )
         return host_cpu()
     if kind == "cuda":
-        arch = {"sm_90": "sm_90a", "": "sm_90a"}.get(arch, arch)
-        if arch in _CUDA:
-            return _CUDA[arch]
-    known = ", ".join(["cpu", "cuda", *(f"cuda:{name}" for name in _CUDA)])
+        arch = {"sm_90": "sm_90a", "": own or "sm_90a"}.get(arch, arch)
+        if arch in HARDWARE:
+            if own not in ("", arch):
+                raise TargetError(f"{row.source}: is of {own}, but the target is cuda:{arch}")
+            return Target("cuda", arch, **vars(row if own else HARDWARE[arch]))
+    known = ", ".join(["cpu", "cuda", *(f"cuda:{name}" for name in HARDWARE)])
     raise TargetError(f"unknown target {text!r}; known targets are {known}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from autoq.cli.options import (
+    Hardware,
     InputShapes,
     Jobs,
     Model,
@@ -12,6 +13,7 @@ from autoq.cli.options import (
     Output,
     Target,
     TuningRecords,
+    host_of,
     kernel_cache,
     parse_shapes,
 )
@@ -21,6 +23,7 @@ def compile(
     model: Model,
     output: Output,
     target: Target = "auto",
+    hardware: Hardware = None,
     tuning_records: TuningRecords = None,
     input_shapes: InputShapes = None,
     no_shipped_records: NoShipped = False,
@@ -35,7 +38,7 @@ def compile(
 
     report = compile_model(
         model,
-        target=target,
+        target=host_of(target, hardware),
         output=output,
         tuning_records=tuning_records or (),
         input_shapes=parse_shapes(input_shapes),

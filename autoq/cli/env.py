@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+from pathlib import Path
 
 import typer
 
-from autoq.cli.options import kernel_cache
+from autoq.cli.options import Hardware, kernel_cache
 
 PACKAGES = (
     "autoq",
@@ -22,17 +23,18 @@ PACKAGES = (
 )
 
 
-def env() -> None:
-    """Print versions, devices and paths."""
-    for name, value in facts():
+def env(hardware: Hardware = None) -> None:
+    """Print versions, devices, the hardware figures in use, and paths."""
+    for name, value in facts(hardware):
         typer.echo(f"{name + ':':24}{value}")
 
 
-def facts() -> list[tuple[str, str]]:
+def facts(hardware: Path | None = None) -> list[tuple[str, str]]:
     """What `autoq env` prints, as pairs."""
-    from autoq.devices import cpu_name
+    from autoq.devices import cpu_name, resolve
     from autoq.errors import TargetError
     from autoq.kernel.nvcc import find_nvcc, nvcc_version
+    from autoq.report.hardware import hardware_lines
     from autoq.runtime.cuda_driver import Device, device_count, driver_version
     from autoq.templates.target import host_cpu
 
@@ -49,6 +51,10 @@ def facts() -> list[tuple[str, str]]:
     for ordinal in range(device_count()):
         device = Device(ordinal)
         rows.append((f"gpu {ordinal}", f"{device.name} ({device.arch})"))
+        if hardware is None:
+            rows += _row_of(ordinal)
+    if hardware is not None or not device_count():
+        rows += hardware_lines(resolve("cuda", hardware=hardware).target)
     rows.append(("cuda driver", driver_version() if device_count() else "no CUDA GPU"))
     try:
         rows.append(("nvcc", f"{nvcc_version()} at {find_nvcc()}"))
@@ -56,3 +62,15 @@ def facts() -> list[tuple[str, str]]:
         rows.append(("nvcc", "not found"))
     rows.append(("kernel cache", str(kernel_cache())))
     return rows
+
+
+def _row_of(ordinal: int) -> list[tuple[str, str]]:
+    """What is known of a GPU's hardware, or that autoq knows no such GPU."""
+    from autoq.devices import resolve
+    from autoq.errors import TargetError
+    from autoq.report.hardware import hardware_lines
+
+    try:
+        return hardware_lines(resolve("cuda", ordinal).target)
+    except TargetError as error:
+        return [("hardware", str(error))]

@@ -5,17 +5,26 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from autoq.errors import InputError
+
+if TYPE_CHECKING:
+    from autoq.devices import Host
 
 TARGET_HELP = (
     "cuda (the GPU here, else sm_90a), cuda:sm_80, cpu, or auto: a CUDA GPU if there is one, "
     "else the CPU."
 )
 
+Hardware = Annotated[
+    Path | None,
+    typer.Option(
+        "--hardware", metavar="FILE", help="Figures of your own GPU, JSON; see docs/guide.md."
+    ),
+]
 Target = Annotated[str, typer.Option("--target", metavar="TARGET", help=TARGET_HELP)]
 
 
@@ -57,6 +66,15 @@ Jobs = Annotated[
 Device = Annotated[int, typer.Option("--device", min=0, metavar="N", help="Number of the GPU.")]
 
 _SHAPE = re.compile(r"\s*([^\[\]]+?)\s*:\s*\[([\d\s,]*)\]\s*,?")
+
+
+def host_of(target: str, hardware: Path | None, device: int = 0) -> str | Host:
+    """The target as it is, or where a file has its GPU's figures the host with them."""
+    if hardware is None:
+        return target
+    from autoq.devices import resolve
+
+    return resolve(target, device, hardware)
 
 
 def parse_shapes(text: str | None) -> dict[str, tuple[int, ...]] | None:

@@ -11,12 +11,14 @@ import typer
 
 from autoq.cli.options import (
     Device,
+    Hardware,
     InputShapes,
     Jobs,
     Model,
     NoShipped,
     Target,
     TuningRecords,
+    host_of,
     kernel_cache,
     parse_layouts,
     parse_shapes,
@@ -67,6 +69,7 @@ def tune(
     model: Model,
     output: RecordFile = None,
     target: Target = "auto",
+    hardware: Hardware = None,
     trials: Trials = 1000,
     tuner: Tuner = "diverse",
     tasks: Tasks = "all",
@@ -98,11 +101,12 @@ def tune(
     from autoq.tuner import tune as tune_model
 
     shapes = parse_shapes(input_shapes)
+    host = host_of(target, hardware, device)
     chosen_layouts = parse_layouts(layouts)
     records = [*(tuning_records or ())]
     if tasks == "list":
         known = [*records, *([output] if output is not None and output.exists() else [])]
-        rows = list_tasks(model, target=target, tuning_records=known, input_shapes=shapes,
+        rows = list_tasks(model, target=host, tuning_records=known, input_shapes=shapes,
                           use_shipped_records=not no_shipped_records,
                           layouts=chosen_layouts)  # fmt: skip
         typer.echo(tasks_table(rows))
@@ -114,7 +118,7 @@ def tune(
             model,
             trials=trials,
             output=output,
-            target=target,
+            target=host,
             tuning_records=records,
             input_shapes=shapes,
             on_event=on_event,

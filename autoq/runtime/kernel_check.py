@@ -22,6 +22,7 @@ from autoq.runtime.kernel import (
     Scalar,
     TiledMap,
 )
+from autoq.templates.hardware import HARDWARE, MOST_SMEM_BYTES
 
 DTYPE_BYTES = {
     "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "int32": 4,
@@ -35,13 +36,16 @@ _SCALARS = {
     "uint64": (0, 2**64 - 1),
 }  # fmt: skip
 _GRID, _BLOCK, _BLOCK_THREADS, _CLUSTER = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024, 16
-_SMEM_BYTES = 227 << 10
 _MAP_RANK, _BOX = 5, 256
 _SYMBOL = re.compile(r"[A-Za-z_]\w{0,499}", re.ASCII)
 
 
-def check_kernel(kernel: Kernel, name: str) -> None:
-    """Raise ArtifactError that begins with `name` for what no compiler of autoq writes."""
+def check_kernel(kernel: Kernel, name: str, arch: str) -> None:
+    """Raise ArtifactError that begins with `name` for what no compiler of autoq writes for `arch`.
+
+    A launch takes no more shared memory than a block has on the architecture, or on any that autoq
+    knows where it does not know this one.
+    """
     for parameter in kernel.parameters:
         array_bytes(parameter, name)
     if isinstance(kernel, CpuKernel):
@@ -54,7 +58,7 @@ def check_kernel(kernel: Kernel, name: str) -> None:
     _require(min(kernel.registers, kernel.spill_bytes) >= 0, name, "negative registers or spills")
     for number, launch in enumerate(kernel.launches):
         label = f"{name}, launch {number}"
-        _check_launch(launch, label)
+        _check_launch(launch, label, arch)
         for argument in launch.arguments:
             _check_argument(argument, sizes, label)
 
@@ -71,7 +75,7 @@ def array_bytes(array: Parameter, name: str) -> int:
     return size
 
 
-def _check_launch(launch: Launch, name: str) -> None:
+def _check_launch(launch: Launch, name: str, arch: str) -> None:
     _require(_is_symbol(launch.symbol), name, f"symbol {launch.symbol!r}")
     for axis in range(3):
         fits = 0 < launch.grid[axis] <= _GRID[axis] and 0 < launch.block[axis] <= _BLOCK[axis]
@@ -79,8 +83,8 @@ def _check_launch(launch: Launch, name: str) -> None:
         _require(fits, name, f"grid {launch.grid}, block {launch.block}, cluster {launch.cluster}")
     _require(math.prod(launch.block) <= _BLOCK_THREADS, name, f"block {launch.block}")
     _require(math.prod(launch.cluster) <= _CLUSTER, name, f"cluster {launch.cluster}")
-    _require(0 <= launch.smem_bytes <= _SMEM_BYTES, name,
-             f"{launch.smem_bytes} bytes of shared memory")  # fmt: skip
+    most = HARDWARE[arch].smem_bytes if arch in HARDWARE else MOST_SMEM_BYTES
+    _require(0 <= launch.smem_bytes <= most, name, f"{launch.smem_bytes} bytes of shared memory")
 
 
 def _check_argument(argument: Argument, sizes: Sequence[int], name: str) -> None:

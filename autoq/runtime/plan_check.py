@@ -25,7 +25,7 @@ def check_plan(plan: Plan, kernels: Sequence[Kernel]) -> None:
     for number, kernel in enumerate(kernels):
         if isinstance(kernel, CpuKernel) != (plan.target_kind == "cpu"):
             raise ArtifactError(f"kernel {number} is for another target than the plan")
-        check_kernel(kernel, f"kernel {number}")
+        check_kernel(kernel, f"kernel {number}", plan.arch)
     _check_spaces(plan)
     _check_ports(plan)
     for number, step in enumerate(plan.steps):

@@ -22,7 +22,6 @@ from autoq.templates.border import border_classes
 from autoq.templates.cuda.grouped_cost import estimated_seconds, features, residence
 from autoq.templates.cuda.grouped_source import GROUPED_SOURCE
 from autoq.templates.cuda.grouped_tile import (
-    SCHEDULERS,
     STRIP_W,
     UNIT,
     GroupedConfig,
@@ -135,7 +134,7 @@ def _space(
     def registers_suffice(config: GroupedConfig) -> bool:
         """Every scheduler has registers for a quarter of the block's warps."""
         tile = tile_of(config)
-        return tile.scheduler_warps >= ceil_div(tile.threads, 32 * SCHEDULERS)
+        return tile.scheduler_warps(target) >= ceil_div(tile.threads, 32 * target.schedulers)
 
     def strips_touch_the_output(config: GroupedConfig) -> bool:
         """No strip lies wholly outside; tiles of several images cover them."""

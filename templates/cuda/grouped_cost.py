@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 
 from autoq.templates.cuda.grouped_tile import (
-    SCHEDULERS,
     UNIT,
     GroupedTile,
     group_units,
@@ -16,11 +15,11 @@ from autoq.templates.target import Target
 from autoq.templates.tiles.weights import ceil_div
 
 # Fitted to 1080 times of 58 layers on an H200, and to what choosing by them costs; instructions
-# were counted in SASS before. The first four are the hardware's.
-_CLOCK = 1.75e9
-_MOST_THREADS = 2048
-_MOST_BLOCKS = 32
-_RESERVED_SMEM_BYTES = 1024
+# were counted in SASS before. The first three are the H200's of the fit; spaces and estimates of
+# every architecture rest on them, although sm_86 and sm_89 hold fewer threads and blocks.
+_FITTED_CLOCK = 1.75e9
+_FITTED_THREADS = 2048
+_FITTED_BLOCKS = 32
 # What a piece of a row moves at least: two sectors of the L2.
 _PIECE_BYTES = 64
 _L2_BYTES_A_CLOCK = 26.0
@@ -62,7 +61,7 @@ def estimated_seconds(tile: GroupedTile, target: Target) -> float:
     clocks = _START_CLOCKS + turns * max(here * busy, alone)
     starts = here * (1 if config.blocks else turns)
     clocks += starts * _START_INSTRUCTIONS * tile.threads / 32 / _ISSUES_A_CLOCK
-    return _together(conv.bytes / target.memory_rate, clocks / _CLOCK)
+    return _together(conv.bytes / target.memory_rate, clocks / _FITTED_CLOCK)
 
 
 def _together(*times: float) -> float:
@@ -74,10 +73,10 @@ def residence(tile: GroupedTile, target: Target) -> int:
     """Blocks that share a multiprocessor."""
     return max(1, min(
         # A block can have all of a multiprocessor's shared memory but what is reserved for it.
-        (target.smem_bytes + _RESERVED_SMEM_BYTES) // (tile.smem_bytes + _RESERVED_SMEM_BYTES),
-        SCHEDULERS * tile.scheduler_warps // (tile.threads // 32),
-        _MOST_THREADS // tile.threads,
-        _MOST_BLOCKS,
+        target.unit_smem_bytes // (tile.smem_bytes + target.reserved_smem_bytes),
+        target.schedulers * tile.scheduler_warps(target) // (tile.threads // 32),
+        _FITTED_THREADS // tile.threads,
+        _FITTED_BLOCKS,
     ))  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.target import Target
 from autoq.templates.tiles.lookups import table_bytes
 from autoq.templates.tiles.weights import ceil_div
 
@@ -13,9 +14,6 @@ UNIT = 16
 """Channels that a product takes at once, and bytes of a copy."""
 STRIP_W = 8
 """Output columns of a strip: the rows of one ldmatrix matrix."""
-SCHEDULERS = 4
-"""Of a multiprocessor, each with a quarter of the registers."""
-_SCHEDULER_REGISTERS = 512
 # Registers of a thread are given out by eights.
 _REGISTER_STEP = 8
 # Pairs of taps, each of which takes up to 4 registers of weights and 4 of fragments.
@@ -175,11 +173,10 @@ class GroupedTile:
         kept = 8 * self.config.rows + _PART_REGISTERS if self.parts > 1 else 0
         return part_rows(conv) * words + kept + _OTHER_REGISTERS
 
-    @property
-    def scheduler_warps(self) -> int:
-        """Warps whose registers a scheduler has room for."""
+    def scheduler_warps(self, target: Target) -> int:
+        """Warps whose registers a scheduler of a multiprocessor has room for."""
         registers = ceil_div(self.registers, _REGISTER_STEP) * _REGISTER_STEP
-        return _SCHEDULER_REGISTERS // registers
+        return target.scheduler_lane_registers // registers
 
     @property
     def parts(self) -> int:

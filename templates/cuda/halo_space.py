@@ -12,7 +12,6 @@ from autoq.templates.cuda.halo_cost import features
 from autoq.templates.cuda.halo_layout import MOST_BLOCKS, HaloConfig, HaloConvConfig, HaloLayout
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS, WIDTH, HaloTile
 from autoq.templates.cuda.input_once import input_once_values
-from autoq.templates.cuda.wgmma_config import RESERVED_BYTES
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tiles.swizzle import ROW_BYTES
@@ -178,7 +177,7 @@ def common_rules(layout_of: Callable[[Any], HaloLayout], target: Target) -> tupl
 
     def shared_memory(config: HaloConfig) -> bool:
         """halo slots, weights and barriers fit the shared memory of a block"""
-        each = (target.smem_bytes + RESERVED_BYTES) // config.blocks_per_unit - RESERVED_BYTES
+        each = target.unit_smem_bytes // config.blocks_per_unit - target.reserved_smem_bytes
         return layout_of(config).smem_bytes <= each
 
     return weight_ring, turns, registers, halo_slots, resident_weights, cluster, shared_memory

@@ -12,20 +12,21 @@ from __future__ import annotations
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.storage import stored_bytes
 
-# Of the H100 and the H200.
-_L2_BYTES = 50 << 20
+# The size of cache with which the rules below fit the measurements above, on an H200, whose driver
+# reports 60 MiB.
+_FITTED_CACHE_BYTES = 50 << 20
 
 
 def input_once_values(workload: Conv2d) -> tuple[bool, ...]:
     """Values of the knob `input_once`: both unless all activations find room together."""
     read, written = _read_and_written(workload)
-    return (False, True) if 2 * (read + written) > _L2_BYTES else (False,)
+    return (False, True) if 2 * (read + written) > _FITTED_CACHE_BYTES else (False,)
 
 
 def default_input_once(workload: Conv2d) -> bool:
     """Whether marking pays: half of the cache holds the output, but not the input as well."""
     read, written = _read_and_written(workload)
-    return 4 * (read + written) > 3 * _L2_BYTES and 2 * written <= _L2_BYTES
+    return 4 * (read + written) > 3 * _FITTED_CACHE_BYTES and 2 * written <= _FITTED_CACHE_BYTES
 
 
 def _read_and_written(workload: Conv2d) -> tuple[int, int]:

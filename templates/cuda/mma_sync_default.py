@@ -9,11 +9,10 @@ from dataclasses import replace
 from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync_plan import copies_bypass_registers
 from autoq.templates.cuda.mma_sync_space import (
-    REGISTER_FILE,
-    RESERVED_SMEM_BYTES,
     computes,
     read_again,
     registers,
+    smem_margin,
     space,
 )
 from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d
@@ -22,8 +21,9 @@ from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
 from autoq.templates.tiles.weights import ceil_div
 
-# Of one multiprocessor: guesses, none of them measured.
-_CLOCK = 1.5e9
+# Of one multiprocessor: guesses, none of them measured. The clock only turns the estimate's clocks
+# into seconds and back; choices of every architecture rest on this one, so it is not the target's.
+_NOMINAL_CLOCK = 1.5e9
 _L2_BYTES_A_CLOCK = 40.0
 _SMEM_BYTES_A_CLOCK = 128.0
 _BLOCK_CLOCKS = 1500.0
@@ -64,16 +64,16 @@ def _default_candidates(compute: str, target: Target) -> Iterator[MmaSyncConfig]
 
 def estimated_seconds(workload: Conv2d | Gemm, config: MmaSyncConfig, target: Target) -> float:
     """Estimated time, the same in every layout of the activations."""
-    return _estimated_clocks(MmaSyncTiling(as_conv2d(workload), config), target) / _CLOCK
+    return _estimated_clocks(MmaSyncTiling(as_conv2d(workload), config), target) / _NOMINAL_CLOCK
 
 
 def _resident(tiling: MmaSyncTiling, target: Target) -> int:
     """Blocks that share a multiprocessor, as far as there are so many."""
     config = tiling.config
-    by_smem = target.smem_bytes // (tiling.smem_bytes + RESERVED_SMEM_BYTES)
+    by_smem = target.smem_bytes // (tiling.smem_bytes + smem_margin(target))
     needed = config.threads * registers(tiling, target)
     blocks = ceil_div(tiling.tiles_m * tiling.tiles_n, target.units)
-    return max(1, min(by_smem, REGISTER_FILE // needed, blocks))
+    return max(1, min(by_smem, target.register_file // needed, blocks))
 
 
 def _estimated_clocks(tiling: MmaSyncTiling, target: Target) -> float:
@@ -82,7 +82,7 @@ def _estimated_clocks(tiling: MmaSyncTiling, target: Target) -> float:
     Four warps, or two stages of loads under way in each of several blocks, hide latency.
     """
     config, resident = tiling.config, _resident(tiling, target)
-    multiplies = target.int8_rate / 2 / target.units / _CLOCK
+    multiplies = target.int8_rate / 2 / target.units / _NOMINAL_CLOCK
     warps = config.threads // 32
     taps = tiling.weight_rows // config.block_n
     read = tiling.pixel_rows / taps / (2 if tiling.unpacks_pixels else 1)

@@ -26,12 +26,10 @@ from autoq.templates.target import Target
 from autoq.templates.tiles.shuffled_rows import TILES as SHUFFLED_TILES
 from autoq.templates.tiles.weights import ceil_div
 
-REGISTER_FILE = 65536
-_MOST_REGISTERS = 255
+# Bytes that sm_75, which reserves no shared memory for a block, is left in each as well.
+_LEAST_MARGIN = 1 << 10
 # Addresses, loop counters and predicates beside accumulators and fragments, by ptxas's reports.
 _OTHER_REGISTERS = 40
-# The driver reserves this much shared memory for every block (compute capability 8.0 and up).
-RESERVED_SMEM_BYTES = 1024
 
 
 def space(workload: Conv2d | Gemm, target: Target) -> Space[MmaSyncConfig]:
@@ -118,15 +116,15 @@ def _constraints(conv: Conv2d, target: Target) -> list[Callable[[MmaSyncConfig],
 
     def registers_suffice(config: MmaSyncConfig) -> bool:
         """Accumulators, fragments and copies of a thread fit its share of the registers."""
-        return registers(tiling_of(config), target) <= register_limit(config)
+        return registers(tiling_of(config), target) <= register_limit(config, target)
 
     def shared_memory_suffices(config: MmaSyncConfig) -> bool:
         """The stages of all blocks of a multiprocessor fit its shared memory."""
         smem_bytes = tiling_of(config).smem_bytes
         if smem_bytes > target.smem_bytes:
             return False
-        block_bytes = smem_bytes + RESERVED_SMEM_BYTES
-        return config.blocks_per_sm * block_bytes <= target.smem_bytes + RESERVED_SMEM_BYTES
+        margin = smem_margin(target)
+        return config.blocks_per_sm * (smem_bytes + margin) <= target.smem_bytes + margin
 
     def tile_within_output(config: MmaSyncConfig) -> bool:
         """Less than half of the tiles' pixels and channels lie outside, but for the least tile."""
@@ -192,10 +190,15 @@ def _fragment_registers(tiling: MmaSyncTiling) -> int:
     return 2 * tiling.fragments.pairs + 2 * config.WARP_COL_TILES * 2
 
 
-def register_limit(config: MmaSyncConfig) -> int:
+def smem_margin(target: Target) -> int:
+    """Shared memory that a block costs its multiprocessor beside its own, bytes."""
+    return max(target.reserved_smem_bytes, _LEAST_MARGIN)
+
+
+def register_limit(config: MmaSyncConfig, target: Target) -> int:
     """Registers a thread may have: allocated by 8 within the multiprocessor's file."""
-    share = REGISTER_FILE // (config.threads * config.blocks_per_sm) // 8 * 8
-    return min(_MOST_REGISTERS, share)
+    share = target.register_file // (config.threads * config.blocks_per_sm) // 8 * 8
+    return min(target.thread_registers, share)
 
 
 def _features(conv: Conv2d, config: MmaSyncConfig, target: Target) -> Mapping[str, float]:

@@ -11,8 +11,6 @@ from autoq.templates.tiles.swizzle import swizzle_period
 from autoq.templates.tiles.weights import KLayout, ceil_div, channels_per_thread
 
 BARRIER_BYTES = 8
-RESERVED_BYTES = 1024
-"""Shared memory that the hardware keeps for itself in every block."""
 
 
 @dataclass(frozen=True)

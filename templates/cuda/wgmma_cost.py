@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from autoq.templates.cuda.wgmma_config import PipelineConfig
-from autoq.templates.cuda.wgmma_plan import cluster_units
 from autoq.templates.cuda.wgmma_problem import Problem
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.storage import ITEM_BYTES
@@ -79,7 +78,10 @@ def estimate_seconds(problem: Problem, config: PipelineConfig) -> float:
     threads = 128 * config.consumers // config.teams
     alone = 0.7e-6 + multiply + instructions / threads * 2.2 / 1.75e9
     teams = config.teams * config.blocks_per_unit
-    blocks, units = problem.tiles(config) * config.split_k, _units(problem, config)
+    blocks, units = (
+        problem.tiles(config) * config.split_k,
+        problem.target.units_in_clusters(config.cluster),
+    )
     chain = ceil_div(blocks, units * teams) * alone
     work_seconds = ceil_div(blocks, units) * busy
     # Weights that stay arrive before the first product.
@@ -87,8 +89,3 @@ def estimate_seconds(problem: Problem, config: PipelineConfig) -> float:
     exchange = (0.6e-6 if config.split_k > 1 else 0) + (0.2e-6 if config.k_groups > 1 else 0)
     launch = 2.2e-6 + layout.stages / config.split_k * 0.03e-6 + resident + exchange
     return launch + max(chain, work_seconds) + 0.5 * min(chain, work_seconds)
-
-
-def _units(problem: Problem, config: PipelineConfig) -> int:
-    """Multiprocessors that a configuration's clusters can fill."""
-    return cluster_units(problem.target.units, config.cluster)

@@ -33,16 +33,12 @@ from autoq.templates.tiles.weights import KLayout, ceil_div
 from autoq.templates.tiles.wgmma import K_BYTES, accumulators
 
 
-def cluster_units(units: int, cluster: int) -> int:
-    """Multiprocessors that clusters can fill: of an H200's 132, 120 by clusters of 4 or 8."""
-    return units if cluster <= 2 else units * 10 // 11
-
-
-def grid_clusters(config: PipelineConfig, units: int, works: int, n_tiles: int) -> int:
+def grid_clusters(config: PipelineConfig, target: Target, works: int, n_tiles: int) -> int:
     """Clusters of a kernel; with weights that stay, as many for every n tile."""
     if not config.persistent:
         return works
-    resident = cluster_units(units, config.cluster) * config.blocks_per_unit // config.cluster
+    units = target.units_in_clusters(config.cluster)
+    resident = units * config.blocks_per_unit // config.cluster
     clusters = min(resident, works)
     return clusters // n_tiles * n_tiles if config.weights_stay else clusters
 
@@ -62,7 +58,7 @@ class PipelinePlan:
         # A cluster computes neighbouring tiles at a time, or all of it one tile.
         self.receivers = config.receivers
         self.works = self.tiles // self.receivers
-        self.grid = grid_clusters(config, target.units, self.works, self.n_tiles)
+        self.grid = grid_clusters(config, target, self.works, self.n_tiles)
         self.elements = workload.n * workload.p * workload.q * workload.k
 
         # Shared memory of a stage: per_stage sub-tiles of activations, then as many of weights,

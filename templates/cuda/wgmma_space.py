@@ -8,7 +8,7 @@ from typing import Any
 
 from autoq.search.space import Space
 from autoq.templates.cuda.input_once import input_once_values
-from autoq.templates.cuda.wgmma_config import RESERVED_BYTES, PipelineConfig
+from autoq.templates.cuda.wgmma_config import PipelineConfig
 from autoq.templates.cuda.wgmma_cost import features
 from autoq.templates.cuda.wgmma_problem import Problem
 from autoq.templates.storage import ITEM_BYTES
@@ -16,9 +16,6 @@ from autoq.templates.tiles.bounded_rows import boundable
 from autoq.templates.tiles.lookups import table_bytes
 from autoq.templates.tiles.tma import MAX_BOX
 from autoq.templates.tiles.weights import ceil_div
-
-SMEM_PER_UNIT = 233472
-"""Shared memory of one multiprocessor of compute capability 9.0, bytes."""
 
 # Registers that a consumer needs beside accumulators and residuals: addresses, descriptors and
 # one group of the epilogue (ptxas 13.0 spills none of the sampled kernels at this margin).
@@ -97,10 +94,11 @@ def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
 
     def shared_memory_fits(config: PipelineConfig) -> bool:
         """all stages of all resident blocks fit the shared memory"""
-        each = SMEM_PER_UNIT // config.blocks_per_unit - RESERVED_BYTES
+        target = problem.target
+        each = target.unit_smem_bytes // config.blocks_per_unit - target.reserved_smem_bytes
         layout = config.layout(problem.taps, problem.workload.c)
         needed = config.smem_bytes(layout) + table_bytes(problem.workload.epilogue)
-        return needed <= min(each, problem.target.smem_bytes)
+        return needed <= min(each, target.smem_bytes)
 
     def accumulators_fit(config: PipelineConfig) -> bool:
         """accumulators, waiting residuals and the epilogue fit a consumer's registers"""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_FILE = 65536
+from autoq.templates.hardware import HARDWARE
+
+# The architecture that has setmaxnreg.
+_FILE = HARDWARE["sm_90a"].register_file
 _WARPGROUP = 128
 _STEP = 8
 _MOST_CONSUMER = 232

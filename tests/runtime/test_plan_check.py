@@ -30,6 +30,16 @@ def put(*where: str | int) -> Callable[[Any], Change]:
     return with_value
 
 
+def both(*changes: Change) -> Change:
+    """Several changes, one after the other."""
+
+    def change(manifest: Any) -> None:
+        for each in changes:
+            each(manifest)
+
+    return change
+
+
 FIRST = ("plan", "steps", 0)
 X = (*FIRST, "arguments", 0)
 SCALE = (*FIRST, "arguments", 1)
@@ -83,6 +93,15 @@ KERNELS = {
     "a large cluster": (put(*LAUNCH, "cluster")([4, 5, 1]), "cluster (4, 5, 1)"),
     "a cluster that does not divide": (put(*LAUNCH, "cluster")([3, 1, 1]), "cluster (3, 1, 1)"),
     "much shared memory": (put(*LAUNCH, "smem_bytes")(1 << 20), "1048576 bytes of shared"),
+    "a byte too much of it": (put(*LAUNCH, "smem_bytes")(232449), "232449 bytes of shared"),
+    "as much as another GPU has": (
+        both(put("plan", "arch")("sm_80"), put(*LAUNCH, "smem_bytes")(200 << 10)),
+        "204800 bytes of shared",
+    ),
+    "more than any GPU has": (
+        both(put("plan", "arch")("sm_1000"), put(*LAUNCH, "smem_bytes")(232449)),
+        "232449 bytes of shared",
+    ),
     "shared memory below zero": (put(*LAUNCH, "smem_bytes")(-1), "-1 bytes of shared"),
     "another symbol": (put(*LAUNCH, "symbol")("main\0"), "symbol"),
     "no launch": (put(*KERNEL, "launches")([]), "no launch"),
@@ -151,3 +170,10 @@ def test_two_ports_of_one_name_or_one_place_are_refused(tmp_path: Path) -> None:
         rewrite_manifest(path, path, change)
         with pytest.raises(ArtifactError, match=word):
             read_artifact(path)
+
+
+def test_all_shared_memory_of_the_architecture_may_be_used(tmp_path: Path) -> None:
+    path = tmp_path / "net.tar"
+    write_artifact(artifact(), path)
+    rewrite_manifest(path, path, put(*LAUNCH, "smem_bytes")(232448))
+    assert read_artifact(path).kernels[0].launches[0].smem_bytes == 232448
