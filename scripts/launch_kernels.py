@@ -29,7 +29,7 @@ from case_files import load_cases
 
 from autoq.cache import pack, unpack
 from autoq.kernel.kernel_store import KernelStore
-from autoq.measure.check import complaints, threaded_reference
+from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.operands import random_case, stored_activations, stored_outputs
 from autoq.runtime.cuda_driver import Device
@@ -185,7 +185,7 @@ def launch(device: Device, item: Compiled) -> str | None:
     candidate = item.candidate
     workload, template = candidate.workload, BY_NAME[candidate.template]
     values, operands = random_case(workload, SEED)
-    expected = stored_outputs(workload, threaded_reference(workload, values, operands, 1))
+    expected = stored_outputs(workload, workload.reference(values, operands))
     bench = CudaBench(device, stored_activations(workload, values), expected)
     loaded = bench.load(item.kernel, template.pack(workload, candidate.config, operands))
     return complaints(loaded.run_over(POISON), expected, workload, candidate.form)

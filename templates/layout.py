@@ -64,33 +64,3 @@ def to_nhwc(array: np.ndarray, layout: str) -> np.ndarray:
     blocks, h, w, groups, images, channels = array.shape
     nhwc = np.ascontiguousarray(array.transpose(0, 4, 1, 2, 3, 5))
     return nhwc.reshape(blocks * images, h, w, groups * channels)
-
-
-def take_images(array: np.ndarray, layout: str, images: slice) -> np.ndarray:
-    """The named images, in NHWC, of an array [n, ...] in a layout."""
-    if layout == NHWC:
-        return array[images]
-    blocks, places = _block_places(images)
-    taken = _by_image(array)[blocks, places]
-    return taken.reshape(*taken.shape[:3], -1)
-
-
-def put_images(array: np.ndarray, layout: str, images: slice, values: np.ndarray) -> None:
-    """Write images given in NHWC to their places in an array in a layout."""
-    if layout == NHWC:
-        array[images] = values
-        return
-    blocks, places = _block_places(images)
-    by_image = _by_image(array)
-    by_image[blocks, places] = values.reshape(len(values), *by_image.shape[2:])
-
-
-def _by_image(array: np.ndarray) -> np.ndarray:
-    """A view [blocks, images, h, w, groups, channels] of an array in NHWCnc."""
-    return array.transpose(0, 4, 1, 2, 3, 5)
-
-
-def _block_places(images: slice) -> tuple[np.ndarray, np.ndarray]:
-    """The block of each image, and its place there."""
-    numbers = np.arange(images.start, images.stop)
-    return numbers // BLOCK_IMAGES, numbers % BLOCK_IMAGES

@@ -88,6 +88,15 @@ class Workload(ABC):
     def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
         """The outputs in numpy, contiguous: the oracle that kernels are checked against."""
 
+    def reference_in_threads(
+        self, activations: Sequence[np.ndarray], operands: Operands, threads: int
+    ) -> Arrays:
+        """`reference` on so many threads, where it is worth more than one.
+
+        numpy's BLAS should itself run on one thread, or the two get in each other's way.
+        """
+        return self.reference(activations, operands)
+
     @abstractmethod
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
         """Activations and `Operands` for checking and timing kernels.
@@ -114,14 +123,6 @@ class Workload(ABC):
     def tolerance(self, target: Target) -> Tolerance:
         """How far a right kernel's outputs may lie from `reference`; integers are equal."""
         return Tolerance()
-
-    def pieces(self, wanted: int) -> list[tuple[slice, Workload]]:
-        """The reference cut into about `wanted` parts that may be computed at once.
-
-        Each is a slice of the images, or of the leading axis, of every input and output, with the
-        workload that computes it over NHWC activations. Without a cut there are none.
-        """
-        return []
 
     @property
     def layouts(self) -> frozenset[str]:

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from autoq.templates.layout import put_images, take_images
-from autoq.templates.storage import value_dtype
 from autoq.templates.target import Target
-from autoq.templates.workload import Arrays, Operands, Tolerance, Workload
-
-# Multiply-adds that one piece of a reference should hold: large enough to hide Python.
-_PIECE_OPERATIONS = 1 << 28
+from autoq.templates.workload import Tolerance, Workload
 
 
 def complaint(
@@ -60,34 +54,3 @@ def _wrong(y: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> np.ndar
     with np.errstate(invalid="ignore"):
         # Negated, so that a NaN is wrong.
         return ~((np.abs(y - expected) <= bound) | (y == expected))
-
-
-def threaded_reference(
-    workload: Workload,
-    activations: Sequence[np.ndarray],
-    operands: Operands,
-    threads: int,
-) -> Arrays:
-    """`Workload.reference`, its `Workload.pieces` shared out among threads.
-
-    numpy's BLAS should itself run on one thread, or the two get in each other's way.
-    """
-    wanted = min(4 * threads, max(1, workload.operations // _PIECE_OPERATIONS))
-    pieces = workload.pieces(wanted) if threads > 1 else []
-    if len(pieces) < 2:
-        return workload.reference(activations, operands)
-    outputs = tuple(np.empty(y.shape, value_dtype(y.dtype)) for y in workload.outputs)
-
-    def compute(piece: tuple[slice, Workload]) -> None:
-        images, part = piece
-        taken = [
-            take_images(array, spec.layout, images)
-            for array, spec in zip(activations, workload.inputs, strict=True)
-        ]
-        found = part.reference(taken, operands)
-        for y, spec, values in zip(outputs, workload.outputs, found, strict=True):
-            put_images(y, spec.layout, images, values)
-
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(compute, pieces))
-    return outputs

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from autoq.cache import read_entry, write_entry
-from autoq.measure.check import threaded_reference
 from autoq.templates.workload import Arrays, Workload
 from autoq.templates.workload_key import key
 
@@ -30,7 +29,7 @@ def stored_reference(
     if kept is not None:
         file = io.BytesIO(kept)
         return tuple(np.load(file, allow_pickle=False) for _ in workload.outputs)
-    expected = threaded_reference(workload, activations, operands, threads)
+    expected = workload.reference_in_threads(activations, operands, threads)
     file = io.BytesIO()
     for array in expected:
         np.save(file, array, allow_pickle=False)

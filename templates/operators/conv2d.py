@@ -10,11 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from autoq.templates.convolution_sums import ConvolutionSums, Tile
 from autoq.templates.epilogue import Epilogue, apply_epilogue
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, fits, from_nhwc, shape_in, to_nhwc
-from autoq.templates.operators.product import Product, cut
+from autoq.templates.operators.product import Product
 from autoq.templates.storage import ITEM_BITS, value_dtype
-from autoq.templates.workload import Arrays, Operands, Workload
+from autoq.templates.threads import in_threads
+from autoq.templates.workload import Arrays, Operands
 
 
 @dataclass(frozen=True)
@@ -132,36 +134,31 @@ class Conv2d(Product, operator="conv2d"):
     def pads_with_zero(self) -> bool:
         return any(self.padding) and not self.zero_point_border
 
-    def pieces(self, wanted: int) -> list[tuple[slice, Workload]]:
-        plain = self.in_nhwc
-        cuts = cut(self.n, wanted)
-        return [
-            (images, dataclasses.replace(plain, n=images.stop - images.start)) for images in cuts
-        ]
-
-    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
-        """Products are summed in float64, exact below 2**53."""
+    def reference_in_threads(
+        self, activations: Sequence[np.ndarray], operands: Operands, threads: int
+    ) -> Arrays:
         x, *residual = (
             to_nhwc(array, spec.layout)
             for array, spec in zip(activations, self.inputs, strict=True)
         )
-        integer = self.in_dtype != "float32"
-        weight = np.asarray(operands["weight"])
-        zero_point = int(operands.get("x_zero_point", 0)) if integer else 0
+        bias, scalars = np.asarray(operands["bias"]), np.asarray(operands["scalars"])
+        zero_point = int(operands.get("x_zero_point", 0))
+        sums = ConvolutionSums(self, x, np.asarray(operands["weight"]), zero_point)
+        scale = operands.get("scale")
         y = np.empty((self.n, self.p, self.q, self.k), value_dtype(self.epilogue.out_dtype))
-        for image in range(self.n):  # one image at a time keeps the float64 copies small
-            total = _accumulate(self, x[image : image + 1], weight, zero_point)
-            if integer:
-                total -= zero_point * weight.astype(np.float64).sum(axis=(1, 2, 3))
-            y[image] = apply_epilogue(
+
+        def compute(tile: Tile) -> None:
+            y[tile.box] = apply_epilogue(
                 self.epilogue,
-                total.astype(np.int32 if integer else np.float32),
-                np.asarray(operands["bias"]),
-                operands.get("scale"),
-                np.asarray(operands["scalars"]),
-                residual[0][image : image + 1] if residual else None,
+                sums.of(tile),
+                bias[tile.channels],
+                None if scale is None else scale[tile.channels],
+                scalars,
+                residual[0][tile.box] if residual else None,
                 operands.get("table"),
-            )[0]
+            )
+
+        in_threads(compute, sums.tiles(threads), threads)
         return (from_nhwc(y, self.out_layout, self.epilogue.out_dtype),)
 
     def __str__(self) -> str:
@@ -178,30 +175,3 @@ class Conv2d(Product, operator="conv2d"):
         elif self.in_layout != NHWC:
             text += f" {self.in_layout}"
         return text
-
-
-def _accumulate(conv: Conv2d, x: np.ndarray, weight: np.ndarray, outside: int) -> np.ndarray:
-    """Convolution of images `[n, h, w, c]` in float64, `[n, p, q, k]`."""
-    top, left, bottom, right = conv.padding
-    padded = np.pad(
-        x.astype(np.float64),
-        ((0, 0), (top, bottom), (left, right), (0, 0)),
-        constant_values=outside,
-    )
-    (stride_h, stride_w), (dilation_h, dilation_w) = conv.stride, conv.dilation
-    group_c, group_k = conv.c // conv.groups, conv.k // conv.groups
-    out = np.zeros((len(x), conv.p, conv.q, conv.k))
-    for row in range(conv.r):
-        for column in range(conv.s):
-            first_h, first_w = row * dilation_h, column * dilation_w
-            window = padded[
-                :,
-                first_h : first_h + (conv.p - 1) * stride_h + 1 : stride_h,
-                first_w : first_w + (conv.q - 1) * stride_w + 1 : stride_w,
-            ]
-            tap = weight[:, row, column].astype(np.float64)
-            for group in range(conv.groups):
-                channels = slice(group * group_c, (group + 1) * group_c)
-                filters = slice(group * group_k, (group + 1) * group_k)
-                out[..., filters] += window[..., channels] @ tap[filters].T
-    return out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,8 +9,8 @@ import numpy as np
 
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.operators.product import Product, cut, length
-from autoq.templates.workload import Arrays, Operands, Workload
+from autoq.templates.operators.product import Product
+from autoq.templates.workload import Arrays, Operands
 
 
 @dataclass(frozen=True)
@@ -52,13 +51,13 @@ class Gemm(Product, operator="gemm"):
     def y_shape(self) -> tuple[int, int]:
         return (self.m, self.n)
 
-    def pieces(self, wanted: int) -> list[tuple[slice, Workload]]:
-        return [(part, dataclasses.replace(self, m=length(part))) for part in cut(self.m, wanted)]
-
-    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
+    def reference_in_threads(
+        self, activations: Sequence[np.ndarray], operands: Operands, threads: int
+    ) -> Arrays:
         as_images = [array.reshape(self.m, 1, 1, -1) for array in activations]
         weight = np.asarray(operands["weight"]).reshape(self.n, 1, 1, self.k)
-        (y,) = self.as_conv2d().reference(as_images, {**operands, "weight": weight})
+        conv, as_filters = self.as_conv2d(), {**operands, "weight": weight}
+        (y,) = conv.reference_in_threads(as_images, as_filters, threads)
         return (y.reshape(self.y_shape),)
 
     def __str__(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -113,6 +114,14 @@ class Product(Workload):
         behind = dataclasses.replace(epilogue, out_dtype=out_dtype, table=True)
         return self._replace(epilogue=behind), {**operands, "scalars": scalars, "table": table}
 
+    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
+        return self.reference_in_threads(activations, operands, 1)
+
+    @abstractmethod
+    def reference_in_threads(
+        self, activations: Sequence[np.ndarray], operands: Operands, threads: int
+    ) -> Arrays: ...
+
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
         epilogue = self.epilogue
         filters = self.weight_shape[0]
@@ -165,14 +174,3 @@ def _zero_point(dtype: str, of_bytes: int) -> int:
     """A zero point of the dtype's sign, a third as large for 4 bits."""
     size = of_bytes // 3 if is_four_bit(dtype) else of_bytes
     return -size if dtype in ("int4", "int8") else size
-
-
-def cut(extent: int, wanted: int) -> list[slice]:
-    """About `wanted` slices of equal length over an axis, at most one for each of its places."""
-    step = -(-extent // wanted)
-    return [slice(start, min(start + step, extent)) for start in range(0, extent, step)]
-
-
-def length(part: slice) -> int:
-    """Places of a slice of `cut`."""
-    return int(part.stop - part.start)

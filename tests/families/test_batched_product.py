@@ -7,7 +7,6 @@ import pytest
 from batched_product.operator import BatchedProduct
 
 import autoq
-from autoq.measure.check import threaded_reference
 
 WORKLOAD = BatchedProduct(batch=3, m=5, n=7, k=16)
 
@@ -18,6 +17,6 @@ def test_both_factors_are_given_at_each_call(threads: int) -> None:
     assert product.source == "fixed"
     for seed in (1, 2):
         factors, operands = WORKLOAD.random_case(np.random.default_rng(seed))
-        (expected,) = threaded_reference(WORKLOAD, factors, operands, threads)
+        (expected,) = WORKLOAD.reference_in_threads(factors, operands, threads)
         np.testing.assert_array_equal(product(*factors), expected)
         np.testing.assert_array_equal(np.einsum("imk,ink->imn", *map(np.int32, factors)), expected)

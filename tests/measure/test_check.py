@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from autoq.measure.check import complaint, complaints, threaded_reference
+from autoq.measure.check import complaint, complaints
 from autoq.measure.operands import random_case
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.add import Add
@@ -83,7 +83,7 @@ def test_the_output_that_is_wrong_is_named():
         def random_case(self, rng):
             return (), {}
 
-    expected = threaded_reference(Halves(), (), {}, 2)
+    expected = Halves().reference_in_threads((), {}, 2)
     assert complaints(expected, expected, Halves(), CUDA) is None
     wrong = (expected[0], _changed(expected[1], (1, 0), 0.5))
     found = complaints(wrong, expected, Halves(), CUDA)
@@ -127,14 +127,3 @@ def test_random_cases_exercise_the_workload(workload):
     assert not all(np.array_equal(a, b) for a, b in zip(activations, other, strict=True))
     values, counts = np.unique(y, return_counts=True)
     assert len(values) > min(20, y.size / 2) and counts.max() < y.size / 2, "outputs hardly vary"
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("workload", WORKLOADS[:6], ids=str)
-def test_a_threaded_reference_equals_the_plain_one(workload, threads, monkeypatch):
-    monkeypatch.setattr("autoq.measure.check._PIECE_OPERATIONS", 1 << 10)
-    activations, operands = random_case(workload, 1)
-    plain = reference(workload, activations, operands)
-    np.testing.assert_array_equal(
-        threaded_reference(workload, activations, operands, threads)[0], plain
-    )

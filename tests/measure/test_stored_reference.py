@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from autoq.measure import stored_reference as module
 from autoq.measure.operands import random_case
 from autoq.measure.stored_reference import stored_reference
 from autoq.templates.operators.gemm import Gemm
@@ -23,7 +22,7 @@ def test_second_call_reads_what_the_first_computed(tmp_path, monkeypatch):
     def never(*_):
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(module, "threaded_reference", never)
+    monkeypatch.setattr(type(WORKLOAD), "reference_in_threads", never)
     assert np.array_equal(_stored(tmp_path, 3)[0], expected)
     with pytest.raises(AssertionError, match="computed again"):
         _stored(tmp_path, 4)

@@ -15,9 +15,7 @@ from autoq.templates.layout import (
     block_channels,
     fits,
     from_nhwc,
-    put_images,
     shape_in,
-    take_images,
     to_nhwc,
 )
 from autoq.templates.operators.conv2d import Conv2d
@@ -90,17 +88,3 @@ def test_layouts_show_in_names():
              for i in LAYOUTS for o in LAYOUTS}  # fmt: skip
     assert len(names) == 4 and str(conv) == "N8 3x3 4x4x32->32"
     assert conv == Conv2d(8, 4, 4, 32, 32, 3, 3, in_layout=NHWC, out_layout=NHWC)
-
-
-@settings(max_examples=40, deadline=None)
-@given(SHAPES, st.sampled_from(LAYOUTS), DTYPES, st.data())
-def test_images_are_taken_and_put(shape, layout, dtype, data):
-    start = data.draw(st.integers(0, shape[0] - 1))
-    images = slice(start, data.draw(st.integers(start + 1, shape[0])))
-    x = np.arange(np.prod(shape)).reshape(shape)
-    laid = from_nhwc(x, layout, dtype)
-    np.testing.assert_array_equal(take_images(laid, layout, images), x[images])
-    expected = x.copy()
-    expected[images] *= -1
-    put_images(laid, layout, images, expected[images])
-    np.testing.assert_array_equal(to_nhwc(laid, layout), expected)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from autoq.templates.random_arrays import random_inputs
 from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.threads import in_threads
 from autoq.templates.workload import Arrays, Operands, Workload
 
 
@@ -37,13 +37,16 @@ class BatchedProduct(Workload, operator="batched_product"):
         """Multiplications plus additions."""
         return 2 * self.batch * self.m * self.n * self.k
 
-    def pieces(self, wanted: int) -> list[tuple[slice, Workload]]:
-        one = dataclasses.replace(self, batch=1)
-        return [(slice(i, i + 1), one) for i in range(self.batch)]
-
     def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
+        return self.reference_in_threads(activations, operands, 1)
+
+    def reference_in_threads(
+        self, activations: Sequence[np.ndarray], operands: Operands, threads: int
+    ) -> Arrays:
         a, b = (array.astype(np.int32) for array in activations)
-        return (a @ b.transpose(0, 2, 1),)
+        y = np.empty((self.batch, self.m, self.n), np.int32)
+        in_threads(lambda i: np.matmul(a[i], b[i].T, out=y[i]), range(self.batch), threads)
+        return (y,)
 
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
         return random_inputs(rng, self.inputs), {}

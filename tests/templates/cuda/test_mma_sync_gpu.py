@@ -9,7 +9,7 @@ import pytest
 from gpu_kernels import compiled, gpu_target, sampled
 from mma_sync_cases import CASES, INT4_CASES, case_id, random_blocked, random_four_bit
 
-from autoq.measure.check import complaints, threaded_reference
+from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.operands import random_case, stored_activations, stored_outputs
 from autoq.runtime.cuda_driver import Device
@@ -27,7 +27,7 @@ DRAWN = 64
 @functools.lru_cache(maxsize=4)
 def expectation(workload: Workload) -> tuple:
     values, operands = random_case(workload, seed=7)
-    expected = threaded_reference(workload, values, operands, 8)
+    expected = workload.reference_in_threads(values, operands, 8)
     return stored_activations(workload, values), operands, stored_outputs(workload, expected)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from gpu_kernels import compiled, gpu_target, sampled
 
-from autoq.measure.check import complaints, threaded_reference
+from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.operands import random_case
 from autoq.runtime.cuda_driver import Device
@@ -48,7 +48,7 @@ def test_every_element_is_exact(template: Template, workload: Workload) -> None:
     configs += sampled(template, workload, target, 13, 2)
     kernels = compiled(template, workload, [(config, target) for config in configs], target)
     activations, operands = random_case(workload, seed=7)
-    expected = threaded_reference(workload, activations, operands, 8)
+    expected = workload.reference_in_threads(activations, operands, 8)
     bench = CudaBench(Device(), activations, expected)
     for config, kernel in zip(configs, kernels, strict=True):
         candidate = bench.load(kernel, template.pack(workload, config, operands))

@@ -8,7 +8,7 @@ import pytest
 from gpu_kernels import compiled, hopper_target, sampled
 from wgmma_cases import CASES, SHARING, TARGET, TEMPLATES, case_id, few_shared
 
-from autoq.measure.check import complaints, threaded_reference
+from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.operands import random_case
 from autoq.runtime.cuda_driver import Device
@@ -42,7 +42,7 @@ def test_every_element_is_exact(case: tuple[str, Workload]) -> None:
     template, configs = TEMPLATES[name], configurations(case)
     kernels = compiled(template, workload, [(config, TARGET) for config in configs], target)
     activations, operands = random_case(workload, seed=7)
-    expected = threaded_reference(workload, activations, operands, 8)
+    expected = workload.reference_in_threads(activations, operands, 8)
     bench = CudaBench(Device(), activations, expected)
     failures = []
     for config, kernel in zip(configs, kernels, strict=True):

@@ -9,7 +9,7 @@ from gpu_kernels import compiled, hopper_target
 from wgmma_cases import EPILOGUES, TARGET
 
 from autoq.kernel import compile_kernel
-from autoq.measure.check import complaints, threaded_reference
+from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.operands import random_case
 from autoq.runtime.cuda_driver import Device
@@ -101,7 +101,7 @@ def test_every_element_is_exact(case: tuple[Template, Conv2d, Any]) -> None:
     template, workload, config = case
     (kernel,) = compiled(template, workload, [(config, TARGET)], target)
     activations, operands = random_case(workload, seed=9)
-    expected = threaded_reference(workload, activations, operands, 8)
+    expected = workload.reference_in_threads(activations, operands, 8)
     bench = CudaBench(Device(), activations, expected)
     candidate = bench.load(kernel, template.pack(workload, config, operands))
     for poison in (0x55, 0xAA):
