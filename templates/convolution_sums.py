@@ -25,7 +25,7 @@ _TILE_PIXELS = 1024
 _TILE_CHANNELS = 1024
 # Products that are summed at a time, where exactness allows as many.
 _BLOCK = 1024
-# Sums of a tile, and values that it gathers, so that each thread holds some 32 MiB.
+# Sums of a tile, and values that it gathers: a thread holds at most some 64 MiB of integers.
 _TILE_SUMS = 1 << 20
 _TILE_VALUES = 1 << 23
 # Sums of a tile of filters of one channel, which is bound by the cache rather than by arithmetic.
