@@ -60,5 +60,5 @@ def _draw_bars(axis: Any, rows: Sequence[Mapping[str, Any]], figure: str) -> Non
         )
     axis.axhline(1.0, color="black", linewidth=0.6)
     axis.set_xticks(range(len(rows)), [row["case"].rpartition(" ")[0] for row in rows], fontsize=8)
-    axis.margins(y=0.12)
-    axis.legend(fontsize=8)
+    axis.margins(y=0.3)  # the legend lies above the bars
+    axis.legend(fontsize=8, loc="upper left", ncols=2)

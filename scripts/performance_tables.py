@@ -24,7 +24,12 @@ PEERS = {
     "torch_fp16_cuda_graph": "torch fp16, CUDA graph",
     "torch_fp16_compile_reduce_overhead": "torch.compile, reduce-overhead",
 }
-NETWORKS = ("resnet50_h200", "efficientnet_b0_h200", "resnet50_int4_h200")
+NETWORKS = (
+    "resnet50_h200",
+    "efficientnet_b0_h200",
+    "shufflenet_v2_h200",
+    "resnet50_int4_h200",
+)
 MOVEMENT = (
     "N8 average 112x112 112x112x32",
     "N8 average 14x14 14x14x672",

@@ -19,7 +19,7 @@ from autoq.templates.cuda.packed_values import DeviceNamespace
 from autoq.templates.cuda.thread_kernel import Operand, blocks_for, call, thread_kernel
 from autoq.templates.target import Target
 
-_PLANS = ((2560, 256, 4), (512, 128, 2), (0, 128, 1))
+_PLANS = ((2560, 256, 4), (512, 128, 2), (0, 256, 1))
 """Vectors of the output a multiprocessor, from which on a block has so many threads, and a thread
 asks for so many vectors of each operand before it computes: the fastest of 21 on an H200."""
 
