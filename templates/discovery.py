@@ -1,4 +1,4 @@
-"""The modules of a package: what is in its folder joins."""
+"""The modules of a package: what is in its folder, or in a folder below it, joins."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ from types import ModuleType
 
 
 def modules_of(package: str) -> list[ModuleType]:
-    """The modules and packages directly inside a package, imported, in the order of their names.
+    """The modules and packages below a package, imported, in the order of their names.
 
+    A package is followed by its own modules.
     Raises ImportError that names the module when one of them cannot be imported.
     """
     folder = importlib.import_module(package)
-    names = sorted(found.name for found in pkgutil.iter_modules(folder.__path__))
-    return [_imported(f"{package}.{name}") for name in names]
+    modules = []
+    for found in sorted(pkgutil.iter_modules(folder.__path__), key=lambda found: found.name):
+        name = f"{package}.{found.name}"
+        modules.append(_imported(name))
+        if found.ispkg:
+            modules += modules_of(name)
+    return modules
 
 
 def _imported(name: str) -> ModuleType:

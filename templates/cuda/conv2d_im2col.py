@@ -12,29 +12,20 @@ from autoq.templates.base import Template
 from autoq.templates.cuda.wgmma_config import WgmmaConfig
 from autoq.templates.cuda.wgmma_default import default_config
 from autoq.templates.cuda.wgmma_loads import Im2colLoad
-from autoq.templates.cuda.wgmma_operands import pack, supported
+from autoq.templates.cuda.wgmma_operands import pack
 from autoq.templates.cuda.wgmma_pipeline import build_pipeline
 from autoq.templates.cuda.wgmma_problem import Problem
 from autoq.templates.cuda.wgmma_space import make_space
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.tiles.tma import MAX_ELEMENT_STRIDE, MAX_IM2COL_CORNER, MAX_IM2COL_PIXELS
+from autoq.templates.tiles.tma import MAX_IM2COL_PIXELS
+from autoq.templates.tiles.wgmma_workloads import supports_im2col
 from autoq.templates.workload import Workload
 
 
 def matches(workload: Workload, target: Target) -> bool:
     """Dense convolutions whose strides, corners and taps an im2col tensor map can express."""
-    if not isinstance(workload, Conv2d) or not supported(workload, target):
-        return False
-    reach = (
-        (workload.r - 1) * workload.dilation[0],
-        (workload.s - 1) * workload.dilation[1],
-    )
-    return (
-        max(workload.stride) <= MAX_ELEMENT_STRIDE
-        and max(workload.padding) <= MAX_IM2COL_CORNER
-        and max(reach) < MAX_IM2COL_CORNER
-    )
+    return isinstance(workload, Conv2d) and supports_im2col(workload, target)
 
 
 def _load(workload: Conv2d, config: WgmmaConfig) -> Im2colLoad:

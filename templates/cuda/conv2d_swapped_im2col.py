@@ -13,7 +13,6 @@ import numpy as np
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cuda import conv2d_im2col
 from autoq.templates.cuda.conv2d_swapped import order_rows, pack_channels
 from autoq.templates.cuda.conv2d_swapped_layout import SwappedConvConfig
 from autoq.templates.cuda.conv2d_swapped_space import channel_tiles
@@ -25,6 +24,7 @@ from autoq.templates.cuda.swapped_im2col_tile import Im2colTile
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tiles.swizzle import shared_image
+from autoq.templates.tiles.wgmma_workloads import supports_im2col
 from autoq.templates.workload import Operands
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def matches(workload: object, target: Target) -> bool:
         isinstance(workload, Conv2d)
         and workload.epilogue.out_dtype in ("int8", "uint8")
         and workload.epilogue.residual_dtype is None
-        and conv2d_im2col.matches(workload, target)
+        and supports_im2col(workload, target)
         and workload.k % 16 == 0
         and bool(_row_sizes(workload))
     )

@@ -12,7 +12,7 @@ from autoq.templates.base import Template
 from autoq.templates.cuda.wgmma_config import PipelineConfig
 from autoq.templates.cuda.wgmma_default import default_config
 from autoq.templates.cuda.wgmma_loads import TapLoad
-from autoq.templates.cuda.wgmma_operands import pack, supported
+from autoq.templates.cuda.wgmma_operands import pack
 from autoq.templates.cuda.wgmma_pipeline import build_pipeline
 from autoq.templates.cuda.wgmma_problem import Problem
 from autoq.templates.cuda.wgmma_space import make_space
@@ -20,6 +20,7 @@ from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tiles.tma import MAX_BOX, MAX_ELEMENT_STRIDE
 from autoq.templates.tiles.weights import ceil_div
+from autoq.templates.tiles.wgmma_workloads import supported
 from autoq.templates.workload import Workload
 
 _BLOCKS_M = (64, 128, 192, 256, 384)

@@ -9,9 +9,9 @@ from tvm.script import tirx as T
 from autoq.templates.border import border_classes
 from autoq.templates.cuda.halo_layout import HaloLayout
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS
-from autoq.templates.cuda.wgmma_loads import Pixel
 from autoq.templates.cuda.wgmma_units import Unit, unit_at
 from autoq.templates.tiles.border_bias import bias_row
+from autoq.templates.tiles.pixel import Pixel
 from autoq.templates.tiles.requantise import RowEpilogue
 from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import (

@@ -6,12 +6,12 @@ pixel that a row of a tile computes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tvm.script import tirx as T
 
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.tiles.pixel import Pixel
 from autoq.templates.tiles.swizzle import swizzle_mode
 from autoq.templates.tiles.tma import (
     ENCODE_IM2COL,
@@ -25,16 +25,6 @@ from autoq.templates.tiles.tma import (
     tma_load,
 )
 from autoq.templates.tiles.weights import KLayout, ceil_div
-
-
-@dataclass(frozen=True)
-class Pixel:
-    """Where a tile's row goes: flat output pixel, whether it exists, its row and column."""
-
-    index: Any
-    exists: Any
-    p: Any
-    q: Any
 
 
 class Load(Protocol):

@@ -1,4 +1,4 @@
-"""Constant operands of the wgmma kernels and what every one of them asks of a workload."""
+"""Constant operands of the wgmma kernels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from autoq.templates.border import border_bias
 from autoq.templates.cuda.wgmma_config import PipelineConfig
 from autoq.templates.epilogue import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.target import Target
 from autoq.templates.tiles.bounded_rows import boundable
 from autoq.templates.tiles.bounds import limits
 from autoq.templates.tiles.conversion import conversion_limits
@@ -17,24 +16,6 @@ from autoq.templates.tiles.epilogue_table import epilogue_table
 from autoq.templates.tiles.swizzle import shared_image
 from autoq.templates.tiles.weights import pack_weight, pad_channels, row_channels, tile_rows
 from autoq.templates.workload import Operands
-
-_ALIGNMENT = 16
-_LARGEST = 1 << 31
-
-
-def supported(workload: Conv2d, target: Target) -> bool:
-    """8-bit dense convolutions whose rows of channels TMA can address (c a multiple of 16)."""
-    pixels = workload.n * workload.p * workload.q
-    return (
-        target.has_wgmma
-        and workload.in_dtype in ("int8", "uint8")
-        and workload.weight_dtype in ("int4", "int8")
-        and not workload.has_four_bit_activations
-        and workload.groups == 1
-        and workload.c % _ALIGNMENT == 0
-        and workload.n * workload.h * workload.w * workload.c < _LARGEST
-        and pixels * workload.k < _LARGEST
-    )
 
 
 def pack(workload: Conv2d, config: PipelineConfig, operands: Operands) -> tuple[np.ndarray, ...]:

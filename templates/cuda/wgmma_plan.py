@@ -8,7 +8,7 @@ from tvm.script import tirx as T
 
 from autoq.templates.border import border_classes
 from autoq.templates.cuda.wgmma_config import BARRIER_BYTES, PipelineConfig
-from autoq.templates.cuda.wgmma_loads import Load, Pixel
+from autoq.templates.cuda.wgmma_loads import Load
 from autoq.templates.cuda.wgmma_units import Unit, unit_at
 from autoq.templates.epilogue import scalar_words
 from autoq.templates.operators.conv2d import Conv2d
@@ -25,6 +25,7 @@ from autoq.templates.tiles.exchange import (
     store_partial,
 )
 from autoq.templates.tiles.lookups import table_bytes
+from autoq.templates.tiles.pixel import Pixel
 from autoq.templates.tiles.raster import tile_of
 from autoq.templates.tiles.requantise import RowEpilogue
 from autoq.templates.tiles.swizzle import swizzle_mode

@@ -80,6 +80,19 @@ def test_a_package_adds_its_templates_to_those_of_autoq(
     assert matches == ["quick_add", "add_cpu", "slow_add"]
 
 
+def test_a_template_joins_from_any_folder_below(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    package = _package(tmp_path, "nested_templates", a=_TEMPLATE.format(name="a", preference=1))
+    _package(tmp_path / package, "family", b=_TEMPLATE.format(name="b", preference=2))
+    _package(tmp_path / package / "family", "inner", c=_TEMPLATE.format(name="c", preference=0))
+    assert [template.name for template in templates_in(package)] == ["b", "a", "c"]
+    (tmp_path / package / "family" / "inner" / "torn.py").write_text("SIZE = 1 / 0\n")
+    with pytest.raises(ImportError, match=r"nested_templates\.family\.inner\.torn cannot be"):
+        templates_in(package)
+
+
 @pytest.mark.parametrize(
     ("source", "complaint"),
     [

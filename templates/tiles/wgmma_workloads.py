@@ -1,0 +1,39 @@
+"""Which convolutions wgmma multiplies, by rows that TMA can address."""
+
+from __future__ import annotations
+
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.target import Target
+from autoq.templates.tiles.tma import MAX_ELEMENT_STRIDE, MAX_IM2COL_CORNER
+
+_ALIGNMENT = 16
+_LARGEST = 1 << 31
+
+
+def supported(workload: Conv2d, target: Target) -> bool:
+    """8-bit dense convolutions whose rows of channels TMA can address (c a multiple of 16)."""
+    pixels = workload.n * workload.p * workload.q
+    return (
+        target.has_wgmma
+        and workload.in_dtype in ("int8", "uint8")
+        and workload.weight_dtype in ("int4", "int8")
+        and not workload.has_four_bit_activations
+        and workload.groups == 1
+        and workload.c % _ALIGNMENT == 0
+        and workload.n * workload.h * workload.w * workload.c < _LARGEST
+        and pixels * workload.k < _LARGEST
+    )
+
+
+def supports_im2col(workload: Conv2d, target: Target) -> bool:
+    """Those of them whose strides, corners and taps an im2col tensor map can express."""
+    reach = (
+        (workload.r - 1) * workload.dilation[0],
+        (workload.s - 1) * workload.dilation[1],
+    )
+    return (
+        supported(workload, target)
+        and max(workload.stride) <= MAX_ELEMENT_STRIDE
+        and max(workload.padding) <= MAX_IM2COL_CORNER
+        and max(reach) < MAX_IM2COL_CORNER
+    )
