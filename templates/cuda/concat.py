@@ -13,8 +13,9 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.base import Template
-from autoq.templates.cuda.packed_values import DeviceNamespace, vector_values
-from autoq.templates.cuda.thread_kernel import (
+from autoq.templates.cuda.device.packed_values import DeviceNamespace, vector_values
+from autoq.templates.cuda.device.requantise import DeviceFunction
+from autoq.templates.cuda.device.thread_kernel import (
     Operand,
     ThreadConfig,
     blocks_for,
@@ -29,7 +30,6 @@ from autoq.templates.cuda.thread_kernel import (
 from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.operators.concat import Concat
 from autoq.templates.target import Target
-from autoq.templates.tiles.requantise import DeviceFunction
 
 _SOURCE = r"""
 __device__ __forceinline__ void move(

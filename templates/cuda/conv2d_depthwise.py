@@ -19,9 +19,9 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cuda.packed_values import DeviceNamespace
-from autoq.templates.cuda.thread_epilogue import ThreadEpilogue, split_pointers
-from autoq.templates.cuda.thread_kernel import (
+from autoq.templates.cuda.device.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.thread_epilogue import ThreadEpilogue, split_pointers
+from autoq.templates.cuda.device.thread_kernel import (
     Operand,
     blocks_for,
     call,

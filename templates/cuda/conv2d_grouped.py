@@ -19,6 +19,15 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.border import border_classes
+from autoq.templates.cuda.device.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.thread_epilogue import ThreadEpilogue, split_pointers
+from autoq.templates.cuda.device.thread_kernel import (
+    Operand,
+    call,
+    indexable,
+    thread_kernel,
+)
+from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.grouped_cost import estimated_seconds, features, residence
 from autoq.templates.cuda.grouped_source import GROUPED_SOURCE
 from autoq.templates.cuda.grouped_tile import (
@@ -31,17 +40,8 @@ from autoq.templates.cuda.grouped_tile import (
     part_rows,
     quads,
 )
-from autoq.templates.cuda.packed_values import DeviceNamespace
-from autoq.templates.cuda.thread_epilogue import ThreadEpilogue, split_pointers
-from autoq.templates.cuda.thread_kernel import (
-    Operand,
-    call,
-    indexable,
-    thread_kernel,
-)
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.tiles.weights import ceil_div
 from autoq.templates.workload import Operands
 
 # Output channels of a lane.

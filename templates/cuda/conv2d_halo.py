@@ -13,6 +13,8 @@ import numpy as np
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.border import border_bias
+from autoq.templates.cuda.device.swizzle import shared_image
+from autoq.templates.cuda.device.weights import pad_channels, row_channels, tile_rows
 from autoq.templates.cuda.halo_default import default_config
 from autoq.templates.cuda.halo_layout import HaloConvConfig, HaloLayout
 from autoq.templates.cuda.halo_space import halo_space, is_served
@@ -20,8 +22,6 @@ from autoq.templates.cuda.halo_tile import HaloTile
 from autoq.templates.epilogue import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.tiles.swizzle import shared_image
-from autoq.templates.tiles.weights import pad_channels, row_channels, tile_rows
 from autoq.templates.workload import Operands
 
 if TYPE_CHECKING:

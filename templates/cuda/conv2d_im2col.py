@@ -9,6 +9,8 @@ from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
+from autoq.templates.cuda.device.tma import MAX_IM2COL_PIXELS
+from autoq.templates.cuda.device.wgmma_workloads import supports_im2col
 from autoq.templates.cuda.wgmma_config import WgmmaConfig
 from autoq.templates.cuda.wgmma_default import default_config
 from autoq.templates.cuda.wgmma_loads import Im2colLoad
@@ -18,8 +20,6 @@ from autoq.templates.cuda.wgmma_problem import Problem
 from autoq.templates.cuda.wgmma_space import make_space
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.tiles.tma import MAX_IM2COL_PIXELS
-from autoq.templates.tiles.wgmma_workloads import supports_im2col
 from autoq.templates.workload import Workload
 
 

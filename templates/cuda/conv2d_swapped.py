@@ -17,12 +17,12 @@ from autoq.templates.border import border_bias
 from autoq.templates.cuda.conv2d_halo import pack_weight as pack_pixel_rows
 from autoq.templates.cuda.conv2d_swapped_layout import SwappedConvConfig, SwappedLayout
 from autoq.templates.cuda.conv2d_swapped_space import default_config, is_served, swapped_space
+from autoq.templates.cuda.device.swizzle import shared_image
+from autoq.templates.cuda.device.weights import pad_channels, tile_rows
 from autoq.templates.cuda.halo_tile import HaloTile
 from autoq.templates.epilogue import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.tiles.swizzle import shared_image
-from autoq.templates.tiles.weights import pad_channels, tile_rows
 from autoq.templates.workload import Operands
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ bytes of one pixel are then one 16-bit element of the transposed matrix.
 from tvm.script import tirx as T
 
 from autoq.templates.cuda.conv2d_swapped_requantise import Form
-from autoq.templates.tiles.lookups import table_argument
-from autoq.templates.tiles.tma import store_tiled
+from autoq.templates.cuda.device.lookups import table_argument
+from autoq.templates.cuda.device.tma import store_tiled
 
 
 @T.inline

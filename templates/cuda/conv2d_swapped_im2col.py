@@ -17,14 +17,14 @@ from autoq.templates.cuda.conv2d_swapped import order_rows, pack_channels
 from autoq.templates.cuda.conv2d_swapped_layout import SwappedConvConfig
 from autoq.templates.cuda.conv2d_swapped_space import channel_tiles
 from autoq.templates.cuda.conv2d_swapped_tile import COLUMNS
+from autoq.templates.cuda.device.swizzle import shared_image
+from autoq.templates.cuda.device.wgmma_workloads import supports_im2col
 from autoq.templates.cuda.halo_cost import features
 from autoq.templates.cuda.halo_default import TEAMS, candidates, fastest
 from autoq.templates.cuda.halo_space import PARTS, STAGES, Rule, common_rules, ring_knobs, row_sizes
 from autoq.templates.cuda.swapped_im2col_tile import Im2colTile
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.tiles.swizzle import shared_image
-from autoq.templates.tiles.wgmma_workloads import supports_im2col
 from autoq.templates.workload import Operands
 
 if TYPE_CHECKING:

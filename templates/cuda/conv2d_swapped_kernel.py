@@ -9,16 +9,16 @@ from autoq.templates.cuda.conv2d_swapped_epilogue import (
     store_blocks,
 )
 from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
-from autoq.templates.cuda.halo_pipeline import Operands, multiply, release_last, start_block
-from autoq.templates.cuda.halo_producer import load_resident_weights, produce
-from autoq.templates.tiles.dependent_launch import (
+from autoq.templates.cuda.device.dependent_launch import (
     overlapping,
     start_successor,
     wait_for_predecessors,
 )
-from autoq.templates.tiles.lookups import fill_table
-from autoq.templates.tiles.ring import Ring, RingPosition
-from autoq.templates.tiles.tma import ENCODE_TILED
+from autoq.templates.cuda.device.lookups import fill_table
+from autoq.templates.cuda.device.ring import Ring, RingPosition
+from autoq.templates.cuda.device.tma import ENCODE_TILED
+from autoq.templates.cuda.halo_pipeline import Operands, multiply, release_last, start_block
+from autoq.templates.cuda.halo_producer import load_resident_weights, produce
 
 
 def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:

@@ -15,12 +15,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from autoq.templates.epilogue import INTEGER_RANGE, Epilogue
-from autoq.templates.tiles.lookup_source import looked_up, lookup_source, table_parameter
-from autoq.templates.tiles.requantise import (
+from autoq.templates.cuda.device.lookup_source import looked_up, lookup_source, table_parameter
+from autoq.templates.cuda.device.requantise import (
     DeviceFunction,
     device_function,
 )
+from autoq.templates.epilogue import INTEGER_RANGE, Epilogue
 
 
 class Form(IntEnum):

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from autoq.search.space import Space
 from autoq.templates.cuda.conv2d_swapped_layout import SwappedConvConfig, SwappedLayout
 from autoq.templates.cuda.conv2d_swapped_tile import SwappedTile
+from autoq.templates.cuda.device.tma import MAX_BOX
 from autoq.templates.cuda.halo_cost import features
 from autoq.templates.cuda.halo_default import TEAMS, candidates, fastest
 from autoq.templates.cuda.halo_space import Rule, common_rules, ring_knobs, row_sizes
 from autoq.templates.cuda.halo_tile import WIDTH
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.tiles.tma import MAX_BOX
 
 _IMAGES = (8, 16, 32)
 """Images of a tile that has several: whole groups of eight columns."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from autoq.templates.cuda.device.wgmma import SHAPES_N
 from autoq.templates.cuda.halo_tile import WIDTH, HaloTile
-from autoq.templates.tiles.wgmma import SHAPES_N
 
 COLUMNS = tuple(n for n in SHAPES_N if n % 16 == 0)
 """Widths of a wgmma whose columns stmatrix stores in whole matrices."""

@@ -9,6 +9,9 @@ from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
+from autoq.templates.cuda.device.tma import MAX_BOX, MAX_ELEMENT_STRIDE
+from autoq.templates.cuda.device.weights import ceil_div
+from autoq.templates.cuda.device.wgmma_workloads import supported
 from autoq.templates.cuda.wgmma_config import PipelineConfig
 from autoq.templates.cuda.wgmma_default import default_config
 from autoq.templates.cuda.wgmma_loads import TapLoad
@@ -18,9 +21,6 @@ from autoq.templates.cuda.wgmma_problem import Problem
 from autoq.templates.cuda.wgmma_space import make_space
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.tiles.tma import MAX_BOX, MAX_ELEMENT_STRIDE
-from autoq.templates.tiles.weights import ceil_div
-from autoq.templates.tiles.wgmma_workloads import supported
 from autoq.templates.workload import Workload
 
 _BLOCKS_M = (64, 128, 192, 256, 384)

@@ -14,9 +14,9 @@ import numpy as np
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.cuda.device.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.thread_kernel import Operand, blocks_for, call, thread_kernel
 from autoq.templates.cuda.elementwise_walk import Walk
-from autoq.templates.cuda.packed_values import DeviceNamespace
-from autoq.templates.cuda.thread_kernel import Operand, blocks_for, call, thread_kernel
 from autoq.templates.target import Target
 
 _PLANS = ((2560, 256, 4), (512, 128, 2), (0, 256, 1))

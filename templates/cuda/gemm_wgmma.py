@@ -7,6 +7,7 @@ from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
+from autoq.templates.cuda.device.wgmma_workloads import supported
 from autoq.templates.cuda.wgmma_config import WgmmaConfig
 from autoq.templates.cuda.wgmma_default import default_config
 from autoq.templates.cuda.wgmma_loads import MatrixLoad
@@ -17,7 +18,6 @@ from autoq.templates.cuda.wgmma_space import make_space
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
-from autoq.templates.tiles.wgmma_workloads import supported
 from autoq.templates.workload import Operands, Workload
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.grouped_tile import (
     UNIT,
     GroupedTile,
@@ -12,7 +13,6 @@ from autoq.templates.cuda.grouped_tile import (
     narrow,
 )
 from autoq.templates.target import Target
-from autoq.templates.tiles.weights import ceil_div
 
 # Fitted to 1080 times of 58 layers on an H200, and to what choosing by them costs; instructions
 # were counted in SASS before. The first three are the H200's of the fit; spaces and estimates of

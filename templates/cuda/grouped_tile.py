@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.templates.cuda.device.lookups import table_bytes
+from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.tiles.lookups import table_bytes
-from autoq.templates.tiles.weights import ceil_div
 
 UNIT = 16
 """Channels that a product takes at once, and bytes of a copy."""

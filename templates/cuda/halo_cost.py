@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from autoq.templates.cuda.device.wgmma import K_BYTES
 from autoq.templates.cuda.halo_layout import HaloLayout
 from autoq.templates.storage import ITEM_BYTES
-from autoq.templates.tiles.wgmma import K_BYTES
 
 # Bytes a cycle and multiprocessor from the L2; 31 if all differ (7 TB/s on an H200), more where
 # blocks read the same weights at the same time (53 at 8 x 14x14x256 -> 256).

@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from autoq.errors import ConfigError
+from autoq.templates.cuda.device.input_once import default_input_once
 from autoq.templates.cuda.halo_cost import estimated_cycles
 from autoq.templates.cuda.halo_layout import HaloConfig, HaloConvConfig, HaloLayout
 from autoq.templates.cuda.halo_space import Rule, channel_tiles, constraints, row_sizes, tile_shapes
 from autoq.templates.cuda.halo_tile import HaloTile
-from autoq.templates.cuda.input_once import default_input_once
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 

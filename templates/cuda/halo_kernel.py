@@ -7,19 +7,19 @@ the weights stay resident, a ring of weight stages; 1 to 3 consumer warpgroups m
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
-from autoq.templates.cuda.halo_layout import HaloLayout
-from autoq.templates.cuda.halo_pipeline import Operands, multiply, release_last, start_block
-from autoq.templates.cuda.halo_plan import HaloPlan
-from autoq.templates.cuda.halo_producer import load_resident_weights, produce
-from autoq.templates.cuda.wgmma_epilogue import store_tile
-from autoq.templates.epilogue import scalar_words
-from autoq.templates.tiles.dependent_launch import (
+from autoq.templates.cuda.device.dependent_launch import (
     overlapping,
     start_successor,
     wait_for_predecessors,
 )
-from autoq.templates.tiles.lookups import fill_table
-from autoq.templates.tiles.ring import Ring, RingPosition
+from autoq.templates.cuda.device.lookups import fill_table
+from autoq.templates.cuda.device.ring import Ring, RingPosition
+from autoq.templates.cuda.device.wgmma_epilogue import store_tile
+from autoq.templates.cuda.halo_layout import HaloLayout
+from autoq.templates.cuda.halo_pipeline import Operands, multiply, release_last, start_block
+from autoq.templates.cuda.halo_plan import HaloPlan
+from autoq.templates.cuda.halo_producer import load_resident_weights, produce
+from autoq.templates.epilogue import scalar_words
 
 
 def build_halo_kernel(layout: HaloLayout) -> PrimFunc:

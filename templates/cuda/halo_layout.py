@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
+from autoq.templates.cuda.device.lookups import table_bytes
+from autoq.templates.cuda.device.registers import RegisterBudget, register_budget
+from autoq.templates.cuda.device.wgmma import K_BYTES, accumulators
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS, HaloTile
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.tiles.lookups import table_bytes
-from autoq.templates.tiles.registers import RegisterBudget, register_budget
-from autoq.templates.tiles.wgmma import K_BYTES, accumulators
 
 MOST_BLOCKS = 4
 """64-row blocks that a consumer keeps in registers."""

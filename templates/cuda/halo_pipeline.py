@@ -5,9 +5,9 @@ A slot is released one commit group late, so that the tensor core does not drain
 
 from tvm.script import tirx as T
 
-from autoq.templates.tiles.cluster import arrive_at_cluster, wait_for_cluster
-from autoq.templates.tiles.ring import fence_barriers
-from autoq.templates.tiles.wgmma import K_BYTES, descriptor_step, encode_descriptor
+from autoq.templates.cuda.device.cluster import arrive_at_cluster, wait_for_cluster
+from autoq.templates.cuda.device.ring import fence_barriers
+from autoq.templates.cuda.device.wgmma import K_BYTES, descriptor_step, encode_descriptor
 
 START_BARRIER = 4
 """Named barrier behind the initialisation of the mbarriers; epilogues use 1 to 3."""

@@ -7,14 +7,11 @@ from typing import Any
 from tvm.script import tirx as T
 
 from autoq.templates.border import border_classes
-from autoq.templates.cuda.halo_layout import HaloLayout
-from autoq.templates.cuda.halo_tile import BLOCK_ROWS
-from autoq.templates.cuda.wgmma_units import Unit, unit_at
-from autoq.templates.tiles.border_bias import bias_row
-from autoq.templates.tiles.pixel import Pixel
-from autoq.templates.tiles.requantise import RowEpilogue
-from autoq.templates.tiles.swizzle import swizzle_mode
-from autoq.templates.tiles.tma import (
+from autoq.templates.cuda.device.border_bias import bias_row
+from autoq.templates.cuda.device.pixel import Pixel
+from autoq.templates.cuda.device.requantise import RowEpilogue
+from autoq.templates.cuda.device.swizzle import swizzle_mode
+from autoq.templates.cuda.device.tma import (
     ENCODE_TILED,
     LOAD_BULK,
     MAX_BOX,
@@ -24,8 +21,11 @@ from autoq.templates.tiles.tma import (
     tiled_map,
     tma_load,
 )
-from autoq.templates.tiles.weights import channels_per_thread
-from autoq.templates.tiles.wgmma import K_BYTES, accumulators, descriptor_step, wgmma
+from autoq.templates.cuda.device.weights import channels_per_thread
+from autoq.templates.cuda.device.wgmma import K_BYTES, accumulators, descriptor_step, wgmma
+from autoq.templates.cuda.device.wgmma_units import Unit, unit_at
+from autoq.templates.cuda.halo_layout import HaloLayout
+from autoq.templates.cuda.halo_tile import BLOCK_ROWS
 
 # Steps of one tile that are unrolled when the weights are resident.
 _UNROLL_LIMIT = 16

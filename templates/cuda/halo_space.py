@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from autoq.search.space import Space
+from autoq.templates.cuda.device.input_once import input_once_values
+from autoq.templates.cuda.device.swizzle import ROW_BYTES
+from autoq.templates.cuda.device.tma import MAX_BOX
+from autoq.templates.cuda.device.wgmma import SHAPES_N
 from autoq.templates.cuda.halo_cost import features
 from autoq.templates.cuda.halo_layout import MOST_BLOCKS, HaloConfig, HaloConvConfig, HaloLayout
 from autoq.templates.cuda.halo_tile import BLOCK_ROWS, WIDTH, HaloTile
-from autoq.templates.cuda.input_once import input_once_values
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.tiles.swizzle import ROW_BYTES
-from autoq.templates.tiles.tma import MAX_BOX
-from autoq.templates.tiles.wgmma import SHAPES_N
 
 Rule = Callable[[Any], bool]
 

@@ -11,8 +11,8 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.base import Template
-from autoq.templates.cuda.packed_values import DeviceNamespace
-from autoq.templates.cuda.thread_kernel import (
+from autoq.templates.cuda.device.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.thread_kernel import (
     Operand,
     ThreadConfig,
     blocks_for,

@@ -10,9 +10,9 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
+from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.genuine_index import GenuineIndex, halo_origin
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.tiles.weights import ceil_div
 
 LANES = 8
 """Pixels of a fragment: the rows of one 8 x 16 byte matrix of ldmatrix."""

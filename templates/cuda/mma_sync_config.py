@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.templates.cuda.device.weights import channels_per_thread
 from autoq.templates.cuda.mma_sync_box import LANES
-from autoq.templates.tiles.weights import channels_per_thread
 
 ROW_TILE = 16
 COL_TILE = 8

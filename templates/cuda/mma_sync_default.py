@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
+from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync_plan import copies_bypass_registers
 from autoq.templates.cuda.mma_sync_space import (
@@ -19,7 +20,6 @@ from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
-from autoq.templates.tiles.weights import ceil_div
 
 # Of one multiprocessor: guesses, none of them measured. The clock only turns the estimate's clocks
 # into seconds and back; choices of every architecture rest on this one, so it is not the target's.

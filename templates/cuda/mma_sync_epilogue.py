@@ -2,14 +2,14 @@
 
 from tvm.script import tirx as T
 
+from autoq.templates.cuda.device.border_bias import bias_row
+from autoq.templates.cuda.device.lookups import table_argument
 from autoq.templates.cuda.mma_sync_rows import (
     output_channel,
     output_start,
     pixel_of_row,
     pixel_start,
 )
-from autoq.templates.tiles.border_bias import bias_row
-from autoq.templates.tiles.lookups import table_argument
 
 
 def row_start(plan, dtype, m, row):

@@ -11,6 +11,13 @@ import math
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
+from autoq.templates.cuda.device.dependent_launch import (
+    overlapping,
+    start_successor,
+    wait_for_predecessors,
+)
+from autoq.templates.cuda.device.lookups import fill_table
+from autoq.templates.cuda.device.raster import tile_of
 from autoq.templates.cuda.mma_sync_copies import (
     fetch,
     keep,
@@ -25,13 +32,6 @@ from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync_staged import store_staged
 from autoq.templates.epilogue import scalar_words
 from autoq.templates.storage import stored
-from autoq.templates.tiles.dependent_launch import (
-    overlapping,
-    start_successor,
-    wait_for_predecessors,
-)
-from autoq.templates.tiles.lookups import fill_table
-from autoq.templates.tiles.raster import tile_of
 
 # Tiles of 8 neighbouring pixel blocks run together, so that their weights stay in the L2.
 _RASTER_GROUP = 8

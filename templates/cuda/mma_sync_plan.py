@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoq.templates.border import BorderClasses, border_classes
+from autoq.templates.cuda.device.dependent_launch import can_overlap
+from autoq.templates.cuda.device.requantise import DeviceFunction, RowEpilogue
+from autoq.templates.cuda.device.shuffled_rows import ShuffledRows
+from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync_config import STAGED_RUN, UNIT_BYTES, MmaSyncConfig
 from autoq.templates.cuda.mma_sync_rows import output_channel
 from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d, matrix_offset, unit_offset
@@ -15,10 +19,6 @@ from autoq.templates.layout import BLOCK_IMAGES, NHWCNC, ROW_BYTES
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
-from autoq.templates.tiles.dependent_launch import can_overlap
-from autoq.templates.tiles.requantise import DeviceFunction, RowEpilogue
-from autoq.templates.tiles.shuffled_rows import ShuffledRows
-from autoq.templates.tiles.weights import ceil_div
 
 COPY_UNIT = "cp.async.cg.shared.global.L2::128B"
 LDMATRIX = "ldmatrix.sync.aligned.m8n8.x4.shared.b16"

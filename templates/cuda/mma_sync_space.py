@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from autoq.search.space import Space
+from autoq.templates.cuda.device.shuffled_rows import TILES as SHUFFLED_TILES
+from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync_box_space import box_constraints, box_knobs
 from autoq.templates.cuda.mma_sync_config import (
     COL_TILE,
@@ -23,8 +25,6 @@ from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
-from autoq.templates.tiles.shuffled_rows import TILES as SHUFFLED_TILES
-from autoq.templates.tiles.weights import ceil_div
 
 # Bytes that sm_75, which reserves no shared memory for a block, is left in each as well.
 _LEAST_MARGIN = 1 << 10

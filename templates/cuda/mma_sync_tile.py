@@ -6,6 +6,8 @@ import functools
 import math
 from dataclasses import dataclass
 
+from autoq.templates.cuda.device.lookups import table_bytes
+from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync_box import LANES, PixelBox
 from autoq.templates.cuda.mma_sync_config import (
     COL_TILE,
@@ -19,8 +21,6 @@ from autoq.templates.cuda.mma_sync_fragments import FragmentSchedule, fragment_s
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.storage import is_four_bit
-from autoq.templates.tiles.lookups import table_bytes
-from autoq.templates.tiles.weights import ceil_div
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
-from autoq.templates.cuda.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.thread_kernel import Operand, blocks_for, call, thread_kernel
 from autoq.templates.cuda.permute_axes import PermutedAxes
-from autoq.templates.cuda.thread_kernel import Operand, blocks_for, call, thread_kernel
 from autoq.templates.target import Target
 
 ELEMENT_BYTES = {"int8": 1, "uint8": 1, "float32": 4, "int32": 4}

@@ -13,10 +13,8 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cuda.packed_values import vector_values
-from autoq.templates.cuda.pool_whole import whole_window_kernel
-from autoq.templates.cuda.pool_window import PoolWindow
-from autoq.templates.cuda.thread_kernel import (
+from autoq.templates.cuda.device.packed_values import vector_values
+from autoq.templates.cuda.device.thread_kernel import (
     Operand,
     blocks_for,
     call,
@@ -27,6 +25,8 @@ from autoq.templates.cuda.thread_kernel import (
     thread_kernel,
     whole_bytes,
 )
+from autoq.templates.cuda.pool_whole import whole_window_kernel
+from autoq.templates.cuda.pool_window import PoolWindow
 from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.target import Target

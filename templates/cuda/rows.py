@@ -15,10 +15,10 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.cuda.device.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.thread_kernel import Operand, blocks_for, call, thread_kernel
 from autoq.templates.cuda.elementwise import WRITE, bounds, float_literal
-from autoq.templates.cuda.packed_values import DeviceNamespace
 from autoq.templates.cuda.rows_plan import RowArrays, RowPlan
-from autoq.templates.cuda.thread_kernel import Operand, blocks_for, call, thread_kernel
 from autoq.templates.target import Target
 
 

@@ -9,10 +9,8 @@ from tvm.script import tirx as T
 
 from autoq.templates.cuda.conv2d_swapped_layout import SwappedLayout
 from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
-from autoq.templates.cuda.halo_tile import BLOCK_ROWS
-from autoq.templates.cuda.swapped_im2col_tile import Im2colTile
-from autoq.templates.tiles.swizzle import swizzle_mode
-from autoq.templates.tiles.tma import (
+from autoq.templates.cuda.device.swizzle import swizzle_mode
+from autoq.templates.cuda.device.tma import (
     ENCODE_IM2COL,
     LOAD_IM2COL_4D,
     Delivery,
@@ -20,6 +18,8 @@ from autoq.templates.tiles.tma import (
     tiled_map,
     tma_load,
 )
+from autoq.templates.cuda.halo_tile import BLOCK_ROWS
+from autoq.templates.cuda.swapped_im2col_tile import Im2colTile
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import Any
 
 from autoq.errors import ConfigError
 from autoq.search.space import Space
-from autoq.templates.cuda.input_once import default_input_once
+from autoq.templates.cuda.device.input_once import default_input_once
+from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma_cost import estimate_seconds
 from autoq.templates.cuda.wgmma_problem import Problem
-from autoq.templates.tiles.weights import ceil_div
 
 _MOST_STAGES = 8
 _TRIED = (

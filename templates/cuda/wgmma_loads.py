@@ -10,10 +10,9 @@ from typing import Any, Protocol
 
 from tvm.script import tirx as T
 
-from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.tiles.pixel import Pixel
-from autoq.templates.tiles.swizzle import swizzle_mode
-from autoq.templates.tiles.tma import (
+from autoq.templates.cuda.device.pixel import Pixel
+from autoq.templates.cuda.device.swizzle import swizzle_mode
+from autoq.templates.cuda.device.tma import (
     ENCODE_IM2COL,
     ENCODE_TILED,
     LOAD_IM2COL_4D,
@@ -24,7 +23,8 @@ from autoq.templates.tiles.tma import (
     tiled_map,
     tma_load,
 )
-from autoq.templates.tiles.weights import KLayout, ceil_div
+from autoq.templates.cuda.device.weights import KLayout, ceil_div
+from autoq.templates.operators.conv2d import Conv2d
 
 
 class Load(Protocol):

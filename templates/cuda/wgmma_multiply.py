@@ -2,7 +2,7 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.tiles.wgmma import descriptor_step, wgmma
+from autoq.templates.cuda.device.wgmma import descriptor_step, wgmma
 
 
 @T.inline

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.templates.border import border_bias
+from autoq.templates.cuda.device.bounded_rows import boundable
+from autoq.templates.cuda.device.bounds import limits
+from autoq.templates.cuda.device.conversion import conversion_limits
+from autoq.templates.cuda.device.converted_rows import convertible
+from autoq.templates.cuda.device.epilogue_table import epilogue_table
+from autoq.templates.cuda.device.swizzle import shared_image
+from autoq.templates.cuda.device.weights import pack_weight, pad_channels, row_channels, tile_rows
 from autoq.templates.cuda.wgmma_config import PipelineConfig
 from autoq.templates.epilogue import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.tiles.bounded_rows import boundable
-from autoq.templates.tiles.bounds import limits
-from autoq.templates.tiles.conversion import conversion_limits
-from autoq.templates.tiles.converted_rows import convertible
-from autoq.templates.tiles.epilogue_table import epilogue_table
-from autoq.templates.tiles.swizzle import shared_image
-from autoq.templates.tiles.weights import pack_weight, pad_channels, row_channels, tile_rows
 from autoq.templates.workload import Operands
 
 

@@ -1,19 +1,31 @@
 """The warp-specialised wgmma kernel: one warp feeds a ring of stages, warpgroups compute tiles.
 
 Follows the producer/consumer pipelines of CUTLASS 3 (cooperative and ping-pong); activations
-come through any `Load`, weights as `tiles/weights.py` packs them.
+come through any `Load`, weights as `cuda/device/weights.py` packs them.
 """
 
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
-from autoq.templates.cuda.wgmma_config import PipelineConfig
-from autoq.templates.cuda.wgmma_epilogue import (
+from autoq.templates.cuda.device.cluster import arrive_at_cluster, wait_for_cluster
+from autoq.templates.cuda.device.conversion import FLAG
+from autoq.templates.cuda.device.dependent_launch import (
+    overlapping,
+    start_successor,
+    wait_for_predecessors,
+)
+from autoq.templates.cuda.device.lookups import fill_table
+from autoq.templates.cuda.device.ring import Ring, RingPosition, fence_barriers
+from autoq.templates.cuda.device.tma import ENCODE_TILED
+from autoq.templates.cuda.device.weights import KLayout
+from autoq.templates.cuda.device.wgmma import encode_descriptor
+from autoq.templates.cuda.device.wgmma_epilogue import (
     fetch_residuals,
     start_tile,
     store_bounded_tile,
     store_tile,
 )
+from autoq.templates.cuda.wgmma_config import PipelineConfig
 from autoq.templates.cuda.wgmma_exchange import clear_tile, exchange, expect_partials
 from autoq.templates.cuda.wgmma_loads import Load
 from autoq.templates.cuda.wgmma_multiply import multiply
@@ -21,18 +33,6 @@ from autoq.templates.cuda.wgmma_plan import PipelinePlan
 from autoq.templates.cuda.wgmma_producer import load_first_weights, load_tile_operands, produce
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.tiles.cluster import arrive_at_cluster, wait_for_cluster
-from autoq.templates.tiles.conversion import FLAG
-from autoq.templates.tiles.dependent_launch import (
-    overlapping,
-    start_successor,
-    wait_for_predecessors,
-)
-from autoq.templates.tiles.lookups import fill_table
-from autoq.templates.tiles.ring import Ring, RingPosition, fence_barriers
-from autoq.templates.tiles.tma import ENCODE_TILED
-from autoq.templates.tiles.weights import KLayout
-from autoq.templates.tiles.wgmma import encode_descriptor
 
 START_BARRIER = 1
 """Named barrier behind the initialisation of the mbarriers."""

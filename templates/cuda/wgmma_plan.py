@@ -7,31 +7,31 @@ from typing import Any
 from tvm.script import tirx as T
 
 from autoq.templates.border import border_classes
-from autoq.templates.cuda.wgmma_config import BARRIER_BYTES, PipelineConfig
-from autoq.templates.cuda.wgmma_loads import Load
-from autoq.templates.cuda.wgmma_units import Unit, unit_at
-from autoq.templates.epilogue import scalar_words
-from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.target import Target
-from autoq.templates.tiles.border_bias import bias_row
-from autoq.templates.tiles.bounded_rows import boundable
-from autoq.templates.tiles.bounds import LIMITS
-from autoq.templates.tiles.converted_rows import ConvertedRows, convertible
-from autoq.templates.tiles.epilogue_table import table_words
-from autoq.templates.tiles.exchange import (
+from autoq.templates.cuda.device.border_bias import bias_row
+from autoq.templates.cuda.device.bounded_rows import boundable
+from autoq.templates.cuda.device.bounds import LIMITS
+from autoq.templates.cuda.device.converted_rows import ConvertedRows, convertible
+from autoq.templates.cuda.device.epilogue_table import table_words
+from autoq.templates.cuda.device.exchange import (
     add_partial,
     keep_slice,
     send_partial,
     store_partial,
 )
-from autoq.templates.tiles.lookups import table_bytes
-from autoq.templates.tiles.pixel import Pixel
-from autoq.templates.tiles.raster import tile_of
-from autoq.templates.tiles.requantise import RowEpilogue
-from autoq.templates.tiles.swizzle import swizzle_mode
-from autoq.templates.tiles.tma import Delivery, tiled_map
-from autoq.templates.tiles.weights import KLayout, ceil_div
-from autoq.templates.tiles.wgmma import K_BYTES, accumulators
+from autoq.templates.cuda.device.lookups import table_bytes
+from autoq.templates.cuda.device.pixel import Pixel
+from autoq.templates.cuda.device.raster import tile_of
+from autoq.templates.cuda.device.requantise import RowEpilogue
+from autoq.templates.cuda.device.swizzle import swizzle_mode
+from autoq.templates.cuda.device.tma import Delivery, tiled_map
+from autoq.templates.cuda.device.weights import KLayout, ceil_div
+from autoq.templates.cuda.device.wgmma import K_BYTES, accumulators
+from autoq.templates.cuda.device.wgmma_units import Unit, unit_at
+from autoq.templates.cuda.wgmma_config import BARRIER_BYTES, PipelineConfig
+from autoq.templates.cuda.wgmma_loads import Load
+from autoq.templates.epilogue import scalar_words
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.target import Target
 
 
 def grid_clusters(config: PipelineConfig, target: Target, works: int, n_tiles: int) -> int:

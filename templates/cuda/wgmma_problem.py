@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from autoq.templates.cuda.device.tma import MAX_BOX
+from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma_config import PipelineConfig
 from autoq.templates.cuda.wgmma_loads import Load
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.tiles.tma import MAX_BOX
-from autoq.templates.tiles.weights import ceil_div
 
 LoadOf = Callable[[PipelineConfig], Load]
 

@@ -7,15 +7,15 @@ from dataclasses import fields
 from typing import Any
 
 from autoq.search.space import Space
-from autoq.templates.cuda.input_once import input_once_values
+from autoq.templates.cuda.device.bounded_rows import boundable
+from autoq.templates.cuda.device.input_once import input_once_values
+from autoq.templates.cuda.device.lookups import table_bytes
+from autoq.templates.cuda.device.tma import MAX_BOX
+from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma_config import PipelineConfig
 from autoq.templates.cuda.wgmma_cost import features
 from autoq.templates.cuda.wgmma_problem import Problem
 from autoq.templates.storage import ITEM_BYTES
-from autoq.templates.tiles.bounded_rows import boundable
-from autoq.templates.tiles.lookups import table_bytes
-from autoq.templates.tiles.tma import MAX_BOX
-from autoq.templates.tiles.weights import ceil_div
 
 # Registers that a consumer needs beside accumulators and residuals: addresses, descriptors and
 # one group of the epilogue (ptxas 13.0 spills none of the sampled kernels at this margin).

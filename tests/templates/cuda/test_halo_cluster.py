@@ -12,12 +12,12 @@ from autoq.kernel import compile_kernel
 from autoq.templates.cuda import conv2d_halo, conv2d_swapped, conv2d_swapped_im2col
 from autoq.templates.cuda.conv2d_swapped_layout import SwappedLayout
 from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
+from autoq.templates.cuda.device.swizzle import swizzle_period
 from autoq.templates.cuda.halo_layout import HaloLayout
 from autoq.templates.cuda.halo_plan import HaloPlan
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
-from autoq.templates.tiles.swizzle import swizzle_period
 
 TARGET = parse_target("cuda:sm_90a")
 WORKLOAD = Conv2d(n=3, h=13, w=12, c=64, k=320, r=3, s=3, padding=(1, 1, 1, 1))

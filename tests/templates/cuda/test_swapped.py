@@ -15,11 +15,11 @@ from autoq.templates.cuda.conv2d_swapped import TEMPLATE, matches, pack_weight
 from autoq.templates.cuda.conv2d_swapped_layout import SwappedLayout
 from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
 from autoq.templates.cuda.conv2d_swapped_tile import SwappedTile
+from autoq.templates.cuda.device.swizzle import swizzled_address
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.reference import reference
 from autoq.templates.target import parse_target
-from autoq.templates.tiles.swizzle import swizzled_address
 
 TARGET = parse_target("cuda:sm_90a")
 SERVED = [workload for workload in CASES if matches(workload, TARGET)]

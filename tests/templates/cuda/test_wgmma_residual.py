@@ -6,11 +6,11 @@ import pytest
 from wgmma_cases import EPILOGUES, TARGET
 
 from autoq.templates.cuda import gemm_wgmma
+from autoq.templates.cuda.device.swizzle import swizzle_period, swizzled_address
 from autoq.templates.cuda.wgmma_config import WgmmaConfig
 from autoq.templates.cuda.wgmma_loads import MatrixLoad
 from autoq.templates.cuda.wgmma_plan import PipelinePlan
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.tiles.swizzle import swizzle_period, swizzled_address
 
 
 def plan_of(block_n: int) -> PipelinePlan:

@@ -11,6 +11,10 @@ import numpy as np
 import pytest
 from test_requantise import COMPILER, SHIMS, aligned, fragments, random_table
 
+from autoq.templates.cuda.device.bounded_rows import BoundedRows
+from autoq.templates.cuda.device.bounds import limits
+from autoq.templates.cuda.device.epilogue_table import epilogue_table, table_words
+from autoq.templates.cuda.device.requantise import C_TYPES, DeviceFunction
 from autoq.templates.epilogue import (
     INTEGER_RANGE,
     Epilogue,
@@ -18,10 +22,6 @@ from autoq.templates.epilogue import (
     pack_scalars,
     packed_scalars,
 )
-from autoq.templates.tiles.bounded_rows import BoundedRows
-from autoq.templates.tiles.bounds import limits
-from autoq.templates.tiles.epilogue_table import epilogue_table, table_words
-from autoq.templates.tiles.requantise import C_TYPES, DeviceFunction
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs g++")
 

@@ -10,6 +10,9 @@ import pytest
 from test_bounded_rows import build, needs_compiler
 from test_requantise import aligned, fragments, random_table
 
+from autoq.templates.cuda.device.conversion import FLAG, conversion_limits
+from autoq.templates.cuda.device.converted_rows import ConvertedRows, convertible
+from autoq.templates.cuda.device.fused_multiply_add import fused_multiply_add
 from autoq.templates.epilogue import (
     INTEGER_RANGE,
     Epilogue,
@@ -17,9 +20,6 @@ from autoq.templates.epilogue import (
     pack_scalars,
     packed_scalars,
 )
-from autoq.templates.tiles.conversion import FLAG, conversion_limits
-from autoq.templates.tiles.converted_rows import ConvertedRows, convertible
-from autoq.templates.tiles.fused_multiply_add import fused_multiply_add
 
 CHANNELS = 16
 CASES = [

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autoq.templates.cuda.device.requantise import C_TYPES, RowEpilogue
 from autoq.templates.epilogue import (
     INTEGER_RANGE,
     Epilogue,
@@ -19,7 +20,6 @@ from autoq.templates.epilogue import (
     packed_scalars,
 )
 from autoq.templates.storage import stored, to_stored, value_dtype
-from autoq.templates.tiles.requantise import C_TYPES, RowEpilogue
 
 COMPILER = shutil.which("g++")
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs g++")

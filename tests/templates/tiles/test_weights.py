@@ -7,8 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from autoq.templates.tiles.swizzle import ROW_BYTES, shared_image, swizzle_period, swizzled_address
-from autoq.templates.tiles.weights import (
+from autoq.templates.cuda.device.swizzle import (
+    ROW_BYTES,
+    shared_image,
+    swizzle_period,
+    swizzled_address,
+)
+from autoq.templates.cuda.device.weights import (
     KLayout,
     channels_per_thread,
     pack_weight,

@@ -11,16 +11,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from autoq.templates.epilogue import Epilogue
-from autoq.templates.storage import is_four_bit, stored_bytes
-from autoq.templates.tiles.lookup_source import looked_up, lookup_source, table_parameter
-from autoq.templates.tiles.requantise import (
+from autoq.templates.cuda.device.lookup_source import looked_up, lookup_source, table_parameter
+from autoq.templates.cuda.device.requantise import (
     C_TYPES,
     DeviceFunction,
     device_function,
     element_source,
 )
-from autoq.templates.tiles.word_vectors import VECTORS, gather
+from autoq.templates.cuda.device.word_vectors import VECTORS, gather
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.storage import is_four_bit, stored_bytes
 
 TILES = 4
 """Column tiles that are packed together."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoq.templates.epilogue import Epilogue
-from autoq.templates.tiles.bounded_rows import PACK4, BoundedRows, boundable
-from autoq.templates.tiles.lookup_source import looked_up, lookup_source, table_parameter
-from autoq.templates.tiles.requantise import (
+from autoq.templates.cuda.device.bounded_rows import PACK4, BoundedRows, boundable
+from autoq.templates.cuda.device.lookup_source import looked_up, lookup_source, table_parameter
+from autoq.templates.cuda.device.requantise import (
     C_TYPES,
     DeviceFunction,
     device_function,
 )
+from autoq.templates.epilogue import Epilogue
 
 
 def convertible(epilogue: Epilogue) -> bool:

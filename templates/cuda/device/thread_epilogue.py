@@ -10,8 +10,9 @@ import numpy as np
 from tvm.script import tirx as T
 
 from autoq.templates.border import BorderClasses, border_bias, border_classes
-from autoq.templates.cuda.packed_values import DeviceNamespace
-from autoq.templates.cuda.thread_kernel import Operand
+from autoq.templates.cuda.device.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.requantise import C_TYPES, element_source
+from autoq.templates.cuda.device.thread_kernel import Operand
 from autoq.templates.epilogue import (
     INTEGER_RANGE,
     TABLE_BYTE,
@@ -19,7 +20,6 @@ from autoq.templates.epilogue import (
     scalar_words,
 )
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.tiles.requantise import C_TYPES, element_source
 from autoq.templates.workload import Operands
 
 _SOURCE = r"""

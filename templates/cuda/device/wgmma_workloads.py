@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from autoq.templates.cuda.device.tma import MAX_ELEMENT_STRIDE, MAX_IM2COL_CORNER
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.tiles.tma import MAX_ELEMENT_STRIDE, MAX_IM2COL_CORNER
 
 _ALIGNMENT = 16
 _LARGEST = 1 << 31

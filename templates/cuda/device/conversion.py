@@ -18,8 +18,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from autoq.templates.cuda.device.fused_multiply_add import fused_multiply_add
 from autoq.templates.epilogue import INTEGER_RANGE, SCALAR_NAMES, Epilogue
-from autoq.templates.tiles.fused_multiply_add import fused_multiply_add
 
 FLAG = 2.0
 """First of the numbers where the form is exact."""

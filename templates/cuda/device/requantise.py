@@ -13,10 +13,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from autoq.templates.cuda.device.lookup_source import looked_up, lookup_source, table_parameter
+from autoq.templates.cuda.device.word_vectors import VECTORS, gather, scatter
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.storage import ITEM_BITS, is_four_bit, stored_bytes
-from autoq.templates.tiles.lookup_source import looked_up, lookup_source, table_parameter
-from autoq.templates.tiles.word_vectors import VECTORS, gather, scatter
 
 C_TYPES = {
     "int4": "unsigned char", "uint4": "unsigned char", "int8": "signed char",

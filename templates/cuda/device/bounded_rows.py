@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoq.templates.epilogue import Epilogue
-from autoq.templates.tiles.lookup_source import looked_up, lookup_source, table_parameter
-from autoq.templates.tiles.requantise import (
+from autoq.templates.cuda.device.lookup_source import looked_up, lookup_source, table_parameter
+from autoq.templates.cuda.device.requantise import (
     C_TYPES,
     DeviceFunction,
     RowEpilogue,
     device_function,
     element_source,
 )
+from autoq.templates.epilogue import Epilogue
 
 
 def boundable(epilogue: Epilogue) -> bool:

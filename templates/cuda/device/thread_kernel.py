@@ -14,6 +14,8 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
+from autoq.templates.cuda.device.dependent_launch import can_overlap, overlapping
+from autoq.templates.cuda.device.requantise import DeviceFunction
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.dequantize import Dequantize
@@ -21,8 +23,6 @@ from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.storage import is_four_bit, stored
 from autoq.templates.target import Target
-from autoq.templates.tiles.dependent_launch import can_overlap, overlapping
-from autoq.templates.tiles.requantise import DeviceFunction
 from autoq.templates.workload import Operands
 
 Body = Callable[[Sequence[Any], Any, Any], None]

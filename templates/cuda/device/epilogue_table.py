@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.tiles.weights import channels_per_thread
+from autoq.templates.cuda.device.weights import channels_per_thread
 
 _LANES = 4
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from tvm.script import tirx as T
 
+from autoq.templates.cuda.device.requantise import device_function
 from autoq.templates.epilogue import TABLE_BYTE, Epilogue
 from autoq.templates.table import ENTRIES
-from autoq.templates.tiles.requantise import device_function
 
 _FILL = r"""
 __device__ __forceinline__ void fill_table_@(void* table, const void* scalars, int lane) {
