@@ -11,8 +11,8 @@ from host_cuda import assert_equal, check_on_gpu, needs_host_compiler, needs_nvc
 from host_warps import run_warps_on_host
 
 from autoq.kernel import compile_kernel
-from autoq.templates.cuda.conv2d_grouped import TEMPLATE
-from autoq.templates.cuda.grouped_tile import GroupedConfig
+from autoq.templates.cuda.grouped.conv2d_grouped import TEMPLATE
+from autoq.templates.cuda.grouped.tile import GroupedConfig
 from autoq.templates.epilogue import INTEGER_RANGE, Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.reference import reference

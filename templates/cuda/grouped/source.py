@@ -1,6 +1,6 @@
 """CUDA source of the grouped convolution: copies, tiles in turn, staged outputs."""
 
-from autoq.templates.cuda.grouped_multiply import GROUPED_MULTIPLY
+from autoq.templates.cuda.grouped.multiply import GROUPED_MULTIPLY
 
 _TILES = r"""
 constexpr int TILE_H = STRIPS_DOWN * ROWS, TILE_W = 8 * STRIPS_ACROSS;

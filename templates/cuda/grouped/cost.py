@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.cuda.grouped_tile import (
+from autoq.templates.cuda.grouped.tile import (
     UNIT,
     GroupedTile,
     group_units,

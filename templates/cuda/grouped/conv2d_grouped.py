@@ -28,9 +28,9 @@ from autoq.templates.cuda.device.thread_kernel import (
     thread_kernel,
 )
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.cuda.grouped_cost import estimated_seconds, features, residence
-from autoq.templates.cuda.grouped_source import GROUPED_SOURCE
-from autoq.templates.cuda.grouped_tile import (
+from autoq.templates.cuda.grouped.cost import estimated_seconds, features, residence
+from autoq.templates.cuda.grouped.source import GROUPED_SOURCE
+from autoq.templates.cuda.grouped.tile import (
     STRIP_W,
     UNIT,
     GroupedConfig,
