@@ -30,8 +30,8 @@ from autoq.records.record import Device
 from autoq.search.space import Space
 from autoq.search.trial import Trial
 from autoq.search.union import Candidate
-from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
-from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
+from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
+from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.tuning.asking import Asker, Question

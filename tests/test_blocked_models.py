@@ -18,7 +18,7 @@ from autoq.kernel.nvcc import find_nvcc
 from autoq.quantization import quantize
 from autoq.records import Device, Journal, Record
 from autoq.report.compiled import compile_text
-from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
+from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
 from autoq.templates.layout import NHWCNC
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target

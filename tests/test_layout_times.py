@@ -17,7 +17,7 @@ from autoq.graph.layouts import choose_layouts
 from autoq.layout_times import LayoutTimes
 from autoq.records import Database, Device, Record
 from autoq.records.lines import Lines
-from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
+from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm

@@ -18,8 +18,8 @@ from autoq.measure.job import Job, Measurement
 from autoq.records.lines import read_records
 from autoq.records.record import Device
 from autoq.search.space import Space
-from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
-from autoq.templates.cuda.mma_sync_default import estimated_seconds
+from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
+from autoq.templates.cuda.mma_sync.default import estimated_seconds
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target

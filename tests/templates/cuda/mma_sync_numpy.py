@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
-from autoq.templates.cuda.mma_sync_rows import output_channel, output_start, pixel_of_row
-from autoq.templates.cuda.mma_sync_tile import (
+from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
+from autoq.templates.cuda.mma_sync.rows import output_channel, output_start, pixel_of_row
+from autoq.templates.cuda.mma_sync.tile import (
     fragment_of_pixels,
     fragment_of_weights,
 )

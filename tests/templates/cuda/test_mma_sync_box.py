@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mma_sync_numpy import convolve, ldmatrix, multiply
 
-from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
-from autoq.templates.cuda.mma_sync_box import LANES, PixelBox
-from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
-from autoq.templates.cuda.mma_sync_fragments import fragment_schedule
-from autoq.templates.cuda.mma_sync_multiply_taps import address_of_load, registers_of_load
-from autoq.templates.cuda.mma_sync_pack import pack_weight
-from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
-from autoq.templates.cuda.mma_sync_tile import fragment_of_weights
+from autoq.templates.cuda.mma_sync.box import LANES, PixelBox
+from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
+from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
+from autoq.templates.cuda.mma_sync.fragments import fragment_schedule
+from autoq.templates.cuda.mma_sync.multiply_taps import address_of_load, registers_of_load
+from autoq.templates.cuda.mma_sync.pack import pack_weight
+from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
+from autoq.templates.cuda.mma_sync.tile import fragment_of_weights
 from autoq.templates.layout import NHWCNC
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target

@@ -9,10 +9,10 @@ import pytest
 from mma_sync_cases import CASES, INT4_CASES, case_id
 
 from autoq.kernel import compile_kernel
-from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
-from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
-from autoq.templates.cuda.mma_sync_space import registers
-from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d
+from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
+from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
+from autoq.templates.cuda.mma_sync.space import registers
+from autoq.templates.cuda.mma_sync.tile import MmaSyncTiling, as_conv2d
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target

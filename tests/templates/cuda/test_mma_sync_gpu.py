@@ -13,7 +13,7 @@ from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.operands import random_case, stored_activations, stored_outputs
 from autoq.runtime.cuda_driver import Device
-from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
+from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
 from autoq.templates.target import Target, parse_target
 from autoq.templates.workload import Workload
 

@@ -8,8 +8,8 @@ from host_cuda import needs_host_compiler
 from host_warps import run_warps_on_host
 
 from autoq.measure.operands import random_case, stored_outputs
-from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE
-from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
+from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
+from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.layout import NHWCNC
 from autoq.templates.operators.conv2d import Conv2d

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
-from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
-from autoq.templates.cuda.mma_sync_rows import (
+from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
+from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
+from autoq.templates.cuda.mma_sync.rows import (
     image_start,
     input_pitches,
     output_channel,

@@ -10,12 +10,12 @@ from mma_sync_cases import CASES, INT4_CASES, case_id, random_blocked
 from mma_sync_numpy import accumulate, convolve
 
 from autoq.measure.operands import random_case
-from autoq.templates.cuda.conv2d_mma_sync import TEMPLATE, matches
-from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
-from autoq.templates.cuda.mma_sync_pack import channel_of_row, pack_channels, pack_weight
-from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
-from autoq.templates.cuda.mma_sync_space import computes
-from autoq.templates.cuda.mma_sync_tile import (
+from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
+from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE, matches
+from autoq.templates.cuda.mma_sync.pack import channel_of_row, pack_channels, pack_weight
+from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
+from autoq.templates.cuda.mma_sync.space import computes
+from autoq.templates.cuda.mma_sync.tile import (
     matrix_offset,
     unit_offset,
 )

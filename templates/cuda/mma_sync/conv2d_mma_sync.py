@@ -16,12 +16,12 @@ import numpy as np
 
 from autoq.templates.base import Template
 from autoq.templates.border import border_bias
-from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
-from autoq.templates.cuda.mma_sync_default import default, estimated_seconds
-from autoq.templates.cuda.mma_sync_pack import pack_channels, pack_weight
-from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
-from autoq.templates.cuda.mma_sync_space import computes, space
-from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d
+from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
+from autoq.templates.cuda.mma_sync.default import default, estimated_seconds
+from autoq.templates.cuda.mma_sync.pack import pack_channels, pack_weight
+from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
+from autoq.templates.cuda.mma_sync.space import computes, space
+from autoq.templates.cuda.mma_sync.tile import MmaSyncTiling, as_conv2d
 from autoq.templates.epilogue import INTEGER_RANGE, packed_scalars
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, block_channels
 from autoq.templates.operators.conv2d import Conv2d
@@ -84,7 +84,7 @@ def _groups_start_at_bytes(conv: Conv2d) -> bool:
 
 def build(workload: Conv2d | Gemm, config: MmaSyncConfig, target: Target) -> PrimFunc:
     """PrimFunc (x, [residual], weight, bias, scale, scalars, y); see `build_kernel`."""
-    from autoq.templates.cuda.mma_sync_kernel import build_kernel
+    from autoq.templates.cuda.mma_sync.kernel import build_kernel
 
     return build_kernel(MmaSyncPlan(workload, config, target))
 

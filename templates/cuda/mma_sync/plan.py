@@ -12,9 +12,9 @@ from autoq.templates.cuda.device.dependent_launch import can_overlap
 from autoq.templates.cuda.device.requantise import DeviceFunction, RowEpilogue
 from autoq.templates.cuda.device.shuffled_rows import ShuffledRows
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.cuda.mma_sync_config import STAGED_RUN, UNIT_BYTES, MmaSyncConfig
-from autoq.templates.cuda.mma_sync_rows import output_channel
-from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d, matrix_offset, unit_offset
+from autoq.templates.cuda.mma_sync.config import STAGED_RUN, UNIT_BYTES, MmaSyncConfig
+from autoq.templates.cuda.mma_sync.rows import output_channel
+from autoq.templates.cuda.mma_sync.tile import MmaSyncTiling, as_conv2d, matrix_offset, unit_offset
 from autoq.templates.layout import BLOCK_IMAGES, NHWCNC, ROW_BYTES
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from autoq.templates.cuda.mma_sync_box import PixelBox
+from autoq.templates.cuda.mma_sync.box import PixelBox
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from autoq.templates.cuda.device.lookups import table_bytes
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.cuda.mma_sync_box import LANES, PixelBox
-from autoq.templates.cuda.mma_sync_config import (
+from autoq.templates.cuda.mma_sync.box import LANES, PixelBox
+from autoq.templates.cuda.mma_sync.config import (
     COL_TILE,
     MATRIX_BYTES,
     MATRIX_ROWS,
@@ -17,7 +17,7 @@ from autoq.templates.cuda.mma_sync_config import (
     UNIT_BYTES,
     MmaSyncConfig,
 )
-from autoq.templates.cuda.mma_sync_fragments import FragmentSchedule, fragment_schedule
+from autoq.templates.cuda.mma_sync.fragments import FragmentSchedule, fragment_schedule
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.storage import is_four_bit

@@ -18,18 +18,18 @@ from autoq.templates.cuda.device.dependent_launch import (
 )
 from autoq.templates.cuda.device.lookups import fill_table
 from autoq.templates.cuda.device.raster import tile_of
-from autoq.templates.cuda.mma_sync_copies import (
+from autoq.templates.cuda.mma_sync.copies import (
     fetch,
     keep,
     locate_halo,
     locate_pixels,
     take,
 )
-from autoq.templates.cuda.mma_sync_epilogue import store_tile
-from autoq.templates.cuda.mma_sync_multiply import multiply_stage, unscale
-from autoq.templates.cuda.mma_sync_multiply_taps import multiply_taps
-from autoq.templates.cuda.mma_sync_plan import MmaSyncPlan
-from autoq.templates.cuda.mma_sync_staged import store_staged
+from autoq.templates.cuda.mma_sync.epilogue import store_tile
+from autoq.templates.cuda.mma_sync.multiply import multiply_stage, unscale
+from autoq.templates.cuda.mma_sync.multiply_taps import multiply_taps
+from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
+from autoq.templates.cuda.mma_sync.staged import store_staged
 from autoq.templates.epilogue import scalar_words
 from autoq.templates.storage import stored
 

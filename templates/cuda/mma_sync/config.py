@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoq.templates.cuda.device.weights import channels_per_thread
-from autoq.templates.cuda.mma_sync_box import LANES
+from autoq.templates.cuda.mma_sync.box import LANES
 
 ROW_TILE = 16
 COL_TILE = 8

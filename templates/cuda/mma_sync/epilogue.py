@@ -4,7 +4,7 @@ from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.border_bias import bias_row
 from autoq.templates.cuda.device.lookups import table_argument
-from autoq.templates.cuda.mma_sync_rows import (
+from autoq.templates.cuda.mma_sync.rows import (
     output_channel,
     output_start,
     pixel_of_row,

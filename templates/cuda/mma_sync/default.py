@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.cuda.mma_sync_config import MmaSyncConfig
-from autoq.templates.cuda.mma_sync_plan import copies_bypass_registers
-from autoq.templates.cuda.mma_sync_space import (
+from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
+from autoq.templates.cuda.mma_sync.plan import copies_bypass_registers
+from autoq.templates.cuda.mma_sync.space import (
     computes,
     read_again,
     registers,
     smem_margin,
     space,
 )
-from autoq.templates.cuda.mma_sync_tile import MmaSyncTiling, as_conv2d
+from autoq.templates.cuda.mma_sync.tile import MmaSyncTiling, as_conv2d
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target

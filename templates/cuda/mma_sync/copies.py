@@ -7,9 +7,9 @@ stage is free. Nibbles that wait in shared memory are read by the thread that co
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.mma_sync_config import UNIT_BYTES
-from autoq.templates.cuda.mma_sync_plan import COPY_UNIT
-from autoq.templates.cuda.mma_sync_rows import image_start, input_pitches, pixel_of_row
+from autoq.templates.cuda.mma_sync.config import UNIT_BYTES
+from autoq.templates.cuda.mma_sync.plan import COPY_UNIT
+from autoq.templates.cuda.mma_sync.rows import image_start, input_pitches, pixel_of_row
 
 _HIGH_NIBBLES = 0xF0F0F0F0
 

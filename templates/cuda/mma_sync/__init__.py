@@ -1,0 +1,1 @@
+"""Convolution on the tensor cores of every GPU since Turing, by mma.sync."""
