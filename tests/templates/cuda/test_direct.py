@@ -16,7 +16,7 @@ from host_cuda import (
 )
 
 from autoq.kernel import compile_kernel
-from autoq.templates.cuda import conv2d_depthwise, conv2d_direct
+from autoq.templates.cuda.simt import conv2d_depthwise, conv2d_direct
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
