@@ -10,7 +10,7 @@ from tvm.script import tirx as T
 from tvm.script.parser.core.parser import ScriptMacro
 
 from autoq.kernel import tvm_script
-from autoq.templates.cuda.conv2d_swapped import TEMPLATE
+from autoq.templates.cuda.halo.swapped.conv2d_swapped import TEMPLATE
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 

@@ -10,8 +10,8 @@ from halo_cases import CASES
 
 from autoq.kernel import compile_kernel
 from autoq.runtime.kernel import TiledMap
-from autoq.templates.cuda.conv2d_halo import TEMPLATE
-from autoq.templates.cuda.halo_layout import HaloConvConfig, HaloLayout
+from autoq.templates.cuda.halo.conv2d_halo import TEMPLATE
+from autoq.templates.cuda.halo.layout import HaloConvConfig, HaloLayout
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 

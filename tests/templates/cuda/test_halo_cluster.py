@@ -9,12 +9,13 @@ import pytest
 from gpu_kernels import sampled
 
 from autoq.kernel import compile_kernel
-from autoq.templates.cuda import conv2d_halo, conv2d_swapped, conv2d_swapped_im2col
-from autoq.templates.cuda.conv2d_swapped_layout import SwappedLayout
-from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
 from autoq.templates.cuda.device.swizzle import swizzle_period
-from autoq.templates.cuda.halo_layout import HaloLayout
-from autoq.templates.cuda.halo_plan import HaloPlan
+from autoq.templates.cuda.halo import conv2d_halo
+from autoq.templates.cuda.halo.layout import HaloLayout
+from autoq.templates.cuda.halo.plan import HaloPlan
+from autoq.templates.cuda.halo.swapped import conv2d_swapped, conv2d_swapped_im2col
+from autoq.templates.cuda.halo.swapped.layout import SwappedLayout
+from autoq.templates.cuda.halo.swapped.plan import SwappedPlan
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target

@@ -6,7 +6,7 @@ import pytest
 from halo_cases import CASES
 from halo_check import wrong_configurations
 
-from autoq.templates.cuda.conv2d_halo import TEMPLATE
+from autoq.templates.cuda.halo.conv2d_halo import TEMPLATE
 
 
 @pytest.mark.gpu

@@ -9,11 +9,11 @@ import pytest
 from halo_cases import CASES, random_operands
 
 from autoq.search.space import Space
-from autoq.templates.cuda.conv2d_halo import TEMPLATE, matches, pack_weight
 from autoq.templates.cuda.device.weights import row_channels
-from autoq.templates.cuda.halo_layout import HaloLayout
-from autoq.templates.cuda.halo_space import tile_shapes
-from autoq.templates.cuda.halo_tile import BLOCK_ROWS, HaloTile
+from autoq.templates.cuda.halo.conv2d_halo import TEMPLATE, matches, pack_weight
+from autoq.templates.cuda.halo.layout import HaloLayout
+from autoq.templates.cuda.halo.space import tile_shapes
+from autoq.templates.cuda.halo.tile import BLOCK_ROWS, HaloTile
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.reference import reference
 from autoq.templates.target import parse_target

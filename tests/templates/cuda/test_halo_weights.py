@@ -10,9 +10,10 @@ import pytest
 from gpu_kernels import sampled
 
 from autoq.kernel import compile_kernel
-from autoq.templates.cuda import conv2d_halo, conv2d_swapped, conv2d_swapped_im2col
-from autoq.templates.cuda.conv2d_swapped_layout import SwappedLayout
-from autoq.templates.cuda.halo_cost import estimated_cycles
+from autoq.templates.cuda.halo import conv2d_halo
+from autoq.templates.cuda.halo.cost import estimated_cycles
+from autoq.templates.cuda.halo.swapped import conv2d_swapped, conv2d_swapped_im2col
+from autoq.templates.cuda.halo.swapped.layout import SwappedLayout
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target

@@ -11,11 +11,11 @@ from halo_cases import CASES
 from test_halo_tile import load_halo
 
 from autoq.kernel import compile_kernel
-from autoq.templates.cuda.conv2d_swapped import TEMPLATE, matches, pack_weight
-from autoq.templates.cuda.conv2d_swapped_layout import SwappedLayout
-from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
-from autoq.templates.cuda.conv2d_swapped_tile import SwappedTile
 from autoq.templates.cuda.device.swizzle import swizzled_address
+from autoq.templates.cuda.halo.swapped.conv2d_swapped import TEMPLATE, matches, pack_weight
+from autoq.templates.cuda.halo.swapped.layout import SwappedLayout
+from autoq.templates.cuda.halo.swapped.plan import SwappedPlan
+from autoq.templates.cuda.halo.swapped.tile import SwappedTile
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.reference import reference

@@ -6,7 +6,7 @@ import pytest
 from halo_cases import CASES
 from halo_check import TARGET, wrong_configurations
 
-from autoq.templates.cuda.conv2d_swapped import TEMPLATE
+from autoq.templates.cuda.halo.swapped.conv2d_swapped import TEMPLATE
 
 SERVED = [workload for workload in CASES if TEMPLATE.matches(workload, TARGET)]
 

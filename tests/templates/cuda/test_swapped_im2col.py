@@ -10,8 +10,8 @@ import pytest
 from halo_cases import CASES
 
 from autoq.kernel import compile_kernel
-from autoq.templates.cuda.conv2d_swapped_im2col import TEMPLATE, matches, pack_weight
-from autoq.templates.cuda.swapped_im2col_plan import SwappedIm2colLayout, SwappedIm2colPlan
+from autoq.templates.cuda.halo.swapped.conv2d_swapped_im2col import TEMPLATE, matches, pack_weight
+from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colLayout, SwappedIm2colPlan
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.reference import reference

@@ -6,7 +6,7 @@ import pytest
 from halo_check import wrong_configurations
 from test_swapped_im2col import SERVED
 
-from autoq.templates.cuda.conv2d_swapped_im2col import TEMPLATE
+from autoq.templates.cuda.halo.swapped.conv2d_swapped_im2col import TEMPLATE
 
 
 @pytest.mark.gpu

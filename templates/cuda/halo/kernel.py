@@ -15,10 +15,10 @@ from autoq.templates.cuda.device.dependent_launch import (
 from autoq.templates.cuda.device.lookups import fill_table
 from autoq.templates.cuda.device.ring import Ring, RingPosition
 from autoq.templates.cuda.device.wgmma_epilogue import store_tile
-from autoq.templates.cuda.halo_layout import HaloLayout
-from autoq.templates.cuda.halo_pipeline import Operands, multiply, release_last, start_block
-from autoq.templates.cuda.halo_plan import HaloPlan
-from autoq.templates.cuda.halo_producer import load_resident_weights, produce
+from autoq.templates.cuda.halo.layout import HaloLayout
+from autoq.templates.cuda.halo.pipeline import Operands, multiply, release_last, start_block
+from autoq.templates.cuda.halo.plan import HaloPlan
+from autoq.templates.cuda.halo.producer import load_resident_weights, produce
 from autoq.templates.epilogue import scalar_words
 
 

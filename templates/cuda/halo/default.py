@@ -10,10 +10,10 @@ from typing import Any
 
 from autoq.errors import ConfigError
 from autoq.templates.cuda.device.input_once import default_input_once
-from autoq.templates.cuda.halo_cost import estimated_cycles
-from autoq.templates.cuda.halo_layout import HaloConfig, HaloConvConfig, HaloLayout
-from autoq.templates.cuda.halo_space import Rule, channel_tiles, constraints, row_sizes, tile_shapes
-from autoq.templates.cuda.halo_tile import HaloTile
+from autoq.templates.cuda.halo.cost import estimated_cycles
+from autoq.templates.cuda.halo.layout import HaloConfig, HaloConvConfig, HaloLayout
+from autoq.templates.cuda.halo.space import Rule, channel_tiles, constraints, row_sizes, tile_shapes
+from autoq.templates.cuda.halo.tile import HaloTile
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 

@@ -14,12 +14,12 @@ import numpy as np
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.border import border_bias
-from autoq.templates.cuda.conv2d_halo import pack_weight as pack_pixel_rows
-from autoq.templates.cuda.conv2d_swapped_layout import SwappedConvConfig, SwappedLayout
-from autoq.templates.cuda.conv2d_swapped_space import default_config, is_served, swapped_space
 from autoq.templates.cuda.device.swizzle import shared_image
 from autoq.templates.cuda.device.weights import pad_channels, tile_rows
-from autoq.templates.cuda.halo_tile import HaloTile
+from autoq.templates.cuda.halo.conv2d_halo import pack_weight as pack_pixel_rows
+from autoq.templates.cuda.halo.swapped.layout import SwappedConvConfig, SwappedLayout
+from autoq.templates.cuda.halo.swapped.space import default_config, is_served, swapped_space
+from autoq.templates.cuda.halo.tile import HaloTile
 from autoq.templates.epilogue import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
@@ -62,8 +62,8 @@ def default(workload: Conv2d, target: Target) -> SwappedConvConfig:
 
 def build(workload: Conv2d, config: SwappedConvConfig, target: Target) -> PrimFunc:
     """PrimFunc over x, the arrays of `pack`, y."""
-    from autoq.templates.cuda.conv2d_swapped_kernel import build_swapped_kernel
-    from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
+    from autoq.templates.cuda.halo.swapped.kernel import build_swapped_kernel
+    from autoq.templates.cuda.halo.swapped.plan import SwappedPlan
 
     return build_swapped_kernel(SwappedPlan(SwappedLayout(workload, config, target.units)))
 

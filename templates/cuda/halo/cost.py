@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autoq.templates.cuda.device.wgmma import K_BYTES
-from autoq.templates.cuda.halo_layout import HaloLayout
+from autoq.templates.cuda.halo.layout import HaloLayout
 from autoq.templates.storage import ITEM_BYTES
 
 # Bytes a cycle and multiprocessor from the L2; 31 if all differ (7 TB/s on an H200), more where

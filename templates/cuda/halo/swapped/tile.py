@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from autoq.templates.cuda.device.wgmma import SHAPES_N
-from autoq.templates.cuda.halo_tile import WIDTH, HaloTile
+from autoq.templates.cuda.halo.tile import WIDTH, HaloTile
 
 COLUMNS = tuple(n for n in SHAPES_N if n % 16 == 0)
 """Widths of a wgmma whose columns stmatrix stores in whole matrices."""

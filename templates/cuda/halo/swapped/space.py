@@ -7,13 +7,13 @@ import itertools
 from collections.abc import Iterator
 
 from autoq.search.space import Space
-from autoq.templates.cuda.conv2d_swapped_layout import SwappedConvConfig, SwappedLayout
-from autoq.templates.cuda.conv2d_swapped_tile import SwappedTile
 from autoq.templates.cuda.device.tma import MAX_BOX
-from autoq.templates.cuda.halo_cost import features
-from autoq.templates.cuda.halo_default import TEAMS, candidates, fastest
-from autoq.templates.cuda.halo_space import Rule, common_rules, ring_knobs, row_sizes
-from autoq.templates.cuda.halo_tile import WIDTH
+from autoq.templates.cuda.halo.cost import features
+from autoq.templates.cuda.halo.default import TEAMS, candidates, fastest
+from autoq.templates.cuda.halo.space import Rule, common_rules, ring_knobs, row_sizes
+from autoq.templates.cuda.halo.swapped.layout import SwappedConvConfig, SwappedLayout
+from autoq.templates.cuda.halo.swapped.tile import SwappedTile
+from autoq.templates.cuda.halo.tile import WIDTH
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 

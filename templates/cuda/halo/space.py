@@ -12,9 +12,9 @@ from autoq.templates.cuda.device.input_once import input_once_values
 from autoq.templates.cuda.device.swizzle import ROW_BYTES
 from autoq.templates.cuda.device.tma import MAX_BOX
 from autoq.templates.cuda.device.wgmma import SHAPES_N
-from autoq.templates.cuda.halo_cost import features
-from autoq.templates.cuda.halo_layout import MOST_BLOCKS, HaloConfig, HaloConvConfig, HaloLayout
-from autoq.templates.cuda.halo_tile import BLOCK_ROWS, WIDTH, HaloTile
+from autoq.templates.cuda.halo.cost import features
+from autoq.templates.cuda.halo.layout import MOST_BLOCKS, HaloConfig, HaloConvConfig, HaloLayout
+from autoq.templates.cuda.halo.tile import BLOCK_ROWS, WIDTH, HaloTile
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 

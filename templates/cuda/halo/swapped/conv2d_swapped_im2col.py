@@ -13,16 +13,16 @@ import numpy as np
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cuda.conv2d_swapped import order_rows, pack_channels
-from autoq.templates.cuda.conv2d_swapped_layout import SwappedConvConfig
-from autoq.templates.cuda.conv2d_swapped_space import channel_tiles
-from autoq.templates.cuda.conv2d_swapped_tile import COLUMNS
 from autoq.templates.cuda.device.swizzle import shared_image
 from autoq.templates.cuda.device.wgmma_workloads import supports_im2col
-from autoq.templates.cuda.halo_cost import features
-from autoq.templates.cuda.halo_default import TEAMS, candidates, fastest
-from autoq.templates.cuda.halo_space import PARTS, STAGES, Rule, common_rules, ring_knobs, row_sizes
-from autoq.templates.cuda.swapped_im2col_tile import Im2colTile
+from autoq.templates.cuda.halo.cost import features
+from autoq.templates.cuda.halo.default import TEAMS, candidates, fastest
+from autoq.templates.cuda.halo.space import PARTS, STAGES, Rule, common_rules, ring_knobs, row_sizes
+from autoq.templates.cuda.halo.swapped.conv2d_swapped import order_rows, pack_channels
+from autoq.templates.cuda.halo.swapped.im2col_tile import Im2colTile
+from autoq.templates.cuda.halo.swapped.layout import SwappedConvConfig
+from autoq.templates.cuda.halo.swapped.space import channel_tiles
+from autoq.templates.cuda.halo.swapped.tile import COLUMNS
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.workload import Operands
@@ -30,7 +30,7 @@ from autoq.templates.workload import Operands
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
 
-    from autoq.templates.cuda.swapped_im2col_plan import SwappedIm2colLayout
+    from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colLayout
 
 _WIDTHS = tuple(n for n in COLUMNS if n >= 64)
 """Narrower tiles read more shared memory than the tensor core's time allows."""
@@ -57,7 +57,7 @@ def _row_sizes(workload: Conv2d) -> tuple[int, ...]:
 
 
 def _layout(workload: Conv2d, config: SwappedConvConfig, target: Target) -> SwappedIm2colLayout:
-    from autoq.templates.cuda.swapped_im2col_plan import SwappedIm2colLayout
+    from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colLayout
 
     return SwappedIm2colLayout(workload, config, target.units)
 
@@ -114,8 +114,8 @@ def default(workload: Conv2d, target: Target) -> SwappedConvConfig:
 
 def build(workload: Conv2d, config: SwappedConvConfig, target: Target) -> PrimFunc:
     """PrimFunc over x, the arrays of `pack`, y."""
-    from autoq.templates.cuda.conv2d_swapped_kernel import build_swapped_kernel
-    from autoq.templates.cuda.swapped_im2col_plan import SwappedIm2colPlan
+    from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colPlan
+    from autoq.templates.cuda.halo.swapped.kernel import build_swapped_kernel
 
     return build_swapped_kernel(SwappedIm2colPlan(_layout(workload, config, target)))
 

@@ -24,8 +24,8 @@ from autoq.templates.cuda.device.tma import (
 from autoq.templates.cuda.device.weights import channels_per_thread
 from autoq.templates.cuda.device.wgmma import K_BYTES, accumulators, descriptor_step, wgmma
 from autoq.templates.cuda.device.wgmma_units import Unit, unit_at
-from autoq.templates.cuda.halo_layout import HaloLayout
-from autoq.templates.cuda.halo_tile import BLOCK_ROWS
+from autoq.templates.cuda.halo.layout import HaloLayout
+from autoq.templates.cuda.halo.tile import BLOCK_ROWS
 
 # Steps of one tile that are unrolled when the weights are resident.
 _UNROLL_LIMIT = 16

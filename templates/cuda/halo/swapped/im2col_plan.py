@@ -7,8 +7,6 @@ from typing import Any
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.conv2d_swapped_layout import SwappedLayout
-from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
 from autoq.templates.cuda.device.swizzle import swizzle_mode
 from autoq.templates.cuda.device.tma import (
     ENCODE_IM2COL,
@@ -18,8 +16,10 @@ from autoq.templates.cuda.device.tma import (
     tiled_map,
     tma_load,
 )
-from autoq.templates.cuda.halo_tile import BLOCK_ROWS
-from autoq.templates.cuda.swapped_im2col_tile import Im2colTile
+from autoq.templates.cuda.halo.swapped.im2col_tile import Im2colTile
+from autoq.templates.cuda.halo.swapped.layout import SwappedLayout
+from autoq.templates.cuda.halo.swapped.plan import SwappedPlan
+from autoq.templates.cuda.halo.tile import BLOCK_ROWS
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,6 @@
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
-from autoq.templates.cuda.conv2d_swapped_epilogue import (
-    prepare_channels,
-    prepare_scalars,
-    store_blocks,
-)
-from autoq.templates.cuda.conv2d_swapped_plan import SwappedPlan
 from autoq.templates.cuda.device.dependent_launch import (
     overlapping,
     start_successor,
@@ -17,8 +11,14 @@ from autoq.templates.cuda.device.dependent_launch import (
 from autoq.templates.cuda.device.lookups import fill_table
 from autoq.templates.cuda.device.ring import Ring, RingPosition
 from autoq.templates.cuda.device.tma import ENCODE_TILED
-from autoq.templates.cuda.halo_pipeline import Operands, multiply, release_last, start_block
-from autoq.templates.cuda.halo_producer import load_resident_weights, produce
+from autoq.templates.cuda.halo.pipeline import Operands, multiply, release_last, start_block
+from autoq.templates.cuda.halo.producer import load_resident_weights, produce
+from autoq.templates.cuda.halo.swapped.epilogue import (
+    prepare_channels,
+    prepare_scalars,
+    store_blocks,
+)
+from autoq.templates.cuda.halo.swapped.plan import SwappedPlan
 
 
 def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from autoq.templates.cuda.conv2d_swapped_tile import SwappedTile
-from autoq.templates.cuda.halo_layout import HaloConfig, HaloLayout
-from autoq.templates.cuda.halo_tile import BLOCK_ROWS
+from autoq.templates.cuda.halo.layout import HaloConfig, HaloLayout
+from autoq.templates.cuda.halo.swapped.tile import SwappedTile
+from autoq.templates.cuda.halo.tile import BLOCK_ROWS
 
 
 @dataclass(frozen=True)

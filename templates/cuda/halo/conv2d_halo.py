@@ -15,10 +15,10 @@ from autoq.templates.base import Template
 from autoq.templates.border import border_bias
 from autoq.templates.cuda.device.swizzle import shared_image
 from autoq.templates.cuda.device.weights import pad_channels, row_channels, tile_rows
-from autoq.templates.cuda.halo_default import default_config
-from autoq.templates.cuda.halo_layout import HaloConvConfig, HaloLayout
-from autoq.templates.cuda.halo_space import halo_space, is_served
-from autoq.templates.cuda.halo_tile import HaloTile
+from autoq.templates.cuda.halo.default import default_config
+from autoq.templates.cuda.halo.layout import HaloConvConfig, HaloLayout
+from autoq.templates.cuda.halo.space import halo_space, is_served
+from autoq.templates.cuda.halo.tile import HaloTile
 from autoq.templates.epilogue import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
@@ -59,7 +59,7 @@ def default(workload: Conv2d, target: Target) -> HaloConvConfig:
 
 def build(workload: Conv2d, config: HaloConvConfig, target: Target) -> PrimFunc:
     """PrimFunc over x, the residual, the arrays of `pack`, y."""
-    from autoq.templates.cuda.halo_kernel import build_halo_kernel
+    from autoq.templates.cuda.halo.kernel import build_halo_kernel
 
     return build_halo_kernel(HaloLayout(workload, config, target.units))
 
