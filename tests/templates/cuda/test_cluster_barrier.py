@@ -9,9 +9,9 @@ import pytest
 
 from autoq.kernel.lowering import cuda_source, lower
 from autoq.templates.base import Template
-from autoq.templates.cuda import conv2d_im2col
 from autoq.templates.cuda.halo import conv2d_halo
 from autoq.templates.cuda.halo.swapped import conv2d_swapped
+from autoq.templates.cuda.wgmma import conv2d_im2col
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 

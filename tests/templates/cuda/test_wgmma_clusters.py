@@ -11,8 +11,8 @@ import tvm.sym
 from wgmma_cases import TARGET, TEMPLATES, case_id, shared_cases
 
 from autoq.kernel import compile_kernel
-from autoq.templates.cuda import conv2d_im2col, conv2d_tap, gemm_wgmma
-from autoq.templates.cuda.wgmma_plan import PipelinePlan
+from autoq.templates.cuda.wgmma import conv2d_im2col, conv2d_tap, gemm_wgmma
+from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.workload import Workload
 

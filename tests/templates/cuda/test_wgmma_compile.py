@@ -7,7 +7,7 @@ import pytest
 from wgmma_cases import CASES, TARGET, TEMPLATES, case_id
 
 from autoq.kernel import compile_kernel
-from autoq.templates.cuda.wgmma_config import WgmmaConfig
+from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.workload import Workload
 

@@ -10,10 +10,10 @@ import tvm.sym
 import tvm.tirx
 from wgmma_cases import CASES, TARGET, TEMPLATES, case_id
 
-from autoq.templates.cuda import conv2d_im2col, conv2d_tap, gemm_wgmma
 from autoq.templates.cuda.device.tma import MAX_BOX, MAX_ELEMENT_STRIDE, Delivery
 from autoq.templates.cuda.device.weights import pack_weight
-from autoq.templates.cuda.wgmma_loads import Im2colLoad, Load
+from autoq.templates.cuda.wgmma import conv2d_im2col, conv2d_tap, gemm_wgmma
+from autoq.templates.cuda.wgmma.loads import Im2colLoad, Load
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 

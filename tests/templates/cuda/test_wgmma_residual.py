@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from wgmma_cases import EPILOGUES, TARGET
 
-from autoq.templates.cuda import gemm_wgmma
 from autoq.templates.cuda.device.swizzle import swizzle_period, swizzled_address
-from autoq.templates.cuda.wgmma_config import WgmmaConfig
-from autoq.templates.cuda.wgmma_loads import MatrixLoad
-from autoq.templates.cuda.wgmma_plan import PipelinePlan
+from autoq.templates.cuda.wgmma import gemm_wgmma
+from autoq.templates.cuda.wgmma.config import WgmmaConfig
+from autoq.templates.cuda.wgmma.loads import MatrixLoad
+from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.operators.conv2d import Conv2d
 
 

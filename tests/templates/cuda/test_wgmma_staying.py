@@ -14,10 +14,10 @@ from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.operands import random_case
 from autoq.runtime.cuda_driver import Device
 from autoq.templates.base import Template
-from autoq.templates.cuda import conv2d_im2col, conv2d_tap, gemm_wgmma
-from autoq.templates.cuda.wgmma_config import WgmmaConfig
-from autoq.templates.cuda.wgmma_loads import MatrixLoad
-from autoq.templates.cuda.wgmma_plan import PipelinePlan
+from autoq.templates.cuda.wgmma import conv2d_im2col, conv2d_tap, gemm_wgmma
+from autoq.templates.cuda.wgmma.config import WgmmaConfig
+from autoq.templates.cuda.wgmma.loads import MatrixLoad
+from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.operators.conv2d import Conv2d
 
 ONE_TAP = Conv2d(20, 28, 28, 160, 200, 1, 1, in_dtype="uint8", epilogue=EPILOGUES["u8"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from autoq.templates.cuda import conv2d_im2col, conv2d_tap, gemm_wgmma
+from autoq.templates.cuda.wgmma import conv2d_im2col, conv2d_tap, gemm_wgmma
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm

@@ -25,12 +25,12 @@ from autoq.templates.cuda.device.wgmma_epilogue import (
     store_bounded_tile,
     store_tile,
 )
-from autoq.templates.cuda.wgmma_config import PipelineConfig
-from autoq.templates.cuda.wgmma_exchange import clear_tile, exchange, expect_partials
-from autoq.templates.cuda.wgmma_loads import Load
-from autoq.templates.cuda.wgmma_multiply import multiply
-from autoq.templates.cuda.wgmma_plan import PipelinePlan
-from autoq.templates.cuda.wgmma_producer import load_first_weights, load_tile_operands, produce
+from autoq.templates.cuda.wgmma.config import PipelineConfig
+from autoq.templates.cuda.wgmma.exchange import clear_tile, exchange, expect_partials
+from autoq.templates.cuda.wgmma.loads import Load
+from autoq.templates.cuda.wgmma.multiply import multiply
+from autoq.templates.cuda.wgmma.plan import PipelinePlan
+from autoq.templates.cuda.wgmma.producer import load_first_weights, load_tile_operands, produce
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 

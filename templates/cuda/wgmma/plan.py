@@ -27,8 +27,8 @@ from autoq.templates.cuda.device.tma import Delivery, tiled_map
 from autoq.templates.cuda.device.weights import KLayout, ceil_div
 from autoq.templates.cuda.device.wgmma import K_BYTES, accumulators
 from autoq.templates.cuda.device.wgmma_units import Unit, unit_at
-from autoq.templates.cuda.wgmma_config import BARRIER_BYTES, PipelineConfig
-from autoq.templates.cuda.wgmma_loads import Load
+from autoq.templates.cuda.wgmma.config import BARRIER_BYTES, PipelineConfig
+from autoq.templates.cuda.wgmma.loads import Load
 from autoq.templates.epilogue import scalar_words
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target

@@ -12,7 +12,7 @@ from autoq.templates.cuda.device.converted_rows import convertible
 from autoq.templates.cuda.device.epilogue_table import epilogue_table
 from autoq.templates.cuda.device.swizzle import shared_image
 from autoq.templates.cuda.device.weights import pack_weight, pad_channels, row_channels, tile_rows
-from autoq.templates.cuda.wgmma_config import PipelineConfig
+from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.epilogue import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.workload import Operands

@@ -8,13 +8,13 @@ from tvm.tirx import PrimFunc
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.wgmma_workloads import supported
-from autoq.templates.cuda.wgmma_config import WgmmaConfig
-from autoq.templates.cuda.wgmma_default import default_config
-from autoq.templates.cuda.wgmma_loads import MatrixLoad
-from autoq.templates.cuda.wgmma_operands import pack as pack_conv2d
-from autoq.templates.cuda.wgmma_pipeline import build_pipeline
-from autoq.templates.cuda.wgmma_problem import Problem
-from autoq.templates.cuda.wgmma_space import make_space
+from autoq.templates.cuda.wgmma.config import WgmmaConfig
+from autoq.templates.cuda.wgmma.default import default_config
+from autoq.templates.cuda.wgmma.loads import MatrixLoad
+from autoq.templates.cuda.wgmma.operands import pack as pack_conv2d
+from autoq.templates.cuda.wgmma.pipeline import build_pipeline
+from autoq.templates.cuda.wgmma.problem import Problem
+from autoq.templates.cuda.wgmma.space import make_space
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target

@@ -12,9 +12,9 @@ from autoq.templates.cuda.device.input_once import input_once_values
 from autoq.templates.cuda.device.lookups import table_bytes
 from autoq.templates.cuda.device.tma import MAX_BOX
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.cuda.wgmma_config import PipelineConfig
-from autoq.templates.cuda.wgmma_cost import features
-from autoq.templates.cuda.wgmma_problem import Problem
+from autoq.templates.cuda.wgmma.config import PipelineConfig
+from autoq.templates.cuda.wgmma.cost import features
+from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.storage import ITEM_BYTES
 
 # Registers that a consumer needs beside accumulators and residuals: addresses, descriptors and

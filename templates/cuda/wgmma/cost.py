@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from autoq.templates.cuda.device.converted_rows import convertible
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.cuda.wgmma_config import PipelineConfig
-from autoq.templates.cuda.wgmma_problem import Problem
+from autoq.templates.cuda.wgmma.config import PipelineConfig
+from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.storage import ITEM_BYTES
 

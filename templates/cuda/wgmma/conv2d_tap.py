@@ -12,13 +12,13 @@ from autoq.templates.base import Template
 from autoq.templates.cuda.device.tma import MAX_BOX, MAX_ELEMENT_STRIDE
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.device.wgmma_workloads import supported
-from autoq.templates.cuda.wgmma_config import PipelineConfig
-from autoq.templates.cuda.wgmma_default import default_config
-from autoq.templates.cuda.wgmma_loads import TapLoad
-from autoq.templates.cuda.wgmma_operands import pack
-from autoq.templates.cuda.wgmma_pipeline import build_pipeline
-from autoq.templates.cuda.wgmma_problem import Problem
-from autoq.templates.cuda.wgmma_space import make_space
+from autoq.templates.cuda.wgmma.config import PipelineConfig
+from autoq.templates.cuda.wgmma.default import default_config
+from autoq.templates.cuda.wgmma.loads import TapLoad
+from autoq.templates.cuda.wgmma.operands import pack
+from autoq.templates.cuda.wgmma.pipeline import build_pipeline
+from autoq.templates.cuda.wgmma.problem import Problem
+from autoq.templates.cuda.wgmma.space import make_space
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
