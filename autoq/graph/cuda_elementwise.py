@@ -17,7 +17,7 @@ from autoq.graph.cuda_expressions import (
 from autoq.graph.exact_reciprocal import exact_reciprocal
 from autoq.graph.ir import Operator
 from autoq.graph.shapes import broadcast
-from autoq.templates.cuda.elementwise import ElementProgram
+from autoq.templates.cuda.movement.elementwise import ElementProgram
 
 _MOST_OPERANDS = 8
 _MOST_STEPS = 64

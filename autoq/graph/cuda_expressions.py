@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from autoq.graph.ir import Step
-from autoq.templates.cuda.elementwise import float_literal
+from autoq.templates.cuda.movement.elementwise import float_literal
 from autoq.templates.epilogue import INTEGER_RANGE
 
 READ = ("int8", "uint8", "float32")

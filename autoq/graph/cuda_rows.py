@@ -18,9 +18,9 @@ from autoq.graph.cuda_expressions import (
 from autoq.graph.ir import Operator, Step
 from autoq.graph.shapes import broadcast
 from autoq.templates.cuda.device.thread_kernel import Operand
-from autoq.templates.cuda.elementwise import float_literal
-from autoq.templates.cuda.rows import RowProgram, RowValue
-from autoq.templates.cuda.rows_plan import LONGEST_ROW, RowArrays
+from autoq.templates.cuda.movement.elementwise import float_literal
+from autoq.templates.cuda.movement.rows import RowProgram, RowValue
+from autoq.templates.cuda.movement.rows_plan import LONGEST_ROW, RowArrays
 
 _MOST_OPERANDS = 8
 _MOST_STEPS = 64

@@ -21,9 +21,9 @@ from autoq.graph.ir import Operator
 from autoq.graph.operator_te import STEPS
 from autoq.graph.te_value import Value, output
 from autoq.templates.cuda.device.thread_kernel import Operand
-from autoq.templates.cuda.elementwise import elementwise_kernel
-from autoq.templates.cuda.permute import permute_kernel, permutes
-from autoq.templates.cuda.rows import row_kernel
+from autoq.templates.cuda.movement.elementwise import elementwise_kernel
+from autoq.templates.cuda.movement.permute import permute_kernel, permutes
+from autoq.templates.cuda.movement.rows import row_kernel
 from autoq.templates.target import Target
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from autoq.errors import BuildError
 from autoq.kernel import kernel_store
 from autoq.kernel.kernel_store import KernelStore
 from autoq.runtime.kernel import CudaKernel
-from autoq.templates.cuda import add
+from autoq.templates.cuda.movement import add
 from autoq.templates.operators.add import Add
 from autoq.templates.target import parse_target
 

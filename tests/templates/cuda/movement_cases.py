@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.cuda import add, concat, dequantize, lookup, pool2d, quantize, relayout
+from autoq.templates.cuda.movement import (
+    add,
+    concat,
+    dequantize,
+    lookup,
+    pool2d,
+    quantize,
+    relayout,
+)
 from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.layout import NHWC, NHWCNC
 from autoq.templates.operators.add import Add

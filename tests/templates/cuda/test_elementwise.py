@@ -16,7 +16,7 @@ from autoq.graph.operator_numpy import evaluate_operator
 from autoq.graph.operators import operator_prim_func
 from autoq.graph.shapes import BINARY, UNARY, broadcast
 from autoq.kernel import compile_kernel
-from autoq.templates.cuda.elementwise_walk import Walk
+from autoq.templates.cuda.movement.elementwise_walk import Walk
 from autoq.templates.target import parse_target
 
 HOPPER = parse_target("cuda:sm_90a")

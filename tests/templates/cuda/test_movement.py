@@ -31,7 +31,7 @@ from movement_cases import (
 from autoq.kernel import compile_kernel
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import cuda_source, lower
-from autoq.templates.cuda import add, concat, pool2d, quantize
+from autoq.templates.cuda.movement import add, concat, pool2d, quantize
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.pool2d import Pool2d

@@ -10,8 +10,8 @@ from host_cuda import needs_host_compiler, needs_nvcc, run_function_on_gpu, run_
 from autoq.graph import Operator, Step
 from autoq.graph.operators import kernel_family
 from autoq.kernel import compile_kernel
-from autoq.templates.cuda.permute import TilePlan, TurnPlan, permute_kernel, permutes
-from autoq.templates.cuda.permute_axes import PermutedAxes
+from autoq.templates.cuda.movement.permute import TilePlan, TurnPlan, permute_kernel, permutes
+from autoq.templates.cuda.movement.permute_axes import PermutedAxes
 from autoq.templates.target import parse_target
 
 HOPPER = parse_target("cuda:sm_90a")

@@ -16,7 +16,7 @@ from autoq.graph.operator_numpy import evaluate_operator
 from autoq.graph.operators import kernel_family, operator_prim_func
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.device.thread_kernel import Operand
-from autoq.templates.cuda.rows_plan import LONGEST_ROW, RowArrays, RowPlan
+from autoq.templates.cuda.movement.rows_plan import LONGEST_ROW, RowArrays, RowPlan
 from autoq.templates.target import parse_target
 
 HOPPER = parse_target("cuda:sm_90a")

@@ -16,7 +16,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.thread_kernel import Operand, blocks_for, call, thread_kernel
-from autoq.templates.cuda.permute_axes import PermutedAxes
+from autoq.templates.cuda.movement.permute_axes import PermutedAxes
 from autoq.templates.target import Target
 
 ELEMENT_BYTES = {"int8": 1, "uint8": 1, "float32": 4, "int32": 4}

@@ -25,8 +25,8 @@ from autoq.templates.cuda.device.thread_kernel import (
     thread_kernel,
     whole_bytes,
 )
-from autoq.templates.cuda.pool_whole import whole_window_kernel
-from autoq.templates.cuda.pool_window import PoolWindow
+from autoq.templates.cuda.movement.pool_whole import whole_window_kernel
+from autoq.templates.cuda.movement.pool_window import PoolWindow
 from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.target import Target

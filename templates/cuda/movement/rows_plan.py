@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autoq.templates.cuda.device.thread_kernel import Operand
-from autoq.templates.cuda.elementwise_walk import dense_strides, merged_axes
+from autoq.templates.cuda.movement.elementwise_walk import dense_strides, merged_axes
 from autoq.templates.target import Target
 
 LONGEST_ROW = 8192

@@ -17,8 +17,8 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.thread_kernel import Operand, blocks_for, call, thread_kernel
-from autoq.templates.cuda.elementwise import WRITE, bounds, float_literal
-from autoq.templates.cuda.rows_plan import RowArrays, RowPlan
+from autoq.templates.cuda.movement.elementwise import WRITE, bounds, float_literal
+from autoq.templates.cuda.movement.rows_plan import RowArrays, RowPlan
 from autoq.templates.target import Target
 
 

@@ -16,7 +16,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.thread_kernel import Operand, blocks_for, call, thread_kernel
-from autoq.templates.cuda.elementwise_walk import Walk
+from autoq.templates.cuda.movement.elementwise_walk import Walk
 from autoq.templates.target import Target
 
 _PLANS = ((2560, 256, 4), (512, 128, 2), (0, 256, 1))

@@ -1,0 +1,1 @@
+"""Kernels on CUDA that memory limits: pools, sums, concatenations, conversions, transpositions."""
