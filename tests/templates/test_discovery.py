@@ -59,7 +59,7 @@ def _package(folder: Path, name: str, **modules: str) -> str:
 
 _TEMPLATE = """
 from dataclasses import replace
-from autoq.templates.cpu.add import TEMPLATE as ADD
+from autoq.templates.cpu.movement.add import TEMPLATE as ADD
 TEMPLATE = replace(ADD, name="{name}", preference={preference})
 """
 

@@ -1,1 +1,1 @@
-"""Grouped and depthwise convolutions on CUDA: one kernel that multiplies a few channels a thread."""
+"""The template conv2d_grouped: convolutions of several groups, depthwise ones included."""

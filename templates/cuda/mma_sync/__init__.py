@@ -1,1 +1,1 @@
-"""Convolution on the tensor cores of every GPU since Turing, by mma.sync."""
+"""The template conv2d_mma_sync: tensor cores of every GPU since Turing."""

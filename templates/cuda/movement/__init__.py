@@ -1,1 +1,1 @@
-"""Kernels on CUDA that memory limits: pools, sums, concatenations, conversions, transpositions."""
+"""Kernels that memory limits: pools, sums, concatenations, conversions, programs of steps."""

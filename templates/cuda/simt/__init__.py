@@ -1,1 +1,1 @@
-"""Convolutions on CUDA cores, a thread an output: what no tensor core computes."""
+"""Convolutions without tensor cores, a thread an output."""

@@ -1,1 +1,1 @@
-"""Products and convolutions on Hopper's tensor cores over one pipeline of TMA loads and wgmma."""
+"""Products and convolutions over one pipeline of TMA loads, wgmma and an epilogue."""

@@ -10,8 +10,8 @@ from cpu_kernels import check, check_layer, host, random_layer, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoq.templates.cpu import conv2d_direct, conv2d_pairs, conv2d_vnni
-from autoq.templates.cpu.conv_config import ConvConfig
+from autoq.templates.cpu.conv import conv2d_direct, conv2d_pairs, conv2d_vnni
+from autoq.templates.cpu.conv.config import ConvConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm

@@ -11,10 +11,10 @@ import tvm
 from cpu_kernels import check, host, random_layer
 
 from autoq.kernel.lowering import tvm_target
-from autoq.templates.cpu import conv2d_direct, conv2d_pairs, conv2d_vnni
-from autoq.templates.cpu.conv_cost import estimated_cycles
-from autoq.templates.cpu.conv_layout import ConvLayout, normalised
-from autoq.templates.cpu.dot import vnni
+from autoq.templates.cpu.conv import conv2d_direct, conv2d_pairs, conv2d_vnni
+from autoq.templates.cpu.conv.cost import estimated_cycles
+from autoq.templates.cpu.conv.dot import vnni
+from autoq.templates.cpu.conv.layout import ConvLayout, normalised
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from cpu_kernels import random_layer
 
-from autoq.templates.cpu.conv_config import ConvConfig
-from autoq.templates.cpu.conv_layout import ConvLayout, normalised
-from autoq.templates.cpu.conv_pack import pack_conv
-from autoq.templates.cpu.dot import multiply_add, vnni
+from autoq.templates.cpu.conv.config import ConvConfig
+from autoq.templates.cpu.conv.dot import multiply_add, vnni
+from autoq.templates.cpu.conv.layout import ConvLayout, normalised
+from autoq.templates.cpu.conv.pack import pack_conv
 from autoq.templates.operators.conv2d import Conv2d
 
 CASES = {

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from cpu_kernels import check, host, random_array
 
-from autoq.templates.cpu import lookup
-from autoq.templates.cpu.movement_template import MovementConfig
+from autoq.templates.cpu.movement import lookup
+from autoq.templates.cpu.movement.template import MovementConfig
 from autoq.templates.operators.lookup import Lookup
 
 RNG = np.random.default_rng(0)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from cpu_kernels import check, output_bounds, random_array
 
-from autoq.templates.cpu import add, concat, dequantize, pool2d, quantize
-from autoq.templates.cpu.movement_template import MovementConfig
+from autoq.templates.cpu.movement import add, concat, dequantize, pool2d, quantize
+from autoq.templates.cpu.movement.template import MovementConfig
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.dequantize import Dequantize

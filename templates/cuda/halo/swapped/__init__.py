@@ -1,1 +1,1 @@
-"""The halo convolutions with weights as wgmma's first operand and pixels as its second."""
+"""Convolutions on wgmma with weights as its first operand and pixels as its second."""

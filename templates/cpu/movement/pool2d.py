@@ -8,7 +8,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.templates.base import Template
-from autoq.templates.cpu.movement_template import (
+from autoq.templates.cpu.movement.template import (
     LANES,
     MovementConfig,
     bind_scalars,

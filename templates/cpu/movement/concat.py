@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.templates.base import Template
-from autoq.templates.cpu.movement_template import (
+from autoq.templates.cpu.movement.template import (
     LANES,
     MovementConfig,
     bind_scalars,

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from autoq.templates.cpu.conv_layout import ConvLayout
+from autoq.templates.cpu.conv.layout import ConvLayout
 
 _PRODUCTS_A_CYCLE = 2
 _LOADS_A_CYCLE = 1.7  # two issue, but a tile of 28 broadcasts a weight ran a third slower

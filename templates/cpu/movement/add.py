@@ -7,7 +7,7 @@ import math
 from tvm.tirx import Expr, PrimFunc
 
 from autoq.templates.base import Template
-from autoq.templates.cpu.movement_template import (
+from autoq.templates.cpu.movement.template import (
     LANES,
     MovementConfig,
     bind_scalars,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.cpu.conv_layout import ConvLayout
+from autoq.templates.cpu.conv.layout import ConvLayout
 from autoq.templates.workload import Operands
 
 

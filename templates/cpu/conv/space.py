@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable
 
 from autoq.search.space import Space
-from autoq.templates.cpu.conv_config import ConvConfig
-from autoq.templates.cpu.conv_cost import cost_features, estimated_cycles
-from autoq.templates.cpu.conv_layout import ConvLayout
-from autoq.templates.cpu.dot import Dot
+from autoq.templates.cpu.conv.config import ConvConfig
+from autoq.templates.cpu.conv.cost import cost_features, estimated_cycles
+from autoq.templates.cpu.conv.dot import Dot
+from autoq.templates.cpu.conv.layout import ConvLayout
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 

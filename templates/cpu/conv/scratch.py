@@ -6,7 +6,7 @@ import numpy as np
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr
 
-from autoq.templates.cpu.conv_layout import ConvLayout
+from autoq.templates.cpu.conv.layout import ConvLayout
 from autoq.templates.cpu.vector import WIDEST_BYTES, cast, for_chunks, load, loop, splat, store
 
 

@@ -1,0 +1,1 @@
+"""Convolution on a CPU: one loop nest, and dot products for several instruction sets."""
