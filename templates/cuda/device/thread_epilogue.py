@@ -193,7 +193,7 @@ class ThreadEpilogue:
         ACC is the accumulator's type and V the channels of a thread. channels(Constants, k) is what
         pixels share, outputs<form>(acc, bias, addends, channels) the V outputs of a pixel. Forms
         of four byte outputs (SATURATES): the type's own bounds and zero point 0 (PACK), the type's
-        own bounds (SHIFT), any bounds (CLAMP), see conv2d_swapped_requantise.py; ANY suits all.
+        own bounds (SHIFT), any bounds (CLAMP), see halo/swapped/requantise.py; ANY suits all.
         """
         epilogue = self.workload.epilogue
         element = element_source(epilogue).replace("_@", "")

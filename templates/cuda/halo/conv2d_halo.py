@@ -1,7 +1,7 @@
 """Template conv2d_halo: stride-1 int8 convolution on Hopper that loads every input pixel once.
 
 The halo of an output tile is loaded by one TMA box a chunk of channels (zero-filled outside the
-image); the filter taps are shifted wgmma descriptors over it (`halo_tile.py`).
+image); the filter taps are shifted wgmma descriptors over it (`tile.py`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def matches(workload: object, target: Target) -> bool:
 
 
 def space(workload: Conv2d, target: Target) -> Space[HaloConvConfig]:
-    """Legal configurations; `halo_space.py` has their rules."""
+    """Legal configurations; `space.py` has their rules."""
     return halo_space(workload, target)
 
 

@@ -1,1 +1,1 @@
-"""Convolutions without tensor cores, a thread an output."""
+"""Convolutions without tensor cores: a thread computes outputs of its own."""

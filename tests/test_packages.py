@@ -1,0 +1,129 @@
+"""The packages: all of them are installed, their imports lead downward, and none in a circle."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FLOORS = {"autoq": "autoq", "search": "autoq.search", "templates": "autoq.templates"}
+
+MODULES = {
+    ".".join([package, *path.relative_to(ROOT / folder).with_suffix("").parts]).removesuffix(
+        ".__init__"
+    ): path
+    for folder, package in FLOORS.items()
+    for path in sorted((ROOT / folder).rglob("*.py"))
+}
+"""The file of every module, by its name."""
+
+DEVICE = "autoq.templates.cuda.device"
+FAMILIES = {
+    f"autoq.templates.{place}.{folder.name}"
+    for place in ("cuda", "cpu")
+    for folder in (ROOT / "templates" / place).iterdir()
+    if (folder / "__init__.py").exists()
+} - {DEVICE}
+"""Packages of kernels that are made alike."""
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Modules of autoq that a module imports when it runs, wherever the statement stands."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+        elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
+            parts = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (part for part in parts if part in MODULES)
+            if not all(part in MODULES for part in parts):
+                yield node.module
+        yield from imported(node)
+
+
+IMPORTS = {name: set(imported(ast.parse(path.read_text()))) for name, path in MODULES.items()}
+
+
+def within(module: str, package: str) -> bool:
+    return f"{module}.".startswith(f"{package}.")
+
+
+def crossings(source: str, *allowed: str) -> list[str]:
+    """Imports from modules of a package that lead neither into it nor into what is allowed."""
+    return [
+        f"{module} imports {goal}"
+        for module, goals in sorted(IMPORTS.items())
+        if within(module, source)
+        for goal in sorted(goals)
+        if not any(within(goal, package) for package in (source, *allowed))
+    ]
+
+
+def leads_into(line: str, packages: set[str]) -> bool:
+    """Whether what a line of `crossings` says is imported is in one of the packages."""
+    return any(within(line.rpartition(" ")[2], package) for package in packages)
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """Nodes of a circle in a graph; none where it has none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def test_setup_lists_every_folder_with_modules():
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    listed = setup["options"]["packages"].split()
+    folders = {
+        ".".join([package, *path.parent.relative_to(ROOT / folder).parts])
+        for folder, package in {**FLOORS, "tuning_logs": "autoq.tuning_logs"}.items()
+        for path in (ROOT / folder).rglob("*.py")
+    }
+    assert sorted(listed) == sorted(folders)
+
+
+def test_every_package_has_its_own_module():
+    assert [name for name in MODULES if name.rpartition(".")[0] not in {"", *MODULES}] == []
+
+
+def test_no_module_imports_itself_however_indirectly():
+    assert circle(IMPORTS) == []
+
+
+def test_a_circle_is_found():
+    assert sorted(set(circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}))) == ["b", "c"]
+
+
+def test_the_search_knows_nothing_above_it():
+    assert crossings("autoq.search", "autoq.errors") == []
+
+
+def test_templates_know_the_search_space_alone():
+    assert crossings("autoq.templates", "autoq.search.space", "autoq.errors") == []
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_a_family_of_kernels_imports_no_other(family):
+    others = FAMILIES - {family}
+    assert [line for line in crossings(family) if leads_into(line, others)] == []
+
+
+def test_what_families_share_imports_none_of_them():
+    above = {"autoq.templates.registry", *FAMILIES}
+    shared = [name for name in MODULES if within(name, "autoq.templates")]
+    lines = [
+        f"{module} imports {goal}"
+        for module in shared
+        if module != "autoq.templates" and not any(within(module, package) for package in above)
+        for goal in sorted(IMPORTS[module])
+    ]
+    assert lines and [line for line in lines if leads_into(line, above)] == []
