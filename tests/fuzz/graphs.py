@@ -17,9 +17,8 @@ import autoq
 from autoq.frontend import from_model
 from autoq.graph import evaluate, optimise
 from autoq.graph.layouts import choose_layouts
-from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.operators.relayout import Relayout
 from autoq.templates.target import parse_target
+from autoq.templates.workload import Workload
 
 LIMIT_SECONDS = 120
 COMPILED_SHARE = 1 / 12
@@ -30,11 +29,15 @@ class RandomCosts:
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
-        self._seconds: dict[Conv2d | Relayout, float] = {}
+        self._seconds: dict[Workload, float] = {}
 
-    def seconds(self, workload: Conv2d | Relayout) -> float:
+    def seconds(self, workload: Workload) -> float:
         """The same time for a workload each time."""
         return self._seconds.setdefault(workload, float(self._rng.random()))
+
+    def copying_seconds(self, copy: Workload) -> float:
+        """The same time for a copy between layouts each time."""
+        return self.seconds(copy)
 
 
 def case(rng: np.random.Generator, folder: Path, compiled_share: float = COMPILED_SHARE) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from fuzz import graphs
+from fuzz.child import rng_of
 from qdq.oracle import Oracle, normal_feeds
 from qdq.random_graphs import random_model
 
@@ -28,6 +29,10 @@ def test_optimised_graph_agrees_with_onnxruntime(seed):
 @pytest.mark.parametrize("seed", range(1000, 1002))
 def test_compiled_graph_agrees_with_onnxruntime(seed, tmp_path):
     graphs.case(np.random.default_rng(seed), tmp_path, compiled_share=1.0)
+
+
+def test_layouts_that_need_copies_agree_with_onnxruntime(tmp_path):
+    graphs.case(rng_of(1, 13), tmp_path, compiled_share=0.0)
 
 
 def test_bounds_leave_no_room_for_a_step():
