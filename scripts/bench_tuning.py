@@ -15,7 +15,6 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ import numpy as np
 from autoq import Session, compile
 from autoq.devices import Host, require_device, resolve
 from autoq.records.lines import read_records
+from autoq.scratch import scratch_folder, sweep
 
 sys.path.insert(0, str(Path(__file__).parent))
 from checkout import commit
@@ -134,12 +134,13 @@ def main() -> int:
         "device": host.device, "date": datetime.date.today().isoformat(),
         "commit": options.commit, "cases": [],
     }  # fmt: skip
-    with tempfile.TemporaryDirectory(prefix="bench-tuning-") as folder:
+    sweep()
+    with scratch_folder() as folder:
         for network in networks:
             model = make_network(network, IMAGE, options.models)
             for budget in map(float, options.budgets.split(",")):
                 for seed in range(options.seeds):
-                    row = case(network, model, host, options.batch, budget, seed, Path(folder))
+                    row = case(network, model, host, options.batch, budget, seed, folder)
                     result["cases"].append(row)
                     options.output.write_text(json.dumps(result, indent=1) + "\n")
                     print(_text(row), flush=True)
