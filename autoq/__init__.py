@@ -11,7 +11,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _LAZY = {
-    "compile": "autoq.compiler",
+    "compile": "autoq.compilation.compiler",
     "operator": "autoq.single_operator",
     "tune": "autoq.tuner",
     "Session": "autoq.session",

@@ -1,6 +1,6 @@
 """`autoq` and `python -m autoq`: the command line in a process of its own."""
 
-from autoq.lean_imports import leave_out_unused
+from autoq.process.lean_imports import leave_out_unused
 
 leave_out_unused()
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from autoq.cache import require_private
+from autoq.compilation.selection import Chosen, choose
 from autoq.devices import Host, require_device, resolve
 from autoq.errors import InputError
 from autoq.kernel.kernel_store import KernelStore
@@ -18,7 +19,6 @@ from autoq.records.database import Database
 from autoq.runtime.dlpack import ARRAYS, tensor_of
 from autoq.runtime.kernel import CpuKernel
 from autoq.scratch import sweep
-from autoq.selection import Chosen, choose
 from autoq.templates.workload import Operands, Workload
 
 

@@ -34,10 +34,10 @@ from peers.worker import METASCHEDULE, PEERS, PeerProcesses
 
 from autoq.devices import Host, require_device, resolve
 from autoq.kernel.nvcc import nvcc_version
-from autoq.measure.child import ChildCrash, ChildError, ChildTimeout
 from autoq.measure.compile_worker import Built
 from autoq.measure.job import Job, Measurement, Timing
 from autoq.measure.runner import Runner
+from autoq.process.child import ChildCrash, ChildError, ChildTimeout
 from autoq.records.database import Database
 from autoq.scratch import scratch_folder, sweep
 from autoq.templates.operators.conv2d import Conv2d

@@ -24,8 +24,8 @@ from checkout import commit
 from program_cases import BATCH, GLOBAL_POOLS, operators
 
 from autoq.graph import Operator
+from autoq.graph.lowering.operators import kernel_family, operator_prim_func
 from autoq.graph.operator_numpy import evaluate_operator
-from autoq.graph.operators import kernel_family, operator_prim_func
 from autoq.kernel import compile_kernel
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Timing

@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from autoq.measure.child import Child, Entry
 from autoq.measure.operands import random_case
-from autoq.measure.pool import ChildPool
 from autoq.measure.stored_reference import stored_reference
+from autoq.process.child import Child, Entry
+from autoq.process.pool import ChildPool
 from autoq.templates.workload import Workload
 
 # The processes are as many as there are cores, so that numpy's own threads would be too many.

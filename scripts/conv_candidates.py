@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoq.compilation.selection import DEFAULT
 from autoq.devices import Host
 from autoq.measure.builder import Builder
 from autoq.measure.compile_worker import BuildSettings, Built
@@ -16,7 +17,6 @@ from autoq.measure.runner import Runner
 from autoq.measure.worker import WorkerSettings
 from autoq.records.database import Database
 from autoq.records.lookup import choices
-from autoq.selection import DEFAULT
 from autoq.templates import TEMPLATES
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.registry import matching

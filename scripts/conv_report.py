@@ -8,9 +8,9 @@ from typing import Any
 
 from peers.peer import PeerTime
 
+from autoq.compilation.selection import DEFAULT
 from autoq.measure.job import Job, Measurement
 from autoq.report.text import share, table
-from autoq.selection import DEFAULT
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.workload_key import to_dict

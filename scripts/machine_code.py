@@ -20,11 +20,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from autoq.compilation.selection import choose
 from autoq.devices import Host
 from autoq.kernel.kernel_store import KernelStore
 from autoq.records.database import Database
 from autoq.runtime.kernel import machine_code
-from autoq.selection import choose
 from autoq.templates.registry import TEMPLATES
 from autoq.templates.target import parse_target
 from autoq.templates.workload import Workload

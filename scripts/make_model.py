@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from autoq import zoo
+from autoq import models
 from autoq.four_bits import to_four_bits
 from autoq.quantization import quantize
 
 BITS = (8, 4)
 NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
     **{
-        f"resnet{depth}": lambda image, depth=depth: zoo.resnet(depth, image=image)
+        f"resnet{depth}": lambda image, depth=depth: models.resnet(depth, image=image)
         for depth in (18, 34, 50, 101)
     },
-    "efficientnet_b0": lambda image: zoo.efficientnet_b0(image=image),
-    "shufflenet_v2": lambda image: zoo.shufflenet_v2(image=image),
+    "efficientnet_b0": lambda image: models.efficientnet_b0(image=image),
+    "shufflenet_v2": lambda image: models.shufflenet_v2(image=image),
 }
 """Networks for images of a height and width in pixels, by name."""
 

@@ -29,8 +29,8 @@ import onnx
 from storm_checks import Checks
 from storm_victims import KINDS, strike
 
+from autoq.models.writer import ModelWriter
 from autoq.quantization import quantize
-from autoq.zoo.writer import ModelWriter
 
 # Some kills come after any time, so that they hit the start as well; the others after a number of
 # new records, which come in batches, and a moment more.

@@ -14,12 +14,12 @@ import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
 
+import autoq.models
 import autoq.quantization
-import autoq.zoo
 from autoq.four_bits import to_four_bits
+from autoq.models import resnet
 from autoq.quantization import quantize
 from autoq.runtime.cpu_features import host_features
-from autoq.zoo import resnet
 
 LIGHT_FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 LIGHT = tuple(sorted(path.stem.removeprefix("light_") for path in LIGHT_FOLDER.glob("*.onnx")))
@@ -75,8 +75,8 @@ def _cached(
     name: str, make: Callable[[], onnx.ModelProto], form: str, activation: str,
     per_channel: bool = True,
 ) -> Path:  # fmt: skip
-    zoo = sorted(Path(autoq.zoo.__file__).parent.glob("*.py"))
-    sources = (Path(__file__), *zoo, Path(autoq.quantization.__file__))
+    networks = sorted(Path(autoq.models.__file__).parent.glob("*.py"))
+    sources = (Path(__file__), *networks, Path(autoq.quantization.__file__))
     content = b"".join(source.read_bytes() for source in sources)
     digest = hashlib.sha256(content + onnxruntime.__version__.encode()).hexdigest()[:8]
     folder = cache_folder()
@@ -134,7 +134,7 @@ def _rescale_logits(model: onnx.ModelProto, widen: bool) -> None:
     """Scale the last layer's weights until its outputs have a spread of 2.
 
     Otherwise a softmax saturates, and every wrong network would give the right output. `widen`
-    adds a larger bias, which widens the output's quantisation step as in `autoq.zoo`.
+    adds a larger bias, which widens the output's quantisation step as in `autoq.models`.
     """
     graph = model.graph
     last = [node for node in graph.node if node.op_type in ("Gemm", "Conv")][-1]

@@ -160,4 +160,4 @@ def test_pickles_go_through_pipes_alone():
         if re.search(r"\b(import|from) (c?pickle|dill|joblib|shelve)\b|allow_pickle=True",
                      path.read_text())
     }  # fmt: skip
-    assert uses == {"autoq/measure/child.py", "autoq/measure/serve.py"}
+    assert uses == {"autoq/process/child.py", "autoq/process/serve.py"}

@@ -18,13 +18,13 @@ from autoq.errors import InputError, ModelError
 from autoq.four_bits import holds_four_bits, to_four_bits
 from autoq.frontend import from_model
 from autoq.graph import Kernel, evaluate, optimise
+from autoq.models import resnet
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.dequantize import Dequantize
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.target import parse_target
-from autoq.zoo import resnet
 
 SHAPE = (1, 4, 6, 5)
 NUMBERS = {"int4": ml_dtypes.int4, "uint4": ml_dtypes.uint4}

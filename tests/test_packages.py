@@ -54,6 +54,11 @@ def within(module: str, package: str) -> bool:
     return f"{module}.".startswith(f"{package}.")
 
 
+def package_of(module: str) -> str:
+    """The package right below `autoq` that a module lies in, or the module that stands there."""
+    return ".".join(module.split(".")[:2])
+
+
 def crossings(source: str, *allowed: str) -> list[str]:
     """Imports from modules of a package that lead neither into it nor into what is allowed."""
     return [
@@ -99,6 +104,15 @@ def test_no_module_imports_itself_however_indirectly():
     assert circle(IMPORTS) == []
 
 
+def test_no_two_packages_of_autoq_need_each_other():
+    packages: dict[str, set[str]] = {}
+    for name, goals in IMPORTS.items():
+        source = package_of(name)
+        packages.setdefault(source, set()).update({package_of(goal) for goal in goals} - {source})
+    packages.pop("autoq")  # whose version alone is asked for, and whose functions load when used
+    assert circle(packages) == []
+
+
 def test_a_circle_is_found():
     assert sorted(set(circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}))) == ["b", "c"]
 
@@ -127,3 +141,41 @@ def test_what_families_share_imports_none_of_them():
         for goal in sorted(IMPORTS[module])
     ]
     assert lines and [line for line in lines if leads_into(line, above)] == []
+
+
+GRAPH = "autoq.graph"
+GRAPH_FLOORS = {"passes": (), "lowering": ("fallback",), "fallback": ()}
+"""Packages of the graph, each with those of them that it may import besides the graph itself."""
+GRAPH_FRONT = {GRAPH, f"{GRAPH}.optimise"}
+"""What puts the packages of the graph in order."""
+
+
+def leads_up(line: str, packages: set[str]) -> bool:
+    """Whether a line of `crossings` leads into one of the packages, or to what orders them."""
+    return leads_into(line, packages) or line.rpartition(" ")[2] in GRAPH_FRONT
+
+
+def test_the_packages_of_the_graph_are_those_with_an_order():
+    folders = {path.parent.name for path in (ROOT / "autoq" / "graph").glob("*/__init__.py")}
+    assert folders == set(GRAPH_FLOORS)
+
+
+def test_the_graph_itself_imports_none_of_its_packages():
+    packages = {f"{GRAPH}.{name}" for name in GRAPH_FLOORS}
+    itself = [
+        name
+        for name in MODULES
+        if within(name, GRAPH)
+        and name not in GRAPH_FRONT
+        and not any(within(name, package) for package in packages)
+    ]
+    lines = [f"{name} imports {goal}" for name in itself for goal in sorted(IMPORTS[name])]
+    assert lines and [line for line in lines if leads_up(line, packages)] == []
+
+
+@pytest.mark.parametrize("name", sorted(GRAPH_FLOORS))
+def test_a_package_of_the_graph_imports_those_below_it(name):
+    allowed = {f"{GRAPH}.{other}" for other in (name, *GRAPH_FLOORS[name])}
+    others = {f"{GRAPH}.{other}" for other in GRAPH_FLOORS} - allowed
+    lines = crossings(f"{GRAPH}.{name}")
+    assert lines and [line for line in lines if leads_up(line, others)] == []

@@ -12,9 +12,9 @@ from models import output_step, resnet_path, run_onnxruntime
 from autoq.errors import InputError, ModelError
 from autoq.frontend import load
 from autoq.graph import evaluate, optimise
+from autoq.models import resnet
 from autoq.quantization import quantize
 from autoq.templates.target import parse_target
-from autoq.zoo import resnet
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import typer
 from typer.exceptions import TyperException
 
 from autoq import __version__
-from autoq.blame import machines_fault
 from autoq.cli import compile, env, logs, quantize, run, tune
 from autoq.cli.memory_limit import require_memory
 from autoq.errors import AutoqError
+from autoq.process.blame import machines_fault
 from autoq.runtime.threads import use_every_core
 
 app = typer.Typer(

@@ -33,7 +33,7 @@ def compile(
 
     Says of every layer which record decided its kernel, or that none did.
     """
-    from autoq.compiler import compile as compile_model
+    from autoq.compilation.compiler import compile as compile_model
     from autoq.report.compiled import compile_text
 
     report = compile_model(

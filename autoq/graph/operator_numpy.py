@@ -1,4 +1,4 @@
-"""What the steps of an operator compute, in numpy: the oracle of `operators.py`."""
+"""What the steps of an operator compute, in numpy: the oracle of `lowering/operators.py`."""
 
 from __future__ import annotations
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import copy
 
-from autoq.graph.absorb_tables import absorb_tables
-from autoq.graph.activation_dtype import choose_activation_dtypes
-from autoq.graph.channel_padding import pad_hidden_channels
-from autoq.graph.channel_shuffle import find_channel_shuffles
-from autoq.graph.convolve_beside import convolve_beside
-from autoq.graph.dequantise_late import dequantise_late
-from autoq.graph.fold_affine import fold_affine
-from autoq.graph.fold_constants import fold_dequantisations, fold_operations
-from autoq.graph.fuse_movement import fuse_movement
-from autoq.graph.fuse_products import fuse_products
 from autoq.graph.ir import Graph, Kernel
-from autoq.graph.lower import lower
-from autoq.graph.programs import gather_programs
+from autoq.graph.lowering.lower import lower
+from autoq.graph.passes.absorb_tables import absorb_tables
+from autoq.graph.passes.activation_dtype import choose_activation_dtypes
+from autoq.graph.passes.channel_padding import pad_hidden_channels
+from autoq.graph.passes.channel_shuffle import find_channel_shuffles
+from autoq.graph.passes.convolve_beside import convolve_beside
+from autoq.graph.passes.dequantise_late import dequantise_late
+from autoq.graph.passes.fold_affine import fold_affine
+from autoq.graph.passes.fold_constants import fold_dequantisations, fold_operations
+from autoq.graph.passes.fuse_movement import fuse_movement
+from autoq.graph.passes.fuse_products import fuse_products
+from autoq.graph.passes.programs import gather_programs
+from autoq.graph.passes.stem import widen_stem
+from autoq.graph.passes.storage import choose_storage
+from autoq.graph.passes.tables import gather_tables, tabulate_programs
 from autoq.graph.rewrite import prune
-from autoq.graph.stem import widen_stem
-from autoq.graph.storage import choose_storage
-from autoq.graph.tables import gather_tables, tabulate_programs
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 

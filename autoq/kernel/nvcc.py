@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoq.blame import from_outside, machines_fault
 from autoq.cache import pack, read_entry, unpack, write_entry
 from autoq.errors import AutoqError, BuildError, CompilerDied, EnvironmentFault, TargetError
 from autoq.kernel.device_headers import DEVICE_HEADERS
+from autoq.process.blame import from_outside, machines_fault
 from autoq.scratch import scratch_folder
 
 FLAGS = ("-O3", "-std=c++17", "-cubin", "-I.", "-Xptxas", "-v", "--expt-relaxed-constexpr")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from concurrent.futures import Future
 from pathlib import Path
 
-from autoq.measure.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
 from autoq.measure.compile_worker import BuildSettings, Built
 from autoq.measure.job import CRASH, OUTSIDE, Job
-from autoq.measure.pool import ChildPool
+from autoq.process.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
+from autoq.process.pool import ChildPool
 
 
 class Builder:

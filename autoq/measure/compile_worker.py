@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoq.blame import machines_fault
 from autoq.errors import BuildError, CompilerDied
 from autoq.kernel.kernel_store import KernelStore
 from autoq.measure.job import CRASH, OUTSIDE, Job, load_registry
+from autoq.process.blame import machines_fault
 from autoq.runtime.kernel import Kernel
 from autoq.templates.target import Target
 

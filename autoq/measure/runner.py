@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from concurrent.futures import Future, TimeoutError
 from typing import Any
 
-from autoq.blame import machines_fault, unclear
 from autoq.errors import AutoqError, EnvironmentFault, TargetError
-from autoq.measure.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
 from autoq.measure.job import CRASH, OUTSIDE, Job, Measurement, Timing
-from autoq.measure.pool import ChildPool
 from autoq.measure.worker import Compare, Describe, Outcome, Prepare, Run, WorkerSettings
+from autoq.process.blame import machines_fault, unclear
+from autoq.process.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
+from autoq.process.pool import ChildPool
 from autoq.records.record import Device
 from autoq.runtime.kernel import Kernel
 

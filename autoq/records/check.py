@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoq.blame import machines_fault
 from autoq.errors import InputError
+from autoq.process.blame import machines_fault
 from autoq.records.appending import locked
 from autoq.records.journal import check_writable
 from autoq.records.lines import Line, collect, open_lines, printable, scan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from autoq.compiler import CompileReport
+from autoq.compilation.compiler import CompileReport
 from autoq.report.text import counts, duration, table
 
 

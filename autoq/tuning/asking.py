@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from autoq.errors import EnvironmentFault
-from autoq.measure.child import Child, ChildCrash, Entry
 from autoq.measure.job import load_registry
-from autoq.measure.pool import ChildPool
+from autoq.process.child import Child, ChildCrash, Entry
+from autoq.process.pool import ChildPool
 from autoq.search.registry import STRATEGIES
 from autoq.search.strategy import Strategy
 from autoq.search.trial import Trial

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from autoq.measure.measurer import Measurer
+from autoq.process.interrupt import StopOnSignal
 from autoq.records.journal import Journal
 from autoq.records.record import Record
 from autoq.report.events import Event, TaskRow, TrialsMeasured, TuneStarted, TuneSummary
 from autoq.templates.target import Target
 from autoq.tuning.asking import Asker
-from autoq.tuning.interrupt import StopOnSignal
 from autoq.tuning.loop import Loop
 from autoq.tuning.options import TuneOptions, comparison_timing
 from autoq.tuning.pacing import Pacing

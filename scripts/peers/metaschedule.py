@@ -17,9 +17,9 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
 from autoq.devices import resolve
-from autoq.measure.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
 from autoq.measure.job import Timing
-from autoq.measure.pool import ChildPool
+from autoq.process.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
+from autoq.process.pool import ChildPool
 from autoq.runtime.kernel import CudaKernel
 from autoq.scratch import scratch_folder
 from autoq.templates.operators.conv2d import Conv2d

@@ -8,9 +8,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from autoq.measure.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
 from autoq.measure.job import Timing
-from autoq.measure.pool import ChildPool
+from autoq.process.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
+from autoq.process.pool import ChildPool
 from peers.layer import Layer
 from peers.peer import Peer, PeerTime
 

@@ -16,7 +16,7 @@ from qdq.random_graphs import random_model
 import autoq
 from autoq.frontend import from_model
 from autoq.graph import evaluate, optimise
-from autoq.graph.layouts import choose_layouts
+from autoq.graph.lowering.layouts import choose_layouts
 from autoq.templates.target import parse_target
 from autoq.templates.workload import Workload
 

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from cli.small_models import small_network
 
-from autoq.compiler import compile
+from autoq.compilation.compiler import compile
 from autoq.devices import Host, resolve
 from autoq.errors import AutoqError, RecordError
 from autoq.measure.replay import ReplayMeasurer

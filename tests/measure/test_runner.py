@@ -11,12 +11,12 @@ from fake_templates import FakeConfig, workload
 
 from autoq.errors import TargetError
 from autoq.measure.builder import Builder
-from autoq.measure.child import ChildCrash
 from autoq.measure.compile_worker import BuildSettings, Built
 from autoq.measure.job import CRASH, OUTSIDE, Job, Measurement, Timing
 from autoq.measure.measurer import DeviceMeasurer
 from autoq.measure.runner import MeasureError, Runner
 from autoq.measure.worker import Outcome, Prepare, Run, WorkerSettings
+from autoq.process.child import ChildCrash
 from autoq.templates.target import Target, host_cpu
 
 REGISTRY = "fake_templates:TEMPLATES"
@@ -123,7 +123,7 @@ def _children() -> set[str]:
     me = os.getpid()
     tasks = Path(f"/proc/{me}/task").glob("*/children")
     pids = " ".join(path.read_text() for path in tasks).split()
-    return {p for p in pids if "autoq.measure.serve" in Path(f"/proc/{p}/cmdline").read_text()}
+    return {p for p in pids if "autoq.process.serve" in Path(f"/proc/{p}/cmdline").read_text()}
 
 
 def _compare(measurer, *behaviours):

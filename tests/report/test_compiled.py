@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autoq.compiler import CompileReport
+from autoq.compilation.compiler import CompileReport
 from autoq.devices import resolve
 from autoq.report.compiled import compile_text
 

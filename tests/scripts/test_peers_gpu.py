@@ -8,8 +8,8 @@ from peers.layer import layer_of
 from peers.peer import PeerTime
 from peers.worker import METASCHEDULE, PEERS, PeerProcesses
 
-from autoq.measure.child import ChildCrash
 from autoq.measure.job import Timing
+from autoq.process.child import ChildCrash
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 

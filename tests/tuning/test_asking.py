@@ -7,7 +7,7 @@ import pytest
 from test_scheduler import TEMPLATES, seconds
 
 from autoq.errors import EnvironmentFault
-from autoq.measure.child import Child, ChildCrash
+from autoq.process.child import Child, ChildCrash
 from autoq.search.trial import Trial
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target

@@ -10,10 +10,10 @@ from gpu_kernels import end_if_compile_only, gpu_target
 from host_cuda import needs_host_compiler, needs_nvcc, run_function_on_gpu, run_function_on_host
 
 from autoq.graph import Operator, Step
-from autoq.graph.cuda_elementwise import element_program
-from autoq.graph.exact_reciprocal import exact_reciprocal
+from autoq.graph.lowering.cuda_elementwise import element_program
+from autoq.graph.lowering.exact_reciprocal import exact_reciprocal
+from autoq.graph.lowering.operators import operator_prim_func
 from autoq.graph.operator_numpy import evaluate_operator
-from autoq.graph.operators import operator_prim_func
 from autoq.graph.shapes import BINARY, UNARY, broadcast
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.movement.elementwise_walk import Walk

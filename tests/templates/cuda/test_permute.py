@@ -8,7 +8,7 @@ from gpu_kernels import end_if_compile_only, gpu_target
 from host_cuda import needs_host_compiler, needs_nvcc, run_function_on_gpu, run_function_on_host
 
 from autoq.graph import Operator, Step
-from autoq.graph.operators import kernel_family
+from autoq.graph.lowering.operators import kernel_family
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.movement.permute import TilePlan, TurnPlan, permute_kernel, permutes
 from autoq.templates.cuda.movement.permute_axes import PermutedAxes

@@ -8,9 +8,9 @@ from host_cuda import needs_host_compiler, run_function_on_host
 from row_cases import step
 
 from autoq.graph import Operator, Step
-from autoq.graph.cuda_rows import row_operator
+from autoq.graph.lowering.cuda_rows import row_operator
+from autoq.graph.lowering.operators import kernel_family, operator_prim_func
 from autoq.graph.operator_numpy import evaluate_operator
-from autoq.graph.operators import kernel_family, operator_prim_func
 from autoq.graph.shapes import broadcast
 from autoq.templates.target import parse_target
 

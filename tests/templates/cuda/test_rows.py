@@ -11,9 +11,9 @@ from host_cuda import needs_host_compiler, needs_nvcc, run_function_on_gpu, run_
 from row_cases import masked_softmax, mean, norm, quantised_softmax, softmax, step
 
 from autoq.graph import Operator
-from autoq.graph.cuda_rows import row_operator
+from autoq.graph.lowering.cuda_rows import row_operator
+from autoq.graph.lowering.operators import kernel_family, operator_prim_func
 from autoq.graph.operator_numpy import evaluate_operator
-from autoq.graph.operators import kernel_family, operator_prim_func
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.device.thread_kernel import Operand
 from autoq.templates.cuda.movement.rows_plan import LONGEST_ROW, RowArrays, RowPlan

@@ -1,0 +1,151 @@
+"""From chosen and compiled kernels to an artifact: buffers, constants and the running order."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from autoq.compilation.selection import Selection
+from autoq.devices import Host
+from autoq.graph.ir import Graph, Operator
+from autoq.graph.ir import Kernel as Layer
+from autoq.runtime.arena import Lifetime, plan_offsets
+from autoq.runtime.artifact import Artifact
+from autoq.runtime.cpu_features import host_features
+from autoq.runtime.kernel import Kernel
+from autoq.runtime.plan import ALIGNMENT, Plan, Port, Slot, Step
+from autoq.templates.storage import Array, stored
+from autoq.templates.target import Target
+
+# What LLVM may use when it compiles for this host, as /proc/cpuinfo spells it.
+_FEATURES = (
+    "avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "avx512_bf16",
+    "avx512vbmi",
+)  # fmt: skip
+
+
+def assemble(
+    graph: Graph,
+    selections: Sequence[Selection],
+    kernels: Mapping[Hashable, Kernel],
+    host: Host,
+) -> Artifact:
+    """The artifact of an optimised graph whose nodes were compiled to `kernels`."""
+    offsets, arena_bytes = _buffers(graph)
+    constants = _Constants()
+    numbers = {key: index for index, key in enumerate(kernels)}
+    steps = tuple(
+        _step(selection, numbers[selection.key], offsets, constants) for selection in selections
+    )
+    target = host.target
+    plan = Plan(
+        model=graph.name,
+        target_kind=target.kind,
+        arch=target.arch,
+        cpu_features=_needed_features(target),
+        inputs=tuple(_port(graph, name, offsets) for name in graph.inputs),
+        outputs=tuple(_port(graph, name, offsets) for name in graph.outputs),
+        arena_bytes=arena_bytes,
+        constant_bytes=constants.size,
+        steps=steps,
+    )
+    return Artifact(plan, tuple(kernels.values()), constants.block())
+
+
+def _buffers(graph: Graph) -> tuple[dict[str, int], int]:
+    """Arena offset of every tensor; inputs and outputs keep theirs for the whole run."""
+    end = len(graph.nodes)
+    first = dict.fromkeys(graph.inputs, -1)
+    last = dict.fromkeys((*graph.inputs, *graph.outputs), end)
+    for index, node in enumerate(graph.nodes):
+        first.setdefault(node.output, index)
+        last.setdefault(node.output, index)
+        for name in node.inputs:
+            last[name] = max(last[name], index)
+    for name in graph.outputs:  # a result stays readable until the next run
+        first[name] = -1
+    names = list(first)
+    lifetimes = [Lifetime(graph.tensors[name].bytes, first[name], last[name]) for name in names]
+    offsets, size = plan_offsets(lifetimes)
+    return dict(zip(names, offsets, strict=True)), size
+
+
+def _port(graph: Graph, name: str, offsets: Mapping[str, int]) -> Port:
+    tensor = graph.tensors[name]
+    slot = Slot("arena", offsets[name], tensor.shape, tensor.dtype)
+    return Port(name, slot, tensor.values)
+
+
+@dataclass
+class _Constants:
+    """Constant arrays laid out behind one another; equal arrays are stored once."""
+
+    size: int = 0
+
+    def __post_init__(self) -> None:
+        self._arrays: list[tuple[int, np.ndarray]] = []
+        self._known: dict[tuple[str, tuple[int, ...], bytes], int] = {}
+
+    def add(self, array: np.ndarray) -> Slot:
+        array = np.asarray(array, order="C")  # ascontiguousarray would make a scalar 1-d
+        identity = (str(array.dtype), array.shape, array.tobytes())
+        if identity not in self._known:
+            self._known[identity] = self.size
+            self._arrays.append((self.size, array))
+            self.size += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+        return Slot("constant", self._known[identity], array.shape, str(array.dtype))
+
+    def block(self) -> np.ndarray:
+        block = np.zeros(self.size, np.uint8)
+        for offset, array in self._arrays:
+            block[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
+        return block
+
+
+def _step(
+    selection: Selection, kernel: int, offsets: Mapping[str, int], constants: _Constants
+) -> Step:
+    node = selection.node
+    inputs, output = _activations(node)
+    slots = [_slot(offsets[name], *array) for name, array in zip(node.inputs, inputs, strict=True)]
+    slots += [constants.add(array) for array in selection.constants()]
+    slots.append(_slot(offsets[node.output], *output))
+    operations: dict[str, int] = {}
+    bytes = sum(slot.bytes for slot in slots)
+    if not isinstance(node, Operator):
+        operations, bytes = node.workload.operations_by_dtype, node.workload.bytes
+    return Step(
+        kernel=kernel,
+        arguments=tuple(slots),
+        layer=node.name,
+        workload=node.kind if isinstance(node, Operator) else str(node.workload),
+        template=selection.template,
+        source=selection.source,
+        operations=sum(operations.values()),
+        bytes=bytes,
+        roofline_seconds=selection.target.roofline_seconds(operations, bytes),
+    )
+
+
+def _activations(node: Layer | Operator) -> tuple[list[Array], Array]:
+    """Shapes and dtypes of what a node reads and writes, in values."""
+    if isinstance(node, Operator):
+        inputs = list(zip(node.input_shapes, node.input_dtypes, strict=True))
+        return inputs, (node.output_shape, node.steps[-1].dtype)
+    (y,) = node.workload.outputs
+    return [(spec.shape, spec.dtype) for spec in node.workload.inputs], (y.shape, y.dtype)
+
+
+def _slot(offset: int, shape: tuple[int, ...], dtype: str) -> Slot:
+    """An activation as kernels take it: two 4-bit values a byte."""
+    held, item = stored(tuple(shape), dtype)
+    return Slot("arena", offset, held, item)
+
+
+def _needed_features(target: Target) -> tuple[str, ...]:
+    if target.kind != "cpu":
+        return ()
+    here = host_features()
+    return tuple(name for name in _FEATURES if name in here)

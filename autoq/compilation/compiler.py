@@ -1,0 +1,137 @@
+"""Compiles a model: every node gets a kernel, and the report says where its choice came from."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autoq import frontend, graph
+from autoq.cache import require_private
+from autoq.compilation.assembly import assemble
+from autoq.compilation.layout_times import LayoutTimes
+from autoq.compilation.selection import Selection, select
+from autoq.devices import Host, resolve
+from autoq.errors import BuildError
+from autoq.graph.ir import Graph
+from autoq.graph.ir import Kernel as Layer
+from autoq.graph.lowering.layouts import choose_layouts
+from autoq.graph.passes.storage import layers_by_storage
+from autoq.paths import as_path, require_writable
+from autoq.records.database import Conditions, Database
+from autoq.records.lookup import template_versions
+from autoq.runtime.artifact import write_artifact
+from autoq.runtime.kernel import Kernel
+from autoq.runtime.plan import Step
+from autoq.scratch import sweep
+from autoq.templates.registry import TEMPLATES
+from autoq.templates.workload import Workload
+
+
+@dataclass(frozen=True)
+class CompileReport:
+    """What was compiled, layer by layer, and what records were not used.
+
+    steps name the kernel of every layer and its source: a record file, a shipped one, or
+    "default". skipped counts records that do not fit this device or these templates, by reason.
+    unquantised are layers between quantised tensors that compute in float32, each with its reason.
+    packed are layers that hold all their 4-bit values two a byte, widened those that hold some of
+    them one a byte because the kernels of the target take bytes there.
+    layouts counts convolutions by the layouts they read and write, such as ("NHWC", "NHWCnc");
+    relayouts are the copies between them.
+    """
+
+    path: Path
+    host: Host
+    steps: tuple[Step, ...]
+    skipped: Mapping[str, int]
+    unquantised: Mapping[str, str]
+    packed: tuple[str, ...] = ()
+    widened: tuple[str, ...] = ()
+    layouts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    relayouts: int = 0
+
+    @property
+    def untuned(self) -> tuple[Step, ...]:
+        """Layers that could be tuned but run on an untuned default."""
+        return tuple(step for step in self.steps if step.source == "default")
+
+
+def compile(
+    model: str | os.PathLike[str] | Graph,
+    *,
+    target: str | Host = "auto",
+    output: str | os.PathLike[str],
+    tuning_records: Sequence[str | os.PathLike[str]] | str | os.PathLike[str] = (),
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    use_shipped_records: bool = True,
+    cache_dir: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+) -> CompileReport:
+    """Compile an ONNX model (a path, or a graph of `autoq.frontend.load`) to an artifact.
+
+    The best usable record of `tuning_records` (`Database.ranked`) decides a layer's kernel;
+    without one the shipped records do (`use_shipped_records`), else the template's untuned
+    default. Records also choose the layouts of activations (`graph.lowering.layouts`).
+    cache_dir keeps machine code between calls; jobs compile at once (all cores by default).
+    Threads may compile side by side.
+
+    Raises ModelError, InputError, RecordError or TargetError for what the user gave, BuildError
+    when an untuned kernel does not compile, EnvironmentFault or CompilerDied for what the machine
+    does wrong.
+    """
+    out = as_path(output)
+    require_writable(out)
+    cache = None if cache_dir is None else as_path(cache_dir)
+    if cache is not None:
+        require_private(cache)
+    sweep()
+    host = target if isinstance(target, Host) else resolve(target)
+    database = Database.load(tuning_records, shipped=use_shipped_records)
+    loaded = model if isinstance(model, Graph) else frontend.load(model, input_shapes)
+    plain = graph.optimise(loaded, host.target)
+    kernels = choose_layouts(plain, LayoutTimes(host, database))
+    selections = [select(node, host, database) for node in kernels.nodes]
+    compiled = compile_all(selections, cache, jobs or os.cpu_count() or 1)
+    artifact = assemble(kernels, selections, compiled, host)
+    write_artifact(artifact, out)
+    conditions = Conditions(host.target.arch, host.device, template_versions(TEMPLATES))
+    layers = [node for node in kernels.nodes if isinstance(node, Layer)]
+    reasons = {node.name: node.float_reason for node in layers}
+    return CompileReport(
+        out,
+        host,
+        artifact.plan.steps,
+        database.skipped(conditions),
+        {name: reason for name, reason in reasons.items() if reason},
+        *layers_by_storage(kernels),
+        Counter(_ends(layer.workload) for layer in layers if layer.workload.has_layouts),
+        len(kernels.nodes) - len(plain.nodes),
+    )
+
+
+def _ends(workload: Workload) -> tuple[str, str]:
+    """The layouts of a workload's first input and output."""
+    return workload.inputs[0].layout, workload.outputs[0].layout
+
+
+def compile_all(
+    selections: Sequence[Selection], cache_dir: Path | None, jobs: int
+) -> dict[Hashable, Kernel]:
+    """Machine code for every distinct kernel, by its selection's key, several at once."""
+    distinct = {selection.key: selection for selection in selections}
+
+    def build(selection: Selection) -> Kernel:
+        try:
+            return selection.compiled(cache_dir)
+        except BuildError as error:
+            raise BuildError(
+                f"layer {selection.node.name!r} ({selection.template}): {error}"
+            ) from error
+
+    with ThreadPoolExecutor(max(1, jobs)) as pool:
+        # nvcc runs outside Python's lock; TVM's own lowering takes turns under it.
+        return dict(zip(distinct, pool.map(build, distinct.values()), strict=True))

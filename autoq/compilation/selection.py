@@ -1,0 +1,131 @@
+"""Which kernel computes a node of the graph: from a record, or by default."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from autoq.devices import Host
+from autoq.errors import ModelError
+from autoq.graph.ir import Kernel, Node, Operator
+from autoq.graph.lowering.operators import kernel_family, operator_prim_func
+from autoq.kernel import compile_kernel
+from autoq.kernel.kernel_store import KernelStore
+from autoq.records.database import Database
+from autoq.records.lookup import lookup
+from autoq.runtime.kernel import Kernel as CompiledKernel
+from autoq.templates.base import Template
+from autoq.templates.registry import TEMPLATES, matching
+from autoq.templates.target import Target
+from autoq.templates.workload import Workload
+
+DEFAULT = "default"
+"""Source of a configuration that could be tuned and is not."""
+FIXED = "fixed"
+"""Source of a kernel that has nothing to tune."""
+
+
+@dataclass(frozen=True)
+class TemplateSelection:
+    """A template's kernel with its configuration, before it is compiled.
+
+    `source` is where the configuration comes from: a record's file, DEFAULT or FIXED.
+    """
+
+    node: Kernel
+    target: Target
+    source: str
+    chosen: Template
+    config: Any
+
+    @property
+    def template(self) -> str:
+        return self.chosen.name
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for kernels that share machine code."""
+        return (self.node.workload, self.template, self.config)
+
+    def compiled(self, cache_dir: Path | None) -> CompiledKernel:
+        """Its machine code, kept in cache_dir; raises BuildError."""
+        store = KernelStore(cache_dir)
+        return store.kernel(self.chosen, self.node.workload, self.config, self.target)
+
+    def constants(self) -> tuple[np.ndarray, ...]:
+        """The arrays the kernel takes between its inputs and its output."""
+        return self.chosen.pack(self.node.workload, self.config, self.node.operands)
+
+
+@dataclass(frozen=True)
+class OperatorSelection:
+    """A kernel for an operator, before it is compiled."""
+
+    node: Operator
+    target: Target
+
+    source: ClassVar[str] = FIXED
+
+    @property
+    def template(self) -> str:
+        return f"{kernel_family(self.node, self.target)} {self.node.kind}"
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for kernels that share machine code."""
+        return self.node.key
+
+    def compiled(self, cache_dir: Path | None) -> CompiledKernel:
+        """Its machine code, kept in cache_dir; raises BuildError."""
+        function = operator_prim_func(self.node, self.target)
+        return compile_kernel(function, self.target, cache_dir=cache_dir)
+
+    def constants(self) -> tuple[np.ndarray, ...]:
+        """The arrays the kernel takes between its inputs and its output."""
+        return self.node.constants
+
+
+Selection = TemplateSelection | OperatorSelection
+
+
+def select(node: Node, host: Host, database: Database) -> Selection:
+    """Choose a template and configuration; raises ModelError when nothing can compute the node."""
+    target = host.target
+    if isinstance(node, Operator):
+        return OperatorSelection(node, target)
+    if not isinstance(node, Kernel):
+        raise ModelError(f"node {node.name!r} ({node.op}) was not lowered to a kernel")
+    chosen = choose(node.workload, host, database, TEMPLATES)
+    if chosen is None:
+        raise ModelError(
+            f"node {node.name!r}: no kernel for {node.workload!r} on {target.kind} {target.arch}"
+        )
+    return TemplateSelection(node, target, chosen.source, chosen.template, chosen.config)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A template and its configuration; `source` as in `TemplateSelection`."""
+
+    template: Template
+    config: Any
+    source: str
+
+
+def choose(
+    workload: Workload, host: Host, database: Database, templates: Sequence[Template]
+) -> Chosen | None:
+    """The best usable record's configuration, else the preferred template's default, else None."""
+    target = host.target
+    choice = lookup(database, workload, target, templates, host.device)
+    if choice is not None:
+        return Chosen(choice.template, choice.config, choice.found.source)
+    matches = matching(workload, target, templates)
+    if not matches:
+        return None
+    source = DEFAULT if any(template.tunable for template in matches) else FIXED
+    return Chosen(matches[0], matches[0].default(workload, target), source)

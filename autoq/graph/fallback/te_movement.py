@@ -1,0 +1,98 @@
+"""Steps that move values, as TE expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+
+from autoq.graph.fallback.te_value import Index, Value, constant
+from autoq.graph.ir import Step
+from autoq.graph.shapes import infer_shape
+
+
+def _moved(where: Callable[[Step, Value, Index], Index]) -> Callable[..., Value]:
+    """A step that reads its input elsewhere."""
+
+    def step_value(step: Step, x: Value) -> Value:
+        if step.op == "ChannelShuffle":
+            shape = x.shape
+        else:
+            shape = infer_shape(step.op, [x.shape], dict(step.attributes))
+        return Value(shape, x.dtype, lambda index: x.at(where(step, x, index)))
+
+    return step_value
+
+
+def _transposed(step: Step, x: Value, index: Index) -> Index:
+    source = [None] * len(index)
+    for position, axis in enumerate(step["perm"]):
+        source[axis] = index[position]
+    return source
+
+
+def _sliced(step: Step, x: Value, index: Index) -> Index:
+    return [
+        start + i * stride
+        for start, i, stride in zip(step["starts"], index, step["steps"], strict=True)
+    ]
+
+
+def _shuffled(step: Step, x: Value, index: Index) -> Index:
+    axis, groups = step["axis"], step["groups"]
+    source = list(index)
+    each = x.shape[axis] // groups
+    channel = index[axis]
+    source[axis] = tirx.floormod(channel, groups) * each + tirx.floordiv(channel, groups)
+    return source
+
+
+def pad(step: Step, x: Value) -> Value:
+    """Constant padding."""
+
+    shape = infer_shape("Pad", [x.shape], dict(step.attributes))
+
+    def at(index: Index) -> Any:
+        inside, source = [], []
+        for i, before, size, whole in zip(index, step["before"], x.shape, shape, strict=True):
+            source.append(i - before)
+            if whole != size:
+                inside += [i >= before, i < before + size]
+        if not inside:
+            return x.at(source)
+        outside = constant(step["value"], x.dtype)
+        return tirx.if_then_else(tirx.all(*inside), x.at(source), outside)
+
+    return Value(shape, x.dtype, at)
+
+
+def _concat(step: Step, *parts: Value) -> Value:
+    axis = step["axis"]
+    shape = infer_shape("Concat", [part.shape for part in parts], dict(step.attributes))
+
+    def at(index: Index) -> Any:
+        starts = [sum(part.shape[axis] for part in parts[:i]) for i in range(len(parts))]
+        result = None
+        for part, start in reversed(list(zip(parts, starts, strict=True))):
+            source = list(index)
+            source[axis] = index[axis] - start
+            element = part.at(source)
+            reach = start + part.shape[axis]
+            result = (
+                element
+                if result is None
+                else tirx.if_then_else(index[axis] < reach, element, result)
+            )
+        return result
+
+    return Value(shape, parts[0].dtype, at)
+
+
+MOVEMENT: dict[str, Callable[..., Value]] = {
+    "Pad": pad,
+    "Slice": _moved(_sliced),
+    "Transpose": _moved(_transposed),
+    "ChannelShuffle": _moved(_shuffled),
+    "Concat": _concat,
+}

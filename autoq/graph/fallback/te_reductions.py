@@ -1,0 +1,107 @@
+"""Steps that look at many elements for each result, as TE expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import te, tirx
+
+from autoq.graph.fallback.te_elementwise import binary
+from autoq.graph.fallback.te_value import Index, Value, constant
+from autoq.graph.ir import Step
+from autoq.graph.shapes import infer_shape
+
+
+def _softmax(step: Step, x: Value) -> Value:
+    axis = step["axis"]
+    rest = tuple(size for i, size in enumerate(x.shape) if i != axis)
+
+    def whole(outer: Index, inner: Any) -> list[Any]:
+        return [*outer[:axis], inner, *outer[axis:]]
+
+    k = te.reduce_axis((0, x.shape[axis]), "k")
+    largest = te.compute(rest, lambda *i: te.max(x.at(whole(i, k)), axis=k), name="softmax_maximum")
+    powers = te.compute(
+        x.shape,
+        lambda *i: te.exp(x.at(i) - largest[(*i[:axis], *i[axis + 1 :])]),
+        name="softmax_power",
+    )
+    k = te.reduce_axis((0, x.shape[axis]), "k")
+    total = te.compute(
+        rest, lambda *i: te.sum(powers[tuple(whole(i, k))], axis=k), name="softmax_total"
+    )
+
+    def at(index: Index) -> Any:
+        return powers[tuple(index)] / total[(*index[:axis], *index[axis + 1 :])]
+
+    return Value(x.shape, "float32", at)
+
+
+def _lrn(step: Step, x: Value) -> Value:
+    axis, size = step["axis"], step["size"]
+    before = (size - 1) // 2
+
+    def at(index: Index) -> Any:
+        total = constant(0.0)
+        for shift in range(-before, size - before):
+            channel = index[axis] + shift
+            source = [*index[:axis], channel, *index[axis + 1 :]]
+            element = x.at(source)
+            inside = tirx.all(channel >= 0, channel < x.shape[axis])
+            total = total + tirx.if_then_else(inside, element * element, constant(0.0))
+        divisor = constant(step["bias"]) + constant(step["alpha"] / size) * total
+        return x.at(index) / tirx.pow(divisor, constant(step["beta"]))
+
+    return Value(x.shape, "float32", at)
+
+
+def _mean(step: Step, x: Value) -> Value:
+    axes = step["axes"]
+    shape = infer_shape("ReduceMean", [x.shape], dict(step.attributes))
+    reduced = {axis: te.reduce_axis((0, x.shape[axis]), f"k{axis}") for axis in axes}
+    count = 1
+    for axis in axes:
+        count *= x.shape[axis]
+    total = te.compute(
+        shape,
+        lambda *i: te.sum(
+            x.at([reduced.get(axis, position) for axis, position in enumerate(i)]),
+            axis=list(reduced.values()),
+        ),
+        name="mean_total",
+    )
+    return Value(shape, "float32", lambda index: total[tuple(index)] / constant(float(count)))
+
+
+def _matmul(step: Step, a: Value, b: Value) -> Value:
+    shape = infer_shape("MatMul", [a.shape, b.shape], {})
+    k = te.reduce_axis((0, a.shape[-1]), "k")
+
+    def element(*index: Any) -> Any:
+        *batch, row, column = index
+        left = a.broadcast_at([*batch, row, k])
+        return te.sum(left * b.broadcast_at([*batch, k, column]), axis=k)
+
+    return Value.of(te.compute(shape, element, name="matmul"))
+
+
+def _gemm(step: Step, x: Value, weight: Value, *bias: Value) -> Value:
+    k = te.reduce_axis((0, x.shape[1]), "k")
+    products = te.compute(
+        (x.shape[0], weight.shape[0]),
+        lambda i, j: te.sum(x.at([i, k]) * weight.at([j, k]), axis=k),
+        name="gemm",
+    )
+    if not bias:
+        return Value.of(products)
+    return binary(lambda a, b: a + b)(step, Value.of(products), bias[0])
+
+
+REDUCTIONS: dict[str, Callable[..., Value]] = {
+    "Softmax": _softmax,
+    "LRN": _lrn,
+    "ReduceMean": _mean,
+    "MatMul": _matmul,
+    "Gemm": _gemm,
+}

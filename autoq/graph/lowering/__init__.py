@@ -1,0 +1,1 @@
+"""From fused operations to kernels over buffers, and PrimFuncs of what no template computes."""

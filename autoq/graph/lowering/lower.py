@@ -1,0 +1,224 @@
+"""From fused operations (NCHW) to kernels over buffers (NHWC).
+
+Convolutions and pools read and write NHWC, so inside a network nothing is transposed; a layout
+changes in the quantisation at the input, at most once at the end, and around operators that need
+ONNX's order.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from autoq.graph.fused import (
+    ADD,
+    CONCAT,
+    CONV,
+    DEQUANTIZE,
+    GEMM,
+    POOL,
+    PROGRAM,
+    QUANTIZE,
+    TABLE,
+)
+from autoq.graph.ir import Graph, Kernel, Operation
+from autoq.graph.lowering.lower_program import lower_program
+from autoq.graph.lowering.placement import NHWC, PLAIN, Placement, to_layout
+from autoq.graph.rewrite import Neighbourhood
+from autoq.templates.operators.add import Add
+from autoq.templates.operators.concat import Concat
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.lookup import Lookup
+from autoq.templates.operators.pool2d import Pool2d
+from autoq.templates.operators.quantize import Quantize
+
+
+def lower(graph: Graph) -> Graph:
+    """Kernels and operators for a graph of fused operations and reshapes."""
+    place = Placement(graph)
+    around = Neighbourhood(graph)
+    for node in graph.operations:
+        _LOWERINGS[node.op](node, place, around)
+    return place.finish()
+
+
+def _kernel(
+    place: Placement, node: Operation, workload: Any, operands: dict[str, Any],
+    inputs: tuple[str, ...], layout: str,
+) -> None:  # fmt: skip
+    output = place.write(node.output, layout)
+    reason = node.attributes.get("float_reason", "")
+    values = node.attributes.get("weight_dtype", "")
+    place.graph.nodes.append(
+        Kernel(workload, operands, inputs, output, node.covers, reason, values)
+    )
+
+
+def _product_operands(node: Operation, weight: np.ndarray) -> dict[str, Any]:
+    a = node.attributes
+    operands = {"weight": np.ascontiguousarray(weight), "bias": a["bias"], "scalars": a["scalars"]}
+    if a["scale"] is not None:
+        operands["scale"] = np.ascontiguousarray(a["scale"], np.float32)
+    operands["x_zero_point"] = int(a["x_zero_point"])
+    return operands
+
+
+def _conv(node: Operation, place: Placement, around: Neighbourhood) -> None:
+    graph, a = place.semantic, node.attributes
+    n, c, h, w = graph.shape(node.inputs[0])
+    k, _, r, s = a["weight"].shape
+    padding = tuple(a["pads"])
+    workload = Conv2d(
+        n, h, w, c, k, r, s, tuple(a["strides"]), padding, tuple(a["dilations"]), a["groups"],
+        graph.dtype(node.inputs[0]), a["weight_dtype"],
+        zero_point_border=bool(a["x_zero_point"]) and any(padding), epilogue=a["epilogue"],
+    )  # fmt: skip
+    inputs = tuple(place.read(name, NHWC) for name in node.inputs)
+    operands = _product_operands(node, a["weight"].transpose(0, 2, 3, 1))
+    _kernel(place, node, workload, operands, inputs, NHWC)
+
+
+def _gemm(node: Operation, place: Placement, around: Neighbourhood) -> None:
+    graph, weight = place.semantic, node.attributes["weight"]
+    x = node.inputs[0]
+    if x in place.flat:
+        buffer, (c, h, w) = place.flat[x]
+        weight = weight.reshape(-1, c, h, w).transpose(0, 2, 3, 1).reshape(len(weight), -1)
+    else:
+        buffer = place.read(x, PLAIN)
+    m, k = graph.shape(x)
+    weight_dtype = node.attributes["weight_dtype"]
+    workload = Gemm(m, len(weight), k, graph.dtype(x), weight_dtype, node.attributes["epilogue"])
+    inputs = (buffer, *(place.read(name, PLAIN) for name in node.inputs[1:]))
+    _kernel(place, node, workload, _product_operands(node, weight), inputs, PLAIN)
+
+
+def _pool(node: Operation, place: Placement, around: Neighbourhood) -> None:
+    graph, a = place.semantic, node.attributes
+    n, c, h, w = graph.shape(node.inputs[0])
+    r, s = a["kernel"]
+    workload = Pool2d(
+        a["kind"], n, h, w, c, r, s, tuple(a["strides"]), tuple(a["pads"]),
+        bool(a.get("include_pad", False)), graph.dtype(node.inputs[0]),
+        graph.dtype(node.output), a["requantize"],
+    )  # fmt: skip
+    inputs = (place.read(node.inputs[0], NHWC),)
+    _kernel(place, node, workload, {"scalars": a["scalars"]}, inputs, NHWC)
+
+
+def _add(node: Operation, place: Placement, around: Neighbourhood) -> None:
+    graph = place.semantic
+    shape = graph.shape(node.output)
+    plain = len(shape) != 4 or all(
+        place.has(name, PLAIN) and not place.has(name, NHWC) for name in node.inputs
+    )
+    layout = PLAIN if plain else NHWC
+    inputs = tuple(place.read(name, layout) for name in node.inputs)
+    shape = shape if plain else (shape[0], shape[2], shape[3], shape[1])
+    workload = Add(shape, *(graph.dtype(name) for name in (*node.inputs, node.output)))
+    _kernel(place, node, workload, {"scalars": node.attributes["scalars"]}, inputs, layout)
+
+
+def _concat(node: Operation, place: Placement, around: Neighbourhood) -> None:
+    graph, a = place.semantic, node.attributes
+    shape = graph.shape(node.output)
+    layout, axis = (NHWC, 1) if len(shape) == 4 else (PLAIN, len(shape) - 1)
+    workload = Concat(
+        math.prod(shape) // shape[axis],
+        tuple(graph.shape(name)[axis] for name in node.inputs),
+        tuple(graph.dtype(name) for name in node.inputs),
+        tuple(a["requantize"]),
+        graph.dtype(node.output),
+    )
+    inputs = tuple(place.read(name, layout) for name in node.inputs)
+    _kernel(place, node, workload, {"scalars": a["scalars"]}, inputs, layout)
+
+
+def _flat_image(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """A tensor without pixels as an image of one row: (1, 1, outer, last)."""
+    last = shape[-1] if shape else 1
+    return 1, 1, math.prod(shape) // last, last
+
+
+def _quantize(node: Operation, place: Placement, around: Neighbourhood) -> None:
+    graph, a = place.semantic, node.attributes
+    x = node.inputs[0]
+    shape = graph.shape(x)
+    operands = {"scalars": a["scalars"]}
+    dtype = graph.dtype(node.output)
+    if len(shape) != 4:
+        n, h, w, c = _flat_image(shape)
+        workload = Quantize(n, h, w, c, c, 1, "NHWC", dtype)
+        _kernel(place, node, workload, operands, (place.read(x, PLAIN),), PLAIN)
+        return
+    n, c, h, w = shape
+    layout = "NHWC" if place.has(x, NHWC) else "NCHW"
+    buffer = place.read(x, NHWC if layout == "NHWC" else PLAIN)
+    channels, block = a.get("channels", c), a.get("block", 1)
+    workload = Quantize(n, h, w, c, channels, block, layout, dtype)
+    _kernel(place, node, workload, operands, (buffer,), NHWC)
+
+
+def _dequantize(node: Operation, place: Placement, around: Neighbourhood) -> None:
+    graph = place.semantic
+    x = node.inputs[0]
+    shape, dtype = graph.shape(x), graph.dtype(x)
+    operands = {"scalars": node.attributes["scalars"]}
+    if len(shape) != 4 or not place.has(x, NHWC):
+        n, h, w, c = _flat_image(shape)
+        workload = Dequantize(n, h, w, c, "NHWC", dtype)
+        _kernel(place, node, workload, operands, (place.read(x, PLAIN),), PLAIN)
+        return
+    n, c, h, w = shape
+    images = any(r.op in (CONV, POOL, CONCAT, ADD) for r in around.readers(node.output))
+    layout = NHWC if images else PLAIN
+    workload = Dequantize(n, h, w, c, "NHWC" if images else "NCHW", dtype)
+    _kernel(place, node, workload, operands, (place.read(x, NHWC),), layout)
+
+
+def _reshape(node: Operation, place: Placement, around: Neighbourhood) -> None:
+    """Free, unless channels-last bytes have to become ONNX's order.
+
+    A fully connected layer behind a flattened image gets its weights permuted instead.
+    """
+    graph = place.semantic
+    x = node.inputs[0]
+    shape, new = graph.shape(x), graph.shape(node.output)
+    readers = around.readers(node.output)
+    products = bool(readers) and all(r.op == GEMM and r.inputs[1:] == () for r in readers)
+    flattened = len(shape) == 4 and new == (shape[0], math.prod(shape[1:]))
+    inside = node.output not in graph.outputs
+    if flattened and inside and products and not place.has(x, PLAIN):
+        place.flat[node.output] = (place.read(x, NHWC), (shape[1], shape[2], shape[3]))
+        return
+    place.alias(node.output, place.read(x, PLAIN))
+
+
+def _table(node: Operation, place: Placement, around: Neighbourhood) -> None:
+    graph, x = place.semantic, node.inputs[0]
+    shape = graph.shape(x)
+    layout = NHWC if len(shape) == 4 and not place.has(x, PLAIN) else PLAIN
+    workload = Lookup(to_layout(shape, layout), graph.dtype(x), graph.dtype(node.output))
+    _kernel(place, node, workload, node.attributes, (place.read(x, layout),), layout)
+
+
+def _program(node: Operation, place: Placement, around: Neighbourhood) -> None:
+    lower_program(node, place)
+
+
+_LOWERINGS = {
+    CONV: _conv,
+    GEMM: _gemm,
+    POOL: _pool,
+    ADD: _add,
+    CONCAT: _concat,
+    QUANTIZE: _quantize,
+    DEQUANTIZE: _dequantize,
+    PROGRAM: _program,
+    TABLE: _table,
+    "Reshape": _reshape,
+}

@@ -1,0 +1,72 @@
+"""Layouts for programs: axes and constants follow the buffers that a program reads."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autoq.graph.ir import Operation, Operator, Step
+from autoq.graph.lowering.placement import NHWC, PLAIN, TO_NHWC, Placement, to_layout
+
+_PLAIN_ONLY = ("MatMul", "Conv", "Gemm", "MaxPool", "AveragePool")
+_AXIS_TO_NHWC = {0: 0, 1: 3, 2: 1, 3: 2}
+
+
+def lower_program(node: Operation, place: Placement) -> None:
+    """Append the operator for a `kernel.program`, in the layout that moves the least."""
+    graph = place.semantic
+    steps: tuple[Step, ...] = node.attributes["steps"]
+    layout = _layout(node, steps, place)
+    inputs = tuple(place.read(name, layout) for name in node.inputs)
+    shapes = tuple(to_layout(graph.shape(name), layout) for name in node.inputs)
+    constants = tuple(_constant(array, layout) for array in node.attributes["constants"])
+    output = place.write(node.output, layout)
+    place.graph.nodes.append(
+        Operator(
+            tuple(_in_layout(step, layout) for step in steps),
+            inputs,
+            shapes,
+            tuple(graph.dtype(name) for name in node.inputs),
+            constants,
+            output,
+            to_layout(graph.shape(node.output), layout),
+            node.covers,
+        )
+    )
+
+
+def _layout(node: Operation, steps: tuple[Step, ...], place: Placement) -> str:
+    """NHWC where every tensor is an image and one of them is only there channels last."""
+    graph = place.semantic
+    names = (*node.inputs, node.output)
+    if any(len(graph.shape(name)) != 4 for name in names):
+        return PLAIN
+    if any(step.op in _PLAIN_ONLY for step in steps):
+        return PLAIN
+    if any(array.ndim > 4 for array in node.attributes["constants"]):
+        return PLAIN
+    return NHWC if any(not place.has(name, PLAIN) for name in node.inputs) else PLAIN
+
+
+def _constant(array: np.ndarray, layout: str) -> np.ndarray:
+    if layout == PLAIN or array.size == 1:
+        return array
+    full = array.reshape((1,) * (4 - array.ndim) + array.shape)
+    return np.ascontiguousarray(full.transpose(TO_NHWC))
+
+
+def _in_layout(step: Step, layout: str) -> Step:
+    """The step with its axes renamed."""
+    if layout == PLAIN:
+        return step
+    attributes = dict(step.attributes)
+    if "axis" in attributes:
+        attributes["axis"] = _AXIS_TO_NHWC[attributes["axis"]]
+    if "axes" in attributes:
+        attributes["axes"] = tuple(sorted(_AXIS_TO_NHWC[axis] for axis in attributes["axes"]))
+    for name in ("before", "after", "starts", "ends", "steps"):
+        if name in attributes:
+            attributes[name] = to_layout(tuple(attributes[name]), NHWC)
+    if "perm" in attributes:  # logical output axis i reads logical axis perm[i]; both are stored
+        perm = attributes["perm"]
+        attributes["perm"] = tuple(_AXIS_TO_NHWC[perm[axis]] for axis in TO_NHWC)
+    return Step(step.op, step.arguments, step.dtype, tuple(sorted(attributes.items())))

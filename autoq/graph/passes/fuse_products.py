@@ -1,0 +1,104 @@
+"""Fuse convolutions and matrix products with their epilogues into one kernel each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autoq.graph.fused import CONV, GEMM
+from autoq.graph.ir import Graph, Operation
+from autoq.graph.passes.epilogue_match import Tail, match_tail
+from autoq.graph.passes.integer_operands import IntegerOperands, integer_operands, out_of_range
+from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
+from autoq.templates.epilogue import Epilogue, pack_scalars
+
+_FUSED = {"Conv": CONV, "Gemm": GEMM}
+
+
+def fuse_products(graph: Graph) -> None:
+    """Replace every Conv and Gemm of constant weights by a fused operation.
+
+    Integers where the input and the weights are dequantised integers of 8 or 4 bits, else float32.
+    The arithmetic is that of `autoq.templates.epilogue`.
+    """
+    around = Neighbourhood(graph)
+    taken: set[int] = set()
+    groups = []
+    for node in graph.operations:
+        if node.op not in _FUSED:
+            continue
+        operands = integer_operands(graph, node, around)
+        if not isinstance(operands, str):
+            tail = match_tail(node, around, True, taken)
+            reason = out_of_range(operands, tail)
+            fused = None if reason else _integer_operation(graph, node, tail, operands)
+            operands = reason or operands
+        if isinstance(operands, str):
+            tail = match_tail(node, around, False, taken)
+            fused = _float_operation(graph, node, tail, around, operands)
+        if fused is None:
+            continue
+        taken.update(id(member) for member in tail.nodes)
+        groups.append((tail.nodes, fused))
+    replace_nodes(graph, groups)
+    prune(graph)
+
+
+def _integer_operation(
+    graph: Graph, node: Operation, tail: Tail, operands: IntegerOperands
+) -> Operation:
+    product = operands.product
+    scalars: dict[str, float] = {}
+    unit = np.float32(1) if tail.scheme is None else tail.scheme.scale
+    scale = None if tail.sums else product / unit
+    if tail.inner is not None:
+        inner, inner_bounds = tail.inner
+        scale = product / inner.scale
+        low, high = inner.bounds(inner_bounds)
+        scalars.update(accumulator_low=low, accumulator_high=high)
+        scalars["accumulator_scale"] = float(inner.scale / unit)
+    residual_dtype = None
+    if tail.residual is not None:
+        residual_dtype = graph.dtype(tail.residual)
+        other = tail.residual_scheme
+        other_scale = np.float32(1) if other is None else other.scale
+        scalars["residual_scale"] = float(other_scale / unit)
+        scalars["residual_zero_point"] = 0 if other is None else other.zero_point
+    if tail.scheme is not None:
+        scalars["low"], scalars["high"] = tail.scheme.bounds(tail.bounds)
+        scalars["zero_point"] = tail.scheme.zero_point
+    else:
+        scalars.update(low=tail.bounds.low, high=tail.bounds.high)
+    epilogue = Epilogue(graph.dtype(tail.output), residual_dtype, tail.inner is not None)
+    return _operation(node, tail, operands.x, {
+        "weight": operands.weight, "weight_dtype": operands.weight_dtype, "bias": operands.bias,
+        "scale": scale, "scalars": pack_scalars(**scalars),
+        "x_zero_point": operands.scheme.zero_point, "epilogue": epilogue,
+    })  # fmt: skip
+
+
+def _float_operation(
+    graph: Graph, node: Operation, tail: Tail, around: Neighbourhood, reason: str
+) -> Operation | None:
+    weight = around.constant(node.inputs[1])
+    bias = around.constant(node.inputs[2]) if len(node.inputs) > 2 else np.float32(0)
+    if weight is None or bias is None:
+        return None
+    k = graph.shape(node.inputs[1])[0]
+    residual_dtype = None if tail.residual is None else "float32"
+    return _operation(node, tail, node.inputs[0], {
+        "weight": weight.astype(np.float32),
+        "weight_dtype": "float32",
+        "bias": np.ascontiguousarray(np.broadcast_to(bias.reshape(-1), (k,)), np.float32),
+        "scale": None,
+        "scalars": pack_scalars(low=tail.bounds.low, high=tail.bounds.high),
+        "x_zero_point": 0,
+        "epilogue": Epilogue("float32", residual_dtype),
+        "float_reason": reason,
+    })  # fmt: skip
+
+
+def _operation(node: Operation, tail: Tail, x: str, attributes: dict[str, object]) -> Operation:
+    covers = tuple(dict.fromkeys(name for member in tail.nodes for name in member.covers))
+    inputs = (x,) if tail.residual is None else (x, tail.residual)
+    merged = {**node.attributes, **attributes}
+    return Operation(_FUSED[node.op], node.name, inputs, tail.output, merged, covers)

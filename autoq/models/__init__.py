@@ -1,0 +1,9 @@
+"""Networks with random weights, for the quick start, benchmarks and tests; a file each."""
+
+from __future__ import annotations
+
+from autoq.models.efficientnet import efficientnet_b0
+from autoq.models.resnet import resnet
+from autoq.models.shufflenet import shufflenet_v2
+
+__all__ = ["efficientnet_b0", "resnet", "shufflenet_v2"]

@@ -1,0 +1,1 @@
+"""Processes: children that answer requests, what ends them, and what they may import."""

@@ -1,9 +1,0 @@
-"""Networks with random weights, for the quick start, benchmarks and tests; a file each."""
-
-from __future__ import annotations
-
-from autoq.zoo.efficientnet import efficientnet_b0
-from autoq.zoo.resnet import resnet
-from autoq.zoo.shufflenet import shufflenet_v2
-
-__all__ = ["efficientnet_b0", "resnet", "shufflenet_v2"]

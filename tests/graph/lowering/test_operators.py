@@ -1,0 +1,76 @@
+"""Every operator step: TVM's kernel agrees with numpy, and lowers for CUDA."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from operator_cases import CASES, random_inputs
+
+from autoq.graph.fallback.operator_te import STEPS as TE_STEPS
+from autoq.graph.lowering.operators import operator_prim_func
+from autoq.graph.operator_numpy import STEPS as NUMPY_STEPS
+from autoq.graph.operator_numpy import evaluate_operator
+from autoq.kernel.compile import compile_kernel
+from autoq.kernel.host_launches import host_launches
+from autoq.kernel.lowering import lower
+from autoq.runtime.cpu_kernel import LoadedCpuKernel
+from autoq.templates.target import host_cpu, parse_target
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """A copy at a multiple of 64 bytes, which is what compiled kernels expect."""
+    storage = np.empty(array.nbytes + 64, np.uint8)
+    start = -storage.ctypes.data % 64
+    copy = storage[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def test_both_meanings_know_the_same_steps():
+    assert set(NUMPY_STEPS) == set(TE_STEPS)
+    assert {step.op for node in CASES.values() for step in node.steps} == set(TE_STEPS)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cpu_kernel_agrees_with_numpy(name):
+    node = CASES[name]
+    kernel = LoadedCpuKernel(compile_kernel(operator_prim_func(node, host_cpu()), host_cpu()))
+    inputs = random_inputs(node)
+    expected = evaluate_operator(node, inputs)
+    poison = np.full(expected.nbytes, 0xCD, np.uint8).view(expected.dtype)
+    result = aligned(poison.reshape(expected.shape))
+    kernel(*map(aligned, (*inputs, *node.constants)), result)
+    if expected.dtype == np.float32:
+        np.testing.assert_allclose(result, expected, rtol=2e-5, atol=1e-6)
+    else:
+        difference = np.abs(result.astype(np.int32) - expected)
+        assert difference.max() <= 1 and (difference == 0).mean() > 0.99
+    spoilt = [with_missing_numbers(array) for array in inputs]
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        expected = evaluate_operator(node, spoilt)
+    kernel(*map(aligned, (*spoilt, *node.constants)), result)
+    if expected.dtype == np.float32:
+        np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+        infinite = np.isinf(expected)
+        np.testing.assert_array_equal(result[infinite], expected[infinite])
+    else:
+        assert np.abs(result.astype(np.int32) - expected).max() <= 1
+
+
+def with_missing_numbers(array: np.ndarray) -> np.ndarray:
+    """Some float32 elements replaced by NaN and infinities."""
+    spoilt = array.copy()
+    if array.dtype == np.float32 and array.size:
+        places = np.random.default_rng(1).permutation(array.size)[: -(-array.size // 16)]
+        spoilt.reshape(-1)[places] = np.resize([np.nan, np.inf, -np.inf], len(places))
+    return spoilt
+
+
+@pytest.mark.parametrize("name", ["Relu", *(n for n in CASES if n not in NUMPY_STEPS)])
+def test_cuda_lowering_launches_kernels(name):
+    node, target = CASES[name], parse_target("cuda:sm_90a")
+    function = operator_prim_func(node, target)
+    lowered = lower(function, target)
+    launches, _ = host_launches(lowered.host["main"], len(function.params))
+    assert launches
+    assert all(np.prod(launch.block) <= 1024 for launch in launches)

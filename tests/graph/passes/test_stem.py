@@ -1,0 +1,79 @@
+"""Space to depth and channel padding of the first convolution change no bit of its result."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from autoq.frontend import from_model
+from autoq.graph import evaluate, optimise
+from autoq.graph.lowering.lower import lower
+from autoq.graph.passes.dequantise_late import dequantise_late
+from autoq.graph.passes.fuse_products import fuse_products
+from autoq.graph.passes.programs import gather_programs
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.target import parse_target
+
+
+def stem_model(size: tuple[int, int], c: int, taps, pads, stride: int, zero_point: int):
+    """Quantise, convolution, quantise, with random integers."""
+    rng = np.random.default_rng(3)
+    constants = {
+        "xs": np.float32(0.03), "xz": np.uint8(zero_point),
+        "wq": rng.integers(-127, 128, (8, c, *taps)).astype(np.int8),
+        "ws": rng.uniform(0.001, 0.004, 8).astype(np.float32), "wz": np.zeros(8, np.int8),
+        "b": rng.normal(0, 1, 8).astype(np.float32),
+        "ys": np.float32(0.07), "yz": np.uint8(90),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "xs", "xz"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "xs", "xz"], ["d"]),
+        helper.make_node("DequantizeLinear", ["wq", "ws", "wz"], ["w"], axis=0),
+        helper.make_node("Conv", ["d", "w", "b"], ["c"], strides=[stride] * 2, pads=pads),
+        helper.make_node("QuantizeLinear", ["c", "ys", "yz"], ["y"]),
+    ]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "stem", [value("x", onnx.TensorProto.FLOAT, [2, c, *size])],
+        [value("y", onnx.TensorProto.UINT8, None)],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def plainly_lowered(made):
+    """The kernels without any widening."""
+    graph = from_model(made)
+    dequantise_late(graph)
+    fuse_products(graph)
+    gather_programs(graph)
+    return lower(graph)
+
+
+CASES = list(itertools.product([(7, 7), (3, 3), (5, 2), (1, 1)], [0, 1, 3], [1, 2, 3], [1, 2]))
+
+
+@pytest.mark.parametrize("target", ["cuda", "cpu"])
+@pytest.mark.parametrize(("taps", "pad", "c", "stride"), CASES)
+def test_widened_stem_is_exact(taps, pad, c, stride, target):
+    made = stem_model((12, 14), c, taps, [pad, pad // 2, pad, pad], stride, zero_point=77)
+    plain = plainly_lowered(made)
+    wide = optimise(from_model(made), parse_target(target))
+    x = np.random.default_rng(0).standard_normal((2, c, 12, 14), np.float32) * 3
+    expected = evaluate(plain, {"x": x})["y"]
+    np.testing.assert_array_equal(evaluate(wide, {"x": x})["y"], expected)
+    workload = next(n.workload for n in wide.nodes if isinstance(n.workload, Conv2d))
+    assert workload.c % (16 if target == "cuda" else 4) == 0
+
+
+def test_resnet_stem_becomes_a_four_by_four_convolution():
+    made = stem_model((224, 224), 3, (7, 7), [3, 3, 3, 3], 2, zero_point=77)
+    graph = optimise(from_model(made), parse_target("cuda"))
+    conv = graph.nodes[1].workload
+    assert (conv.r, conv.s, conv.c, conv.stride) == (4, 4, 16, (1, 1))
+    assert conv.padding == (2, 2, 1, 1) and (conv.p, conv.q) == (112, 112)
+    assert graph.nodes[0].workload.block == 2
