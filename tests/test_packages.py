@@ -23,6 +23,8 @@ MODULES = {
 """The file of every module, by its name."""
 
 DEVICE = "autoq.templates.cuda.device"
+EPILOGUE = "autoq.templates.epilogue"
+EMITTERS = {f"{EPILOGUE}.cuda", f"{EPILOGUE}.cpu"}
 FAMILIES = {
     f"autoq.templates.{place}.{folder.name}"
     for place in ("cuda", "cpu")
@@ -129,6 +131,19 @@ def test_templates_know_the_search_space_alone():
 def test_a_family_of_kernels_imports_no_other(family):
     others = FAMILIES - {family}
     assert [line for line in crossings(family) if leads_into(line, others)] == []
+
+
+def test_the_device_knows_no_epilogue():
+    assert [line for line in crossings(DEVICE) if leads_into(line, {EPILOGUE})] == []
+
+
+def test_what_an_epilogue_means_reaches_no_emitter():
+    reached, todo = set(), {name for name in MODULES if within(name, "autoq.templates.operators")}
+    while todo:
+        reached |= todo
+        todo = {goal for module in todo for goal in IMPORTS[module]} - reached
+    assert {EPILOGUE, f"{EPILOGUE}.specification", f"{EPILOGUE}.reference"} <= reached
+    assert [name for name in sorted(reached) if any(within(name, one) for one in EMITTERS)] == []
 
 
 def test_what_families_share_imports_none_of_them():

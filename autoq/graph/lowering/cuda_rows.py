@@ -17,7 +17,7 @@ from autoq.graph.lowering.cuda_expressions import (
     zero_points,
 )
 from autoq.graph.shapes import broadcast
-from autoq.templates.cuda.device.thread_kernel import Operand
+from autoq.templates.cuda.device.launch.thread_kernel import Operand
 from autoq.templates.cuda.movement.elementwise import float_literal
 from autoq.templates.cuda.movement.rows import RowProgram, RowValue
 from autoq.templates.cuda.movement.rows_plan import LONGEST_ROW, RowArrays

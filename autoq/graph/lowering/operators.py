@@ -15,7 +15,7 @@ from autoq.graph.fallback.scheduled import scheduled_prim_func
 from autoq.graph.ir import Operator
 from autoq.graph.lowering.cuda_elementwise import element_program
 from autoq.graph.lowering.cuda_rows import row_operator
-from autoq.templates.cuda.device.thread_kernel import Operand
+from autoq.templates.cuda.device.launch.thread_kernel import Operand
 from autoq.templates.cuda.movement.elementwise import elementwise_kernel
 from autoq.templates.cuda.movement.permute import permute_kernel, permutes
 from autoq.templates.cuda.movement.rows import row_kernel

@@ -14,10 +14,10 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
-from autoq.templates.cpu.conv.epilogue import VectorEpilogue, bind_scalars
 from autoq.templates.cpu.conv.layout import ConvLayout
 from autoq.templates.cpu.conv.scratch import emit_scratch
 from autoq.templates.cpu.vector import flat, load, loop, store, tasks_loop
+from autoq.templates.epilogue.cpu import VectorEpilogue, bind_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 

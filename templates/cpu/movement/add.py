@@ -15,8 +15,8 @@ from autoq.templates.cpu.movement.template import (
     movement_template,
     span,
 )
-from autoq.templates.cpu.requantize import clamped, requantised
 from autoq.templates.cpu.vector import cast, for_chunks, load, splat, store, tasks_loop, unfused
+from autoq.templates.epilogue.cpu import clamped, requantised
 from autoq.templates.operators.add import Add
 
 

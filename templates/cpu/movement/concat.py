@@ -13,7 +13,6 @@ from autoq.templates.cpu.movement.template import (
     movement_template,
     span,
 )
-from autoq.templates.cpu.requantize import requantised
 from autoq.templates.cpu.vector import (
     WIDEST_BYTES,
     cast,
@@ -24,6 +23,7 @@ from autoq.templates.cpu.vector import (
     store,
     tasks_loop,
 )
+from autoq.templates.epilogue.cpu import requantised
 from autoq.templates.operators.concat import Concat
 from autoq.templates.storage import ITEM_BYTES
 

@@ -16,7 +16,6 @@ from autoq.templates.cpu.movement.template import (
     movement_template,
     span,
 )
-from autoq.templates.cpu.requantize import clamped, requantised
 from autoq.templates.cpu.vector import (
     WIDEST_BYTES,
     cast,
@@ -27,6 +26,7 @@ from autoq.templates.cpu.vector import (
     store,
     tasks_loop,
 )
+from autoq.templates.epilogue.cpu import clamped, requantised
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.storage import ITEM_BYTES
 

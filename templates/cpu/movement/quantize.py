@@ -14,8 +14,8 @@ from autoq.templates.cpu.movement.template import (
     movement_template,
     span,
 )
-from autoq.templates.cpu.requantize import requantised
 from autoq.templates.cpu.vector import for_chunks, load, loop, splat, store, tasks_loop
+from autoq.templates.epilogue.cpu import requantised
 from autoq.templates.operators.quantize import Quantize
 
 

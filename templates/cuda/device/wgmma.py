@@ -11,7 +11,7 @@ from typing import Any
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.device.swizzle import swizzle_mode
+from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 
 K_BYTES = 32
 """Bytes of k that one instruction takes."""

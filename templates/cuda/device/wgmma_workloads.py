@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoq.templates.cuda.device.tma import MAX_ELEMENT_STRIDE, MAX_IM2COL_CORNER
+from autoq.templates.cuda.device.memory.tma import MAX_ELEMENT_STRIDE, MAX_IM2COL_CORNER
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 

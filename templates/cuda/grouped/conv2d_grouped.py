@@ -19,14 +19,13 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.border import border_classes
-from autoq.templates.cuda.device.packed_values import DeviceNamespace
-from autoq.templates.cuda.device.thread_epilogue import ThreadEpilogue, split_pointers
-from autoq.templates.cuda.device.thread_kernel import (
+from autoq.templates.cuda.device.launch.thread_kernel import (
     Operand,
     call,
     indexable,
     thread_kernel,
 )
+from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.grouped.cost import estimated_seconds, features, residence
 from autoq.templates.cuda.grouped.source import GROUPED_SOURCE
@@ -40,6 +39,7 @@ from autoq.templates.cuda.grouped.tile import (
     part_rows,
     quads,
 )
+from autoq.templates.epilogue.cuda.thread_epilogue import ThreadEpilogue, split_pointers
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.workload import Operands

@@ -13,13 +13,13 @@ import numpy as np
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.border import border_bias
-from autoq.templates.cuda.device.swizzle import shared_image
+from autoq.templates.cuda.device.memory.swizzle import shared_image
 from autoq.templates.cuda.device.weights import pad_channels, row_channels, tile_rows
 from autoq.templates.cuda.halo.default import default_config
 from autoq.templates.cuda.halo.layout import HaloConvConfig, HaloLayout
 from autoq.templates.cuda.halo.space import halo_space, is_served
 from autoq.templates.cuda.halo.tile import HaloTile
-from autoq.templates.epilogue import packed_scalars
+from autoq.templates.epilogue.cuda.scalars import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.workload import Operands

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from autoq.errors import ConfigError
-from autoq.templates.cuda.device.input_once import default_input_once
+from autoq.templates.cuda.device.launch.input_once import default_input_once
 from autoq.templates.cuda.halo.cost import estimated_cycles
 from autoq.templates.cuda.halo.layout import HaloConfig, HaloConvConfig, HaloLayout
 from autoq.templates.cuda.halo.space import Rule, channel_tiles, constraints, row_sizes, tile_shapes

@@ -7,19 +7,19 @@ the weights stay resident, a ring of weight stages; 1 to 3 consumer warpgroups m
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
-from autoq.templates.cuda.device.dependent_launch import (
+from autoq.templates.cuda.device.launch.dependent_launch import (
     overlapping,
     start_successor,
     wait_for_predecessors,
 )
-from autoq.templates.cuda.device.lookups import fill_table
-from autoq.templates.cuda.device.ring import Ring, RingPosition
-from autoq.templates.cuda.device.wgmma_epilogue import store_tile
+from autoq.templates.cuda.device.memory.ring import Ring, RingPosition
 from autoq.templates.cuda.halo.layout import HaloLayout
 from autoq.templates.cuda.halo.pipeline import Operands, multiply, release_last, start_block
 from autoq.templates.cuda.halo.plan import HaloPlan
 from autoq.templates.cuda.halo.producer import load_resident_weights, produce
-from autoq.templates.epilogue import scalar_words
+from autoq.templates.epilogue.cuda.lookups import fill_table
+from autoq.templates.epilogue.cuda.scalars import scalar_words
+from autoq.templates.epilogue.cuda.wgmma_tile import store_tile
 
 
 def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
@@ -27,7 +27,7 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
 
     Parameters: x, the residual where there is one, weights int8 [padded k * reduction], bias int32
     [border classes, padded k], then unless the output is int32 scale float32 [padded k] and
-    scalars float32 (`epilogue.packed_scalars`), and y.
+    scalars float32 (`packed_scalars`), and y.
     """
     plan = HaloPlan(layout)
     workload, config, tile = layout.workload, layout.config, layout.tile

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
-from autoq.templates.cuda.device.lookups import table_bytes
-from autoq.templates.cuda.device.registers import RegisterBudget, register_budget
+from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.wgmma import K_BYTES, accumulators
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS, HaloTile
+from autoq.templates.epilogue.cuda.lookups import table_bytes
 from autoq.templates.operators.conv2d import Conv2d
 
 MOST_BLOCKS = 4

@@ -5,8 +5,8 @@ A slot is released one commit group late, so that the tensor core does not drain
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.device.cluster import arrive_at_cluster, wait_for_cluster
-from autoq.templates.cuda.device.ring import fence_barriers
+from autoq.templates.cuda.device.memory.cluster import arrive_at_cluster, wait_for_cluster
+from autoq.templates.cuda.device.memory.ring import fence_barriers
 from autoq.templates.cuda.device.wgmma import K_BYTES, descriptor_step, encode_descriptor
 
 START_BARRIER = 4

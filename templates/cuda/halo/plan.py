@@ -8,10 +8,8 @@ from tvm.script import tirx as T
 
 from autoq.templates.border import border_classes
 from autoq.templates.cuda.device.border_bias import bias_row
-from autoq.templates.cuda.device.pixel import Pixel
-from autoq.templates.cuda.device.requantise import RowEpilogue
-from autoq.templates.cuda.device.swizzle import swizzle_mode
-from autoq.templates.cuda.device.tma import (
+from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
+from autoq.templates.cuda.device.memory.tma import (
     ENCODE_TILED,
     LOAD_BULK,
     MAX_BOX,
@@ -21,11 +19,13 @@ from autoq.templates.cuda.device.tma import (
     tiled_map,
     tma_load,
 )
+from autoq.templates.cuda.device.pixel import Pixel
 from autoq.templates.cuda.device.weights import channels_per_thread
 from autoq.templates.cuda.device.wgmma import K_BYTES, accumulators, descriptor_step, wgmma
-from autoq.templates.cuda.device.wgmma_units import Unit, unit_at
 from autoq.templates.cuda.halo.layout import HaloLayout
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS
+from autoq.templates.epilogue.cuda.fragment_rows import RowEpilogue
+from autoq.templates.epilogue.cuda.wgmma_units import Unit, unit_at
 
 # Steps of one tile that are unrolled when the weights are resident.
 _UNROLL_LIMIT = 16

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from autoq.search.space import Space
-from autoq.templates.cuda.device.input_once import input_once_values
-from autoq.templates.cuda.device.swizzle import ROW_BYTES
-from autoq.templates.cuda.device.tma import MAX_BOX
+from autoq.templates.cuda.device.launch.input_once import input_once_values
+from autoq.templates.cuda.device.memory.swizzle import ROW_BYTES
+from autoq.templates.cuda.device.memory.tma import MAX_BOX
 from autoq.templates.cuda.device.wgmma import SHAPES_N
 from autoq.templates.cuda.halo.cost import features
 from autoq.templates.cuda.halo.layout import MOST_BLOCKS, HaloConfig, HaloConvConfig, HaloLayout

@@ -22,7 +22,8 @@ from autoq.templates.cuda.mma_sync.pack import pack_channels, pack_weight
 from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync.space import computes, space
 from autoq.templates.cuda.mma_sync.tile import MmaSyncTiling, as_conv2d
-from autoq.templates.epilogue import INTEGER_RANGE, packed_scalars
+from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.epilogue.cuda.scalars import packed_scalars
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, block_channels
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm

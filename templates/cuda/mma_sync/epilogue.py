@@ -3,13 +3,13 @@
 from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.border_bias import bias_row
-from autoq.templates.cuda.device.lookups import table_argument
 from autoq.templates.cuda.mma_sync.rows import (
     output_channel,
     output_start,
     pixel_of_row,
     pixel_start,
 )
+from autoq.templates.epilogue.cuda.lookups import table_argument
 
 
 def row_start(plan, dtype, m, row):

@@ -11,13 +11,12 @@ import math
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
-from autoq.templates.cuda.device.dependent_launch import (
+from autoq.templates.cuda.device.launch.dependent_launch import (
     overlapping,
     start_successor,
     wait_for_predecessors,
 )
-from autoq.templates.cuda.device.lookups import fill_table
-from autoq.templates.cuda.device.raster import tile_of
+from autoq.templates.cuda.device.launch.raster import tile_of
 from autoq.templates.cuda.mma_sync.copies import (
     fetch,
     keep,
@@ -30,7 +29,8 @@ from autoq.templates.cuda.mma_sync.multiply import multiply_stage, unscale
 from autoq.templates.cuda.mma_sync.multiply_taps import multiply_taps
 from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync.staged import store_staged
-from autoq.templates.epilogue import scalar_words
+from autoq.templates.epilogue.cuda.lookups import fill_table
+from autoq.templates.epilogue.cuda.scalars import scalar_words
 from autoq.templates.storage import stored
 
 # Tiles of 8 neighbouring pixel blocks run together, so that their weights stay in the L2.
@@ -42,7 +42,7 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
 
     Parameters: x, the residual where there is one, weight int8 [tiles_n, steps, weight_rows,
     weight_row_bytes], bias int32 [border classes, padded k], then unless the output is int32
-    scale float32 [padded k] and scalars float32 (`epilogue.packed_scalars`), and y; activations as
+    scale float32 [padded k] and scalars float32 (`packed_scalars`), and y; activations as
     they are stored.
     """
     workload, conv, config, tiling = plan.workload, plan.conv, plan.config, plan.tiling

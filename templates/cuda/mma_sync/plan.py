@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoq.templates.border import BorderClasses, border_classes
-from autoq.templates.cuda.device.dependent_launch import can_overlap
-from autoq.templates.cuda.device.requantise import DeviceFunction, RowEpilogue
-from autoq.templates.cuda.device.shuffled_rows import ShuffledRows
+from autoq.templates.cuda.device.functions import DeviceFunction
+from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.config import STAGED_RUN, UNIT_BYTES, MmaSyncConfig
 from autoq.templates.cuda.mma_sync.rows import output_channel
 from autoq.templates.cuda.mma_sync.tile import MmaSyncTiling, as_conv2d, matrix_offset, unit_offset
+from autoq.templates.epilogue.cuda.fragment_rows import RowEpilogue
+from autoq.templates.epilogue.cuda.shuffled_rows import ShuffledRows
 from autoq.templates.layout import BLOCK_IMAGES, NHWCNC, ROW_BYTES
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from autoq.search.space import Space
-from autoq.templates.cuda.device.shuffled_rows import TILES as SHUFFLED_TILES
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.box_space import box_constraints, box_knobs
 from autoq.templates.cuda.mma_sync.config import (
@@ -21,6 +20,7 @@ from autoq.templates.cuda.mma_sync.config import (
 from autoq.templates.cuda.mma_sync.plan import copies_bypass_registers, has_cp_async
 from autoq.templates.cuda.mma_sync.tile import MmaSyncTiling, as_conv2d
 from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.epilogue.cuda.shuffled_rows import TILES as SHUFFLED_TILES
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.storage import is_four_bit

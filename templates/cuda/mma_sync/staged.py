@@ -6,10 +6,10 @@ shared memory of packed bytes. Threads then take 4 consecutive channels of two r
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.device.lookups import table_argument
 from autoq.templates.cuda.mma_sync.config import STAGED_RUN
 from autoq.templates.cuda.mma_sync.epilogue import bias_start, row_inside, row_start
 from autoq.templates.cuda.mma_sync.rows import output_channel
+from autoq.templates.epilogue.cuda.lookups import table_argument
 
 
 @T.inline

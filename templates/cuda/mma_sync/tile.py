@@ -6,7 +6,6 @@ import functools
 import math
 from dataclasses import dataclass
 
-from autoq.templates.cuda.device.lookups import table_bytes
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.box import LANES, PixelBox
 from autoq.templates.cuda.mma_sync.config import (
@@ -18,6 +17,7 @@ from autoq.templates.cuda.mma_sync.config import (
     MmaSyncConfig,
 )
 from autoq.templates.cuda.mma_sync.fragments import FragmentSchedule, fragment_schedule
+from autoq.templates.epilogue.cuda.lookups import table_bytes
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.storage import is_four_bit

@@ -13,9 +13,8 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.base import Template
-from autoq.templates.cuda.device.packed_values import DeviceNamespace, vector_values
-from autoq.templates.cuda.device.requantise import DeviceFunction
-from autoq.templates.cuda.device.thread_kernel import (
+from autoq.templates.cuda.device.functions import DeviceFunction
+from autoq.templates.cuda.device.launch.thread_kernel import (
     Operand,
     ThreadConfig,
     blocks_for,
@@ -27,6 +26,7 @@ from autoq.templates.cuda.device.thread_kernel import (
     thread_space,
     whole_bytes,
 )
+from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace, vector_values
 from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.operators.concat import Concat
 from autoq.templates.target import Target

@@ -14,8 +14,13 @@ import numpy as np
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
-from autoq.templates.cuda.device.packed_values import DeviceNamespace
-from autoq.templates.cuda.device.thread_kernel import Operand, blocks_for, call, thread_kernel
+from autoq.templates.cuda.device.launch.thread_kernel import (
+    Operand,
+    blocks_for,
+    call,
+    thread_kernel,
+)
+from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.movement.elementwise_walk import Walk
 from autoq.templates.target import Target
 

@@ -14,8 +14,13 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
-from autoq.templates.cuda.device.packed_values import DeviceNamespace
-from autoq.templates.cuda.device.thread_kernel import Operand, blocks_for, call, thread_kernel
+from autoq.templates.cuda.device.launch.thread_kernel import (
+    Operand,
+    blocks_for,
+    call,
+    thread_kernel,
+)
+from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.movement.permute_axes import PermutedAxes
 from autoq.templates.target import Target
 

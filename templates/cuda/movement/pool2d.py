@@ -13,8 +13,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cuda.device.packed_values import vector_values
-from autoq.templates.cuda.device.thread_kernel import (
+from autoq.templates.cuda.device.launch.thread_kernel import (
     Operand,
     blocks_for,
     call,
@@ -25,6 +24,7 @@ from autoq.templates.cuda.device.thread_kernel import (
     thread_kernel,
     whole_bytes,
 )
+from autoq.templates.cuda.device.memory.packed_values import vector_values
 from autoq.templates.cuda.movement.pool_whole import whole_window_kernel
 from autoq.templates.cuda.movement.pool_window import PoolWindow
 from autoq.templates.epilogue import INTEGER_RANGE

@@ -10,8 +10,7 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.base import Template
-from autoq.templates.cuda.device.packed_values import DeviceNamespace
-from autoq.templates.cuda.device.thread_kernel import (
+from autoq.templates.cuda.device.launch.thread_kernel import (
     Operand,
     ThreadConfig,
     blocks_for,
@@ -21,6 +20,7 @@ from autoq.templates.cuda.device.thread_kernel import (
     thread_kernel,
     thread_space,
 )
+from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.layout import BLOCK_IMAGES, LAYOUTS, NHWC, ROW_BYTES, block_channels
 from autoq.templates.operators.relayout import Relayout
 from autoq.templates.storage import stored, stored_bytes

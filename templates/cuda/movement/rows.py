@@ -15,8 +15,13 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
-from autoq.templates.cuda.device.packed_values import DeviceNamespace
-from autoq.templates.cuda.device.thread_kernel import Operand, blocks_for, call, thread_kernel
+from autoq.templates.cuda.device.launch.thread_kernel import (
+    Operand,
+    blocks_for,
+    call,
+    thread_kernel,
+)
+from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.movement.elementwise import WRITE, bounds, float_literal
 from autoq.templates.cuda.movement.rows_plan import RowArrays, RowPlan
 from autoq.templates.target import Target

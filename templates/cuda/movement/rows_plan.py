@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autoq.templates.cuda.device.thread_kernel import Operand
+from autoq.templates.cuda.device.launch.thread_kernel import Operand
 from autoq.templates.cuda.movement.elementwise_walk import dense_strides, merged_axes
 from autoq.templates.target import Target
 

@@ -20,15 +20,15 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cuda.device.packed_values import DeviceNamespace
-from autoq.templates.cuda.device.thread_epilogue import ThreadEpilogue, split_pointers
-from autoq.templates.cuda.device.thread_kernel import (
+from autoq.templates.cuda.device.launch.thread_kernel import (
     Operand,
     blocks_for,
     call,
     indexable,
     thread_kernel,
 )
+from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.epilogue.cuda.thread_epilogue import ThreadEpilogue, split_pointers
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autoq.templates.cuda.device.epilogue_table import table_words
-from autoq.templates.cuda.device.registers import RegisterBudget, register_budget
-from autoq.templates.cuda.device.swizzle import swizzle_period
+from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
+from autoq.templates.cuda.device.memory.swizzle import swizzle_period
 from autoq.templates.cuda.device.weights import KLayout, ceil_div, channels_per_thread
+from autoq.templates.epilogue.cuda.epilogue_table import table_words
 
 BARRIER_BYTES = 8
 

@@ -9,7 +9,7 @@ from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cuda.device.tma import MAX_IM2COL_PIXELS
+from autoq.templates.cuda.device.memory.tma import MAX_IM2COL_PIXELS
 from autoq.templates.cuda.device.wgmma_workloads import supports_im2col
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.cuda.wgmma.default import default_config

@@ -9,7 +9,7 @@ from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cuda.device.tma import MAX_BOX, MAX_ELEMENT_STRIDE
+from autoq.templates.cuda.device.memory.tma import MAX_BOX, MAX_ELEMENT_STRIDE
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.device.wgmma_workloads import supported
 from autoq.templates.cuda.wgmma.config import PipelineConfig

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from autoq.templates.cuda.device.converted_rows import convertible
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.epilogue.cuda.converted_rows import convertible
 from autoq.templates.storage import ITEM_BYTES
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from autoq.errors import ConfigError
 from autoq.search.space import Space
-from autoq.templates.cuda.device.input_once import default_input_once
+from autoq.templates.cuda.device.launch.input_once import default_input_once
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma.cost import estimate_seconds
 from autoq.templates.cuda.wgmma.problem import Problem

@@ -10,9 +10,8 @@ from typing import Any, Protocol
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.device.pixel import Pixel
-from autoq.templates.cuda.device.swizzle import swizzle_mode
-from autoq.templates.cuda.device.tma import (
+from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
+from autoq.templates.cuda.device.memory.tma import (
     ENCODE_IM2COL,
     ENCODE_TILED,
     LOAD_IM2COL_4D,
@@ -23,6 +22,7 @@ from autoq.templates.cuda.device.tma import (
     tiled_map,
     tma_load,
 )
+from autoq.templates.cuda.device.pixel import Pixel
 from autoq.templates.cuda.device.weights import KLayout, ceil_div
 from autoq.templates.operators.conv2d import Conv2d
 

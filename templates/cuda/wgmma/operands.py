@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.templates.border import border_bias
-from autoq.templates.cuda.device.bounded_rows import boundable
-from autoq.templates.cuda.device.bounds import limits
-from autoq.templates.cuda.device.conversion import conversion_limits
-from autoq.templates.cuda.device.converted_rows import convertible
-from autoq.templates.cuda.device.epilogue_table import epilogue_table
-from autoq.templates.cuda.device.swizzle import shared_image
+from autoq.templates.cuda.device.memory.swizzle import shared_image
 from autoq.templates.cuda.device.weights import pack_weight, pad_channels, row_channels, tile_rows
 from autoq.templates.cuda.wgmma.config import PipelineConfig
-from autoq.templates.epilogue import packed_scalars
+from autoq.templates.epilogue.cuda.bounded_rows import boundable
+from autoq.templates.epilogue.cuda.bounds import limits
+from autoq.templates.epilogue.cuda.conversion import conversion_limits
+from autoq.templates.epilogue.cuda.converted_rows import convertible
+from autoq.templates.epilogue.cuda.epilogue_table import epilogue_table
+from autoq.templates.epilogue.cuda.scalars import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.workload import Operands
 

@@ -7,30 +7,30 @@ come through any `Load`, weights as `cuda/device/weights.py` packs them.
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
-from autoq.templates.cuda.device.cluster import arrive_at_cluster, wait_for_cluster
-from autoq.templates.cuda.device.conversion import FLAG
-from autoq.templates.cuda.device.dependent_launch import (
+from autoq.templates.cuda.device.launch.dependent_launch import (
     overlapping,
     start_successor,
     wait_for_predecessors,
 )
-from autoq.templates.cuda.device.lookups import fill_table
-from autoq.templates.cuda.device.ring import Ring, RingPosition, fence_barriers
-from autoq.templates.cuda.device.tma import ENCODE_TILED
+from autoq.templates.cuda.device.memory.cluster import arrive_at_cluster, wait_for_cluster
+from autoq.templates.cuda.device.memory.ring import Ring, RingPosition, fence_barriers
+from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
 from autoq.templates.cuda.device.weights import KLayout
 from autoq.templates.cuda.device.wgmma import encode_descriptor
-from autoq.templates.cuda.device.wgmma_epilogue import (
-    fetch_residuals,
-    start_tile,
-    store_bounded_tile,
-    store_tile,
-)
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.exchange import clear_tile, exchange, expect_partials
 from autoq.templates.cuda.wgmma.loads import Load
 from autoq.templates.cuda.wgmma.multiply import multiply
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.producer import load_first_weights, load_tile_operands, produce
+from autoq.templates.epilogue.cuda.conversion import FLAG
+from autoq.templates.epilogue.cuda.lookups import fill_table
+from autoq.templates.epilogue.cuda.wgmma_tile import (
+    fetch_residuals,
+    start_tile,
+    store_bounded_tile,
+    store_tile,
+)
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 
@@ -67,7 +67,7 @@ def build_pipeline(
     [padded k * layout.total], bias int32 [border classes, padded k], then unless the output is
     int32 scale float32 [padded k] and scalars float32 [8], and y (y_shape). Where the epilogue is
     boundable, limits [8] follow the scalars, and tables int32 [n tiles, table words] the scalars.
-    A table of outputs lies behind the first eight scalars (`epilogue.packed_scalars`).
+    A table of outputs lies behind the first eight scalars (`packed_scalars`).
     """
     plan = PipelinePlan(workload, config, layout, load, target)
     epilogue = workload.epilogue

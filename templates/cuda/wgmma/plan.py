@@ -8,28 +8,28 @@ from tvm.script import tirx as T
 
 from autoq.templates.border import border_classes
 from autoq.templates.cuda.device.border_bias import bias_row
-from autoq.templates.cuda.device.bounded_rows import boundable
-from autoq.templates.cuda.device.bounds import LIMITS
-from autoq.templates.cuda.device.converted_rows import ConvertedRows, convertible
-from autoq.templates.cuda.device.epilogue_table import table_words
-from autoq.templates.cuda.device.exchange import (
+from autoq.templates.cuda.device.launch.raster import tile_of
+from autoq.templates.cuda.device.memory.exchange import (
     add_partial,
     keep_slice,
     send_partial,
     store_partial,
 )
-from autoq.templates.cuda.device.lookups import table_bytes
+from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
+from autoq.templates.cuda.device.memory.tma import Delivery, tiled_map
 from autoq.templates.cuda.device.pixel import Pixel
-from autoq.templates.cuda.device.raster import tile_of
-from autoq.templates.cuda.device.requantise import RowEpilogue
-from autoq.templates.cuda.device.swizzle import swizzle_mode
-from autoq.templates.cuda.device.tma import Delivery, tiled_map
 from autoq.templates.cuda.device.weights import KLayout, ceil_div
 from autoq.templates.cuda.device.wgmma import K_BYTES, accumulators
-from autoq.templates.cuda.device.wgmma_units import Unit, unit_at
 from autoq.templates.cuda.wgmma.config import BARRIER_BYTES, PipelineConfig
 from autoq.templates.cuda.wgmma.loads import Load
-from autoq.templates.epilogue import scalar_words
+from autoq.templates.epilogue.cuda.bounded_rows import boundable
+from autoq.templates.epilogue.cuda.bounds import LIMITS
+from autoq.templates.epilogue.cuda.converted_rows import ConvertedRows, convertible
+from autoq.templates.epilogue.cuda.epilogue_table import table_words
+from autoq.templates.epilogue.cuda.fragment_rows import RowEpilogue
+from autoq.templates.epilogue.cuda.lookups import table_bytes
+from autoq.templates.epilogue.cuda.scalars import scalar_words
+from autoq.templates.epilogue.cuda.wgmma_units import Unit, unit_at
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 

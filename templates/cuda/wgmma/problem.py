@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from autoq.templates.cuda.device.tma import MAX_BOX
+from autoq.templates.cuda.device.memory.tma import MAX_BOX
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.loads import Load

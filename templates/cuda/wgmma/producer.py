@@ -2,9 +2,9 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.device.dependent_launch import wait_for_predecessors
-from autoq.templates.cuda.device.ring import RingPosition
-from autoq.templates.cuda.device.tma import LOAD_BULK, Delivery, load_tiled, tma_load
+from autoq.templates.cuda.device.launch.dependent_launch import wait_for_predecessors
+from autoq.templates.cuda.device.memory.ring import RingPosition
+from autoq.templates.cuda.device.memory.tma import LOAD_BULK, Delivery, load_tiled, tma_load
 
 
 @T.inline

@@ -7,14 +7,14 @@ from dataclasses import fields
 from typing import Any
 
 from autoq.search.space import Space
-from autoq.templates.cuda.device.bounded_rows import boundable
-from autoq.templates.cuda.device.input_once import input_once_values
-from autoq.templates.cuda.device.lookups import table_bytes
-from autoq.templates.cuda.device.tma import MAX_BOX
+from autoq.templates.cuda.device.launch.input_once import input_once_values
+from autoq.templates.cuda.device.memory.tma import MAX_BOX
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.cost import features
 from autoq.templates.cuda.wgmma.problem import Problem
+from autoq.templates.epilogue.cuda.bounded_rows import boundable
+from autoq.templates.epilogue.cuda.lookups import table_bytes
 from autoq.templates.storage import ITEM_BYTES
 
 # Registers that a consumer needs beside accumulators and residuals: addresses, descriptors and

@@ -9,7 +9,7 @@ import pytest
 from gpu_kernels import sampled
 
 from autoq.kernel import compile_kernel
-from autoq.templates.cuda.device.swizzle import swizzle_period
+from autoq.templates.cuda.device.memory.swizzle import swizzle_period
 from autoq.templates.cuda.halo import conv2d_halo
 from autoq.templates.cuda.halo.layout import HaloLayout
 from autoq.templates.cuda.halo.plan import HaloPlan

@@ -11,7 +11,7 @@ from wgmma_cases import EPILOGUES
 
 from autoq.kernel.lowering import cuda_source, lower
 from autoq.templates.base import Template
-from autoq.templates.cuda.device.input_once import default_input_once, input_once_values
+from autoq.templates.cuda.device.launch.input_once import default_input_once, input_once_values
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.registry import matching

@@ -15,7 +15,7 @@ from autoq.graph.lowering.cuda_rows import row_operator
 from autoq.graph.lowering.operators import kernel_family, operator_prim_func
 from autoq.graph.operator_numpy import evaluate_operator
 from autoq.kernel import compile_kernel
-from autoq.templates.cuda.device.thread_kernel import Operand
+from autoq.templates.cuda.device.launch.thread_kernel import Operand
 from autoq.templates.cuda.movement.rows_plan import LONGEST_ROW, RowArrays, RowPlan
 from autoq.templates.target import parse_target
 

@@ -11,7 +11,7 @@ from halo_cases import CASES
 from test_halo_tile import load_halo
 
 from autoq.kernel import compile_kernel
-from autoq.templates.cuda.device.swizzle import swizzled_address
+from autoq.templates.cuda.device.memory.swizzle import swizzled_address
 from autoq.templates.cuda.halo.swapped.conv2d_swapped import TEMPLATE, matches, pack_weight
 from autoq.templates.cuda.halo.swapped.layout import SwappedLayout
 from autoq.templates.cuda.halo.swapped.plan import SwappedPlan

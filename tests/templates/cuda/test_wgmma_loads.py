@@ -10,7 +10,7 @@ import tvm.sym
 import tvm.tirx
 from wgmma_cases import CASES, TARGET, TEMPLATES, case_id
 
-from autoq.templates.cuda.device.tma import MAX_BOX, MAX_ELEMENT_STRIDE, Delivery
+from autoq.templates.cuda.device.memory.tma import MAX_BOX, MAX_ELEMENT_STRIDE, Delivery
 from autoq.templates.cuda.device.weights import pack_weight
 from autoq.templates.cuda.wgmma import conv2d_im2col, conv2d_tap, gemm_wgmma
 from autoq.templates.cuda.wgmma.loads import Im2colLoad, Load

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from wgmma_cases import EPILOGUES, TARGET
 
-from autoq.templates.cuda.device.swizzle import swizzle_period, swizzled_address
+from autoq.templates.cuda.device.memory.swizzle import swizzle_period, swizzled_address
 from autoq.templates.cuda.wgmma import gemm_wgmma
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.cuda.wgmma.loads import MatrixLoad

@@ -14,13 +14,13 @@ import numpy as np
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.border import border_bias
-from autoq.templates.cuda.device.swizzle import shared_image
+from autoq.templates.cuda.device.memory.swizzle import shared_image
 from autoq.templates.cuda.device.weights import pad_channels, tile_rows
 from autoq.templates.cuda.halo.conv2d_halo import pack_weight as pack_pixel_rows
 from autoq.templates.cuda.halo.swapped.layout import SwappedConvConfig, SwappedLayout
 from autoq.templates.cuda.halo.swapped.space import default_config, is_served, swapped_space
 from autoq.templates.cuda.halo.tile import HaloTile
-from autoq.templates.epilogue import packed_scalars
+from autoq.templates.epilogue.cuda.scalars import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.workload import Operands

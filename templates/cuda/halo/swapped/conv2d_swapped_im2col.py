@@ -13,7 +13,7 @@ import numpy as np
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cuda.device.swizzle import shared_image
+from autoq.templates.cuda.device.memory.swizzle import shared_image
 from autoq.templates.cuda.device.wgmma_workloads import supports_im2col
 from autoq.templates.cuda.halo.cost import features
 from autoq.templates.cuda.halo.default import TEAMS, candidates, fastest

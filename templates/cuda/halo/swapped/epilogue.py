@@ -6,9 +6,9 @@ bytes of one pixel are then one 16-bit element of the transposed matrix.
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.device.lookups import table_argument
-from autoq.templates.cuda.device.tma import store_tiled
-from autoq.templates.cuda.halo.swapped.requantise import Form
+from autoq.templates.cuda.device.memory.tma import store_tiled
+from autoq.templates.epilogue.cuda.columns import Form
+from autoq.templates.epilogue.cuda.lookups import table_argument
 
 
 @T.inline

@@ -7,8 +7,8 @@ from typing import Any
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.device.swizzle import swizzle_mode
-from autoq.templates.cuda.device.tma import (
+from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
+from autoq.templates.cuda.device.memory.tma import (
     ENCODE_IM2COL,
     LOAD_IM2COL_4D,
     Delivery,

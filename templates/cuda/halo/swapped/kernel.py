@@ -3,14 +3,13 @@
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
-from autoq.templates.cuda.device.dependent_launch import (
+from autoq.templates.cuda.device.launch.dependent_launch import (
     overlapping,
     start_successor,
     wait_for_predecessors,
 )
-from autoq.templates.cuda.device.lookups import fill_table
-from autoq.templates.cuda.device.ring import Ring, RingPosition
-from autoq.templates.cuda.device.tma import ENCODE_TILED
+from autoq.templates.cuda.device.memory.ring import Ring, RingPosition
+from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
 from autoq.templates.cuda.halo.pipeline import Operands, multiply, release_last, start_block
 from autoq.templates.cuda.halo.producer import load_resident_weights, produce
 from autoq.templates.cuda.halo.swapped.epilogue import (
@@ -19,6 +18,7 @@ from autoq.templates.cuda.halo.swapped.epilogue import (
     store_blocks,
 )
 from autoq.templates.cuda.halo.swapped.plan import SwappedPlan
+from autoq.templates.epilogue.cuda.lookups import fill_table
 
 
 def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
@@ -26,7 +26,7 @@ def build_swapped_kernel(plan: SwappedPlan) -> PrimFunc:
 
     Parameters: x, weights int8 as `conv2d_swapped.pack_weight` orders them, bias int32 [border
     classes * padded k], scale float32 [padded k], scalars float32
-    (`epilogue.packed_scalars`), y.
+    (`packed_scalars`), y.
     """
     layout = plan.layout
     workload, config, tile = layout.workload, layout.config, layout.tile

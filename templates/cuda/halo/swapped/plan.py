@@ -7,14 +7,14 @@ from typing import Any
 from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.border_bias import bias_row
-from autoq.templates.cuda.device.swizzle import swizzle_mode
-from autoq.templates.cuda.device.tma import tiled_map
+from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
+from autoq.templates.cuda.device.memory.tma import tiled_map
 from autoq.templates.cuda.device.wgmma import K_BYTES, descriptor_step, wgmma
 from autoq.templates.cuda.halo.plan import HaloPipelinePlan
 from autoq.templates.cuda.halo.swapped.layout import SwappedLayout
-from autoq.templates.cuda.halo.swapped.requantise import column_functions
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS
-from autoq.templates.epilogue import scalar_words
+from autoq.templates.epilogue.cuda.columns import column_functions
+from autoq.templates.epilogue.cuda.scalars import scalar_words
 
 
 class SwappedPlan(HaloPipelinePlan):

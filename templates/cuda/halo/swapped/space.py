@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator
 
 from autoq.search.space import Space
-from autoq.templates.cuda.device.tma import MAX_BOX
+from autoq.templates.cuda.device.memory.tma import MAX_BOX
 from autoq.templates.cuda.halo.cost import features
 from autoq.templates.cuda.halo.default import TEAMS, candidates, fastest
 from autoq.templates.cuda.halo.space import Rule, common_rules, ring_knobs, row_sizes

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from autoq.templates.cuda.device.swizzle import (
+from autoq.templates.cuda.device.memory.swizzle import (
     ROW_BYTES,
     shared_image,
     swizzle_period,

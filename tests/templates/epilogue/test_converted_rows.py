@@ -8,18 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from test_bounded_rows import build, needs_compiler
-from test_requantise import aligned, fragments, random_table
+from test_fragment_rows import aligned, fragments, random_table
 
-from autoq.templates.cuda.device.conversion import FLAG, conversion_limits
-from autoq.templates.cuda.device.converted_rows import ConvertedRows, convertible
-from autoq.templates.cuda.device.fused_multiply_add import fused_multiply_add
-from autoq.templates.epilogue import (
-    INTEGER_RANGE,
-    Epilogue,
-    apply_epilogue,
-    pack_scalars,
-    packed_scalars,
-)
+from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, apply_epilogue, pack_scalars
+from autoq.templates.epilogue.cuda.conversion import FLAG, conversion_limits
+from autoq.templates.epilogue.cuda.converted_rows import ConvertedRows, convertible
+from autoq.templates.epilogue.cuda.fused_multiply_add import fused_multiply_add
+from autoq.templates.epilogue.cuda.scalars import packed_scalars
 
 CHANNELS = 16
 CASES = [

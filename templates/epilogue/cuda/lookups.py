@@ -9,8 +9,9 @@ from typing import Any
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.device.requantise import device_function
-from autoq.templates.epilogue import TABLE_BYTE, Epilogue
+from autoq.templates.cuda.device.functions import device_function
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.epilogue.cuda.scalars import TABLE_BYTE
 from autoq.templates.table import ENTRIES
 
 _FILL = r"""

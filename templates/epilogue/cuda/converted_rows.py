@@ -9,14 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoq.templates.cuda.device.bounded_rows import PACK4, BoundedRows, boundable
-from autoq.templates.cuda.device.lookup_source import looked_up, lookup_source, table_parameter
-from autoq.templates.cuda.device.requantise import (
-    C_TYPES,
-    DeviceFunction,
-    device_function,
-)
+from autoq.templates.cuda.device.functions import C_TYPES, DeviceFunction, device_function
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.epilogue.cuda.bounded_rows import PACK4, BoundedRows, boundable
+from autoq.templates.epilogue.cuda.lookup_source import looked_up, lookup_source, table_parameter
 
 
 def convertible(epilogue: Epilogue) -> bool:

@@ -1,4 +1,4 @@
-"""CUDA source of conv2d_swapped's requantisation, bit for bit what `epilogue.py` says.
+"""CUDA source of conv2d_swapped's requantisation, bit for bit what `reference.py` says.
 
 Two conversions to integers, ties to even, and `cvt.pack.sat` of them are one instruction (F2IP),
 which puts two saturated bytes below two that are there already: a word of four outputs takes two.
@@ -15,12 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from autoq.templates.cuda.device.lookup_source import looked_up, lookup_source, table_parameter
-from autoq.templates.cuda.device.requantise import (
-    DeviceFunction,
-    device_function,
-)
+from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.epilogue import INTEGER_RANGE, Epilogue
+from autoq.templates.epilogue.cuda.lookup_source import looked_up, lookup_source, table_parameter
 
 
 class Form(IntEnum):

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_requantise import COMPILER, SHIMS, aligned
+from test_fragment_rows import COMPILER, SHIMS, aligned
 
-from autoq.templates.cuda.device.requantise import C_TYPES
-from autoq.templates.cuda.device.shuffled_rows import TILES, ShuffledRows
+from autoq.templates.cuda.device.functions import C_TYPES
 from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, apply_epilogue, pack_scalars
+from autoq.templates.epilogue.cuda.shuffled_rows import TILES, ShuffledRows
 from autoq.templates.storage import ITEM_BITS, stored, stored_bytes, to_stored, value_dtype
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs g++")

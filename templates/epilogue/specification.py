@@ -1,4 +1,4 @@
-"""What a kernel computes between its accumulator and its output element, and its numpy meaning.
+"""What a kernel computes between its accumulator and its output element.
 
 The arithmetic is single precision with round-half-even and no fused multiply-add, so that every
 template and numpy give the same bits.
@@ -7,14 +7,10 @@ template and numpy give the same bits.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from autoq.templates.storage import value_dtype
-from autoq.templates.table import ENTRIES, look_up
 
 SCALAR_NAMES = (
     "accumulator_low",
@@ -100,78 +96,3 @@ def pack_scalars(**values: float) -> np.ndarray:
         raise ValueError(f"unknown scalars {sorted(unknown)}; known are {SCALAR_NAMES}")
     neutral.update(values)
     return np.array([neutral[name] for name in SCALAR_NAMES], np.float32)
-
-
-def clamp_numbers(value: np.ndarray, low: float, high: float) -> np.ndarray:
-    """`value` within low and high on its way to an integer: NaN becomes low, as in onnxruntime."""
-    return np.fmin(np.fmax(value, low), high)
-
-
-def requantize_numbers(value: np.ndarray, low: float, high: float, zero_point: float) -> np.ndarray:
-    """`clamp(rint(value), low, high) + zero_point`, in float32."""
-    # Each new array of a MiB costs more in page faults than in arithmetic.
-    result = np.asarray(np.rint(value))
-    np.fmax(result, low, out=result)
-    np.fmin(result, high, out=result)
-    result += zero_point
-    return result
-
-
-TABLE_BYTE = 32
-"""Byte of the packed scalars where a table of bytes begins."""
-
-
-def packed_scalars(epilogue: Epilogue, operands: Mapping[str, Any]) -> np.ndarray:
-    """The scalars as CUDA kernels take them, float32 [scalar_words]: behind them a table's bytes.
-
-    operands holds `scalars` float32 [8] and, where the epilogue has a table, `table` [256].
-    """
-    scalars = np.ascontiguousarray(operands["scalars"], np.float32)
-    if not epilogue.table:
-        return scalars
-    table = np.ascontiguousarray(operands["table"], epilogue.out_dtype)
-    return np.concatenate([scalars.view(np.uint8), table.view(np.uint8)]).view(np.float32)
-
-
-def scalar_words(epilogue: Epilogue) -> int:
-    """Words of `packed_scalars`."""
-    return len(SCALAR_NAMES) + (ENTRIES // 4 if epilogue.table else 0)
-
-
-def apply_epilogue(
-    epilogue: Epilogue,
-    accumulator: np.ndarray,
-    bias: np.ndarray,
-    scale: np.ndarray | None,
-    scalars: np.ndarray,
-    residual: np.ndarray | None,
-    table: np.ndarray | None = None,
-) -> np.ndarray:
-    """Numpy reference of `Epilogue`.
-
-    accumulator: int32 or float32 [..., k]; bias: same dtype, broadcastable to it; scale: float32
-    [k], None for a float32 accumulator; scalars: float32 [8]; residual: [..., k] or None; table:
-    [256] where the epilogue has one.
-    Returns an array [..., k] of `epilogue.out_dtype`, 4-bit values unpacked as int8 or uint8.
-    """
-    s = dict(zip(SCALAR_NAMES, scalars.astype(np.float32), strict=True))
-    total = accumulator + bias
-    if epilogue.out_dtype == "int32":
-        return total.astype(np.int32)
-    value = total.astype(np.float32)
-    if scale is not None:
-        value *= scale.astype(np.float32)
-    if residual is not None:
-        if epilogue.requantize_before_add:
-            np.rint(value, out=value)
-            np.clip(value, s["accumulator_low"], s["accumulator_high"], out=value)
-            value *= s["accumulator_scale"]
-        addend = residual.astype(np.float32)
-        addend -= s["residual_zero_point"]
-        addend *= s["residual_scale"]
-        value = np.where(scale == 0, addend, value) if epilogue.concatenates else value + addend
-    if epilogue.out_dtype == "float32":
-        return np.clip(value, s["low"], s["high"])
-    quantised = requantize_numbers(value, s["low"], s["high"], s["zero_point"])
-    quantised = quantised.astype(value_dtype(epilogue.out_dtype))
-    return quantised if table is None else look_up(table, quantised)

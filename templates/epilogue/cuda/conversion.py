@@ -3,7 +3,7 @@
 Without a residual: where the output's bounds are those of its type and its zero point is 0.
 
 With one, an output depends on two bytes: the requantised accumulator t and the residual r. All
-pairs are tried, so rounding more cheaply than `epilogue.py` says is allowed where it gives the
+pairs are tried, so rounding more cheaply than `reference.py` says is allowed where it gives the
 same bytes; where some pair lies too near a tie, constants a few units in the last place away are
 tried. t becomes a float between 0 and 1 in two steps. Adding 2**23 - low rounds it, ties to even
 where low is even; else where high is even, -t is rounded instead, by a negated scale. A saturating
@@ -18,8 +18,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from autoq.templates.cuda.device.fused_multiply_add import fused_multiply_add
 from autoq.templates.epilogue import INTEGER_RANGE, SCALAR_NAMES, Epilogue
+from autoq.templates.epilogue.cuda.fused_multiply_add import fused_multiply_add
 
 FLAG = 2.0
 """First of the numbers where the form is exact."""
@@ -127,7 +127,7 @@ def _nearby(constants: np.ndarray) -> Iterator[np.ndarray]:
 def _expected(
     epilogue: Epilogue, s: dict[str, float], t: np.ndarray, residual: np.ndarray
 ) -> np.ndarray:
-    """Outputs as `epilogue.py` says, of t [steps, 1] and residuals [1, 256]."""
+    """Outputs as `reference.py` says, of t [steps, 1] and residuals [1, 256]."""
     addend = (residual - np.float32(s["residual_zero_point"])) * np.float32(s["residual_scale"])
     value = t * np.float32(s["accumulator_scale"]) + addend
     return np.clip(np.rint(value), s["low"], s["high"]) + s["zero_point"]

@@ -9,19 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_requantise import COMPILER, SHIMS, aligned, fragments, random_table
+from test_fragment_rows import COMPILER, SHIMS, aligned, fragments, random_table
 
-from autoq.templates.cuda.device.bounded_rows import BoundedRows
-from autoq.templates.cuda.device.bounds import limits
-from autoq.templates.cuda.device.epilogue_table import epilogue_table, table_words
-from autoq.templates.cuda.device.requantise import C_TYPES, DeviceFunction
-from autoq.templates.epilogue import (
-    INTEGER_RANGE,
-    Epilogue,
-    apply_epilogue,
-    pack_scalars,
-    packed_scalars,
-)
+from autoq.templates.cuda.device.functions import C_TYPES, DeviceFunction
+from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, apply_epilogue, pack_scalars
+from autoq.templates.epilogue.cuda.bounded_rows import BoundedRows
+from autoq.templates.epilogue.cuda.bounds import limits
+from autoq.templates.epilogue.cuda.epilogue_table import epilogue_table, table_words
+from autoq.templates.epilogue.cuda.scalars import packed_scalars
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs g++")
 

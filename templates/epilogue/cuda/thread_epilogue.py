@@ -10,15 +10,12 @@ import numpy as np
 from tvm.script import tirx as T
 
 from autoq.templates.border import BorderClasses, border_bias, border_classes
-from autoq.templates.cuda.device.packed_values import DeviceNamespace
-from autoq.templates.cuda.device.requantise import C_TYPES, element_source
-from autoq.templates.cuda.device.thread_kernel import Operand
-from autoq.templates.epilogue import (
-    INTEGER_RANGE,
-    TABLE_BYTE,
-    packed_scalars,
-    scalar_words,
-)
+from autoq.templates.cuda.device.functions import C_TYPES
+from autoq.templates.cuda.device.launch.thread_kernel import Operand
+from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.epilogue.cuda.elements import element_source
+from autoq.templates.epilogue.cuda.scalars import TABLE_BYTE, packed_scalars, scalar_words
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.workload import Operands
 
@@ -193,7 +190,7 @@ class ThreadEpilogue:
         ACC is the accumulator's type and V the channels of a thread. channels(Constants, k) is what
         pixels share, outputs<form>(acc, bias, addends, channels) the V outputs of a pixel. Forms
         of four byte outputs (SATURATES): the type's own bounds and zero point 0 (PACK), the type's
-        own bounds (SHIFT), any bounds (CLAMP), see halo/swapped/requantise.py; ANY suits all.
+        own bounds (SHIFT), any bounds (CLAMP), see `columns.py`; ANY suits all.
         """
         epilogue = self.workload.epilogue
         element = element_source(epilogue).replace("_@", "")

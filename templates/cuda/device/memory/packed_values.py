@@ -13,7 +13,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 
-from autoq.templates.cuda.device.requantise import C_TYPES, DeviceFunction
+from autoq.templates.cuda.device.functions import C_TYPES, DeviceFunction
 
 _FORMATS = r"""
 template <bool> struct Nibbles { unsigned char pair; };

@@ -8,7 +8,7 @@ an mbarrier of the receiver.
 
 from __future__ import annotations
 
-from autoq.templates.cuda.device.requantise import DeviceFunction, device_function
+from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 
 _SEND = """
 __device__ __forceinline__ void send_partial_@(const unsigned* acc, const void* place,

@@ -11,15 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from autoq.templates.cuda.device.lookup_source import looked_up, lookup_source, table_parameter
-from autoq.templates.cuda.device.requantise import (
-    C_TYPES,
-    DeviceFunction,
-    device_function,
-    element_source,
-)
-from autoq.templates.cuda.device.word_vectors import VECTORS, gather
+from autoq.templates.cuda.device.functions import C_TYPES, DeviceFunction, device_function
+from autoq.templates.cuda.device.memory.word_vectors import VECTORS, gather
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.epilogue.cuda.elements import element_source
+from autoq.templates.epilogue.cuda.lookup_source import looked_up, lookup_source, table_parameter
 from autoq.templates.storage import is_four_bit, stored_bytes
 
 TILES = 4

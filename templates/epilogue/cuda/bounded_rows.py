@@ -1,6 +1,6 @@
 """CUDA source of the fused epilogue where the operands prove its values small.
 
-The same bits as `requantise.py` in fewer instructions: 5 for an output element instead of 9, and
+The same bits as `fragment_rows.py` in fewer instructions: 5 for an output element instead of 9, and
 13 instead of 19 with a requantised residual (SASS of sm_90a). The bias starts the accumulators;
 a rounded value v + 1.5 * 2**23 is offset and clamped as the integer it is by one instruction; the
 other bound is the saturation of the pack. A clamped integer u read as a float is the denormal
@@ -12,15 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoq.templates.cuda.device.lookup_source import looked_up, lookup_source, table_parameter
-from autoq.templates.cuda.device.requantise import (
-    C_TYPES,
-    DeviceFunction,
-    RowEpilogue,
-    device_function,
-    element_source,
-)
+from autoq.templates.cuda.device.functions import C_TYPES, DeviceFunction, device_function
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.epilogue.cuda.elements import element_source
+from autoq.templates.epilogue.cuda.fragment_rows import RowEpilogue
+from autoq.templates.epilogue.cuda.lookup_source import looked_up, lookup_source, table_parameter
 
 
 def boundable(epilogue: Epilogue) -> bool:

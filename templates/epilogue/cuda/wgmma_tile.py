@@ -2,7 +2,7 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.device.lookups import table_argument
+from autoq.templates.epilogue.cuda.lookups import table_argument
 
 
 def fragment_row(plan, first_row, block, half, warp, lane):

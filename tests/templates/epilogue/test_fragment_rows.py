@@ -11,14 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autoq.templates.cuda.device.requantise import C_TYPES, RowEpilogue
-from autoq.templates.epilogue import (
-    INTEGER_RANGE,
-    Epilogue,
-    apply_epilogue,
-    pack_scalars,
-    packed_scalars,
-)
+from autoq.templates.cuda.device.functions import C_TYPES
+from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, apply_epilogue, pack_scalars
+from autoq.templates.epilogue.cuda.fragment_rows import RowEpilogue
+from autoq.templates.epilogue.cuda.scalars import packed_scalars
 from autoq.templates.storage import stored, to_stored, value_dtype
 
 COMPILER = shutil.which("g++")

@@ -1,4 +1,4 @@
-"""The fused epilogue of a CPU convolution, one vector of output channels at a time."""
+"""The fused epilogue on a CPU, one vector of output channels at a time."""
 
 from __future__ import annotations
 
@@ -8,9 +8,34 @@ from dataclasses import dataclass
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr
 
-from autoq.templates.cpu.requantize import clamped, requantised
 from autoq.templates.cpu.vector import cast, splat, unfused
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
+
+
+def clamped(value: Expr, low: Expr, high: Expr, lanes: int) -> Expr:
+    """float32 lanes bounded by two scalars; NaN stays NaN."""
+    least, most = splat(low, lanes), splat(high, lanes)
+    value = T.Select(value < least, least, value)
+    return T.Select(value > most, most, value)
+
+
+def _clamped_numbers(value: Expr, low: Expr, high: Expr, lanes: int) -> Expr:
+    """float32 lanes on their way to integers, bounded by two scalars; NaN becomes `low`."""
+    least, most = splat(low, lanes), splat(high, lanes)
+    value = T.Select(value > least, value, least)
+    return T.Select(value < most, value, most)
+
+
+def requantised(
+    value: Expr, low: Expr, high: Expr, zero_point: Expr, out_dtype: str, lanes: int
+) -> Expr:
+    """`clamp(rint(value), low, high) + zero_point` of float32 lanes as `out_dtype`.
+
+    Rounding is half to even: `nearbyint` is one vector instruction under the default mode. NaN
+    becomes `low + zero_point`, as in onnxruntime.
+    """
+    rounded = _clamped_numbers(T.nearbyint(value), low, high, lanes) + splat(zero_point, lanes)
+    return cast(cast(rounded, "int32", lanes), out_dtype, lanes)
 
 
 def bind_scalars(scalars: Buffer) -> dict[str, Expr]:

@@ -14,8 +14,8 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
-from autoq.templates.cuda.device.dependent_launch import can_overlap, overlapping
-from autoq.templates.cuda.device.requantise import DeviceFunction
+from autoq.templates.cuda.device.functions import DeviceFunction
+from autoq.templates.cuda.device.launch.dependent_launch import can_overlap, overlapping
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.dequantize import Dequantize

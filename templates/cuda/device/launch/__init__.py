@@ -1,0 +1,1 @@
+"""How a kernel is launched: its blocks, their order, registers and place in a queue."""

@@ -1,0 +1,1 @@
+"""How bytes come to shared memory and registers, wait there and leave."""

@@ -1,0 +1,19 @@
+"""The fused epilogue: what it says and its numpy meaning; its emitters are `cuda` and `cpu`."""
+
+from autoq.templates.epilogue.reference import apply_epilogue, clamp_numbers, requantize_numbers
+from autoq.templates.epilogue.specification import (
+    INTEGER_RANGE,
+    SCALAR_NAMES,
+    Epilogue,
+    pack_scalars,
+)
+
+__all__ = [
+    "INTEGER_RANGE",
+    "SCALAR_NAMES",
+    "Epilogue",
+    "apply_epilogue",
+    "clamp_numbers",
+    "pack_scalars",
+    "requantize_numbers",
+]

@@ -1,0 +1,63 @@
+"""The numpy meaning of the epilogue, and of how every quantised operator comes to integers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autoq.templates.epilogue.specification import SCALAR_NAMES, Epilogue
+from autoq.templates.storage import value_dtype
+from autoq.templates.table import look_up
+
+
+def clamp_numbers(value: np.ndarray, low: float, high: float) -> np.ndarray:
+    """`value` within low and high on its way to an integer: NaN becomes low, as in onnxruntime."""
+    return np.fmin(np.fmax(value, low), high)
+
+
+def requantize_numbers(value: np.ndarray, low: float, high: float, zero_point: float) -> np.ndarray:
+    """`clamp(rint(value), low, high) + zero_point`, in float32."""
+    # Each new array of a MiB costs more in page faults than in arithmetic.
+    result = np.asarray(np.rint(value))
+    np.fmax(result, low, out=result)
+    np.fmin(result, high, out=result)
+    result += zero_point
+    return result
+
+
+def apply_epilogue(
+    epilogue: Epilogue,
+    accumulator: np.ndarray,
+    bias: np.ndarray,
+    scale: np.ndarray | None,
+    scalars: np.ndarray,
+    residual: np.ndarray | None,
+    table: np.ndarray | None = None,
+) -> np.ndarray:
+    """Numpy reference of `Epilogue`.
+
+    accumulator: int32 or float32 [..., k]; bias: same dtype, broadcastable to it; scale: float32
+    [k], None for a float32 accumulator; scalars: float32 [8]; residual: [..., k] or None; table:
+    [256] where the epilogue has one.
+    Returns an array [..., k] of `epilogue.out_dtype`, 4-bit values unpacked as int8 or uint8.
+    """
+    s = dict(zip(SCALAR_NAMES, scalars.astype(np.float32), strict=True))
+    total = accumulator + bias
+    if epilogue.out_dtype == "int32":
+        return total.astype(np.int32)
+    value = total.astype(np.float32)
+    if scale is not None:
+        value *= scale.astype(np.float32)
+    if residual is not None:
+        if epilogue.requantize_before_add:
+            np.rint(value, out=value)
+            np.clip(value, s["accumulator_low"], s["accumulator_high"], out=value)
+            value *= s["accumulator_scale"]
+        addend = residual.astype(np.float32)
+        addend -= s["residual_zero_point"]
+        addend *= s["residual_scale"]
+        value = np.where(scale == 0, addend, value) if epilogue.concatenates else value + addend
+    if epilogue.out_dtype == "float32":
+        return np.clip(value, s["low"], s["high"])
+    quantised = requantize_numbers(value, s["low"], s["high"], s["zero_point"])
+    quantised = quantised.astype(value_dtype(epilogue.out_dtype))
+    return quantised if table is None else look_up(table, quantised)
