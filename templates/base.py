@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from autoq.errors import BuildError
 from autoq.search.space import Space
 from autoq.templates.layout import NHWC
+from autoq.templates.program import Program, alone, check_program
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands, Workload
 
 if TYPE_CHECKING:
@@ -25,10 +28,12 @@ class Template:
         the workload's `layouts`; ask `matches`.
     space(workload, target): legal configurations; constraints are named functions.
     default(workload, target): a sensible untuned configuration, legal in the space.
-    build(workload, config, target): a pure function to a PrimFunc. Its parameters are the
-        workload's `inputs`, the arrays of `pack` in their order, then its `outputs`. Buffers have
-        the canonical shapes of the workload's activations.
-    pack(workload, config, operands): the constant arrays in the layout the kernel reads.
+    build(workload, config, target): a pure function to a Program, or to a PrimFunc alone, whose
+        parameters are the workload's `inputs`, the constants of `packed`, then its `outputs`.
+        Buffers have the canonical shapes of the workload's activations. Ask `program`.
+    pack(workload, config, operands): the constant arrays in the layout the kernel reads. Ask
+        `constants`.
+    packed(workload, config): what `pack` gives, name, shape and dtype of each array.
     version: raised whenever the meaning of a configuration changes; records of another version
         are never used.
     tunable: False for templates whose one configuration is always used.
@@ -44,8 +49,9 @@ class Template:
     computes: Callable[[Any, Target], bool]
     space: Callable[[Any, Target], Space[Any]]
     default: Callable[[Any, Target], Any]
-    build: Callable[[Any, Any, Target], PrimFunc]
+    build: Callable[[Any, Any, Target], PrimFunc | Program]
     pack: Callable[[Any, Any, Operands], tuple[np.ndarray, ...]]
+    packed: Callable[[Any, Any], tuple[TensorSpec, ...]]
     tunable: bool = True
     layouts: frozenset[str] = frozenset((NHWC,))
     estimate: Callable[[Any, Any, Target], float] | None = None
@@ -55,3 +61,25 @@ class Template:
     def matches(self, workload: Workload, target: Target) -> bool:
         """Whether the template can compute the workload exactly on the target."""
         return workload.layouts <= self.layouts and self.computes(workload, target)
+
+    def program(self, workload: Workload, config: Any, target: Target) -> Program:
+        """What `build` gives, as a program; raises BuildError for one that cannot be run."""
+        arrays = workload.inputs, self.packed(workload, config), workload.outputs
+        built = self.build(workload, config, target)
+        program = built if isinstance(built, Program) else alone(built, *arrays)
+        check_program(program, *arrays, exact=target.kind == "cpu")
+        return program
+
+    def constants(
+        self, workload: Workload, config: Any, operands: Operands
+    ) -> tuple[np.ndarray, ...]:
+        """What `pack` gives; raises BuildError where it is not what `packed` says."""
+        arrays = self.pack(workload, config, operands)
+        found = [f"{array.dtype}{list(array.shape)}" for array in arrays]
+        said = [f"{s.dtype}{list(s.shape)}" for s in self.packed(workload, config)]
+        if found != said:
+            raise BuildError(
+                f"{self.name}: packs {', '.join(found) or 'nothing'} instead of "
+                f"{', '.join(said) or 'nothing'}"
+            )
+        return arrays

@@ -93,3 +93,9 @@ def border_bias(
         in_rows[:], in_columns[:] = True, True
     inside = np.einsum("ar,bs,krs->abk", in_rows.astype(np.int64), in_columns, sums)
     return (bias.astype(np.int64) - x_zero_point * inside).astype(np.int32)
+
+
+def bias_rows(workload: Conv2d) -> int:
+    """Rows of the bias table, one for each class of rows and of columns."""
+    rows, columns = border_classes(workload)
+    return rows.count * columns.count

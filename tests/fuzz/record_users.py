@@ -54,6 +54,7 @@ TEMPLATES = (
         lambda workload, target: ReplayConfig(0, 0),
         lambda workload, config, target: None,
         lambda workload, config, operands: (),
+        lambda workload, config: (),
     ),
 )
 

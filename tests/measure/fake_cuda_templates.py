@@ -12,6 +12,7 @@ from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 
 _BODY = {
     "right": "",
@@ -80,4 +81,9 @@ def _pack(workload: Gemm, config: FakeConfig, operands):
     return weight, bias.astype(np.int32)
 
 
-TEMPLATES = (Template("fake", 1, _matches, _space, _default, _build, _pack),)
+def _packed(workload: Gemm, config: FakeConfig) -> tuple[TensorSpec, ...]:
+    weight = TensorSpec("w", (workload.n, workload.k), "int8")
+    return weight, TensorSpec("bias", (workload.n,), "int32")
+
+
+TEMPLATES = (Template("fake", 1, _matches, _space, _default, _build, _pack, _packed),)

@@ -14,6 +14,7 @@ from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 
 BEHAVIOURS = (
     "right",
@@ -118,8 +119,13 @@ def _pack(workload: Gemm, config: FakeConfig, operands):
     return weight, bias.astype(np.int32)
 
 
+def _packed(workload: Gemm, config: FakeConfig) -> tuple[TensorSpec, ...]:
+    weight = TensorSpec("w", (workload.n, workload.k), "int8")
+    return weight, TensorSpec("bias", (workload.n,), "int32")
+
+
 def _fake(name: str, behaviours: tuple[str, ...], version: int = 1) -> Template:
-    return Template(name, version, _matches, _space(behaviours), _default, _build, _pack)
+    return Template(name, version, _matches, _space(behaviours), _default, _build, _pack, _packed)
 
 
 TEMPLATES = (_fake("good", ("right",)), _fake("rogue", BEHAVIOURS))

@@ -134,6 +134,7 @@ def _template(tiles=(4, 8), matches=True):
         lambda workload, target: HaloConfig(4, (1, 1)),
         lambda workload, config, target: None,
         lambda workload, config, operands: (),
+        lambda workload, config: (),
     )
 
 

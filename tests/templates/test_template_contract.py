@@ -159,21 +159,31 @@ def test_default_and_samples_are_legal_and_go_through_json(template, workload, t
 
 
 @pytest.mark.parametrize(("template", "workload", "target"), cases(), ids=name_of)
-def test_parameters_are_activations_constants_output(template, workload, target) -> None:
-    """The PrimFunc takes what the plan will give it, in that order, and lowers."""
+def test_stages_take_their_buffers_and_lower(template, workload, target) -> None:
+    """Each PrimFunc's host code takes what the plan will give it, in that order."""
     config = template.default(workload, target)
-    function = template.build(workload, config, target)
+    program = template.program(workload, config, target)
+    given = (*workload.inputs, *template.packed(workload, config), *workload.outputs)
+    specs = {spec.name: spec for spec in (*given, *(w.spec for w in program.workspaces))}
+    for stage in program.stages:
+        buffers = [specs[name].stored for name in stage.parameters]
+        taken = parameters(stage.function, target)
+        if target.kind == "cuda":  # a kernel gets an address: only sizes must agree
+            buffers, taken = ([(math.prod(s), dtype) for s, dtype in x] for x in (buffers, taken))
+        assert taken == buffers
+
+
+@pytest.mark.parametrize(("template", "workload", "target"), cases(), ids=name_of)
+def test_constants_are_packed_as_they_are_described(template, workload, target) -> None:
     _, operands = random_case(workload, 0)
-    inputs, (output,) = workload.inputs, workload.outputs
-    constants = template.pack(workload, config, operands)
-    found = parameters(function, target)
-    activations = [*found[: len(inputs)], found[-1]]
-    assert activations == [spec.stored for spec in (*inputs, output)]
-    arrays = [(array.shape, str(array.dtype)) for array in constants]
-    taken = found[len(inputs) : -1]
-    if target.kind == "cuda":  # a kernel gets an address: only sizes must agree
-        arrays, taken = ([(math.prod(s), dtype) for s, dtype in item] for item in (arrays, taken))
-    assert taken == arrays
+    space = template.space(workload, target)
+    configs = [template.default(workload, target), *space.sample(np.random.default_rng(1), 3)]
+    for config in configs:
+        arrays = template.pack(workload, config, operands)
+        specs = template.packed(workload, config)
+        assert [(a.shape, str(a.dtype)) for a in arrays] == [(s.shape, s.dtype) for s in specs]
+        assert len({spec.name for spec in specs}) == len(specs)
+        assert all(array.flags.c_contiguous for array in arrays)
 
 
 def parameters(function, target: Target) -> list[tuple[tuple[int, ...], str]]:

@@ -34,6 +34,7 @@ TEMPLATES = (
         lambda workload, target: ShareConfig(0, 0),
         lambda workload, config, target: None,
         lambda workload, config, operands: (),
+        lambda workload, config: (),
     ),
 )
 

@@ -17,10 +17,10 @@ from autoq.graph.lowering.cuda_expressions import (
     zero_points,
 )
 from autoq.graph.shapes import broadcast
-from autoq.templates.cuda.device.launch.thread_kernel import Operand
 from autoq.templates.cuda.movement.elementwise import float_literal
 from autoq.templates.cuda.movement.rows import RowProgram, RowValue
 from autoq.templates.cuda.movement.rows_plan import LONGEST_ROW, RowArrays
+from autoq.templates.tensor_spec import TensorSpec
 
 _MOST_OPERANDS = 8
 _MOST_STEPS = 64
@@ -61,7 +61,7 @@ def row_operator(node: Operator) -> RowOperator | None:
     """
     constants = [(array.shape, str(array.dtype)) for array in node.constants]
     arrays = [*zip(node.input_shapes, node.input_dtypes, strict=True), *constants]
-    operands = tuple(Operand(f"x{i}", shape, dtype) for i, (shape, dtype) in enumerate(arrays))
+    operands = tuple(TensorSpec(f"x{i}", shape, dtype) for i, (shape, dtype) in enumerate(arrays))
     inner = _reduced_axes(node.steps)
     fits = (
         inner > 0

@@ -15,11 +15,11 @@ from autoq.graph.fallback.scheduled import scheduled_prim_func
 from autoq.graph.ir import Operator
 from autoq.graph.lowering.cuda_elementwise import element_program
 from autoq.graph.lowering.cuda_rows import row_operator
-from autoq.templates.cuda.device.launch.thread_kernel import Operand
 from autoq.templates.cuda.movement.elementwise import elementwise_kernel
 from autoq.templates.cuda.movement.permute import permute_kernel, permutes
 from autoq.templates.cuda.movement.rows import row_kernel
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
@@ -55,7 +55,7 @@ def _written(node: Operator) -> _Written | None:
     if program is not None:
         constants = [(array.shape, str(array.dtype)) for array in node.constants]
         arrays = [*zip(node.input_shapes, node.input_dtypes, strict=True), *constants]
-        operands = [Operand(f"x{i}", shape, dtype) for i, (shape, dtype) in enumerate(arrays)]
+        operands = [TensorSpec(f"x{i}", shape, dtype) for i, (shape, dtype) in enumerate(arrays)]
         kernel = partial(elementwise_kernel, node.output_shape, operands, program)
         return _Written("elementwise", kernel)
     rows = row_operator(node)

@@ -15,6 +15,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.templates.cpu.conv.layout import ConvLayout
+from autoq.templates.cpu.conv.pack import packed_conv
 from autoq.templates.cpu.conv.scratch import emit_scratch
 from autoq.templates.cpu.vector import flat, load, loop, store, tasks_loop
 from autoq.templates.epilogue.cpu import VectorEpilogue, bind_scalars
@@ -65,13 +66,7 @@ def _parameters(workload: Conv2d | Gemm, layout: ConvLayout) -> dict[str, Buffer
     shapes: dict[str, tuple[tuple[int, ...], str]] = {"x": (workload.x_shape, conv.in_dtype)}
     if epilogue.residual_dtype:
         shapes["residual"] = (workload.y_shape, epilogue.residual_dtype)
-    shapes["weight"] = (layout.weight_shape, layout.weight_dtype)
-    shapes["bias"] = (layout.lanes_shape, layout.dot.accumulator)
-    if conv.in_dtype != "float32" and epilogue.out_dtype != "int32":
-        shapes["scale"] = (layout.lanes_shape, "float32")
-    shapes["scalars"] = ((8,), "float32")
-    if layout.copies:
-        shapes["fill"] = ((1,), layout.scratch_dtype)
+    shapes |= {spec.name: (spec.shape, spec.dtype) for spec in packed_conv(layout)}
     shapes["y"] = (workload.y_shape, epilogue.out_dtype)
     return {name: T.arg(name, T.buffer(*shape)) for name, shape in shapes.items()}
 

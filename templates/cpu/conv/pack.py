@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.templates.cpu.conv.layout import ConvLayout
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands
 
 
@@ -31,6 +32,19 @@ def pack_conv(layout: ConvLayout, operands: Operands) -> tuple[np.ndarray, ...]:
     if layout.copies:
         packed.append(np.array([fill]).astype(layout.scratch_dtype))
     return tuple(packed)
+
+
+def packed_conv(layout: ConvLayout) -> tuple[TensorSpec, ...]:
+    """What `pack_conv` gives."""
+    conv = layout.conv
+    weight = TensorSpec("weight", layout.weight_shape, layout.weight_dtype)
+    specs = [weight, TensorSpec("bias", layout.lanes_shape, layout.dot.accumulator)]
+    if conv.in_dtype != "float32" and conv.epilogue.out_dtype != "int32":
+        specs.append(TensorSpec("scale", layout.lanes_shape, "float32"))
+    specs.append(TensorSpec("scalars", (8,), "float32"))
+    if layout.copies:
+        specs.append(TensorSpec("fill", (1,), layout.scratch_dtype))
+    return tuple(specs)
 
 
 def pack_weight(layout: ConvLayout, weight: np.ndarray) -> np.ndarray:

@@ -14,11 +14,12 @@ from autoq.templates.cpu.conv.build import build_conv
 from autoq.templates.cpu.conv.config import ConvConfig
 from autoq.templates.cpu.conv.dot import Dot
 from autoq.templates.cpu.conv.layout import ConvLayout, normalised
-from autoq.templates.cpu.conv.pack import pack_conv
+from autoq.templates.cpu.conv.pack import pack_conv, packed_conv
 from autoq.templates.cpu.conv.space import conv_space, fastest_estimate
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands, Workload
 
 
@@ -74,10 +75,13 @@ def conv_template(
     ) -> tuple[np.ndarray, ...]:
         return pack_conv(layout_of(workload, config), operands)
 
+    def packed(workload: Conv2d | Gemm, config: ConvConfig) -> tuple[TensorSpec, ...]:
+        return packed_conv(layout_of(workload, config))
+
     @functools.wraps(matches)
     def without_table(workload: Workload, target: Target) -> bool:
         return matches(workload, target) and not workload.epilogue.table
 
     return Template(
-        name, version, without_table, space, default, build, pack, preference=preference
+        name, version, without_table, space, default, build, pack, packed, preference=preference
     )

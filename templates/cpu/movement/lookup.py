@@ -16,6 +16,7 @@ from autoq.templates.cpu.vector import cast, for_chunks, load, store, tasks_loop
 from autoq.templates.operators.lookup import Lookup, packed_table
 from autoq.templates.table import ENTRIES
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands
 
 _LANES = 64
@@ -96,5 +97,10 @@ def pack(workload: Lookup, config: MovementConfig, operands: Operands) -> tuple[
     return (packed_table(workload, operands["table"]),)
 
 
-TEMPLATE = Template("lookup_cpu", 1, matches, space, default, build, pack, tunable=False)
+def packed(workload: Lookup, config: MovementConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    return workload.constants
+
+
+TEMPLATE = Template("lookup_cpu", 1, matches, space, default, build, pack, packed, tunable=False)
 """Element-wise functions of bytes."""

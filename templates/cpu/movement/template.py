@@ -16,6 +16,7 @@ from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cpu.vector import flat
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands
 
 LANES = 16
@@ -103,4 +104,7 @@ def movement_template(
     def pack(workload: Any, config: MovementConfig, operands: Operands) -> tuple[np.ndarray, ...]:
         return (np.ascontiguousarray(operands["scalars"], np.float32),)
 
-    return Template(name, 1, matches, space, default, kernel, pack, tunable=False)
+    def packed(workload: Any, config: MovementConfig) -> tuple[TensorSpec, ...]:
+        return (workload.constant("scalars"),)
+
+    return Template(name, 1, matches, space, default, kernel, pack, packed, tunable=False)

@@ -20,7 +20,6 @@ from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.border import border_classes
 from autoq.templates.cuda.device.launch.thread_kernel import (
-    Operand,
     call,
     indexable,
     thread_kernel,
@@ -42,6 +41,7 @@ from autoq.templates.cuda.grouped.tile import (
 from autoq.templates.epilogue.cuda.thread_epilogue import ThreadEpilogue, split_pointers
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands
 
 # Output channels of a lane.
@@ -186,11 +186,10 @@ def build(workload: Conv2d, config: GroupedConfig, target: Target) -> PrimFunc:
     runs = tile.runs(target.units)
     functions = _functions(tile, epilogue, runs)
     operands = [
-        Operand("x", workload.x_shape, workload.in_dtype),
+        TensorSpec("x", workload.x_shape, workload.in_dtype),
         *epilogue.residual_operands(),
-        Operand("weight", _packed_shape(workload), workload.weight_dtype),
-        *epilogue.constant_operands(),
-        Operand("y", workload.y_shape, workload.epilogue.out_dtype),
+        *packed(workload, config),
+        TensorSpec("y", workload.y_shape, workload.epilogue.out_dtype),
     ]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
@@ -241,6 +240,12 @@ def pack(workload: Conv2d, config: GroupedConfig, operands: Operands) -> tuple[n
     return (pack_weight(workload, weight), *epilogue.pack(weight, operands))
 
 
+def packed(workload: Conv2d, config: GroupedConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    weight = TensorSpec("weight", _packed_shape(workload), workload.weight_dtype)
+    return (weight, *ThreadEpilogue(workload, _VALUES).constant_operands())
+
+
 def _packed_shape(workload: Conv2d) -> tuple[int, ...]:
     taps, pairs = workload.r * workload.s, workload.r * ceil_div(workload.s, 2)
     if narrow(workload):
@@ -282,6 +287,15 @@ def _pack_pairs(workload: Conv2d, weight: np.ndarray) -> np.ndarray:
 
 
 TEMPLATE = Template(
-    "conv2d_grouped", 2, matches, space, default, build, pack, estimate=estimate, preference=30
+    "conv2d_grouped",
+    2,
+    matches,
+    space,
+    default,
+    build,
+    pack,
+    packed,
+    estimate=estimate,
+    preference=30,
 )
 """Depthwise and grouped convolution on tensor cores from sm_80."""

@@ -22,6 +22,7 @@ from autoq.templates.cuda.halo.tile import HaloTile
 from autoq.templates.epilogue.cuda.scalars import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands
 
 if TYPE_CHECKING:
@@ -99,4 +100,9 @@ def pack(workload: Conv2d, config: HaloConvConfig, operands: Operands) -> tuple[
     return (*packed, scale, packed_scalars(workload.epilogue, operands))
 
 
-TEMPLATE = Template("conv2d_halo", 6, matches, space, default, build, pack, preference=70)
+def packed(workload: Conv2d, config: HaloConvConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    return HaloLayout(workload, config, 1).constants
+
+
+TEMPLATE = Template("conv2d_halo", 6, matches, space, default, build, pack, packed, preference=70)

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
+from autoq.templates.border import bias_rows
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.wgmma import K_BYTES, accumulators
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS, HaloTile
 from autoq.templates.epilogue.cuda.lookups import table_bytes
+from autoq.templates.epilogue.cuda.packed_specs import product_specs
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.tensor_spec import TensorSpec
 
 MOST_BLOCKS = 4
 """64-row blocks that a consumer keeps in registers."""
@@ -116,6 +119,14 @@ class HaloLayout:
     @cached_property
     def n_tiles(self) -> int:
         return -(-self.workload.k // self.config.block_n)
+
+    @property
+    def constants(self) -> tuple[TensorSpec, ...]:
+        """Weights as shared memory holds them, the table of biases, then scale and scalars."""
+        channels = self.n_tiles * self.config.block_n
+        bias = (bias_rows(self.workload) * channels,)
+        weight = (channels * self.tile.reduction,)
+        return product_specs(self.workload.epilogue, weight, bias, channels)
 
     @cached_property
     def work(self) -> int:

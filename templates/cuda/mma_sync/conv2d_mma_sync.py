@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autoq.templates.base import Template
-from autoq.templates.border import border_bias
+from autoq.templates.border import bias_rows, border_bias
 from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync.default import default, estimated_seconds
 from autoq.templates.cuda.mma_sync.pack import pack_channels, pack_weight
@@ -23,12 +23,14 @@ from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync.space import computes, space
 from autoq.templates.cuda.mma_sync.tile import MmaSyncTiling, as_conv2d
 from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.epilogue.cuda.packed_specs import product_specs
 from autoq.templates.epilogue.cuda.scalars import packed_scalars
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, block_channels
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands, Workload
 
 if TYPE_CHECKING:
@@ -105,6 +107,14 @@ def pack(
     return (*constants, scale, packed_scalars(conv.epilogue, operands))
 
 
+def packed(workload: Conv2d | Gemm, config: MmaSyncConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    conv = as_conv2d(workload)
+    tiling = MmaSyncTiling(conv, config)
+    bias = (bias_rows(conv), tiling.padded_k)
+    return product_specs(conv.epilogue, tiling.packed_weight, bias, tiling.padded_k)
+
+
 TEMPLATE = Template(
     "conv2d_mma_sync",
     2,
@@ -113,6 +123,7 @@ TEMPLATE = Template(
     default,
     build,
     pack,
+    packed,
     layouts=frozenset(LAYOUTS),
     estimate=estimated_seconds,
     keeps_nibbles=True,

@@ -48,7 +48,7 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
     workload, conv, config, tiling = plan.workload, plan.conv, plan.config, plan.tiling
     epilogue = workload.epilogue
     steps, stages, rounds = tiling.steps, config.stages, plan.pixel_rounds
-    weight_shape = (tiling.tiles_n, steps, tiling.weight_rows, tiling.weight_row_bytes)
+    weight_shape = tiling.packed_weight
     residual_dtype = epilogue.residual_dtype or epilogue.out_dtype
     x_array = stored(workload.x_shape, conv.in_dtype)
     y_array = stored(workload.y_shape, epilogue.out_dtype)

@@ -101,6 +101,11 @@ class MmaSyncTiling:
         return self.piece // (2 if self.unpacks_pixels else 1)
 
     @property
+    def packed_weight(self) -> tuple[int, int, int, int]:
+        """Shape of the packed weights: tiles of channels, steps, rows and bytes of a row."""
+        return self.tiles_n, self.steps, self.weight_rows, self.weight_row_bytes
+
+    @property
     def weight_row_bytes(self) -> int:
         """Bytes that a tile row of packed weights takes in memory."""
         return self.config.block_k // (2 if self.unpacks_weights else 1)

@@ -11,12 +11,12 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import (
-    Operand,
     ThreadConfig,
     blocks_for,
     call,
     indexable,
     pack_scalars_operand,
+    packed_scalars_operand,
     scalars_operand,
     thread_default,
     thread_kernel,
@@ -28,6 +28,7 @@ from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.operators.add import Add
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 
 _SOURCE = r"""
 template <int N> __device__ __forceinline__ void add(
@@ -86,10 +87,10 @@ def build(workload: Add, config: ThreadConfig, target: Target) -> PrimFunc:
     types = dict(zip(("A", "B", "OUT"), dtypes, strict=True))
     functions = DeviceNamespace("add", _SOURCE, types, {"V": values, "LEAST": least})
     operands = [
-        Operand("a", workload.shape, workload.a_dtype),
-        Operand("b", workload.shape, workload.b_dtype),
+        TensorSpec("a", workload.shape, workload.a_dtype),
+        TensorSpec("b", workload.shape, workload.b_dtype),
         scalars_operand(workload),
-        Operand("y", workload.shape, workload.out_dtype),
+        TensorSpec("y", workload.shape, workload.out_dtype),
     ]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
@@ -106,6 +107,7 @@ def build(workload: Add, config: ThreadConfig, target: Target) -> PrimFunc:
 
 TEMPLATE = Template(
     "add_cuda", 1, matches, thread_space, thread_default, build, pack_scalars_operand,
+    packed_scalars_operand,
     tunable=False,
 )  # fmt: skip
 """Residual additions that no convolution absorbs, on every CUDA target."""

@@ -15,12 +15,12 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.thread_kernel import (
-    Operand,
     ThreadConfig,
     blocks_for,
     call,
     indexable,
     pack_scalars_operand,
+    packed_scalars_operand,
     thread_default,
     thread_kernel,
     thread_space,
@@ -30,6 +30,7 @@ from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace, ve
 from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.operators.concat import Concat
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 
 _SOURCE = r"""
 __device__ __forceinline__ void move(
@@ -83,13 +84,13 @@ def build(workload: Concat, config: ThreadConfig, target: Target) -> PrimFunc:
     last = segments[-1]
     blocks = last.first_block + blocks_for(last.items, config.threads)
     operands = [
-        Operand(f"x{index}", (workload.outer, channels), dtype)
+        TensorSpec(f"x{index}", (workload.outer, channels), dtype)
         for index, (channels, dtype) in enumerate(
             zip(workload.channels, workload.in_dtypes, strict=True)
         )
     ]
-    operands.append(Operand("scalars", (len(segments), len(workload.SCALARS)), "float32"))
-    operands.append(Operand("y", workload.y_shape, workload.out_dtype))
+    operands.append(TensorSpec("scalars", (len(segments), len(workload.SCALARS)), "float32"))
+    operands.append(TensorSpec("y", workload.y_shape, workload.out_dtype))
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         *inputs, scalars, y = pointers
@@ -129,6 +130,7 @@ def _segments(workload: Concat, threads: int) -> list[_Segment]:
 
 TEMPLATE = Template(
     "concat_cuda", 1, matches, thread_space, thread_default, build, pack_scalars_operand,
+    packed_scalars_operand,
     tunable=False,
 )  # fmt: skip
 """Concatenation of any number of inputs on every CUDA target."""

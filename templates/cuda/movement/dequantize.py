@@ -12,12 +12,12 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import (
-    Operand,
     ThreadConfig,
     blocks_for,
     call,
     indexable,
     pack_scalars_operand,
+    packed_scalars_operand,
     scalars_operand,
     thread_default,
     thread_kernel,
@@ -28,6 +28,7 @@ from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.operators.dequantize import Dequantize
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 
 _SOURCE = r"""
 template <int N> __device__ __forceinline__ void dequantise(
@@ -90,9 +91,9 @@ def build(workload: Dequantize, config: ThreadConfig, target: Target) -> PrimFun
     vector = math.gcd(workload.c, 4)
     functions = DeviceNamespace("dequantize", _SOURCE, {"T": workload.in_dtype}, {"V": vector})
     operands = [
-        Operand("x", workload.x_shape, workload.in_dtype),
+        TensorSpec("x", workload.x_shape, workload.in_dtype),
         scalars_operand(workload),
-        Operand("y", workload.y_shape, "float32"),
+        TensorSpec("y", workload.y_shape, "float32"),
     ]
     if workload.layout == "NCHW" and workload.h * workload.w > 1:
         return _transposed(workload, config.threads, vector, functions, operands, target)
@@ -105,7 +106,7 @@ def _elementwise(
     workload: Dequantize,
     threads: int,
     functions: DeviceNamespace,
-    operands: list[Operand],
+    operands: list[TensorSpec],
     target: Target,
 ) -> PrimFunc:
     """Four elements a thread, the last ones that fill no vector one."""
@@ -129,7 +130,7 @@ def _value_by_value(
     workload: Dequantize,
     threads: int,
     functions: DeviceNamespace,
-    operands: list[Operand],
+    operands: list[TensorSpec],
     target: Target,
 ) -> PrimFunc:
     """A thread for each value, where rows of an odd number of 4-bit values end within a byte."""
@@ -149,7 +150,7 @@ def _transposed(
     threads: int,
     vector: int,
     functions: DeviceNamespace,
-    operands: list[Operand],
+    operands: list[TensorSpec],
     target: Target,
 ) -> PrimFunc:
     """Tiles of channels by pixels: channels run fastest on the way in, pixels on the way out."""
@@ -189,6 +190,7 @@ def _transposed(
 
 TEMPLATE = Template(
     "dequantize_cuda", 1, matches, thread_space, thread_default, build, pack_scalars_operand,
+    packed_scalars_operand,
     tunable=False,
 )  # fmt: skip
 """Float32 outputs of a quantised network on every CUDA target."""

@@ -15,7 +15,6 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import (
-    Operand,
     blocks_for,
     call,
     thread_kernel,
@@ -23,6 +22,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.movement.elementwise_walk import Walk
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 
 _PLANS = ((2560, 256, 4), (512, 128, 2), (0, 256, 1))
 """Vectors of the output a multiprocessor, from which on a block has so many threads, and a thread
@@ -86,7 +86,7 @@ template <int N> __device__ __forceinline__ void write(
 
 
 def elementwise_kernel(
-    shape: tuple[int, ...], operands: Sequence[Operand], program: ElementProgram, target: Target
+    shape: tuple[int, ...], operands: Sequence[TensorSpec], program: ElementProgram, target: Target
 ) -> PrimFunc:
     """The kernel of a program over `operands` of bytes or float32, which broadcast to `shape`.
 
@@ -107,8 +107,8 @@ def elementwise_kernel(
         {**types, "OUT": program.out_dtype},
         {"V": values, "TOGETHER": together, "SPREAD": spread, "ROWS": walk.rows},
     )
-    arrays = [Operand(item.name, (math.prod(item.shape),), item.dtype) for item in operands]
-    output = Operand("y", (math.prod(shape),), program.out_dtype)
+    arrays = [TensorSpec(item.name, (math.prod(item.shape),), item.dtype) for item in operands]
+    output = TensorSpec("y", (math.prod(shape),), program.out_dtype)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         item = block * threads + thread

@@ -12,7 +12,6 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import (
-    Operand,
     ThreadConfig,
     blocks_for,
     call,
@@ -26,6 +25,7 @@ from autoq.templates.operators.lookup import Lookup, packed_table
 from autoq.templates.storage import ITEM_BITS
 from autoq.templates.table import ENTRIES
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands
 
 # Random bytes meet in two words of each bank at most, since the table has two words in each; of a
@@ -83,9 +83,9 @@ def build(workload: Lookup, config: ThreadConfig, target: Target) -> PrimFunc:
         {"V": values, "VECTORS": vectors, "ITEMS": items},
     )
     operands = [
-        Operand("x", workload.shape, workload.in_dtype),
-        Operand("table", (ENTRIES,), workload.out_dtype),
-        Operand("y", workload.shape, workload.out_dtype),
+        TensorSpec("x", workload.shape, workload.in_dtype),
+        TensorSpec("table", (ENTRIES,), workload.out_dtype),
+        TensorSpec("y", workload.shape, workload.out_dtype),
     ]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
@@ -102,7 +102,12 @@ def pack(workload: Lookup, config: ThreadConfig, operands: Operands) -> tuple[np
     return (packed_table(workload, operands["table"]),)
 
 
+def packed(workload: Lookup, config: ThreadConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    return workload.constants
+
+
 TEMPLATE = Template(
-    "lookup_cuda", 1, matches, thread_space, thread_default, build, pack, tunable=False
+    "lookup_cuda", 1, matches, thread_space, thread_default, build, pack, packed, tunable=False
 )
 """Element-wise functions of bytes that no convolution absorbs, on every CUDA target."""

@@ -15,7 +15,6 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import (
-    Operand,
     blocks_for,
     call,
     thread_kernel,
@@ -23,6 +22,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.movement.permute_axes import PermutedAxes
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 
 ELEMENT_BYTES = {"int8": 1, "uint8": 1, "float32": 4, "int32": 4}
 _MOVED_AS = {1: "uint8", 4: "float32"}
@@ -205,7 +205,7 @@ def permute_kernel(
     source = source.replace("OUT_OFFSET", f"({axes.offset('outer', axes.out_strides)})")
     sizes["THREADS"] = _THREADS
     functions = DeviceNamespace("permute", source, {"T": _MOVED_AS[size]}, sizes)
-    operands = [Operand("x", (count,), dtype), Operand("y", (count,), dtype)]
+    operands = [TensorSpec("x", (count,), dtype), TensorSpec("y", (count,), dtype)]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         shared = builder.alloc_buffer((words,), "uint32", scope="shared").data if words else 0

@@ -14,12 +14,12 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import (
-    Operand,
     blocks_for,
     call,
     indexable,
     local_words,
     pack_scalars_operand,
+    packed_scalars_operand,
     scalars_operand,
     thread_kernel,
     whole_bytes,
@@ -30,6 +30,7 @@ from autoq.templates.cuda.movement.pool_window import PoolWindow
 from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 
 # Pixels of a single window from which blocks share it.
 _SHARED_PIXELS = 16
@@ -110,11 +111,11 @@ def _is_shared(workload: Pool2d) -> bool:
     return workload.p * workload.q == 1 and workload.r * workload.s >= _SHARED_PIXELS
 
 
-def _operands(workload: Pool2d) -> list[Operand]:
+def _operands(workload: Pool2d) -> list[TensorSpec]:
     return [
-        Operand("x", workload.x_shape, workload.in_dtype),
+        TensorSpec("x", workload.x_shape, workload.in_dtype),
         scalars_operand(workload),
-        Operand("y", workload.y_shape, workload.out_dtype),
+        TensorSpec("y", workload.y_shape, workload.out_dtype),
     ]
 
 
@@ -183,6 +184,14 @@ def _overlap(first: Any, length: int, size: int) -> Any:
 
 
 TEMPLATE = Template(
-    "pool2d_cuda", 1, matches, space, default, build, pack_scalars_operand, tunable=False
+    "pool2d_cuda",
+    1,
+    matches,
+    space,
+    default,
+    build,
+    pack_scalars_operand,
+    packed_scalars_operand,
+    tunable=False,
 )
 """Max and average pooling on every CUDA target."""

@@ -16,7 +16,6 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import (
-    Operand,
     blocks_for,
     call,
     thread_kernel,
@@ -25,6 +24,7 @@ from autoq.templates.cuda.device.memory.packed_values import vector_values
 from autoq.templates.cuda.movement.pool_window import PoolWindow, has_values
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 
 _LINE_VECTORS = (8, 4)
 """Most channel vectors of a block that has an image to itself: a cache line or half of one."""
@@ -242,7 +242,7 @@ class WholeWindowPlan:
 
 
 def whole_window_kernel(
-    workload: Pool2d, operands: Sequence[Operand], threads: int, target: Target
+    workload: Pool2d, operands: Sequence[TensorSpec], threads: int, target: Target
 ) -> PrimFunc:
     """Pooling with a single window an image; parameters are `operands`: x, scalars, y."""
     values = vector_values(workload.c, workload.in_dtype)

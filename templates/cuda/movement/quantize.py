@@ -11,12 +11,12 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import (
-    Operand,
     ThreadConfig,
     blocks_for,
     call,
     indexable,
     pack_scalars_operand,
+    packed_scalars_operand,
     scalars_operand,
     thread_default,
     thread_kernel,
@@ -27,6 +27,7 @@ from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 
 # The true division is what QuantizeLinear demands; a product with 1 / scale rounds differently. It
 # branches, so all loads come first.
@@ -111,9 +112,9 @@ def build(workload: Quantize, config: ThreadConfig, target: Target) -> PrimFunc:
         },
     )
     operands = [
-        Operand("x", workload.x_shape, "float32"),
+        TensorSpec("x", workload.x_shape, "float32"),
         scalars_operand(workload),
-        Operand("y", workload.y_shape, workload.out_dtype),
+        TensorSpec("y", workload.y_shape, workload.out_dtype),
     ]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
@@ -145,6 +146,7 @@ def _pitch(workload: Quantize) -> int:
 
 TEMPLATE = Template(
     "quantize_cuda", 1, matches, thread_space, thread_default, build, pack_scalars_operand,
+    packed_scalars_operand,
     tunable=False,
 )  # fmt: skip
 """Quantised inputs, with channel padding and space-to-depth, on every CUDA target."""

@@ -11,7 +11,6 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import (
-    Operand,
     ThreadConfig,
     blocks_for,
     call,
@@ -25,6 +24,7 @@ from autoq.templates.layout import BLOCK_IMAGES, LAYOUTS, NHWC, ROW_BYTES, block
 from autoq.templates.operators.relayout import Relayout
 from autoq.templates.storage import stored, stored_bytes
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands
 
 _SOURCE = r"""
@@ -66,8 +66,8 @@ def build(workload: Relayout, config: ThreadConfig, target: Target) -> PrimFunc:
         "relayout", _SOURCE, {"T": stored(workload.x_shape, workload.in_dtype)[1]}, {}
     )
     operands = [
-        Operand("x", workload.x_shape, workload.in_dtype),
-        Operand("y", workload.y_shape, workload.in_dtype),
+        TensorSpec("x", workload.x_shape, workload.in_dtype),
+        TensorSpec("y", workload.y_shape, workload.in_dtype),
     ]
     enough = units // (config.threads * _BLOCKS_EACH * target.units)
     each = max(1, min(_MOST_UNITS, enough))
@@ -90,8 +90,13 @@ def pack(workload: Relayout, config: ThreadConfig, operands: Operands) -> tuple[
     return ()
 
 
+def packed(workload: Relayout, config: ThreadConfig) -> tuple[TensorSpec, ...]:
+    """No constants."""
+    return ()
+
+
 TEMPLATE = Template(
-    "relayout_cuda", 1, matches, thread_space, thread_default, build, pack, tunable=False,
+    "relayout_cuda", 1, matches, thread_space, thread_default, build, pack, packed, tunable=False,
     layouts=frozenset(LAYOUTS),
 )  # fmt: skip
 """Changes of layout between convolutions, on every CUDA target."""

@@ -16,7 +16,6 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import (
-    Operand,
     blocks_for,
     call,
     thread_kernel,
@@ -25,6 +24,7 @@ from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.movement.elementwise import WRITE, bounds, float_literal
 from autoq.templates.cuda.movement.rows_plan import RowArrays, RowPlan
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True)
@@ -139,10 +139,10 @@ def row_kernel(arrays: RowArrays, program: RowProgram, target: Target) -> PrimFu
         },
     )
     parameters = [
-        Operand(item.name, (math.prod(item.shape),), item.dtype) for item in arrays.operands
+        TensorSpec(item.name, (math.prod(item.shape),), item.dtype) for item in arrays.operands
     ]
     size = arrays.rows * (arrays.row if spans else 1)
-    parameters.append(Operand("y", (size,), program.out_dtype))
+    parameters.append(TensorSpec("y", (size,), program.out_dtype))
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         words = (max(reductions * plan.together * warps, 1),)

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autoq.templates.cuda.device.launch.thread_kernel import Operand
 from autoq.templates.cuda.movement.elementwise_walk import dense_strides, merged_axes
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 
 LONGEST_ROW = 8192
 """Elements of a row that _MOST_LANES hold in registers, 32 each."""
@@ -34,7 +34,7 @@ class RowArrays:
 
     shape: tuple[int, ...]
     inner: int
-    operands: tuple[Operand, ...]
+    operands: tuple[TensorSpec, ...]
 
     @property
     def row(self) -> int:

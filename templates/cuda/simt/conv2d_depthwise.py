@@ -20,7 +20,6 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import (
-    Operand,
     blocks_for,
     call,
     indexable,
@@ -30,6 +29,7 @@ from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.epilogue.cuda.thread_epilogue import ThreadEpilogue, split_pointers
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands
 
 _SOURCE = r"""
@@ -127,11 +127,10 @@ def build(workload: Conv2d, config: DepthwiseConfig, target: Target) -> PrimFunc
     epilogue = ThreadEpilogue(workload, _channels(workload))
     functions = _functions(workload, config, epilogue)
     operands = [
-        Operand("x", workload.x_shape, workload.in_dtype),
+        TensorSpec("x", workload.x_shape, workload.in_dtype),
         *epilogue.residual_operands(),
-        Operand("weight", (workload.r, workload.s, workload.c), workload.weight_dtype),
-        *epilogue.constant_operands(),
-        Operand("y", workload.y_shape, workload.epilogue.out_dtype),
+        *packed(workload, config),
+        TensorSpec("y", workload.y_shape, workload.epilogue.out_dtype),
     ]
     vectors = workload.c // epilogue.values
     spans = blocks_for(workload.q, config.pixels)
@@ -197,12 +196,20 @@ def _span(
 def pack(workload: Conv2d, config: DepthwiseConfig, operands: Operands) -> tuple[np.ndarray, ...]:
     """The weight [r, s, c], then the epilogue's constants."""
     weight = np.asarray(operands["weight"]).reshape(workload.weight_shape)
-    packed = np.ascontiguousarray(weight[..., 0].transpose(1, 2, 0))
+    filters = np.ascontiguousarray(weight[..., 0].transpose(1, 2, 0))
     epilogue = ThreadEpilogue(workload, _channels(workload))
-    return (packed, *epilogue.pack(weight, operands))
+    return (filters, *epilogue.pack(weight, operands))
+
+
+def packed(workload: Conv2d, config: DepthwiseConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    shape = (workload.r, workload.s, workload.c)
+    constants = ThreadEpilogue(workload, _channels(workload)).constant_operands()
+    return (TensorSpec("weight", shape, workload.weight_dtype), *constants)
 
 
 TEMPLATE = Template(
-    "conv2d_depthwise", 1, matches, space, default, build, pack, tunable=False, preference=10
-)
+    "conv2d_depthwise", 1, matches, space, default, build, pack, packed,
+    tunable=False, preference=10,
+)  # fmt: skip
 """Depthwise convolution on every CUDA target."""

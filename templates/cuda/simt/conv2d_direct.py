@@ -21,7 +21,6 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import (
-    Operand,
     blocks_for,
     call,
     indexable,
@@ -32,6 +31,7 @@ from autoq.templates.epilogue.cuda.thread_epilogue import ThreadEpilogue, split_
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands
 
 # `at` holds a pixel's first channel, or -1 where the filter tap falls outside the image.
@@ -143,14 +143,12 @@ def build(workload: Conv2d | Gemm, config: DirectConfig, target: Target) -> Prim
     conv = as_conv2d(workload)
     epilogue = ThreadEpilogue(conv, _channels(conv))
     functions = _functions(conv, config, epilogue)
-    packed = (conv.r, conv.s, conv.c // conv.groups // _packing(conv), conv.k, _packing(conv))
     residuals = epilogue.residual_operands()
     operands = [
-        Operand("x", workload.x_shape, conv.in_dtype),
-        *(Operand(item.name, workload.y_shape, item.dtype) for item in residuals),
-        Operand("weight", packed, conv.weight_dtype),
-        *epilogue.constant_operands(),
-        Operand("y", workload.y_shape, conv.epilogue.out_dtype),
+        TensorSpec("x", workload.x_shape, conv.in_dtype),
+        *(TensorSpec(item.name, workload.y_shape, item.dtype) for item in residuals),
+        *packed(workload, config),
+        TensorSpec("y", workload.y_shape, conv.epilogue.out_dtype),
     ]
     vectors = conv.k // epilogue.values
     items = blocks_for(conv.n * conv.p * conv.q, config.pixels) * vectors
@@ -230,12 +228,21 @@ def pack(
     weight = np.asarray(operands["weight"]).reshape(conv.weight_shape)
     k, r, s, c = conv.weight_shape
     packing = _packing(conv)
-    packed = weight.reshape(k, r, s, c // packing, packing).transpose(1, 2, 3, 0, 4)
+    filters = weight.reshape(k, r, s, c // packing, packing).transpose(1, 2, 3, 0, 4)
     epilogue = ThreadEpilogue(conv, _channels(conv))
-    return (np.ascontiguousarray(packed), *epilogue.pack(weight, operands))
+    return (np.ascontiguousarray(filters), *epilogue.pack(weight, operands))
+
+
+def packed(workload: Conv2d | Gemm, config: DirectConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    conv = as_conv2d(workload)
+    packing = _packing(conv)
+    shape = (conv.r, conv.s, conv.c // conv.groups // packing, conv.k, packing)
+    constants = ThreadEpilogue(conv, _channels(conv)).constant_operands()
+    return (TensorSpec("weight", shape, conv.weight_dtype), *constants)
 
 
 TEMPLATE = Template(
-    "conv2d_direct", 1, matches, space, default, build, pack, tunable=False, preference=1
+    "conv2d_direct", 1, matches, space, default, build, pack, packed, tunable=False, preference=1
 )
 """The convolution and matrix product that is there when nothing faster matches."""

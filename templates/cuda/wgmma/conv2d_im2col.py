@@ -14,7 +14,7 @@ from autoq.templates.cuda.device.wgmma_workloads import supports_im2col
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.cuda.wgmma.default import default_config
 from autoq.templates.cuda.wgmma.loads import Im2colLoad
-from autoq.templates.cuda.wgmma.operands import pack
+from autoq.templates.cuda.wgmma.operands import pack, packed
 from autoq.templates.cuda.wgmma.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.space import make_space
@@ -57,4 +57,4 @@ def build(workload: Conv2d, config: WgmmaConfig, target: Target) -> PrimFunc:
     )
 
 
-TEMPLATE = Template("conv2d_im2col", 5, matches, space, default, build, pack, preference=60)
+TEMPLATE = Template("conv2d_im2col", 5, matches, space, default, build, pack, packed, preference=60)

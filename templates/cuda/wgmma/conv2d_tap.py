@@ -15,7 +15,7 @@ from autoq.templates.cuda.device.wgmma_workloads import supported
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.default import default_config
 from autoq.templates.cuda.wgmma.loads import TapLoad
-from autoq.templates.cuda.wgmma.operands import pack
+from autoq.templates.cuda.wgmma.operands import pack, packed
 from autoq.templates.cuda.wgmma.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.space import make_space
@@ -125,4 +125,4 @@ def build(workload: Conv2d, config: TapConfig, target: Target) -> PrimFunc:
     )
 
 
-TEMPLATE = Template("conv2d_tap", 5, matches, space, default, build, pack, preference=50)
+TEMPLATE = Template("conv2d_tap", 5, matches, space, default, build, pack, packed, preference=50)

@@ -12,12 +12,14 @@ from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.cuda.wgmma.default import default_config
 from autoq.templates.cuda.wgmma.loads import MatrixLoad
 from autoq.templates.cuda.wgmma.operands import pack as pack_conv2d
+from autoq.templates.cuda.wgmma.operands import packed as packed_conv2d
 from autoq.templates.cuda.wgmma.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.space import make_space
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands, Workload
 
 
@@ -68,4 +70,9 @@ def pack(
     return pack_conv2d(_as_conv2d(workload), config, operands)
 
 
-TEMPLATE = Template("gemm_wgmma", 5, matches, space, default, build, pack, preference=90)
+def packed(workload: Gemm | Conv2d, config: WgmmaConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    return packed_conv2d(_as_conv2d(workload), config)
+
+
+TEMPLATE = Template("gemm_wgmma", 5, matches, space, default, build, pack, packed, preference=90)

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.border import border_bias
+from autoq.templates.border import bias_rows, border_bias
 from autoq.templates.cuda.device.memory.swizzle import shared_image
-from autoq.templates.cuda.device.weights import pack_weight, pad_channels, row_channels, tile_rows
+from autoq.templates.cuda.device.weights import (
+    ceil_div,
+    pack_weight,
+    pad_channels,
+    row_channels,
+    tile_rows,
+)
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.epilogue.cuda.bounded_rows import boundable
-from autoq.templates.epilogue.cuda.bounds import limits
+from autoq.templates.epilogue.cuda.bounds import LIMITS, limits
 from autoq.templates.epilogue.cuda.conversion import conversion_limits
 from autoq.templates.epilogue.cuda.converted_rows import convertible
-from autoq.templates.epilogue.cuda.epilogue_table import epilogue_table
+from autoq.templates.epilogue.cuda.epilogue_table import epilogue_table, table_words
+from autoq.templates.epilogue.cuda.packed_specs import product_specs
 from autoq.templates.epilogue.cuda.scalars import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands
 
 
@@ -48,6 +56,25 @@ def pack(workload: Conv2d, config: PipelineConfig, operands: Operands) -> tuple[
         start = bias[0] if len(bias) == 1 else None
         arrays.append(epilogue_table(sign * scale, start, config.block_n, config.channels))
     return tuple(arrays)
+
+
+def packed(workload: Conv2d, config: PipelineConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    layout = config.layout(workload.r * workload.s, workload.c)
+    channels = ceil_div(workload.k, config.block_n) * config.block_n
+    rows = bias_rows(workload)
+    short = boundable(workload.epilogue)
+    specs = product_specs(
+        workload.epilogue,
+        (channels * layout.total,),
+        (rows, channels),
+        channels,
+        LIMITS if short else 0,
+    )
+    if not short:
+        return specs
+    words = table_words(config.block_n, rows == 1)
+    return (*specs, TensorSpec("table", (channels // config.block_n, words), "int32"))
 
 
 def _short_form(

@@ -11,12 +11,12 @@ from tvm.script import tirx as T
 
 from autoq.templates.border import BorderClasses, border_bias, border_classes
 from autoq.templates.cuda.device.functions import C_TYPES
-from autoq.templates.cuda.device.launch.thread_kernel import Operand
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.epilogue import INTEGER_RANGE
 from autoq.templates.epilogue.cuda.elements import element_source
 from autoq.templates.epilogue.cuda.scalars import TABLE_BYTE, packed_scalars, scalar_words
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands
 
 _SOURCE = r"""
@@ -150,21 +150,24 @@ class ThreadEpilogue:
             return plain and epilogue.out_dtype == "float32" and not epilogue.requantize_before_add
         return epilogue.out_dtype != "int32" or epilogue.residual_dtype is None
 
-    def residual_operands(self) -> list[Operand]:
+    def residual_operands(self) -> list[TensorSpec]:
         """The residual, which is an activation, or nothing."""
         dtype = self.workload.epilogue.residual_dtype
-        return [Operand("residual", self.workload.y_shape, dtype)] if dtype else []
+        return [TensorSpec("residual", self.workload.y_shape, dtype)] if dtype else []
 
-    def constant_operands(self) -> list[Operand]:
+    def constant_operands(self) -> list[TensorSpec]:
         """Parameters behind the weight: bias table, then scale and scalars where they are read."""
         rows, columns = border_classes(self.workload)
         k = self.workload.k
-        operands = [Operand("bias", (rows.count, columns.count, k), self.accumulator_dtype)]
+        operands = [TensorSpec("bias", (rows.count, columns.count, k), self.accumulator_dtype)]
         if self.workload.epilogue.out_dtype == "int32":
             return operands
         if not self.floating:
-            operands.append(Operand("scale", (k,), "float32"))
-        return [*operands, Operand("scalars", (scalar_words(self.workload.epilogue),), "float32")]
+            operands.append(TensorSpec("scale", (k,), "float32"))
+        return [
+            *operands,
+            TensorSpec("scalars", (scalar_words(self.workload.epilogue),), "float32"),
+        ]
 
     def pack(self, weight: np.ndarray, operands: Operands) -> tuple[np.ndarray, ...]:
         """Arrays of `constant_operands`; weight is [k, r, s, c / groups]."""

@@ -11,6 +11,7 @@ from tvm.tirx import PrimFunc
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands, Workload
 from batched_product.operator import BatchedProduct
 
@@ -65,4 +66,11 @@ def pack(
     return ()
 
 
-TEMPLATE = Template("batched_product_cpu", 1, computes, space, default, build, pack, tunable=False)
+def packed(workload: BatchedProduct, config: PlainConfig) -> tuple[TensorSpec, ...]:
+    """No constants."""
+    return ()
+
+
+TEMPLATE = Template(
+    "batched_product_cpu", 1, computes, space, default, build, pack, packed, tunable=False
+)

@@ -12,6 +12,7 @@ from tvm.tirx import PrimFunc
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands, Workload
 from spmm_peak.operator import SpmmPeak
 
@@ -85,4 +86,10 @@ def pack(
     return values, columns
 
 
-TEMPLATE = Template("spmm_peak_cpu", 1, computes, space, default, build, pack)
+def packed(workload: SpmmPeak, config: PaddedConfig) -> tuple[TensorSpec, TensorSpec]:
+    """What `pack` gives."""
+    shape = (workload.m, workload.structure.longest_row)
+    return TensorSpec("values", shape, "int32"), TensorSpec("columns", shape, "int32")
+
+
+TEMPLATE = Template("spmm_peak_cpu", 1, computes, space, default, build, pack, packed)

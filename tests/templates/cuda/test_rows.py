@@ -15,9 +15,9 @@ from autoq.graph.lowering.cuda_rows import row_operator
 from autoq.graph.lowering.operators import kernel_family, operator_prim_func
 from autoq.graph.operator_numpy import evaluate_operator
 from autoq.kernel import compile_kernel
-from autoq.templates.cuda.device.launch.thread_kernel import Operand
 from autoq.templates.cuda.movement.rows_plan import LONGEST_ROW, RowArrays, RowPlan
 from autoq.templates.target import parse_target
+from autoq.templates.tensor_spec import TensorSpec
 
 HOPPER = parse_target("cuda:sm_90a")
 
@@ -120,8 +120,8 @@ def test_rows_of_an_operand_lie_where_numpy_broadcasts_them(seed):
         kept[len(shape) - inner :] = shape[len(shape) - inner :]
     start = int(rng.integers(0, len(kept))) if rng.random() < 0.3 else 0
     start = min(start, len(shape) - inner)
-    operand = Operand("x0", tuple(kept[start:]), "float32")
-    arrays = RowArrays(shape, inner, (operand, Operand("x1", shape, "float32")))
+    operand = TensorSpec("x0", tuple(kept[start:]), "float32")
+    arrays = RowArrays(shape, inner, (operand, TensorSpec("x1", shape, "float32")))
     flat = np.arange(np.prod(operand.shape)).reshape(operand.shape)
     expected = np.broadcast_to(flat, shape).reshape(arrays.rows, arrays.row)[:, 0]
     base = arrays.base(0, "row").replace("/", "//")
@@ -133,7 +133,7 @@ def test_lanes_follow_rows():
     """A warp takes a row where there are many, a block where few; narrow rows have few lanes."""
 
     def plan(rows: int, row: int) -> RowPlan:
-        arrays = RowArrays((rows, row), 1, (Operand("x0", (rows, row), "float32"),))
+        arrays = RowArrays((rows, row), 1, (TensorSpec("x0", (rows, row), "float32"),))
         return RowPlan.of(arrays, "float32", HOPPER)
 
     assert plan(18912, 197) == RowPlan(1, 32, 256, 2)

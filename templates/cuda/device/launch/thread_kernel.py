@@ -23,6 +23,7 @@ from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.storage import is_four_bit, stored
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands
 
 Body = Callable[[Sequence[Any], Any, Any], None]
@@ -37,15 +38,6 @@ class ThreadConfig:
     """
 
     threads: int = 256
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A parameter of a kernel: its name, canonical shape and dtype of its values."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
 
 
 def thread_space(workload: object, target: Target) -> Space[ThreadConfig]:
@@ -65,9 +57,16 @@ def pack_scalars_operand(
     return (np.ascontiguousarray(operands["scalars"], np.float32),)
 
 
-def scalars_operand(workload: Pool2d | Add | Quantize | Dequantize) -> Operand:
+def packed_scalars_operand(
+    workload: Pool2d | Add | Concat | Quantize | Dequantize, config: object
+) -> tuple[TensorSpec, ...]:
+    """What `pack_scalars_operand` gives."""
+    return workload.constants
+
+
+def scalars_operand(workload: Pool2d | Add | Quantize | Dequantize) -> TensorSpec:
     """The float32 vector of a workload's SCALARS."""
-    return Operand("scalars", (len(workload.SCALARS),), "float32")
+    return TensorSpec("scalars", (len(workload.SCALARS),), "float32")
 
 
 def indexable(*shapes: tuple[int, ...]) -> bool:
@@ -81,7 +80,7 @@ def whole_bytes(row: int, *dtypes: str) -> bool:
 
 
 def thread_kernel(
-    operands: Sequence[Operand],
+    operands: Sequence[TensorSpec],
     blocks: int,
     threads: int,
     target: Target,

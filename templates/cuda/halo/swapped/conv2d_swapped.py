@@ -23,6 +23,7 @@ from autoq.templates.cuda.halo.tile import HaloTile
 from autoq.templates.epilogue.cuda.scalars import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands
 
 if TYPE_CHECKING:
@@ -108,4 +109,11 @@ def pack(workload: Conv2d, config: SwappedConvConfig, operands: Operands) -> tup
     return shared_image(weight), *pack_channels(workload, config, operands)
 
 
-TEMPLATE = Template("conv2d_swapped", 5, matches, space, default, build, pack, preference=80)
+def packed(workload: Conv2d, config: SwappedConvConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    return SwappedLayout(workload, config, 1).constants
+
+
+TEMPLATE = Template(
+    "conv2d_swapped", 5, matches, space, default, build, pack, packed, preference=80
+)

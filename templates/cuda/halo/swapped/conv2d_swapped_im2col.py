@@ -25,6 +25,7 @@ from autoq.templates.cuda.halo.swapped.space import channel_tiles
 from autoq.templates.cuda.halo.swapped.tile import COLUMNS
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands
 
 if TYPE_CHECKING:
@@ -141,4 +142,13 @@ def pack(workload: Conv2d, config: SwappedConvConfig, operands: Operands) -> tup
     return shared_image(weight), *pack_channels(workload, config, operands)
 
 
-TEMPLATE = Template("conv2d_swapped_im2col", 3, matches, space, default, build, pack, preference=40)
+def packed(workload: Conv2d, config: SwappedConvConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colLayout
+
+    return SwappedIm2colLayout(workload, config, 1).constants
+
+
+TEMPLATE = Template(
+    "conv2d_swapped_im2col", 3, matches, space, default, build, pack, packed, preference=40
+)
