@@ -4,7 +4,7 @@
 every matching template, and configurations that between them have every value of every knob;
 mma.sync kernels also in the forms of older GPUs. `run` launches those of such a file:
 
-    python scripts/launch_kernels.py build cuda:sm_90a scripts/small_cases.py kernels.zip
+    python scripts/launch_kernels.py build cuda:sm_90a scripts/cases/small_cases.py kernels.zip
     compute-sanitizer --tool memcheck python scripts/launch_kernels.py run kernels.zip
 
 It compiles nothing and starts no processes, so that a sanitizer sees launches alone.

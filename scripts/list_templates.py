@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "cases"))
 import grouped_cases
 import resnet50_cases
 import small_cases
@@ -48,9 +48,9 @@ not the page. [templates/README.md](../templates/README.md) is the manual.
 
 Templates stand in their order of preference: a layer that has no record takes the first that
 matches. The values of a knob are those over all layers of ResNet-50 at batch 1, 8 and 128, the
-grouped layers of `scripts/grouped_cases.py` and the small cases of `scripts/small_cases.py`; the
-space of a single layer has fewer. A configuration is legal when every rule holds, and a rejected
-one is told the first that does not.
+grouped layers of `scripts/cases/grouped_cases.py` and the small cases of
+`scripts/cases/small_cases.py`; the space of a single layer has fewer. A configuration is legal when
+every rule holds, and a rejected one is told the first that does not.
 """
 
 

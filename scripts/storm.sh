@@ -4,4 +4,4 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 [ -x .venv/bin/python ] || source scripts/environment.sh test,quantize
-exec .venv/bin/python scripts/storm.py "$@"
+exec .venv/bin/python scripts/storm/storm.py "$@"

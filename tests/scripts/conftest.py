@@ -6,4 +6,6 @@ import sys
 from pathlib import Path
 
 _HERE = Path(__file__).parent
-sys.path[:0] = [str(_HERE), str(_HERE.parents[1] / "scripts")]
+_SCRIPTS = _HERE.parents[1] / "scripts"
+_FOLDERS = (_SCRIPTS, *(_SCRIPTS / name for name in ("ablation", "bench", "cases", "storm")))
+sys.path[:0] = [str(folder) for folder in (_HERE, *_FOLDERS)]

@@ -13,7 +13,7 @@ import check_kernels
 import pytest
 import remeasure
 
-SMALL = Path(bench_conv.__file__).parent / "small_cases.py"
+SMALL = Path(bench_conv.__file__).parents[1] / "cases" / "small_cases.py"
 RUNS = {
     ablation: ("device_measurer", ["--target", "cpu", "--output", "a.json"]),
     bench_conv: ("Kernels", ["--target", "cpu", "--cases", "7x7x512", "--output", "b.json"]),

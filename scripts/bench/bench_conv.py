@@ -22,7 +22,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "cases"))
 import grouped_cases
 import resnet50_cases
 from case_references import compute_references

@@ -23,7 +23,7 @@ import onnxruntime
 from autoq import Session, compile
 from autoq.devices import Host, require_device, resolve
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from checkout import commit
 from make_model import BITS, make_network
 

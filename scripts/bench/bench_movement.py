@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import os
 import statistics
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -20,8 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from checkout import commit
-from program_cases import BATCH, GLOBAL_POOLS, operators
 
 from autoq.graph import Operator
 from autoq.graph.lowering.operators import kernel_family, operator_prim_func
@@ -41,6 +40,10 @@ from autoq.templates.operators.quantize import Quantize
 from autoq.templates.registry import matching
 from autoq.templates.target import Target, parse_target
 from autoq.templates.workload import Workload
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from checkout import commit
+from program_cases import BATCH, GLOBAL_POOLS, operators
 
 BANDWIDTH = 4.3e12
 """Bytes a second of an H200's memory."""

@@ -22,7 +22,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 from ablation_plot import draw
 from ablation_report import bars_text, case_row, table_text
 from ablation_tuning import Bar, BarSearch, exhaustive, record_file

@@ -7,8 +7,8 @@ once as by the kernel's out-of-memory killer. A round ends when the command does
     - each failure of a candidate is one again when it is measured in peace,
     - no process lives on, and the temporary directory is empty.
 
-    python scripts/storm.py --kills 100
-    python scripts/storm.py --kills 30 --target cuda --folder /tmp/storm
+    python scripts/storm/storm.py --kills 100
+    python scripts/storm/storm.py --kills 30 --target cuda --folder /tmp/storm
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Each network is tuned by `autoq tune --time-budget` in a process of its own, wit
 records, then compiled twice, untuned and with the records of that run, and the two artifacts are
 timed in turn. Their outputs are compared at every element first. Writes the times as JSON.
 
-    python scripts/bench_tuning.py --target cuda --budgets 10,30 --seeds 2 --output tuning.json
+    python scripts/bench/bench_tuning.py --target cuda --budgets 10,30 --output tuning.json
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from autoq.devices import Host, require_device, resolve
 from autoq.records.lines import read_records
 from autoq.scratch import scratch_folder, sweep
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from checkout import commit
 from make_model import NETWORKS, make_network
 
