@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.storage import ITEM_BITS
+from autoq.templates.element import element
 
 NHWC, NHWCNC = "NHWC", "NHWCnc"
 LAYOUTS = (NHWC, NHWCNC)
@@ -22,17 +22,15 @@ ROW_BYTES = 16
 """Bytes of an image's channels in the innermost block of NHWCnc."""
 BLOCK_BYTES = BLOCK_IMAGES * ROW_BYTES
 
-_INTEGERS = ("int4", "uint4", "int8", "uint8")
-
 
 def block_channels(dtype: str) -> int:
     """Channels of the innermost block of NHWCnc: 16 of a byte each, or 32 of 4 bits."""
-    return ROW_BYTES * 8 // ITEM_BITS[dtype]
+    return ROW_BYTES * 8 // element(dtype).bits
 
 
 def fits(n: int, c: int, dtype: str) -> bool:
     """Whether n images of c channels have an NHWCnc form: whole blocks of 8 or 4 bits only."""
-    return dtype in _INTEGERS and n % BLOCK_IMAGES == 0 and c % block_channels(dtype) == 0
+    return element(dtype).quantised and n % BLOCK_IMAGES == 0 and c % block_channels(dtype) == 0
 
 
 def shape_in(shape: tuple[int, int, int, int], layout: str, dtype: str) -> tuple[int, ...]:

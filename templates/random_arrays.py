@@ -6,15 +6,15 @@ import math
 
 import numpy as np
 
-from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.storage import is_four_bit, stored, unpack_nibbles
 from autoq.templates.tensor_spec import TensorSpec
 
 
 def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Values of the whole range of an integer dtype, or normal float32; 4-bit ones unpacked."""
-    if dtype == "float32":
-        return rng.standard_normal(shape, np.float32)
+    """Values of the whole range of an integer dtype, or normal floats; 4-bit ones unpacked."""
+    if element(dtype).floating:
+        return rng.standard_normal(shape, np.float32).astype(element(dtype).dtype, copy=False)
     if is_four_bit(dtype):
         (*_, row), _ = stored(shape, dtype)
         packed = np.frombuffer(rng.bytes(math.prod(shape[:-1]) * row), np.uint8)
@@ -33,7 +33,7 @@ def random_inputs(
 
 
 def bounds(dtype: str, zero_point: int) -> tuple[float, float, float]:
-    """Clamp bounds before the zero point is added, and the zero point; none for float32."""
+    """Clamp bounds before the zero point is added, and the zero point; none for floats."""
     if dtype not in INTEGER_RANGE:
         return -math.inf, math.inf, 0.0
     least, most = INTEGER_RANGE[dtype]

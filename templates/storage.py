@@ -12,12 +12,10 @@ import math
 
 import numpy as np
 
-BYTE_DTYPES = {"int4": "int8", "uint4": "uint8"}
+from autoq.templates.element import ELEMENTS, element
+
+BYTE_DTYPES = {row.name: row.unpacked for row in ELEMENTS.values() if row.packed}
 """For each 4-bit dtype the one that holds the same numbers one a byte."""
-
-ITEM_BITS = {"int4": 4, "uint4": 4, "int8": 8, "uint8": 8, "int32": 32, "float32": 32}
-
-ITEM_BYTES = {"int8": 1, "uint8": 1, "int32": 4, "float32": 4}
 
 Array = tuple[tuple[int, ...], str]
 """Shape and dtype."""
@@ -43,7 +41,7 @@ def stored(shape: tuple[int, ...], dtype: str) -> Array:
 def stored_bytes(shape: tuple[int, ...], dtype: str) -> int:
     """Bytes of memory that an array takes."""
     length, held = stored(shape, dtype)
-    return math.prod(length) * ITEM_BITS[held] // 8
+    return math.prod(length) * element(held).bytes
 
 
 def pack_nibbles(values: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.templates.element import Element, element
 from autoq.templates.layout import NHWC
 from autoq.templates.storage import Array, stored, stored_bytes
 
@@ -30,6 +31,11 @@ class TensorSpec:
         if self.at_most:
             return shape[1:] == self.shape[1:] and shape[:1] <= self.shape[:1]
         return shape == self.shape
+
+    @property
+    def element(self) -> Element:
+        """The type of its values."""
+        return element(self.dtype)
 
     @property
     def stored(self) -> Array:

@@ -78,15 +78,12 @@ class CpuCandidate:
         constants: Sequence[np.ndarray],
         outputs: Sequence[np.ndarray],
     ) -> None:
-        import tvm_ffi
-
         from autoq.runtime.cpu_kernel import LoadedCpuKernel
+        from autoq.runtime.dlpack import to_tensor
 
         self._outputs = outputs
         self._kernel = LoadedCpuKernel(kernel)
-        self._tensors: list[Any] = [
-            tvm_ffi.from_dlpack(array) for array in (*inputs, *constants, *outputs)
-        ]
+        self._tensors: list[Any] = [to_tensor(array) for array in (*inputs, *constants, *outputs)]
 
     def run_over(self, poison: int, launches: int = 1) -> Sequence[np.ndarray]:
         for array in self._outputs:

@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from ml_dtypes import finfo
 
+from autoq.templates.element import element
 from autoq.templates.target import Target
 from autoq.templates.workload import Tolerance, Workload
 
@@ -44,13 +46,27 @@ def complaints(
 
 
 def _wrong(y: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> np.ndarray:
-    if expected.dtype != np.float32:
+    if not element(str(expected.dtype)).floating:
         if tolerance.steps == 0:
             return y != expected
         return np.abs(y.astype(np.int64) - expected.astype(np.int64)) > tolerance.steps
+    spacing = _spacing(expected)
+    y, expected = y.astype(np.float32), expected.astype(np.float32)
     finite = expected[np.isfinite(expected)].astype(np.float64)
     scale = math.sqrt(float(np.mean(finite**2))) if finite.size else 0.0
-    bound = tolerance.relative * np.maximum(np.abs(expected), scale)
+    bound = tolerance.relative * np.maximum(np.abs(expected), scale) + spacing
     with np.errstate(invalid="ignore"):
         # Negated, so that a NaN is wrong.
         return ~((np.abs(y - expected) <= bound) | (y == expected))
+
+
+def _spacing(expected: np.ndarray) -> np.ndarray | float:
+    """How far two roundings of nearly the same number may lie apart; nothing for float32.
+
+    At most a unit in the last place of a narrower float, which no tolerance of sums includes.
+    """
+    if expected.dtype == np.float32:
+        return 0.0
+    limits = finfo(expected.dtype)
+    size = np.abs(expected.astype(np.float32))
+    return np.maximum(size * float(limits.eps), float(limits.smallest_subnormal))

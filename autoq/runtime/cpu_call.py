@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import tvm.runtime
-import tvm_ffi
 
 from autoq.errors import InputError
 from autoq.runtime.cpu_kernel import LoadedCpuKernel
-from autoq.runtime.dlpack import require_contiguous
+from autoq.runtime.dlpack import require_contiguous, to_numpy, to_tensor
 from autoq.runtime.kernel import CpuKernel
 
 _ALIGNMENT = 64
@@ -37,8 +36,8 @@ class CpuCall:
     def __call__(self, inputs: Sequence[tuple[str, Any]]) -> list[np.ndarray]:
         """The outputs for named numpy arrays or CPU tensors; raises InputError for others."""
         arrays = [_aligned(_host(name, array)) for name, array in inputs]
-        outputs = [np.from_dlpack(tvm.runtime.empty(*spec)) for spec in self._outputs]
-        self._kernel(*map(tvm_ffi.from_dlpack, (*arrays, *self._constants, *outputs)))
+        outputs = [to_numpy(tvm.runtime.empty(*spec)) for spec in self._outputs]
+        self._kernel(*map(to_tensor, (*arrays, *self._constants, *outputs)))
         return outputs
 
 
@@ -48,13 +47,13 @@ def _host(name: str, array: Any) -> np.ndarray:
     if array.device.type != "cpu":
         raise InputError(f"input {name!r}: lies on {array.device.type}; copy it to the CPU")
     require_contiguous(name, array)
-    return np.from_dlpack(array)
+    return to_numpy(array)
 
 
 def _aligned(array: np.ndarray) -> np.ndarray:
     """The array itself where it is dense, writeable and aligned, else a copy that is."""
     if array.flags.c_contiguous and array.flags.writeable and not array.ctypes.data % _ALIGNMENT:
         return array
-    copy = np.from_dlpack(tvm.runtime.empty(array.shape, str(array.dtype)))
+    copy = to_numpy(tvm.runtime.empty(array.shape, str(array.dtype)))
     copy[...] = array
     return copy

@@ -15,8 +15,10 @@ import tvm_ffi
 from autoq.errors import ArtifactError
 from autoq.runtime.artifact import Artifact
 from autoq.runtime.cpu_kernel import LoadedCpuKernel
+from autoq.runtime.dlpack import to_numpy, to_tensor
 from autoq.runtime.kernel import CpuKernel
 from autoq.runtime.plan import Slot
+from autoq.templates.element import numpy_dtype
 
 
 class CpuExecutor:
@@ -42,11 +44,11 @@ class CpuExecutor:
 
     def _array(self, slot: Slot) -> np.ndarray:
         data = self._spaces[slot.space][slot.offset : slot.offset + slot.bytes]
-        return data.view(slot.dtype).reshape(slot.shape)
+        return data.view(numpy_dtype(slot.dtype)).reshape(slot.shape)
 
     def _view(self, slot: Slot) -> Any:
         # Through numpy, since kernels refuse a tensor with a byte offset, as TVM's views have.
-        return tvm_ffi.from_dlpack(self._array(slot))
+        return to_tensor(self._array(slot))
 
     def view(self, name: str) -> Any:
         """The model's own buffer of an input or output, as a numpy array."""
@@ -105,9 +107,9 @@ def _checked_arrays() -> Iterator[None]:
 
 
 def _host_array(array: Any) -> np.ndarray:
-    tensor = tvm_ffi.from_dlpack(array)
+    tensor = array if isinstance(array, tvm_ffi.Tensor) else tvm_ffi.from_dlpack(array)
     if tensor.device.type == "cpu":
-        return np.from_dlpack(tensor)
+        return to_numpy(tensor)
     return tvm.runtime.tensor(tensor).numpy()
 
 

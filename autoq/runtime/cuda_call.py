@@ -13,9 +13,10 @@ import tvm.runtime
 from autoq.errors import InputError
 from autoq.runtime.cuda_driver import Device, Memory, Stream, call
 from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
-from autoq.runtime.dlpack import require_contiguous
+from autoq.runtime.dlpack import require_contiguous, to_numpy
 from autoq.runtime.kernel import CudaKernel
 from autoq.runtime.plan import ALIGNMENT
+from autoq.templates.element import numpy_dtype
 
 _MOST_BOUND = 16
 """Sets of input addresses whose launches are kept encoded."""
@@ -78,7 +79,7 @@ class CudaCall:
         require_contiguous(name, array)
         kind, ordinal = array.device.type, array.device.index
         if kind == "cpu":
-            return np.from_dlpack(array)
+            return to_numpy(array)
         if (kind, ordinal) != ("cuda", self._ordinal):
             raise InputError(
                 f"input {name!r}: lies on {kind}:{ordinal}; copy it to the CPU or to "
@@ -98,7 +99,7 @@ class CudaCall:
         if address % ALIGNMENT == 0 and address not in own:
             return address
         staged = self._buffer(index, tuple(array.shape), str(array.dtype))
-        size = int(np.prod(array.shape)) * np.dtype(str(array.dtype)).itemsize
+        size = int(np.prod(array.shape)) * numpy_dtype(str(array.dtype)).itemsize
         call("cuMemcpyDtoDAsync_v2", c_void_p(staged), c_void_p(address), c_size_t(size),
              self._stream.handle)  # fmt: skip
         return staged

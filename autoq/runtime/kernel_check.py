@@ -22,19 +22,14 @@ from autoq.runtime.kernel import (
     Scalar,
     TiledMap,
 )
+from autoq.templates.element import ELEMENTS
 from autoq.templates.hardware import HARDWARE, MOST_SMEM_BYTES
 
-DTYPE_BYTES = {
-    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "int32": 4,
-    "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8,
-}  # fmt: skip
+DTYPE_BYTES = {row.name: row.bytes for row in ELEMENTS.values() if not row.packed}
 """Dtypes of arrays, each with the bytes of an item."""
 
-_MAP_DTYPES = ("uint8", "int8", "uint16", "uint32", "int32", "float16", "float32")
-_SCALARS = {
-    "int32": (-(2**31), 2**31 - 1), "uint32": (0, 2**32 - 1), "int64": (-(2**63), 2**63 - 1),
-    "uint64": (0, 2**64 - 1),
-}  # fmt: skip
+_MAP_DTYPES = [row.name for row in ELEMENTS.values() if row.tensor_map is not None]
+_SCALARS = {name: ELEMENTS[name].range for name in ("int32", "uint32", "int64", "uint64")}
 _GRID, _BLOCK, _BLOCK_THREADS, _CLUSTER = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024, 16
 _MAP_RANK, _BOX = 5, 256
 _SYMBOL = re.compile(r"[A-Za-z_]\w{0,499}", re.ASCII)
@@ -109,7 +104,7 @@ def _check_scalar(scalar: Scalar, name: str) -> None:
         return
     _require(scalar.dtype in _SCALARS and isinstance(scalar.value, int), name,
              f"scalar {scalar.value!r} of {scalar.dtype!r}")  # fmt: skip
-    least, most = _SCALARS[scalar.dtype]
+    least, most = _SCALARS[scalar.dtype] or (0, 0)
     _require(least <= scalar.value <= most, name, f"{scalar.dtype} scalar {scalar.value}")
 
 

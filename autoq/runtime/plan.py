@@ -7,9 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from autoq.runtime.strict_json import decode
+from autoq.templates.element import numpy_dtype
 
 ALIGNMENT = 256
 """Bytes; satisfies TMA (128), vector loads of CPU kernels (64) and the driver's suballocation."""
@@ -29,7 +28,7 @@ class Slot:
 
     @property
     def bytes(self) -> int:
-        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+        return math.prod(self.shape) * numpy_dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ from ctypes import c_int, c_uint32, c_uint64, c_void_p
 
 from autoq.runtime.cuda_driver import call
 from autoq.runtime.kernel import Im2colMap, TiledMap
+from autoq.templates.element import element
 
-# CUtensorMapDataType
-_DTYPES = {"uint8": 0, "int8": 0, "uint16": 1, "uint32": 2, "int32": 3, "float16": 6, "float32": 7}
 _BYTES, _ALIGNMENT = 128, 64
 
 
@@ -36,7 +35,7 @@ def _encode_tiled(address: int, tiled: TiledMap, base: int) -> None:
     call(
         "cuTensorMapEncodeTiled",
         c_void_p(address),
-        _DTYPES[tiled.dtype],
+        element(tiled.dtype).tensor_map,
         c_uint32(rank),
         c_void_p(base),
         (c_uint64 * rank)(*tiled.dims),
@@ -54,7 +53,7 @@ def _encode_im2col(address: int, im2col: Im2colMap, base: int) -> None:
     call(
         "cuTensorMapEncodeIm2col",
         c_void_p(address),
-        _DTYPES[im2col.dtype],
+        element(im2col.dtype).tensor_map,
         c_uint32(4),
         c_void_p(base),
         (c_uint64 * 4)(*im2col.dims),

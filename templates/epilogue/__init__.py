@@ -2,14 +2,12 @@
 
 from autoq.templates.epilogue.reference import apply_epilogue, clamp_numbers, requantize_numbers
 from autoq.templates.epilogue.specification import (
-    INTEGER_RANGE,
     SCALAR_NAMES,
     Epilogue,
     pack_scalars,
 )
 
 __all__ = [
-    "INTEGER_RANGE",
     "SCALAR_NAMES",
     "Epilogue",
     "apply_epilogue",

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from autoq.templates.element import INTEGER_RANGE
+
 SCALAR_NAMES = (
     "accumulator_low",
     "accumulator_high",
@@ -23,8 +25,6 @@ SCALAR_NAMES = (
     "zero_point",
 )
 """Order of the `scalars` operand, float32 [8]; see `Epilogue`."""
-
-INTEGER_RANGE = {"int8": (-128, 127), "uint8": (0, 255), "int4": (-8, 7), "uint4": (0, 15)}
 
 
 @dataclass(frozen=True)

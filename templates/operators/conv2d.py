@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autoq.templates.convolution_sums import ConvolutionSums, Tile
+from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue, apply_epilogue
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, fits, from_nhwc, shape_in, to_nhwc
 from autoq.templates.operators.product import Product
-from autoq.templates.storage import ITEM_BITS, value_dtype
+from autoq.templates.storage import value_dtype
 from autoq.templates.threads import in_threads
 from autoq.templates.workload import Arrays, Operands
 
@@ -76,7 +77,7 @@ class Conv2d(Product, operator="conv2d"):
         if not fits(self.n, self.k, out):
             return False
         # The residual has y's shape, so its blocks hold as many channels.
-        return residual is None or ITEM_BITS[residual] == ITEM_BITS[out]
+        return residual is None or element(residual).bits == element(out).bits
 
     @property
     def p(self) -> int:

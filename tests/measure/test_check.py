@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from ml_dtypes import finfo
 
 from autoq.measure.check import complaint, complaints
 from autoq.measure.operands import random_case
@@ -127,3 +128,38 @@ def test_random_cases_exercise_the_workload(workload):
     assert not all(np.array_equal(a, b) for a, b in zip(activations, other, strict=True))
     values, counts = np.unique(y, return_counts=True)
     assert len(values) > min(20, y.size / 2) and counts.max() < y.size / 2, "outputs hardly vary"
+
+
+@dataclass(frozen=True)
+class Copied(Workload):
+    """A copy of one row of a float."""
+
+    dtype: str
+
+    @property
+    def inputs(self):
+        return (TensorSpec("x", (4,), self.dtype),)
+
+    outputs = inputs
+    operations = 4
+
+    def reference(self, activations, operands):
+        return activations
+
+    def random_case(self, rng):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn"])
+def test_narrow_floats_may_be_rounded_to_a_neighbour(dtype):
+    workload = Copied(dtype)
+    spacing = float(finfo(dtype).eps)
+    expected = np.array([1.0, 1.5, -2.0, 0.0]).astype(workload.inputs[0].element.dtype)
+    near = (expected.astype(np.float64) * (1 + spacing / 2)).astype(expected.dtype)
+    far = expected.copy()
+    far[1] += expected.dtype.type(2 * spacing)
+    assert complaint(near, expected, workload, CUDA) is None
+    assert "1 of 4 elements wrong; first at [1]" in str(complaint(far, expected, workload, CUDA))
+    wrong = expected.copy()
+    wrong[3] = np.nan
+    assert "first at [3]: nan" in str(complaint(wrong, expected, workload, CUDA))

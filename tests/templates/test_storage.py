@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoq.templates.epilogue import INTEGER_RANGE, Epilogue
+from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.dequantize import Dequantize
 from autoq.templates.operators.quantize import Quantize

@@ -12,7 +12,7 @@ import onnx
 from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.registry import OnnxNode, importer
 from autoq.graph.fused import LARGEST_SCALE
-from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.element import INTEGER_RANGE
 
 Number = np.ndarray | np.generic
 

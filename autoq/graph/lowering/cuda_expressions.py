@@ -12,7 +12,7 @@ import numpy as np
 
 from autoq.graph.ir import Step
 from autoq.templates.cuda.movement.elementwise import float_literal
-from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.element import INTEGER_RANGE
 
 READ = ("int8", "uint8", "float32")
 """Dtypes of operands."""

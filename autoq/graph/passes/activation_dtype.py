@@ -13,7 +13,7 @@ import numpy as np
 
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.passes.dequantise_late import MOVES
-from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.target import Target
 
 

@@ -23,7 +23,8 @@ from autoq.graph.passes.channel_layout import (
 )
 from autoq.graph.passes.stem import TENSOR_CORE_BYTES
 from autoq.graph.rewrite import Neighbourhood, prune
-from autoq.templates.epilogue import INTEGER_RANGE, SCALAR_NAMES, Epilogue, pack_scalars
+from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.epilogue import SCALAR_NAMES, Epilogue, pack_scalars
 from autoq.templates.target import Target
 
 _BYTES = ("int8", "uint8")

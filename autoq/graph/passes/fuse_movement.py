@@ -9,7 +9,7 @@ from autoq.graph.ir import Graph, Operation
 from autoq.graph.passes.epilogue_match import CLAMPS
 from autoq.graph.passes.regions import ELEMENTWISE
 from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
-from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.element import INTEGER_RANGE
 
 
 def fuse_movement(graph: Graph) -> None:

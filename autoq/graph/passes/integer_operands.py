@@ -11,7 +11,7 @@ from autoq.graph.fused import LARGEST_SCALE, Scheme, scheme_of
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.passes.epilogue_match import Tail
 from autoq.graph.rewrite import Neighbourhood
-from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.storage import BYTE_DTYPES
 
 _LARGEST_SUM = 2.0**31 - 1

@@ -15,7 +15,7 @@ from autoq.graph.ir import Graph, Operation
 from autoq.graph.passes.regions import ELEMENTWISE, QUANTISED, STRUCTURED, Partition
 from autoq.graph.passes.steps import StepWriter
 from autoq.graph.rewrite import prune
-from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.element import INTEGER_RANGE
 
 
 def gather_programs(graph: Graph) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from autoq.graph.ir import Graph, Operation, Operator
 from autoq.graph.operator_numpy import evaluate_operator
 from autoq.graph.passes.steps import StepWriter
-from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.storage import value_dtype
 from autoq.templates.table import ENTRIES
 

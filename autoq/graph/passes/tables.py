@@ -14,7 +14,7 @@ from autoq.graph.ir import Graph, Operation
 from autoq.graph.passes.programs import ELEMENTWISE
 from autoq.graph.passes.table_values import entries_of_operation, entries_of_program, input_values
 from autoq.graph.rewrite import Neighbourhood, prune
-from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.storage import value_dtype
 
 _CLAMPS = ("QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Identity")

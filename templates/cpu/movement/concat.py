@@ -23,9 +23,9 @@ from autoq.templates.cpu.vector import (
     store,
     tasks_loop,
 )
+from autoq.templates.element import element
 from autoq.templates.epilogue.cpu import requantised
 from autoq.templates.operators.concat import Concat
-from autoq.templates.storage import ITEM_BYTES
 
 
 def build(workload: Concat, config: MovementConfig) -> PrimFunc:
@@ -84,7 +84,7 @@ def _emit_row(
 
     for_chunks(
         workload.channels[index],
-        LANES if requantize else WIDEST_BYTES // ITEM_BYTES[out_dtype],
+        LANES if requantize else WIDEST_BYTES // element(out_dtype).bytes,
         chunk,
     )
 

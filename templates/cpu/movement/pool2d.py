@@ -26,9 +26,9 @@ from autoq.templates.cpu.vector import (
     store,
     tasks_loop,
 )
+from autoq.templates.element import element
 from autoq.templates.epilogue.cpu import clamped, requantised
 from autoq.templates.operators.pool2d import Pool2d
-from autoq.templates.storage import ITEM_BYTES
 
 
 def build(workload: Pool2d, config: MovementConfig) -> PrimFunc:
@@ -61,7 +61,7 @@ def build(workload: Pool2d, config: MovementConfig) -> PrimFunc:
 def _lanes(workload: Pool2d) -> int:
     """A maximum of bytes stays in bytes; everything else works on 4-byte lanes."""
     if workload.kind == "max" and not workload.requantize:
-        return WIDEST_BYTES // ITEM_BYTES[workload.in_dtype]
+        return WIDEST_BYTES // element(workload.in_dtype).bytes
     return LANES
 
 

@@ -5,12 +5,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-C_TYPES = {
-    "int4": "unsigned char", "uint4": "unsigned char", "int8": "signed char",
-    "uint8": "unsigned char", "int32": "int", "float32": "float",
-}  # fmt: skip
-"""What points to stored values; two values of 4 bits share a byte."""
-
 
 @dataclass(frozen=True)
 class DeviceFunction:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from autoq.templates.cuda.device.wgmma import K_BYTES
 from autoq.templates.cuda.halo.layout import HaloLayout
-from autoq.templates.storage import ITEM_BYTES
+from autoq.templates.element import element
 
 # Bytes a cycle and multiprocessor from the L2; 31 if all differ (7 TB/s on an H200), more where
 # blocks read the same weights at the same time (53 at 8 x 14x14x256 -> 256).
@@ -98,7 +98,7 @@ def estimated_cycles(layout: HaloLayout) -> float:
     ring = 0 if config.resident else config.stages * layout.stage_bytes
     in_flight = config.halo_stages * tile.load_bytes + ring
     fill = loaded / min(_FILL_RATE, in_flight / _LOAD_LATENCY)
-    fill += outputs * tile.useful * ITEM_BYTES[layout.workload.epilogue.out_dtype] / _FILL_RATE
+    fill += outputs * tile.useful * element(layout.workload.epilogue.out_dtype).bytes / _FILL_RATE
 
     if config.cooperative:
         each = tensor + alone / config.consumers

@@ -19,7 +19,7 @@ from autoq.templates.cuda.mma_sync.config import (
 )
 from autoq.templates.cuda.mma_sync.plan import copies_bypass_registers, has_cp_async
 from autoq.templates.cuda.mma_sync.tile import MmaSyncTiling, as_conv2d
-from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue.cuda.shuffled_rows import TILES as SHUFFLED_TILES
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm

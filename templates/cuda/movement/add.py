@@ -24,7 +24,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     whole_bytes,
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.operators.add import Add
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target

@@ -27,7 +27,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     whole_bytes,
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace, vector_values
-from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.operators.concat import Concat
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec

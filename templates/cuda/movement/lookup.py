@@ -21,8 +21,8 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     thread_space,
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.element import element
 from autoq.templates.operators.lookup import Lookup, packed_table
-from autoq.templates.storage import ITEM_BITS
 from autoq.templates.table import ENTRIES
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -89,7 +89,7 @@ def build(workload: Lookup, config: ThreadConfig, target: Target) -> PrimFunc:
     ]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        words = ENTRIES * ITEM_BITS[workload.out_dtype] // 32
+        words = ENTRIES // element(workload.out_dtype).per_word
         shared = builder.alloc_buffer((words,), "uint32", scope="shared").data
         item = block * config.threads + thread
         call(functions.function("look_up"), shared, *pointers, item, thread, config.threads)

@@ -21,10 +21,13 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.movement.permute_axes import PermutedAxes
+from autoq.templates.element import element
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
-ELEMENT_BYTES = {"int8": 1, "uint8": 1, "float32": 4, "int32": 4}
+ELEMENT_BYTES = {name: element(name).bytes for name in ("int8", "uint8", "float32", "int32")}
+"""Bytes of a value of each dtype that is permuted."""
+
 _MOVED_AS = {1: "uint8", 4: "float32"}
 _THREADS = 256
 _ACCESS_BYTES = 16

@@ -27,7 +27,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
 from autoq.templates.cuda.device.memory.packed_values import vector_values
 from autoq.templates.cuda.movement.pool_whole import whole_window_kernel
 from autoq.templates.cuda.movement.pool_window import PoolWindow
-from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec

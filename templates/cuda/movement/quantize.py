@@ -23,7 +23,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     thread_space,
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target

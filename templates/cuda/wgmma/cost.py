@@ -5,9 +5,9 @@ from __future__ import annotations
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.problem import Problem
+from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.converted_rows import convertible
-from autoq.templates.storage import ITEM_BYTES
 
 
 def features(problem: Problem, config: PipelineConfig) -> dict[str, float]:
@@ -65,7 +65,7 @@ def estimate_seconds(problem: Problem, config: PipelineConfig) -> float:
     multiply = config.block_m * config.block_n * reduction / (7.5e12 * share)
     filled = config.block_m + (0 if config.weights_stay else config.block_n)
     residual = work.epilogue.residual_dtype
-    moved = ITEM_BYTES[work.epilogue.out_dtype] + (ITEM_BYTES[residual] if residual else 0)
+    moved = element(work.epilogue.out_dtype).bytes + (element(residual).bytes if residual else 0)
     elements = config.block_m * config.block_n / config.split_k
     instructions = elements * _instructions(work.epilogue)
     busy = max(

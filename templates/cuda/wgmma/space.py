@@ -13,9 +13,9 @@ from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.cost import features
 from autoq.templates.cuda.wgmma.problem import Problem
+from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.bounded_rows import boundable
 from autoq.templates.epilogue.cuda.lookups import table_bytes
-from autoq.templates.storage import ITEM_BYTES
 
 # Registers that a consumer needs beside accumulators and residuals: addresses, descriptors and
 # one group of the epilogue (ptxas 13.0 spills none of the sampled kernels at this margin).
@@ -90,7 +90,7 @@ def _reduction_rules(problem: Problem) -> list[Callable[[Any], bool]]:
 
 def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
     residual = problem.workload.epilogue.residual_dtype
-    size = ITEM_BYTES[residual] if residual else 0
+    size = element(residual).bytes if residual else 0
 
     def shared_memory_fits(config: PipelineConfig) -> bool:
         """all stages of all resident blocks fit the shared memory"""

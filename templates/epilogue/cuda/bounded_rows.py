@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoq.templates.cuda.device.functions import C_TYPES, DeviceFunction, device_function
+from autoq.templates.cuda.device.functions import DeviceFunction, device_function
+from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.elements import element_source
 from autoq.templates.epilogue.cuda.fragment_rows import RowEpilogue
@@ -98,7 +99,7 @@ class BoundedRows(RowEpilogue):
         scale: a thread's place in the shared table; limits: the eight numbers of `bounds.py` in
         registers; the rest as in `rows`. The table comes last where the epilogue has one.
         """
-        out = C_TYPES[self.epilogue.out_dtype]
+        out = element(self.epilogue.out_dtype).c_type
         lines = [
             "__device__ __forceinline__ void bounded_rows_@(const unsigned* acc,",
             "    const void* scale, const float* limits, float residual_zero_point,",

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.epilogue import INTEGER_RANGE, SCALAR_NAMES, Epilogue
+from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
 
 MAGIC_BITS = 0x4B400000
 """Bits of the float32 1.5 * 2**23."""

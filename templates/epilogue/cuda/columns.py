@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
-from autoq.templates.epilogue import INTEGER_RANGE, Epilogue
+from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.lookup_source import looked_up, lookup_source, table_parameter
 
 

@@ -18,7 +18,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from autoq.templates.epilogue import INTEGER_RANGE, SCALAR_NAMES, Epilogue
+from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
 from autoq.templates.epilogue.cuda.fused_multiply_add import fused_multiply_add
 
 FLAG = 2.0

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoq.templates.cuda.device.functions import C_TYPES, DeviceFunction, device_function
+from autoq.templates.cuda.device.functions import DeviceFunction, device_function
+from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.bounded_rows import PACK4, BoundedRows, boundable
 from autoq.templates.epilogue.cuda.lookup_source import looked_up, lookup_source, table_parameter
@@ -59,7 +60,7 @@ class ConvertedRows(BoundedRows):
         """converted(acc, scale, limits, residual zero point, words0, words1, y0, y1, ok0, ok1,
         left): as `bounded`, with the limits of `conversion.py`; the zero point is in them.
         """
-        out = C_TYPES[self.epilogue.out_dtype]
+        out = element(self.epilogue.out_dtype).c_type
         lines = [
             "__device__ __forceinline__ void converted_rows_@(const unsigned* acc,",
             "    const void* scale, const float* limits, float,",

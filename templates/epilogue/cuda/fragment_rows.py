@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autoq.templates.cuda.device.functions import C_TYPES, DeviceFunction, device_function
+from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.cuda.device.memory.word_vectors import VECTORS, gather, scatter
+from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.elements import element_source
 from autoq.templates.epilogue.cuda.lookup_source import looked_up, lookup_source, table_parameter
-from autoq.templates.storage import ITEM_BITS, is_four_bit, stored_bytes
+from autoq.templates.storage import is_four_bit, stored_bytes
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,14 @@ class RowEpilogue:
         dtype = self.epilogue.residual_dtype or "int8"
         lines = [
             f"__device__ __forceinline__ void load_residual_@(unsigned* words, const "
-            f"{C_TYPES[dtype]}* residual, int ok, int left) {{"
+            f"{element(dtype).c_type}* residual, int ok, int left) {{"
         ]
-        for offset, width, channel, element in self._vectors(dtype):
+        for offset, width, channel, place in self._vectors(dtype):
             guard = f"ok && {channel} < left" if self.tail else "ok"
             lines.append(f"  {{ {VECTORS[width]} v = {{}};")
             lines.append(
                 f"  if ({guard}) v = __ldg(reinterpret_cast<const {VECTORS[width]}*>(residual"
-                f" + {element}));"
+                f" + {place}));"
             )
             lines += [f"  {text}" for text in scatter(width, offset)]
             lines.append("  }")
@@ -62,7 +63,7 @@ class RowEpilogue:
         `row_bias` only; scale and scalars are not read for int32 outputs (any pointer will do);
         words: residual registers of each row. The table comes last where the epilogue has one.
         """
-        out = C_TYPES[self.epilogue.out_dtype]
+        out = element(self.epilogue.out_dtype).c_type
         lines = [
             "__device__ __forceinline__ void requantise_rows_@(const unsigned* acc,",
             "    const void* scale, const int* bias0, const int* bias1, const void* scalars,",
@@ -91,7 +92,7 @@ class RowEpilogue:
 
         Each is the widest that a row of `pitch` elements keeps aligned.
         """
-        bits = ITEM_BITS[dtype]
+        bits = element(dtype).bits
         size = self.channels * bits // 8
         width = math.gcd(16, size, stored_bytes((self.pitch,), dtype))
         for offset in range(0, size, width):
@@ -141,7 +142,7 @@ class RowEpilogue:
 
     def _residual_place(self, channel: int) -> tuple[int, int]:
         """Register of a channel's residual, and which of its values it is."""
-        values = 32 // ITEM_BITS[self.epilogue.residual_dtype or "int8"]
+        values = element(self.epilogue.residual_dtype or "int8").per_word
         return channel // values, channel % values
 
     def _narrow(self, row: int) -> list[str]:
@@ -159,16 +160,15 @@ class RowEpilogue:
 
     def _stores(self, row: int) -> list[str]:
         lines = []
-        for offset, width, channel, element in self._vectors(self.epilogue.out_dtype):
+        for offset, width, channel, place in self._vectors(self.epilogue.out_dtype):
             guard = f"ok{row} && {channel} < left" if self.tail else f"ok{row}"
             value = gather(width, offset, f"out{row}")
             lines.append(
-                f"  if ({guard}) *reinterpret_cast<{VECTORS[width]}*>(y{row} + {element})"
-                f" = {value};"
+                f"  if ({guard}) *reinterpret_cast<{VECTORS[width]}*>(y{row} + {place}) = {value};"
             )
         return lines
 
 
 def _words(channels: int, dtype: str) -> int:
     """Registers that hold a row's values as they are stored."""
-    return -(-channels * ITEM_BITS[dtype] // 32)
+    return -(-channels // element(dtype).per_word)

@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from autoq.templates.cuda.device.functions import C_TYPES, DeviceFunction, device_function
+from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.cuda.device.memory.word_vectors import VECTORS, gather
+from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.elements import element_source
 from autoq.templates.epilogue.cuda.lookup_source import looked_up, lookup_source, table_parameter
@@ -72,16 +73,16 @@ class ShuffledRows:
         width = math.gcd(2 * size, self.pitch * size)
         lines = [
             f"__device__ __forceinline__ void load_residual_@(unsigned* words, const "
-            f"{C_TYPES[dtype]}* residual, int ok, int left) {{",
+            f"{element(dtype).c_type}* residual, int ok, int left) {{",
             *[f"  words[{word}] = 0;" for word in range(self.residual_words)],
         ]
         for tile in range(TILES):
             source = tile // 2 * self.block_pitch + tile % 2 * 8
             for offset in range(0, 2 * size, width):
-                element, byte = offset // size, tile * 2 * size + offset
-                guard = f"ok && {tile * 8 + element} < left" if self.tail else "ok"
+                value, byte = offset // size, tile * 2 * size + offset
+                guard = f"ok && {tile * 8 + value} < left" if self.tail else "ok"
                 load = f"__ldg(reinterpret_cast<const {VECTORS[width]}*>(residual + "
-                load += f"{source + element}))"
+                load += f"{source + value}))"
                 lines.append(f"  if ({guard}) {_put(width, byte, load)}")
         return device_function("load_residual", "\n".join([*lines, "}\n"]))
 
@@ -92,7 +93,7 @@ class ShuffledRows:
         lane's pair of the first tile, those of y at the 8 channels that the lane stores, from
         which `left` counts; bias1 is read with `row_bias` only.
         """
-        out = C_TYPES[self.epilogue.out_dtype]
+        out = element(self.epilogue.out_dtype).c_type
         lines = [
             "__device__ __forceinline__ void requantise_rows_@(const unsigned* acc,",
             "    const void* scale, const int* bias0, const int* bias1, const void* scalars,",
@@ -129,15 +130,15 @@ class ShuffledRows:
             f"  const int2 b{tile} = {second_bias if self.row_bias else f'a{tile}'};",
         ]
 
-    def _value(self, row: int, tile: int, element: int) -> str:
+    def _value(self, row: int, tile: int, value: int) -> str:
         """One channel of one row, rescaled."""
-        part = "xy"[element]
-        total = f"(int)acc[{tile * 4 + row * 2 + element}] + {'ab'[row]}{tile}.{part}"
+        part = "xy"[value]
+        total = f"(int)acc[{tile * 4 + row * 2 + value}] + {'ab'[row]}{tile}.{part}"
         addend = "0.f"
         if self.epilogue.residual_dtype == "float32":
-            addend = f"addend_@(words{row}[{tile * 2 + element}], 0, second)"
+            addend = f"addend_@(words{row}[{tile * 2 + value}], 0, second)"
         elif self.epilogue.residual_dtype is not None:
-            addend = f"addend_@(words{row}[{tile // 2}], {tile % 2 * 2 + element}, second)"
+            addend = f"addend_@(words{row}[{tile // 2}], {tile % 2 * 2 + value}, second)"
         return f"rescale_@({total}, s{tile}.{part}, {addend}, first, second)"
 
     def _stores(self, row: int) -> list[str]:

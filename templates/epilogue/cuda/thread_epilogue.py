@@ -10,9 +10,8 @@ import numpy as np
 from tvm.script import tirx as T
 
 from autoq.templates.border import BorderClasses, border_bias, border_classes
-from autoq.templates.cuda.device.functions import C_TYPES
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue.cuda.elements import element_source
 from autoq.templates.epilogue.cuda.scalars import TABLE_BYTE, packed_scalars, scalar_words
 from autoq.templates.operators.conv2d import Conv2d
@@ -249,7 +248,10 @@ class ThreadEpilogue:
     def _pointers(self) -> tuple[str, str]:
         """C++ of the parameters for residual and constants, and of their way into Constants."""
         pointers = [*self.residual_operands(), *self.constant_operands()]
-        parameters = "".join(f"const {C_TYPES[item.dtype]}* {item.name}, " for item in pointers)
+        types = [element(item.dtype).c_type for item in pointers]
+        parameters = "".join(
+            f"const {kind}* {item.name}, " for kind, item in zip(types, pointers, strict=True)
+        )
         return parameters, " ".join(f"from.{item.name} = {item.name};" for item in pointers)
 
     def bias_row(self, p: Any, q: Any) -> Any:

@@ -13,7 +13,7 @@ from autoq.templates.cuda.movement import (
     quantize,
     relayout,
 )
-from autoq.templates.epilogue import INTEGER_RANGE
+from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.layout import NHWC, NHWCNC
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.concat import Concat

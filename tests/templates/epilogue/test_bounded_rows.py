@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from test_fragment_rows import COMPILER, SHIMS, aligned, fragments, random_table
 
-from autoq.templates.cuda.device.functions import C_TYPES, DeviceFunction
-from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, apply_epilogue, pack_scalars
+from autoq.templates.cuda.device.functions import DeviceFunction
+from autoq.templates.element import INTEGER_RANGE, element
+from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
 from autoq.templates.epilogue.cuda.bounded_rows import BoundedRows
 from autoq.templates.epilogue.cuda.bounds import limits
 from autoq.templates.epilogue.cuda.epilogue_table import epilogue_table, table_words
@@ -71,7 +72,7 @@ def build(row: BoundedRows, rows: DeviceFunction, folder: Path) -> ctypes.CDLL:
         r'asm\("cvt\.f32\.f16[^:]*: "=f"\((.*?)\) : "h"\((.*)\)\);', r"\1 = half(\2);", source
     )
     assert "asm" not in source
-    out = C_TYPES[row.epilogue.out_dtype]
+    out = element(row.epilogue.out_dtype).c_type
     last = ", (const char*)scalars + 32" if row.epilogue.table else ""
     entry = ENTRY.format(out=out, rows=rows.name, channels=row.channels, last=last)
     text, library = folder / "row.cpp", folder / "row.so"

@@ -10,7 +10,8 @@ import pytest
 from test_bounded_rows import build, needs_compiler
 from test_fragment_rows import aligned, fragments, random_table
 
-from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, apply_epilogue, pack_scalars
+from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
 from autoq.templates.epilogue.cuda.conversion import FLAG, conversion_limits
 from autoq.templates.epilogue.cuda.converted_rows import ConvertedRows, convertible
 from autoq.templates.epilogue.cuda.fused_multiply_add import fused_multiply_add

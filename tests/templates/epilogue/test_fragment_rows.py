@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autoq.templates.cuda.device.functions import C_TYPES
-from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, apply_epilogue, pack_scalars
+from autoq.templates.element import INTEGER_RANGE, element
+from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
 from autoq.templates.epilogue.cuda.fragment_rows import RowEpilogue
 from autoq.templates.epilogue.cuda.scalars import packed_scalars
 from autoq.templates.storage import stored, to_stored, value_dtype
@@ -89,8 +89,8 @@ def build(row: RowEpilogue, folder: Path) -> ctypes.CDLL:
         for half in range(2 if row.residual_words else 0)
     )
     entry = ENTRY.format(
-        residual=C_TYPES[row.epilogue.residual_dtype or "int8"],
-        out=C_TYPES[row.epilogue.out_dtype],
+        residual=element(row.epilogue.residual_dtype or "int8").c_type,
+        out=element(row.epilogue.out_dtype).c_type,
         words=row.residual_words,
         load=loads,
         rows=rows.name,

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from test_fragment_rows import COMPILER, SHIMS, aligned
 
-from autoq.templates.cuda.device.functions import C_TYPES
-from autoq.templates.epilogue import INTEGER_RANGE, Epilogue, apply_epilogue, pack_scalars
+from autoq.templates.element import INTEGER_RANGE, element
+from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
 from autoq.templates.epilogue.cuda.shuffled_rows import TILES, ShuffledRows
-from autoq.templates.storage import ITEM_BITS, stored, stored_bytes, to_stored, value_dtype
+from autoq.templates.storage import stored, stored_bytes, to_stored, value_dtype
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs g++")
 
@@ -65,8 +65,8 @@ def build(row: ShuffledRows, residual_pitch: int, folder: Path) -> ctypes.CDLL:
         for half in range(2 if words else 0)
     )
     entry = ENTRY.format(
-        residual=C_TYPES[row.epilogue.residual_dtype or "int8"],
-        out=C_TYPES[row.epilogue.out_dtype],
+        residual=element(row.epilogue.residual_dtype or "int8").c_type,
+        out=element(row.epilogue.out_dtype).c_type,
         words=words,
         load=loads,
         rows=rows.name,
@@ -136,7 +136,7 @@ def test_four_lanes_pack_what_the_epilogue_says(
     arrays = [*map(aligned, arrays), y]
     library.entry(*[ctypes.c_void_p(array.ctypes.data) for array in arrays], 1, 1, left)
     count = min(left, CHANNELS)
-    fill = poison & 15 if ITEM_BITS[out_dtype] == 4 else poison
+    fill = poison & 15 if element(out_dtype).bits == 4 else poison
     expected = np.full(2 * pitch + CHANNELS, fill, value_dtype(out_dtype))
     for half in range(2):
         line = apply_epilogue(

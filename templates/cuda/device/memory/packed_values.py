@@ -13,7 +13,8 @@ import hashlib
 import math
 from collections.abc import Mapping
 
-from autoq.templates.cuda.device.functions import C_TYPES, DeviceFunction
+from autoq.templates.cuda.device.functions import DeviceFunction
+from autoq.templates.element import element
 
 _FORMATS = r"""
 template <bool> struct Nibbles { unsigned char pair; };
@@ -176,7 +177,13 @@ value i less the zero point, as float. quantise<T, V>(values, low, high, zero_po
 clamp(rint(value)) + zero_point for integers, clamp(value) for float32.
 """
 
-_VALUE_TYPES = {**C_TYPES, "int4": "Nibbles<true>", "uint4": "Nibbles<false>"}
+
+def _value_type(dtype: str) -> str:
+    """The type that stands for values of a dtype."""
+    found = element(dtype)
+    if found.packed:
+        return f"Nibbles<{'true' if found.range and found.range[0] < 0 else 'false'}>"
+    return found.c_type
 
 
 def vector_values(row: int, *dtypes: str) -> int:
@@ -197,7 +204,7 @@ class DeviceNamespace:
     def __init__(
         self, name: str, source: str, types: Mapping[str, str], constants: Mapping[str, int]
     ) -> None:
-        lines = [f"using {key} = {_VALUE_TYPES[dtype]};" for key, dtype in types.items()]
+        lines = [f"using {key} = {_value_type(dtype)};" for key, dtype in types.items()]
         lines += [f"constexpr int {key} = {int(value)};" for key, value in constants.items()]
         body = "\n".join([PACKED_VALUES, *lines, source])
         self._name = f"{name}_{hashlib.sha256(body.encode()).hexdigest()[:10]}"

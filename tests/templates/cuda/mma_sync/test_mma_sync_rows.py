@@ -18,10 +18,10 @@ from autoq.templates.cuda.mma_sync.rows import (
     output_start,
     pixel_of_row,
 )
+from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.layout import LAYOUTS, NHWCNC, from_nhwc
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.storage import ITEM_BITS
 from autoq.templates.target import parse_target
 
 PAIRS = list(itertools.product(LAYOUTS, LAYOUTS))
@@ -34,7 +34,7 @@ def elements(shape: tuple[int, ...], layout: str, dtype: str) -> np.ndarray:
     numbers = np.arange(n * h * w * c)
     at = np.empty_like(numbers)
     at[from_nhwc(numbers.reshape(shape), layout, dtype).reshape(-1)] = numbers
-    return at.reshape(shape) * ITEM_BITS[dtype] // 8
+    return at.reshape(shape) * element(dtype).bits // 8
 
 
 CONVOLUTIONS = st.builds(
@@ -70,7 +70,7 @@ def test_addresses_are_those_of_the_layouts(conv):
     pixels = np.arange(conv.h * conv.w) * pixel_pitch
     pixels = image_start(conv, np.arange(conv.n))[:, None] + pixels
     at = elements((conv.n, conv.h, conv.w, conv.c), conv.in_layout, conv.in_dtype)
-    values = 128 // ITEM_BITS[conv.in_dtype]  # of 16 bytes
+    values = 128 // element(conv.in_dtype).bits  # of 16 bytes
     found = pixels[:, :, None] + np.arange(0, conv.c // values) * 16 * channel_pitch
     np.testing.assert_array_equal(found, at.reshape(conv.n, -1, conv.c)[:, :, ::values])
 
@@ -82,7 +82,7 @@ def _copy_addresses(conv: Conv2d, compute: str) -> np.ndarray:
     at = elements((conv.n, conv.h, conv.w, conv.c), conv.in_layout, conv.in_dtype)
     index = np.arange(plan.pixel_copies)
     image, p, q = pixel_of_row(conv, plan.row_of_copy(index))
-    values = plan.tiling.piece_read * 8 // ITEM_BITS[conv.in_dtype]
+    values = plan.tiling.piece_read * 8 // element(conv.in_dtype).bits
     return at[image, p, q, plan.piece_of_copy(index) * values]
 
 

@@ -1,0 +1,1 @@
+"""An operator that autoq does not come with: rows turned round, whatever their elements are."""

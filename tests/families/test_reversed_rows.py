@@ -1,0 +1,56 @@
+"""Every element type of whole bytes goes through tuning, records and calls."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from reversed_rows.operator import ReversedRows
+
+import autoq
+from autoq.records import read_records
+from autoq.runtime.dlpack import to_tensor
+from autoq.templates.workload_key import from_dict, key
+
+FAMILY = "reversed_rows"
+DTYPES = ("float16", "bfloat16", "float8_e4m3fn", "int16")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_elements_of_other_sizes_are_tuned_recorded_and_run(dtype: str, tmp_path: Path) -> None:
+    workload = ReversedRows(3, 40, dtype)
+    records = tmp_path / "reversed.jsonl"
+    summary = autoq.tune(
+        [workload], trials=2, output=records, target="cpu", registry=FAMILY, layouts=("NHWC",)
+    )
+    assert not summary.failures
+    assert {record.workload for record in read_records(records).records} == {workload}
+    assert from_dict(json.loads(key(workload))) == workload
+    (x,), operands = workload.random_case(np.random.default_rng(1))
+    reverse = autoq.operator(
+        workload, target="cpu", constants=operands, tuning_records=[records], registry=FAMILY
+    )
+    assert reverse.source == str(records)
+    (expected,) = workload.reference((x,), operands)
+    for given in (x, to_tensor(x), np.asfortranarray(x)):
+        y = reverse(given)
+        assert y.dtype == expected.dtype and str(y.dtype) == dtype
+        np.testing.assert_array_equal(y.view(np.uint8), expected.view(np.uint8))
+
+
+def test_bits_of_another_type_are_refused() -> None:
+    workload = ReversedRows(2, 8, "bfloat16")
+    operands = workload.random_case(np.random.default_rng(1))[1]
+    reverse = autoq.operator(workload, target="cpu", constants=operands, registry=FAMILY)
+    with pytest.raises(autoq.errors.InputError, match=r"expected bfloat16 \[2, 8\], found float16"):
+        reverse(np.zeros((2, 8), np.float16))
+    with pytest.raises(autoq.errors.InputError, match="expected bfloat16"):
+        autoq.operator(
+            workload,
+            target="cpu",
+            registry=FAMILY,
+            constants={"added": np.zeros(8, ml_dtypes.float8_e4m3fn)},
+        )
