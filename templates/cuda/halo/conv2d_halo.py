@@ -61,8 +61,9 @@ def default(workload: Conv2d, target: Target) -> HaloConvConfig:
 def build(workload: Conv2d, config: HaloConvConfig, target: Target) -> PrimFunc:
     """PrimFunc over x, the residual, the arrays of `pack`, y."""
     from autoq.templates.cuda.halo.kernel import build_halo_kernel
+    from autoq.templates.cuda.halo.plan import HaloPlan
 
-    return build_halo_kernel(HaloLayout(workload, config, target.units))
+    return build_halo_kernel(HaloPlan(HaloLayout(workload, config, target.units)))
 
 
 def pack_weight(weight: np.ndarray, tile: HaloTile, block_n: int) -> np.ndarray:

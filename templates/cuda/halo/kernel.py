@@ -1,7 +1,8 @@
-"""The kernel of conv2d_halo: shifted wgmma descriptors over one halo tile, warp-specialised.
+"""The kernel of the halo convolutions: shifted wgmma descriptors over one halo, warp-specialised.
 
 One producer warp fills a ring of halo slots (one chunk of channels of one tile each) and, unless
-the weights stay resident, a ring of weight stages; 1 to 3 consumer warpgroups multiply.
+the weights stay resident, a ring of weight stages; 1 to 3 consumer warpgroups multiply
+and store what they have multiplied in the way of the plan's `store`.
 """
 
 from tvm.script import tirx as T
@@ -13,23 +14,22 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
     wait_for_predecessors,
 )
 from autoq.templates.cuda.device.memory.ring import Ring, RingPosition
-from autoq.templates.cuda.halo.layout import HaloLayout
+from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
 from autoq.templates.cuda.halo.pipeline import Operands, multiply, release_last, start_block
-from autoq.templates.cuda.halo.plan import HaloPlan
+from autoq.templates.cuda.halo.plan import HaloPipelinePlan
 from autoq.templates.cuda.halo.producer import load_resident_weights, produce
 from autoq.templates.epilogue.cuda.lookups import fill_table
 from autoq.templates.epilogue.cuda.scalars import scalar_words
-from autoq.templates.epilogue.cuda.wgmma_tile import store_tile
 
 
-def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
+def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
     """The kernel of a workload.
 
     Parameters: x, the residual where there is one, weights int8 [padded k * reduction], bias int32
-    [border classes, padded k], then unless the output is int32 scale float32 [padded k] and
+    [border classes * padded k], then unless the output is int32 scale float32 [padded k] and
     scalars float32 (`packed_scalars`), and y.
     """
-    plan = HaloPlan(layout)
+    layout = plan.layout
     workload, config, tile = layout.workload, layout.config, layout.tile
     epilogue, registers = workload.epilogue, layout.registers
     residual_dtype = epilogue.residual_dtype or epilogue.out_dtype
@@ -63,6 +63,12 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
         residual = T.decl_buffer((plan.elements,), residual_dtype, data=residual_nhwc.data)
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(plan.x_encode, x_map, "int8", plan.x_rank, x.data, *plan.x_arguments())
+
+        if plan.store.through_map:
+            y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+            T.call_packed(ENCODE_TILED, y_map, "int8", plan.y_rank, y.data, *plan.y_arguments())
+        else:
+            y_map = T.meta_var(None)
 
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_unit})
@@ -109,7 +115,7 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
         else:
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
             accumulator = T.alloc_local((layout.accumulators,), "uint32")
-            words = T.alloc_local((plan.residual_registers,), "uint32")
+            store = T.meta_var(plan.store(plan, bias, scale, scalars, residual, y, y_map))
             consumer = T.meta_var(warpgroup - 1)
             first_block: T.int32 = consumer * plan.blocks if config.cooperative else 0
             operands = T.meta_var(Operands(plan))
@@ -127,11 +133,14 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
             work: T.int32 = cta + first_tile * layout.grid
             if epilogue.table:
                 fill_table(plan, smem, scalars, lane)
+            store.start(plan, layout.tile_of(cta)[1], first_block, warp, lane)
             if plan.resident and not config.in_parts:
                 T.cuda.mbarrier_wait(barriers.ptr_to([plan.weight_barriers]), 0)
-            wait_for_predecessors()
+            if plan.store.waits:
+                wait_for_predecessors()
             while work < layout.work:
                 m, n = layout.tile_of(work)
+                store.start_tile(plan, n, first_block, warp, lane)
                 if config.turns:
                     T.cuda.mbarrier_wait(
                         barriers.ptr_to([plan.turn_barriers + consumer]),
@@ -146,14 +155,12 @@ def build_halo_kernel(layout: HaloLayout) -> PrimFunc:
                     following, work, lane,
                 )  # fmt: skip
                 release_last(plan, halo, weights, held_slot, held_stage, lane)
-                store_tile(
-                    plan, accumulator, words, residual, smem, bias, scale, scalars, y, m, n,
-                    0, first_block * 64, warp, lane,
-                )  # fmt: skip
+                store.store(plan, accumulator, smem, m, n, consumer, first_block, warp, lane)
                 if plan.teams > 1:
                     slot.skip((plan.teams - 1) * tile.chunks)
                     stage.skip((plan.teams - 1) * layout.stages_per_tile)
                 work = work + plan.teams * layout.grid
+            store.finish(warp, lane)
 
     absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
     if epilogue.out_dtype == "int32":

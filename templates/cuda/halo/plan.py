@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from tvm.script import tirx as T
 
@@ -23,6 +23,7 @@ from autoq.templates.cuda.device.pixel import Pixel
 from autoq.templates.cuda.device.weights import channels_per_thread
 from autoq.templates.cuda.device.wgmma import K_BYTES, accumulators, descriptor_step, wgmma
 from autoq.templates.cuda.halo.layout import HaloLayout
+from autoq.templates.cuda.halo.store import RowStore
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS
 from autoq.templates.epilogue.cuda.fragment_rows import RowEpilogue
 from autoq.templates.epilogue.cuda.wgmma_units import Unit, unit_at
@@ -34,9 +35,10 @@ _UNROLL_LIMIT = 16
 class HaloPipelinePlan:
     """What producer and main loop share; every attribute is a compile-time constant.
 
-    Subclasses say how a step is multiplied (`product`).
+    Subclasses say how a step is multiplied (`product`) and a tile stored (`store`).
     """
 
+    store: ClassVar[type]
     x_encode = ENCODE_TILED
 
     def __init__(self, layout: HaloLayout) -> None:
@@ -147,7 +149,9 @@ class HaloPipelinePlan:
 
 
 class HaloPlan(HaloPipelinePlan):
-    """The plan of conv2d_halo; it is its own `load` for `wgmma_epilogue`."""
+    """The plan of conv2d_halo; it is its own `load` for `wgmma_tile`."""
+
+    store = RowStore
 
     def __init__(self, layout: HaloLayout) -> None:
         super().__init__(layout)

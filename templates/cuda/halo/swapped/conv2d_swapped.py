@@ -63,10 +63,10 @@ def default(workload: Conv2d, target: Target) -> SwappedConvConfig:
 
 def build(workload: Conv2d, config: SwappedConvConfig, target: Target) -> PrimFunc:
     """PrimFunc over x, the arrays of `pack`, y."""
-    from autoq.templates.cuda.halo.swapped.kernel import build_swapped_kernel
+    from autoq.templates.cuda.halo.kernel import build_halo_kernel
     from autoq.templates.cuda.halo.swapped.plan import SwappedPlan
 
-    return build_swapped_kernel(SwappedPlan(SwappedLayout(workload, config, target.units)))
+    return build_halo_kernel(SwappedPlan(SwappedLayout(workload, config, target.units)))
 
 
 def order_rows(packed: np.ndarray, block_n: int, step_bytes: int) -> np.ndarray:

@@ -115,10 +115,10 @@ def default(workload: Conv2d, target: Target) -> SwappedConvConfig:
 
 def build(workload: Conv2d, config: SwappedConvConfig, target: Target) -> PrimFunc:
     """PrimFunc over x, the arrays of `pack`, y."""
+    from autoq.templates.cuda.halo.kernel import build_halo_kernel
     from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colPlan
-    from autoq.templates.cuda.halo.swapped.kernel import build_swapped_kernel
 
-    return build_swapped_kernel(SwappedIm2colPlan(_layout(workload, config, target)))
+    return build_halo_kernel(SwappedIm2colPlan(_layout(workload, config, target)))
 
 
 def pack_weight(weight: np.ndarray, tile: Im2colTile, block_n: int) -> np.ndarray:

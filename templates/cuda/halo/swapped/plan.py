@@ -12,19 +12,20 @@ from autoq.templates.cuda.device.memory.tma import tiled_map
 from autoq.templates.cuda.device.wgmma import K_BYTES, descriptor_step, wgmma
 from autoq.templates.cuda.halo.plan import HaloPipelinePlan
 from autoq.templates.cuda.halo.swapped.layout import SwappedLayout
+from autoq.templates.cuda.halo.swapped.store import TransposedStore
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS
 from autoq.templates.epilogue.cuda.columns import column_functions
-from autoq.templates.epilogue.cuda.scalars import scalar_words
 
 
 class SwappedPlan(HaloPipelinePlan):
     """The plan of conv2d_swapped: D [64 channels a block, columns] in 8-bit outputs."""
 
+    store = TransposedStore
+
     def __init__(self, layout: SwappedLayout) -> None:
         super().__init__(layout)
         self.column_groups = layout.tile.columns // 8
         self.functions = column_functions(self.workload.epilogue, self.classes > 1)
-        self.scalars = (scalar_words(self.workload.epilogue),)
 
     def product(
         self, accumulator: Any, block: int, a: Any, b: Any, offsets: Any, step: Any, i: int,

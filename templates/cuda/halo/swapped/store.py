@@ -1,4 +1,4 @@
-"""Epilogue of conv2d_swapped: D [channels, pixels] transposed by stmatrix, stored by TMA.
+"""The store of conv2d_swapped: D [channels, pixels] transposed by stmatrix, stored by TMA.
 
 Weight rows are permuted so that a thread's two rows are neighbouring channels: two requantised
 bytes of one pixel are then one 16-bit element of the transposed matrix.
@@ -6,6 +6,7 @@ bytes of one pixel are then one 16-bit element of the transposed matrix.
 
 from tvm.script import tirx as T
 
+from autoq.templates.cuda.device.memory.ring import RingPosition
 from autoq.templates.cuda.device.memory.tma import store_tiled
 from autoq.templates.epilogue.cuda.columns import Form
 from autoq.templates.epilogue.cuda.lookups import table_argument
@@ -127,3 +128,45 @@ def store_blocks(
             )
             T.ptx.cp.async_.bulk.commit_group()
         buffer.advance()
+
+
+@T.meta_class
+class TransposedStore:
+    """How a consumer of a `SwappedPlan` stores its tiles: by TMA, from buffers of its own."""
+
+    through_map = True
+    waits = False
+
+    def __init__(self, plan, bias, scale, scalars, residual, y, y_map):
+        self.bias, self.scale, self.scalars, self.y_map = bias, scale, scalars, y_map
+        self.packed = T.alloc_local((4,), "uint32")
+        self.state = T.alloc_local((4 + 4 * plan.blocks,), "uint32")
+        self.buffer = RingPosition(plan.config.store_stages)
+
+    @T.inline
+    def start(self, plan, n, first_block, warp, lane):
+        """Before the first tile, of channels n."""
+        self.buffer.start(0)
+        prepare_scalars(plan, self.state, self.scalars)
+        if plan.resident:
+            prepare_channels(plan, self.state, self.bias, self.scale, n, first_block, warp, lane)
+
+    @T.inline
+    def start_tile(self, plan, n, first_block, warp, lane):
+        """Before the main loop of a tile."""
+        if not plan.resident:
+            prepare_channels(plan, self.state, self.bias, self.scale, n, first_block, warp, lane)
+
+    @T.inline
+    def store(self, plan, accumulator, smem, m, n, consumer, first_block, warp, lane):
+        """A consumer's part of a tile."""
+        store_blocks(
+            plan, accumulator, self.packed, self.state, smem, self.buffer, self.y_map, self.bias,
+            m, n, consumer, first_block, warp, lane,
+        )  # fmt: skip
+
+    @T.inline
+    def finish(self, warp, lane):
+        """Behind the last tile: buffers may go once they are stored."""
+        if (warp == 0) & (lane == 0):
+            T.ptx.cp.async_.bulk.wait_group(0)

@@ -1,0 +1,46 @@
+"""The store of conv2d_halo: fragments of D [pixels, channels] as rows of the output."""
+
+from tvm.script import tirx as T
+
+from autoq.templates.epilogue.cuda.wgmma_tile import store_tile
+
+
+@T.meta_class
+class RowStore:
+    """How a consumer of a `HaloPlan` stores its tiles: each thread its rows.
+
+    A store of a halo kernel has the methods of this one, and says whether it takes a tensor map of
+    the output (`through_map`) and whether a consumer reads or writes itself what a predecessor may
+    still use (`waits`).
+    """
+
+    through_map = False
+    waits = True
+
+    def __init__(self, plan, bias, scale, scalars, residual, y, y_map):
+        self.bias, self.scale, self.scalars = bias, scale, scalars
+        self.residual, self.y = residual, y
+        self.words = T.alloc_local((plan.residual_registers,), "uint32")
+
+    @T.inline
+    def start(self, plan, n, first_block, warp, lane):
+        """Before the first tile, of channels n: rows need nothing."""
+        pass
+
+    @T.inline
+    def start_tile(self, plan, n, first_block, warp, lane):
+        """Before the main loop of a tile."""
+        pass
+
+    @T.inline
+    def store(self, plan, accumulator, smem, m, n, consumer, first_block, warp, lane):
+        """A consumer's part of a tile."""
+        store_tile(
+            plan, accumulator, self.words, self.residual, smem, self.bias, self.scale,
+            self.scalars, self.y, m, n, 0, first_block * 64, warp, lane,
+        )  # fmt: skip
+
+    @T.inline
+    def finish(self, warp, lane):
+        """Behind the last tile: a thread's stores need no wait."""
+        pass
