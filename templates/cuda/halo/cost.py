@@ -108,7 +108,7 @@ def estimated_cycles(layout: HaloLayout) -> float:
         tail = alone
     first = layout.stage_bytes if config.in_parts else weights if config.resident else 0
     start = _LOAD_LATENCY + first / _FILL_RATE + tail
-    if layout.tiles_in_flight > layout.waves:
+    if layout.config.teams > layout.waves:
         each = tensor  # the other consumers have no tile
     return start + layout.waves * max(each, fill)
 

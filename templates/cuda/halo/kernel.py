@@ -31,7 +31,7 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
     """
     layout = plan.layout
     workload, config, tile = layout.workload, layout.config, layout.tile
-    epilogue, registers = workload.epilogue, layout.registers
+    epilogue, registers = workload.epilogue, config.registers
     residual_dtype = epilogue.residual_dtype or epilogue.out_dtype
     ring_stages = max(config.stages, 1)
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from autoq.templates.border import bias_rows
-from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
+from autoq.templates.cuda.device.launch.team import Team
 from autoq.templates.cuda.device.wgmma import K_BYTES, accumulators
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS, HaloTile
 from autoq.templates.epilogue.cuda.lookups import table_bytes
@@ -30,7 +30,7 @@ _TURN_CYCLES = 300
 
 
 @dataclass(frozen=True)
-class HaloConfig:
+class HaloConfig(Team):
     """Searched knobs that both halo convolutions have.
 
     tile: (flat, images, height, width) of output pixels; a flat one is computed over whole rows
@@ -61,14 +61,6 @@ class HaloConfig:
     turns: bool
     cluster: int
     input_once: bool = field(default=False, kw_only=True)
-
-    @property
-    def consumers(self) -> int:
-        return self.team[0]
-
-    @property
-    def cooperative(self) -> bool:
-        return self.team[1]
 
     @property
     def stages(self) -> int:
@@ -195,23 +187,14 @@ class HaloLayout:
             return False
         if self.blocks_per_consumer > MOST_BLOCKS:
             return False
-        if accumulators(self.instruction_n) + _BESIDE_INSTRUCTION > self.registers.launch:
+        if accumulators(self.instruction_n) + _BESIDE_INSTRUCTION > self.config.registers.launch:
             return False
-        return self.accumulators + self.other_registers <= self.registers.consumer
+        return self.accumulators + self.other_registers <= self.config.registers.consumer
 
     @cached_property
     def accumulators(self) -> int:
         """Accumulator registers of a consumer thread."""
         return self.blocks_per_consumer * accumulators(self.instruction_n)
-
-    @cached_property
-    def registers(self) -> RegisterBudget:
-        return register_budget(self.config.consumers, self.config.blocks_per_unit)
-
-    @cached_property
-    def tiles_in_flight(self) -> int:
-        """Tiles that a block's consumers work on at once."""
-        return 1 if self.config.cooperative else self.config.consumers
 
     @cached_property
     def turn_step(self) -> int:

@@ -50,7 +50,7 @@ class HaloPipelinePlan:
         self.padded_n = layout.n_tiles * config.block_n
         self.elements = workload.n * workload.p * workload.q * workload.k
         self.lookups_at = layout.lookups_at
-        self.teams = layout.tiles_in_flight
+        self.teams = config.teams
         self.rows, self.columns = border_classes(workload)
         self.classes = self.rows.count * self.columns.count
 

@@ -158,7 +158,7 @@ def common_rules(layout_of: Callable[[Any], HaloLayout], target: Target) -> tupl
         built = layout_of(config)
         if built.tile.chunks > 1 and config.halo_stages < 2:
             return False
-        unordered = built.tiles_in_flight > 1 and not config.turns
+        unordered = config.teams > 1 and not config.turns
         return not unordered or config.halo_stages % (config.consumers * built.tile.chunks) == 0
 
     def resident_weights(config: HaloConfig) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
+from autoq.templates.cuda.device.launch.team import Team
 from autoq.templates.cuda.device.memory.swizzle import swizzle_period
 from autoq.templates.cuda.device.weights import KLayout, ceil_div, channels_per_thread
 from autoq.templates.epilogue.cuda.epilogue_table import table_words
@@ -14,7 +14,7 @@ BARRIER_BYTES = 8
 
 
 @dataclass(frozen=True)
-class PipelineConfig:
+class PipelineConfig(Team):
     """Knobs of a tile [block_m, block_n] computed by consumer warpgroups and fed by one warp.
 
     block_n: output channels of a tile.
@@ -57,16 +57,6 @@ class PipelineConfig:
     input_once: bool = field(default=False, kw_only=True)
 
     @property
-    def consumers(self) -> int:
-        """Warpgroups that multiply."""
-        return self.team[0]
-
-    @property
-    def cooperative(self) -> bool:
-        """Whether the consumers share a tile; else they take turns with a tile each (ping-pong)."""
-        return self.team[1]
-
-    @property
     def k_groups(self) -> int:
         """Groups of consumers that take a tile's pipeline stages in turn, for the same rows."""
         return self.team[2]
@@ -98,11 +88,6 @@ class PipelineConfig:
     def receivers(self) -> int:
         """Blocks of a cluster that an operand is loaded into at once."""
         return self.cluster // self.split_k
-
-    @property
-    def teams(self) -> int:
-        """Consumers that work on tiles of their own."""
-        return 1 if self.cooperative else self.consumers
 
     @property
     def row_team(self) -> int:
@@ -190,10 +175,6 @@ class PipelineConfig:
     def accumulators(self) -> int:
         """Accumulator registers of a consumer thread."""
         return self.m_blocks * self.block_n // 2
-
-    @property
-    def registers(self) -> RegisterBudget:
-        return register_budget(self.consumers, self.blocks_per_unit)
 
     def layout(self, taps: int, c: int) -> KLayout:
         """How the reduction over `taps` filter taps of c channels is cut."""

@@ -42,7 +42,7 @@ def test_default_compiles_without_spills(workload):
 def test_samples_compile(workload):
     for config in TEMPLATE.space(workload, TARGET).sample(np.random.default_rng(5), 1):
         kernel = compile_kernel(TEMPLATE.build(workload, config, TARGET), TARGET)
-        assert kernel.registers <= HaloLayout(workload, config, TARGET.units).registers.launch
+        assert kernel.registers <= config.registers.launch
 
 
 @pytest.mark.parametrize(

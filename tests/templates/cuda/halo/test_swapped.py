@@ -156,6 +156,6 @@ def test_default_and_some_samples_compile(workload):
     for config in (TEMPLATE.default(workload, TARGET), *found):
         kernel = compile_kernel(TEMPLATE.build(workload, config, TARGET), TARGET)
         layout = SwappedLayout(workload, config, TARGET.units)
-        assert kernel.registers <= layout.registers.launch
+        assert kernel.registers <= layout.config.registers.launch
         assert kernel.launches[0].smem_bytes == layout.smem_bytes
         assert kernel.spill_bytes == 0
