@@ -126,7 +126,9 @@ def tune(options: argparse.Namespace, host: Host, result: dict[str, Any]) -> boo
                 bars = make_bars(name, workload, options.seeds, records, numbers)
                 if not search.run(bars):
                     return False
-                result["cases"].append(finished(name, workload, bars, search, options.exhaustive))
+                row = finished(name, workload, bars, search, options.exhaustive)
+                row |= {"date": datetime.date.today().isoformat(), "commit": options.commit}
+                result["cases"].append(row)
                 save(result, options.output)
         finally:
             asker.close()
@@ -181,10 +183,7 @@ def opened(options: argparse.Namespace, host: Host) -> dict[str, Any]:
         "device": host.device, "tuner": options.tuner, "trials": options.trials,
         "seeds": options.seeds,
     }  # fmt: skip
-    result: dict[str, Any] = {
-        **settings, "date": datetime.date.today().isoformat(), "commit": options.commit,
-        "cases": [],
-    }  # fmt: skip
+    result: dict[str, Any] = {**settings, "cases": []}
     if not options.output.exists():
         return result
     earlier: dict[str, Any] = json.loads(options.output.read_text())
