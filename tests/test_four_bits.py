@@ -17,7 +17,7 @@ from autoq.cli import main
 from autoq.errors import InputError, ModelError
 from autoq.four_bits import holds_four_bits, to_four_bits
 from autoq.frontend import from_model
-from autoq.graph import Kernel, evaluate, optimise
+from autoq.graph import Layer, evaluate, optimise
 from autoq.models import resnet
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.dequantize import Dequantize
@@ -49,7 +49,7 @@ def test_four_bit_resnet50_is_one_kernel_an_operator(target):
     for node in graph.nodes:
         counts[type(node.workload)] = counts.get(type(node.workload), 0) + 1
     assert counts == {Quantize: 1, Conv2d: 53, Pool2d: 2, Gemm: 1, Dequantize: 1}
-    inner = [n for n in graph.nodes if isinstance(n, Kernel) and n.weight_values == "int4"]
+    inner = [n for n in graph.nodes if isinstance(n, Layer) and n.weight_values == "int4"]
     assert len(inner) == 52
     for node in inner:
         tensors = [graph.tensors[name] for name in (*node.inputs, node.output)]

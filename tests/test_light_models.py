@@ -11,7 +11,7 @@ from models import FORMS, LIGHT, light_path, output_step, random_feeds, run_onnx
 
 from autoq import Session, compile
 from autoq.frontend import load
-from autoq.graph import Kernel, optimise
+from autoq.graph import Layer, optimise
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 
@@ -56,5 +56,5 @@ def test_compiled_model_agrees(name: str, form: str, tmp_path: Path, kernel_cach
 @pytest.mark.parametrize(("name", "convolutions"), [("bvlc_alexnet", 5), ("densenet121", 121)])
 def test_networks_left_out_are_read_and_fused(name: str, convolutions: int) -> None:
     graph = optimise(load(light_path(name, "float32")), parse_target("cpu"))
-    found = [node.workload for node in graph.nodes if isinstance(node, Kernel)]
+    found = [node.workload for node in graph.nodes if isinstance(node, Layer)]
     assert sum(isinstance(workload, Conv2d) for workload in found) == convolutions

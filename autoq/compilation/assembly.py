@@ -9,8 +9,7 @@ import numpy as np
 
 from autoq.compilation.selection import Selection
 from autoq.devices import Host
-from autoq.graph.ir import Graph, Operator
-from autoq.graph.ir import Kernel as Layer
+from autoq.graph.ir import Graph, Layer, Operator
 from autoq.runtime.arena import Lifetime, plan_offsets
 from autoq.runtime.artifact import Artifact
 from autoq.runtime.cpu_features import host_features

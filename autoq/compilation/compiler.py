@@ -16,8 +16,7 @@ from autoq.compilation.layout_times import LayoutTimes
 from autoq.compilation.selection import Selection, select
 from autoq.devices import Host, resolve
 from autoq.errors import BuildError
-from autoq.graph.ir import Graph
-from autoq.graph.ir import Kernel as Layer
+from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.layouts import choose_layouts
 from autoq.graph.passes.storage import layers_by_storage
 from autoq.paths import as_path, require_writable

@@ -11,13 +11,13 @@ import numpy as np
 
 from autoq.devices import Host
 from autoq.errors import ModelError
-from autoq.graph.ir import Kernel, Node, Operator
+from autoq.graph.ir import Layer, Node, Operator
 from autoq.graph.lowering.operators import kernel_family, operator_prim_func
 from autoq.kernel import compile_kernel
 from autoq.kernel.kernel_store import KernelStore
 from autoq.records.database import Database
 from autoq.records.lookup import lookup
-from autoq.runtime.kernel import Kernel as CompiledKernel
+from autoq.runtime.kernel import Kernel
 from autoq.templates.base import Template
 from autoq.templates.registry import TEMPLATES, matching
 from autoq.templates.target import Target
@@ -36,7 +36,7 @@ class TemplateSelection:
     `source` is where the configuration comes from: a record's file, DEFAULT or FIXED.
     """
 
-    node: Kernel
+    node: Layer
     target: Target
     source: str
     chosen: Template
@@ -51,7 +51,7 @@ class TemplateSelection:
         """Equal for kernels that share machine code."""
         return (self.node.workload, self.template, self.config)
 
-    def compiled(self, cache_dir: Path | None) -> CompiledKernel:
+    def compiled(self, cache_dir: Path | None) -> Kernel:
         """Its machine code, kept in cache_dir; raises BuildError."""
         store = KernelStore(cache_dir)
         return store.kernel(self.chosen, self.node.workload, self.config, self.target)
@@ -79,7 +79,7 @@ class OperatorSelection:
         """Equal for kernels that share machine code."""
         return self.node.key
 
-    def compiled(self, cache_dir: Path | None) -> CompiledKernel:
+    def compiled(self, cache_dir: Path | None) -> Kernel:
         """Its machine code, kept in cache_dir; raises BuildError."""
         function = operator_prim_func(self.node, self.target)
         return compile_kernel(function, self.target, cache_dir=cache_dir)
@@ -97,7 +97,7 @@ def select(node: Node, host: Host, database: Database) -> Selection:
     target = host.target
     if isinstance(node, Operator):
         return OperatorSelection(node, target)
-    if not isinstance(node, Kernel):
+    if not isinstance(node, Layer):
         raise ModelError(f"node {node.name!r} ({node.op}) was not lowered to a kernel")
     chosen = choose(node.workload, host, database, TEMPLATES)
     if chosen is None:

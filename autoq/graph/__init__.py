@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from autoq.graph.dump import dump
 from autoq.graph.evaluate import evaluate
-from autoq.graph.ir import Graph, Kernel, Node, Operation, Operator, Step, Tensor
+from autoq.graph.ir import Graph, Layer, Node, Operation, Operator, Step, Tensor
 from autoq.graph.optimise import optimise, workloads
 
 __all__ = [
     "Graph",
-    "Kernel",
+    "Layer",
     "Node",
     "Operation",
     "Operator",

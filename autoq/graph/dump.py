@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.graph.ir import Graph, Kernel, Node, Operation
+from autoq.graph.ir import Graph, Layer, Node, Operation
 
 
 def dump(graph: Graph) -> str:
@@ -25,7 +25,7 @@ def _tensor(graph: Graph, name: str) -> str:
 def _node(graph: Graph, node: Node) -> str:
     arguments = ", ".join(node.inputs)
     target = _tensor(graph, node.output)
-    if isinstance(node, Kernel):
+    if isinstance(node, Layer):
         return f"{target} = {type(node.workload).__name__} [{node.workload}] ({arguments})"
     if isinstance(node, Operation):
         attributes = " ".join(f"{k}={_value(v)}" for k, v in node.attributes.items())

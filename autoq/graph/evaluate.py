@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.graph.ir import Graph, Kernel, Operator
+from autoq.graph.ir import Graph, Layer, Operator
 from autoq.graph.operator_numpy import evaluate_operator
 
 
@@ -20,7 +20,7 @@ def evaluate(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndar
     remaining = {name: len(readers) for name, readers in graph.consumers().items()}
     for node in graph.nodes:
         inputs = [values[name] for name in node.inputs]
-        if isinstance(node, Kernel):
+        if isinstance(node, Layer):
             shaped = [x.reshape(s) for x, s in zip(inputs, node.input_shapes, strict=True)]
             (result,) = node.workload.reference(shaped, node.operands)
         elif isinstance(node, Operator):

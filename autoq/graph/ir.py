@@ -1,7 +1,7 @@
 """The graph: operations over named tensors, before and after they become kernels.
 
 `autoq.frontend.load` gives a graph of `Operation` nodes with ONNX meaning and shapes (NCHW).
-`autoq.graph.optimise` turns it into `Kernel` and `Operator` nodes over buffers (NHWC), in an order
+`autoq.graph.optimise` turns it into `Layer` and `Operator` nodes over buffers (NHWC), in an order
 in which they can run.
 """
 
@@ -65,7 +65,7 @@ class Operation:
 
 
 @dataclass(eq=False)
-class Kernel:
+class Layer:
     """A node that a template computes.
 
     operands are the constants in canonical form (`autoq.templates.base.Operands`); inputs are the
@@ -151,7 +151,7 @@ class Operator:
         return (self.steps, self.input_shapes, self.input_dtypes, constants, self.output_shape)
 
 
-Node = Operation | Kernel | Operator
+Node = Operation | Layer | Operator
 
 
 @dataclass

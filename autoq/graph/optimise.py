@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from autoq.graph.ir import Graph, Kernel
+from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.lower import lower
 from autoq.graph.passes.absorb_tables import absorb_tables
 from autoq.graph.passes.activation_dtype import choose_activation_dtypes
@@ -59,7 +59,7 @@ def workloads(graph: Graph) -> list[tuple[Workload, int, tuple[str, ...]]]:
     """
     names: dict[Workload, list[str]] = {}
     for node in graph.nodes:
-        if isinstance(node, Kernel):
+        if isinstance(node, Layer):
             names.setdefault(node.workload, []).append(node.name)
     return [(workload, len(used), tuple(used)) for workload, used in names.items()]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from autoq.errors import InputError
-from autoq.graph.ir import Graph, Kernel
+from autoq.graph.ir import Graph, Layer
 from autoq.records.database import Conditions, Database
 from autoq.records.lines import Lines
 from autoq.report.events import TaskRow
@@ -38,7 +38,7 @@ def model_workloads(
     loaded = model if isinstance(model, Graph) else frontend.load(Path(model), input_shapes)
     nodes: dict[Any, list[str]] = {}
     for node in graph.optimise(loaded, target).nodes:
-        if isinstance(node, Kernel):
+        if isinstance(node, Layer):
             nodes.setdefault(node.workload, []).append(node.name)
     return [ModelWorkload(w, len(names), tuple(names)) for w, names in nodes.items()]
 

@@ -10,7 +10,7 @@ from models import random_feeds, run_onnxruntime
 from onnx_cases import int64, model, node, normal
 
 from autoq.frontend import load
-from autoq.graph import Kernel, evaluate, optimise
+from autoq.graph import Layer, evaluate, optimise
 from autoq.templates.target import parse_target
 
 X, Y = (1, 6, 7, 8), (1, 8, 5, 6)
@@ -89,4 +89,4 @@ def test_a_convolution_of_constants_leaves_no_kernel(tmp_path):
     path = tmp_path / "case.onnx"
     onnx.save(CASES["quantised x and weights"], path)
     nodes = optimise(load(path), parse_target("cpu")).nodes
-    assert len(nodes) == 1 and not isinstance(nodes[0], Kernel)
+    assert len(nodes) == 1 and not isinstance(nodes[0], Layer)

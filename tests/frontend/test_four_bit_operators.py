@@ -13,7 +13,7 @@ from refusals import assert_refused, saved
 
 from autoq.errors import InputError
 from autoq.frontend import from_model, load
-from autoq.graph import Kernel, evaluate, optimise
+from autoq.graph import Layer, evaluate, optimise
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 
@@ -61,10 +61,10 @@ def test_inputs_and_outputs_of_four_bits(dtype, target, tmp_path):
 def test_a_layer_keeps_its_products_in_integers(target):
     """Of every case with a Conv: 4-bit numbers never turn a kernel into a float32 one."""
     for made in FOUR_BIT_CASES.values():
-        for kernel in optimise(from_model(made), target).nodes:
-            if isinstance(kernel, Kernel) and isinstance(kernel.workload, Conv2d):
-                assert kernel.workload.in_dtype != "float32" and not kernel.float_reason
-                assert kernel.operands["weight"].dtype == np.int8
+        for layer in optimise(from_model(made), target).nodes:
+            if isinstance(layer, Layer) and isinstance(layer.workload, Conv2d):
+                assert layer.workload.in_dtype != "float32" and not layer.float_reason
+                assert layer.operands["weight"].dtype == np.int8
 
 
 def test_convolution_and_requantisation_are_one_kernel(target):
@@ -101,10 +101,10 @@ def test_weights_that_the_model_quantises_itself():
     packed.CopyFrom(onnx.numpy_helper.from_array(real, "real"))
     made.graph.node.insert(0, node("QuantizeLinear", "real ws wz", "wq", axis=0))
     graph = optimise(from_model(made), parse_target("cpu"))
-    (kernel,) = (n for n in graph.nodes if isinstance(n.workload, Conv2d))
-    assert kernel.weight_values == "int4"
+    (layer,) = (n for n in graph.nodes if isinstance(n.workload, Conv2d))
+    assert layer.weight_values == "int4"
     expected = weights.astype(np.int8).transpose(0, 2, 3, 1)
-    np.testing.assert_array_equal(kernel.operands["weight"][..., :6], expected)
+    np.testing.assert_array_equal(layer.operands["weight"][..., :6], expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

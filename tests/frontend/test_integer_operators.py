@@ -13,7 +13,7 @@ from onnx_cases import FLOAT_CASES
 from autoq.errors import ModelError
 from autoq.frontend import load
 from autoq.frontend.registry import OPERATORS
-from autoq.graph import Kernel, evaluate, optimise
+from autoq.graph import Layer, evaluate, optimise
 from autoq.quantization import quantize
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
@@ -65,8 +65,8 @@ def test_integer_model_agrees(name, target, tmp_path):
 def test_a_layer_between_integers_says_why_it_computes_in_float32(name, reason, target, tmp_path):
     path = tmp_path / "case.onnx"
     onnx.save(INTEGER_CASES[name], path)
-    kernels = [node for node in optimise(load(path), target).nodes if isinstance(node, Kernel)]
-    (layer,) = (kernel for kernel in kernels if isinstance(kernel.workload, Conv2d))
+    layers = [node for node in optimise(load(path), target).nodes if isinstance(node, Layer)]
+    (layer,) = (layer for layer in layers if isinstance(layer.workload, Conv2d))
     assert (layer.workload.in_dtype == "float32") == bool(reason)
     assert reason in layer.float_reason and bool(reason) == bool(layer.float_reason)
 

@@ -7,7 +7,7 @@ import pytest
 from models import light_path, output_step, random_feeds, resnet_path, run_onnxruntime
 
 from autoq.frontend import load
-from autoq.graph import Graph, Kernel, Operator, evaluate, optimise, workloads
+from autoq.graph import Graph, Layer, Operator, evaluate, optimise, workloads
 from autoq.quantization import quantize
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.conv2d import Conv2d
@@ -38,7 +38,7 @@ def check(path, graph: Graph) -> None:
 def test_quantised_resnet18(form, activation, target):
     path = resnet_path(18, form, activation=activation)
     graph = optimise(load(path), parse_target(target))
-    assert all(isinstance(node, Kernel) for node in graph.nodes)
+    assert all(isinstance(node, Layer) for node in graph.nodes)
     check(path, graph)
 
 
@@ -49,7 +49,7 @@ def test_quantised_resnet50(form, activation, target):
     # Fewer pixels than 128 x 128 average too little: one flipped rounding moves outputs two steps.
     path = resnet_path(50, form, image=128, activation=activation)
     graph = optimise(load(path), parse_target(target))
-    assert all(isinstance(node, Kernel) for node in graph.nodes)
+    assert all(isinstance(node, Layer) for node in graph.nodes)
     check(path, graph)
 
 
@@ -58,7 +58,7 @@ def test_float_resnet(target):
     path = resnet_path(18, "float32")
     graph = optimise(load(path), parse_target(target))
     check(path, graph)
-    kinds = [type(n.workload) for n in graph.nodes if isinstance(n, Kernel)]
+    kinds = [type(n.workload) for n in graph.nodes if isinstance(n, Layer)]
     assert kinds.count(Conv2d) == 20 and Add not in kinds
     assert len(graph.nodes) - len(kinds) == 1  # the input's transposition
 
@@ -124,8 +124,8 @@ def test_batch_normalisation_is_folded_before_quantisation(tmp_path):
     quantize(light_path("shufflenet", "float32"), None, path)
     graph = optimise(load(path), parse_target("cuda"))
     check(path, graph)
-    kernels = [n for n in graph.nodes if isinstance(n, Kernel)]
-    assert sum(isinstance(n.workload, Conv2d) for n in kernels) == 49
+    layers = [n for n in graph.nodes if isinstance(n, Layer)]
+    assert sum(isinstance(n.workload, Conv2d) for n in layers) == 49
     assert {n.kind for n in graph.nodes if isinstance(n, Operator)} <= {
         "ChannelShuffle", "dequantize+Softmax+quantize+dequantize", "dequantize+quantize",
         "dequantize+Relu+quantize", "dequantize+Softmax+quantize",

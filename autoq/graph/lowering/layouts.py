@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from autoq.graph.ir import Graph, Kernel, Node
+from autoq.graph.ir import Graph, Layer, Node
 from autoq.templates.layout import NHWC, NHWCNC, shape_in
 from autoq.templates.operators.relayout import Relayout
 from autoq.templates.workload import Workload
@@ -99,7 +99,7 @@ def choose_layouts(graph: Graph, costs: LayoutCosts) -> Graph:
 
 def _choices(graph: Graph, node: Node, costs: LayoutCosts) -> list[_Choice]:
     """What a node may read and write, NHWC first."""
-    if not isinstance(node, Kernel) or len(forms := node.workload.laid_out()) == 1:
+    if not isinstance(node, Layer) or len(forms := node.workload.laid_out()) == 1:
         return [_Choice()]
     names, workload = (*node.inputs, node.output), node.workload
     # Only a tensor of the workload's own shape, and no output of the graph, has another form.
@@ -176,7 +176,7 @@ def _rewritten(graph: Graph, steps: list[tuple[_Choice, tuple[_Form, ...]]]) -> 
                 graph.tensors[form[0]], name=name, shape=workload.y_shape
             )
             source = names[form[0], workload.in_layout]
-            new.nodes.append(Kernel(workload, {}, (source,), name, ()))
+            new.nodes.append(Layer(workload, {}, (source,), name, ()))
             names[form] = name
         new.nodes.append(_laid_out(node, choice, tuple(names[form] for form in choice.needs(node))))
         names[node.output, choice.out_layout] = node.output
@@ -192,7 +192,7 @@ def _laid_out(node: Node, choice: _Choice, inputs: tuple[str, ...]) -> Node:
     """The node in the chosen layouts, reading the tensors `inputs`."""
     new = copy.copy(node)
     new.inputs = inputs
-    if isinstance(new, Kernel) and choice.workload is not None:
+    if isinstance(new, Layer) and choice.workload is not None:
         new.workload = choice.workload
     return new
 

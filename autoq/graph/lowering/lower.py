@@ -23,7 +23,7 @@ from autoq.graph.fused import (
     QUANTIZE,
     TABLE,
 )
-from autoq.graph.ir import Graph, Kernel, Operation
+from autoq.graph.ir import Graph, Layer, Operation
 from autoq.graph.lowering.lower_program import lower_program
 from autoq.graph.lowering.placement import NHWC, PLAIN, Placement, to_layout
 from autoq.graph.rewrite import Neighbourhood
@@ -46,16 +46,14 @@ def lower(graph: Graph) -> Graph:
     return place.finish()
 
 
-def _kernel(
+def _layer(
     place: Placement, node: Operation, workload: Any, operands: dict[str, Any],
     inputs: tuple[str, ...], layout: str,
 ) -> None:  # fmt: skip
     output = place.write(node.output, layout)
     reason = node.attributes.get("float_reason", "")
     values = node.attributes.get("weight_dtype", "")
-    place.graph.nodes.append(
-        Kernel(workload, operands, inputs, output, node.covers, reason, values)
-    )
+    place.graph.nodes.append(Layer(workload, operands, inputs, output, node.covers, reason, values))
 
 
 def _product_operands(node: Operation, weight: np.ndarray) -> dict[str, Any]:
@@ -79,7 +77,7 @@ def _conv(node: Operation, place: Placement, around: Neighbourhood) -> None:
     )  # fmt: skip
     inputs = tuple(place.read(name, NHWC) for name in node.inputs)
     operands = _product_operands(node, a["weight"].transpose(0, 2, 3, 1))
-    _kernel(place, node, workload, operands, inputs, NHWC)
+    _layer(place, node, workload, operands, inputs, NHWC)
 
 
 def _gemm(node: Operation, place: Placement, around: Neighbourhood) -> None:
@@ -94,7 +92,7 @@ def _gemm(node: Operation, place: Placement, around: Neighbourhood) -> None:
     weight_dtype = node.attributes["weight_dtype"]
     workload = Gemm(m, len(weight), k, graph.dtype(x), weight_dtype, node.attributes["epilogue"])
     inputs = (buffer, *(place.read(name, PLAIN) for name in node.inputs[1:]))
-    _kernel(place, node, workload, _product_operands(node, weight), inputs, PLAIN)
+    _layer(place, node, workload, _product_operands(node, weight), inputs, PLAIN)
 
 
 def _pool(node: Operation, place: Placement, around: Neighbourhood) -> None:
@@ -107,7 +105,7 @@ def _pool(node: Operation, place: Placement, around: Neighbourhood) -> None:
         graph.dtype(node.output), a["requantize"],
     )  # fmt: skip
     inputs = (place.read(node.inputs[0], NHWC),)
-    _kernel(place, node, workload, {"scalars": a["scalars"]}, inputs, NHWC)
+    _layer(place, node, workload, {"scalars": a["scalars"]}, inputs, NHWC)
 
 
 def _add(node: Operation, place: Placement, around: Neighbourhood) -> None:
@@ -120,7 +118,7 @@ def _add(node: Operation, place: Placement, around: Neighbourhood) -> None:
     inputs = tuple(place.read(name, layout) for name in node.inputs)
     shape = shape if plain else (shape[0], shape[2], shape[3], shape[1])
     workload = Add(shape, *(graph.dtype(name) for name in (*node.inputs, node.output)))
-    _kernel(place, node, workload, {"scalars": node.attributes["scalars"]}, inputs, layout)
+    _layer(place, node, workload, {"scalars": node.attributes["scalars"]}, inputs, layout)
 
 
 def _concat(node: Operation, place: Placement, around: Neighbourhood) -> None:
@@ -135,7 +133,7 @@ def _concat(node: Operation, place: Placement, around: Neighbourhood) -> None:
         graph.dtype(node.output),
     )
     inputs = tuple(place.read(name, layout) for name in node.inputs)
-    _kernel(place, node, workload, {"scalars": a["scalars"]}, inputs, layout)
+    _layer(place, node, workload, {"scalars": a["scalars"]}, inputs, layout)
 
 
 def _flat_image(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
@@ -153,14 +151,14 @@ def _quantize(node: Operation, place: Placement, around: Neighbourhood) -> None:
     if len(shape) != 4:
         n, h, w, c = _flat_image(shape)
         workload = Quantize(n, h, w, c, c, 1, "NHWC", dtype)
-        _kernel(place, node, workload, operands, (place.read(x, PLAIN),), PLAIN)
+        _layer(place, node, workload, operands, (place.read(x, PLAIN),), PLAIN)
         return
     n, c, h, w = shape
     layout = "NHWC" if place.has(x, NHWC) else "NCHW"
     buffer = place.read(x, NHWC if layout == "NHWC" else PLAIN)
     channels, block = a.get("channels", c), a.get("block", 1)
     workload = Quantize(n, h, w, c, channels, block, layout, dtype)
-    _kernel(place, node, workload, operands, (buffer,), NHWC)
+    _layer(place, node, workload, operands, (buffer,), NHWC)
 
 
 def _dequantize(node: Operation, place: Placement, around: Neighbourhood) -> None:
@@ -171,13 +169,13 @@ def _dequantize(node: Operation, place: Placement, around: Neighbourhood) -> Non
     if len(shape) != 4 or not place.has(x, NHWC):
         n, h, w, c = _flat_image(shape)
         workload = Dequantize(n, h, w, c, "NHWC", dtype)
-        _kernel(place, node, workload, operands, (place.read(x, PLAIN),), PLAIN)
+        _layer(place, node, workload, operands, (place.read(x, PLAIN),), PLAIN)
         return
     n, c, h, w = shape
     images = any(r.op in (CONV, POOL, CONCAT, ADD) for r in around.readers(node.output))
     layout = NHWC if images else PLAIN
     workload = Dequantize(n, h, w, c, "NHWC" if images else "NCHW", dtype)
-    _kernel(place, node, workload, operands, (place.read(x, NHWC),), layout)
+    _layer(place, node, workload, operands, (place.read(x, NHWC),), layout)
 
 
 def _reshape(node: Operation, place: Placement, around: Neighbourhood) -> None:
@@ -203,7 +201,7 @@ def _table(node: Operation, place: Placement, around: Neighbourhood) -> None:
     shape = graph.shape(x)
     layout = NHWC if len(shape) == 4 and not place.has(x, PLAIN) else PLAIN
     workload = Lookup(to_layout(shape, layout), graph.dtype(x), graph.dtype(node.output))
-    _kernel(place, node, workload, node.attributes, (place.read(x, layout),), layout)
+    _layer(place, node, workload, node.attributes, (place.read(x, layout),), layout)
 
 
 def _program(node: Operation, place: Placement, around: Neighbourhood) -> None:

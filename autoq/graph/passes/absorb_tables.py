@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.graph.ir import Graph, Kernel
+from autoq.graph.ir import Graph, Layer
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
 
@@ -15,20 +15,20 @@ def absorb_tables(graph: Graph, target: Target) -> None:
     Only where a template of the target computes the product with a table.
     """
     producers, consumers = graph.producers(), graph.consumers()
-    replaced: dict[int, Kernel] = {}
+    replaced: dict[int, Layer] = {}
     for node in graph.nodes:
-        table = node.workload.element_table(node.operands) if isinstance(node, Kernel) else None
-        if not isinstance(node, Kernel) or table is None:
+        table = node.workload.element_table(node.operands) if isinstance(node, Layer) else None
+        if not isinstance(node, Layer) or table is None:
             continue
         product = producers.get(node.inputs[0])
         alone = len(consumers[node.inputs[0]]) == 1 and node.inputs[0] not in graph.outputs
-        if alone and isinstance(product, Kernel):
+        if alone and isinstance(product, Layer):
             fused = _fused(product, node, table, target)
             if fused is not None:
                 replaced[id(product)] = fused
                 replaced[id(node)] = fused
                 del graph.tensors[node.inputs[0]]
-    placed: dict[int, Kernel] = {}
+    placed: dict[int, Layer] = {}
     nodes = []
     for node in graph.nodes:
         fused = replaced.get(id(node))
@@ -40,13 +40,13 @@ def absorb_tables(graph: Graph, target: Target) -> None:
     graph.nodes = nodes
 
 
-def _fused(product: Kernel, lookup: Kernel, table: np.ndarray, target: Target) -> Kernel | None:
+def _fused(product: Layer, lookup: Layer, table: np.ndarray, target: Target) -> Layer | None:
     """The product with the lookup behind it, None where no template computes that."""
     (y,) = lookup.workload.outputs
     fused = product.workload.before_table(product.operands, table, y.dtype)
     if fused is None or not matching(fused[0], target):
         return None
     covers = tuple(dict.fromkeys((*product.covers, *lookup.covers)))
-    return Kernel(
+    return Layer(
         *fused, product.inputs, lookup.output, covers, product.float_reason, product.weight_values
     )

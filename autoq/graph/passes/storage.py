@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoq.graph.ir import Graph, Kernel, Operator
+from autoq.graph.ir import Graph, Layer, Operator
 from autoq.templates.registry import matching
 from autoq.templates.storage import BYTE_DTYPES
 from autoq.templates.target import Target
@@ -16,25 +16,25 @@ from autoq.templates.workload import Workload
 
 
 def choose_storage(graph: Graph, target: Target) -> None:
-    """Give every 4-bit buffer, and the kernels over it, the dtype that it is stored in.
+    """Give every 4-bit buffer, and the layers over it, the dtype that it is stored in.
 
-    A kernel that no template computes over packed tensors gets all of its tensors one value a
+    A layer that no template computes over packed tensors gets all of its tensors one value a
     byte, and so on for their other readers and writers. Inputs and outputs of the graph are never
     packed, nor is what an operator without a template touches.
     """
     four_bit = {name for name, tensor in graph.tensors.items() if tensor.dtype in BYTE_DTYPES}
     wide = four_bit & _never_packed(graph)
-    kernels = [node for node in graph.nodes if isinstance(node, Kernel)]
+    layers = [node for node in graph.nodes if isinstance(node, Layer)]
     refused: set[str] | None = None
     while refused is None or refused:
         refused = set()
-        for kernel in kernels:
-            packed = {*kernel.inputs, kernel.output} & four_bit - wide
-            if packed and not matching(_workload(graph, kernel, wide, target), target):
+        for layer in layers:
+            packed = {*layer.inputs, layer.output} & four_bit - wide
+            if packed and not matching(_workload(graph, layer, wide, target), target):
                 refused |= packed
         wide |= refused
-    for kernel in kernels:
-        kernel.workload = _workload(graph, kernel, wide, target)
+    for layer in layers:
+        layer.workload = _workload(graph, layer, wide, target)
     for node in graph.nodes:
         if isinstance(node, Operator):
             _widen_operator(node)
@@ -50,8 +50,8 @@ def layers_by_storage(graph: Graph) -> tuple[tuple[str, ...], tuple[str, ...]]:
     for node in graph.nodes:
         tensors = [graph.tensors[name] for name in (*node.inputs, node.output)]
         pairs = [(tensor.value_dtype, tensor.dtype) for tensor in tensors]
-        weight = node.workload.constant("weight") if isinstance(node, Kernel) else None
-        if isinstance(node, Kernel) and weight is not None:
+        weight = node.workload.constant("weight") if isinstance(node, Layer) else None
+        if isinstance(node, Layer) and weight is not None:
             pairs.append((node.weight_values, weight.dtype))
         pairs = [(values, stored) for values, stored in pairs if values in BYTE_DTYPES]
         if pairs:
@@ -66,7 +66,7 @@ def _never_packed(graph: Graph) -> set[str]:
     for node in graph.nodes:
         if isinstance(node, Operator):
             names.update((*node.inputs, node.output))
-        elif isinstance(node, Kernel):
+        elif isinstance(node, Layer):
             shapes = (*node.input_shapes, node.output_shape)
             for name, shape in zip((*node.inputs, node.output), shapes, strict=True):
                 rows = {shape[-1:], graph.shape(name)[-1:]}
@@ -75,18 +75,18 @@ def _never_packed(graph: Graph) -> set[str]:
     return names
 
 
-def _workload(graph: Graph, kernel: Kernel, wide: set[str], target: Target) -> Workload:
-    """The kernel's workload with the tensors `wide` in bytes.
+def _workload(graph: Graph, layer: Layer, wide: set[str], target: Target) -> Workload:
+    """The layer's workload with the tensors `wide` in bytes.
 
     4-bit weights are held in bytes too unless the preferred template keeps them packed: then the
     layer shares kernels and records with those of 8-bit weights.
     """
-    names: Sequence[str] = (*kernel.inputs, kernel.output)
+    names: Sequence[str] = (*layer.inputs, layer.output)
     dtypes = [
         BYTE_DTYPES.get(dtype, dtype) if name in wide else dtype
         for name, dtype in zip(names, map(graph.dtype, names), strict=True)
     ]
-    workload = kernel.workload.retyped(dtypes[:-1], dtypes[-1:])
+    workload = layer.workload.retyped(dtypes[:-1], dtypes[-1:])
     weight = workload.constant("weight")
     if weight is None or weight.dtype not in BYTE_DTYPES:
         return workload

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoq.graph import Graph, Kernel, Tensor, evaluate
+from autoq.graph import Graph, Layer, Tensor, evaluate
 from autoq.graph.lowering.layouts import choose_layouts
 from autoq.measure.operands import random_case
 from autoq.templates.epilogue import Epilogue
@@ -41,20 +41,20 @@ class Costs:
         return self._seconds(workload.dilation[0], workload.in_layout, workload.out_layout)
 
 
-def conv(number: int, x: str, y: str, residual: str | None = None) -> Kernel:
+def conv(number: int, x: str, y: str, residual: str | None = None) -> Layer:
     epilogue = Epilogue("int8", "int8" if residual else None)
     workload = Conv2d(*SHAPE, 16, 1, 1, dilation=(number, 1), epilogue=epilogue)
     _, operands = random_case(workload, number)
-    return Kernel(workload, operands, (x, residual) if residual else (x,), y, (y,))
+    return Layer(workload, operands, (x, residual) if residual else (x,), y, (y,))
 
 
-def addition(a: str, b: str, y: str) -> Kernel:
+def addition(a: str, b: str, y: str) -> Layer:
     workload = Add(SHAPE)
     _, operands = random_case(workload, 3)
-    return Kernel(workload, operands, (a, b), y, (y,))
+    return Layer(workload, operands, (a, b), y, (y,))
 
 
-def graph_of(nodes: list[Kernel], outputs: tuple[str, ...] | None = None) -> Graph:
+def graph_of(nodes: list[Layer], outputs: tuple[str, ...] | None = None) -> Graph:
     names = ["x", *(node.output for node in nodes)]
     tensors = {name: Tensor(name, SHAPE, "int8") for name in names}
     return Graph("test", tensors, list(nodes), ("x",), outputs or (names[-1],))
@@ -184,7 +184,7 @@ def laid_out(graph: Graph) -> dict[int, tuple[str, str]]:
 
 @st.composite
 def random_graphs(draw) -> Graph:
-    nodes: list[Kernel] = []
+    nodes: list[Layer] = []
     for index in range(draw(st.integers(1, 4))):
         names = st.sampled_from(["x", *(node.output for node in nodes)])
         kind = draw(st.sampled_from(["conv", "residual", "add"]))

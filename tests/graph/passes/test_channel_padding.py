@@ -9,7 +9,7 @@ from models import random_feeds, run_onnxruntime
 from onnx import helper, numpy_helper
 
 from autoq.frontend import load
-from autoq.graph import Kernel, evaluate, optimise
+from autoq.graph import Layer, evaluate, optimise
 from autoq.quantization import quantize
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
@@ -45,7 +45,7 @@ def chain(hidden: int, folder, residual: bool = False, groups: int = 1):
 
 
 def hidden_channels(graph) -> int:
-    convs = [n for n in graph.nodes if isinstance(n, Kernel) and isinstance(n.workload, Conv2d)]
+    convs = [n for n in graph.nodes if isinstance(n, Layer) and isinstance(n.workload, Conv2d)]
     return next(n.workload.c for n in convs if "second" in n.covers)
 
 
@@ -121,6 +121,6 @@ def test_sums_are_padded_together(tail, padded, tmp_path):
     path = bottlenecks(tmp_path, tail)
     feeds = random_feeds(path)
     cuda, plain = (optimise(load(path), parse_target(name)) for name in ("cuda", "cpu"))
-    convs = [n.workload for n in cuda.nodes if isinstance(n, Kernel) and hasattr(n.workload, "k")]
+    convs = [n.workload for n in cuda.nodes if isinstance(n, Layer) and hasattr(n.workload, "k")]
     assert {c.c for c in convs if isinstance(c, Conv2d)} == padded
     np.testing.assert_array_equal(evaluate(cuda, feeds)["y"], evaluate(plain, feeds)["y"])

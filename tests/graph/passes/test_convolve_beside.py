@@ -9,7 +9,7 @@ from qdq.oracle import normal_feeds
 from qdq.writer import GraphWriter, Real
 
 from autoq.frontend import from_model, load
-from autoq.graph import Kernel, evaluate, optimise
+from autoq.graph import Layer, evaluate, optimise
 from autoq.models import shufflenet_v2
 from autoq.quantization import quantize
 from autoq.templates.operators.concat import Concat
@@ -95,11 +95,11 @@ def shuffled_units(rng: np.random.Generator) -> onnx.ModelProto:
 
 
 def concatenations(graph) -> int:
-    return sum(isinstance(n, Kernel) and isinstance(n.workload, Concat) for n in graph.nodes)
+    return sum(isinstance(n, Layer) and isinstance(n.workload, Concat) for n in graph.nodes)
 
 
 def beside(graph) -> int:
-    convs = [n.workload for n in graph.nodes if isinstance(n, Kernel)]
+    convs = [n.workload for n in graph.nodes if isinstance(n, Layer)]
     return sum(getattr(getattr(w, "epilogue", None), "concatenates", False) for w in convs)
 
 

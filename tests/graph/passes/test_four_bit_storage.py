@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 from autoq import compile
 from autoq.errors import TargetError
 from autoq.frontend import from_model
-from autoq.graph import Graph, Kernel, evaluate, optimise
+from autoq.graph import Graph, Layer, evaluate, optimise
 from autoq.graph.passes.storage import layers_by_storage
 from autoq.kernel.nvcc import find_nvcc
 from autoq.runtime.artifact import read_artifact
@@ -107,7 +107,7 @@ def convolutions(graph: Graph) -> dict[str, tuple[str, str, str]]:
         node.name: (node.workload.in_dtype, node.workload.weight_dtype,
                     node.workload.epilogue.out_dtype)
         for node in graph.nodes
-        if isinstance(node, Kernel) and isinstance(node.workload, Conv2d)
+        if isinstance(node, Layer) and isinstance(node.workload, Conv2d)
     }  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def check(chain: Chain, target: str) -> Graph:
     """The graph, after checking that it holds together and computes what the CPU's computes."""
     graph = chain.graph(target)
     for node in graph.nodes:
-        if isinstance(node, Kernel):
+        if isinstance(node, Layer):
             assert matching(node.workload, parse_target(target)), node.workload
     expected = chain.run("cpu")
     assert len(np.unique(expected)) > 5

@@ -9,7 +9,7 @@ from onnx import helper, numpy_helper
 
 from autoq.errors import InputError
 from autoq.frontend import from_model
-from autoq.graph import Kernel, Operator, dump, evaluate, optimise
+from autoq.graph import Layer, Operator, dump, evaluate, optimise
 from autoq.graph.passes.activation_dtype import choose_activation_dtypes
 from autoq.graph.passes.dequantise_late import dequantise_late
 from autoq.graph.passes.fold_affine import fold_affine
@@ -145,7 +145,7 @@ def test_the_later_convolution_takes_the_addition():
         helper.make_node("Relu", ["c"], ["y"], name="relu"),
     ]
     graph = optimise(graph_of(nodes, constants), CPU)
-    convs = [n for n in graph.nodes if isinstance(n, Kernel) and isinstance(n.workload, Conv2d)]
+    convs = [n for n in graph.nodes if isinstance(n, Layer) and isinstance(n.workload, Conv2d)]
     assert [conv.covers for conv in convs] == [("early",), ("late", "add", "relu")]
 
 
@@ -172,7 +172,7 @@ def test_flattened_image_permutes_weights_instead_of_data():
         helper.make_node("Gemm", ["f", "v"], ["y"]),
     ]
     graph = optimise(graph_of(nodes, constants), CPU)
-    kinds = [type(n.workload) if isinstance(n, Kernel) else n.kind for n in graph.nodes]
+    kinds = [type(n.workload) if isinstance(n, Layer) else n.kind for n in graph.nodes]
     assert kinds == ["Transpose", Conv2d, Gemm]
 
 

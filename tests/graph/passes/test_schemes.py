@@ -9,7 +9,7 @@ from onnx import helper, numpy_helper
 from qdq.oracle import Oracle, normal_feeds, run_in_memory
 
 from autoq.frontend import from_model
-from autoq.graph import Kernel, evaluate, optimise
+from autoq.graph import Layer, evaluate, optimise
 from autoq.graph.fused import Bounds, Scheme
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
@@ -155,7 +155,7 @@ def test_bias_that_is_no_number_of_steps(steps):
         graph = optimise(from_model(model), target)
         (value,) = evaluate(graph, feeds).values()
         np.testing.assert_array_equal(value, expected)
-        convs = [n for n in graph.nodes if isinstance(n, Kernel) and type(n.workload) is Conv2d]
+        convs = [n for n in graph.nodes if isinstance(n, Layer) and type(n.workload) is Conv2d]
         assert ["bias" in conv.float_reason for conv in convs] == [steps != 40.0]
 
 
@@ -212,7 +212,7 @@ def test_sums_beyond_32_bits_are_float32():
     b("MatMul", wide, weight)
     model = b.model()
     graph = optimise(from_model(model), TARGETS[0])
-    reasons = [node.float_reason for node in graph.nodes if isinstance(node, Kernel)]
+    reasons = [node.float_reason for node in graph.nodes if isinstance(node, Layer)]
     assert any("do not fit 32 bits" in reason for reason in reasons)
     feeds = {"x": np.full(SHAPE, 127, np.float32)}
     (expected,) = run_in_memory(model, feeds).values()
@@ -242,6 +242,6 @@ def test_equal_schemes_still_fuse():
     y = b.quantise(b("Relu", b("Add", y, x)), 2.0**-5, -128)
     b.dequantise(y, 2.0**-5, -128)
     graph = optimise(from_model(b.model()), TARGETS[0])
-    convs = [n for n in graph.nodes if isinstance(n, Kernel) and isinstance(n.workload, Conv2d)]
+    convs = [n for n in graph.nodes if isinstance(n, Layer) and isinstance(n.workload, Conv2d)]
     assert [conv.workload.epilogue.requantize_before_add for conv in convs] == [True]
     assert len(graph.nodes) == 3

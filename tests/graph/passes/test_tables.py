@@ -10,7 +10,7 @@ from table_cases import FUNCTIONS, QdqModel, by_onnxruntime, silu
 
 from autoq.frontend.load import from_model
 from autoq.graph.evaluate import evaluate
-from autoq.graph.ir import Graph, Kernel
+from autoq.graph.ir import Graph, Layer
 from autoq.graph.optimise import optimise
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.operators.conv2d import Conv2d
@@ -31,7 +31,7 @@ def kinds(graph: Graph) -> list[str]:
     """Workloads by name, a product with a table marked."""
     names = []
     for node in graph.nodes:
-        assert isinstance(node, Kernel), node
+        assert isinstance(node, Layer), node
         table = getattr(getattr(node.workload, "epilogue", None), "table", False)
         names.append(type(node.workload).__name__ + ("+table" if table else ""))
     return names
@@ -72,7 +72,7 @@ def test_a_convolution_looks_its_outputs_up(dtypes: tuple[str, str]) -> None:
     (expected,) = by_onnxruntime(proto, {"x": x})
     for target, found in ((CUDA, ["Conv2d+table"]), (CPU, ["Conv2d", "Lookup"])):
         graph = optimise(from_model(proto), target)
-        assert kinds_of_kernels(graph) == found
+        assert kinds_of_layers(graph) == found
         np.testing.assert_array_equal(evaluate(graph, {"x": x})[y], expected)
 
 
@@ -92,15 +92,15 @@ def test_a_convolution_of_four_bits_looks_its_outputs_up_as_bytes() -> None:
         graph = optimise(from_model(proto), target)
         found.append(evaluate(graph, {"x": x})[y].astype(np.int32))
         expected = ["Conv2d+table"] if target is CUDA else ["Conv2d", "Lookup"]
-        assert kinds_of_kernels(graph) == expected
+        assert kinds_of_layers(graph) == expected
     np.testing.assert_array_equal(*found)
     assert len(np.unique(found[0])) > 6
 
 
-def kinds_of_kernels(graph: Graph) -> list[str]:
+def kinds_of_layers(graph: Graph) -> list[str]:
     """`kinds` without operators that transpose inputs and outputs."""
-    kernels = [node for node in graph.nodes if isinstance(node, Kernel)]
-    return kinds(dataclasses.replace(graph, nodes=kernels))
+    layers = [node for node in graph.nodes if isinstance(node, Layer)]
+    return kinds(dataclasses.replace(graph, nodes=layers))
 
 
 def test_a_convolution_that_is_read_elsewhere_keeps_its_output() -> None:
@@ -110,7 +110,7 @@ def test_a_convolution_that_is_read_elsewhere_keeps_its_output() -> None:
     (integers,) = (n.output[0] for n in model.nodes if n.output[0] in model.nodes[4].input)
     proto = model.finish({"x": ("uint8", [1, 8, 4, 4])}, {y: "uint8", integers: "uint8"})
     graph = optimise(from_model(proto), CUDA)
-    assert kinds_of_kernels(graph) == ["Conv2d", "Lookup"]
+    assert kinds_of_layers(graph) == ["Conv2d", "Lookup"]
 
 
 def test_a_chain_of_any_length_is_one_table() -> None:
@@ -188,6 +188,6 @@ def test_a_clamp_behind_a_convolution_is_no_table() -> None:
     x = model.node("Relu", convolution(model, "x", "uint8"))
     y = model.quantise(x, 0.031, 7, "uint8")
     proto = model.finish({"x": ("uint8", [1, 8, 4, 4])}, {y: "uint8"})
-    (kernel,) = (n for n in optimise(from_model(proto), CUDA).nodes if isinstance(n, Kernel))
-    assert isinstance(kernel.workload, Conv2d)
-    assert not kernel.workload.epilogue.table
+    (layer,) = (n for n in optimise(from_model(proto), CUDA).nodes if isinstance(n, Layer))
+    assert isinstance(layer.workload, Conv2d)
+    assert not layer.workload.epilogue.table
