@@ -18,7 +18,7 @@ from autoq.errors import ArtifactError, DriverError, InputError
 from autoq.paths import as_path
 from autoq.runtime.artifact import Artifact, one_line, read_artifact
 from autoq.runtime.dlpack import ARRAYS, require_contiguous, tensor_of
-from autoq.runtime.plan import Plan, Port, Step
+from autoq.runtime.plan import Call, Plan, Port
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Argument:
 
 @dataclass(frozen=True)
 class LayerTime:
-    """Median seconds of one step of the plan."""
+    """Median seconds of one call of the plan."""
 
-    step: Step
+    call: Call
     seconds: float
 
 
@@ -67,7 +67,7 @@ class Session:
 
     @property
     def plan(self) -> Plan:
-        """What the artifact computes, step by step."""
+        """What the artifact computes, call by call."""
         return self._plan
 
     def get_inputs(self) -> list[Argument]:
@@ -163,8 +163,8 @@ class Session:
         count = _positive(repeat)
         with self._named_errors():
             seconds = self._executor.profile(count)
-        pairs = zip(self._plan.steps, seconds, strict=True)
-        return [LayerTime(step, value) for step, value in pairs]
+        pairs = zip(self._plan.calls, seconds, strict=True)
+        return [LayerTime(call, value) for call, value in pairs]
 
     def run_seconds(self, repeat: int = 100) -> float:
         """Median seconds of a whole run with inputs in place, by device events on a GPU.

@@ -22,7 +22,7 @@ from autoq.runtime.kernel import (
     TiledMap,
 )
 from autoq.runtime.members import open_members, write_members
-from autoq.runtime.plan import Plan, Port, Slot, Step
+from autoq.runtime.plan import Call, Plan, Port, Slot
 
 LAUNCH = Launch(
     "main_kernel", (4, 5, 6), (128, 1, 1), (2, 1, 1), 4096,
@@ -39,7 +39,7 @@ LAUNCH = Launch(
 
 
 def artifact(kind: str = "cuda") -> Artifact:
-    """x [1, 512] -> a -> b -> y [1, 512] of int8, two steps of one kernel and one of another.
+    """x [1, 512] -> a -> b -> y [1, 512] of int8, two calls of one kernel and one of another.
 
     `a` and `y` lie at the same place; each kernel takes 64 float32 constants.
     """
@@ -47,15 +47,15 @@ def artifact(kind: str = "cuda") -> Artifact:
     slots = dict(zip(names, (activation(offset) for offset in (0, 512, 1024, 512)), strict=True))
     scales = (Slot("constant", 0, (64,), "float32"), Slot("constant", 256, (64,), "float32"))
     calls = ((0, "x", scales[0], "a"), (1, "a", scales[1], "b"), (0, "b", scales[0], "y"))
-    steps = tuple(
-        Step(kernel, (slots[source], scale, slots[target]), target, "N1 3x3", "t", "default",
+    calls = tuple(
+        Call(kernel, (slots[source], scale, slots[target]), target, "N1 3x3", "t", "default",
              10, 20, 1e-6)
         for kernel, source, scale, target in calls
     )  # fmt: skip
     plan = Plan(
         model="net", target_kind=kind, arch="sm_90a", cpu_features=(),
         inputs=(Port("x", slots["x"]),), outputs=(Port("y", slots["y"]),),
-        arena_bytes=1536, constant_bytes=512, steps=steps,
+        arena_bytes=1536, constant_bytes=512, calls=calls,
     )  # fmt: skip
     constants = np.resize(np.arange(256, dtype=np.uint8), 512)
     return Artifact(plan, (_kernel(kind, b"first"), _kernel(kind, b"second")), constants)

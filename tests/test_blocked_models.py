@@ -96,7 +96,7 @@ def test_compile_lays_a_chain_out_and_says_so(model, tmp_path):
     )  # fmt: skip
     text = compile_text(report)
     assert "layouts of convolutions: 3 NHWCnc; 2 re-layouts" in text.splitlines()
-    rows = [step.template for step in report.steps if step.workload.endswith(NHWCNC)]
+    rows = [call.template for call in report.calls if call.workload.endswith(NHWCNC)]
     assert rows == ["relayout_cuda", *["conv2d_mma_sync"] * 3]
 
 

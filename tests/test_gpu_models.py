@@ -118,6 +118,6 @@ def test_wrong_feeds_are_refused(session: Session) -> None:
 
 def test_profile_names_every_layer(session: Session) -> None:
     layers = session.profile(repeat=3)
-    assert [layer.step for layer in layers] == list(session.plan.steps)
+    assert [layer.call for layer in layers] == list(session.plan.calls)
     assert all(0 < layer.seconds < 1e-3 for layer in layers)
     assert session.run_seconds(3) > 0

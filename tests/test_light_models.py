@@ -38,7 +38,7 @@ def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_compiled_model_agrees(name: str, form: str, tmp_path: Path, kernel_cache: Path) -> None:
     path = light_path(name, form, logits=True)
     report = compile(path, target="cpu", output=tmp_path / "model.tar", cache_dir=kernel_cache)
-    assert report.steps
+    assert report.calls
     session = Session(tmp_path / "model.tar")
     feeds = random_feeds(path)
     expected = run_onnxruntime(path, feeds)

@@ -199,9 +199,9 @@ def test_unknown_outputs_and_buffers_are_refused(session: Session) -> None:
             session.buffer(name)
 
 
-def test_profile_covers_every_step(session: Session) -> None:
+def test_profile_covers_every_call(session: Session) -> None:
     layers = session.profile(repeat=2)
-    assert [layer.step for layer in layers] == list(session.plan.steps)
+    assert [layer.call for layer in layers] == list(session.plan.calls)
     assert all(layer.seconds > 0 for layer in layers)
 
 
@@ -216,9 +216,9 @@ def test_kernels_that_refuse_their_arrays_are_one_line(artifact: Path, tmp_path:
 
     def change(manifest: dict) -> None:
         shape = [SHAPE[0], SHAPE[1] * SHAPE[2], SHAPE[3]]
-        step = manifest["plan"]["steps"][0]
-        manifest["kernels"][step["kernel"]]["parameters"][0]["shape"] = shape
-        step["arguments"][0]["shape"] = shape
+        call = manifest["plan"]["calls"][0]
+        manifest["kernels"][call["kernel"]]["parameters"][0]["shape"] = shape
+        call["arguments"][0]["shape"] = shape
 
     path = tmp_path / "wrong.tar"
     rewrite_manifest(artifact, path, change)

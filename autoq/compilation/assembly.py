@@ -14,7 +14,7 @@ from autoq.runtime.arena import Lifetime, plan_offsets
 from autoq.runtime.artifact import Artifact
 from autoq.runtime.cpu_features import host_features
 from autoq.runtime.kernel import Kernel
-from autoq.runtime.plan import ALIGNMENT, Plan, Port, Slot, Step
+from autoq.runtime.plan import ALIGNMENT, Call, Plan, Port, Slot
 from autoq.templates.storage import Array, stored
 from autoq.templates.target import Target
 
@@ -35,8 +35,8 @@ def assemble(
     offsets, arena_bytes = _buffers(graph)
     constants = _Constants()
     numbers = {key: index for index, key in enumerate(kernels)}
-    steps = tuple(
-        _step(selection, numbers[selection.key], offsets, constants) for selection in selections
+    calls = tuple(
+        _call(selection, numbers[selection.key], offsets, constants) for selection in selections
     )
     target = host.target
     plan = Plan(
@@ -48,7 +48,7 @@ def assemble(
         outputs=tuple(_port(graph, name, offsets) for name in graph.outputs),
         arena_bytes=arena_bytes,
         constant_bytes=constants.size,
-        steps=steps,
+        calls=calls,
     )
     return Artifact(plan, tuple(kernels.values()), constants.block())
 
@@ -103,9 +103,9 @@ class _Constants:
         return block
 
 
-def _step(
+def _call(
     selection: Selection, kernel: int, offsets: Mapping[str, int], constants: _Constants
-) -> Step:
+) -> Call:
     node = selection.node
     inputs, output = _activations(node)
     slots = [_slot(offsets[name], *array) for name, array in zip(node.inputs, inputs, strict=True)]
@@ -115,7 +115,7 @@ def _step(
     bytes = sum(slot.bytes for slot in slots)
     if not isinstance(node, Operator):
         operations, bytes = node.workload.operations_by_dtype, node.workload.bytes
-    return Step(
+    return Call(
         kernel=kernel,
         arguments=tuple(slots),
         layer=node.name,

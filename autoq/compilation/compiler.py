@@ -24,7 +24,7 @@ from autoq.records.database import Conditions, Database
 from autoq.records.lookup import template_versions
 from autoq.runtime.artifact import write_artifact
 from autoq.runtime.kernel import Kernel
-from autoq.runtime.plan import Step
+from autoq.runtime.plan import Call
 from autoq.scratch import sweep
 from autoq.templates.registry import TEMPLATES
 from autoq.templates.workload import Workload
@@ -34,7 +34,7 @@ from autoq.templates.workload import Workload
 class CompileReport:
     """What was compiled, layer by layer, and what records were not used.
 
-    steps name the kernel of every layer and its source: a record file, a shipped one, or
+    calls name the kernel of every layer and its source: a record file, a shipped one, or
     "default". skipped counts records that do not fit this device or these templates, by reason.
     unquantised are layers between quantised tensors that compute in float32, each with its reason.
     packed are layers that hold all their 4-bit values two a byte, widened those that hold some of
@@ -45,7 +45,7 @@ class CompileReport:
 
     path: Path
     host: Host
-    steps: tuple[Step, ...]
+    calls: tuple[Call, ...]
     skipped: Mapping[str, int]
     unquantised: Mapping[str, str]
     packed: tuple[str, ...] = ()
@@ -54,9 +54,9 @@ class CompileReport:
     relayouts: int = 0
 
     @property
-    def untuned(self) -> tuple[Step, ...]:
+    def untuned(self) -> tuple[Call, ...]:
         """Layers that could be tuned but run on an untuned default."""
-        return tuple(step for step in self.steps if step.source == "default")
+        return tuple(call for call in self.calls if call.source == "default")
 
 
 def compile(
@@ -103,7 +103,7 @@ def compile(
     return CompileReport(
         out,
         host,
-        artifact.plan.steps,
+        artifact.plan.calls,
         database.skipped(conditions),
         {name: reason for name, reason in reasons.items() if reason},
         *layers_by_storage(kernels),

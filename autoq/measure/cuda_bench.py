@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autoq.measure.graph_timing import GraphTimer, captured
+from autoq.measure.cuda_graph_timing import CudaGraphTimer, captured
 from autoq.measure.job import Timing
 from autoq.measure.stopwatch import Stopwatch
 from autoq.runtime.cuda_driver import Device, Memory, Stream
@@ -107,7 +107,7 @@ class CudaCandidate:
         def launch(index: int) -> None:
             kernels[index % len(kernels)].launch(bench.stream, timing.overlapped)
 
-        timer = GraphTimer(bench.stream, lambda number: captured(bench.stream, launch, number))
+        timer = CudaGraphTimer(bench.stream, lambda number: captured(bench.stream, launch, number))
         watch = timer.stopwatch(timing, least_launches=len(kernels))
         return dataclasses.replace(watch, holds=sets)
 

@@ -12,15 +12,15 @@ def compile_text(report: CompileReport) -> str:
     """A line for each layer, then totals; layers on untuned defaults are named as such."""
     header = ("layer", "workload", "template", "configuration from", "roofline")
     cells = [
-        (step.layer, step.workload, step.template, _source(step.source),
-         duration(step.roofline_seconds or None))
-        for step in report.steps
+        (call.layer, call.workload, call.template, _source(call.source),
+         duration(call.roofline_seconds or None))
+        for call in report.calls
     ]  # fmt: skip
-    sources = Counter(_source(step.source) for step in report.steps)
+    sources = Counter(_source(call.source) for call in report.calls)
     lines = [
         table(header, cells, header[:4]),
         "",
-        f"{len(report.steps)} kernels for {report.host.target.kind} {report.host.target.arch}: "
+        f"{len(report.calls)} kernels for {report.host.target.kind} {report.host.target.arch}: "
         f"{counts(sources)}",
     ]
     if report.layouts:

@@ -111,12 +111,12 @@ def profile_table(layers: Sequence[LayerTime]) -> str:
     header = ("layer", "workload", "template", "record", "time", "of model", "TOPS", "roofline")
     cells: list[Sequence[object]] = []
     for layer in layers:
-        step, seconds = layer.step, layer.seconds
-        tops = step.operations / seconds / 1e12 if seconds else None
-        floor = step.roofline_seconds / seconds if seconds and step.roofline_seconds else None
+        call, seconds = layer.call, layer.seconds
+        tops = call.operations / seconds / 1e12 if seconds else None
+        floor = call.roofline_seconds / seconds if seconds and call.roofline_seconds else None
         part = seconds / total if total else None
         cells.append(
-            (step.layer, step.workload, step.template, step.source, duration(seconds),
+            (call.layer, call.workload, call.template, call.source, duration(seconds),
              share(part), tera(tops), share(floor))
         )  # fmt: skip
     cells.append(("total", "", "", "", duration(total), "100%", "", ""))

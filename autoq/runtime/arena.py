@@ -12,7 +12,7 @@ from autoq.runtime.plan import ALIGNMENT
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A buffer of `bytes` that is in use from step `first` to step `last`, both included."""
+    """A buffer of `bytes` that is in use from call `first` to call `last`, both included."""
 
     bytes: int
     first: int

@@ -19,7 +19,7 @@ from autoq.runtime.plan import Plan, plan_from_json, plan_to_json
 from autoq.runtime.plan_check import check_plan
 from autoq.runtime.strict_json import parse
 
-FORMAT = 2
+FORMAT = 3
 _LONGEST_LINE = 400
 _MANIFEST, _CONSTANTS = "manifest.json", "constants.bin"
 _MANIFEST_BYTES, _KERNEL_BYTES = 16 << 20, 256 << 20

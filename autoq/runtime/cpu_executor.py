@@ -36,8 +36,8 @@ class CpuExecutor:
         self._spaces["constant"][: plan.constant_bytes] = artifact.constants
         kernels = [LoadedCpuKernel(cast("CpuKernel", kernel)) for kernel in artifact.kernels]
         self._calls = [
-            (kernels[step.kernel], [self._view(slot) for slot in step.arguments])
-            for step in plan.steps
+            (kernels[call.kernel], [self._view(slot) for slot in call.arguments])
+            for call in plan.calls
         ]
         ports = (*plan.inputs, *plan.outputs)
         self._arrays = {port.name: self._array(port.slot) for port in ports}
@@ -77,7 +77,7 @@ class CpuExecutor:
                 function(*tensors)
 
     def profile(self, repeat: int) -> list[float]:
-        """Median seconds of every step within whole runs."""
+        """Median seconds of every call within whole runs."""
         samples: list[list[float]] = [[] for _ in self._calls]
         with _checked_arrays():
             for _ in range(repeat):

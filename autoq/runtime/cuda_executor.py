@@ -13,7 +13,7 @@ from autoq.errors import ArtifactError
 from autoq.runtime.artifact import Artifact
 from autoq.runtime.cuda_driver import Device, Event, Memory, Stream
 from autoq.runtime.cuda_feed import Feed
-from autoq.runtime.cuda_graph import Graph, begin_capture, end_capture
+from autoq.runtime.cuda_graph import CudaGraph, begin_capture, end_capture
 from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
 from autoq.runtime.kernel import CudaKernel
 from autoq.runtime.plan import Port, Slot
@@ -46,8 +46,8 @@ class CudaExecutor:
         self._bases = {"arena": self._arena.data_ptr(), "constant": self._constants.address}
         kernels = [LoadedKernel(cast("CudaKernel", kernel)) for kernel in artifact.kernels]
         self._bound = [
-            kernels[step.kernel].bind([self._address(slot) for slot in step.arguments])
-            for step in plan.steps
+            kernels[call.kernel].bind([self._address(slot) for slot in call.arguments])
+            for call in plan.calls
         ]
         self._default = Stream.legacy()
         self._graph = self._capture(self._launch_all, self._capture_all)
@@ -64,8 +64,8 @@ class CudaExecutor:
     def _feed(self, port: Port) -> Feed:
         readers = [
             (bound, position)
-            for bound, step in zip(self._bound, self._plan.steps, strict=True)
-            for position, slot in enumerate(step.arguments)
+            for bound, call in zip(self._bound, self._plan.calls, strict=True)
+            for position, slot in enumerate(call.arguments)
             if (slot.space, slot.offset) == (port.slot.space, port.slot.offset)
         ]
         start = self._bases["arena"]
@@ -83,7 +83,7 @@ class CudaExecutor:
 
     def _capture(
         self, work: Callable[[Stream], None], captured: Callable[[Stream], None] | None = None
-    ) -> Graph:
+    ) -> CudaGraph:
         stream = Stream()
         for _ in range(_WARM_UP_RUNS):
             work(stream)
@@ -121,7 +121,7 @@ class CudaExecutor:
         return False
 
     def profile(self, repeat: int) -> list[float]:
-        """Median seconds of every step, each timed alone as ten nodes of a graph."""
+        """Median seconds of every call, each timed alone as ten nodes of a graph."""
         self._reset_feeds()
         return [self._time(bound, repeat) for bound in self._bound]
 

@@ -7,7 +7,7 @@ from ctypes import c_size_t, c_void_p
 from typing import Any
 
 from autoq.runtime.cuda_driver import Stream, call
-from autoq.runtime.cuda_graph import Graph
+from autoq.runtime.cuda_graph import CudaGraph
 from autoq.runtime.cuda_kernel import BoundKernel
 from autoq.runtime.plan import ALIGNMENT
 
@@ -23,7 +23,7 @@ class Feed:
 
     def __init__(
         self,
-        graph: Graph,
+        graph: CudaGraph,
         readers: Sequence[tuple[BoundKernel, int]],
         own: int,
         size: int,

@@ -24,7 +24,7 @@ class _KernelNodeParams(ctypes.Structure):
     )
 
 
-class Graph:
+class CudaGraph:
     """A captured stream, instantiated; `replay` launches all of it at once."""
 
     def __init__(self, handle: c_void_p) -> None:
@@ -77,8 +77,8 @@ def captured_node(stream: Stream) -> c_void_p:
     return c_void_p(nodes[0])
 
 
-def end_capture(stream: Stream) -> Graph:
+def end_capture(stream: Stream) -> CudaGraph:
     """The launches recorded since `begin_capture`."""
     handle = c_void_p()
     call("cuStreamEndCapture", stream.handle, byref(handle))
-    return Graph(handle)
+    return CudaGraph(handle)

@@ -9,7 +9,7 @@ from typing import Any
 
 from autoq.errors import DriverError
 from autoq.runtime.cuda_driver import Function, Memory, Module, Stream, launch
-from autoq.runtime.cuda_graph import Graph, captured_node
+from autoq.runtime.cuda_graph import CudaGraph, captured_node
 from autoq.runtime.kernel import Argument, Buffer, CudaKernel, Launch, Scalar
 from autoq.runtime.tensor_map import TensorMap
 
@@ -81,7 +81,7 @@ class BoundKernel:
             _launch(function, item, pointers, stream, True)
             self._nodes.append(captured_node(stream))
 
-    def move(self, parameter: int, address: int, graph: Graph) -> None:
+    def move(self, parameter: int, address: int, graph: CudaGraph) -> None:
         """Pass another address for a parameter, in launches and in the graph of `capture`."""
         for (function, item, pointers), values, node in zip(
             self._launches, self._values, self._nodes, strict=True

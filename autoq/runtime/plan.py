@@ -50,7 +50,7 @@ class Port:
 
 
 @dataclass(frozen=True)
-class Step:
+class Call:
     """One kernel call. `kernel` indexes the artifact's kernels; arguments are its parameters.
 
     The rest is for reports: the layer's ONNX name, what it computes, the kernel that does it and
@@ -85,7 +85,7 @@ class Plan:
     outputs: tuple[Port, ...]
     arena_bytes: int
     constant_bytes: int
-    steps: tuple[Step, ...]
+    calls: tuple[Call, ...]
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from autoq.errors import ArtifactError
 from autoq.runtime.kernel import CpuKernel, Kernel, Parameter
 from autoq.runtime.kernel_check import array_bytes, check_kernel
-from autoq.runtime.plan import ALIGNMENT, Plan, Port, Slot, Step
+from autoq.runtime.plan import ALIGNMENT, Call, Plan, Port, Slot
 from autoq.runtime.plan_flow import check_flow
 from autoq.templates.storage import BYTE_DTYPES
 
@@ -28,11 +28,11 @@ def check_plan(plan: Plan, kernels: Sequence[Kernel]) -> None:
         check_kernel(kernel, f"kernel {number}", plan.arch)
     _check_spaces(plan)
     _check_ports(plan)
-    for number, step in enumerate(plan.steps):
-        _check_step(plan, step, kernels, f"step {number} ({step.layer})")
-    unused = set(range(len(kernels))) - {step.kernel for step in plan.steps}
+    for number, call in enumerate(plan.calls):
+        _check_call(plan, call, kernels, f"call {number} ({call.layer})")
+    unused = set(range(len(kernels))) - {call.kernel for call in plan.calls}
     if unused:
-        raise ArtifactError(f"no step runs kernel {min(unused)}")
+        raise ArtifactError(f"no call runs kernel {min(unused)}")
     check_flow(plan)
 
 
@@ -41,7 +41,7 @@ def _check_spaces(plan: Plan) -> None:
         if size < 0 or size % ALIGNMENT:
             raise ArtifactError(f"{name} of {size} bytes; multiples of {ALIGNMENT} are allowed")
     slots = [port.slot for port in (*plan.inputs, *plan.outputs)]
-    slots += [slot for step in plan.steps for slot in step.arguments]
+    slots += [slot for call in plan.calls for slot in call.arguments]
     for slot in slots:
         _check_slot(plan, slot)
     ends = [slot.offset + slot.bytes for slot in slots if slot.space == "arena"]
@@ -85,21 +85,21 @@ def _check_port(port: Port) -> None:
         raise ArtifactError(f"{port.name!r} holds {port.values!r} as {port.slot.dtype}")
 
 
-def _check_step(plan: Plan, step: Step, kernels: Sequence[Kernel], name: str) -> None:
-    if not 0 <= step.kernel < len(kernels):
-        raise ArtifactError(f"{name} runs kernel {step.kernel} of {len(kernels)}")
-    parameters = kernels[step.kernel].parameters
-    if not parameters or len(step.arguments) != len(parameters):
+def _check_call(plan: Plan, call: Call, kernels: Sequence[Kernel], name: str) -> None:
+    if not 0 <= call.kernel < len(kernels):
+        raise ArtifactError(f"{name} runs kernel {call.kernel} of {len(kernels)}")
+    parameters = kernels[call.kernel].parameters
+    if not parameters or len(call.arguments) != len(parameters):
         raise ArtifactError(
-            f"{name} gives {len(step.arguments)} arrays to a kernel of {len(parameters)}"
+            f"{name} gives {len(call.arguments)} arrays to a kernel of {len(parameters)}"
         )
-    for slot, parameter in zip(step.arguments, parameters, strict=True):
+    for slot, parameter in zip(call.arguments, parameters, strict=True):
         if not _fits(slot, parameter, exact=plan.target_kind == "cpu"):
             raise ArtifactError(
                 f"{name} gives {slot.dtype} {list(slot.shape)} to a kernel that takes "
                 f"{parameter.dtype} {list(parameter.shape)}"
             )
-    if min(step.operations, step.bytes, step.roofline_seconds) < 0:
+    if min(call.operations, call.bytes, call.roofline_seconds) < 0:
         raise ArtifactError(f"{name} has negative operations, bytes or seconds")
 
 

@@ -1,4 +1,4 @@
-"""Whether every step of a plan reads what an earlier one wrote, and nobody overwrites it."""
+"""Whether every call of a plan reads what an earlier one wrote, and nobody overwrites it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from autoq.runtime.plan import Plan, Slot
 
 
 def check_flow(plan: Plan) -> None:
-    """Raise ArtifactError for a step that reads what is not there, or writes where it must not.
+    """Raise ArtifactError for a call that reads what is not there, or writes where it must not.
 
-    A step writes its last argument and reads the others. It may write neither what it reads nor
+    A call writes its last argument and reads the others. It may write neither what it reads nor
     an input of the model, which the next run reads again.
     """
     inputs, written = _Spans(), _Spans()
     for port in plan.inputs:
         inputs.add(port.slot)
         written.add(port.slot)
-    for number, step in enumerate(plan.steps):
-        *sources, target = step.arguments
-        name = f"step {number} ({step.layer})"
+    for number, call in enumerate(plan.calls):
+        *sources, target = call.arguments
+        name = f"call {number} ({call.layer})"
         for slot in sources:
             if slot.space == "arena" and not written.hold(slot):
-                raise ArtifactError(f"{name} reads bytes at {slot.offset} that no step wrote")
+                raise ArtifactError(f"{name} reads bytes at {slot.offset} that no call wrote")
         if target.space != "arena" or inputs.touch(target):
             raise ArtifactError(f"{name} overwrites an input or a constant")
         if any(_overlap(slot, target) for slot in sources):
@@ -31,7 +31,7 @@ def check_flow(plan: Plan) -> None:
         written.add(target)
     for port in plan.outputs:
         if not written.hold(port.slot):
-            raise ArtifactError(f"output {port.name!r} is not there after the last step")
+            raise ArtifactError(f"output {port.name!r} is not there after the last call")
 
 
 class _Spans:

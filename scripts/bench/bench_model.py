@@ -117,18 +117,18 @@ def autoq_case(
         "max_error_steps_of_float_emulation": emulation_error,
         "allowed_error_steps": allowed,
         "top1_agreement": float((y.argmax(1) == expected.argmax(1)).mean()),
-        "kernels": len(report.steps),
+        "kernels": len(report.calls),
         "untuned_layers": len(report.untuned),
         "packed_layers": len(report.packed),
         "compile_seconds": compile_seconds,
         "layers": [
             {
-                "layer": item.step.layer,
-                "workload": item.step.workload,
-                "template": item.step.template,
-                "source": item.step.source,
+                "layer": item.call.layer,
+                "workload": item.call.workload,
+                "template": item.call.template,
+                "source": item.call.source,
                 "us": item.seconds * 1e6,
-                "roofline_us": item.step.roofline_seconds * 1e6,
+                "roofline_us": item.call.roofline_seconds * 1e6,
             }
             for item in session.profile()
         ],

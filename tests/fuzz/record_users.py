@@ -154,5 +154,5 @@ def compile_with(folder: Path, path: Path, found: Lines | None) -> None:
     assert found is not None and output.exists()
     for reason, count in found.skipped.items():
         assert report.skipped[reason] == count
-    for step in report.steps:
-        assert step.source in (str(path), "default", "fixed"), step.source
+    for call in report.calls:
+        assert call.source in (str(path), "default", "fixed"), call.source

@@ -114,7 +114,7 @@ def test_wide_models_compile_and_agree(name, tmp_path):
     path = tmp_path / "wide.onnx"
     onnx.save(WIDE[name], path)
     report = autoq.compile(path, target="cpu", output=tmp_path / "wide.tar")
-    assert report.steps
+    assert report.calls
     feeds = random_feeds(path)
     expected = run_onnxruntime(path, feeds)
     session = autoq.Session(tmp_path / "wide.tar")

@@ -34,7 +34,7 @@ def test_living_buffers_never_overlap(items: list[Lifetime]) -> None:
 
 
 def test_a_chain_needs_two_buffers() -> None:
-    chain = [Lifetime(1024, step, step + 1) for step in range(10)]
+    chain = [Lifetime(1024, call, call + 1) for call in range(10)]
     _, size = plan_offsets(chain)
     assert size == 2 * 1024
 
@@ -45,6 +45,6 @@ def test_nothing_needs_nothing() -> None:
 
 def test_ten_thousand_buffers_are_placed_in_seconds() -> None:
     started = time.monotonic()
-    chain = [Lifetime(1024, step, step + 1) for step in range(10_000)]
+    chain = [Lifetime(1024, call, call + 1) for call in range(10_000)]
     assert plan_offsets(chain)[1] == 2 * 1024
     assert time.monotonic() - started < 8

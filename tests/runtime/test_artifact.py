@@ -106,10 +106,10 @@ MANIFESTS = {
     "deep": b"[" * 200_000,
     "a number of 10000 digits": b"1" * 10_000,
     "a list": b"[]",
-    "no plan": b'{"format": 2, "kernels": []}',
-    "kernels that are none": b'{"format": 2, "kernels": [3], "plan": {}}',
-    "an empty plan": b'{"format": 2, "kernels": [], "plan": {}}',
-    "more": b'{"format": 2, "kernels": [], "plan": {}, "more": 1}',
+    "no plan": b'{"format": 3, "kernels": []}',
+    "kernels that are none": b'{"format": 3, "kernels": [3], "plan": {}}',
+    "an empty plan": b'{"format": 3, "kernels": [], "plan": {}}',
+    "more": b'{"format": 3, "kernels": [], "plan": {}, "more": 1}',
 }
 
 
@@ -142,7 +142,7 @@ def test_more_memory_than_there_is_is_refused_before_it_is_allocated(path: Path)
         plan = manifest["plan"]
         plan["arena_bytes"] = huge
         plan["inputs"][0]["slot"]["offset"] = huge - 512
-        plan["steps"][0]["arguments"][0]["offset"] = huge - 512
+        plan["calls"][0]["arguments"][0]["offset"] = huge - 512
 
     rewrite_manifest(path, path, change)
     refuse(path, "GB of memory")

@@ -40,7 +40,7 @@ def both(*changes: Change) -> Change:
     return change
 
 
-FIRST = ("plan", "steps", 0)
+FIRST = ("plan", "calls", 0)
 X = (*FIRST, "arguments", 0)
 SCALE = (*FIRST, "arguments", 1)
 INPUT = ("plan", "inputs", 0)
@@ -70,13 +70,13 @@ PLANS = {
     "a shape beyond any memory": (put(*X, "shape")([1 << 62] * 2), "shape [4611"),
     "an absent kernel": (put(*FIRST, "kernel")(2), "kernel 2 of 2"),
     "a kernel below zero": (put(*FIRST, "kernel")(-1), "kernel -1 of 2"),
-    "a kernel that nobody runs": (put("plan", "steps", 1, "kernel")(0), "no step runs kernel 1"),
+    "a kernel that nobody runs": (put("plan", "calls", 1, "kernel")(0), "no call runs kernel 1"),
     "too few arrays": (put(*FIRST, "arguments")([]), "0 arrays to a kernel of 3"),
-    "bytes that nobody wrote": (put(*X, "offset")(1024), "that no step wrote"),
+    "bytes that nobody wrote": (put(*X, "offset")(1024), "that no call wrote"),
     "an overwritten source": (put(*FIRST, "arguments", 2, "offset")(0), "overwrites an input"),
-    "a step in place": (put("plan", "steps", 1, "arguments", 2, "offset")(512), "what it reads"),
+    "a call in place": (put("plan", "calls", 1, "arguments", 2, "offset")(512), "what it reads"),
     "a written constant": (put(*FIRST, "arguments", 2)(CONSTANT), "overwrites an input or"),
-    "steps missing": (put("plan", "steps")([]), "few are used"),
+    "calls missing": (put("plan", "calls")([]), "few are used"),
     "an output elsewhere": (put(*OUTPUT, "slot", "offset")(768), "'y'"),
     "an output that is a constant": (put(*OUTPUT, "slot")(CONSTANT), "is a constant"),
     "no output": (put("plan", "outputs")([]), "no output"),
@@ -124,7 +124,7 @@ KERNELS = {
 }  # fmt: skip
 
 JSON = {
-    "a field missing": (lambda manifest: manifest["plan"].pop("steps"), "no field 'steps'"),
+    "a field missing": (lambda manifest: manifest["plan"].pop("calls"), "no field 'calls'"),
     "a field too many": (put("plan", "more")(1), "unknown field 'more'"),
     "true for a number": (put(*X, "offset")(True), "expected int, found bool"),
     "a fraction for a number": (put(*X, "offset")(0.0), "expected int, found float"),

@@ -11,7 +11,7 @@ import numpy as np
 from autoq.kernel import compile_kernel
 from autoq.measure.bench import POISON
 from autoq.measure.cuda_bench import upload
-from autoq.measure.graph_timing import GraphTimer, captured
+from autoq.measure.cuda_graph_timing import CudaGraphTimer, captured
 from autoq.measure.job import Timing
 from autoq.runtime.cuda_driver import Device, Memory, Stream
 from autoq.runtime.cuda_kernel import LoadedKernel
@@ -67,7 +67,7 @@ def serve_runs(workload: Conv2d) -> Callable[[RunRequest], tuple[float, int]]:
             y.read(found)
             error = data.max_steps(found, per_channel=True)
         device.synchronize()
-        timer = GraphTimer(
+        timer = CudaGraphTimer(
             stream, lambda number: captured(stream, lambda _: bound.launch(stream), number)
         )
         return statistics.median(timer.timings(request.timing)), error

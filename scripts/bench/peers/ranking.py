@@ -10,7 +10,7 @@ import numpy as np
 
 from autoq.errors import AutoqError
 from autoq.measure.bench import POISON
-from autoq.measure.graph_timing import GraphTimer, captured
+from autoq.measure.cuda_graph_timing import CudaGraphTimer, captured
 from autoq.measure.job import Timing
 from autoq.runtime.cuda_driver import Device, Memory, Stream
 from peers.peer import PeerError, PeerTime
@@ -87,7 +87,7 @@ def _finalists(
 
 
 def _median(way: Way, stream: Stream, timing: Timing) -> float:
-    timer = GraphTimer(stream, lambda number: captured(stream, way.launch, number))
+    timer = CudaGraphTimer(stream, lambda number: captured(stream, way.launch, number))
     return statistics.median(timer.timings(timing))
 
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from autoq.measure.graph_timing import GraphTimer
+from autoq.measure.cuda_graph_timing import CudaGraphTimer
 from autoq.measure.job import Timing
 from autoq.runtime.cuda_driver import Stream
 from autoq.templates.operators.conv2d import Conv2d
@@ -68,7 +68,7 @@ class TorchFp16:
             del y
             self._stream.synchronize()
             stream = Stream.external(self._stream.cuda_stream)
-            timer = GraphTimer(stream, lambda number: self._capture(convolve, number))
+            timer = CudaGraphTimer(stream, lambda number: self._capture(convolve, number))
             return statistics.median(timer.timings(timing)), error
 
     def _operands(self, workload: Conv2d) -> tuple[Any, Any, Any]:

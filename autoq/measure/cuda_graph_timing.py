@@ -9,7 +9,7 @@ from autoq.errors import AutoqError
 from autoq.measure.job import Timing
 from autoq.measure.stopwatch import Stopwatch, timings
 from autoq.runtime.cuda_driver import Event, Stream
-from autoq.runtime.cuda_graph import Graph, begin_capture, end_capture
+from autoq.runtime.cuda_graph import CudaGraph, begin_capture, end_capture
 
 Replay = Callable[[], None]
 
@@ -19,7 +19,7 @@ _MOST_LAUNCHES = 256
 _CLOCK_SECONDS = 5e-7
 
 
-class GraphTimer:
+class CudaGraphTimer:
     """Times one launch on `stream` by CUDA events around replays of many.
 
     capture(number) gives a function that replays `number` launches on the stream.
@@ -70,5 +70,5 @@ def captured(stream: Stream, launch: Callable[[int], None], number: int) -> Repl
         with contextlib.suppress(AutoqError):
             end_capture(stream)
         raise
-    graph: Graph = end_capture(stream)
+    graph: CudaGraph = end_capture(stream)
     return lambda: graph.replay(stream)
