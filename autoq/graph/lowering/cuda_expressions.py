@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from autoq.graph.lowering.exact_quotient import Parts, exact_parts
 from autoq.graph.ir import Step
 from autoq.templates.cuda.movement.elementwise import float_literal
 from autoq.templates.element import INTEGER_RANGE
@@ -19,21 +20,14 @@ READ = ("int8", "uint8", "float32")
 
 _TAKEN = ""
 """In place of a zero point that was taken off when the value was read."""
-_LEAST_SCALE = np.float32(2.0**-60)
-"""Neither such a scale nor its reciprocal underflows in a correction."""
 
 HELPERS = r"""
 // NaN if either is.
 __device__ __forceinline__ float at_least(float a, float b) { return a > b || a != a ? a : b; }
 __device__ __forceinline__ float at_most(float a, float b) { return a < b || a != a ? a : b; }
-// x / scale as __fdiv_rn gives it, for quotients that matter to a byte: the reciprocal is rounded
-// to nearest, so that the second correction is exact (Markstein 1990); far larger quotients,
-// infinities among them, are only ever clamped.
-__device__ __forceinline__ float quotient(float x, float scale, float reciprocal) {
-  const float rough = __fmul_rn(x, reciprocal);
-  const float near = __fmaf_rn(__fmaf_rn(-rough, scale, x), reciprocal, rough);
-  const float exact = __fmaf_rn(__fmaf_rn(-near, scale, x), reciprocal, near);
-  return fabsf(rough) < 1048576.f ? exact : rough;
+// x (large + small), where the parts have one sign: an infinity stays what it is.
+__device__ __forceinline__ float times(float x, float large, float small) {
+  return __fmaf_rn(x, large, __fmul_rn(x, small));
 }
 """
 """Functions that expressions call."""
@@ -83,12 +77,18 @@ def multiplied(x: str, factor: np.float32) -> str:
 
 
 def divided(step: Step, x: str) -> str:
-    """x over a quantisation's scale."""
-    scale = np.float32(step["scale"])
-    reciprocal = np.float32(1.0) / scale
-    if not _LEAST_SCALE < scale < 1 / _LEAST_SCALE:
-        return f"__fdiv_rn({x}, {float_literal(scale)})"
-    return f"quotient({x}, {float_literal(scale)}, {float_literal(reciprocal)})"
+    """x over a quantisation's scale, so that it rounds to the same integer as the quotient."""
+    parts = exact_parts(step["scale"], step["low"], step["high"])
+    if parts is None:
+        return f"__fdiv_rn({x}, {float_literal(step['scale'])})"
+    return times(x, parts)
+
+
+def times(x: str, parts: Parts) -> str:
+    """x times the sum of two parts."""
+    if not parts.small:
+        return multiplied(x, parts.large)
+    return f"times({x}, {float_literal(parts.large)}, {float_literal(parts.small)})"
 
 
 def _quantize(step: Step, x: str) -> str:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from autoq.graph.ir import Operator, Step
 from autoq.graph.lowering.cuda_expressions import (
     HELPERS,
@@ -13,34 +15,45 @@ from autoq.graph.lowering.cuda_expressions import (
     divided,
     expression,
     is_expression,
+    multiplied,
     output_bounds,
+    times,
     zero_points,
 )
+from autoq.graph.lowering.exact_quotient import split_reciprocal
 from autoq.graph.shapes import broadcast
-from autoq.templates.cuda.movement.elementwise import float_literal
 from autoq.templates.cuda.movement.rows import RowProgram, RowValue
 from autoq.templates.cuda.movement.rows_plan import LONGEST_ROW, RowArrays
 from autoq.templates.tensor_spec import TensorSpec
 
 _MOST_OPERANDS = 8
 _MOST_STEPS = 64
+_MOST_BYTE = 255
+"""Largest size of a byte less a zero point."""
+_MOST_EXPONENT = 100
+"""Powers of two up to which, and down to whose reciprocals, float32 holds a row's sum."""
 
 _SOURCE = r"""
-// part / total of a part that is no larger, within an ulp.
-__device__ __forceinline__ float share(float part, float total, float reciprocal) {
-  const float rough = __fmul_rn(part, reciprocal);
-  return __fmaf_rn(__fmaf_rn(-rough, total, part), reciprocal, rough);
-}
 // A power of two that moves a row's divisor to where its reciprocal neither over- nor underflows.
 __device__ __forceinline__ float shift(float divisor) {
   const float size = fabsf(divisor);
   return size < 0x1p-100f ? 0x1p64f : size > 0x1p100f ? 0x1p-64f : 1.f;
 }
-// x / divisor within an ulp. Where there is no remainder, the product is what division gives.
-__device__ __forceinline__ float over(float x, float divisor, float reciprocal) {
-  const float rough = __fmul_rn(x, reciprocal);
-  const float near = __fmaf_rn(__fmaf_rn(-rough, divisor, x), reciprocal, rough);
-  return near == near ? near : rough;
+// 1 / divisor in two parts of one sign: the float below it and what is missing from that. Both are
+// the same 0, infinity or NaN where the divisor is none that has a reciprocal.
+__device__ __forceinline__ float large_part(float divisor) {
+  const float nearest = __frcp_rn(divisor);
+  const bool above = __fmaf_rn(-nearest, divisor, 1.f) <= 0.f;
+  return above ? __uint_as_float(__float_as_uint(nearest) - 1u) : nearest;
+}
+__device__ __forceinline__ float power_of_two(float exponent) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
+  return power;
+}
+__device__ __forceinline__ float small_part(float divisor, float large) {
+  const float rest = __fmaf_rn(-large, divisor, 1.f);
+  return rest == rest ? __fmul_rn(rest, large) : large;
 }
 """
 
@@ -78,7 +91,7 @@ def row_operator(node: Operator) -> RowOperator | None:
     held = inner <= len(shape) and 1 < rows.row <= LONGEST_ROW
     if not held or not 0 < math.prod(shape) < 1 << 31:
         return None
-    writer = _Writer(rows, zero_points(node.steps, len(operands)))
+    writer = _Writer(rows, node.steps, zero_points(node.steps, len(operands)))
     last = len(node.steps) - 1
     written = all(writer.write(step, index == last) for index, step in enumerate(node.steps))
     if not written or not writer.ends_with(node.output_shape):
@@ -102,6 +115,7 @@ class _Writer:
     """
 
     arrays: RowArrays
+    steps: Sequence[Step]
     taken: tuple[float, ...]
     shapes: list[tuple[int, ...]] = field(init=False)
     places: list[int] = field(init=False)
@@ -121,7 +135,7 @@ class _Writer:
         if step.op in _REDUCTIONS:
             if not self._reduces_rows(step, shape):
                 return False
-            place = _REDUCTIONS[step.op](self, step, self.places[step.arguments[0]])
+            place = _REDUCTIONS[step.op](self, step.arguments[0])
             shape = shape if step.op == "Softmax" else self._row_shape(shape)
         else:
             place = self._computed(step, self._spans(shape), last)
@@ -145,6 +159,16 @@ class _Writer:
         self.values.append(RowValue(join, (argument,), False, True))
         return len(self.taken) + len(self.values) - 1
 
+    def divided(self, x: int, divisor: int) -> int:
+        """x over a divisor of each row whose reciprocal is found once a row, within an ulp."""
+        large = self.add("large_part({0})", (divisor,))
+        small = self.add("small_part({0}, {1})", (divisor, large))
+        return self.add("times({0}, {1}, {2})", (x, large, small), True)
+
+    def op_of(self, index: int) -> str:
+        """What computes value `index`, nothing if it is an operand."""
+        return self.steps[index - len(self.taken)].op if index >= len(self.taken) else ""
+
     def ends_with(self, shape: tuple[int, ...]) -> bool:
         """Whether the last step's result is of `shape` and holds all rows."""
         whole = self.arrays.shape
@@ -156,17 +180,18 @@ class _Writer:
             names[index] = names[index] or f"{{{position}}}"
         arguments = tuple(self.places[index] for index in step.arguments)
         if step.op == "Div" and spans and not self._spans(self.shapes[step.arguments[1]]):
-            return self._divided_by_one_a_row(*arguments)
+            # A square root of a float is 0, infinite, NaN, or far from both ends of the range.
+            rooted = self.op_of(step.arguments[1]) == "Sqrt"
+            return (self.divided if rooted else self._divided_by_any)(*arguments)
         if last and step.op == "quantize":
             return self.add(divided(step, names[step.arguments[0]]), arguments, spans)
         return self.add(expression(step, names, self.taken), arguments, spans)
 
-    def _divided_by_one_a_row(self, x: int, divisor: int) -> int:
-        """x over a value that a row has one of, so that its reciprocal is found once a row."""
+    def _divided_by_any(self, x: int, divisor: int) -> int:
+        """x over a value that a row has one of, moved where its reciprocal would not be exact."""
         shift = self.add("shift({0})", (divisor,))
         moved = self.add("__fmul_rn({0}, {1})", (divisor, shift))
-        reciprocal = self.add("__fdiv_rn(1.f, {0})", (moved,))
-        return self.add("over(__fmul_rn({0}, {1}), {2}, {3})", (x, shift, moved, reciprocal), True)
+        return self.divided(self.add("__fmul_rn({0}, {1})", (x, shift), True), moved)
 
     def _reduces_rows(self, step: Step, shape: tuple[int, ...]) -> bool:
         rank, inner = len(shape), self.arrays.inner
@@ -189,18 +214,35 @@ class _Writer:
         return shape[: len(shape) - self.arrays.inner] + (1,) * self.arrays.inner
 
 
-def _softmax(writer: _Writer, step: Step, x: int) -> int:
+def _softmax(writer: _Writer, index: int) -> int:
     """NaN anywhere in a row is in its sum, so that the maximum need not keep it."""
-    largest = writer.reduce("Largest", x)
-    power = writer.add("expf(__fsub_rn({0}, {1}))", (x, largest), True)
-    total = writer.reduce("Sum", power)
-    reciprocal = writer.add("__fdiv_rn(1.f, {0})", (total,))
-    return writer.add("share({0}, {1}, {2})", (power, total, reciprocal), True)
+    power = _power_of_integer(writer, index)
+    if power is None:
+        x = writer.places[index]
+        largest = writer.reduce("Largest", x)
+        power = writer.add("expf(__fsub_rn({0}, {1}))", (x, largest), True)
+    return writer.divided(power, writer.reduce("Sum", power))
 
 
-def _mean(writer: _Writer, step: Step, x: int) -> int:
-    total = writer.reduce("Sum", x)
-    return writer.add(f"__fdiv_rn({{0}}, {float_literal(writer.arrays.row)})", (total,))
+def _power_of_integer(writer: _Writer, index: int) -> int | None:
+    """e to the power of a dequantised value, from its integer; None where that is no byte's.
+
+    What all of a row is multiplied by is in its sum as well, so that neither the maximum has to be
+    taken nor the zero point. The exponent is as exact as dequantisation is, which rounds once too.
+    """
+    if writer.op_of(index) != "dequantize":
+        return None
+    step = writer.steps[index - len(writer.taken)]
+    factor = np.float32(step["scale"] * math.log2(math.e))
+    if not _MOST_BYTE * factor <= _MOST_EXPONENT:
+        return None
+    exponent = multiplied("{0}", factor)
+    return writer.add(f"power_of_two({exponent})", (writer.places[step.arguments[0]],), True)
+
+
+def _mean(writer: _Writer, index: int) -> int:
+    total = writer.reduce("Sum", writer.places[index])
+    return writer.add(times("{0}", split_reciprocal(np.float32(writer.arrays.row))), (total,))
 
 
 _REDUCTIONS = {"Softmax": _softmax, "ReduceMean": _mean}

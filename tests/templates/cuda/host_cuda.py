@@ -141,7 +141,7 @@ def _host_source(source: str, target: Target, grid: Any, block: Any) -> str:
     # One kernel at a time has no predecessors to wait for.
     body = re.sub(r'asm volatile\("griddepcontrol[^;]*;"[^;]*;', "", body)
     body = re.sub(
-        r'asm\("([\w.]+) %0[^;]*;"\s*: "=r"\((\w+)\)\s*: ([^;]*)\);',
+        r'asm\("([\w.]+) %0[^;]*;"\s*: "=[rf]"\((\w+)\)\s*: ([^;]*)\);',
         lambda found: (
             f"{found[2]} = {found[1].replace('.', '_')}"
             f"({', '.join(re.findall(r'[(](.*?)[)]', found[3]))});"
