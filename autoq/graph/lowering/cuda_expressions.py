@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from autoq.graph.lowering.exact_quotient import Parts, exact_parts
 from autoq.graph.ir import Step
+from autoq.graph.lowering.exact_quotient import Parts, exact_parts
 from autoq.templates.cuda.movement.elementwise import float_literal
 from autoq.templates.element import INTEGER_RANGE
 

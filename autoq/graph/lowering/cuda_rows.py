@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from autoq.graph.ir import Operator, Step
+from autoq.graph.lowering.cuda_byte_softmax import byte_softmax
 from autoq.graph.lowering.cuda_expressions import (
     HELPERS,
     READ,
     divided,
     expression,
     is_expression,
-    multiplied,
     output_bounds,
     times,
     zero_points,
@@ -28,10 +28,6 @@ from autoq.templates.tensor_spec import TensorSpec
 
 _MOST_OPERANDS = 8
 _MOST_STEPS = 64
-_MOST_BYTE = 255
-"""Largest size of a byte less a zero point."""
-_MOST_EXPONENT = 100
-"""Powers of two up to which, and down to whose reciprocals, float32 holds a row's sum."""
 
 _SOURCE = r"""
 // A power of two that moves a row's divisor to where its reciprocal neither over- nor underflows.
@@ -39,17 +35,12 @@ __device__ __forceinline__ float shift(float divisor) {
   const float size = fabsf(divisor);
   return size < 0x1p-100f ? 0x1p64f : size > 0x1p100f ? 0x1p-64f : 1.f;
 }
-// 1 / divisor in two parts of one sign: the float below it and what is missing from that. Both are
-// the same 0, infinity or NaN where the divisor is none that has a reciprocal.
+// 1 / divisor in two parts of one sign: a float that is a little smaller and what is missing from
+// it. Both are the same 0, infinity or NaN where the divisor is none that has a reciprocal.
 __device__ __forceinline__ float large_part(float divisor) {
-  const float nearest = __frcp_rn(divisor);
-  const bool above = __fmaf_rn(-nearest, divisor, 1.f) <= 0.f;
-  return above ? __uint_as_float(__float_as_uint(nearest) - 1u) : nearest;
-}
-__device__ __forceinline__ float power_of_two(float exponent) {
-  float power;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
-  return power;
+  float near;  // within an ulp
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(divisor));
+  return __fmul_rn(near, 1.f - 0x1p-21f);
 }
 __device__ __forceinline__ float small_part(float divisor, float large) {
   const float rest = __fmaf_rn(-large, divisor, 1.f);
@@ -91,6 +82,9 @@ def row_operator(node: Operator) -> RowOperator | None:
     held = inner <= len(shape) and 1 < rows.row <= LONGEST_ROW
     if not held or not 0 < math.prod(shape) < 1 << 31:
         return None
+    program = byte_softmax(operands[0].dtype, node.steps)
+    if program is not None and shape == tuple(node.output_shape) and inner == 1:
+        return RowOperator(rows, program)
     writer = _Writer(rows, node.steps, zero_points(node.steps, len(operands)))
     last = len(node.steps) - 1
     written = all(writer.write(step, index == last) for index, step in enumerate(node.steps))
@@ -135,7 +129,7 @@ class _Writer:
         if step.op in _REDUCTIONS:
             if not self._reduces_rows(step, shape):
                 return False
-            place = _REDUCTIONS[step.op](self, step.arguments[0])
+            place = _REDUCTIONS[step.op](self, self.places[step.arguments[0]])
             shape = shape if step.op == "Softmax" else self._row_shape(shape)
         else:
             place = self._computed(step, self._spans(shape), last)
@@ -214,34 +208,15 @@ class _Writer:
         return shape[: len(shape) - self.arrays.inner] + (1,) * self.arrays.inner
 
 
-def _softmax(writer: _Writer, index: int) -> int:
+def _softmax(writer: _Writer, x: int) -> int:
     """NaN anywhere in a row is in its sum, so that the maximum need not keep it."""
-    power = _power_of_integer(writer, index)
-    if power is None:
-        x = writer.places[index]
-        largest = writer.reduce("Largest", x)
-        power = writer.add("expf(__fsub_rn({0}, {1}))", (x, largest), True)
+    largest = writer.reduce("Largest", x)
+    power = writer.add("expf(__fsub_rn({0}, {1}))", (x, largest), True)
     return writer.divided(power, writer.reduce("Sum", power))
 
 
-def _power_of_integer(writer: _Writer, index: int) -> int | None:
-    """e to the power of a dequantised value, from its integer; None where that is no byte's.
-
-    What all of a row is multiplied by is in its sum as well, so that neither the maximum has to be
-    taken nor the zero point. The exponent is as exact as dequantisation is, which rounds once too.
-    """
-    if writer.op_of(index) != "dequantize":
-        return None
-    step = writer.steps[index - len(writer.taken)]
-    factor = np.float32(step["scale"] * math.log2(math.e))
-    if not _MOST_BYTE * factor <= _MOST_EXPONENT:
-        return None
-    exponent = multiplied("{0}", factor)
-    return writer.add(f"power_of_two({exponent})", (writer.places[step.arguments[0]],), True)
-
-
-def _mean(writer: _Writer, index: int) -> int:
-    total = writer.reduce("Sum", writer.places[index])
+def _mean(writer: _Writer, x: int) -> int:
+    total = writer.reduce("Sum", x)
     return writer.add(times("{0}", split_reciprocal(np.float32(writer.arrays.row))), (total,))
 
 

@@ -48,7 +48,8 @@ class RowProgram:
 
     source: CUDA functions that the expressions call. zero_points: what is taken from each operand
     when it is read. An integer output is `clamp(rint(value), low, high) + zero_point` with whole
-    bounds, a float32 output the value itself.
+    bounds, a float32 output the value itself. Where `rounded`, the last value is an integer within
+    the bounds to which ROUNDS was added, which is what the store does otherwise.
     """
 
     source: str
@@ -58,13 +59,29 @@ class RowProgram:
     low: float = 0.0
     high: float = 0.0
     zero_point: float = 0.0
+    rounded: bool = False
 
+
+ROUNDS = 12582912.0
+"""A float of this size, 1.5 * 2**23, has its integer in its last bits; sums round to even."""
 
 _SOURCE = r"""
+template <int N> __device__ __forceinline__ void write_rounded(
+    To<OUT> y, int at, const float (&value)[N]) {
+  unsigned bits[(N + 3) / 4 * 4];
+  #pragma unroll
+  for (int i = 0; i < (N + 3) / 4 * 4; ++i) bits[i] = __float_as_uint(value[i < N ? i : 0]);
+  store<OUT, N>(y + at, pack<OUT, N>(bits, ZERO_POINT));
+}
 constexpr int COUNT = CHUNKS * V, GROUPS = THREADS / LANES, WARPS = LANES / 32;
 __device__ __forceinline__ int column_of(int chunk, int lane) { return (chunk * LANES + lane) * V; }
 __device__ __forceinline__ bool inside(int chunk, int lane) {
   return (chunk + 1) * LANES * V <= ROW || column_of(chunk, lane) < ROW;
+}
+// From a lane's first elements to those of a chunk, or to the row's end if that is before them.
+__device__ __forceinline__ int ahead(int chunk, int lane) {
+  const int whole = chunk * LANES * V;
+  return (chunk + 1) * LANES * V <= ROW ? whole : min(whole, ROW - V - lane * V);
 }
 struct Sum {
   __device__ static __forceinline__ float none() { return 0.f; }
@@ -160,7 +177,8 @@ def _entry(arrays: RowArrays, program: RowProgram) -> str:
     lines = [
         "__device__ __forceinline__ void compute(",
         f"    {parameters}To<OUT> y, float* shared, int block, int thread) {{",
-        "  const int lane = thread % LANES, first = block * (GROUPS * TOGETHER) + thread / LANES;",
+        "  const int lane = (unsigned)thread % LANES;",
+        "  const int first = block * (GROUPS * TOGETHER) + (unsigned)thread / LANES;",
         "  int row[TOGETHER];",
         "  #pragma unroll",
         "  for (int t = 0; t < TOGETHER; ++t) row[t] = min(first + t * GROUPS, ROWS - 1);",
@@ -175,7 +193,7 @@ def _entry(arrays: RowArrays, program: RowProgram) -> str:
         lines += _value(value, number, names, slot)
         slot += value.reduces
         names.append(f"v{number}[t][k]" if value.spans else f"v{number}[t]")
-    return "\n".join([*lines, *_store(program.values[-1].spans, names[-1]), "}"]) + "\n"
+    return "\n".join([*lines, *_store(program, names[-1]), "}"]) + "\n"
 
 
 def _load(arrays: RowArrays, k: int) -> list[str]:
@@ -194,7 +212,7 @@ def _load(arrays: RowArrays, k: int) -> list[str]:
         f"  for (int t = 0; t < {rows}; ++t)",
         "    #pragma unroll",
         "    for (int c = 0; c < CHUNKS; ++c)",
-        f"      a{k}[t][c] = load<T{k}, V>(x{k} + ({base} + min(column_of(c, lane), ROW - V)));",
+        f"      a{k}[t][c] = load<T{k}, V>(x{k} + ({base} + lane * V) + ahead(c, lane));",
     ]
 
 
@@ -252,17 +270,18 @@ def _over_elements(statement: str, rows: str = "TOGETHER") -> list[str]:
     ]
 
 
-def _store(spans: bool, name: str) -> list[str]:
+def _store(program: RowProgram, name: str) -> list[str]:
+    write = "write_rounded" if program.rounded else "write"
     lines = [
         "  #pragma unroll",
         "  for (int t = 0; t < TOGETHER; ++t) {",
         "    if (first + t * GROUPS >= ROWS) continue;",
     ]
-    if not spans:
+    if not program.values[-1].spans:
         return [
             *lines,
             f"    const float result[1] = {{{name}}};",
-            "    if (lane == 0) write<1>(y, row[t], result);",
+            f"    if (lane == 0) {write}<1>(y, row[t], result);",
             "  }",
         ]
     return [
@@ -275,7 +294,7 @@ def _store(spans: bool, name: str) -> list[str]:
         "        const int k = c * V + i;",
         f"        result[i] = {name};",
         "      }",
-        "      if (inside(c, lane)) write<V>(y, row[t] * ROW + column_of(c, lane), result);",
+        f"      if (inside(c, lane)) {write}<V>(y, row[t] * ROW + column_of(c, lane), result);",
         "    }",
         "  }",
     ]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from autoq.templates.cuda.device.launch.thread_kernel import blocks_for
 from autoq.templates.cuda.movement.elementwise_walk import dense_strides, merged_axes
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -20,7 +21,8 @@ _MOST_ELEMENTS, _MOST_ACCESSES = 12, 4
 """What a lane holds of a row before the row gets more lanes, if it may have more."""
 _LEAST_THREADS = 128
 """Threads of a multiprocessor that are enough to wait for memory with."""
-_THREADS = 256
+_THREADS = (256, 128)
+"""Of a block whose rows have a warp at most."""
 _NARROW_THREADS = 512
 """Threads of a multiprocessor from which on those of narrow accesses take two rows each."""
 
@@ -107,7 +109,14 @@ class RowPlan:
         if lanes > _WARP:
             return cls(vector, lanes, lanes, 1)
         narrow = vector == 1 and arrays.rows * lanes >= 2 * _NARROW_THREADS * target.units
-        return cls(vector, lanes, _THREADS, 2 if narrow else 1)
+        together = 2 if narrow else 1
+
+        def busiest(threads: int) -> int:
+            """Threads that the multiprocessor with most blocks gets."""
+            blocks = blocks_for(arrays.rows, threads // lanes * together)
+            return blocks_for(blocks, target.units) * threads
+
+        return cls(vector, lanes, min(_THREADS, key=busiest), together)
 
 
 def row_vector(row: int, dtypes: Sequence[str | None]) -> int:

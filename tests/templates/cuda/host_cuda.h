@@ -43,8 +43,8 @@ inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 inline float __fsqrt_rn(float a) { return sqrtf(a); }
-inline float __frcp_rn(float a) { return 1.f / a; }
 inline float ex2_approx_ftz_f32(float a) { return exp2f(a); }
+inline float rcp_approx_ftz_f32(float a) { return 1.f / a; }
 inline int __float2int_rn(float a) {
   return a >= 0x1p31f ? INT32_MAX : a < -0x1p31f ? INT32_MIN : (int)lrintf(a);
 }

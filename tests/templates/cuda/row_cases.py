@@ -31,15 +31,18 @@ def softmax(*shape: int) -> Operator:
     return _operator([step("Softmax", 0, axis=len(shape) - 1)], [shape], ["float32"], shape)
 
 
-def quantised_softmax(*shape: int) -> Operator:
-    """Softmax of bytes, as bytes."""
-    scheme = {"scale": 1 / 255, "zero_point": 0, "low": 0.0, "high": 255.0}
+def quantised_softmax(
+    *shape: int, dtype: str = "int8", step_size: float = 0.03, zero_point: int = 3,
+    scale: float = 1 / 255, low: float = 0.0,
+) -> Operator:  # fmt: skip
+    """Softmax of bytes of `step_size`, as bytes of `scale`, whose zero point is -low."""
+    scheme = {"scale": scale, "zero_point": int(-low), "low": low, "high": low + 255}
     steps = [
-        step("dequantize", 0, scale=0.03, zero_point=3),
+        step("dequantize", 0, scale=step_size, zero_point=zero_point),
         step("Softmax", 1, axis=len(shape) - 1),
         step("quantize", 2, dtype="uint8", **scheme),
     ]
-    return _operator(steps, [shape], ["int8"], shape)
+    return _operator(steps, [shape], [dtype], shape)
 
 
 def masked_softmax(shape: tuple[int, ...], mask: tuple[int, ...]) -> Operator:

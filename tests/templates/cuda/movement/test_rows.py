@@ -25,6 +25,10 @@ SMALL = {
     "softmax of 2": softmax(3, 2),
     "softmax of 49": softmax(3, 5, 49),
     "softmax of 200 bytes": quantised_softmax(5, 200),
+    "softmax of bytes that saturates": quantised_softmax(9, 31, dtype="uint8", scale=1 / 300),
+    "softmax of bytes of wide steps": quantised_softmax(5, 24, step_size=0.27, zero_point=-90),
+    "softmax of bytes of too wide steps": quantised_softmax(5, 24, step_size=0.28),
+    "softmax of bytes in coarse steps": quantised_softmax(5, 8, scale=0.07, low=-125.0),
     "softmax of a row longer than a warp's": softmax(2, 1500),
     "softmax of a masked row": masked_softmax((2, 3, 4, 20), (2, 1, 1, 20)),
     "softmax with a shift a row": masked_softmax((2, 3, 9), (3, 1)),
@@ -81,6 +85,17 @@ def test_agrees_with_numpy_on_host(name, tmp_path):
     assert_agrees(on_host(node, arrays, tmp_path), evaluate_operator(node, arrays))
 
 
+def test_bytes_have_a_softmax_of_their_own_where_no_power_overflows():
+    def own(node: Operator) -> bool:
+        return row_operator(node).program.rounded
+
+    assert own(SMALL["softmax of 200 bytes"]) and own(SMALL["softmax of bytes of wide steps"])
+    assert own(SMALL["softmax of bytes that saturates"])
+    assert not own(SMALL["softmax of bytes of too wide steps"]) and not own(softmax(3, 8))
+    assert not own(quantised_softmax(5, 24, scale=2.0)), "a sum's reciprocal may underflow"
+    assert not own(quantised_softmax(5, 24, scale=1e-5)), "a quotient may be too large to round"
+
+
 @needs_host_compiler
 def test_nan_and_infinity_come_out_as_numpy_has_them(tmp_path):
     node = softmax(4, 9)
@@ -106,6 +121,28 @@ def test_one_divisor_a_row_divides_as_numpy_does(tmp_path):
     with np.errstate(all="ignore"):
         expected = evaluate_operator(node, [x, divisors])
     np.testing.assert_allclose(on_host(node, [x, divisors], tmp_path), expected, rtol=2e-7)
+
+
+@needs_host_compiler
+def test_a_root_that_divides_a_row_may_be_none(tmp_path):
+    """Roots of any size, of zero, of infinity and of what has none, under finite and infinite x."""
+    squares = np.float32([1e-45, 2e-38, 0.3, 1.0, 7.0, 3e38, 0.0, np.inf, -1.0, np.nan])
+    x = np.float32([3.0, -0.0, 1e-38, -2e38, np.inf, -np.inf, np.nan])
+    steps = (step("ReduceMean", 0, axes=(1,)), step("Sqrt", 1), step("Div", 0, 3))
+    node = dataclasses.replace(masked_softmax((10, 7), (10, 1)), steps=steps)
+    arrays = [np.tile(x, (10, 1)), squares.reshape(10, 1)]
+    with np.errstate(all="ignore"):
+        expected = evaluate_operator(node, arrays)
+    np.testing.assert_allclose(on_host(node, arrays, tmp_path), expected, rtol=1.2e-7, atol=2e-45)
+
+
+@needs_host_compiler
+def test_a_row_without_variance_is_the_least_integer(tmp_path):
+    node = norm(3, 8)
+    arrays = inputs_of(node)
+    arrays[0][1] = 7
+    got = on_host(node, arrays, tmp_path)
+    assert (got[1] == -128).all() and len(np.unique(got[[0, 2]])) > 4
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -139,7 +176,7 @@ def test_lanes_follow_rows():
     assert plan(18912, 197) == RowPlan(1, 32, 256, 2)
     assert plan(12288, 128) == RowPlan(4, 16, 256, 1)
     assert plan(25088, 96) == RowPlan(4, 8, 256, 1)
-    assert plan(1576, 768) == RowPlan(4, 32, 256, 1)
+    assert plan(1576, 768) == RowPlan(4, 32, 128, 1), "3 blocks of 4 warps, not 2 of 8"
     assert plan(8, 1000) == RowPlan(4, 128, 128, 1)
     for row in (2, 3, 31, 1025, LONGEST_ROW - 1, LONGEST_ROW):
         for rows in (1, 100, 100_000):
