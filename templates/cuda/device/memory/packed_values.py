@@ -3,8 +3,8 @@
 A byte u of a word is the float 2**23 + u once 0x4B lies above it, and a float of that size has its
 integer in its last bits, ties to even: conversions cost one permutation or one addition where the
 conversion instructions run at a quarter of the rate. Products and sums are rounded one by one
-(__fmul_rn, __fadd_rn never contract, and neither does a sum of what is no product). Bounds of integer outputs are whole numbers within the
-output's range less its zero point.
+(__fmul_rn, __fadd_rn never contract, nor do sums of what is no product). Bounds of integer outputs
+are whole numbers within the output's range less its zero point.
 """
 
 from __future__ import annotations
