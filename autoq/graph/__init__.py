@@ -1,4 +1,4 @@
-"""The graph of a model and the passes that turn it into kernels."""
+"""The graph of a model and the passes that turn it into layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An optimised graph computed in numpy, kernel by kernel: what compiled modules must give."""
+"""An optimised graph computed in numpy, node by node: what compiled modules must give."""
 
 from __future__ import annotations
 

@@ -14,14 +14,14 @@ from autoq.graph.ir import Graph, Operation
 from autoq.templates.element import INTEGER_RANGE
 
 CONV, GEMM, POOL, ADD, CONCAT = (
-    "kernel.conv",
-    "kernel.gemm",
-    "kernel.pool",
-    "kernel.add",
-    "kernel.concat",
+    "fused.conv",
+    "fused.gemm",
+    "fused.pool",
+    "fused.add",
+    "fused.concat",
 )
-QUANTIZE, DEQUANTIZE, PROGRAM = "kernel.quantize", "kernel.dequantize", "kernel.program"
-TABLE = "kernel.table"
+QUANTIZE, DEQUANTIZE, PROGRAM = "fused.quantize", "fused.dequantize", "fused.program"
+TABLE = "fused.table"
 
 FUSED = (CONV, GEMM, POOL, ADD, CONCAT, QUANTIZE, DEQUANTIZE, PROGRAM, TABLE)
 

@@ -1,4 +1,4 @@
-"""The graph: operations over named tensors, before and after they become kernels.
+"""The graph: operations over named tensors, before and after they become layers.
 
 `autoq.frontend.load` gives a graph of `Operation` nodes with ONNX meaning and shapes (NCHW).
 `autoq.graph.optimise` turns it into `Layer` and `Operator` nodes over buffers (NHWC), in an order
@@ -70,8 +70,8 @@ class Layer:
 
     operands are the constants in canonical form (`autoq.templates.base.Operands`); inputs are the
     activations in the order of a template's parameters (x, then the residual or further inputs);
-    covers names the ONNX nodes that the kernel stands for. float_reason says why a kernel between
-    quantised tensors computes in float32 ("" for every other kernel). weight_values is the type of
+    covers names the ONNX nodes that the layer stands for. float_reason says why a layer between
+    quantised tensors computes in float32 ("" for every other layer). weight_values is the type of
     the weights' numbers in the model ("" without weights); the workload says how they are stored.
     """
 
@@ -90,12 +90,12 @@ class Layer:
 
     @property
     def input_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes under which the kernel reads its inputs."""
+        """Shapes under which the layer reads its inputs."""
         return tuple(spec.shape for spec in self.workload.inputs)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape under which the kernel writes its output."""
+        """Shape under which the layer writes its output."""
         (y,) = self.workload.outputs
         return y.shape
 
@@ -159,7 +159,7 @@ class Graph:
     """Nodes in running order over named tensors.
 
     inputs and outputs keep the model's names, shapes and dtypes. constants belong to Operation
-    nodes only: kernels carry their own.
+    nodes only: layers carry their own.
     """
 
     name: str

@@ -98,8 +98,8 @@ def _taps(step: Step, x: np.ndarray, outside: float) -> np.ndarray:
     (stride_h, stride_w), (gap_h, gap_w) = step["strides"], step["dilations"]
     return np.stack([
         padded[:, :, i * gap_h :: stride_h, j * gap_w :: stride_w][:, :, :rows, :columns]
-        for i in range(step["kernel"][0])
-        for j in range(step["kernel"][1])
+        for i in range(step["window"][0])
+        for j in range(step["window"][1])
     ])  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from autoq.templates.workload import Workload
 
 
 def optimise(graph: Graph, target: Target) -> Graph:
-    """The kernels and operators that compute a semantic graph on `target`, in running order.
+    """The layers and operators that compute a semantic graph on `target`, in running order.
 
     The given graph is left as it is.
     """
@@ -55,7 +55,7 @@ def optimise(graph: Graph, target: Target) -> Graph:
 def workloads(graph: Graph) -> list[tuple[Workload, int, tuple[str, ...]]]:
     """Distinct workloads of an optimised graph in the order of their first use.
 
-    Each with the number of kernels that have it and their names.
+    Each with the number of layers that have it and their names.
     """
     names: dict[Workload, list[str]] = {}
     for node in graph.nodes:

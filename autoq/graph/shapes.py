@@ -56,13 +56,13 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
     return tuple(result)
 
 
-def _windows(shape: Shape, kernel: Shape, attributes: Mapping[str, Any]) -> Shape:
+def _windows(shape: Shape, window: Shape, attributes: Mapping[str, Any]) -> Shape:
     top, left, bottom, right = attributes["pads"]
     dilations = attributes.get("dilations", (1, 1))
     sizes = []
     edges = (top + bottom, left + right)
     for size, taps, edge, stride, dilation in zip(
-        shape[2:], kernel, edges, attributes["strides"], dilations, strict=True
+        shape[2:], window, edges, attributes["strides"], dilations, strict=True
     ):
         reach = dilation * (taps - 1) + 1
         if size + edge < reach:
@@ -85,7 +85,7 @@ def _conv(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
 
 def _pool(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
     (x,) = shapes
-    return (*x[:2], *_windows(x, attributes["kernel"], attributes))
+    return (*x[:2], *_windows(x, attributes["window"], attributes))
 
 
 def _gemm(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:

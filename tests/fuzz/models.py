@@ -79,7 +79,7 @@ def case(rng: np.random.Generator, folder: Path) -> None:
 def _is_small(graph: Graph) -> bool:
     elements = sum(tensor.size for tensor in graph.tensors.values())
     windows = [
-        math.prod(step["kernel"])
+        math.prod(step["window"])
         for node in graph.nodes
         if isinstance(node, Operator)
         for step in node.steps

@@ -41,7 +41,7 @@ def _elementwise() -> dict[str, Operator]:
 
 def _structured() -> dict[str, Operator]:
     conv = step("Conv", 0, 1, strides=(2, 1), dilations=(1, 2), groups=2, pads=(1, 0, 2, 1))
-    window = {"kernel": (3, 2), "strides": (1, 2), "dilations": (2, 3), "pads": (2, 1, 1, 0)}
+    window = {"window": (3, 2), "strides": (1, 2), "dilations": (2, 3), "pads": (2, 1, 1, 0)}
     return {
         "softmax_last": operator([step("Softmax", 0, axis=1)], [(3, 1000)], (3, 1000)),
         "softmax_middle": operator([step("Softmax", 0, axis=1)], [(2, 5, 7)], (2, 5, 7)),

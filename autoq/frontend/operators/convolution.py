@@ -26,10 +26,10 @@ def conv(node: OnnxNode, b: GraphBuilder) -> str:
 def emit_conv(node: OnnxNode, b: GraphBuilder, x: str, weight: str, bias: str | None) -> str:
     """A Conv of float32 `x [n, c, h, w]` and `weight [k, c / groups, r, s]`."""
     size = image_shape(b, x)[2:]
-    kernel = image_shape(b, weight)[2:]
-    declared = tuple(node.attributes.get("kernel_shape", kernel))
-    if declared != kernel:
-        raise b.error(f"kernel_shape {list(declared)}, but the weights are {list(kernel)}")
+    taps = image_shape(b, weight)[2:]
+    declared = tuple(node.attributes.get("kernel_shape", taps))
+    if declared != taps:
+        raise b.error(f"kernel_shape {list(declared)}, but the weights are {list(taps)}")
     strides = pair(node.attributes, "strides", b)
     dilations = pair(node.attributes, "dilations", b)
     inputs = [x, weight] + ([bias] if bias is not None else [])
@@ -39,7 +39,7 @@ def emit_conv(node: OnnxNode, b: GraphBuilder, x: str, weight: str, bias: str | 
     return b.emit(
         "Conv", inputs, "float32",
         strides=strides, dilations=dilations, groups=int(node.attributes.get("group", 1)),
-        pads=padding(node.attributes, size, kernel, strides, dilations, b),
+        pads=padding(node.attributes, size, taps, strides, dilations, b),
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from autoq.frontend.registry import OnnxNode, importer
 class Windows(NamedTuple):
     """How a pool's windows lie; pads are (top, left, bottom, right)."""
 
-    kernel: Pair
+    window: Pair
     strides: Pair = (1, 1)
     dilations: Pair = (1, 1)
     pads: Edges = (0, 0, 0, 0)
@@ -29,17 +29,17 @@ class Windows(NamedTuple):
     def read(cls, node: OnnxNode, b: GraphBuilder, size: Pair) -> Windows:
         """As the node says; raises ModelError where a window may lie outside as a whole."""
         a = node.attributes
-        kernel, strides = pair(a, "kernel_shape", b), pair(a, "strides", b)
+        window, strides = pair(a, "kernel_shape", b), pair(a, "strides", b)
         dilations = pair(a, "dilations", b)
-        edges = padding(a, size, kernel, strides, dilations, b)
-        reach = [gap * (taps - 1) + 1 for taps, gap in zip(kernel, dilations, strict=True)]
+        edges = padding(a, size, window, strides, dilations, b)
+        reach = [gap * (taps - 1) + 1 for taps, gap in zip(window, dilations, strict=True)]
         if any(edge >= reach[i % 2] for i, edge in enumerate(edges)):
             raise b.error(f"pads {list(edges)} of windows {reach}; each must be smaller")
-        return cls(kernel, strides, dilations, edges)
+        return cls(window, strides, dilations, edges)
 
     def ceiled(self, size: Pair) -> Windows:
         """With the padding that ceil_mode adds at the end."""
-        edges = ceil_padding(self.pads, size, self.kernel, self.strides, self.dilations)
+        edges = ceil_padding(self.pads, size, self.window, self.strides, self.dilations)
         return self._replace(pads=edges)
 
 

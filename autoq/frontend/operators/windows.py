@@ -33,7 +33,7 @@ def image_shape(b: GraphBuilder, name: str) -> tuple[int, int, int, int]:
 
 
 def padding(
-    attributes: Mapping[str, Any], size: Pair, kernel: Pair, stride: Pair, dilation: Pair,
+    attributes: Mapping[str, Any], size: Pair, window: Pair, stride: Pair, dilation: Pair,
     b: GraphBuilder,
 ) -> Edges:  # fmt: skip
     """(top, left, bottom, right) from `pads` or `auto_pad`."""
@@ -42,7 +42,7 @@ def padding(
         return (0, 0, 0, 0)
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         before, after = [], []
-        for extent, taps, step, gap in zip(size, kernel, stride, dilation, strict=True):
+        for extent, taps, step, gap in zip(size, window, stride, dilation, strict=True):
             reach = gap * (taps - 1) + 1
             total = (-(-extent // step) - 1) * step + reach - extent
             if total < -1:  # runtimes do not agree on which pixels are left out
@@ -65,7 +65,7 @@ def padding(
 
 
 def ceil_padding(
-    edges: Edges, size: Pair, kernel: Pair, stride: Pair, dilation: Pair = (1, 1)
+    edges: Edges, size: Pair, window: Pair, stride: Pair, dilation: Pair = (1, 1)
 ) -> Edges:
     """Edges grown at the end by what ceil_mode adds.
 
@@ -74,7 +74,7 @@ def ceil_padding(
     """
     grown = []
     for axis in range(2):
-        reach = dilation[axis] * (kernel[axis] - 1) + 1
+        reach = dilation[axis] * (window[axis] - 1) + 1
         padded = size[axis] + edges[axis] + edges[axis + 2]
         count = -(-(padded - reach) // stride[axis]) + 1
         if (count - 1) * stride[axis] >= size[axis] + edges[axis]:

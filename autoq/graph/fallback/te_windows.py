@@ -58,7 +58,7 @@ def _conv(step: Step, x: Value, weight: Value, *bias: Value) -> Value:
 def _max_pool(step: Step, x: Value) -> Value:
     shape = infer_shape("MaxPool", [x.shape], dict(step.attributes))
     least = np.finfo(x.dtype).min if x.dtype == "float32" else np.iinfo(x.dtype).min
-    padded, tap = _padded(step, x, float(least)), _taps(step["kernel"])
+    padded, tap = _padded(step, x, float(least)), _taps(step["window"])
 
     def pixel(n: Any, c: Any, i: Any, j: Any) -> Any:
         return padded.at([n, c, *_pixel(step, (i, j), tap)])
@@ -66,7 +66,7 @@ def _max_pool(step: Step, x: Value) -> Value:
     maximum = te.compute(shape, lambda *at: te.max(pixel(*at), axis=tap), name="max_pool")
     if x.dtype != "float32":
         return Value.of(maximum)
-    tap = _taps(step["kernel"])  # a reduction has axes of its own
+    tap = _taps(step["window"])  # a reduction has axes of its own
 
     def missing(*at: Any) -> Any:
         return te.sum(tirx.Select(is_number(pixel(*at)), constant(0.0), constant(1.0)), axis=tap)
@@ -82,17 +82,17 @@ def _max_pool(step: Step, x: Value) -> Value:
 
 def _average_pool(step: Step, x: Value) -> Value:
     shape = infer_shape("AveragePool", [x.shape], dict(step.attributes))
-    padded, tap = _padded(step, x, 0.0), _taps(step["kernel"])
+    padded, tap = _padded(step, x, 0.0), _taps(step["window"])
 
     def element(n: Any, c: Any, i: Any, j: Any) -> Any:
         return te.sum(padded.at([n, c, *_pixel(step, (i, j), tap)]), axis=tap)
 
     total = te.compute(shape, element, name="average_total")
-    rows, columns = step["kernel"]
+    rows, columns = step["window"]
     if step["include_pad"]:
         size = constant(float(rows * columns))
         return Value(shape, "float32", lambda index: total[tuple(index)] / size)
-    inner = _taps(step["kernel"])
+    inner = _taps(step["window"])
 
     def inside(i: Any, j: Any) -> Any:
         places = zip(_pixel(step, (i, j), inner), step["pads"][:2], x.shape[2:], strict=True)

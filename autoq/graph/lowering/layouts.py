@@ -1,6 +1,6 @@
 """Layouts of activations over an optimised graph: one along a chain, re-laid only where it pays.
 
-A kernel may have any form of `Workload.laid_out`: a convolution reads and writes either layout of
+A layer may have any form of `Workload.laid_out`: a convolution reads and writes either layout of
 `templates/layout.py`, its residual being in the layout that it writes. Everything else is NHWC, and
 so are the model's inputs and outputs. A tensor
 that is needed in the other layout too is copied once, before its first reader that wants it.
@@ -29,7 +29,7 @@ class LayoutCosts(Protocol):
     """What the choice is made by."""
 
     def seconds(self, workload: Workload) -> float | None:
-        """Time of a kernel; None where nothing is known of it or nothing computes it."""
+        """Time of a layer; None where nothing is known of it or nothing computes it."""
         ...
 
     def copying_seconds(self, copy: Workload) -> float | None:
@@ -43,7 +43,7 @@ _Form = tuple[str, str]
 
 @dataclass(frozen=True)
 class _Choice:
-    """A workload in layouts that a node's kernel may have, and its time; None: it has no choice."""
+    """A workload in layouts that a node may have, and its time; None: it has no choice."""
 
     workload: Workload | None = None
     seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""From fused operations (NCHW) to kernels over buffers (NHWC).
+"""From fused operations (NCHW) to layers over buffers (NHWC).
 
 Convolutions and pools read and write NHWC, so inside a network nothing is transposed; a layout
 changes in the quantisation at the input, at most once at the end, and around operators that need
@@ -38,7 +38,7 @@ from autoq.templates.operators.quantize import Quantize
 
 
 def lower(graph: Graph) -> Graph:
-    """Kernels and operators for a graph of fused operations and reshapes."""
+    """Layers and operators for a graph of fused operations and reshapes."""
     place = Placement(graph)
     around = Neighbourhood(graph)
     for node in graph.operations:
@@ -98,7 +98,7 @@ def _gemm(node: Operation, place: Placement, around: Neighbourhood) -> None:
 def _pool(node: Operation, place: Placement, around: Neighbourhood) -> None:
     graph, a = place.semantic, node.attributes
     n, c, h, w = graph.shape(node.inputs[0])
-    r, s = a["kernel"]
+    r, s = a["window"]
     workload = Pool2d(
         a["kind"], n, h, w, c, r, s, tuple(a["strides"]), tuple(a["pads"]),
         bool(a.get("include_pad", False)), graph.dtype(node.inputs[0]),

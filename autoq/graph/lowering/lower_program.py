@@ -12,7 +12,7 @@ _AXIS_TO_NHWC = {0: 0, 1: 3, 2: 1, 3: 2}
 
 
 def lower_program(node: Operation, place: Placement) -> None:
-    """Append the operator for a `kernel.program`, in the layout that moves the least."""
+    """Append the operator for a `fused.program`, in the layout that moves the least."""
     graph = place.semantic
     steps: tuple[Step, ...] = node.attributes["steps"]
     layout = _layout(node, steps, place)

@@ -55,7 +55,7 @@ def _cost(graph: Graph, node: Operation, values: list[np.ndarray]) -> tuple[floa
     elif node.op in ("Gemm", "MatMul"):
         each = values[0].shape[-1]
     elif node.op in ("MaxPool", "AveragePool"):
-        each = math.prod(node.attributes["kernel"])
+        each = math.prod(node.attributes["window"])
         size = size * each  # the reference holds what every tap of a window reads
     return 8 * size, size * each
 

@@ -31,7 +31,7 @@ def entries_of_operation(
 
 
 def entries_of_program(node: Operation, dtype: str) -> np.ndarray:
-    """A `kernel.program` of element-wise steps of one tensor of `dtype` and scalars."""
+    """A `fused.program` of element-wise steps of one tensor of `dtype` and scalars."""
     constants = tuple(array.reshape(()) for array in node.attributes["constants"])
     operator = Operator(
         node.attributes["steps"], node.inputs, ((ENTRIES,),), (dtype,), constants, node.output,
