@@ -9,7 +9,7 @@ import numpy as np
 
 from autoq.compilation.selection import Selection
 from autoq.devices import Host
-from autoq.graph.ir import Graph, Layer, Operator
+from autoq.graph.ir import Fusion, Graph, Layer
 from autoq.runtime.arena import Lifetime, plan_offsets
 from autoq.runtime.artifact import Artifact
 from autoq.runtime.cpu_features import host_features
@@ -113,13 +113,13 @@ def _call(
     slots.append(_slot(offsets[node.output], *output))
     operations: dict[str, int] = {}
     bytes = sum(slot.bytes for slot in slots)
-    if not isinstance(node, Operator):
+    if not isinstance(node, Fusion):
         operations, bytes = node.workload.operations_by_dtype, node.workload.bytes
     return Call(
         kernel=kernel,
         arguments=tuple(slots),
         layer=node.name,
-        workload=node.kind if isinstance(node, Operator) else str(node.workload),
+        workload=node.kind if isinstance(node, Fusion) else str(node.workload),
         template=selection.template,
         source=selection.source,
         operations=sum(operations.values()),
@@ -128,9 +128,9 @@ def _call(
     )
 
 
-def _activations(node: Layer | Operator) -> tuple[list[Array], Array]:
+def _activations(node: Layer | Fusion) -> tuple[list[Array], Array]:
     """Shapes and dtypes of what a node reads and writes, in values."""
-    if isinstance(node, Operator):
+    if isinstance(node, Fusion):
         inputs = list(zip(node.input_shapes, node.input_dtypes, strict=True))
         return inputs, (node.output_shape, node.steps[-1].dtype)
     (y,) = node.workload.outputs

@@ -11,8 +11,8 @@ import numpy as np
 
 from autoq.devices import Host
 from autoq.errors import ModelError
-from autoq.graph.ir import Layer, Node, Operator
-from autoq.graph.lowering.operators import kernel_family, operator_prim_func
+from autoq.graph.ir import Fusion, Layer, Node
+from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family
 from autoq.kernel import compile_kernel
 from autoq.kernel.kernel_store import KernelStore
 from autoq.records.database import Database
@@ -62,10 +62,10 @@ class TemplateSelection:
 
 
 @dataclass(frozen=True)
-class OperatorSelection:
-    """A kernel for an operator, before it is compiled."""
+class FusionSelection:
+    """A kernel for a fusion, before it is compiled."""
 
-    node: Operator
+    node: Fusion
     target: Target
 
     source: ClassVar[str] = FIXED
@@ -81,7 +81,7 @@ class OperatorSelection:
 
     def compiled(self, cache_dir: Path | None) -> Kernel:
         """Its machine code, kept in cache_dir; raises BuildError."""
-        function = operator_prim_func(self.node, self.target)
+        function = fusion_prim_func(self.node, self.target)
         return compile_kernel(function, self.target, cache_dir=cache_dir)
 
     def constants(self) -> tuple[np.ndarray, ...]:
@@ -89,14 +89,14 @@ class OperatorSelection:
         return self.node.constants
 
 
-Selection = TemplateSelection | OperatorSelection
+Selection = TemplateSelection | FusionSelection
 
 
 def select(node: Node, host: Host, database: Database) -> Selection:
     """Choose a template and configuration; raises ModelError when nothing can compute the node."""
     target = host.target
-    if isinstance(node, Operator):
-        return OperatorSelection(node, target)
+    if isinstance(node, Fusion):
+        return FusionSelection(node, target)
     if not isinstance(node, Layer):
         raise ModelError(f"node {node.name!r} ({node.op}) was not lowered to a kernel")
     chosen = choose(node.workload, host, database, TEMPLATES)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from autoq.graph.dump import dump
 from autoq.graph.evaluate import evaluate
-from autoq.graph.ir import Graph, Layer, Node, Operation, Operator, Step, Tensor
+from autoq.graph.ir import Fusion, Graph, Layer, Node, Operation, Step, Tensor
 from autoq.graph.optimise import optimise, workloads
 
 __all__ = [
+    "Fusion",
     "Graph",
     "Layer",
     "Node",
     "Operation",
-    "Operator",
     "Step",
     "Tensor",
     "dump",

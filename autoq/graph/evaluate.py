@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.graph.ir import Graph, Layer, Operator
-from autoq.graph.operator_numpy import evaluate_operator
+from autoq.graph.ir import Fusion, Graph, Layer
+from autoq.graph.step_numpy import evaluate_fusion
 
 
 def evaluate(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -23,8 +23,8 @@ def evaluate(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndar
         if isinstance(node, Layer):
             shaped = [x.reshape(s) for x, s in zip(inputs, node.input_shapes, strict=True)]
             (result,) = node.workload.reference(shaped, node.operands)
-        elif isinstance(node, Operator):
-            result = evaluate_operator(node, inputs)
+        elif isinstance(node, Fusion):
+            result = evaluate_fusion(node, inputs)
         else:
             raise TypeError(f"{node.op}: evaluate takes an optimised graph")
         values[node.output] = result.reshape(graph.shape(node.output))

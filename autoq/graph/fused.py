@@ -20,10 +20,10 @@ CONV, GEMM, POOL, ADD, CONCAT = (
     "fused.add",
     "fused.concat",
 )
-QUANTIZE, DEQUANTIZE, PROGRAM = "fused.quantize", "fused.dequantize", "fused.program"
+QUANTIZE, DEQUANTIZE, FUSION = "fused.quantize", "fused.dequantize", "fused.steps"
 TABLE = "fused.table"
 
-FUSED = (CONV, GEMM, POOL, ADD, CONCAT, QUANTIZE, DEQUANTIZE, PROGRAM, TABLE)
+FUSED = (CONV, GEMM, POOL, ADD, CONCAT, QUANTIZE, DEQUANTIZE, FUSION, TABLE)
 
 
 LARGEST_SCALE = 2.0**40

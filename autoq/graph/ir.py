@@ -1,7 +1,7 @@
 """The graph: operations over named tensors, before and after they become layers.
 
 `autoq.frontend.load` gives a graph of `Operation` nodes with ONNX meaning and shapes (NCHW).
-`autoq.graph.optimise` turns it into `Layer` and `Operator` nodes over buffers (NHWC), in an order
+`autoq.graph.optimise` turns it into `Layer` and `Fusion` nodes over buffers (NHWC), in an order
 in which they can run.
 """
 
@@ -102,9 +102,9 @@ class Layer:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of an `Operator`: `op` over earlier values, with JSON-able attributes.
+    """One step of an `Fusion`: `op` over earlier values, with JSON-able attributes.
 
-    arguments index the operator's values: its inputs, then its constants, then earlier steps.
+    arguments index the fusion's values: its inputs, then its constants, then earlier steps.
     `dtype` is that of the result.
     """
 
@@ -118,10 +118,10 @@ class Step:
 
 
 @dataclass(eq=False)
-class Operator:
-    """A node that no template computes: steps that TVM compiles into one kernel.
+class Fusion:
+    """A node that no template computes: steps fused into one kernel.
 
-    The last step is the result. `key` is equal for operators that share machine code.
+    The last step is the result. `key` is equal for fusions that share machine code.
     """
 
     steps: tuple[Step, ...]
@@ -151,7 +151,7 @@ class Operator:
         return (self.steps, self.input_shapes, self.input_dtypes, constants, self.output_shape)
 
 
-Node = Operation | Layer | Operator
+Node = Operation | Layer | Fusion
 
 
 @dataclass

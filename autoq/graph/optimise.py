@@ -16,17 +16,17 @@ from autoq.graph.passes.fold_affine import fold_affine
 from autoq.graph.passes.fold_constants import fold_dequantisations, fold_operations
 from autoq.graph.passes.fuse_movement import fuse_movement
 from autoq.graph.passes.fuse_products import fuse_products
-from autoq.graph.passes.programs import gather_programs
+from autoq.graph.passes.fusions import gather_fusions
 from autoq.graph.passes.stem import widen_stem
 from autoq.graph.passes.storage import choose_storage
-from autoq.graph.passes.tables import gather_tables, tabulate_programs
+from autoq.graph.passes.tables import gather_tables, tabulate_fusions
 from autoq.graph.rewrite import prune
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
 
 def optimise(graph: Graph, target: Target) -> Graph:
-    """The layers and operators that compute a semantic graph on `target`, in running order.
+    """The layers and fusions that compute a semantic graph on `target`, in running order.
 
     The given graph is left as it is.
     """
@@ -42,8 +42,8 @@ def optimise(graph: Graph, target: Target) -> Graph:
     fold_dequantisations(graph)
     fuse_movement(graph)
     convolve_beside(graph, target)
-    gather_programs(graph)
-    tabulate_programs(graph)
+    gather_fusions(graph)
+    tabulate_fusions(graph)
     widen_stem(graph, target)
     pad_hidden_channels(graph, target)
     lowered = lower(graph)

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from autoq.graph import Operator
-from autoq.graph.lowering.operators import kernel_family, operator_prim_func
-from autoq.graph.operator_numpy import evaluate_operator
+from autoq.graph import Fusion
+from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family
+from autoq.graph.step_numpy import evaluate_fusion
 from autoq.kernel import compile_kernel
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Timing
@@ -43,7 +43,7 @@ from autoq.templates.workload import Workload
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from checkout import commit
-from program_cases import BATCH, GLOBAL_POOLS, operators
+from timed_fusions import BATCH, GLOBAL_POOLS, fusions
 
 BANDWIDTH = 4.3e12
 """Bytes a second of an H200's memory."""
@@ -92,9 +92,9 @@ class Case:
         return sum(array.nbytes for array in (*self.inputs, self.expected))
 
 
-def case(item: Workload | Operator, target: Target, cache: Path | None) -> Case:
+def case(item: Workload | Fusion, target: Target, cache: Path | None) -> Case:
     """An item compiled, with random operands."""
-    if isinstance(item, Operator):
+    if isinstance(item, Fusion):
         return operator_case(item, target, cache)
     return template_case(item, target, cache)
 
@@ -111,8 +111,8 @@ def template_case(workload: Workload, target: Target, cache: Path | None) -> Cas
     return Case(str(workload), template.name, kernel, inputs, expected)
 
 
-def operator_case(node: Operator, target: Target, cache: Path | None) -> Case:
-    kernel = compile_kernel(operator_prim_func(node, target), target, cache_dir=cache)
+def operator_case(node: Fusion, target: Target, cache: Path | None) -> Case:
+    kernel = compile_kernel(fusion_prim_func(node, target), target, cache_dir=cache)
     rng = np.random.default_rng(3)
     inputs = []
     for shape, dtype in zip(node.input_shapes, node.input_dtypes, strict=True):
@@ -122,7 +122,7 @@ def operator_case(node: Operator, target: Target, cache: Path | None) -> Case:
             limits = np.iinfo(dtype)
             inputs.append(rng.integers(limits.min, limits.max + 1, shape).astype(dtype))
     sizes = " ".join("x".join(map(str, shape)) for shape in node.input_shapes)
-    expected = evaluate_operator(node, inputs)
+    expected = evaluate_fusion(node, inputs)
     # A transposition's steps do not say what it moves.
     moved = node.input_dtypes[0] if node.kind == "Transpose" else "int8"
     name = f"{node.kind} {sizes}" + (f" {moved}" if moved != "int8" else "")
@@ -182,7 +182,7 @@ def main() -> None:
     options = parser.parse_args()
     compiled = partial(case, target=parse_target(options.target), cache=options.cache_dir)
     with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
-        cases = list(pool.map(compiled, [*workloads(), *operators()]))
+        cases = list(pool.map(compiled, [*workloads(), *fusions()]))
     if options.compile_only:
         return
     device = Device()

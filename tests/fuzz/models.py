@@ -22,7 +22,7 @@ from qdq.random_graphs import random_model
 import autoq
 from autoq.errors import AutoqError
 from autoq.frontend import load
-from autoq.graph import Graph, Operator, evaluate, optimise
+from autoq.graph import Fusion, Graph, evaluate, optimise
 from autoq.templates.target import host_cpu, parse_target
 from fuzz.drawing import pick
 from fuzz.mangling import mangle_bytes
@@ -81,7 +81,7 @@ def _is_small(graph: Graph) -> bool:
     windows = [
         math.prod(step["window"])
         for node in graph.nodes
-        if isinstance(node, Operator)
+        if isinstance(node, Fusion)
         for step in node.steps
         if "Pool" in step.op
     ]

@@ -46,7 +46,7 @@ CONSTANTS = {
 
 
 def every_operator() -> onnx.ModelProto:
-    """What propagates NaN, side by side: kernels, fused clamps, elementwise programs, Softmax."""
+    """What propagates NaN, side by side: kernels, fused clamps, elementwise fusions, Softmax."""
     return model(
         [
             *[node(op, "x") for op in ("Relu", "Abs", "Tanh", "Sigmoid", "HardSwish", "Exp")],

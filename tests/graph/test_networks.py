@@ -7,7 +7,7 @@ import pytest
 from models import light_path, output_step, random_feeds, resnet_path, run_onnxruntime
 
 from autoq.frontend import load
-from autoq.graph import Graph, Layer, Operator, evaluate, optimise, workloads
+from autoq.graph import Fusion, Graph, Layer, evaluate, optimise, workloads
 from autoq.quantization import quantize
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.conv2d import Conv2d
@@ -126,7 +126,7 @@ def test_batch_normalisation_is_folded_before_quantisation(tmp_path):
     check(path, graph)
     layers = [n for n in graph.nodes if isinstance(n, Layer)]
     assert sum(isinstance(n.workload, Conv2d) for n in layers) == 49
-    assert {n.kind for n in graph.nodes if isinstance(n, Operator)} <= {
+    assert {n.kind for n in graph.nodes if isinstance(n, Fusion)} <= {
         "ChannelShuffle", "dequantize+Softmax+quantize+dequantize", "dequantize+quantize",
         "dequantize+Relu+quantize", "dequantize+Softmax+quantize",
     }  # fmt: skip

@@ -1,6 +1,6 @@
-"""Operators as TE expressions with TVM's schedules, for what has no kernel of its own.
+"""Fusions as TE expressions with TVM's schedules, for what has no kernel of its own.
 
-All elementwise steps of an operator become one expression, so that most operators are one loop
+All elementwise steps of a fusion become one expression, so that most fusions are one loop
 nest; only reductions (softmax, means, products of activations) get loops of their own.
 """
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import tvm
 from tvm import te
 
-from autoq.graph.fallback.operator_te import STEPS
+from autoq.graph.fallback.step_te import STEPS
 from autoq.graph.fallback.te_value import Value, output
-from autoq.graph.ir import Operator
+from autoq.graph.ir import Fusion
 from autoq.templates.target import Target
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ SMALL = 4096
 """Elements below which a CPU loop nest is not worth a second thread."""
 
 
-def scheduled_prim_func(node: Operator, target: Target) -> PrimFunc:
-    """The PrimFunc of an operator: loop nests on the CPU, dlight's default rules on CUDA.
+def scheduled_prim_func(node: Fusion, target: Target) -> PrimFunc:
+    """The PrimFunc of a fusion: loop nests on the CPU, dlight's default rules on CUDA.
 
     Parameters: the inputs in order, the constants, then the output, in the node's shapes.
     """

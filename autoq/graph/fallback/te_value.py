@@ -39,9 +39,9 @@ class Value:
 
 
 def output(value: Value, shape: tuple[int, ...], dtype: str) -> te.Tensor:
-    """The stored result of an operator."""
+    """The stored result of a fusion."""
     if value.shape != shape:
-        raise ValueError(f"the last step gives {value.shape}, the operator {shape}")
+        raise ValueError(f"the last step gives {value.shape}, the fusion {shape}")
     return te.compute(shape, lambda *index: value.at(index).astype(dtype), name="y")
 
 

@@ -1,10 +1,10 @@
-"""Element-wise operators as CUDA: every step one statement over float32, in the steps' order."""
+"""Element-wise fusions as CUDA: every step one statement over float32, in the steps' order."""
 
 from __future__ import annotations
 
 import math
 
-from autoq.graph.ir import Operator
+from autoq.graph.ir import Fusion
 from autoq.graph.lowering.cuda_expressions import (
     HELPERS,
     READ,
@@ -23,8 +23,8 @@ _MOST_OPERANDS = 8
 _MOST_STEPS = 64
 
 
-def element_program(node: Operator) -> ElementProgram | None:
-    """The operator for one element, None where it is not element-wise or of other dtypes.
+def element_program(node: Fusion) -> ElementProgram | None:
+    """The fusion for one element, None where it is not element-wise or of other dtypes.
 
     The last step may be a quantisation: its rounding is then the kernel's.
     """
@@ -44,7 +44,7 @@ def element_program(node: Operator) -> ElementProgram | None:
     return _written(node, zero_points(node.steps, len(operands)))
 
 
-def _written(node: Operator, taken: tuple[float, ...]) -> ElementProgram:
+def _written(node: Fusion, taken: tuple[float, ...]) -> ElementProgram:
     last = node.steps[-1]
     rounds = last.op == "quantize"
     names = [f"x{index}" for index in range(len(taken))]

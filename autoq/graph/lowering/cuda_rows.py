@@ -1,4 +1,4 @@
-"""Operators that reduce rows as CUDA: softmax, means, and the element-wise steps around them."""
+"""Fusions that reduce rows as CUDA: softmax, means, and the element-wise steps around them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from autoq.graph.ir import Operator, Step
+from autoq.graph.ir import Fusion, Step
 from autoq.graph.lowering.cuda_byte_softmax import byte_softmax
 from autoq.graph.lowering.cuda_expressions import (
     HELPERS,
@@ -50,15 +50,15 @@ __device__ __forceinline__ float small_part(float divisor, float large) {
 
 
 @dataclass(frozen=True)
-class RowOperator:
-    """An operator as a program over the rows of its arrays."""
+class RowFusion:
+    """A fusion as a program over the rows of its arrays."""
 
     arrays: RowArrays
     program: RowProgram
 
 
-def row_operator(node: Operator) -> RowOperator | None:
-    """The operator for one row, None where no step reduces rows, or something else is in the way.
+def row_fusion(node: Fusion) -> RowFusion | None:
+    """The fusion for one row, None where no step reduces rows, or something else is in the way.
 
     Rows are the last axes. All reductions are over the same of them, arrays hold bytes or float32
     and each has all elements of a row or one, and rows are not longer than LONGEST_ROW.
@@ -84,13 +84,13 @@ def row_operator(node: Operator) -> RowOperator | None:
         return None
     program = byte_softmax(operands[0].dtype, node.steps)
     if program is not None and shape == tuple(node.output_shape) and inner == 1:
-        return RowOperator(rows, program)
+        return RowFusion(rows, program)
     writer = _Writer(rows, node.steps, zero_points(node.steps, len(operands)))
     last = len(node.steps) - 1
     written = all(writer.write(step, index == last) for index, step in enumerate(node.steps))
     if not written or not writer.ends_with(node.output_shape):
         return None
-    return RowOperator(rows, writer.program(node.steps[-1]))
+    return RowFusion(rows, writer.program(node.steps[-1]))
 
 
 def _reduced_axes(steps: Sequence[Step]) -> int:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.graph.ir import Operator
-from autoq.graph.operator_numpy import STEPS
+from autoq.graph.ir import Fusion
+from autoq.graph.step_numpy import STEPS
 
 _ROUNDED_ALIKE = frozenset(
     ("dequantize", "Identity", "Relu", "Clip", "Neg", "Abs", "Add", "Sub", "Mul", "Min", "Max")
@@ -19,8 +19,8 @@ _NEIGHBOURS = 4
 """Float32 numbers on either side of the reciprocal that are tried."""
 
 
-def exact_reciprocal(node: Operator) -> np.float32 | None:
-    """What to multiply by instead of dividing by the scale of the operator's last quantisation.
+def exact_reciprocal(node: Fusion) -> np.float32 | None:
+    """What to multiply by instead of dividing by the scale of the fusion's last quantisation.
 
     None where no such number is found, or where there are other inputs than one or two of bytes.
     """

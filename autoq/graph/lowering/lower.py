@@ -1,7 +1,7 @@
 """From fused operations (NCHW) to layers over buffers (NHWC).
 
 Convolutions and pools read and write NHWC, so inside a network nothing is transposed; a layout
-changes in the quantisation at the input, at most once at the end, and around operators that need
+changes in the quantisation at the input, at most once at the end, and around fusions that need
 ONNX's order.
 """
 
@@ -17,14 +17,14 @@ from autoq.graph.fused import (
     CONCAT,
     CONV,
     DEQUANTIZE,
+    FUSION,
     GEMM,
     POOL,
-    PROGRAM,
     QUANTIZE,
     TABLE,
 )
 from autoq.graph.ir import Graph, Layer, Operation
-from autoq.graph.lowering.lower_program import lower_program
+from autoq.graph.lowering.lower_fusion import lower_fusion
 from autoq.graph.lowering.placement import NHWC, PLAIN, Placement, to_layout
 from autoq.graph.rewrite import Neighbourhood
 from autoq.templates.operators.add import Add
@@ -38,7 +38,7 @@ from autoq.templates.operators.quantize import Quantize
 
 
 def lower(graph: Graph) -> Graph:
-    """Layers and operators for a graph of fused operations and reshapes."""
+    """Layers and fusions for a graph of fused operations and reshapes."""
     place = Placement(graph)
     around = Neighbourhood(graph)
     for node in graph.operations:
@@ -204,8 +204,8 @@ def _table(node: Operation, place: Placement, around: Neighbourhood) -> None:
     _layer(place, node, workload, node.attributes, (place.read(x, layout),), layout)
 
 
-def _program(node: Operation, place: Placement, around: Neighbourhood) -> None:
-    lower_program(node, place)
+def _fusion(node: Operation, place: Placement, around: Neighbourhood) -> None:
+    lower_fusion(node, place)
 
 
 _LOWERINGS = {
@@ -216,7 +216,7 @@ _LOWERINGS = {
     CONCAT: _concat,
     QUANTIZE: _quantize,
     DEQUANTIZE: _dequantize,
-    PROGRAM: _program,
+    FUSION: _fusion,
     TABLE: _table,
     "Reshape": _reshape,
 }

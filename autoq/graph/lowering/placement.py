@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.graph.ir import Graph, Operator, Step, Tensor
+from autoq.graph.ir import Fusion, Graph, Step, Tensor
 
 PLAIN, NHWC = "plain", "NHWC"
 """Layouts of a tensor: row-major as in ONNX, or channels last (4-D tensors only)."""
@@ -50,7 +50,7 @@ class Placement:
         suffix = "nhwc" if layout == NHWC else "nchw"
         buffer = self._new(f"{name}.{suffix}", to_layout(shape, layout), name)
         self.graph.nodes.append(
-            Operator(
+            Fusion(
                 (step,),
                 (source,),
                 (to_layout(shape, source_layout),),
@@ -106,7 +106,7 @@ class Placement:
         buffer = self._new(f"{name}.copy", shape, name)
         step = Step("Identity", (0,), dtype)
         self.graph.nodes.append(
-            Operator((step,), (source,), (shape,), (dtype,), (), buffer, shape, ())
+            Fusion((step,), (source,), (shape,), (dtype,), (), buffer, shape, ())
         )
         return buffer
 

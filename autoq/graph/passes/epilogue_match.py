@@ -129,7 +129,7 @@ def _add(
     if graph.shape(other) != shape or graph.shape(name) != shape:
         return
     if around.constant(other) is not None:
-        return  # kernels take constants of a channel each: an elementwise program adds it
+        return  # kernels take constants of a channel each: an elementwise fusion adds it
     if _later_anchor(other, around, anchor, integer):
         return
     source = around.producer(other, "DequantizeLinear")

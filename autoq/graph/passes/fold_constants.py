@@ -9,10 +9,10 @@ import numpy as np
 from autoq.errors import ModelError
 from autoq.graph.constants import dequantised
 from autoq.graph.folding_budget import BudgetError, FoldingBudget
-from autoq.graph.ir import Graph, Node, Operation, Operator
-from autoq.graph.operator_numpy import evaluate_operator
+from autoq.graph.ir import Fusion, Graph, Node, Operation
 from autoq.graph.passes.steps import StepWriter
 from autoq.graph.rewrite import Neighbourhood, fresh_name, prune, rename_inputs
+from autoq.graph.step_numpy import evaluate_fusion
 
 
 def fold_operations(graph: Graph, budget: FoldingBudget | None = None) -> None:
@@ -67,8 +67,8 @@ def _evaluated(graph: Graph, node: Operation, values: list[np.ndarray]) -> np.nd
     writer = StepWriter(0, values)
     writer.write(graph, node, list(range(len(values))))
     steps, constants = writer.finish()
-    return evaluate_operator(
-        Operator(steps, (), (), (), constants, node.output, shape, node.covers), []
+    return evaluate_fusion(
+        Fusion(steps, (), (), (), constants, node.output, shape, node.covers), []
     )
 
 

@@ -64,7 +64,7 @@ def _fused(
 
 def _pool(graph: Graph, node: Operation, around: Neighbourhood) -> Group | None:
     if node.attributes["dilations"] != (1, 1):
-        return None  # no template skips pixels: a program does
+        return None  # no template skips pixels: a fusion does
     kind = "max" if node.op == "MaxPool" else "average"
     dtype = graph.dtype(node.inputs[0])
     if dtype in INTEGER_RANGE:
@@ -121,10 +121,10 @@ def _add(graph: Graph, node: Operation, around: Neighbourhood) -> Group | None:
             ]  # fmt: skip
             return _fused(ADD, nodes, (a, b), {"scalars": np.array(values, np.float32)})
     elif sources:
-        return None  # mixed operands: an elementwise program dequantises on the way
+        return None  # mixed operands: an elementwise fusion dequantises on the way
     nodes, bounds, _ = _tail(node, around, quantised=False)
     if any(around.producer(name, *ELEMENTWISE) for name in node.inputs):
-        return None  # an elementwise program computes all of it in one pass
+        return None  # an elementwise fusion computes all of it in one pass
     if around.only_reader(nodes[-1].output, *ELEMENTWISE):
         return None
     scalars = np.array([0, 1, 0, 1, bounds.low, bounds.high, 0], np.float32)

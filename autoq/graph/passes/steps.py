@@ -1,4 +1,4 @@
-"""From operations of the semantic graph to the steps of an operator."""
+"""From operations of the semantic graph to the steps of a fusion."""
 
 from __future__ import annotations
 

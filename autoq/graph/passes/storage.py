@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoq.graph.ir import Graph, Layer, Operator
+from autoq.graph.ir import Fusion, Graph, Layer
 from autoq.templates.registry import matching
 from autoq.templates.storage import BYTE_DTYPES
 from autoq.templates.target import Target
@@ -20,7 +20,7 @@ def choose_storage(graph: Graph, target: Target) -> None:
 
     A layer that no template computes over packed tensors gets all of its tensors one value a
     byte, and so on for their other readers and writers. Inputs and outputs of the graph are never
-    packed, nor is what an operator without a template touches.
+    packed, nor is what a fusion touches.
     """
     four_bit = {name for name, tensor in graph.tensors.items() if tensor.dtype in BYTE_DTYPES}
     wide = four_bit & _never_packed(graph)
@@ -36,8 +36,8 @@ def choose_storage(graph: Graph, target: Target) -> None:
     for layer in layers:
         layer.workload = _workload(graph, layer, wide, target)
     for node in graph.nodes:
-        if isinstance(node, Operator):
-            _widen_operator(node)
+        if isinstance(node, Fusion):
+            _widen_fusion(node)
     for name in wide:
         tensor = graph.tensors[name]
         graph.tensors[name] = replace(tensor, dtype=BYTE_DTYPES[tensor.dtype], values=tensor.dtype)
@@ -61,10 +61,10 @@ def layers_by_storage(graph: Graph) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _never_packed(graph: Graph) -> set[str]:
-    """Tensors at the graph's ends, under operators, and read in rows that end within a byte."""
+    """Tensors at the graph's ends, under fusions, and read in rows that end within a byte."""
     names = {*graph.inputs, *graph.outputs}
     for node in graph.nodes:
-        if isinstance(node, Operator):
+        if isinstance(node, Fusion):
             names.update((*node.inputs, node.output))
         elif isinstance(node, Layer):
             shapes = (*node.input_shapes, node.output_shape)
@@ -96,8 +96,8 @@ def _workload(graph: Graph, layer: Layer, wide: set[str], target: Target) -> Wor
     return workload.with_constant("weight", BYTE_DTYPES[weight.dtype])
 
 
-def _widen_operator(node: Operator) -> None:
-    """Give an operator's inputs, constants and steps whole bytes."""
+def _widen_fusion(node: Fusion) -> None:
+    """Give a fusion's inputs, constants and steps whole bytes."""
     node.input_dtypes = tuple(BYTE_DTYPES.get(dtype, dtype) for dtype in node.input_dtypes)
     node.steps = tuple(
         replace(step, dtype=BYTE_DTYPES.get(step.dtype, step.dtype)) for step in node.steps

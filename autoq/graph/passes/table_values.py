@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autoq.graph.ir import Graph, Operation, Operator
-from autoq.graph.operator_numpy import evaluate_operator
+from autoq.graph.ir import Fusion, Graph, Operation
 from autoq.graph.passes.steps import StepWriter
+from autoq.graph.step_numpy import evaluate_fusion
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.storage import value_dtype
 from autoq.templates.table import ENTRIES
@@ -27,19 +27,19 @@ def entries_of_operation(
     writer = StepWriter(0, [np.asarray(argument) for argument in arguments])
     writer.write(graph, node, list(range(len(arguments))))
     steps, constants = writer.finish()
-    return _evaluated(Operator(steps, (), (), (), constants, node.output, (ENTRIES,), ()), [])
+    return _evaluated(Fusion(steps, (), (), (), constants, node.output, (ENTRIES,), ()), [])
 
 
-def entries_of_program(node: Operation, dtype: str) -> np.ndarray:
-    """A `fused.program` of element-wise steps of one tensor of `dtype` and scalars."""
+def entries_of_fusion(node: Operation, dtype: str) -> np.ndarray:
+    """A `fused.steps` of element-wise steps of one tensor of `dtype` and scalars."""
     constants = tuple(array.reshape(()) for array in node.attributes["constants"])
-    operator = Operator(
+    fusion = Fusion(
         node.attributes["steps"], node.inputs, ((ENTRIES,),), (dtype,), constants, node.output,
         (ENTRIES,), (),
     )  # fmt: skip
-    return _evaluated(operator, [input_values(dtype)])
+    return _evaluated(fusion, [input_values(dtype)])
 
 
-def _evaluated(operator: Operator, inputs: list[np.ndarray]) -> np.ndarray:
+def _evaluated(fusion: Fusion, inputs: list[np.ndarray]) -> np.ndarray:
     with np.errstate(all="ignore"):
-        return evaluate_operator(operator, inputs)
+        return evaluate_fusion(fusion, inputs)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.graph.fused import PROGRAM, TABLE
+from autoq.graph.fused import FUSION, TABLE
 from autoq.graph.ir import Graph, Operation
-from autoq.graph.passes.programs import ELEMENTWISE
-from autoq.graph.passes.table_values import entries_of_operation, entries_of_program, input_values
+from autoq.graph.passes.fusions import ELEMENTWISE
+from autoq.graph.passes.table_values import entries_of_fusion, entries_of_operation, input_values
 from autoq.graph.rewrite import Neighbourhood, prune
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.storage import value_dtype
@@ -38,11 +38,11 @@ def gather_tables(graph: Graph) -> None:
     prune(graph)
 
 
-def tabulate_programs(graph: Graph) -> None:
-    """Replace programs that are element-wise functions of one quantised tensor by tables."""
+def tabulate_fusions(graph: Graph) -> None:
+    """Replace fusions that are element-wise functions of one quantised tensor by tables."""
     for index, node in enumerate(graph.nodes):
-        if isinstance(node, Operation) and node.op == PROGRAM and _is_function(graph, node):
-            entries = entries_of_program(node, graph.dtype(node.inputs[0]))
+        if isinstance(node, Operation) and node.op == FUSION and _is_function(graph, node):
+            entries = entries_of_fusion(node, graph.dtype(node.inputs[0]))
             graph.nodes[index] = _operation(graph, node, node.inputs[0], entries, node.covers)
 
 
@@ -99,7 +99,7 @@ def _read_elsewhere(around: Neighbourhood, sources: _Sources) -> list[str]:
             name = dequantise.inputs[0]
         quantised = graph.dtype(name) in INTEGER_RANGE
         if not quantised and reader is not None and reader.op in ELEMENTWISE:
-            continue  # a program of several tensors computes it on the way
+            continue  # a fusion of several tensors computes it on the way
         if name != source:
             found.append(name)
     return list(dict.fromkeys(found))

@@ -9,7 +9,7 @@ from onnx import helper, numpy_helper
 
 from autoq.errors import InputError
 from autoq.frontend import from_model
-from autoq.graph import Layer, Operator, dump, evaluate, optimise
+from autoq.graph import Fusion, Layer, dump, evaluate, optimise
 from autoq.graph.passes.activation_dtype import choose_activation_dtypes
 from autoq.graph.passes.dequantise_late import dequantise_late
 from autoq.graph.passes.fold_affine import fold_affine
@@ -184,7 +184,7 @@ def test_elementwise_region_is_one_operator():
         helper.make_node("Add", ["c", "a"], ["y"]),
     ]
     graph = optimise(graph_of(nodes), CPU)
-    assert len(graph.nodes) == 1 and isinstance(graph.nodes[0], Operator)
+    assert len(graph.nodes) == 1 and isinstance(graph.nodes[0], Fusion)
     same = optimise(graph_of(nodes), CPU).nodes[0]
     assert same.key == graph.nodes[0].key and hash(same.key) == hash(graph.nodes[0].key)
 

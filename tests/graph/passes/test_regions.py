@@ -12,9 +12,9 @@ from onnx import helper, numpy_helper
 from onnx_makers import model, node, normal
 
 from autoq.frontend import from_model, load
-from autoq.graph import Operator, evaluate, optimise
+from autoq.graph import Fusion, evaluate, optimise
 from autoq.graph.ir import Step
-from autoq.graph.lowering.operators import operator_prim_func
+from autoq.graph.lowering.fusions import fusion_prim_func
 from autoq.graph.passes.regions import (
     ELEMENTWISE,
     LARGEST_EXPRESSION,
@@ -185,8 +185,8 @@ def chain(kind: str, length: int) -> onnx.ModelProto:
     return model(nodes, inputs)
 
 
-def tree_size(node: Operator) -> int:
-    """Operations of the operator's expression when nothing in it is shared."""
+def tree_size(node: Fusion) -> int:
+    """Operations of the fusion's expression when nothing in it is shared."""
     first = len(node.inputs) + len(node.constants)
     sizes = [0] * first
     for step in node.steps:
@@ -196,14 +196,14 @@ def tree_size(node: Operator) -> int:
 
 
 @pytest.mark.parametrize("kind", CHAINS)
-def test_long_chains_become_programs_of_bounded_size(kind):
+def test_long_chains_become_fusions_of_bounded_size(kind):
     started = time.monotonic()
     graph = optimise(from_model(chain(kind, 1200)), host_cpu())
     assert time.monotonic() - started < 10
-    operators = [n for n in graph.nodes if isinstance(n, Operator)]
-    assert max(map(tree_size, operators)) <= LARGEST_EXPRESSION
-    assert max(len(n.inputs) for n in operators) <= LARGEST_INPUTS
-    assert sum(len(n.steps) for n in operators) >= 1200 / 2  # nothing is left out
+    fusions = [n for n in graph.nodes if isinstance(n, Fusion)]
+    assert max(map(tree_size, fusions)) <= LARGEST_EXPRESSION
+    assert max(len(n.inputs) for n in fusions) <= LARGEST_INPUTS
+    assert sum(len(n.steps) for n in fusions) >= 1200 / 2  # nothing is left out
 
 
 @pytest.mark.parametrize(("kind", "length"), [("SiLU", 25), ("x + x", 40), ("Tanh", 12)])
@@ -216,9 +216,9 @@ def test_chains_of_shared_values_compile_and_agree(kind, length, tmp_path):
     (result,) = evaluate(graph, feeds).values()
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-6)
     started = time.monotonic()
-    operators = {n.key: n for n in graph.nodes if isinstance(n, Operator)}
-    for operator in operators.values():
-        lower(operator_prim_func(operator, host_cpu()), host_cpu())
+    fusions = {n.key: n for n in graph.nodes if isinstance(n, Fusion)}
+    for fusion in fusions.values():
+        lower(fusion_prim_func(fusion, host_cpu()), host_cpu())
     assert time.monotonic() - started < 20
 
 
@@ -238,9 +238,9 @@ def test_readings_say_how_often_a_lowered_expression_holds_its_argument(op):
     arguments = [(0, 1)[:inputs], *(((inputs + i, 1)[:inputs]) for i in range(length - 1))]
     attributes = tuple(sorted(ATTRIBUTES.get(op, {}).items()))
     steps = tuple(Step(op, a, "float32", attributes) for a in arguments)
-    operator = Operator(
+    fusion = Fusion(
         steps, ("x", "c")[:inputs], (shape,) * inputs, ("float32",) * inputs, (), "y", shape, ()
     )
-    text = lower(operator_prim_func(operator, host_cpu()), host_cpu()).final_host.script()
+    text = lower(fusion_prim_func(fusion, host_cpu()), host_cpu()).final_host.script()
     loads = text.count("x0_1[") or text.count("x0[")
     assert loads == READINGS.get(op, 1) ** length

@@ -14,7 +14,7 @@ from autoq.graph import evaluate, optimise
 from autoq.graph.lowering.lower import lower
 from autoq.graph.passes.dequantise_late import dequantise_late
 from autoq.graph.passes.fuse_products import fuse_products
-from autoq.graph.passes.programs import gather_programs
+from autoq.graph.passes.fusions import gather_fusions
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 
@@ -50,7 +50,7 @@ def plainly_lowered(made):
     graph = from_model(made)
     dequantise_late(graph)
     fuse_products(graph)
-    gather_programs(graph)
+    gather_fusions(graph)
     return lower(graph)
 
 

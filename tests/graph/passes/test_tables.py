@@ -98,7 +98,7 @@ def test_a_convolution_of_four_bits_looks_its_outputs_up_as_bytes() -> None:
 
 
 def kinds_of_layers(graph: Graph) -> list[str]:
-    """`kinds` without operators that transpose inputs and outputs."""
+    """`kinds` without fusions that transpose inputs and outputs."""
     layers = [node for node in graph.nodes if isinstance(node, Layer)]
     return kinds(dataclasses.replace(graph, nodes=layers))
 
@@ -173,7 +173,7 @@ def test_four_bit_tensors_have_tables_of_bytes(dtype: str) -> None:
         np.testing.assert_array_equal(found, expected)
 
 
-def test_functions_of_two_tensors_stay_programs() -> None:
+def test_functions_of_two_tensors_stay_fusions() -> None:
     model = QdqModel()
     a = model.node("Sigmoid", model.dequantise("a", 0.03, 120, "uint8"))
     b = model.dequantise("b", 0.02, 10, "uint8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.graph import Operator, Step
+from autoq.graph import Fusion, Step
 
 
 def step(op: str, *arguments: int, dtype: str = "float32", **attributes: object) -> Step:
@@ -12,13 +12,13 @@ def step(op: str, *arguments: int, dtype: str = "float32", **attributes: object)
     return Step(op, arguments, dtype, tuple(sorted(attributes.items())))
 
 
-def _operator(
+def _fusion(
     steps: list[Step], shapes: list[tuple[int, ...]], dtypes: list[str], output: tuple[int, ...],
     constants: tuple[np.ndarray, ...] = (),
-) -> Operator:  # fmt: skip
+) -> Fusion:  # fmt: skip
     names = tuple(f"x{index}" for index in range(len(shapes)))
     shapes_and_types = tuple(shapes), tuple(dtypes)
-    return Operator(tuple(steps), names, *shapes_and_types, constants, "y", output, ("node",))
+    return Fusion(tuple(steps), names, *shapes_and_types, constants, "y", output, ("node",))
 
 
 def _quantize(argument: int) -> Step:
@@ -26,15 +26,15 @@ def _quantize(argument: int) -> Step:
     return step("quantize", argument, dtype="int8", **scheme)
 
 
-def softmax(*shape: int) -> Operator:
+def softmax(*shape: int) -> Fusion:
     """Softmax over the last axis of float32."""
-    return _operator([step("Softmax", 0, axis=len(shape) - 1)], [shape], ["float32"], shape)
+    return _fusion([step("Softmax", 0, axis=len(shape) - 1)], [shape], ["float32"], shape)
 
 
 def quantised_softmax(
     *shape: int, dtype: str = "int8", step_size: float = 0.03, zero_point: int = 3,
     scale: float = 1 / 255, low: float = 0.0,
-) -> Operator:  # fmt: skip
+) -> Fusion:  # fmt: skip
     """Softmax of bytes of `step_size`, as bytes of `scale`, whose zero point is -low."""
     scheme = {"scale": scale, "zero_point": int(-low), "low": low, "high": low + 255}
     steps = [
@@ -42,22 +42,22 @@ def quantised_softmax(
         step("Softmax", 1, axis=len(shape) - 1),
         step("quantize", 2, dtype="uint8", **scheme),
     ]
-    return _operator(steps, [shape], [dtype], shape)
+    return _fusion(steps, [shape], [dtype], shape)
 
 
-def masked_softmax(shape: tuple[int, ...], mask: tuple[int, ...]) -> Operator:
+def masked_softmax(shape: tuple[int, ...], mask: tuple[int, ...]) -> Fusion:
     """Softmax over the last axis of a sum."""
     steps = [step("Add", 0, 1), step("Softmax", 2, axis=len(shape) - 1)]
-    return _operator(steps, [shape, mask], ["float32"] * 2, shape)
+    return _fusion(steps, [shape, mask], ["float32"] * 2, shape)
 
 
-def mean(shape: tuple[int, ...], axes: tuple[int, ...]) -> Operator:
+def mean(shape: tuple[int, ...], axes: tuple[int, ...]) -> Fusion:
     """The mean over the last axes, which stay as axes of one element."""
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
-    return _operator([step("ReduceMean", 0, axes=axes)], [shape], ["float32"], kept)
+    return _fusion([step("ReduceMean", 0, axes=axes)], [shape], ["float32"], kept)
 
 
-def norm(*shape: int, quantised: bool = True, constant: bool = False) -> Operator:
+def norm(*shape: int, quantised: bool = True, constant: bool = False) -> Fusion:
     """A normalisation of the last axis with its scale and shift, from bytes to bytes or float32."""
     channels, axes = shape[-1:], (len(shape) - 1,)
     steps = [
@@ -77,5 +77,5 @@ def norm(*shape: int, quantised: bool = True, constant: bool = False) -> Operato
     if constant:
         rng = np.random.default_rng(1)
         constants = tuple(rng.standard_normal((2, *channels), np.float32))
-        return _operator(steps, [shape], [x], shape, constants)
-    return _operator(steps, [shape, channels, channels], [x, "float32", "float32"], shape)
+        return _fusion(steps, [shape], [x], shape, constants)
+    return _fusion(steps, [shape, channels, channels], [x, "float32", "float32"], shape)

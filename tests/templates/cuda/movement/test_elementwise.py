@@ -9,12 +9,12 @@ import pytest
 from gpu_kernels import end_if_compile_only, gpu_target
 from host_cuda import needs_host_compiler, needs_nvcc, run_function_on_gpu, run_function_on_host
 
-from autoq.graph import Operator, Step
+from autoq.graph import Fusion, Step
 from autoq.graph.lowering.cuda_elementwise import element_program
 from autoq.graph.lowering.exact_reciprocal import exact_reciprocal
-from autoq.graph.lowering.operators import operator_prim_func
-from autoq.graph.operator_numpy import evaluate_operator
+from autoq.graph.lowering.fusions import fusion_prim_func
 from autoq.graph.shapes import BINARY, UNARY, broadcast
+from autoq.graph.step_numpy import evaluate_fusion
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.movement.elementwise_walk import Walk
 from autoq.templates.target import parse_target
@@ -32,10 +32,10 @@ def step(op: str, *arguments: int, dtype: str = "float32", **attributes: object)
     return Step(op, arguments, dtype, tuple(sorted(attributes.items())))
 
 
-def operator(steps, shapes, dtypes, constants=()):
+def fusion(steps, shapes, dtypes, constants=()):
     shape = broadcast([*shapes, *(array.shape for array in constants)])
     names = tuple(f"x{index}" for index in range(len(shapes)))
-    return Operator(
+    return Fusion(
         tuple(steps), names, tuple(shapes), tuple(dtypes), constants, "y", shape, ("node",)
     )
 
@@ -48,7 +48,7 @@ def quantize(argument: int, dtype: str = "int8", scale: float = 0.013) -> Step:
 
 def pair(op, shapes, dtypes, out_dtype="int8"):
     """`op` of two integer tensors of unrelated schemes."""
-    return operator(
+    return fusion(
         [
             step("dequantize", 0, scale=0.02, zero_point=3),
             step("dequantize", 1, scale=0.0117, zero_point=100),
@@ -65,13 +65,13 @@ def summed(ops, shape):
     for op in ops[1:]:
         steps.append(step(op, 0, **_ATTRIBUTES.get(op, {})))
         steps.append(step("Add", len(steps) - 1, len(steps)))
-    return operator(steps, [shape], ["float32"])
+    return fusion(steps, [shape], ["float32"])
 
 
 def chained(ops, shapes):
     """`op(... op(op(x0, x1), x1) ..., x1)`."""
     steps = [step(op, 0 if index == 0 else index + 1, 1) for index, op in enumerate(ops)]
-    return operator(steps, shapes, ["float32"] * 2)
+    return fusion(steps, shapes, ["float32"] * 2)
 
 
 EXACT = {
@@ -81,23 +81,23 @@ EXACT = {
     "pixels": pair("Mul", [(2, 3, 5, 12), (2, 3, 5, 1)], ["int8", "int8"]),
     "odd": pair("Add", [(3, 5, 7, 3), (3, 5, 7, 3)], ["uint8", "int8"], "uint8"),
     "column and row": pair("Sub", [(7, 1), (6, 1, 9)], ["int8", "int8"]),
-    "twice the same": operator(
+    "twice the same": fusion(
         [step("dequantize", 0, scale=0.02, zero_point=3), step("Mul", 2, 1), step("Relu", 3),
          quantize(4), step("dequantize", 5, scale=0.5, zero_point=7), step("Add", 6, 2),
          quantize(7, "uint8", 0.031)],
         [(2, 9, 24)], ["uint8"], (np.linspace(0.5, 1.5, 24, dtype=np.float32),),
     ),
-    "mixed": operator(
+    "mixed": fusion(
         [step("dequantize", 0, scale=0.05, zero_point=3), step("Add", 2, 1)],
         [(2, 5, 7, 24), (7, 1)], ["int8", "float32"],
     ),
-    "scalars": operator([step("Add", 0, 1)], [(), ()], ["float32", "float32"]),
-    "hard swish": operator([step("HardSwish", 0), step("Neg", 1)], [(3, 7, 11)], ["float32"]),
+    "scalars": fusion([step("Add", 0, 1)], [(), ()], ["float32", "float32"]),
+    "hard swish": fusion([step("HardSwish", 0), step("Neg", 1)], [(3, 7, 11)], ["float32"]),
 }  # fmt: skip
 CLOSE = {
     "unary": summed([op for op in UNARY if op not in ("Cast", "Identity")], (3, 5, 33)),
     "binary": chained([op for op in BINARY if op != "Pow"], [(4, 6, 8), (6, 1)]),
-    "power": operator([step("Pow", 0, 1)], [(4, 6), (6,)], ["float32"] * 2),
+    "power": fusion([step("Pow", 0, 1)], [(4, 6), (6,)], ["float32"] * 2),
 }
 
 
@@ -121,7 +121,7 @@ def assert_agrees(name, got, expected):
 
 
 def on_host(node, arrays, folder):
-    function = operator_prim_func(node, HOPPER)
+    function = fusion_prim_func(node, HOPPER)
     shape = node.output_shape
     output = np.zeros(shape, node.steps[-1].dtype)
     return run_function_on_host(function, HOPPER, [*arrays, *node.constants], output, folder)
@@ -132,7 +132,7 @@ def on_host(node, arrays, folder):
 def test_agrees_with_numpy_on_host(name, tmp_path):
     node = {**EXACT, **CLOSE}[name]
     arrays = inputs_of(node)
-    assert_agrees(name, on_host(node, arrays, tmp_path), evaluate_operator(node, arrays))
+    assert_agrees(name, on_host(node, arrays, tmp_path), evaluate_fusion(node, arrays))
 
 
 @needs_host_compiler
@@ -143,18 +143,18 @@ def test_quotients_at_ties_round_as_divisions_do(scale, tmp_path):
     bits = ties.view(np.int32)[:, None] + np.arange(-8, 9, dtype=np.int32)
     far = np.array([0.0, -0.0, 1e30, -1e30, np.inf, -np.inf, 1e-42], np.float32)
     x = np.concatenate([bits.reshape(-1).view(np.float32), far])
-    node = operator([quantize(0, scale=scale)], [x.shape], ["float32"])
-    np.testing.assert_array_equal(on_host(node, [x], tmp_path), evaluate_operator(node, [x]))
+    node = fusion([quantize(0, scale=scale)], [x.shape], ["float32"])
+    np.testing.assert_array_equal(on_host(node, [x], tmp_path), evaluate_fusion(node, [x]))
 
 
 @needs_host_compiler
 def test_nan_comes_out_where_it_goes_in(tmp_path):
     ops = [step("Relu", 0), step("Max", 2, 1), step("Clip", 3, low=-1.0, high=1.0)]
-    node = operator(ops, [(5,), (5,)], ["float32"] * 2)
+    node = fusion(ops, [(5,), (5,)], ["float32"] * 2)
     arrays = [np.array([np.nan, 1, -2, 3, 0.5], np.float32),
               np.array([0, np.nan, -1, 0.25, 0], np.float32)]  # fmt: skip
     got = on_host(node, arrays, tmp_path)
-    np.testing.assert_array_equal(got, evaluate_operator(node, arrays))
+    np.testing.assert_array_equal(got, evaluate_fusion(node, arrays))
     assert np.isnan(got[:2]).all()
 
 
@@ -180,11 +180,11 @@ def test_walk_reads_what_numpy_broadcasts(seed):
 def test_what_is_not_elementwise_is_left_to_tvm():
     gate = EXACT["gate"]
     assert element_program(gate) is not None
-    softmax = operator([step("Softmax", 0, axis=1)], [(3, 8)], ["float32"])
+    softmax = fusion([step("Softmax", 0, axis=1)], [(3, 8)], ["float32"])
     assert element_program(softmax) is None
-    wide = operator([step("Cast", 0)], [(3, 8)], ["int32"])
+    wide = fusion([step("Cast", 0)], [(3, 8)], ["int32"])
     assert element_program(wide) is None
-    integers = operator([step("Relu", 0, dtype="int8")], [(3, 8)], ["int8"])
+    integers = fusion([step("Relu", 0, dtype="int8")], [(3, 8)], ["int8"])
     assert element_program(integers) is None
     assert element_program(dataclasses.replace(gate, output_shape=(2, 5, 7, 1, 48))) is None
 
@@ -194,7 +194,7 @@ def test_what_is_not_elementwise_is_left_to_tvm():
 @pytest.mark.parametrize("name", ["gate of many pixels", "unary"])
 def test_compiles_without_spills(name, arch):
     target = parse_target(f"cuda:{arch}")
-    kernel = compile_kernel(operator_prim_func({**EXACT, **CLOSE}[name], target), target)
+    kernel = compile_kernel(fusion_prim_func({**EXACT, **CLOSE}[name], target), target)
     assert kernel.spill_bytes == 0
 
 
@@ -202,10 +202,10 @@ def test_compiles_without_spills(name, arch):
 @pytest.mark.parametrize("name", [*EXACT, *CLOSE])
 def test_agrees_with_numpy_on_gpu(name):
     node, target = {**EXACT, **CLOSE}[name], gpu_target()
-    machine_code = compile_kernel(operator_prim_func(node, target), target)
+    machine_code = compile_kernel(fusion_prim_func(node, target), target)
     end_if_compile_only()
     arrays = inputs_of(node)
-    expected = evaluate_operator(node, arrays)
+    expected = evaluate_fusion(node, arrays)
     assert_agrees(name, run_function_on_gpu(machine_code, [*arrays, *node.constants], expected),
                   expected)  # fmt: skip
 
@@ -215,7 +215,7 @@ def test_a_product_stands_for_a_division_where_every_pair_of_bytes_agrees():
     found = 0
     for _ in range(20):
         scales = rng.uniform(0.002, 0.05, 3)
-        node = operator(
+        node = fusion(
             [step("dequantize", 0, scale=float(scales[0]), zero_point=3),
              step("dequantize", 1, scale=float(scales[1]), zero_point=128),
              step("Mul", 2, 3), quantize(4, "uint8", float(scales[2] / 10))],
@@ -227,15 +227,15 @@ def test_a_product_stands_for_a_division_where_every_pair_of_bytes_agrees():
         found += 1
         every = [np.arange(256).astype("int8")[:, None], np.arange(256).astype("uint8")]
         last = node.steps[-1]
-        x = evaluate_operator(dataclasses.replace(node, steps=node.steps[:-1]), every) * factor
+        x = evaluate_fusion(dataclasses.replace(node, steps=node.steps[:-1]), every) * factor
         got = np.clip(np.rint(x), last["low"], last["high"]) + last["zero_point"]
-        np.testing.assert_array_equal(got, evaluate_operator(node, every))
+        np.testing.assert_array_equal(got, evaluate_fusion(node, every))
     assert found > 10
 
 
 def test_no_product_stands_for_a_division_of_other_inputs():
-    floats = operator([quantize(0)], [(8,)], ["float32"])
+    floats = fusion([quantize(0)], [(8,)], ["float32"])
     sigmoid = [step("dequantize", 0, scale=0.1, zero_point=0), step("Sigmoid", 1), quantize(2)]
     assert exact_reciprocal(floats) is None
-    assert exact_reciprocal(operator(sigmoid, [(8,)], ["int8"])) is None
+    assert exact_reciprocal(fusion(sigmoid, [(8,)], ["int8"])) is None
     assert exact_reciprocal(EXACT["twice the same"]) is None

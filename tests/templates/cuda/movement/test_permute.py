@@ -7,8 +7,8 @@ import pytest
 from gpu_kernels import end_if_compile_only, gpu_target
 from host_cuda import needs_host_compiler, needs_nvcc, run_function_on_gpu, run_function_on_host
 
-from autoq.graph import Operator, Step
-from autoq.graph.lowering.operators import kernel_family
+from autoq.graph import Fusion, Step
+from autoq.graph.lowering.fusions import kernel_family
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.movement.permute import TilePlan, TurnPlan, permute_kernel, permutes
 from autoq.templates.cuda.movement.permute_axes import PermutedAxes
@@ -100,7 +100,7 @@ def test_plans_follow_sides():
 def transposition(shape, perm, dtype):
     output = tuple(shape[axis] for axis in perm)
     steps = (Step("Transpose", (0,), dtype, (("perm", perm),)),)
-    return Operator(steps, ("x0",), (shape,), (dtype,), (), "y", output, ("node",))
+    return Fusion(steps, ("x0",), (shape,), (dtype,), (), "y", output, ("node",))
 
 
 def test_small_matrices_are_left_to_tvm():

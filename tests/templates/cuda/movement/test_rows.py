@@ -10,10 +10,10 @@ from gpu_kernels import end_if_compile_only, gpu_target
 from host_cuda import needs_host_compiler, needs_nvcc, run_function_on_gpu, run_function_on_host
 from row_cases import masked_softmax, mean, norm, quantised_softmax, softmax, step
 
-from autoq.graph import Operator
-from autoq.graph.lowering.cuda_rows import row_operator
-from autoq.graph.lowering.operators import kernel_family, operator_prim_func
-from autoq.graph.operator_numpy import evaluate_operator
+from autoq.graph import Fusion
+from autoq.graph.lowering.cuda_rows import row_fusion
+from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family
+from autoq.graph.step_numpy import evaluate_fusion
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.movement.rows_plan import LONGEST_ROW, RowArrays, RowPlan
 from autoq.templates.target import parse_target
@@ -50,7 +50,7 @@ LARGE = {
 }
 
 
-def inputs_of(node: Operator) -> list[np.ndarray]:
+def inputs_of(node: Fusion) -> list[np.ndarray]:
     rng = np.random.default_rng(5)
     return [
         rng.standard_normal(shape, np.float32)
@@ -71,7 +71,7 @@ def assert_agrees(got: np.ndarray, expected: np.ndarray) -> None:
 
 
 def on_host(node, arrays, folder):
-    function = operator_prim_func(node, HOPPER)
+    function = fusion_prim_func(node, HOPPER)
     output = np.zeros(node.output_shape, node.steps[-1].dtype)
     return run_function_on_host(function, HOPPER, [*arrays, *node.constants], output, folder)
 
@@ -82,12 +82,12 @@ def test_agrees_with_numpy_on_host(name, tmp_path):
     node = SMALL[name]
     assert kernel_family(node, HOPPER) == "rows"
     arrays = inputs_of(node)
-    assert_agrees(on_host(node, arrays, tmp_path), evaluate_operator(node, arrays))
+    assert_agrees(on_host(node, arrays, tmp_path), evaluate_fusion(node, arrays))
 
 
 def test_bytes_have_a_softmax_of_their_own_where_no_power_overflows():
-    def own(node: Operator) -> bool:
-        return row_operator(node).program.rounded
+    def own(node: Fusion) -> bool:
+        return row_fusion(node).program.rounded
 
     assert own(SMALL["softmax of 200 bytes"]) and own(SMALL["softmax of bytes of wide steps"])
     assert own(SMALL["softmax of bytes that saturates"])
@@ -102,7 +102,7 @@ def test_nan_and_infinity_come_out_as_numpy_has_them(tmp_path):
     x = np.linspace(-2, 2, 36, dtype=np.float32).reshape(4, 9)
     x[1, 3], x[2, 4] = np.nan, -np.inf
     with np.errstate(invalid="ignore"):
-        expected = evaluate_operator(node, [x])
+        expected = evaluate_fusion(node, [x])
     got = on_host(node, [x], tmp_path)
     np.testing.assert_allclose(got, expected, rtol=2e-5)
     assert np.isnan(got[1]).all() and got[2, 4] == 0 and not np.isnan(got[[0, 2, 3]]).any()
@@ -119,7 +119,7 @@ def test_one_divisor_a_row_divides_as_numpy_does(tmp_path):
     node = dataclasses.replace(masked_softmax((9, 4), (9, 1)), steps=steps)
     divisors = rows.reshape(9, 1)
     with np.errstate(all="ignore"):
-        expected = evaluate_operator(node, [x, divisors])
+        expected = evaluate_fusion(node, [x, divisors])
     np.testing.assert_allclose(on_host(node, [x, divisors], tmp_path), expected, rtol=2e-7)
 
 
@@ -132,7 +132,7 @@ def test_a_root_that_divides_a_row_may_be_none(tmp_path):
     node = dataclasses.replace(masked_softmax((10, 7), (10, 1)), steps=steps)
     arrays = [np.tile(x, (10, 1)), squares.reshape(10, 1)]
     with np.errstate(all="ignore"):
-        expected = evaluate_operator(node, arrays)
+        expected = evaluate_fusion(node, arrays)
     np.testing.assert_allclose(on_host(node, arrays, tmp_path), expected, rtol=1.2e-7, atol=2e-45)
 
 
@@ -187,11 +187,11 @@ def test_lanes_follow_rows():
 
 def test_what_no_row_kernel_computes_is_left_to_tvm():
     whole = softmax(3, 8)
-    assert row_operator(whole) is not None
+    assert row_fusion(whole) is not None
 
     def left(steps, node=whole, **changes):
         changed = dataclasses.replace(node, steps=tuple(steps), **changes)
-        return row_operator(changed) is None and kernel_family(changed, HOPPER) == "tvm"
+        return row_fusion(changed) is None and kernel_family(changed, HOPPER) == "tvm"
 
     assert left([step("Softmax", 0, axis=0)]), "rows are the last axes"
     assert left([step("Softmax", 0, axis=1), step("ReduceMean", 1, axes=(0, 1))],
@@ -202,12 +202,12 @@ def test_what_no_row_kernel_computes_is_left_to_tvm():
     assert left([step("Softmax", 0, axis=1), step("Transpose", 1, perm=(1, 0))],
                 output_shape=(8, 3)), "a step that is not element-wise"  # fmt: skip
     assert left([step("Softmax", 0, axis=1)], input_dtypes=("int32",)), "other dtypes"
-    assert row_operator(masked_softmax((2, 4, 6), (4, 6))) is not None
+    assert row_fusion(masked_softmax((2, 4, 6), (4, 6))) is not None
     part = masked_softmax((4, 2, 6), (6,))
     two = dataclasses.replace(
         part, steps=(step("Add", 0, 1), step("ReduceMean", 2, axes=(1, 2))), output_shape=(4, 1, 1)
     )
-    assert row_operator(two) is None, "an operand that has only a part of a row"
+    assert row_fusion(two) is None, "an operand that has only a part of a row"
     assert kernel_family(whole, parse_target("cpu")) == "tvm"
 
 
@@ -216,15 +216,15 @@ def test_what_no_row_kernel_computes_is_left_to_tvm():
 @pytest.mark.parametrize("name", ["softmax of 197", "norm of 768", "norm of many rows of 1023"])
 def test_compiles_without_spills(name, arch):
     target = parse_target(f"cuda:{arch}")
-    assert compile_kernel(operator_prim_func(LARGE[name], target), target).spill_bytes == 0
+    assert compile_kernel(fusion_prim_func(LARGE[name], target), target).spill_bytes == 0
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", [*SMALL, *LARGE])
 def test_agrees_with_numpy_on_gpu(name):
     node, target = {**SMALL, **LARGE}[name], gpu_target()
-    kernel = compile_kernel(operator_prim_func(node, target), target)
+    kernel = compile_kernel(fusion_prim_func(node, target), target)
     end_if_compile_only()
     arrays = inputs_of(node)
-    expected = evaluate_operator(node, arrays)
+    expected = evaluate_fusion(node, arrays)
     assert_agrees(run_function_on_gpu(kernel, [*arrays, *node.constants], expected), expected)

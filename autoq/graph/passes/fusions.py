@@ -1,4 +1,4 @@
-"""Gather what no template computes into programs: one kernel for each region of the graph.
+"""Gather what no template computes into fusions: one kernel for each region of the graph.
 
 Elementwise operations join into one region as long as nobody else reads what lies between them;
 operations that look at several elements (softmax, transposes, ...) take the dequantisation in
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.errors import ModelError
-from autoq.graph.fused import DEQUANTIZE, FUSED, PROGRAM, QUANTIZE, Bounds, Scheme
+from autoq.graph.fused import DEQUANTIZE, FUSED, FUSION, QUANTIZE, Bounds, Scheme
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.passes.regions import ELEMENTWISE, QUANTISED, STRUCTURED, Partition
 from autoq.graph.passes.steps import StepWriter
@@ -18,8 +18,8 @@ from autoq.graph.rewrite import prune
 from autoq.templates.element import INTEGER_RANGE
 
 
-def gather_programs(graph: Graph) -> None:
-    """Replace every operation that is neither fused nor a Reshape by programs.
+def gather_fusions(graph: Graph) -> None:
+    """Replace every operation that is neither fused nor a Reshape by fusions.
 
     Raises ModelError for an operation over a dtype that it has no kernel for.
     """
@@ -29,7 +29,7 @@ def gather_programs(graph: Graph) -> None:
         region = regions.get(id(node))
         if region is not None:
             members = region.in_order
-            nodes.append(_single(graph, members) or _program(graph, members))
+            nodes.append(_single(graph, members) or _fusion(graph, members))
         elif node.op in FUSED or node.op == "Reshape":
             nodes.append(node)
         elif node.op not in (*ELEMENTWISE, *STRUCTURED):
@@ -60,7 +60,7 @@ def _single(graph: Graph, members: list[Operation]) -> Operation | None:
     return Operation(op, node.name, node.inputs, node.output, attributes, node.covers)
 
 
-def _program(graph: Graph, members: list[Operation]) -> Operation:
+def _fusion(graph: Graph, members: list[Operation]) -> Operation:
     made = {member.output for member in members}
     names = dict.fromkeys(n for m in members for n in m.inputs if n not in made)
     inputs = [name for name in names if name not in graph.constants]
@@ -73,4 +73,4 @@ def _program(graph: Graph, members: list[Operation]) -> Operation:
     covers = tuple(dict.fromkeys(name for member in members for name in member.covers))
     attributes = {"steps": steps, "constants": all_constants}
     root = members[-1]
-    return Operation(PROGRAM, root.name, tuple(inputs), root.output, attributes, covers)
+    return Operation(FUSION, root.name, tuple(inputs), root.output, attributes, covers)

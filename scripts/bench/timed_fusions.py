@@ -1,10 +1,10 @@
-"""Operators that `bench_movement.py` times: element-wise, over rows, and transpositions."""
+"""Fusions that `bench_movement.py` times: element-wise, over rows, and transpositions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from autoq.graph import Operator, Step
+from autoq.graph import Fusion, Step
 
 BATCH = 8
 GLOBAL_POOLS = ((112, 32), (56, 96), (56, 144), (28, 144), (28, 240), (14, 240), (14, 480),
@@ -15,7 +15,7 @@ _BYTES = {"scale": 0.013, "zero_point": -5, "low": -123.0, "high": 132.0}
 _IMAGE, _TOKENS = (BATCH, 56, 56, 64), (BATCH, 197, 768)
 
 
-def operators() -> Iterator[Operator]:
+def fusions() -> Iterator[Fusion]:
     """All of them."""
     yield from _element_wise()
     yield from _softmaxes()
@@ -23,7 +23,7 @@ def operators() -> Iterator[Operator]:
     yield from _transpositions()
 
 
-def _element_wise() -> Iterator[Operator]:
+def _element_wise() -> Iterator[Fusion]:
     """Gates of squeeze and excitation, sums of two schemes, float32."""
     for op, shapes in _pairs():
         steps = (
@@ -47,7 +47,7 @@ def _pairs() -> Iterator[tuple[str, tuple[tuple[int, ...], ...]]]:
         yield "Add", ((BATCH, size, size, c),) * 2
 
 
-def _softmaxes() -> Iterator[Operator]:
+def _softmaxes() -> Iterator[Fusion]:
     """Of classes, of the scores of attention, and of windows of 49 pixels."""
     rows = ((BATCH, 1000), (BATCH, 12, 197, 197), (BATCH, 12, 128, 128), (BATCH, 12, 384, 384),
             (64, 4, 49, 49), (64, 4096))  # fmt: skip
@@ -63,7 +63,7 @@ def _softmaxes() -> Iterator[Operator]:
     yield _operator(steps, (scores,), ("int8",))
 
 
-def _over_tokens() -> Iterator[Operator]:
+def _over_tokens() -> Iterator[Fusion]:
     """Means and normalisations of the channels of transformers' tokens."""
     for tokens in (_TOKENS, (BATCH, 3136, 96), (BATCH, 49, 1024)):
         mean = _step("ReduceMean", 0, axes=(2,))
@@ -73,7 +73,7 @@ def _over_tokens() -> Iterator[Operator]:
     yield _normalisation(_TOKENS, quantised=False)
 
 
-def _normalisation(tokens: tuple[int, ...], quantised: bool) -> Operator:
+def _normalisation(tokens: tuple[int, ...], quantised: bool) -> Fusion:
     """Of bytes to bytes or of float32, with a scale and a shift of each channel."""
     start = _step("dequantize", 0, scale=0.02, zero_point=3) if quantised else _step("Identity", 0)
     centred = _step("ReduceMean", 3, axes=(2,)), _step("Sub", 3, 4)
@@ -85,7 +85,7 @@ def _normalisation(tokens: tuple[int, ...], quantised: bool) -> Operator:
     return _operator((start, *centred, *spread, *scaled, *end), shapes, dtypes)
 
 
-def _transpositions() -> Iterator[Operator]:
+def _transpositions() -> Iterator[Fusion]:
     """Between ONNX's order of an image and ours, and of attention's heads."""
     to_onnx, from_onnx, sizes = (0, 3, 1, 2), (0, 2, 3, 1), ((56, 64), (28, 256), (7, 2048))
     for size, c in (*sizes, (224, 3)):
@@ -99,7 +99,7 @@ def _transpositions() -> Iterator[Operator]:
     yield _transposition(heads, (0, 2, 3, 1), "float32")
 
 
-def _transposition(shape: tuple[int, ...], perm: tuple[int, ...], dtype: str) -> Operator:
+def _transposition(shape: tuple[int, ...], perm: tuple[int, ...], dtype: str) -> Fusion:
     output = tuple(shape[axis] for axis in perm)
     step = _step("Transpose", 0, dtype=dtype, perm=perm)
     return _operator((step,), (shape,), (dtype,), output)
@@ -112,8 +112,8 @@ def _step(op: str, *arguments: int, dtype: str = "float32", **attributes: object
 def _operator(
     steps: tuple[Step, ...], shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str] = (),
     output: tuple[int, ...] | None = None,
-) -> Operator:  # fmt: skip
+) -> Fusion:  # fmt: skip
     """Of float32 if no dtypes are given, with an output like the first input unless one is."""
     names = tuple(f"x{index}" for index in range(len(shapes)))
     types = tuple(dtypes) or ("float32",) * len(shapes)
-    return Operator(steps, names, tuple(shapes), types, (), "y", output or shapes[0], ("node",))
+    return Fusion(steps, names, tuple(shapes), types, (), "y", output or shapes[0], ("node",))

@@ -1,4 +1,4 @@
-"""What the steps of an operator compute, as TE expressions; `operator_numpy.py` says the same."""
+"""What the steps of a fusion compute, as TE expressions; `step_numpy.py` says the same."""
 
 from __future__ import annotations
 

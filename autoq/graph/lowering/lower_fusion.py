@@ -1,18 +1,18 @@
-"""Layouts for programs: axes and constants follow the buffers that a program reads."""
+"""Layouts for fusions: axes and constants follow the buffers that a fusion reads."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from autoq.graph.ir import Operation, Operator, Step
+from autoq.graph.ir import Fusion, Operation, Step
 from autoq.graph.lowering.placement import NHWC, PLAIN, TO_NHWC, Placement, to_layout
 
 _PLAIN_ONLY = ("MatMul", "Conv", "Gemm", "MaxPool", "AveragePool")
 _AXIS_TO_NHWC = {0: 0, 1: 3, 2: 1, 3: 2}
 
 
-def lower_program(node: Operation, place: Placement) -> None:
-    """Append the operator for a `fused.program`, in the layout that moves the least."""
+def lower_fusion(node: Operation, place: Placement) -> None:
+    """Append the fusion for a `fused.steps`, in the layout that moves the least."""
     graph = place.semantic
     steps: tuple[Step, ...] = node.attributes["steps"]
     layout = _layout(node, steps, place)
@@ -21,7 +21,7 @@ def lower_program(node: Operation, place: Placement) -> None:
     constants = tuple(_constant(array, layout) for array in node.attributes["constants"])
     output = place.write(node.output, layout)
     place.graph.nodes.append(
-        Operator(
+        Fusion(
             tuple(_in_layout(step, layout) for step in steps),
             inputs,
             shapes,

@@ -1,4 +1,4 @@
-"""What the steps of an operator compute, in numpy: the oracle of `lowering/operators.py`."""
+"""What the steps of a fusion compute, in numpy: the oracle of `lowering/fusions.py`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 import ml_dtypes
 import numpy as np
 
-from autoq.graph.ir import Operator, Step
+from autoq.graph.ir import Fusion, Step
 from autoq.graph.shapes import infer_shape
 from autoq.templates.epilogue import clamp_numbers
 
 
-def evaluate_operator(node: Operator, inputs: Sequence[np.ndarray]) -> np.ndarray:
-    """The operator's output `output_shape` for inputs of `input_shapes`."""
+def evaluate_fusion(node: Fusion, inputs: Sequence[np.ndarray]) -> np.ndarray:
+    """The fusion's output `output_shape` for inputs of `input_shapes`."""
     values: list[np.ndarray] = [
         array.reshape(shape) for array, shape in zip(inputs, node.input_shapes, strict=True)
     ]

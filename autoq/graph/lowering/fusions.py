@@ -1,6 +1,6 @@
-"""PrimFuncs for operators, which no template computes.
+"""PrimFuncs for fusions, which no template computes.
 
-On CUDA element-wise operators, those that reduce rows and transpositions have kernels of their own;
+On CUDA element-wise fusions, those that reduce rows and transpositions have kernels of their own;
 everything else is written in TE and scheduled by TVM.
 """
 
@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from autoq.graph.fallback.scheduled import scheduled_prim_func
-from autoq.graph.ir import Operator
+from autoq.graph.ir import Fusion
 from autoq.graph.lowering.cuda_elementwise import element_program
-from autoq.graph.lowering.cuda_rows import row_operator
+from autoq.graph.lowering.cuda_rows import row_fusion
 from autoq.templates.cuda.movement.elementwise import elementwise_kernel
 from autoq.templates.cuda.movement.permute import permute_kernel, permutes
 from autoq.templates.cuda.movement.rows import row_kernel
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
 
 
-def operator_prim_func(node: Operator, target: Target) -> PrimFunc:
-    """The scheduled PrimFunc of an operator; equal for nodes of equal `key`.
+def fusion_prim_func(node: Fusion, target: Target) -> PrimFunc:
+    """The scheduled PrimFunc of a fusion; equal for nodes of equal `key`.
 
     Parameters: the inputs in order, the constants, then the output, in the node's shapes.
     """
@@ -36,21 +36,21 @@ def operator_prim_func(node: Operator, target: Target) -> PrimFunc:
     return scheduled_prim_func(node, target)
 
 
-def kernel_family(node: Operator, target: Target) -> str:
-    """Which kernels compute an operator: elementwise, rows or transposition, else tvm."""
+def kernel_family(node: Fusion, target: Target) -> str:
+    """Which kernels compute a fusion: elementwise, rows or transposition, else tvm."""
     written = _written(node) if target.kind == "cuda" else None
     return "tvm" if written is None else written.family
 
 
 @dataclass(frozen=True)
 class _Written:
-    """An operator that has a kernel in CUDA of its own."""
+    """A fusion that has a kernel in CUDA of its own."""
 
     family: str
     kernel: Callable[[Target], PrimFunc]
 
 
-def _written(node: Operator) -> _Written | None:
+def _written(node: Fusion) -> _Written | None:
     program = element_program(node)
     if program is not None:
         constants = [(array.shape, str(array.dtype)) for array in node.constants]
@@ -58,7 +58,7 @@ def _written(node: Operator) -> _Written | None:
         operands = [TensorSpec(f"x{i}", shape, dtype) for i, (shape, dtype) in enumerate(arrays)]
         kernel = partial(elementwise_kernel, node.output_shape, operands, program)
         return _Written("elementwise", kernel)
-    rows = row_operator(node)
+    rows = row_fusion(node)
     if rows is not None:
         return _Written("rows", partial(row_kernel, rows.arrays, rows.program))
     if len(node.steps) == 1 and node.steps[0].op == "Transpose" and not node.constants:

@@ -7,11 +7,11 @@ import pytest
 from host_cuda import needs_host_compiler, run_function_on_host
 from row_cases import step
 
-from autoq.graph import Operator, Step
-from autoq.graph.lowering.cuda_rows import row_operator
-from autoq.graph.lowering.operators import kernel_family, operator_prim_func
-from autoq.graph.operator_numpy import evaluate_operator
+from autoq.graph import Fusion, Step
+from autoq.graph.lowering.cuda_rows import row_fusion
+from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family
 from autoq.graph.shapes import broadcast
+from autoq.graph.step_numpy import evaluate_fusion
 from autoq.templates.target import parse_target
 
 CUDA = parse_target("cuda:sm_90a")
@@ -20,7 +20,7 @@ BINARY = ("Add", "Sub", "Mul", "Max", "Min")
 MOST_BESIDE_TIES = 0.02
 
 
-def random_program(rng: np.random.Generator) -> Operator:
+def random_fusion(rng: np.random.Generator) -> Fusion:
     """Softmax and means over the last axes, between steps on rows and on one value a row."""
     shape = tuple(rng.integers(2, 8, rng.integers(2, 5)).tolist())
     inner = int(rng.integers(1, min(len(shape), 3)))
@@ -63,10 +63,10 @@ def random_program(rng: np.random.Generator) -> Operator:
         scheme = {"scale": 0.031, "zero_point": 3, "low": -131.0, "high": 124.0}
         steps.append(step("quantize", len(chosen) + len(steps) - 1, dtype="int8", **scheme))
     names = tuple(f"x{index}" for index in range(len(chosen)))
-    return Operator(tuple(steps), names, tuple(chosen), tuple(dtypes), (), "y", shape, ("node",))
+    return Fusion(tuple(steps), names, tuple(chosen), tuple(dtypes), (), "y", shape, ("node",))
 
 
-def arrays_of(node: Operator, rng: np.random.Generator) -> list[np.ndarray]:
+def arrays_of(node: Fusion, rng: np.random.Generator) -> list[np.ndarray]:
     return [
         rng.standard_normal(shape, np.float32)
         if dtype == "float32"
@@ -77,14 +77,14 @@ def arrays_of(node: Operator, rng: np.random.Generator) -> list[np.ndarray]:
 
 @needs_host_compiler
 @pytest.mark.parametrize("seed", range(12))
-def test_random_row_programs_agree_with_numpy(seed, tmp_path):
+def test_random_row_fusions_agree_with_numpy(seed, tmp_path):
     rng = np.random.default_rng(seed)
-    node = random_program(rng)
+    node = random_fusion(rng)
     assert kernel_family(node, CUDA) == "rows"
     arrays = arrays_of(node, rng)
-    expected = evaluate_operator(node, arrays)
+    expected = evaluate_fusion(node, arrays)
     output = np.zeros(node.output_shape, node.steps[-1].dtype)
-    got = run_function_on_host(operator_prim_func(node, CUDA), CUDA, arrays, output, tmp_path)
+    got = run_function_on_host(fusion_prim_func(node, CUDA), CUDA, arrays, output, tmp_path)
     if expected.dtype == np.float32:
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
     else:
@@ -93,11 +93,11 @@ def test_random_row_programs_agree_with_numpy(seed, tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_step_of_another_kind_leaves_the_program_to_tvm(seed):
+def test_a_step_of_another_kind_leaves_the_fusion_to_tvm(seed):
     """A reduction over other axes, or a step that moves elements."""
     rng = np.random.default_rng(seed)
-    node = random_program(rng)
-    assert row_operator(node) is not None
+    node = random_fusion(rng)
+    assert row_fusion(node) is not None
     rank = len(node.output_shape)
     count = len(node.inputs) + len(node.steps)
     swapped = tuple([1, 0, *range(2, rank)])
@@ -106,6 +106,6 @@ def test_a_step_of_another_kind_leaves_the_program_to_tvm(seed):
          tuple(node.output_shape[axis] for axis in swapped)),
         (step("ReduceMean", count - 1, axes=(0,)), (1, *node.output_shape[1:])),
     ):  # fmt: skip
-        changed = Operator((*node.steps, added), node.inputs, node.input_shapes,
+        changed = Fusion((*node.steps, added), node.inputs, node.input_shapes,
                            node.input_dtypes, (), "y", output, ("node",))  # fmt: skip
-        assert row_operator(changed) is None
+        assert row_fusion(changed) is None

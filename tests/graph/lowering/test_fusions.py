@@ -1,15 +1,15 @@
-"""Every operator step: TVM's kernel agrees with numpy, and lowers for CUDA."""
+"""Every step of a fusion: TVM's kernel agrees with numpy, and lowers for CUDA."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from operator_cases import CASES, random_inputs
+from fusion_cases import CASES, random_inputs
 
-from autoq.graph.fallback.operator_te import STEPS as TE_STEPS
-from autoq.graph.lowering.operators import operator_prim_func
-from autoq.graph.operator_numpy import STEPS as NUMPY_STEPS
-from autoq.graph.operator_numpy import evaluate_operator
+from autoq.graph.fallback.step_te import STEPS as TE_STEPS
+from autoq.graph.lowering.fusions import fusion_prim_func
+from autoq.graph.step_numpy import STEPS as NUMPY_STEPS
+from autoq.graph.step_numpy import evaluate_fusion
 from autoq.kernel.compile import compile_kernel
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import lower
@@ -34,9 +34,9 @@ def test_both_meanings_know_the_same_steps():
 @pytest.mark.parametrize("name", CASES)
 def test_cpu_kernel_agrees_with_numpy(name):
     node = CASES[name]
-    kernel = LoadedCpuKernel(compile_kernel(operator_prim_func(node, host_cpu()), host_cpu()))
+    kernel = LoadedCpuKernel(compile_kernel(fusion_prim_func(node, host_cpu()), host_cpu()))
     inputs = random_inputs(node)
-    expected = evaluate_operator(node, inputs)
+    expected = evaluate_fusion(node, inputs)
     poison = np.full(expected.nbytes, 0xCD, np.uint8).view(expected.dtype)
     result = aligned(poison.reshape(expected.shape))
     kernel(*map(aligned, (*inputs, *node.constants)), result)
@@ -47,7 +47,7 @@ def test_cpu_kernel_agrees_with_numpy(name):
         assert difference.max() <= 1 and (difference == 0).mean() > 0.99
     spoilt = [with_missing_numbers(array) for array in inputs]
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        expected = evaluate_operator(node, spoilt)
+        expected = evaluate_fusion(node, spoilt)
     kernel(*map(aligned, (*spoilt, *node.constants)), result)
     if expected.dtype == np.float32:
         np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
@@ -69,7 +69,7 @@ def with_missing_numbers(array: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", ["Relu", *(n for n in CASES if n not in NUMPY_STEPS)])
 def test_cuda_lowering_launches_kernels(name):
     node, target = CASES[name], parse_target("cuda:sm_90a")
-    function = operator_prim_func(node, target)
+    function = fusion_prim_func(node, target)
     lowered = lower(function, target)
     launches, _ = host_launches(lowered.host["main"], len(function.params))
     assert launches
