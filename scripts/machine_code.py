@@ -14,14 +14,13 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import struct
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from autoq.compilation.selection import choose
 from autoq.devices import Host
+from autoq.kernel.elf import text_sections
 from autoq.kernel.kernel_store import KernelStore
 from autoq.records.database import Database
 from autoq.runtime.kernel import machine_code
@@ -33,21 +32,8 @@ from autoq.templates.workload_key import key
 
 def code_hash(elf: bytes) -> str:
     """Hash of the machine code in an ELF file, a cubin or an object: its .text sections alone."""
-    sections = sorted(content for name, content in _sections(elf) if name.startswith(b".text"))
-    digests = (hashlib.sha256(content).digest() for content in sections)
+    digests = (hashlib.sha256(content).digest() for content in sorted(text_sections(elf)))
     return hashlib.sha256(b"".join(digests)).hexdigest()[:16]
-
-
-def _sections(elf: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Names and contents of the sections of a 64-bit ELF file."""
-    if elf[:5] != b"\x7fELF\x02":
-        raise ValueError("not a 64-bit ELF file")
-    (table,) = struct.unpack_from("<Q", elf, 0x28)
-    size, count, names_at = struct.unpack_from("<HHH", elf, 0x3A)
-    headers = [struct.unpack_from("<IIQQQQ", elf, table + size * i) for i in range(count)]
-    names = elf[headers[names_at][4] :]
-    for name, _, _, _, offset, length in headers:
-        yield names[name : names.index(b"\0", name)], elf[offset : offset + length]
 
 
 def workloads(database: Database, arch: str) -> list[Workload]:

@@ -1,0 +1,1 @@
+"""Tensor-core instructions as objects: what they multiply, where values lie, how to call them."""

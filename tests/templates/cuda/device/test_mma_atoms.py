@@ -1,0 +1,72 @@
+"""Every MMA atom compiles for the architectures that have it, into its own instruction."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from atom_cases import STEPS, name_of, random_case
+from atom_kernels import compiled
+from with_nvcc import needs_nvcc
+
+from autoq.kernel.elf import text_sections
+from autoq.templates.cuda.device.mma.atom import Atom
+from autoq.templates.cuda.device.mma.catalogue import atoms, is_native
+from autoq.templates.cuda.device.mma.mma_sync import MmaSync
+from autoq.templates.target import Target, parse_target
+
+OPCODES = {
+    0x237: "IMMA", 0x23C: "HMMA", 0x27A: "QMMA", 0x9F0: "HGMMA", 0xDF0: "HGMMA", 0x9F1: "IGMMA",
+    0xDF1: "IGMMA", 0x9F3: "QGMMA", 0xDF3: "QGMMA",
+}  # fmt: skip
+"""Tensor-core instructions of sm_75 to sm_90a by the lowest 12 bits of their 16 bytes."""
+
+
+def tensor_core_instructions(cubin: bytes) -> list[str]:
+    """Those of a kernel, in order."""
+    (code,) = text_sections(cubin)
+    words = np.frombuffer(code, np.uint64)[::2] & np.uint64(0xFFF)
+    return [OPCODES[int(word)] for word in words if int(word) in OPCODES]
+
+
+def expected(atom: Atom, target: Target) -> str:
+    """The name of an atom's instruction in machine code."""
+    letter = "I" if not atom.a_element.floating else "H" if atom.a_element.bits == 16 else "Q"
+    if isinstance(atom, MmaSync):
+        return f"{letter}MMA" if is_native(atom, target) or letter == "I" else "HMMA"
+    return f"{letter}GMMA"
+
+
+def chosen(target: Target) -> list[Atom]:
+    """All mma.sync atoms, and those wgmma atoms whose instruction is spelled in another way."""
+    found = atoms(target)
+    wide = ("int8", "bfloat16")  # TVM's table or assembly, either sign of bytes
+    return [
+        atom
+        for atom in found
+        if isinstance(atom, MmaSync) or atom.n == 8 or (atom.n == 256 and atom.a in wide)
+    ]
+
+
+@needs_nvcc
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a"])
+def test_atoms_become_their_instructions(arch: str) -> None:
+    target = parse_target(f"cuda:{arch}")
+    rng = np.random.default_rng(1)
+    cases = [random_case(atom, rng, int(atom.k == 32)) for atom in chosen(target)]
+    assert len(cases) >= 10
+    for case, kernel in zip(cases, compiled(cases, target), strict=True):
+        name, instructions = name_of(case), tensor_core_instructions(kernel.cubin)
+        assert kernel.spill_bytes == 0, name
+        assert set(instructions) == {expected(case.atom, target)}, name
+        if is_native(case.atom, target):
+            assert len(instructions) == STEPS, name
+
+
+def test_newer_architectures_keep_what_older_ones_have() -> None:
+    arches = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a")
+    sets = [set(atoms(parse_target(f"cuda:{arch}"))) for arch in arches]
+    for older, newer in pairwise(sets):
+        assert older and older <= newer
+    assert not atoms(parse_target("cpu"))
