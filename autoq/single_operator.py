@@ -106,7 +106,7 @@ def operator(
         where = f"{host.target.kind} {host.target.arch}"
         raise InputError(f"{workload.operator} {workload}: no kernel for {where}")
     kernel = KernelStore(cache).kernel(chosen.template, workload, chosen.config, host.target)
-    packed = chosen.template.pack(workload, chosen.config, operands)
+    packed = chosen.template.constants(workload, chosen.config, operands)
     outputs = [spec.stored for spec in workload.outputs]
     if isinstance(kernel, CpuKernel):
         from autoq.runtime.cpu_call import CpuCall

@@ -59,10 +59,10 @@ def list_tasks(
     Raises ModelError, InputError, RecordError or TargetError for what the user gave.
     """
     host = target if isinstance(target, Host) else resolve(target)
-    database = Database.load(tuning_records, shipped=use_shipped_records)
     templates = list(load_registry(registry).values())
+    database = Database.load(tuning_records, shipped=use_shipped_records)
     check_layouts(layouts)
-    workloads = model_workloads(model, host.target, input_shapes)
+    workloads = model_workloads(model, host.target, templates, input_shapes)
     workloads = in_layouts(workloads, layouts, templates, host.target)
     pairs = tunable(workloads, templates, host.target)
     conditions = Conditions(host.target.arch, host.device, template_versions(templates))
@@ -98,15 +98,16 @@ def tune(
     if settings.cache_dir is not None:
         require_private(settings.cache_dir)
     tell = on_event or (lambda event: None)
+    templates = load_registry(settings.registry)
     journal = Journal(output, lambda text: tell(Notice(text)))
     others = Database.load(tuning_records)
-    templates = load_registry(settings.registry)
     host = target if isinstance(target, Host) else resolve(target, settings.device)
     if measurer is None:
         require_device(host)
-    workloads = model_workloads(model, host.target, input_shapes)
-    workloads = in_layouts(workloads, settings.layouts, list(templates.values()), host.target)
-    pairs = tunable(workloads, list(templates.values()), host.target)
+    known_templates = list(templates.values())
+    workloads = model_workloads(model, host.target, known_templates, input_shapes)
+    workloads = in_layouts(workloads, settings.layouts, known_templates, host.target)
+    pairs = tunable(workloads, known_templates, host.target)
     if not pairs:
         raise InputError(f"the model has no workload that can be tuned for {host.target.arch}")
     chosen = [(index, *pairs[index]) for index in task_numbers(settings.tasks, len(pairs))]

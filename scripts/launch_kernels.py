@@ -33,8 +33,8 @@ from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.operands import random_case, stored_activations, stored_outputs
 from autoq.runtime.cuda_driver import Device
-from autoq.runtime.kernel import Kernel, machine_code
-from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json
+from autoq.runtime.kernel import Kernel
+from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json, machine_code
 from autoq.search.space import Space
 from autoq.templates.registry import TEMPLATES, matching
 from autoq.templates.target import Target, parse_target
@@ -187,8 +187,9 @@ def launch(device: Device, item: Compiled) -> str | None:
     values, operands = random_case(workload, SEED)
     expected = stored_outputs(workload, workload.reference(values, operands))
     bench = CudaBench(device, stored_activations(workload, values), expected)
-    loaded = bench.load(item.kernel, template.pack(workload, candidate.config, operands))
-    return complaints(loaded.run_over(POISON), expected, workload, candidate.form)
+    loaded = bench.load(item.kernel, template.constants(workload, candidate.config, operands))
+    found = complaints(loaded.run_over(POISON), expected, workload, candidate.form)
+    return found or loaded.left_dirty()
 
 
 def main() -> None:

@@ -2,7 +2,8 @@
 
 For each workload of the shipped records (or of the given files) the kernel that `autoq compile`
 would choose is compiled for the target, which needs no GPU. A line holds a hash of its SASS, symbol
-names left out, the template, whether it came from a record, and the workload's key:
+names left out, for each module of a program of several stages; then the template, whether it came
+from a record, and the workload's key:
 
     python scripts/machine_code.py --target cuda:sm_90a --output before.txt
 
@@ -23,7 +24,6 @@ from autoq.devices import Host
 from autoq.kernel.elf import text_sections
 from autoq.kernel.kernel_store import KernelStore
 from autoq.records.database import Database
-from autoq.runtime.kernel import machine_code
 from autoq.templates.registry import TEMPLATES
 from autoq.templates.target import parse_target
 from autoq.templates.workload import Workload
@@ -50,7 +50,8 @@ def line_of(workload: Workload, host: Host, database: Database, store: KernelSto
         return f"{'no template':16} - - {key(workload)}"
     kernel = store.kernel(chosen.template, workload, chosen.config, host.target)
     source = "record" if Path(chosen.source).suffix else chosen.source
-    return f"{code_hash(machine_code(kernel))} {chosen.template.name} {source} {key(workload)}"
+    hashes = "+".join(map(code_hash, kernel.modules))
+    return f"{hashes} {chosen.template.name} {source} {key(workload)}"
 
 
 def main() -> None:

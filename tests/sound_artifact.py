@@ -14,12 +14,14 @@ from autoq.runtime.kernel import (
     Buffer,
     CpuKernel,
     CudaKernel,
+    FunctionCall,
     Im2colMap,
     Kernel,
     Launch,
     Parameter,
     Scalar,
     TiledMap,
+    Workspace,
 )
 from autoq.runtime.members import open_members, write_members
 from autoq.runtime.plan import Call, Plan, Port, Slot
@@ -41,21 +43,22 @@ LAUNCH = Launch(
 def artifact(kind: str = "cuda") -> Artifact:
     """x [1, 512] -> a -> b -> y [1, 512] of int8, two calls of one kernel and one of another.
 
-    `a` and `y` lie at the same place; each kernel takes 64 float32 constants.
+    `a` and `y` lie at the same place; each kernel takes 64 float32 constants and a workspace like
+    an activation, in two modules.
     """
     names = ("x", "a", "b", "y")
     slots = dict(zip(names, (activation(offset) for offset in (0, 512, 1024, 512)), strict=True))
     scales = (Slot("constant", 0, (64,), "float32"), Slot("constant", 256, (64,), "float32"))
     calls = ((0, "x", scales[0], "a"), (1, "a", scales[1], "b"), (0, "b", scales[0], "y"))
     calls = tuple(
-        Call(kernel, (slots[source], scale, slots[target]), target, "N1 3x3", "t", "default",
-             10, 20, 1e-6)
+        Call(kernel, (slots[source], scale), (slots[target],), (activation(1536),), target,
+             "N1 3x3", "t", "default", 10, 20, 1e-6)
         for kernel, source, scale, target in calls
     )  # fmt: skip
     plan = Plan(
         model="net", target_kind=kind, arch="sm_90a", cpu_features=(),
         inputs=(Port("x", slots["x"]),), outputs=(Port("y", slots["y"]),),
-        arena_bytes=1536, constant_bytes=512, calls=calls,
+        arena_bytes=2048, constant_bytes=512, calls=calls,
     )  # fmt: skip
     constants = np.resize(np.arange(256, dtype=np.uint8), 512)
     return Artifact(plan, (_kernel(kind, b"first"), _kernel(kind, b"second")), constants)
@@ -69,9 +72,12 @@ def activation(offset: int) -> Slot:
 def _kernel(kind: str, code: bytes) -> Kernel:
     arrays = (((1, 512), "int8"), ((64,), "float32"), ((1, 512), "int8"))
     parameters = tuple(Parameter(*array) for array in arrays)
+    modules, spaces = (code, code + b" more"), (Workspace("sums", (1, 512), "int8"),)
     if kind == "cpu":
-        return CpuKernel(code, "main", parameters)
-    return CudaKernel(code, (LAUNCH,), parameters, (64,), 100, 8)
+        calls = (FunctionCall("main", (0, 1, 3)), FunctionCall("main", (3, 2), 1))
+        return CpuKernel(modules, calls, parameters, spaces)
+    launches = (LAUNCH, Launch("main_kernel", (1, 1, 1), (32, 1, 1), (1, 1, 1), 0, (), module=1))
+    return CudaKernel(modules, launches, parameters, spaces, 100, 8)
 
 
 def blocks_of(path: Path) -> dict[str, bytes]:

@@ -21,6 +21,7 @@ from autoq.report.compiled import compile_text
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
 from autoq.templates.layout import NHWCNC
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.registry import TEMPLATES
 from autoq.templates.target import parse_target
 from autoq.tuning.prepare import model_workloads
 
@@ -64,7 +65,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def write_records(path: Path, model: Path, host: Host) -> None:
     """Times of every convolution in every layout: 40 us, 15 less for each NHWCnc side."""
     records = []
-    for found in model_workloads(model, host.target, None):
+    for found in model_workloads(model, host.target, TEMPLATES, None):
         laid = found.workload.laid_out() if isinstance(found.workload, Conv2d) else []
         for work in laid:
             space = TEMPLATE.space(work, host.target)

@@ -11,11 +11,13 @@ from autoq.cli.options import (
     Model,
     NoShipped,
     Output,
+    Registry,
     Target,
     TuningRecords,
     host_of,
     kernel_cache,
     parse_shapes,
+    registry_option,
 )
 
 
@@ -28,6 +30,7 @@ def compile(
     input_shapes: InputShapes = None,
     no_shipped_records: NoShipped = False,
     jobs: Jobs = 0,
+    registry: Registry = None,
 ) -> None:
     """Compile a model for a target.
 
@@ -45,5 +48,6 @@ def compile(
         use_shipped_records=not no_shipped_records,
         cache_dir=kernel_cache(),
         jobs=jobs or None,
+        **registry_option(registry),
     )
     typer.echo(compile_text(report))

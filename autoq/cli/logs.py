@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autoq.cli.options import Output
+from autoq.cli.options import Output, Registry, load_operators
 from autoq.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,8 +26,10 @@ def list_(
         list[Path] | None,
         typer.Argument(metavar="FILES", help="Record files; default: those that ship."),
     ] = None,
+    registry: Registry = None,
 ) -> None:
     """Print what each file holds, by device."""
+    load_operators(registry)
     from autoq.records.database import shipped_records
     from autoq.report.records import files_table
 
@@ -35,8 +37,9 @@ def list_(
 
 
 @app.command()
-def best(files: Files) -> None:
+def best(files: Files, registry: Registry = None) -> None:
     """Print the fastest record by workload and template."""
+    load_operators(registry)
     from autoq.records.transform import best_records
     from autoq.report.records import best_table
 
@@ -50,8 +53,10 @@ def merge(
     best_only: Annotated[
         bool, typer.Option("--best-only", help="Keep the fastest of each workload only.")
     ] = False,
+    registry: Registry = None,
 ) -> None:
     """Write the distinct records of several files to one."""
+    load_operators(registry)
     from autoq.records.transform import merge as merge_files
 
     merged = merge_files(files, output, best_only)
@@ -66,11 +71,13 @@ def check(
         bool,
         typer.Option("--repair", help="Write damaged files anew; the old ones stay as FILE.bak."),
     ] = False,
+    registry: Registry = None,
 ) -> None:
     """Check that every line is a record of its candidate.
 
     Exit code 2 when one is not.
     """
+    load_operators(registry)
     from autoq.records.check import check as check_file
     from autoq.report.records import check_text
 
@@ -98,8 +105,10 @@ def export(
     files: Files,
     output: Output,
     format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="csv.")] = "csv",
+    registry: Registry = None,
 ) -> None:
     """Write records as a table for other programs."""
+    load_operators(registry)
     from autoq.paths import require_writable
     from autoq.records.transform import export_csv
     from autoq.replace_file import replace_file

@@ -63,6 +63,14 @@ Jobs = Annotated[
     int,
     typer.Option("--jobs", min=0, metavar="N", help="Compilers at once; 0: one a core."),
 ]
+Registry = Annotated[
+    str | None,
+    typer.Option(
+        "--registry",
+        metavar="MODULE[:ATTRIBUTE]",
+        help="Package of your own operators and templates, or a sequence of templates.",
+    ),
+]
 Device = Annotated[int, typer.Option("--device", min=0, metavar="N", help="Number of the GPU.")]
 
 _SHAPE = re.compile(r"\s*([^\[\]]+?)\s*:\s*\[([\d\s,]*)\]\s*,?")
@@ -75,6 +83,19 @@ def host_of(target: str, hardware: Path | None, device: int = 0) -> str | Host:
     from autoq.devices import resolve
 
     return resolve(target, device, hardware)
+
+
+def registry_option(registry: str | None) -> dict[str, str]:
+    """The keyword that says where templates are looked up; none for those that autoq has."""
+    return {} if registry is None else {"registry": registry}
+
+
+def load_operators(registry: str | None) -> None:
+    """Import the operators of a registry, so that records of them can be read."""
+    if registry is not None:
+        from autoq.measure.job import load_registry
+
+        load_registry(registry)
 
 
 def parse_shapes(text: str | None) -> dict[str, tuple[int, ...]] | None:

@@ -16,12 +16,14 @@ from autoq.cli.options import (
     Jobs,
     Model,
     NoShipped,
+    Registry,
     Target,
     TuningRecords,
     host_of,
     kernel_cache,
     parse_layouts,
     parse_shapes,
+    registry_option,
     regular_file,
 )
 from autoq.errors import InputError
@@ -87,6 +89,7 @@ def tune(
     seed: Seed = 0,
     jobs: Jobs = 0,
     device: Device = 0,
+    registry: Registry = None,
 ) -> None:
     """Search for the fastest kernels of a model.
 
@@ -108,7 +111,7 @@ def tune(
         known = [*records, *([output] if output is not None and output.exists() else [])]
         rows = list_tasks(model, target=host, tuning_records=known, input_shapes=shapes,
                           use_shipped_records=not no_shipped_records,
-                          layouts=chosen_layouts)  # fmt: skip
+                          layouts=chosen_layouts, **registry_option(registry))  # fmt: skip
         typer.echo(tasks_table(rows))
         return
     if output is None:
@@ -137,6 +140,7 @@ def tune(
             jobs=jobs,
             cache_dir=kernel_cache(),
             device=device,
+            **registry_option(registry),
         )
     if summary.reason == "interrupted":
         raise typer.Exit(130)

@@ -13,7 +13,8 @@ from autoq.graph.ir import Fusion, Graph, Layer
 from autoq.runtime.arena import Lifetime, plan_offsets
 from autoq.runtime.artifact import Artifact
 from autoq.runtime.cpu_features import host_features
-from autoq.runtime.kernel import Kernel
+from autoq.runtime.kernel import Kernel, Workspace
+from autoq.runtime.kernel_check import array_bytes
 from autoq.runtime.plan import ALIGNMENT, Call, Plan, Port, Slot
 from autoq.templates.storage import Array, stored
 from autoq.templates.target import Target
@@ -32,11 +33,13 @@ def assemble(
     host: Host,
 ) -> Artifact:
     """The artifact of an optimised graph whose nodes were compiled to `kernels`."""
-    offsets, arena_bytes = _buffers(graph)
+    used = [kernels[selection.key].workspaces for selection in selections]
+    offsets, workspaces, arena_bytes = _buffers(graph, used)
     constants = _Constants()
     numbers = {key: index for index, key in enumerate(kernels)}
     calls = tuple(
-        _call(selection, numbers[selection.key], offsets, constants) for selection in selections
+        _call(selection, numbers[selection.key], offsets, constants, spaces)
+        for selection, spaces in zip(selections, workspaces, strict=True)
     )
     target = host.target
     plan = Plan(
@@ -53,22 +56,37 @@ def assemble(
     return Artifact(plan, tuple(kernels.values()), constants.block())
 
 
-def _buffers(graph: Graph) -> tuple[dict[str, int], int]:
-    """Arena offset of every tensor; inputs and outputs keep theirs for the whole run."""
+def _buffers(
+    graph: Graph, workspaces: Sequence[Sequence[Workspace]]
+) -> tuple[dict[str, int], list[tuple[Slot, ...]], int]:
+    """Arena offset of every tensor, each node's workspaces, and the arena's size.
+
+    Inputs and outputs keep their place for the whole run, and so do workspaces that stay zero.
+    """
     end = len(graph.nodes)
     first = dict.fromkeys(graph.inputs, -1)
     last = dict.fromkeys((*graph.inputs, *graph.outputs), end)
     for index, node in enumerate(graph.nodes):
-        first.setdefault(node.output, index)
-        last.setdefault(node.output, index)
+        for name in node.outputs:
+            first.setdefault(name, index)
+            last.setdefault(name, index)
         for name in node.inputs:
             last[name] = max(last[name], index)
     for name in graph.outputs:  # a result stays readable until the next run
         first[name] = -1
     names = list(first)
     lifetimes = [Lifetime(graph.tensors[name].bytes, first[name], last[name]) for name in names]
+    for index, spaces in enumerate(workspaces):
+        for space in spaces:
+            whole = (-1, end) if space.stays_zero else (index, index)
+            lifetimes.append(Lifetime(array_bytes(space, space.name), *whole))
     offsets, size = plan_offsets(lifetimes)
-    return dict(zip(names, offsets, strict=True)), size
+    following = iter(offsets[len(names) :])
+    slots = [
+        tuple(Slot("arena", next(following), space.shape, space.dtype) for space in spaces)
+        for spaces in workspaces
+    ]
+    return dict(zip(names, offsets, strict=False)), slots, size
 
 
 def _port(graph: Graph, name: str, offsets: Mapping[str, int]) -> Port:
@@ -104,20 +122,28 @@ class _Constants:
 
 
 def _call(
-    selection: Selection, kernel: int, offsets: Mapping[str, int], constants: _Constants
+    selection: Selection,
+    kernel: int,
+    offsets: Mapping[str, int],
+    constants: _Constants,
+    workspaces: tuple[Slot, ...],
 ) -> Call:
     node = selection.node
-    inputs, output = _activations(node)
+    inputs, results = _activations(node)
     slots = [_slot(offsets[name], *array) for name, array in zip(node.inputs, inputs, strict=True)]
     slots += [constants.add(array) for array in selection.constants()]
-    slots.append(_slot(offsets[node.output], *output))
+    outputs = [
+        _slot(offsets[name], *array) for name, array in zip(node.outputs, results, strict=True)
+    ]
     operations: dict[str, int] = {}
-    bytes = sum(slot.bytes for slot in slots)
+    bytes = sum(slot.bytes for slot in (*slots, *outputs))
     if not isinstance(node, Fusion):
         operations, bytes = node.workload.operations_by_dtype, node.workload.bytes
     return Call(
         kernel=kernel,
         arguments=tuple(slots),
+        outputs=tuple(outputs),
+        workspaces=workspaces,
         layer=node.name,
         workload=node.kind if isinstance(node, Fusion) else str(node.workload),
         template=selection.template,
@@ -128,13 +154,16 @@ def _call(
     )
 
 
-def _activations(node: Layer | Fusion) -> tuple[list[Array], Array]:
+def _activations(node: Layer | Fusion) -> tuple[list[Array], list[Array]]:
     """Shapes and dtypes of what a node reads and writes, in values."""
     if isinstance(node, Fusion):
         inputs = list(zip(node.input_shapes, node.input_dtypes, strict=True))
-        return inputs, (node.output_shape, node.steps[-1].dtype)
-    (y,) = node.workload.outputs
-    return [(spec.shape, spec.dtype) for spec in node.workload.inputs], (y.shape, y.dtype)
+        return inputs, [(node.output_shape, node.steps[-1].dtype)]
+    given, results = (
+        [(spec.shape, spec.dtype) for spec in specs]
+        for specs in (node.workload.inputs, node.workload.outputs)
+    )
+    return given, results
 
 
 def _slot(offset: int, shape: tuple[int, ...], dtype: str) -> Slot:

@@ -10,15 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoq import frontend, graph
-from autoq.cache import require_private
 from autoq.compilation.assembly import assemble
 from autoq.compilation.layout_times import LayoutTimes
+from autoq.compilation.options import make_options
 from autoq.compilation.selection import Selection, select
 from autoq.devices import Host, resolve
 from autoq.errors import BuildError
 from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.layouts import choose_layouts
 from autoq.graph.passes.storage import layers_by_storage
+from autoq.measure.job import load_registry
 from autoq.paths import as_path, require_writable
 from autoq.records.database import Conditions, Database
 from autoq.records.lookup import template_versions
@@ -26,7 +27,6 @@ from autoq.runtime.artifact import write_artifact
 from autoq.runtime.kernel import Kernel
 from autoq.runtime.plan import Call
 from autoq.scratch import sweep
-from autoq.templates.registry import TEMPLATES
 from autoq.templates.workload import Workload
 
 
@@ -67,16 +67,14 @@ def compile(
     tuning_records: Sequence[str | os.PathLike[str]] | str | os.PathLike[str] = (),
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     use_shipped_records: bool = True,
-    cache_dir: str | os.PathLike[str] | None = None,
-    jobs: int | None = None,
+    **options: object,
 ) -> CompileReport:
     """Compile an ONNX model (a path, or a graph of `autoq.frontend.load`) to an artifact.
 
     The best usable record of `tuning_records` (`Database.ranked`) decides a layer's kernel;
     without one the shipped records do (`use_shipped_records`), else the template's untuned
-    default. Records also choose the layouts of activations (`graph.lowering.layouts`).
-    cache_dir keeps machine code between calls; jobs compile at once (all cores by default).
-    Threads may compile side by side.
+    default. Records also choose the layouts of activations (`graph.lowering.layouts`). `options`
+    are the fields of `compilation.options.CompileOptions`. Threads may compile side by side.
 
     Raises ModelError, InputError, RecordError or TargetError for what the user gave, BuildError
     when an untuned kernel does not compile, EnvironmentFault or CompilerDied for what the machine
@@ -84,20 +82,19 @@ def compile(
     """
     out = as_path(output)
     require_writable(out)
-    cache = None if cache_dir is None else as_path(cache_dir)
-    if cache is not None:
-        require_private(cache)
+    settings = make_options(options)
+    templates = list(load_registry(settings.registry).values())
     sweep()
     host = target if isinstance(target, Host) else resolve(target)
     database = Database.load(tuning_records, shipped=use_shipped_records)
     loaded = model if isinstance(model, Graph) else frontend.load(model, input_shapes)
-    plain = graph.optimise(loaded, host.target)
-    kernels = choose_layouts(plain, LayoutTimes(host, database))
-    selections = [select(node, host, database) for node in kernels.nodes]
-    compiled = compile_all(selections, cache, jobs or os.cpu_count() or 1)
+    plain = graph.optimise(loaded, host.target, templates)
+    kernels = choose_layouts(plain, LayoutTimes(host, database, templates))
+    selections = [select(node, host, database, templates) for node in kernels.nodes]
+    compiled = compile_all(selections, settings.cache_dir, settings.threads)
     artifact = assemble(kernels, selections, compiled, host)
     write_artifact(artifact, out)
-    conditions = Conditions(host.target.arch, host.device, template_versions(TEMPLATES))
+    conditions = Conditions(host.target.arch, host.device, template_versions(templates))
     layers = [node for node in kernels.nodes if isinstance(node, Layer)]
     reasons = {node.name: node.float_reason for node in layers}
     return CompileReport(
@@ -131,6 +128,6 @@ def compile_all(
                 f"layer {selection.node.name!r} ({selection.template}): {error}"
             ) from error
 
-    with ThreadPoolExecutor(max(1, jobs)) as pool:
+    with ThreadPoolExecutor(jobs) as pool:
         # nvcc runs outside Python's lock; TVM's own lowering takes turns under it.
         return dict(zip(distinct, pool.map(build, distinct.values()), strict=True))

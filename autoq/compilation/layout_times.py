@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 from autoq.devices import Host
 from autoq.records.database import Database
 from autoq.records.lookup import lookup
-from autoq.templates.registry import TEMPLATES, matching
+from autoq.templates.base import Template
+from autoq.templates.registry import matching
 from autoq.templates.workload import Workload
 
 # The re-layout of 8 x 7x7x512 bytes, graph replay on an H200.
@@ -23,8 +25,9 @@ class LayoutTimes:
     re-layout takes its bytes by the target's memory rate.
     """
 
-    def __init__(self, host: Host, database: Database) -> None:
+    def __init__(self, host: Host, database: Database, templates: Sequence[Template]) -> None:
         self._host = host
+        self._templates = templates
         self._database = database
         self._recorded = functools.cache(self._recorded_seconds)
 
@@ -36,13 +39,13 @@ class LayoutTimes:
     def copying_seconds(self, copy: Workload) -> float | None:
         """Seconds of a copy between layouts; None where nothing computes it."""
         target = self._host.target
-        if not target.memory_rate or not matching(copy, target):
+        if not target.memory_rate or not matching(copy, target, self._templates):
             return None
         return max(_LEAST_SECONDS, copy.bytes / target.memory_rate)
 
     def _recorded_seconds(self, workload: Workload) -> float | None:
         host = self._host
-        choice = lookup(self._database, workload, host.target, TEMPLATES, host.device)
+        choice = lookup(self._database, workload, host.target, self._templates, host.device)
         return None if choice is None else choice.found.record.seconds
 
     def _scaled(self, workload: Workload) -> float | None:
@@ -57,7 +60,9 @@ class LayoutTimes:
 
     def _estimated(self, workload: Workload) -> float | None:
         target = self._host.target
-        templates, plain = matching(workload, target), matching(workload.in_nhwc, target)
+        templates, plain = (
+            matching(one, target, self._templates) for one in (workload, workload.in_nhwc)
+        )
         if not templates or templates[0] is not plain[0] or templates[0].estimate is None:
             return None
         config = templates[0].default(workload, target)

@@ -19,7 +19,7 @@ from autoq.records.database import Database
 from autoq.records.lookup import lookup
 from autoq.runtime.kernel import Kernel
 from autoq.templates.base import Template
-from autoq.templates.registry import TEMPLATES, matching
+from autoq.templates.registry import matching
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
@@ -58,7 +58,7 @@ class TemplateSelection:
 
     def constants(self) -> tuple[np.ndarray, ...]:
         """The arrays the kernel takes between its inputs and its output."""
-        return self.chosen.pack(self.node.workload, self.config, self.node.operands)
+        return self.chosen.constants(self.node.workload, self.config, self.node.operands)
 
 
 @dataclass(frozen=True)
@@ -92,14 +92,14 @@ class FusionSelection:
 Selection = TemplateSelection | FusionSelection
 
 
-def select(node: Node, host: Host, database: Database) -> Selection:
+def select(node: Node, host: Host, database: Database, templates: Sequence[Template]) -> Selection:
     """Choose a template and configuration; raises ModelError when nothing can compute the node."""
     target = host.target
     if isinstance(node, Fusion):
         return FusionSelection(node, target)
     if not isinstance(node, Layer):
         raise ModelError(f"node {node.name!r} ({node.op}) was not lowered to a kernel")
-    chosen = choose(node.workload, host, database, TEMPLATES)
+    chosen = choose(node.workload, host, database, templates)
     if chosen is None:
         raise ModelError(
             f"node {node.name!r}: no kernel for {node.workload!r} on {target.kind} {target.arch}"

@@ -24,7 +24,7 @@ def _tensor(graph: Graph, name: str) -> str:
 
 def _node(graph: Graph, node: Node) -> str:
     arguments = ", ".join(node.inputs)
-    target = _tensor(graph, node.output)
+    target = ", ".join(_tensor(graph, name) for name in node.outputs)
     if isinstance(node, Layer):
         return f"{target} = {type(node.workload).__name__} [{node.workload}] ({arguments})"
     if isinstance(node, Operation):

@@ -22,12 +22,13 @@ def evaluate(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndar
         inputs = [values[name] for name in node.inputs]
         if isinstance(node, Layer):
             shaped = [x.reshape(s) for x, s in zip(inputs, node.input_shapes, strict=True)]
-            (result,) = node.workload.reference(shaped, node.operands)
+            results = node.workload.reference(shaped, node.operands)
         elif isinstance(node, Fusion):
-            result = evaluate_fusion(node, inputs)
+            results = (evaluate_fusion(node, inputs),)
         else:
             raise TypeError(f"{node.op}: evaluate takes an optimised graph")
-        values[node.output] = result.reshape(graph.shape(node.output))
+        for name, result in zip(node.outputs, results, strict=True):
+            values[name] = result.reshape(graph.shape(name))
         for name in node.inputs:
             remaining[name] -= 1
             if not remaining[name] and name not in graph.outputs:

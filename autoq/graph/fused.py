@@ -22,8 +22,11 @@ CONV, GEMM, POOL, ADD, CONCAT = (
 )
 QUANTIZE, DEQUANTIZE, FUSION = "fused.quantize", "fused.dequantize", "fused.steps"
 TABLE = "fused.table"
+WORKLOAD = "fused.workload"
+"""Any workload as it stands, in the attributes `workload` and `operands`, over arrays in the plain
+layout; its outputs may be several."""
 
-FUSED = (CONV, GEMM, POOL, ADD, CONCAT, QUANTIZE, DEQUANTIZE, FUSION, TABLE)
+FUSED = (CONV, GEMM, POOL, ADD, CONCAT, QUANTIZE, DEQUANTIZE, FUSION, TABLE, WORKLOAD)
 
 
 LARGEST_SCALE = 2.0**40

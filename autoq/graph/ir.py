@@ -53,7 +53,8 @@ class Tensor:
 class Operation:
     """A node of the semantic graph: an ONNX operator, its attributes checked and completed.
 
-    inputs may name tensors or constants of the graph; name is the ONNX node's.
+    inputs may name tensors or constants of the graph; name is the ONNX node's. further_outputs are
+    those behind `output` of an operation that has several.
     """
 
     op: str
@@ -62,6 +63,12 @@ class Operation:
     output: str
     attributes: dict[str, Any] = field(default_factory=dict)
     covers: tuple[str, ...] = ()
+    further_outputs: tuple[str, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """All tensors that it writes."""
+        return (self.output, *self.further_outputs)
 
 
 @dataclass(eq=False)
@@ -73,6 +80,7 @@ class Layer:
     covers names the ONNX nodes that the layer stands for. float_reason says why a layer between
     quantised tensors computes in float32 ("" for every other layer). weight_values is the type of
     the weights' numbers in the model ("" without weights); the workload says how they are stored.
+    further_outputs are those behind `output` of a workload that has several.
     """
 
     workload: Workload
@@ -82,6 +90,12 @@ class Layer:
     covers: tuple[str, ...]
     float_reason: str = ""
     weight_values: str = ""
+    further_outputs: tuple[str, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """All tensors that it writes, in the order of a template's parameters."""
+        return (self.output, *self.further_outputs)
 
     @property
     def name(self) -> str:
@@ -94,10 +108,9 @@ class Layer:
         return tuple(spec.shape for spec in self.workload.inputs)
 
     @property
-    def output_shape(self) -> tuple[int, ...]:
-        """Shape under which the layer writes its output."""
-        (y,) = self.workload.outputs
-        return y.shape
+    def output_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes under which the layer writes its outputs."""
+        return tuple(spec.shape for spec in self.workload.outputs)
 
 
 @dataclass(frozen=True)
@@ -132,6 +145,16 @@ class Fusion:
     output: str
     output_shape: tuple[int, ...]
     covers: tuple[str, ...]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """All tensors that it writes: one."""
+        return (self.output,)
+
+    @property
+    def output_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shape of its output alone."""
+        return (self.output_shape,)
 
     @property
     def name(self) -> str:
@@ -186,7 +209,7 @@ class Graph:
 
     def producers(self) -> dict[str, Node]:
         """The node that writes each tensor."""
-        return {node.output: node for node in self.nodes}
+        return {name: node for node in self.nodes for name in node.outputs}
 
     def consumers(self) -> dict[str, list[Node]]:
         """The nodes that read each tensor, in running order; one entry for each reading."""

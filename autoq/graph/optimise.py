@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 
 from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.lower import lower
@@ -21,14 +22,16 @@ from autoq.graph.passes.stem import widen_stem
 from autoq.graph.passes.storage import choose_storage
 from autoq.graph.passes.tables import gather_tables, tabulate_fusions
 from autoq.graph.rewrite import prune
+from autoq.templates.base import Template
+from autoq.templates.registry import TEMPLATES
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
 
-def optimise(graph: Graph, target: Target) -> Graph:
+def optimise(graph: Graph, target: Target, templates: Sequence[Template] = TEMPLATES) -> Graph:
     """The layers and fusions that compute a semantic graph on `target`, in running order.
 
-    The given graph is left as it is.
+    The given graph is left as it is. templates are those that kernels may come from.
     """
     graph = _copied(graph)
     prune(graph)
@@ -47,8 +50,8 @@ def optimise(graph: Graph, target: Target) -> Graph:
     widen_stem(graph, target)
     pad_hidden_channels(graph, target)
     lowered = lower(graph)
-    choose_storage(lowered, target)
-    absorb_tables(lowered, target)
+    choose_storage(lowered, target, templates)
+    absorb_tables(lowered, target, templates)
     return lowered
 
 

@@ -80,9 +80,9 @@ def prune(graph: Graph) -> None:
     wanted = set(graph.outputs)
     kept: list[Node] = []
     for node in reversed(graph.nodes):
-        if node.output in wanted:
+        if not wanted.isdisjoint(node.outputs):
             kept.append(node)
-            wanted.update(node.inputs)
+            wanted.update((*node.inputs, *node.outputs))
     graph.nodes = kept[::-1]
     wanted.update(graph.inputs)
     graph.tensors = {name: t for name, t in graph.tensors.items() if name in wanted}

@@ -12,12 +12,12 @@ import tvm
 
 from autoq.cache import pack, read_entry, unpack, write_entry
 from autoq.errors import BuildError
-from autoq.kernel.compile import compile_kernel
+from autoq.kernel.compile import compile_program
 from autoq.kernel.nvcc import nvcc_version
 from autoq.kernel.parsing import PARSING
 from autoq.kernel.source_hash import source_hash
-from autoq.runtime.kernel import Kernel, machine_code
-from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json
+from autoq.runtime.kernel import Kernel
+from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json, machine_code
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
@@ -72,8 +72,9 @@ class KernelStore:
         """The kernel, or what the compiler says against the configuration."""
         try:
             with PARSING:
-                function = template.build(workload, config, form)
-            return compile_kernel(function, target, cache_dir=self.folder)
+                program = template.program(workload, config, form)
+            arrays = (*workload.inputs, *template.packed(workload, config), *workload.outputs)
+            return compile_program(program, arrays, target, cache_dir=self.folder)
         except BuildError as error:
             return str(error)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from autoq.measure.job import Timing
 from autoq.measure.stopwatch import Stopwatch
-from autoq.runtime.kernel import CpuKernel, Kernel
+from autoq.runtime.kernel import CpuKernel, Kernel, Workspace
 
 POISON = (0x5A, 0xC3)
 """Bytes that outputs hold before a checked run: neither 0 nor a bound of any dtype."""
@@ -25,8 +25,13 @@ class LoadedCandidate(Protocol):
     def run_over(self, poison: int, launches: int = 1) -> Sequence[np.ndarray]:
         """The outputs after a run over memory filled with a byte; valid until the next run.
 
-        launches: more than one overlap where a GPU can.
+        Outputs and workspaces hold it, but for those that are cleared. launches: more than one
+        overlap where a GPU can.
         """
+        ...
+
+    def left_dirty(self) -> str | None:
+        """Which workspace is not left at zero as it should, in one line; None for none."""
         ...
 
     def stopwatch(self, timing: Timing) -> Stopwatch:
@@ -78,19 +83,23 @@ class CpuCandidate:
         constants: Sequence[np.ndarray],
         outputs: Sequence[np.ndarray],
     ) -> None:
-        from autoq.runtime.cpu_kernel import LoadedCpuKernel
-        from autoq.runtime.dlpack import to_tensor
+        from autoq.runtime.cpu_kernel import LoadedCpuKernel, new_workspaces
 
         self._outputs = outputs
-        self._kernel = LoadedCpuKernel(kernel)
-        self._tensors: list[Any] = [to_tensor(array) for array in (*inputs, *constants, *outputs)]
+        spaces = new_workspaces(kernel)
+        self._workspaces = list(zip(kernel.workspaces, spaces, strict=True))
+        self._run = LoadedCpuKernel(kernel).bind([*inputs, *constants, *outputs, *spaces])
 
     def run_over(self, poison: int, launches: int = 1) -> Sequence[np.ndarray]:
-        for array in self._outputs:
+        used = [array for workspace, array in self._workspaces if not workspace.stays_zero]
+        for array in (*self._outputs, *used):
             array.reshape(-1).view(np.uint8).fill(poison)
         for _ in range(launches):
-            self._kernel(*self._tensors)
+            self._run()
         return self._outputs
+
+    def left_dirty(self) -> str | None:
+        return first_dirty(self._workspaces)
 
     def stopwatch(self, timing: Timing) -> Stopwatch:
         """As the protocol says; `cold` and `overlapped` have no meaning on the CPU: refused."""
@@ -101,11 +110,20 @@ class CpuCandidate:
         return Stopwatch(number, lambda: self._timed(number))
 
     def _timed(self, number: int) -> float:
-        kernel, tensors = self._kernel.function, self._tensors
+        run = self._run
         start = time.perf_counter()
         for _ in range(number):
-            kernel(*tensors)
+            run()
         return time.perf_counter() - start
+
+
+def first_dirty(workspaces: Iterable[tuple[Workspace, np.ndarray]]) -> str | None:
+    """What is wrong with workspaces that should have stayed zero, given what they hold."""
+    for workspace, array in workspaces:
+        count = int(np.count_nonzero(array.reshape(-1).view(np.uint8)))
+        if workspace.stays_zero and count:
+            return f"workspace {workspace.name!r}: {count} bytes are not left at zero"
+    return None
 
 
 def _aligned(array: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from autoq.measure.bench import first_dirty
 from autoq.measure.cuda_graph_timing import CudaGraphTimer, captured
 from autoq.measure.job import Timing
 from autoq.measure.stopwatch import Stopwatch
@@ -74,16 +75,22 @@ class CudaCandidate:
         self._constant_arrays = constants
         self._constants = [upload(array) for array in constants]
         self._loaded = LoadedKernel(kernel)
-        self._bound = self._bind([*bench.inputs, *bench.outputs], self._constants)
+        self._workspaces = self._loaded.new_workspaces()
+        self._bound = self._bind([*bench.inputs, *bench.outputs], self._constants, self._workspaces)
         bench.device.synchronize()
 
-    def _bind(self, buffers: Sequence[Memory], constants: Sequence[Memory]) -> BoundKernel:
+    def _bind(
+        self, buffers: Sequence[Memory], constants: Sequence[Memory], workspaces: Sequence[Memory]
+    ) -> BoundKernel:
         inputs, outputs = buffers[: len(self._bench.inputs)], buffers[len(self._bench.inputs) :]
-        return self._loaded.bind([memory.address for memory in (*inputs, *constants, *outputs)])
+        all_of_them = (*inputs, *constants, *outputs, *workspaces)
+        return self._loaded.bind([memory.address for memory in all_of_them])
 
     def run_over(self, poison: int, launches: int = 1) -> Sequence[np.ndarray]:
         bench = self._bench
-        for memory in bench.outputs:
+        spaces = zip(self._loaded.kernel.workspaces, self._workspaces, strict=True)
+        used = [memory for workspace, memory in spaces if not workspace.stays_zero]
+        for memory in (*bench.outputs, *used):
             memory.fill(poison)
         # The stream does not wait for copies and fills, which use the default stream.
         bench.device.synchronize()
@@ -94,13 +101,24 @@ class CudaCandidate:
             memory.read(array)
         return bench.host_outputs
 
+    def left_dirty(self) -> str | None:
+        found = []
+        for workspace, memory in zip(self._loaded.kernel.workspaces, self._workspaces, strict=True):
+            if workspace.stays_zero:
+                held = np.empty(memory.size, np.uint8)
+                memory.read(held)
+                found.append((workspace, held))
+        return first_dirty(found)
+
     def stopwatch(self, timing: Timing) -> Stopwatch:
         bench = self._bench
-        sets = [(self._bound, self._constants)]
+        sets = [(self._bound, [*self._constants, *self._workspaces])]
         if timing.cold:
             for buffers in bench.copies():
                 constants = [upload(array) for array in self._constant_arrays]
-                sets.append((self._bind(buffers, constants), [*buffers, *constants]))
+                spaces = self._loaded.new_workspaces()
+                bound = self._bind(buffers, constants, spaces)
+                sets.append((bound, [*buffers, *constants, *spaces]))
             bench.device.synchronize()
         kernels = [kernel for kernel, _ in sets]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,17 +79,24 @@ def load_registry(registry: str) -> dict[str, Template]:
     """Templates by name, preferred ones first; raises InputError when there are none there."""
     module, _, attribute = registry.partition(":")
     try:
-        if attribute:
-            templates: Sequence[Template] = getattr(importlib.import_module(module), attribute)
-        else:
-            templates = _with_package(module)
-    except (ImportError, AttributeError) as error:
+        found = importlib.import_module(module)
+        templates = getattr(found, attribute) if attribute else _with_package(module)
+    except InputError:
+        raise
+    except Exception as error:  # whatever the user's module raises
         raise InputError(f"template registry {registry!r}: {error}") from error
+    if not all(isinstance(template, Template) for template in templates):
+        raise InputError(f"template registry {registry!r}: holds something that is no Template")
     return {template.name: template for template in templates}
 
 
 def _with_package(package: str) -> Sequence[Template]:
     """What comes with autoq and what a package adds, preferred ones first."""
+    if not hasattr(sys.modules[package], "__path__"):
+        raise InputError(
+            f"template registry {package!r}: is no package; name the attribute of the module that "
+            f"holds templates, as {package}:TEMPLATES"
+        )
     # Importing the templates takes TVM, which other registries may do without.
     from autoq.templates.registry import FOLDERS, preferred_first, templates_in
 

@@ -189,7 +189,7 @@ class Worker:
     ) -> LoadedCandidate | Measurement:
         """A candidate whose every output element is right, or what is wrong with it."""
         template = self._templates[job.template]
-        constants = template.pack(job.workload, job.config, case.operands)
+        constants = template.constants(job.workload, job.config, case.operands)
         loaded = case.bench.load(kernel, constants)
         launches = 2 if timing.overlapped else 1
         wrong = self._check(case, job.workload, loaded, launches)
@@ -204,6 +204,7 @@ class Worker:
         for poison in POISON:
             outputs = loaded.run_over(poison, launches)
             wrong = complaints(outputs, case.expected, workload, self._settings.target)
+            wrong = wrong or loaded.left_dirty()
             if wrong:
                 return wrong
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from dataclasses import dataclass
@@ -12,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import ArtifactError
-from autoq.runtime.kernel import CpuKernel, Kernel, machine_code
-from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json
+from autoq.runtime.kernel import Kernel
+from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json, machine_code
 from autoq.runtime.members import MembersReader, open_members, write_members
 from autoq.runtime.plan import Plan, plan_from_json, plan_to_json
 from autoq.runtime.plan_check import check_plan
 from autoq.runtime.strict_json import parse
 
-FORMAT = 3
+FORMAT = 4
 _LONGEST_LINE = 400
 _MANIFEST, _CONSTANTS = "manifest.json", "constants.bin"
 _MANIFEST_BYTES, _KERNEL_BYTES = 16 << 20, 256 << 20
@@ -85,27 +84,28 @@ def _read(members: MembersReader) -> Artifact:
     """All checks that need no machine code and no constants come before these are read."""
     if members.first == _MANIFEST:
         raise ArtifactError("written by an earlier autoq, without digests; compile the model again")
-    plan, kernels = _read_manifest(members)
+    plan, described = _read_manifest(members)
+    kernels = [kernel_from_json(item, None) for item in described]
     try:
         check_plan(plan, kernels)
     except ArtifactError as error:
         raise ArtifactError(f"the plan is damaged ({error})") from error
     _require_memory(plan)
-    kernels = tuple(
-        _with_code(kernel, members.read(f"kernels/{index}", _KERNEL_BYTES))
-        for index, kernel in enumerate(kernels)
-    )
+    kernels = [
+        kernel_from_json(item, members.read(f"kernels/{index}", _KERNEL_BYTES))
+        for index, item in enumerate(described)
+    ]
     constants = np.frombuffer(members.read(_CONSTANTS, plan.constant_bytes), np.uint8)
     members.finish()
     if constants.size != plan.constant_bytes:
         raise ArtifactError(
             f"{constants.size} bytes of constants, the plan says {plan.constant_bytes}"
         )
-    return Artifact(plan, kernels, constants)
+    return Artifact(plan, tuple(kernels), constants)
 
 
-def _read_manifest(members: MembersReader) -> tuple[Plan, tuple[Kernel, ...]]:
-    """The plan, and the kernels without their machine code."""
+def _read_manifest(members: MembersReader) -> tuple[Plan, list[Any]]:
+    """The plan, and what describes each kernel."""
     manifest: Any = parse(members.read(_MANIFEST, _MANIFEST_BYTES))
     fields = {"format", "plan", "kernels"}
     if not isinstance(manifest, dict):
@@ -117,8 +117,7 @@ def _read_manifest(members: MembersReader) -> tuple[Plan, tuple[Kernel, ...]]:
         )
     if manifest.keys() != fields or not isinstance(manifest["kernels"], list):
         raise ValueError(f"its manifest needs {', '.join(sorted(fields))}")
-    kernels = tuple(kernel_from_json(item, b"") for item in manifest["kernels"])
-    return plan_from_json(manifest["plan"]), kernels
+    return plan_from_json(manifest["plan"]), manifest["kernels"]
 
 
 def _require_memory(plan: Plan) -> None:
@@ -129,9 +128,3 @@ def _require_memory(plan: Plan) -> None:
         raise ArtifactError(
             f"needs {needed / 1e9:.1f} GB of memory; this machine has {present / 1e9:.1f}"
         )
-
-
-def _with_code(kernel: Kernel, code: bytes) -> Kernel:
-    if isinstance(kernel, CpuKernel):
-        return dataclasses.replace(kernel, object=code)
-    return dataclasses.replace(kernel, cubin=code)

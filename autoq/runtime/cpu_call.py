@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,8 +11,8 @@ import numpy as np
 import tvm.runtime
 
 from autoq.errors import InputError
-from autoq.runtime.cpu_kernel import LoadedCpuKernel
-from autoq.runtime.dlpack import require_contiguous, to_numpy, to_tensor
+from autoq.runtime.cpu_kernel import LoadedCpuKernel, new_workspaces
+from autoq.runtime.dlpack import require_contiguous, to_numpy
 from autoq.runtime.kernel import CpuKernel
 
 _ALIGNMENT = 64
@@ -18,7 +20,7 @@ _ALIGNMENT = 64
 
 
 class CpuCall:
-    """A linked kernel; its outputs are new arrays at each call.
+    """A linked kernel; its outputs are new arrays at each call, its workspaces are kept.
 
     outputs are shapes and dtypes as the kernel stores them.
     """
@@ -32,12 +34,16 @@ class CpuCall:
         self._kernel = LoadedCpuKernel(kernel)
         self._constants = [_aligned(array) for array in constants]
         self._outputs = outputs
+        self._workspaces = new_workspaces(kernel)
+        lock: Any = threading.Lock() if self._workspaces else contextlib.nullcontext()
+        self._alone = lock
 
     def __call__(self, inputs: Sequence[tuple[str, Any]]) -> list[np.ndarray]:
         """The outputs for named numpy arrays or CPU tensors; raises InputError for others."""
         arrays = [_aligned(_host(name, array)) for name, array in inputs]
         outputs = [to_numpy(tvm.runtime.empty(*spec)) for spec in self._outputs]
-        self._kernel(*map(to_tensor, (*arrays, *self._constants, *outputs)))
+        with self._alone:
+            self._kernel.bind([*arrays, *self._constants, *outputs, *self._workspaces])()
         return outputs
 
 

@@ -15,7 +15,7 @@ import tvm_ffi
 from autoq.errors import ArtifactError
 from autoq.runtime.artifact import Artifact
 from autoq.runtime.cpu_kernel import LoadedCpuKernel
-from autoq.runtime.dlpack import to_numpy, to_tensor
+from autoq.runtime.dlpack import to_numpy
 from autoq.runtime.kernel import CpuKernel
 from autoq.runtime.plan import Slot
 from autoq.templates.element import numpy_dtype
@@ -36,7 +36,7 @@ class CpuExecutor:
         self._spaces["constant"][: plan.constant_bytes] = artifact.constants
         kernels = [LoadedCpuKernel(cast("CpuKernel", kernel)) for kernel in artifact.kernels]
         self._calls = [
-            (kernels[call.kernel], [self._view(slot) for slot in call.arguments])
+            kernels[call.kernel].bind([self._array(slot) for slot in call.slots])
             for call in plan.calls
         ]
         ports = (*plan.inputs, *plan.outputs)
@@ -45,10 +45,6 @@ class CpuExecutor:
     def _array(self, slot: Slot) -> np.ndarray:
         data = self._spaces[slot.space][slot.offset : slot.offset + slot.bytes]
         return data.view(numpy_dtype(slot.dtype)).reshape(slot.shape)
-
-    def _view(self, slot: Slot) -> Any:
-        # Through numpy, since kernels refuse a tensor with a byte offset, as TVM's views have.
-        return to_tensor(self._array(slot))
 
     def view(self, name: str) -> Any:
         """The model's own buffer of an input or output, as a numpy array."""
@@ -73,17 +69,17 @@ class CpuExecutor:
 
     def _run_all(self) -> None:
         with _checked_arrays():
-            for function, tensors in self._calls:
-                function(*tensors)
+            for call in self._calls:
+                call()
 
     def profile(self, repeat: int) -> list[float]:
         """Median seconds of every call within whole runs."""
         samples: list[list[float]] = [[] for _ in self._calls]
         with _checked_arrays():
             for _ in range(repeat):
-                for (function, tensors), times in zip(self._calls, samples, strict=True):
+                for call, times in zip(self._calls, samples, strict=True):
                     start = time.perf_counter()
-                    function(*tensors)
+                    call()
                     times.append(time.perf_counter() - start)
         return [statistics.median(times) for times in samples]
 

@@ -1,11 +1,15 @@
-"""A CPU kernel: an object file linked in memory by TVM's ORC loader."""
+"""A CPU kernel: object files linked in memory by TVM's ORC loader."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from autoq.errors import ArtifactError
+from autoq.runtime.dlpack import to_numpy, to_tensor
 from autoq.runtime.kernel import CpuKernel
 from autoq.runtime.threads import use_every_core
 
@@ -21,19 +25,61 @@ def _session() -> Any:
 
 
 class LoadedCpuKernel:
-    """A linked kernel; called with one CPU tensor (or DLPack view) for each PrimFunc parameter.
+    """A linked kernel; bind it to arrays as often as needed, or call it with tensors.
 
     Raises ArtifactError for an object that cannot be linked on this machine.
     """
 
     def __init__(self, kernel: CpuKernel) -> None:
+        self._kernel = kernel
         try:
-            # The module owns the code: the function dangles without it.
-            self._module = _session().load_module(kernel.object)
-            self.function = self._module[kernel.symbol]
+            # The modules own the code: functions dangle without them.
+            self._modules = [_session().load_module(code) for code in kernel.modules]
+            self._functions = [self._modules[call.module][call.symbol] for call in kernel.calls]
         except (RuntimeError, ValueError, AttributeError) as error:
             first = (str(error).splitlines() or [type(error).__name__])[0]
             raise ArtifactError(f"cannot link a CPU kernel on this machine: {first}") from error
 
+    def bind(self, arrays: Sequence[np.ndarray]) -> Callable[[], None]:
+        """A function that runs the kernel over these arrays.
+
+        There is one for each parameter, then one for each workspace. Those that stay zero are
+        cleared here.
+        """
+        spaces = arrays[len(self._kernel.parameters) :]
+        pairs = list(zip(spaces, self._kernel.workspaces, strict=True))
+        for array, workspace in pairs:
+            if workspace.stays_zero:
+                array.fill(0)
+        cleared = [array for array, workspace in pairs if workspace.zeroed]
+        calls = self._calls([to_tensor(array) for array in arrays])
+        if len(calls) == 1 and not cleared:
+            return calls[0]
+
+        def run() -> None:
+            for array in cleared:
+                array.fill(0)
+            for call in calls:
+                call()
+
+        return run
+
     def __call__(self, *tensors: Any) -> None:
-        self.function(*tensors)
+        """Run a kernel without workspaces over a CPU tensor (or DLPack view) a parameter."""
+        for call in self._calls(tensors):
+            call()
+
+    def _calls(self, tensors: Sequence[Any]) -> list[Callable[[], None]]:
+        pairs = zip(self._functions, self._kernel.calls, strict=True)
+        return [
+            functools.partial(function, *(tensors[index] for index in call.arguments))
+            for function, call in pairs
+        ]
+
+
+def new_workspaces(kernel: CpuKernel) -> list[np.ndarray]:
+    """Memory for each workspace, aligned as kernels load it."""
+    import tvm.runtime
+
+    pairs = [(workspace.shape, workspace.dtype) for workspace in kernel.workspaces]
+    return [to_numpy(tvm.runtime.empty(*pair)) for pair in pairs]

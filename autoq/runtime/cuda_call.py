@@ -44,6 +44,7 @@ class CudaCall:
         for memory, array in zip(self._constants, constants, strict=True):
             memory.write(np.ascontiguousarray(array))
         self._outputs = [tvm.runtime.empty(*spec, self._place) for spec in outputs]
+        self._workspaces = self._loaded.new_workspaces()
         self._staged: dict[int, Any] = {}
         self._bound: OrderedDict[tuple[int, ...], BoundKernel] = OrderedDict()
         self._stream = Stream.legacy()
@@ -65,9 +66,10 @@ class CudaCall:
         if addresses not in self._bound:
             constants = [memory.address for memory in self._constants]
             outputs = [output.data_ptr() for output in self._outputs]
-            self._bound[addresses] = self._loaded.bind([*addresses, *constants, *outputs])
+            workspaces = [memory.address for memory in self._workspaces]
+            own = [*constants, *outputs, *workspaces]
+            self._bound[addresses] = self._loaded.bind([*addresses, *own])
             if len(self._bound) > _MOST_BOUND:
-                self._stream.synchronize()  # its workspaces may be in use
                 self._bound.popitem(last=False)
         self._bound.move_to_end(addresses)
         return self._bound[addresses]

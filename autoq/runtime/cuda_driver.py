@@ -123,6 +123,11 @@ class Device:
         call("cuCtxSynchronize")
 
 
+def clear(address: int, size: int, stream: Stream) -> None:
+    """Put the clearing of device memory on a stream."""
+    call("cuMemsetD8Async", c_void_p(address), 0, c_size_t(size), stream.handle)
+
+
 class Memory:
     """Device memory of `size` bytes, freed with the object."""
 

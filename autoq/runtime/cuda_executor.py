@@ -11,7 +11,7 @@ import tvm.runtime
 
 from autoq.errors import ArtifactError
 from autoq.runtime.artifact import Artifact
-from autoq.runtime.cuda_driver import Device, Event, Memory, Stream
+from autoq.runtime.cuda_driver import Device, Event, Memory, Stream, clear
 from autoq.runtime.cuda_feed import Feed
 from autoq.runtime.cuda_graph import CudaGraph, begin_capture, end_capture
 from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
@@ -46,14 +46,23 @@ class CudaExecutor:
         self._bases = {"arena": self._arena.data_ptr(), "constant": self._constants.address}
         kernels = [LoadedKernel(cast("CudaKernel", kernel)) for kernel in artifact.kernels]
         self._bound = [
-            kernels[call.kernel].bind([self._address(slot) for slot in call.arguments])
+            kernels[call.kernel].bind([self._address(slot) for slot in call.slots])
             for call in plan.calls
         ]
         self._default = Stream.legacy()
+        self._clear_what_stays_zero(artifact)
         self._graph = self._capture(self._launch_all, self._capture_all)
         ports = (*plan.inputs, *plan.outputs)
         self._views = {port.name: self._view(port.slot) for port in ports}
         self._feeds = {port.name: self._feed(port) for port in plan.inputs}
+
+    def _clear_what_stays_zero(self, artifact: Artifact) -> None:
+        for call in self._plan.calls:
+            workspaces = artifact.kernels[call.kernel].workspaces
+            for slot, workspace in zip(call.workspaces, workspaces, strict=True):
+                if workspace.stays_zero:
+                    clear(self._address(slot), slot.bytes, self._default)
+        self._default.synchronize()
 
     def _address(self, slot: Slot) -> int:
         return self._bases[slot.space] + slot.offset

@@ -8,9 +8,10 @@ from ctypes import c_void_p
 from typing import Any
 
 from autoq.errors import DriverError
-from autoq.runtime.cuda_driver import Function, Memory, Module, Stream, launch
+from autoq.runtime.cuda_driver import Function, Memory, Module, Stream, clear, launch
 from autoq.runtime.cuda_graph import CudaGraph, captured_node
 from autoq.runtime.kernel import Argument, Buffer, CudaKernel, Launch, Scalar
+from autoq.runtime.kernel_check import array_bytes
 from autoq.runtime.tensor_map import TensorMap
 
 _SCALARS: dict[str, Any] = {
@@ -27,14 +28,26 @@ class LoadedKernel:
 
     def __init__(self, kernel: CudaKernel) -> None:
         self.kernel = kernel
-        module = Module(kernel.cubin)
+        modules = [Module(cubin) for cubin in kernel.modules]
         self._functions = [
-            Function(module, item.symbol, item.smem_bytes, item.cluster[0])
+            Function(modules[item.module], item.symbol, item.smem_bytes, item.cluster[0])
             for item in kernel.launches
         ]
 
+    def new_workspaces(self) -> list[Memory]:
+        """Memory for each workspace, for `bind`; those that stay zero are cleared."""
+        sizes = [array_bytes(space, space.name) for space in self.kernel.workspaces]
+        spaces = [Memory(size) for size in sizes]
+        for memory, workspace in zip(spaces, self.kernel.workspaces, strict=True):
+            if workspace.stays_zero:
+                memory.fill(0)
+        return spaces
+
     def bind(self, addresses: Sequence[int]) -> BoundKernel:
-        """The kernel over device addresses, one for each PrimFunc parameter."""
+        """The kernel over device addresses, one for each parameter, then for each workspace.
+
+        Workspaces that stay zero are cleared by whoever allocates them.
+        """
         return BoundKernel(self.kernel, self._functions, addresses)
 
 
@@ -44,11 +57,13 @@ class BoundKernel:
     def __init__(
         self, kernel: CudaKernel, functions: Sequence[Function], addresses: Sequence[int]
     ) -> None:
-        if len(addresses) != len(kernel.parameters):
-            raise DriverError(f"{len(kernel.parameters)} addresses needed, {len(addresses)} given")
-        self._workspaces = [Memory(size) for size in kernel.workspaces]
+        needed = len(kernel.parameters) + len(kernel.workspaces)
+        if len(addresses) != needed:
+            raise DriverError(f"{needed} addresses needed, {len(addresses)} given")
         self._nodes: list[c_void_p] = []
-        self._all = [*addresses, *(memory.address for memory in self._workspaces)]
+        self._addresses = addresses
+        spaces = zip(addresses[len(kernel.parameters) :], kernel.workspaces, strict=True)
+        self._cleared = [(at, array_bytes(w, w.name)) for at, w in spaces if w.zeroed]
         self._values = [
             [self._value(argument) for argument in item.arguments] for item in kernel.launches
         ]
@@ -60,26 +75,36 @@ class BoundKernel:
     def _value(self, argument: Argument) -> Any:
         """The ctypes object or TensorMap that a launch's argument points at."""
         if isinstance(argument, Buffer):
-            return ctypes.c_uint64(self._all[argument.index])
+            return ctypes.c_uint64(self._addresses[argument.index])
         if isinstance(argument, Scalar):
             return _SCALARS[argument.dtype](argument.value)
-        return TensorMap(argument, self._all[argument.index])
+        return TensorMap(argument, self._addresses[argument.index])
 
     def launch(self, stream: Stream, overlapped: bool = False) -> None:
-        """Put all launches on the stream, in order.
+        """Put all launches on the stream, in order, behind the clearing of workspaces.
 
         overlapped: those that wait for their predecessors themselves may start while the launch
         before them runs, by programmatic dependent launch.
         """
-        for function, item, pointers in self._launches:
-            _launch(function, item, pointers, stream, overlapped)
+        self._clear(stream)
+        for index, (function, item, pointers) in enumerate(self._launches):
+            _launch(function, item, pointers, stream, overlapped and self._follows_a_launch(index))
 
     def capture(self, stream: Stream) -> None:
         """Put all launches, overlapped, on a stream that is being captured; keeps their nodes."""
         self._nodes = []
-        for function, item, pointers in self._launches:
-            _launch(function, item, pointers, stream, True)
+        self._clear(stream)
+        for index, (function, item, pointers) in enumerate(self._launches):
+            _launch(function, item, pointers, stream, self._follows_a_launch(index))
             self._nodes.append(captured_node(stream))
+
+    def _clear(self, stream: Stream) -> None:
+        for address, size in self._cleared:
+            clear(address, size, stream)
+
+    def _follows_a_launch(self, index: int) -> bool:
+        """Whether a launch may overlap what is before it: the clearing of memory is no launch."""
+        return index > 0 or not self._cleared
 
     def move(self, parameter: int, address: int, graph: CudaGraph) -> None:
         """Pass another address for a parameter, in launches and in the graph of `capture`."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.templates.program import Initially
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -18,8 +20,31 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Workspace:
+    """Memory that a kernel uses while it runs; initially is a value of `Initially`."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    initially: str = Initially.ANYTHING.value
+
+    @property
+    def zeroed(self) -> bool:
+        """Whether it is cleared before each run."""
+        return self.initially == Initially.ZERO.value
+
+    @property
+    def stays_zero(self) -> bool:
+        """Whether it is cleared once, and each run leaves zeros."""
+        return self.initially == Initially.STAYS_ZERO.value
+
+
+@dataclass(frozen=True)
 class Buffer:
-    """A kernel argument: the device address of the PrimFunc's parameter `index`."""
+    """A kernel argument: the device address of buffer `index`.
+
+    A kernel's parameters come first, then its workspaces.
+    """
 
     index: int
 
@@ -34,7 +59,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class TiledMap:
-    """A tensor map of `cuTensorMapEncodeTiled` over the PrimFunc's parameter `index`.
+    """A tensor map of `cuTensorMapEncodeTiled` over buffer `index`.
 
     dims: elements, innermost first; strides: bytes, without the innermost; the rest are the
     driver's enumerators.
@@ -54,7 +79,7 @@ class TiledMap:
 
 @dataclass(frozen=True)
 class Im2colMap:
-    """A tensor map of `cuTensorMapEncodeIm2col` over an NHWC parameter `index`.
+    """A tensor map of `cuTensorMapEncodeIm2col` over an NHWC buffer `index`.
 
     dims: (c, w, h, n); strides: bytes of w, h, n; corners: (w, h) bounding-box offsets; channels
     and pixels: the box of one load.
@@ -80,7 +105,7 @@ class Launch:
     """One launch: function name in the cubin, grid and block in threads, arguments in order.
 
     cluster is (1, 1, 1) without clusters; `programmatic` says that the kernel itself waits for the
-    kernels before it, so that it may start while they run.
+    kernels before it, so that it may start while they run; module is the number of the cubin.
     """
 
     symbol: str
@@ -90,36 +115,48 @@ class Launch:
     smem_bytes: int
     arguments: tuple[Argument, ...]
     programmatic: bool = False
+    module: int = 0
 
 
 @dataclass(frozen=True)
 class CudaKernel:
-    """A cubin and its launches in order.
+    """Cubins, `modules`, and their launches in order.
 
-    Buffers past `parameters` are workspaces of the given bytes, private to the kernel.
+    Whoever runs it gives memory for the parameters and, behind them, for the workspaces.
     registers and spill_bytes are the largest that ptxas reported over its functions.
     """
 
-    cubin: bytes
+    modules: tuple[bytes, ...]
     launches: tuple[Launch, ...]
     parameters: tuple[Parameter, ...]
-    workspaces: tuple[int, ...] = ()
+    workspaces: tuple[Workspace, ...] = ()
     registers: int = 0
     spill_bytes: int = 0
 
 
 @dataclass(frozen=True)
-class CpuKernel:
-    """An ELF object whose `symbol` is a TVM packed function over the PrimFunc's parameters."""
+class FunctionCall:
+    """A call of a TVM packed function of ELF object `module`.
 
-    object: bytes
+    arguments index the kernel's parameters, then its workspaces.
+    """
+
     symbol: str
+    arguments: tuple[int, ...]
+    module: int = 0
+
+
+@dataclass(frozen=True)
+class CpuKernel:
+    """ELF objects, `modules`, and the calls of their functions in order.
+
+    Whoever runs it gives memory for the parameters and, behind them, for the workspaces.
+    """
+
+    modules: tuple[bytes, ...]
+    calls: tuple[FunctionCall, ...]
     parameters: tuple[Parameter, ...]
+    workspaces: tuple[Workspace, ...] = ()
 
 
 Kernel = CudaKernel | CpuKernel
-
-
-def machine_code(kernel: Kernel) -> bytes:
-    """The cubin or ELF object."""
-    return kernel.cubin if isinstance(kernel, CudaKernel) else kernel.object

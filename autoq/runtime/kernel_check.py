@@ -15,15 +15,18 @@ from autoq.runtime.kernel import (
     Argument,
     Buffer,
     CpuKernel,
+    FunctionCall,
     Im2colMap,
     Kernel,
     Launch,
     Parameter,
     Scalar,
     TiledMap,
+    Workspace,
 )
 from autoq.templates.element import ELEMENTS
 from autoq.templates.hardware import HARDWARE, MOST_SMEM_BYTES
+from autoq.templates.program import Initially
 
 DTYPE_BYTES = {row.name: row.bytes for row in ELEMENTS.values() if not row.packed}
 """Dtypes of arrays, each with the bytes of an item."""
@@ -41,24 +44,31 @@ def check_kernel(kernel: Kernel, name: str, arch: str) -> None:
     A launch takes no more shared memory than a block has on the architecture, or on any that autoq
     knows where it does not know this one.
     """
-    for parameter in kernel.parameters:
-        array_bytes(parameter, name)
-    if isinstance(kernel, CpuKernel):
-        _require(_is_symbol(kernel.symbol), name, f"symbol {kernel.symbol!r}")
-        return
-    sizes = [array_bytes(parameter, name) for parameter in kernel.parameters]
-    sizes += kernel.workspaces
-    _require(min(kernel.workspaces, default=1) > 0, name, f"workspaces {kernel.workspaces}")
-    _require(bool(kernel.launches), name, "no launch")
-    _require(min(kernel.registers, kernel.spill_bytes) >= 0, name, "negative registers or spills")
-    for number, launch in enumerate(kernel.launches):
+    sizes = [array_bytes(array, name) for array in (*kernel.parameters, *kernel.workspaces)]
+    for workspace in kernel.workspaces:
+        known = workspace.initially in [item.value for item in Initially]
+        _require(known, name, f"a workspace that is initially {workspace.initially!r}")
+    runs = kernel.calls if isinstance(kernel, CpuKernel) else kernel.launches
+    _require(bool(runs), name, "no launch")
+    unused = set(range(len(kernel.modules))) - {item.module for item in runs}
+    _require(not unused, name, f"nothing runs module {min(unused, default=0)}")
+    for number, item in enumerate(runs):
         label = f"{name}, launch {number}"
-        _check_launch(launch, label, arch)
-        for argument in launch.arguments:
+        _require(_is_symbol(item.symbol), label, f"symbol {item.symbol!r}")
+        _require(0 <= item.module < len(kernel.modules), label,
+                 f"module {item.module} of {len(kernel.modules)}")  # fmt: skip
+        if isinstance(item, FunctionCall):
+            _check_call(item, len(sizes), label)
+            continue
+        _check_launch(item, label, arch)
+        for argument in item.arguments:
             _check_argument(argument, sizes, label)
+    if not isinstance(kernel, CpuKernel):
+        least = min(kernel.registers, kernel.spill_bytes)
+        _require(least >= 0, name, "negative registers or spills")
 
 
-def array_bytes(array: Parameter, name: str) -> int:
+def array_bytes(array: Parameter | Workspace, name: str) -> int:
     """Bytes of an array; raises ArtifactError unless its dtype is known and its extents positive.
 
     `array` is anything with a shape and a dtype.
@@ -70,8 +80,13 @@ def array_bytes(array: Parameter, name: str) -> int:
     return size
 
 
+def _check_call(call: FunctionCall, buffers: int, name: str) -> None:
+    _require(bool(call.arguments), name, "no argument")
+    for index in call.arguments:
+        _require(0 <= index < buffers, name, f"buffer {index} of {buffers}")
+
+
 def _check_launch(launch: Launch, name: str, arch: str) -> None:
-    _require(_is_symbol(launch.symbol), name, f"symbol {launch.symbol!r}")
     for axis in range(3):
         fits = 0 < launch.grid[axis] <= _GRID[axis] and 0 < launch.block[axis] <= _BLOCK[axis]
         fits = fits and launch.cluster[axis] > 0 and launch.grid[axis] % launch.cluster[axis] == 0

@@ -3,44 +3,53 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any
 
 from autoq.runtime.kernel import CpuKernel, CudaKernel, Kernel
 from autoq.runtime.strict_json import decode
 
 
+def machine_code(kernel: Kernel) -> bytes:
+    """The cubins or ELF objects, one behind the other."""
+    return b"".join(kernel.modules)
+
+
 def kernel_to_json(kernel: Kernel) -> dict[str, Any]:
     """All of a kernel but its machine code, as JSON values."""
-    parameters = [dataclasses.asdict(parameter) for parameter in kernel.parameters]
+    fields = dataclasses.asdict(dataclasses.replace(kernel, modules=()))
+    fields["modules"] = [len(module) for module in kernel.modules]
     if isinstance(kernel, CpuKernel):
-        return {"kind": "cpu", "symbol": kernel.symbol, "parameters": parameters}
-    launches = []
-    for launch in kernel.launches:
-        item = {field.name: getattr(launch, field.name) for field in dataclasses.fields(launch)}
-        item["arguments"] = [
+        return {"kind": "cpu", **fields}
+    for launch, described in zip(kernel.launches, fields["launches"], strict=True):
+        described["arguments"] = [
             {"type": type(argument).__name__, **dataclasses.asdict(argument)}
             for argument in launch.arguments
         ]
-        launches.append(item)
-    return {
-        "kind": "cuda",
-        "launches": launches,
-        "parameters": parameters,
-        "workspaces": list(kernel.workspaces),
-        "registers": kernel.registers,
-        "spill_bytes": kernel.spill_bytes,
-    }
+    return {"kind": "cuda", **fields}
 
 
-def kernel_from_json(data: Any, code: bytes) -> Kernel:
-    """The kernel that `kernel_to_json` described, with its machine code.
+def kernel_from_json(data: Any, code: bytes | None) -> Kernel:
+    """The kernel that `kernel_to_json` described, with its `machine_code`; None leaves it empty.
 
     Raises ValueError for anything else; whether its numbers make sense is `kernel_check`'s.
     """
     fields = dict(data) if isinstance(data, dict) else {}
     kind = fields.pop("kind", None)
-    if kind == "cpu":
-        return decode(CpuKernel, fields, "kernel", object=code)
-    if kind == "cuda":
-        return decode(CudaKernel, fields, "kernel", cubin=code)
-    raise ValueError("a kernel that is neither of the CPU nor of CUDA")
+    if kind not in ("cpu", "cuda"):
+        raise ValueError("a kernel that is neither of the CPU nor of CUDA")
+    sizes = decode(tuple[int, ...], fields.pop("modules", None), "kernel.modules")
+    modules = _cut(code, sizes)
+    return decode(CpuKernel if kind == "cpu" else CudaKernel, fields, "kernel", modules=modules)
+
+
+def _cut(code: bytes | None, sizes: tuple[int, ...]) -> tuple[bytes, ...]:
+    """Machine code in parts of these sizes."""
+    if min(sizes, default=0) < 0:
+        raise ValueError("kernel.modules: a size below zero")
+    if code is None:
+        return (b"",) * len(sizes)
+    if len(code) != sum(sizes):
+        raise ValueError(f"{len(code)} bytes of machine code for modules of {sum(sizes)}")
+    bounds = itertools.pairwise(itertools.accumulate(sizes, initial=0))
+    return tuple(code[start:stop] for start, stop in bounds)

@@ -51,7 +51,10 @@ class Port:
 
 @dataclass(frozen=True)
 class Call:
-    """One kernel call. `kernel` indexes the artifact's kernels; arguments are its parameters.
+    """One kernel call. `kernel` indexes the artifact's kernels.
+
+    The kernel reads arguments and writes outputs, which are its parameters in this order, and uses
+    workspaces while it runs.
 
     The rest is for reports: the layer's ONNX name, what it computes, the kernel that does it and
     where its configuration comes from, its operations and bytes, and its roofline in seconds
@@ -60,6 +63,8 @@ class Call:
 
     kernel: int
     arguments: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    workspaces: tuple[Slot, ...]
     layer: str
     workload: str
     template: str
@@ -67,6 +72,11 @@ class Call:
     operations: int
     bytes: int
     roofline_seconds: float
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """All buffers in the order in which the kernel numbers them."""
+        return (*self.arguments, *self.outputs, *self.workspaces)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from autoq.errors import ArtifactError
-from autoq.runtime.kernel import CpuKernel, Kernel, Parameter
+from autoq.runtime.kernel import CpuKernel, Kernel, Parameter, Workspace
 from autoq.runtime.kernel_check import array_bytes, check_kernel
 from autoq.runtime.plan import ALIGNMENT, Call, Plan, Port, Slot
 from autoq.runtime.plan_flow import check_flow
@@ -33,7 +33,7 @@ def check_plan(plan: Plan, kernels: Sequence[Kernel]) -> None:
     unused = set(range(len(kernels))) - {call.kernel for call in plan.calls}
     if unused:
         raise ArtifactError(f"no call runs kernel {min(unused)}")
-    check_flow(plan)
+    check_flow(plan, kernels)
 
 
 def _check_spaces(plan: Plan) -> None:
@@ -41,7 +41,7 @@ def _check_spaces(plan: Plan) -> None:
         if size < 0 or size % ALIGNMENT:
             raise ArtifactError(f"{name} of {size} bytes; multiples of {ALIGNMENT} are allowed")
     slots = [port.slot for port in (*plan.inputs, *plan.outputs)]
-    slots += [slot for call in plan.calls for slot in call.arguments]
+    slots += [slot for call in plan.calls for slot in call.slots]
     for slot in slots:
         _check_slot(plan, slot)
     ends = [slot.offset + slot.bytes for slot in slots if slot.space == "arena"]
@@ -88,12 +88,14 @@ def _check_port(port: Port) -> None:
 def _check_call(plan: Plan, call: Call, kernels: Sequence[Kernel], name: str) -> None:
     if not 0 <= call.kernel < len(kernels):
         raise ArtifactError(f"{name} runs kernel {call.kernel} of {len(kernels)}")
-    parameters = kernels[call.kernel].parameters
-    if not parameters or len(call.arguments) != len(parameters):
-        raise ArtifactError(
-            f"{name} gives {len(call.arguments)} arrays to a kernel of {len(parameters)}"
-        )
-    for slot, parameter in zip(call.arguments, parameters, strict=True):
+    kernel = kernels[call.kernel]
+    buffers = (*kernel.parameters, *kernel.workspaces)
+    given = len(call.arguments) + len(call.outputs)
+    if given != len(kernel.parameters) or len(call.slots) != len(buffers):
+        raise ArtifactError(f"{name} gives {len(call.slots)} arrays to a kernel of {len(buffers)}")
+    if not call.outputs:
+        raise ArtifactError(f"{name} has no output")
+    for slot, parameter in zip(call.slots, buffers, strict=True):
         if not _fits(slot, parameter, exact=plan.target_kind == "cpu"):
             raise ArtifactError(
                 f"{name} gives {slot.dtype} {list(slot.shape)} to a kernel that takes "
@@ -103,7 +105,7 @@ def _check_call(plan: Plan, call: Call, kernels: Sequence[Kernel], name: str) ->
         raise ArtifactError(f"{name} has negative operations, bytes or seconds")
 
 
-def _fits(slot: Slot, parameter: Parameter, exact: bool) -> bool:
+def _fits(slot: Slot, parameter: Parameter | Workspace, exact: bool) -> bool:
     """CPU kernels check shapes themselves; CUDA kernels take a pointer to as many bytes."""
     if exact:
         return (slot.shape, slot.dtype) == (parameter.shape, parameter.dtype)

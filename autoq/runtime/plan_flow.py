@@ -3,35 +3,57 @@
 from __future__ import annotations
 
 import bisect
+from collections.abc import Sequence
 
 from autoq.errors import ArtifactError
-from autoq.runtime.plan import Plan, Slot
+from autoq.runtime.kernel import Kernel
+from autoq.runtime.plan import Call, Plan, Slot
 
 
-def check_flow(plan: Plan) -> None:
+def check_flow(plan: Plan, kernels: Sequence[Kernel]) -> None:
     """Raise ArtifactError for a call that reads what is not there, or writes where it must not.
 
-    A call writes its last argument and reads the others. It may write neither what it reads nor
-    an input of the model, which the next run reads again.
+    A call may write, outputs and workspaces, neither what it reads nor an input of the model,
+    which the next run reads again, nor the zeros that a workspace of another call stays at.
     """
-    inputs, written = _Spans(), _Spans()
+    lasting, written = _Spans(), _Spans()
     for port in plan.inputs:
-        inputs.add(port.slot)
+        lasting.add(port.slot)
         written.add(port.slot)
     for number, call in enumerate(plan.calls):
-        *sources, target = call.arguments
+        for slot in _staying(call, kernels):
+            if slot.space != "arena" or lasting.touch(slot):
+                raise ArtifactError(f"call {number} ({call.layer}) shares zeros that stay")
+            lasting.add(slot)
+    for number, call in enumerate(plan.calls):
         name = f"call {number} ({call.layer})"
-        for slot in sources:
+        for slot in call.arguments:
             if slot.space == "arena" and not written.hold(slot):
                 raise ArtifactError(f"{name} reads bytes at {slot.offset} that no call wrote")
-        if target.space != "arena" or inputs.touch(target):
-            raise ArtifactError(f"{name} overwrites an input or a constant")
-        if any(_overlap(slot, target) for slot in sources):
-            raise ArtifactError(f"{name} overwrites what it reads")
-        written.add(target)
+        used = _Spans()
+        for slot in call.arguments:
+            if slot.space == "arena":
+                used.add(slot)
+        staying = _staying(call, kernels)
+        for slot in (*call.outputs, *call.workspaces):
+            if slot.space != "arena" or (slot not in staying and lasting.touch(slot)):
+                raise ArtifactError(f"{name} overwrites an input or a constant")
+            if used.touch(slot):
+                raise ArtifactError(f"{name} overwrites what it reads")
+            used.add(slot)
+        for slot in call.outputs:
+            written.add(slot)
+        for slot in call.workspaces:
+            written.remove(slot)
     for port in plan.outputs:
         if not written.hold(port.slot):
             raise ArtifactError(f"output {port.name!r} is not there after the last call")
+
+
+def _staying(call: Call, kernels: Sequence[Kernel]) -> list[Slot]:
+    """A call's workspaces that stay zero between runs."""
+    pairs = zip(call.workspaces, kernels[call.kernel].workspaces, strict=True)
+    return [slot for slot, workspace in pairs if workspace.stays_zero]
 
 
 class _Spans:
@@ -47,6 +69,12 @@ class _Spans:
         self._starts[found] = [slot.offset]
         self._ends[found] = [slot.offset + slot.bytes]
 
+    def remove(self, slot: Slot) -> None:
+        """Forget the arrays that share a byte with one."""
+        found = self._touched(slot)
+        del self._starts[found]
+        del self._ends[found]
+
     def touch(self, slot: Slot) -> bool:
         """Whether an array shares a byte with one of the spans."""
         found = self._touched(slot)
@@ -61,9 +89,3 @@ class _Spans:
     def _touched(self, slot: Slot) -> slice:
         first = bisect.bisect_right(self._ends, slot.offset)
         return slice(first, max(first, bisect.bisect_left(self._starts, slot.offset + slot.bytes)))
-
-
-def _overlap(a: Slot, b: Slot) -> bool:
-    """Whether two arrays share a byte."""
-    apart = a.offset + a.bytes <= b.offset or b.offset + b.bytes <= a.offset
-    return a.space == b.space and not apart

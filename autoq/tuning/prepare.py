@@ -24,7 +24,10 @@ Model = str | os.PathLike[str] | Graph | Sequence[ModelWorkload | Workload]
 
 
 def model_workloads(
-    model: Model, target: Target, input_shapes: Mapping[str, Sequence[int]] | None
+    model: Model,
+    target: Target,
+    templates: Sequence[Template],
+    input_shapes: Mapping[str, Sequence[int]] | None,
 ) -> list[ModelWorkload]:
     """The distinct workloads of a model in the order of their first use.
 
@@ -37,7 +40,7 @@ def model_workloads(
 
     loaded = model if isinstance(model, Graph) else frontend.load(Path(model), input_shapes)
     nodes: dict[Any, list[str]] = {}
-    for node in graph.optimise(loaded, target).nodes:
+    for node in graph.optimise(loaded, target, templates).nodes:
         if isinstance(node, Layer):
             nodes.setdefault(node.workload, []).append(node.name)
     return [ModelWorkload(w, len(names), tuple(names)) for w, names in nodes.items()]

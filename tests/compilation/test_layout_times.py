@@ -48,7 +48,7 @@ def record(workload: Conv2d, seconds: float, arch: str = "sm_80") -> Record:
 
 
 def times(arch: str, *records: Record) -> LayoutTimes:
-    return LayoutTimes(host(arch), Database([Lines("mine.jsonl", records, (), False)]))
+    return LayoutTimes(host(arch), Database([Lines("mine.jsonl", records, (), False)]), TEMPLATES)
 
 
 def test_records_go_before_estimates_and_scale_them():
@@ -77,7 +77,7 @@ def test_a_relayout_takes_its_bytes_by_the_memory_rate():
     assert times("sm_80").copying_seconds(large) == 2 * 128 * 56 * 56 * 256 / rate
     small = times("sm_80").copying_seconds(Relayout(8, 1, 1, 16, NHWC, NHWCNC))
     assert small is not None and small >= 1e-6, "a launch costs time, too"
-    cpu = LayoutTimes(Host(parse_target("cpu"), None), Database([]))
+    cpu = LayoutTimes(Host(parse_target("cpu"), None), Database([]), TEMPLATES)
     assert cpu.copying_seconds(large) is None and cpu.seconds(BLOCKED) is None
 
 

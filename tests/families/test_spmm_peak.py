@@ -12,10 +12,15 @@ import tvm_ffi
 from spmm_peak.operator import SpmmPeak
 
 import autoq
+import autoq.tuner
 from autoq.errors import InputError
+from autoq.graph import evaluate, optimise
+from autoq.graph.fused import WORKLOAD as WHOLE
+from autoq.graph.ir import Graph, Operation, Tensor
 from autoq.measure.job import load_registry
 from autoq.records import read_records
 from autoq.templates.structure import Structure
+from autoq.templates.target import host_cpu
 from autoq.templates.workload_key import from_dict, key
 
 FAMILY = "spmm_peak"
@@ -84,3 +89,33 @@ def test_a_matrix_of_another_class_is_refused() -> None:
 def test_the_family_adds_to_what_autoq_has() -> None:
     templates = load_registry(FAMILY)
     assert {"spmm_peak_cpu", "conv2d_vnni", "gemm_wgmma"} <= templates.keys()
+
+
+def test_a_model_may_hold_kernels_of_several_outputs(tmp_path: Path) -> None:
+    """The second product adds to the first's sums; of both the peaks are wanted."""
+    (b, addend), operands, _ = case(WORKLOAD, 3)
+    sums, peaks = (24, 16), (24,)
+    tensors = [Tensor("b", (40, 16), "int8"), Tensor("addend", sums, "int32")]
+    tensors += [Tensor(name, sums, "int32") for name in ("y", "z")]
+    tensors += [Tensor(name, peaks, "int32") for name in ("y peak", "z peak")]
+    attributes = {"workload": WORKLOAD, "operands": operands}
+    nodes = [
+        Operation(WHOLE, "y", ("b", "addend"), "y", attributes, ("y",), ("y peak",)),
+        Operation(WHOLE, "z", ("b", "y"), "z", attributes, ("z",), ("z peak",)),
+    ]
+    outputs = ("y peak", "z", "z peak")
+    model = Graph("net", {one.name: one for one in tensors}, nodes, ("b", "addend"), outputs)
+    feeds = {"b": b, "addend": addend}
+    y, y_peak = WORKLOAD.reference((b, addend), operands)
+    expected = dict(zip(outputs, (y_peak, *WORKLOAD.reference((b, y), operands)), strict=True))
+    templates = list(load_registry(FAMILY).values())
+    evaluated = evaluate(optimise(model, host_cpu(), templates), feeds)
+    path = tmp_path / "net.tar"
+    report = autoq.compile(model, target="cpu", output=path, registry=FAMILY)
+    assert [len(step.outputs) for step in report.calls] == [2, 2]
+    found = autoq.Session(path).run(None, feeds)
+    for name, array in zip(outputs, found, strict=True):
+        np.testing.assert_array_equal(array, expected[name])
+        np.testing.assert_array_equal(evaluated[name], expected[name])
+    (task,) = autoq.tuner.list_tasks(model, target="cpu", registry=FAMILY)
+    assert (task.workload, task.count) == (WORKLOAD, 2)

@@ -168,7 +168,7 @@ def _remanifest(rng: Rng, blocks: dict[str, bytes], path: Path) -> None:
 def _blocks(rng: Rng, good: Compiled, path: Path) -> None:
     """Constants of another size, manifests that are no JSON: digests are right."""
     blocks = blocks_of(good.path)
-    texts = (b"[" * 100_000, b"1" * 9999, b"", b"\xff", b"{}", b'{"format": 2}', b"null", b'"x"')
+    texts = (b"[" * 100_000, b"1" * 9999, b"", b"\xff", b"{}", b'{"format": 4}', b"null", b'"x"')
     choices: tuple[Callable[[], tuple[str, bytes]], ...] = (
         lambda: ("manifest.json", texts[int(rng.integers(len(texts)))]),
         lambda: ("constants.bin", blocks["constants.bin"][: int(rng.integers(2000))]),

@@ -20,6 +20,7 @@ from autoq.measure.replay import ReplayMeasurer
 from autoq.quantization import quantize
 from autoq.records import Device, Lines, Record, read_records
 from autoq.search.space import Space
+from autoq.templates import registry
 from autoq.templates.base import Template
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
@@ -123,7 +124,9 @@ def layers() -> tuple[Record, ...]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.onnx")
         path.write_bytes(_model())
-        workloads = [model.workload for model in model_workloads(path, host.target, None)]
+        workloads = [
+            model.workload for model in model_workloads(path, host.target, registry.TEMPLATES, None)
+        ]
     for workload in workloads:
         for template in matching(workload, host.target):
             if not template.tunable:

@@ -131,7 +131,7 @@ def test_operator_with_two_stages_gets_a_workspace() -> None:
 def test_cubin_and_its_cache(tmp_path, monkeypatch) -> None:
     first = compile_kernel(mapped_kernel(), GPU, cache_dir=tmp_path)
     assert isinstance(first, CudaKernel)
-    assert first.cubin[:4] == b"\x7fELF" and first.registers > 0 and first.spill_bytes == 0
+    assert first.modules[0][:4] == b"\x7fELF" and first.registers > 0 and first.spill_bytes == 0
 
     def fail(*_: object) -> None:
         raise AssertionError("compiled again")

@@ -21,23 +21,25 @@ CONFIG = add.TEMPLATE.default(WORKLOAD, TARGET)
 
 
 class Compiler:
-    """Stands in for `compile_kernel` and counts what it is asked for."""
+    """Stands in for `compile_program` and counts what it is asked for."""
 
     def __init__(self) -> None:
         self.calls = 0
         self.error = ""
 
-    def __call__(self, function: object, target: object, *, cache_dir: Path | None) -> CudaKernel:
+    def __call__(
+        self, program: object, arrays: object, target: object, *, cache_dir: Path | None
+    ) -> CudaKernel:
         self.calls += 1
         if self.error:
             raise BuildError(self.error)
-        return CudaKernel(f"machine code {self.calls}".encode(), (), ())
+        return CudaKernel((f"machine code {self.calls}".encode(),), (), ())
 
 
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch) -> Compiler:
     made = Compiler()
-    monkeypatch.setattr(kernel_store, "compile_kernel", made)
+    monkeypatch.setattr(kernel_store, "compile_program", made)
     monkeypatch.setattr(kernel_store, "nvcc_version", lambda: "13.0")
     return made
 
@@ -66,7 +68,7 @@ def test_a_damaged_entry_is_made_again(compiler: Compiler, tmp_path: Path) -> No
         before = compiler.calls
         found = store.kernel(add.TEMPLATE, WORKLOAD, CONFIG, TARGET)
         assert compiler.calls == before + 1
-        assert found.cubin == f"machine code {compiler.calls}".encode()
+        assert found.modules == (f"machine code {compiler.calls}".encode(),)
         assert store.kernel(add.TEMPLATE, WORKLOAD, CONFIG, TARGET) == found
 
 

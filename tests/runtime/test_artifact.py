@@ -50,7 +50,7 @@ def test_tar_lists_and_unpacks_it(path: Path) -> None:
     with tarfile.open(path) as tar:
         names = ["digests.json", "manifest.json", "kernels/0", "kernels/1", "constants.bin"]
         assert tar.getnames() == names
-        assert tar.extractfile("kernels/1").read() == b"second"
+        assert tar.extractfile("kernels/1").read() == b"secondsecond more"
 
 
 @pytest.mark.parametrize("data", [b"", b"not a tar", b"\0" * 10240, b"\x1f\x8b" + b"\0" * 1000])
@@ -106,10 +106,10 @@ MANIFESTS = {
     "deep": b"[" * 200_000,
     "a number of 10000 digits": b"1" * 10_000,
     "a list": b"[]",
-    "no plan": b'{"format": 3, "kernels": []}',
-    "kernels that are none": b'{"format": 3, "kernels": [3], "plan": {}}',
-    "an empty plan": b'{"format": 3, "kernels": [], "plan": {}}',
-    "more": b'{"format": 3, "kernels": [], "plan": {}, "more": 1}',
+    "no plan": b'{"format": 4, "kernels": []}',
+    "kernels that are none": b'{"format": 4, "kernels": [3], "plan": {}}',
+    "an empty plan": b'{"format": 4, "kernels": [], "plan": {}}',
+    "more": b'{"format": 4, "kernels": [], "plan": {}, "more": 1}',
 }
 
 
@@ -172,5 +172,5 @@ def test_threads_that_write_one_path_leave_one_whole_file(tmp_path: Path) -> Non
 def test_digests_are_those_of_sha256sum(path: Path) -> None:
     with tarfile.open(path) as tar:
         index = json.loads(tar.extractfile("digests.json").read())
-    first = "a7937b64b8caa58f03721bb6bacf5c78cb235febe0e70b1b84cd99541461a08e"
-    assert index[1] == {"name": "kernels/0", "bytes": 5, "sha256": first}
+    first = "b020a6f9b7a3d8e0e5a1ac62efd7c38786df7ca6a59b3ad135263693a4529115"
+    assert index[1] == {"name": "kernels/0", "bytes": 15, "sha256": first}

@@ -42,6 +42,7 @@ def both(*changes: Change) -> Change:
 
 FIRST = ("plan", "calls", 0)
 X = (*FIRST, "arguments", 0)
+SUMS = (*FIRST, "workspaces", 0)
 SCALE = (*FIRST, "arguments", 1)
 INPUT = ("plan", "inputs", 0)
 OUTPUT = ("plan", "outputs", 0)
@@ -54,8 +55,8 @@ CONSTANT = {"space": "constant", "offset": 0, "shape": [1, 512], "dtype": "int8"
 PLANS = {
     "another target": (put("plan", "target_kind")("cpu"), "another target"),
     "an unknown target": (put("plan", "target_kind")("tpu"), "'tpu'"),
-    "an odd arena": (put("plan", "arena_bytes")(1537), "multiples of 256"),
-    "a small arena": (put("plan", "arena_bytes")(1280), "512 bytes at 1024 of 1280"),
+    "an odd arena": (put("plan", "arena_bytes")(2049), "multiples of 256"),
+    "a small arena": (put("plan", "arena_bytes")(1280), "512 bytes at 1536 of 1280"),
     "a huge arena": (put("plan", "arena_bytes")(1 << 60), "few are used"),
     "an arena below zero": (put("plan", "arena_bytes")(-256), "arena of -256 bytes"),
     "few constants": (put("plan", "constant_bytes")(256), "256 bytes at 256 of 256"),
@@ -71,11 +72,23 @@ PLANS = {
     "an absent kernel": (put(*FIRST, "kernel")(2), "kernel 2 of 2"),
     "a kernel below zero": (put(*FIRST, "kernel")(-1), "kernel -1 of 2"),
     "a kernel that nobody runs": (put("plan", "calls", 1, "kernel")(0), "no call runs kernel 1"),
-    "too few arrays": (put(*FIRST, "arguments")([]), "0 arrays to a kernel of 3"),
+    "too few arrays": (put(*FIRST, "arguments")([]), "2 arrays to a kernel of 4"),
     "bytes that nobody wrote": (put(*X, "offset")(1024), "that no call wrote"),
-    "an overwritten source": (put(*FIRST, "arguments", 2, "offset")(0), "overwrites an input"),
-    "a call in place": (put("plan", "calls", 1, "arguments", 2, "offset")(512), "what it reads"),
-    "a written constant": (put(*FIRST, "arguments", 2)(CONSTANT), "overwrites an input or"),
+    "an overwritten source": (put(*FIRST, "outputs", 0, "offset")(0), "overwrites an input"),
+    "a call in place": (put("plan", "calls", 1, "outputs", 0, "offset")(512), "what it reads"),
+    "a written constant": (put(*FIRST, "outputs", 0)(CONSTANT), "overwrites an input or"),
+    "a workspace over an input": (put(*SUMS, "offset")(0), "overwrites an input"),
+    "a workspace over the output": (put(*SUMS, "offset")(512), "overwrites what it reads"),
+    "a workspace over what is read later": (
+        put("plan", "calls", 2, "workspaces", 0, "offset")(1024), "overwrites what it reads"
+    ),
+    "a workspace that is a constant": (put(*SUMS)(CONSTANT), "overwrites an input or"),
+    "a workspace of another size": (put(*SUMS, "shape")([1, 256]), "int8 [1, 256] to a kernel"),
+    "a workspace missing": (put(*FIRST, "workspaces")([]), "3 arrays to a kernel of 4"),
+    "no output of a call": (put(*FIRST, "outputs")([]), "3 arrays to a kernel of 4"),
+    "zeros that two calls share": (
+        put(*KERNEL, "workspaces", 0, "initially")("stays zero"), "shares zeros that stay"
+    ),
     "calls missing": (put("plan", "calls")([]), "few are used"),
     "an output elsewhere": (put(*OUTPUT, "slot", "offset")(768), "'y'"),
     "an output that is a constant": (put(*OUTPUT, "slot")(CONSTANT), "is a constant"),
@@ -104,13 +117,20 @@ KERNELS = {
     ),
     "shared memory below zero": (put(*LAUNCH, "smem_bytes")(-1), "-1 bytes of shared"),
     "another symbol": (put(*LAUNCH, "symbol")("main\0"), "symbol"),
+    "no module": (put(*KERNEL, "modules")([]), "module 0 of 0"),
     "no launch": (put(*KERNEL, "launches")([]), "no launch"),
     "an absent buffer": (put(*LAUNCH, "arguments", 0, "index")(4), "buffer 4 of 4"),
     "a buffer below zero": (put(*LAUNCH, "arguments", 0, "index")(-1), "buffer -1"),
     "a wide scalar": (put(*LAUNCH, "arguments", 2, "value")(1 << 31), "int32 scalar"),
     "a fraction": (put(*LAUNCH, "arguments", 2, "value")(0.5), "scalar 0.5"),
     "an unknown scalar": (put(*LAUNCH, "arguments", 2, "dtype")("half"), "'half'"),
-    "a workspace of nothing": (put(*KERNEL, "workspaces")([0]), "workspaces"),
+    "a workspace of nothing": (put(*KERNEL, "workspaces", 0, "shape")([0]), "shape [0]"),
+    "a workspace of other contents": (
+        put(*KERNEL, "workspaces", 0, "initially")("one"), "initially 'one'"
+    ),
+    "an absent module": (put(*LAUNCH, "module")(2), "nothing runs module 0"),
+    "a module below zero": (put(*KERNEL, "launches", 1, "module")(-1), "nothing runs module 1"),
+    "a module that nobody runs": (put(*KERNEL, "launches", 1, "module")(0), "runs module 1"),
     "a map beyond its array": (put(*TILED, "dims")([16, 80]), "1280 bytes over 512"),
     "a map of fewer strides": (put(*TILED, "strides")([]), "ranks"),
     "a map of an odd stride": (put(*TILED, "strides")([8]), "strides"),

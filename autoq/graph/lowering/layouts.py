@@ -48,10 +48,12 @@ class _Choice:
     workload: Workload | None = None
     seconds: float = 0.0
 
-    @property
-    def out_layout(self) -> str:
-        """The layout of what the node writes."""
-        return NHWC if self.workload is None else self.workload.outputs[0].layout
+    def gives(self, node: Node) -> list[_Form]:
+        """The forms that the node writes, in the order of its outputs."""
+        if self.workload is None:
+            return [(name, NHWC) for name in node.outputs]
+        layouts = (spec.layout for spec in self.workload.outputs)
+        return list(zip(node.outputs, layouts, strict=True))
 
     def needs(self, node: Node) -> list[_Form]:
         """The forms that the node reads, in the order of its inputs."""
@@ -62,10 +64,11 @@ class _Choice:
 
     @property
     def blocked(self) -> int:
-        """How many of its sides, the first input and the output, are in NHWCnc."""
+        """How many of its sides, the first input and the first output, are in NHWCnc."""
         if self.workload is None:
             return 0
-        return [self.workload.inputs[0].layout, self.out_layout].count(NHWCNC)
+        sides = self.workload.inputs[0], self.workload.outputs[0]
+        return [spec.layout for spec in sides].count(NHWCNC)
 
 
 @dataclass(frozen=True)
@@ -101,13 +104,12 @@ def _choices(graph: Graph, node: Node, costs: LayoutCosts) -> list[_Choice]:
     """What a node may read and write, NHWC first."""
     if not isinstance(node, Layer) or len(forms := node.workload.laid_out()) == 1:
         return [_Choice()]
-    names, workload = (*node.inputs, node.output), node.workload
+    names, workload = (*node.inputs, *node.outputs), node.workload
     # Only a tensor of the workload's own shape, and no output of the graph, has another form.
     images = [
-        graph.shape(name) == spec.shape
+        graph.shape(name) == spec.shape and not (name in graph.outputs and name in node.outputs)
         for name, spec in zip(names, (*workload.inputs, *workload.outputs), strict=True)
     ]
-    images[-1] = images[-1] and node.output not in graph.outputs
     found: list[_Choice] = []
     for laid in forms:  # NHWC throughout first
         specs = (*laid.inputs, *laid.outputs)
@@ -137,7 +139,7 @@ def _cheapest(
             copies = tuple(dict.fromkeys(need for need in choice.needs(node) if need not in state))
             seconds = path.seconds + choice.seconds + _copying(graph, copies, costs)
             after = _Path(seconds, path.blocked + choice.blocked, choice, copies, path)
-            forms = (*state, *copies, (node.output, choice.out_layout))
+            forms = (*state, *copies, *choice.gives(node))
             alive = frozenset(form for form in forms if last.get(form[0], -1) > index)
             if alive not in found or after.order < found[alive].order:
                 found[alive] = after
@@ -179,12 +181,11 @@ def _rewritten(graph: Graph, steps: list[tuple[_Choice, tuple[_Form, ...]]]) -> 
             new.nodes.append(Layer(workload, {}, (source,), name, ()))
             names[form] = name
         new.nodes.append(_laid_out(node, choice, tuple(names[form] for form in choice.needs(node))))
-        names[node.output, choice.out_layout] = node.output
-        if choice.out_layout != NHWC:
-            tensor = graph.tensors[node.output]
-            image = _image(graph, node.output)
-            shape = shape_in(image, choice.out_layout, graph.dtype(node.output))
-            new.tensors[node.output] = dataclasses.replace(tensor, shape=shape)
+        for name, layout in choice.gives(node):
+            names[name, layout] = name
+            if layout != NHWC:
+                shape = shape_in(_image(graph, name), layout, graph.dtype(name))
+                new.tensors[name] = dataclasses.replace(graph.tensors[name], shape=shape)
     return new
 
 

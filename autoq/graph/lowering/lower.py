@@ -22,6 +22,7 @@ from autoq.graph.fused import (
     POOL,
     QUANTIZE,
     TABLE,
+    WORKLOAD,
 )
 from autoq.graph.ir import Graph, Layer, Operation
 from autoq.graph.lowering.lower_fusion import lower_fusion
@@ -50,10 +51,12 @@ def _layer(
     place: Placement, node: Operation, workload: Any, operands: dict[str, Any],
     inputs: tuple[str, ...], layout: str,
 ) -> None:  # fmt: skip
-    output = place.write(node.output, layout)
+    output, *further = (place.write(name, layout) for name in node.outputs)
     reason = node.attributes.get("float_reason", "")
     values = node.attributes.get("weight_dtype", "")
-    place.graph.nodes.append(Layer(workload, operands, inputs, output, node.covers, reason, values))
+    place.graph.nodes.append(
+        Layer(workload, operands, inputs, output, node.covers, reason, values, tuple(further))
+    )
 
 
 def _product_operands(node: Operation, weight: np.ndarray) -> dict[str, Any]:
@@ -204,6 +207,11 @@ def _table(node: Operation, place: Placement, around: Neighbourhood) -> None:
     _layer(place, node, workload, node.attributes, (place.read(x, layout),), layout)
 
 
+def _workload(node: Operation, place: Placement, around: Neighbourhood) -> None:
+    inputs = tuple(place.read(name, PLAIN) for name in node.inputs)
+    _layer(place, node, node.attributes["workload"], node.attributes["operands"], inputs, PLAIN)
+
+
 def _fusion(node: Operation, place: Placement, around: Neighbourhood) -> None:
     lower_fusion(node, place)
 
@@ -218,5 +226,6 @@ _LOWERINGS = {
     DEQUANTIZE: _dequantize,
     FUSION: _fusion,
     TABLE: _table,
+    WORKLOAD: _workload,
     "Reshape": _reshape,
 }

@@ -99,6 +99,10 @@ class Placement:
         for node in self.graph.nodes:
             node.inputs = tuple(renamed.get(name, name) for name in node.inputs)
             node.output = renamed.get(node.output, node.output)
+            if not isinstance(node, Fusion):
+                node.further_outputs = tuple(
+                    renamed.get(name, name) for name in node.further_outputs
+                )
         return self.graph
 
     def _copy(self, name: str, source: str) -> str:

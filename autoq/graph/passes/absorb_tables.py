@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from autoq.graph.ir import Graph, Layer
+from autoq.templates.base import Template
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
 
 
-def absorb_tables(graph: Graph, target: Target) -> None:
+def absorb_tables(graph: Graph, target: Target, templates: Sequence[Template]) -> None:
     """Fuse each Lookup into the integer product in front of it that nothing else reads.
 
     Only where a template of the target computes the product with a table.
@@ -22,8 +25,8 @@ def absorb_tables(graph: Graph, target: Target) -> None:
             continue
         product = producers.get(node.inputs[0])
         alone = len(consumers[node.inputs[0]]) == 1 and node.inputs[0] not in graph.outputs
-        if alone and isinstance(product, Layer):
-            fused = _fused(product, node, table, target)
+        if alone and isinstance(product, Layer) and len(product.outputs) == 1:
+            fused = _fused(product, node, table, target, templates)
             if fused is not None:
                 replaced[id(product)] = fused
                 replaced[id(node)] = fused
@@ -40,11 +43,17 @@ def absorb_tables(graph: Graph, target: Target) -> None:
     graph.nodes = nodes
 
 
-def _fused(product: Layer, lookup: Layer, table: np.ndarray, target: Target) -> Layer | None:
+def _fused(
+    product: Layer,
+    lookup: Layer,
+    table: np.ndarray,
+    target: Target,
+    templates: Sequence[Template],
+) -> Layer | None:
     """The product with the lookup behind it, None where no template computes that."""
     (y,) = lookup.workload.outputs
     fused = product.workload.before_table(product.operands, table, y.dtype)
-    if fused is None or not matching(fused[0], target):
+    if fused is None or not matching(fused[0], target, templates):
         return None
     covers = tuple(dict.fromkeys((*product.covers, *lookup.covers)))
     return Layer(

@@ -25,7 +25,7 @@ def choose_activation_dtypes(graph: Graph, target: Target) -> None:
     for name in parents:
         groups.setdefault(_root(parents, name), set()).add(name)
     for node in graph.operations:
-        names = {_root(parents, name) for name in (*node.inputs, node.output) if name in parents}
+        names = {_root(parents, name) for name in (*node.inputs, *node.outputs) if name in parents}
         for root in names:
             touching.setdefault(root, []).append(node)
     ends = {*graph.inputs, *graph.outputs}

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autoq.graph.ir import Fusion, Graph, Layer
+from autoq.templates.base import Template
 from autoq.templates.registry import matching
 from autoq.templates.storage import BYTE_DTYPES
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
 
-def choose_storage(graph: Graph, target: Target) -> None:
+def choose_storage(graph: Graph, target: Target, templates: Sequence[Template]) -> None:
     """Give every 4-bit buffer, and the layers over it, the dtype that it is stored in.
 
     A layer that no template computes over packed tensors gets all of its tensors one value a
@@ -29,12 +30,13 @@ def choose_storage(graph: Graph, target: Target) -> None:
     while refused is None or refused:
         refused = set()
         for layer in layers:
-            packed = {*layer.inputs, layer.output} & four_bit - wide
-            if packed and not matching(_workload(graph, layer, wide, target), target):
+            packed = {*layer.inputs, *layer.outputs} & four_bit - wide
+            workload = _workload(graph, layer, wide, target, templates)
+            if packed and not matching(workload, target, templates):
                 refused |= packed
         wide |= refused
     for layer in layers:
-        layer.workload = _workload(graph, layer, wide, target)
+        layer.workload = _workload(graph, layer, wide, target, templates)
     for node in graph.nodes:
         if isinstance(node, Fusion):
             _widen_fusion(node)
@@ -48,7 +50,7 @@ def layers_by_storage(graph: Graph) -> tuple[tuple[str, ...], tuple[str, ...]]:
     packed: list[str] = []
     wide: list[str] = []
     for node in graph.nodes:
-        tensors = [graph.tensors[name] for name in (*node.inputs, node.output)]
+        tensors = [graph.tensors[name] for name in (*node.inputs, *node.outputs)]
         pairs = [(tensor.value_dtype, tensor.dtype) for tensor in tensors]
         weight = node.workload.constant("weight") if isinstance(node, Layer) else None
         if isinstance(node, Layer) and weight is not None:
@@ -65,33 +67,36 @@ def _never_packed(graph: Graph) -> set[str]:
     names = {*graph.inputs, *graph.outputs}
     for node in graph.nodes:
         if isinstance(node, Fusion):
-            names.update((*node.inputs, node.output))
+            names.update((*node.inputs, *node.outputs))
         elif isinstance(node, Layer):
-            shapes = (*node.input_shapes, node.output_shape)
-            for name, shape in zip((*node.inputs, node.output), shapes, strict=True):
+            shapes = (*node.input_shapes, *node.output_shapes)
+            for name, shape in zip((*node.inputs, *node.outputs), shapes, strict=True):
                 rows = {shape[-1:], graph.shape(name)[-1:]}
                 if len(rows) > 1 and any(size % 2 for row in rows for size in row):
                     names.add(name)
     return names
 
 
-def _workload(graph: Graph, layer: Layer, wide: set[str], target: Target) -> Workload:
+def _workload(
+    graph: Graph, layer: Layer, wide: set[str], target: Target, templates: Sequence[Template]
+) -> Workload:
     """The layer's workload with the tensors `wide` in bytes.
 
     4-bit weights are held in bytes too unless the preferred template keeps them packed: then the
     layer shares kernels and records with those of 8-bit weights.
     """
-    names: Sequence[str] = (*layer.inputs, layer.output)
+    names: Sequence[str] = (*layer.inputs, *layer.outputs)
     dtypes = [
         BYTE_DTYPES.get(dtype, dtype) if name in wide else dtype
         for name, dtype in zip(names, map(graph.dtype, names), strict=True)
     ]
-    workload = layer.workload.retyped(dtypes[:-1], dtypes[-1:])
+    given = len(layer.inputs)
+    workload = layer.workload.retyped(dtypes[:given], dtypes[given:])
     weight = workload.constant("weight")
     if weight is None or weight.dtype not in BYTE_DTYPES:
         return workload
-    templates = matching(workload, target)
-    if templates and templates[0].keeps_nibbles:
+    matches = matching(workload, target, templates)
+    if matches and matches[0].keeps_nibbles:
         return workload
     return workload.with_constant("weight", BYTE_DTYPES[weight.dtype])
 

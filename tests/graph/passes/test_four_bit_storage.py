@@ -207,7 +207,7 @@ def test_an_artifact_counts_two_values_a_byte(tmp_path):
     report = compile(inner().semantic(), target="cuda:sm_80", output=tmp_path / "chain.tar")
     assert report.packed == ("a", "b", "c") and report.widened == ()
     calls = {call.layer: call for call in read_artifact(report.path).plan.calls}
-    (x, *_, y) = calls["b"].arguments
+    (x, *_), (y,) = calls["b"].arguments, calls["b"].outputs
     assert (x.shape, x.dtype, x.bytes) == ((2, 8, 7, 16), "uint8", 2 * 8 * 7 * 16)
     assert (y.shape, y.dtype) == ((2, 8, 7, 32), "uint8")
     assert x.offset + x.bytes <= y.offset or y.offset + y.bytes <= x.offset
