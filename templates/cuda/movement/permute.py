@@ -1,7 +1,8 @@
 """Transpositions of arrays of bytes or words: any order of axes, 16 bytes at a time where they fit.
 
 Where the innermost axis stays, rows are copied. Where it moves and both sides have whole vectors,
-a thread turns a block of elements in its registers; elsewhere a tile is turned in shared memory.
+a thread turns a block of elements in its registers, and it takes apart short rows that lie
+together; elsewhere a tile is turned in shared memory.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     thread_kernel,
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.movement.permute_apart import APART, ApartPlan
 from autoq.templates.cuda.movement.permute_axes import PermutedAxes
 from autoq.templates.element import element
 from autoq.templates.target import Target
@@ -30,6 +32,8 @@ ELEMENT_BYTES = {name: element(name).bytes for name in ("int8", "uint8", "float3
 
 _MOVED_AS = {1: "uint8", 4: "float32"}
 _THREADS = 256
+_APART_THREADS = 64
+"""Those that take rows apart move most bytes each: small blocks give all units a share."""
 _ACCESS_BYTES = 16
 _SECTOR_BYTES = 32
 _TILE_BYTES = 4096
@@ -175,7 +179,7 @@ def permutes(shape: tuple[int, ...], perm: tuple[int, ...], dtype: str) -> bool:
     if dtype not in ELEMENT_BYTES or not 0 < count < 1 << 31:
         return False
     axes, size = PermutedAxes.of(shape, perm), ELEMENT_BYTES[dtype]
-    if axes.keeps_rows or TurnPlan.of(axes, size):
+    if axes.keeps_rows or TurnPlan.of(axes, size) or ApartPlan.of(axes, size):
         return True
     tile = TilePlan.of(axes, size)
     return tile.across * tile.down * size >= min(_LEAST_TILE_BYTES, count * size)
@@ -189,8 +193,9 @@ def permute_kernel(
     dtype is one of ELEMENT_BYTES; the array has an element at least and fewer than 2^31.
     """
     axes, size = PermutedAxes.of(shape, perm), ELEMENT_BYTES[dtype]
-    count, words = math.prod(shape), 0
+    count, words, threads = math.prod(shape), 0, _THREADS
     turn = None if axes.keeps_rows else TurnPlan.of(axes, size)
+    apart = None if axes.keeps_rows else ApartPlan.of(axes, size)
     if axes.keeps_rows:
         values = math.gcd(axes.sizes[-1], _ACCESS_BYTES // size)
         source = _COPY
@@ -199,6 +204,9 @@ def permute_kernel(
     elif turn:
         source, sizes = _TURN, _turn_sizes(axes, turn)
         blocks = blocks_for(sizes["ITEMS"], _THREADS)
+    elif apart:
+        source, sizes, threads = APART, apart.sizes(axes), _APART_THREADS
+        blocks = blocks_for(sizes["ITEMS"], threads)
     else:
         tile = TilePlan.of(axes, size)
         source, sizes = _TILE, _tile_sizes(axes, tile, size)
@@ -206,7 +214,7 @@ def permute_kernel(
         blocks = _outer(axes) * sizes["TILES_A"] * sizes["TILES_B"]
     source = source.replace("IN_OFFSET", f"({axes.offset('outer', axes.strides)})")
     source = source.replace("OUT_OFFSET", f"({axes.offset('outer', axes.out_strides)})")
-    sizes["THREADS"] = _THREADS
+    sizes["THREADS"] = threads
     functions = DeviceNamespace("permute", source, {"T": _MOVED_AS[size]}, sizes)
     operands = [TensorSpec("x", (count,), dtype), TensorSpec("y", (count,), dtype)]
 
@@ -214,7 +222,7 @@ def permute_kernel(
         shared = builder.alloc_buffer((words,), "uint32", scope="shared").data if words else 0
         call(functions.function("permute"), *pointers, shared, block, thread)
 
-    return thread_kernel(operands, blocks, _THREADS, target, body)
+    return thread_kernel(operands, blocks, threads, target, body)
 
 
 def _outer(axes: PermutedAxes) -> int:

@@ -153,16 +153,16 @@ __device__ __forceinline__ void whole_window(
   start(acc);
   for (int step = 0; step < STEPS; step += BATCH) {
     Raw<T, V> raw[BATCH];
+    bool inside[BATCH];
     #pragma unroll
     for (int i = 0; i < BATCH; ++i) {
       const int pixel = ((step + i) * CLUSTER + rank) * LANES + thread / LINE;
-      raw[i] = load<T, V>(x + (pixel_at(image, min(pixel, PIXELS - 1)) + channel));
+      // Of the last step alone it is not known before.
+      inside[i] = (step + i + 1) * CLUSTER * LANES <= PIXELS || pixel < PIXELS;
+      const int near = inside[i] ? pixel : PIXELS - 1;
+      raw[i] = load<T, V>(x + (pixel_at(image, near) + channel));
     }
-    #pragma unroll
-    for (int i = 0; i < BATCH; ++i) {
-      const int pixel = ((step + i) * CLUSTER + rank) * LANES + thread / LINE;
-      add_vector(acc, raw[i], pixel < PIXELS);
-    }
+    add_vectors(acc, raw, inside);
   }
   float* ends = reinterpret_cast<float*>(shared + WORDS * PITCH + (PARTS + CLUSTER) * COLUMNS);
   ends[kept] = end;

@@ -115,9 +115,11 @@ __device__ __forceinline__ void start(unsigned* acc) {
   #pragma unroll
   for (int i = 0; i < V; ++i) acc[i] = 0;
 }
-__device__ __forceinline__ void add_vector(unsigned* acc, const Raw<T, V>& raw, int inside) {
+// The first WHOLE words of a vector, or all of them if fewer.
+template <int WHOLE> __device__ __forceinline__ void add_words(
+    unsigned* acc, const Raw<T, V>& raw, int inside) {
   #pragma unroll
-  for (int i = 0; i < V; ++i) {
+  for (int i = 0; i < V && i < WHOLE * (32 / BITS<T>); ++i) {
     if constexpr (BITS<T> == 4) {
       const unsigned top = inside ? raw.word[i / 8] << (28 - 4 * (i % 8)) : 0u;
       acc[i] += SIGNED<T> ? (unsigned)((int)top >> 28) : top >> 28;
@@ -127,6 +129,34 @@ __device__ __forceinline__ void add_vector(unsigned* acc, const Raw<T, V>& raw, 
                             : __dp4a(word, one, acc[i]);
     }
   }
+}
+__device__ __forceinline__ void add_vector(unsigned* acc, const Raw<T, V>& raw, int inside) {
+  add_words<(V + 3) / 4>(acc, raw, inside);
+}
+// Bytes 0 and 2 of words are added in the halves of one word, bytes 1 and 3 in those of another.
+// Words are added as they are for both together, and the odd bytes' part is taken off at the end.
+template <int N> __device__ __forceinline__ void add_halves(
+    unsigned* acc, const Raw<T, V> (&raw)[N], const bool (&inside)[N], int i) {
+  constexpr unsigned flip = SIGNED<T> ? 0x80808080u : 0u, bias = SIGNED<T> ? 128 * N : 0;
+  unsigned both = 0, odd = 0;
+  #pragma unroll
+  for (int p = 0; p < N; ++p) {
+    const unsigned word = (inside[p] ? raw[p].word[i] : 0u) ^ flip;
+    both += word, odd += __byte_perm(word, 0u, 0x4341);
+  }
+  const unsigned even = both - (odd << 8);
+  acc[4 * i] += (even & 0xffffu) - bias, acc[4 * i + 2] += (even >> 16) - bias;
+  acc[4 * i + 1] += (odd & 0xffffu) - bias, acc[4 * i + 3] += (odd >> 16) - bias;
+}
+// Half of the words by dp4a and half by additions, which are instructions of different units.
+template <int N> __device__ __forceinline__ void add_vectors(
+    unsigned* acc, const Raw<T, V> (&raw)[N], const bool (&inside)[N]) {
+  constexpr bool splits = BITS<T> == 8 && V % 4 == 0 && N > 2 && N <= 256;
+  constexpr int whole = splits ? V / 4 - V / 8 : (V + 3) / 4;
+  #pragma unroll
+  for (int p = 0; p < N; ++p) add_words<whole>(acc, raw[p], inside[p]);
+  #pragma unroll
+  for (int i = whole; splits && i < V / 4; ++i) add_halves(acc, raw, inside, i);
 }
 __device__ __forceinline__ unsigned join_word(unsigned a, unsigned b) { return a + b; }
 template <int N> __device__ __forceinline__ void finish_values(
@@ -184,6 +214,14 @@ __device__ __forceinline__ void finish(
 }
 """
 
+_ONE_BY_ONE = r"""
+template <int N> __device__ __forceinline__ void add_vectors(
+    unsigned* acc, const Raw<T, V> (&raw)[N], const bool (&inside)[N]) {
+  #pragma unroll
+  for (int p = 0; p < N; ++p) add_vector(acc, raw[p], inside[p]);
+}
+"""
+
 _ACCUMULATE = r"""
 __device__ __forceinline__ void accumulate(unsigned* acc, From<T> x, int offset, int inside) {
   add_vector(acc, load<T, V>(x + offset), inside);
@@ -201,7 +239,8 @@ class PoolWindow:
 
     start(acc); accumulate(acc, x, offset, inside): the vector at x + offset, of which a sum
     counts nothing unless `inside` (a maximum reads pixels of its window only);
-    add_vector(acc, raw, inside): the same of a vector in registers; join_word(a, b): one word of
+    add_vector(acc, raw, inside): the same of a vector in registers; add_vectors(acc, raw, inside):
+    of an array of them, fewer instructions for bytes that are summed; join_word(a, b): one word of
     what two threads accumulated; finish(acc, inside, divisor, scalars, y, offset): requantise and
     store after `inside` values, averages divided by `divisor`. acc holds `words` uint32. `source`
     may use all of them, and the constants `sizes`; where `has_values`, also finish_values<N>(...),
@@ -218,13 +257,13 @@ class PoolWindow:
     ) -> None:
         maximum = workload.kind == "max"
         if workload.in_dtype == "float32":
-            accumulator, self.words = _FLOAT + _FINISH, values
+            accumulator, self.words = _FLOAT + _FINISH + _ONE_BY_ONE, values
         elif not maximum:
             accumulator, self.words = _INTEGER_SUM + _FINISH, values
         elif is_four_bit(workload.in_dtype):
-            accumulator, self.words = _EMIT + _NIBBLE_MAX, 4 * (-(-values // 8))
+            accumulator, self.words = _EMIT + _NIBBLE_MAX + _ONE_BY_ONE, 4 * (-(-values // 8))
         else:
-            accumulator, self.words = _EMIT + _BYTE_MAX, 2 * (-(-values // 4))
+            accumulator, self.words = _EMIT + _BYTE_MAX + _ONE_BY_ONE, 2 * (-(-values // 4))
         namespace = DeviceNamespace(
             "pool_window",
             _SCALAR + accumulator + _ACCUMULATE + source,

@@ -57,6 +57,7 @@ POOLS = (
     # Windows that a cluster of blocks shares on sm_90.
     Pool2d("average", 2, 112, 112, 32, 112, 112, in_dtype="uint8"),
     Pool2d("average", 1, 51, 56, 144, 52, 57, (1, 1), (1, 1, 0, 0), count_include_pad=True),
+    Pool2d("average", 1, 75, 60, 8, 75, 60),
     Pool2d("average", 1, 70, 60, 12, 70, 60, **_F32),
     Pool2d("max", 1, 70, 61, 36, 70, 61, requantize=True),
 )

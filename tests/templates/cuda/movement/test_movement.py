@@ -154,7 +154,7 @@ def test_a_cluster_shares_a_window_of_many_pixels():
     assert launches == {112: (64, 8), 56: (64, 8), 28: (64, 1), 7: (80, 1)}
 
 
-@pytest.mark.parametrize("workload", POOLS[-4:], ids=case_id)
+@pytest.mark.parametrize("workload", POOLS[-5:], ids=case_id)
 def test_a_cluster_meets_once_and_waits_for_all_bytes(workload):
     """No block reads another one's shared memory, and the one that is written to waits."""
     target = parse_target("cuda:sm_90a")
