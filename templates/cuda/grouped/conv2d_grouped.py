@@ -25,6 +25,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     thread_kernel,
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.mma.mma_sync import MmaSync
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.grouped.cost import estimated_seconds, features, residence
 from autoq.templates.cuda.grouped.source import GROUPED_SOURCE
@@ -203,8 +204,10 @@ def build(workload: Conv2d, config: GroupedConfig, target: Target) -> PrimFunc:
 def _functions(tile: GroupedTile, epilogue: ThreadEpilogue, runs: int) -> DeviceNamespace:
     conv, config = tile.workload, tile.config
     rows, columns = border_classes(conv)
-    sign = "u" if conv.in_dtype == "uint8" else "s"
-    source = GROUPED_SOURCE.replace("SIGN8", f"{sign}8")
+    source = GROUPED_SOURCE
+    for name, k in (("PRODUCT_OF_TWO_TAPS", 32), ("PRODUCT_OF_ONE_TAP", 16)):
+        atom = MmaSync((16, 8, k), conv.in_dtype, conv.weight_dtype, "int32")
+        source = source.replace(name, atom.instruction)
     source = source.replace("PENDING", str(config.stages - 1))
     if conv.epilogue.table:
         with_table = _CHANNELS_WITH_TABLE.replace("AT", str(tile.lookups_at))

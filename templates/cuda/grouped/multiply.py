@@ -12,7 +12,7 @@ __device__ __forceinline__ void matrices2(unsigned* d, unsigned from) {
 __device__ __forceinline__ void multiply(
     int* d, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1,
     const int* c) {
-  asm("mma.sync.aligned.m16n8k32.row.col.s32.SIGN8.s8.s32 "
+  asm("PRODUCT_OF_TWO_TAPS "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
                : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
                : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1),
@@ -21,7 +21,7 @@ __device__ __forceinline__ void multiply(
 // The same of one tap, or of one pair of them.
 __device__ __forceinline__ void multiply_half(
     int* d, unsigned a0, unsigned a1, unsigned b, const int* c) {
-  asm("mma.sync.aligned.m16n8k16.row.col.s32.SIGN8.s8.s32 "
+  asm("PRODUCT_OF_ONE_TAP "
       "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %10};"
                : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
                : "r"(a0), "r"(a1), "r"(b), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autoq.templates.cuda.device.wgmma import K_BYTES
+from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.halo.layout import HaloLayout
 from autoq.templates.element import element
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from autoq.templates.border import bias_rows
 from autoq.templates.cuda.device.launch.team import Team
-from autoq.templates.cuda.device.wgmma import K_BYTES, accumulators
+from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS, HaloTile
 from autoq.templates.epilogue.cuda.lookups import table_bytes
 from autoq.templates.epilogue.cuda.packed_specs import product_specs
@@ -160,6 +160,11 @@ class HaloLayout:
         """Columns of one wgmma."""
         return self.config.block_n
 
+    @cached_property
+    def atom(self) -> Wgmma:
+        """The instruction that multiplies a block of 64 rows."""
+        return Wgmma.dense(self.instruction_n, self.workload.in_dtype, "int8", "int32")
+
     @property
     def other_registers(self) -> int:
         """Registers of a consumer beside accumulators: epilogue, descriptors, indices."""
@@ -187,14 +192,14 @@ class HaloLayout:
             return False
         if self.blocks_per_consumer > MOST_BLOCKS:
             return False
-        if accumulators(self.instruction_n) + _BESIDE_INSTRUCTION > self.config.registers.launch:
+        if self.atom.d_registers + _BESIDE_INSTRUCTION > self.config.registers.launch:
             return False
         return self.accumulators + self.other_registers <= self.config.registers.consumer
 
     @cached_property
     def accumulators(self) -> int:
         """Accumulator registers of a consumer thread."""
-        return self.blocks_per_consumer * accumulators(self.instruction_n)
+        return self.blocks_per_consumer * self.atom.d_registers
 
     @cached_property
     def turn_step(self) -> int:
@@ -203,7 +208,7 @@ class HaloLayout:
         The next one then multiplies when this one's last instructions finish. It must not be
         a whole ring of weights or slots ahead.
         """
-        instructions = self.blocks_per_consumer * self.tile.step_bytes // K_BYTES
+        instructions = self.blocks_per_consumer * self.tile.step_bytes // self.atom.a_bytes
         step_cycles = instructions * self.instruction_n // 2
         steps = self.tile.steps * self.tile.chunks
         early = max(min(_TURN_CYCLES, step_cycles * steps // 6) // step_cycles, 1)

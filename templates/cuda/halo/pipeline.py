@@ -7,7 +7,7 @@ from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.memory.cluster import arrive_at_cluster, wait_for_cluster
 from autoq.templates.cuda.device.memory.ring import fence_barriers
-from autoq.templates.cuda.device.wgmma import K_BYTES, descriptor_step, encode_descriptor
+from autoq.templates.cuda.device.mma.descriptors import descriptor_step, encode_descriptor
 
 START_BARRIER = 4
 """Named barrier behind the initialisation of the mbarriers; epilogues use 1 to 3."""
@@ -145,7 +145,7 @@ def multiply_group(plan, accumulator, a, b, offsets, weights, following, chunk, 
             arrive(following, lane)
         if plan.config.in_parts:
             await_part(plan, weights.barriers, chunk * plan.tile.steps + step, work)
-        for j in T.unroll(plan.tile.step_bytes // K_BYTES):
+        for j in T.unroll(plan.tile.step_bytes // plan.layout.atom.a_bytes):
             for block in T.unroll(plan.blocks):
                 T.evaluate(
                     plan.product(

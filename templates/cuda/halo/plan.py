@@ -19,9 +19,9 @@ from autoq.templates.cuda.device.memory.tma import (
     tiled_map,
     tma_load,
 )
+from autoq.templates.cuda.device.mma.descriptors import descriptor_step
 from autoq.templates.cuda.device.pixel import Pixel
 from autoq.templates.cuda.device.weights import channels_per_thread
-from autoq.templates.cuda.device.wgmma import K_BYTES, accumulators, descriptor_step, wgmma
 from autoq.templates.cuda.halo.layout import HaloLayout
 from autoq.templates.cuda.halo.store import RowStore
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS
@@ -46,7 +46,7 @@ class HaloPipelinePlan:
         self.layout, self.workload, self.config, self.tile = layout, workload, config, layout.tile
         self.resident = config.resident
         self.blocks = layout.blocks_per_consumer
-        self.block_accumulators = accumulators(layout.instruction_n)
+        self.block_accumulators = layout.atom.d_registers
         self.padded_n = layout.n_tiles * config.block_n
         self.elements = workload.n * workload.p * workload.q * workload.k
         self.lookups_at = layout.lookups_at
@@ -181,15 +181,13 @@ class HaloPlan(HaloPipelinePlan):
         a, b: descriptors of the halo slot and of the commit group's weights; offsets: what the
         blocks add to a; i, j: step inside the group, instruction inside the step.
         """
-        tile = self.tile
-        return wgmma(
+        tile, inside = self.tile, j * self.layout.atom.a_bytes
+        return self.layout.atom.call(
             accumulator,
             block * self.block_accumulators,
-            self.layout.instruction_n,
-            a + offsets[block] + descriptor_step(tile.tap_row(step) * tile.row_bytes + j * K_BYTES),
-            b + descriptor_step(i * self.layout.weight_bytes + j * K_BYTES),
+            a + offsets[block] + descriptor_step(tile.tap_row(step) * tile.row_bytes + inside),
+            b + descriptor_step(i * self.layout.weight_bytes + inside),
             accumulate,
-            self.workload.in_dtype,
         )
 
     def block_bytes(self, block: Any) -> Any:

@@ -11,7 +11,7 @@ from autoq.search.space import Space
 from autoq.templates.cuda.device.launch.input_once import input_once_values
 from autoq.templates.cuda.device.memory.swizzle import ROW_BYTES
 from autoq.templates.cuda.device.memory.tma import MAX_BOX
-from autoq.templates.cuda.device.wgmma import SHAPES_N
+from autoq.templates.cuda.device.mma.wgmma import INTEGER_N
 from autoq.templates.cuda.halo.cost import features
 from autoq.templates.cuda.halo.layout import MOST_BLOCKS, HaloConfig, HaloConvConfig, HaloLayout
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS, WIDTH, HaloTile
@@ -101,7 +101,7 @@ def channel_tiles(workload: Conv2d) -> tuple[int, ...]:
     """Output channels of a tile: multiples of 16 up to k."""
     most = _ceil(workload.k, 16) * 16
     widths = {n for n in (16, 32, 48, 64, 96, 128, 192, 256) if n <= most}
-    return tuple(sorted(widths | ({most} & set(SHAPES_N))))
+    return tuple(sorted(widths | ({most} & set(INTEGER_N))))
 
 
 def ring_knobs(workload: Conv2d) -> dict[str, tuple]:

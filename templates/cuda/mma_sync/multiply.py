@@ -32,14 +32,13 @@ def multiply_registers(plan, accumulator, a, b, d, rows, first_b):
     if plan.large_mma:
         sums = [accumulator[d + e] for e in range(4)]
         pixels, weights = [a[row] for row in rows], [b[first_b + e] for e in range(2)]
-        T.evaluate(T.ptx[plan.mma](*sums, *pixels, *weights, *sums))
+        T.evaluate(plan.atom.call(sums, pixels, weights))
         return
     for half in range(2):
         sums = [accumulator[d + 2 * half + e] for e in range(2)]
         for k_half in range(2):
-            T.evaluate(
-                T.ptx[plan.mma](*sums, a[rows[2 * k_half + half]], b[first_b + k_half], *sums)
-            )
+            pixels, weights = [a[rows[2 * k_half + half]]], [b[first_b + k_half]]
+            T.evaluate(plan.atom.call(sums, pixels, weights))
 
 
 @T.inline

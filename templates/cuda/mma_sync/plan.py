@@ -10,6 +10,8 @@ from typing import Any
 from autoq.templates.border import BorderClasses, border_classes
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
+from autoq.templates.cuda.device.mma.catalogue import largest
+from autoq.templates.cuda.device.mma.mma_sync import MmaSync
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.config import STAGED_RUN, UNIT_BYTES, MmaSyncConfig
 from autoq.templates.cuda.mma_sync.rows import output_channel
@@ -19,6 +21,7 @@ from autoq.templates.epilogue.cuda.shuffled_rows import ShuffledRows
 from autoq.templates.layout import BLOCK_IMAGES, NHWCNC, ROW_BYTES
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
+from autoq.templates.storage import value_dtype
 from autoq.templates.target import Target
 
 COPY_UNIT = "cp.async.cg.shared.global.L2::128B"
@@ -62,24 +65,22 @@ class MmaSyncPlan:
         """Whether copies bypass registers; those that unpack at once cannot."""
         return copies_bypass_registers(self.config, self.target)
 
+    @functools.cached_property
+    def atom(self) -> MmaSync:
+        """The instruction: of nibbles, or of bytes where they are unpacked."""
+        a, b = self.conv.in_dtype, self.conv.weight_dtype
+        if self.config.compute != "s4":
+            a, b = value_dtype(a), value_dtype(b)
+        return largest(self.target, a, b, "int32")
+
     @property
     def large_mma(self) -> bool:
         """Whether one instruction multiplies a whole 16 x 8 tile by a k-tile, as from sm_80."""
-        return self.target.compute_capability >= 80
+        return self.atom.m == 16
 
     @property
     def overlaps(self) -> bool:
         return can_overlap(self.target)
-
-    @property
-    def mma(self) -> str:
-        """m16n8k32 of bytes and m16n8k64 of nibbles; on sm_75 m8n8k16 and m8n8k32."""
-        if self.config.compute == "s4":
-            shape, bits = "m16n8k64" if self.large_mma else "m8n8k32", 4
-        else:
-            shape, bits = "m16n8k32" if self.large_mma else "m8n8k16", 8
-        sign = "u" if self.conv.in_dtype.startswith("u") else "s"
-        return f"mma.sync.aligned.{shape}.row.col.s32.{sign}{bits}.s{bits}.s32"
 
     @property
     def accumulator_shift(self) -> int:

@@ -2,7 +2,7 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.device.wgmma import descriptor_step, wgmma
+from autoq.templates.cuda.device.mma.descriptors import descriptor_step
 
 
 @T.inline
@@ -31,14 +31,12 @@ def multiply_stage(
                 plan.k_offset(step, plan.a_bytes) + block * (64 * plan.config.row_bytes)
             )
             T.evaluate(
-                wgmma(
+                plan.atom.call(
                     accumulator,
                     block * plan.block_accumulators,
-                    plan.config.block_n,
                     a + descriptor_step(a_offset),
                     b + descriptor_step(plan.k_offset(step, plan.b_bytes)),
                     T.bool(True) if plan.started else k * plan.instructions + step != 0,
-                    plan.workload.in_dtype,
                 )
             )
     T.ptx.wgmma.commit_group.sync.aligned()

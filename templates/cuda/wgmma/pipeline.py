@@ -15,8 +15,8 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
 from autoq.templates.cuda.device.memory.cluster import arrive_at_cluster, wait_for_cluster
 from autoq.templates.cuda.device.memory.ring import Ring, RingPosition, fence_barriers
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
+from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
 from autoq.templates.cuda.device.weights import KLayout
-from autoq.templates.cuda.device.wgmma import encode_descriptor
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.exchange import clear_tile, exchange, expect_partials
 from autoq.templates.cuda.wgmma.loads import Load

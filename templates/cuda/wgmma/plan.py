@@ -17,9 +17,9 @@ from autoq.templates.cuda.device.memory.exchange import (
 )
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import Delivery, tiled_map
+from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.device.pixel import Pixel
 from autoq.templates.cuda.device.weights import KLayout, ceil_div
-from autoq.templates.cuda.device.wgmma import K_BYTES, accumulators
 from autoq.templates.cuda.wgmma.config import BARRIER_BYTES, PipelineConfig
 from autoq.templates.cuda.wgmma.loads import Load
 from autoq.templates.epilogue.cuda.bounded_rows import boundable
@@ -81,7 +81,8 @@ class PipelinePlan:
         self.smem_bytes += table_bytes(self.epilogue)
         self.block_stages = layout.stages // config.split_k
         self.own_stages = layout.stages // config.parts
-        self.instructions = config.per_stage * config.row_bytes // K_BYTES
+        self.atom = Wgmma.dense(config.block_n, workload.in_dtype, "int8", "int32")
+        self.instructions = config.per_stage * config.row_bytes // self.atom.a_bytes
 
         # Teams take turns with a tile each; the warpgroups of a team share its tile.
         self.ping_pong = config.teams > 1
@@ -94,7 +95,7 @@ class PipelinePlan:
         self.slot_barriers = 2 * config.stages
         self.order_barriers = self.slot_barriers + 2 * config.slots
         self.exchange_barriers = self.order_barriers
-        self.block_accumulators = accumulators(config.block_n)
+        self.block_accumulators = self.atom.d_registers
 
         self.rows, self.columns = border_classes(workload)
         self.classes = self.rows.count * self.columns.count
@@ -172,11 +173,11 @@ class PipelinePlan:
 
     def k_offset(self, instruction: Any, sub_tile_bytes: int) -> Any:
         """Byte offset of an instruction's k inside the sub-tiles of one operand."""
-        row_bytes = self.config.row_bytes
-        if row_bytes < K_BYTES:
-            return instruction * (K_BYTES // row_bytes * sub_tile_bytes)
-        each = row_bytes // K_BYTES
-        return instruction // each * sub_tile_bytes + instruction % each * K_BYTES
+        row_bytes, step_bytes = self.config.row_bytes, self.atom.a_bytes
+        if row_bytes < step_bytes:
+            return instruction * (step_bytes // row_bytes * sub_tile_bytes)
+        each = row_bytes // step_bytes
+        return instruction // each * sub_tile_bytes + instruction % each * step_bytes
 
     def tile(self, work: Any, rank: Any) -> tuple[Any, Any]:
         """The (m, n) tile of a work index for block `rank` of a cluster.

@@ -92,12 +92,14 @@ class Atom(ABC):
     @property
     def a_registers(self) -> int:
         """Registers of A in a thread."""
-        return self.a_fragment().shape[1] if self.a_in_registers else 0
+        if not self.a_in_registers:
+            return 0
+        return self.m * self.stored_k // (self.threads * self.a_element.per_word)
 
     @property
     def b_registers(self) -> int:
         """Registers of B in a thread."""
-        return self.b_fragment().shape[1] if self.b_in_registers else 0
+        return self.n * self.k // (WARP * self.b_element.per_word) if self.b_in_registers else 0
 
     @property
     def d_registers(self) -> int:

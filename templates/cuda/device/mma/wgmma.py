@@ -13,12 +13,16 @@ from typing import Any, ClassVar
 from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.mma.atom import Atom
+from autoq.templates.element import element
 
 INTEGER_N = (8, 16, 24, 32, *range(48, 257, 16))
 """Widths n that exist for integers."""
 
 FLOATING_N = tuple(range(8, 257, 8))
 """Widths n that exist for floats."""
+
+K_BYTES = 32
+"""Bytes of a row of A that one instruction takes, and of B's unless A is sparse."""
 
 # The integer table of TVM 0.27 stops here; wider ones are inline assembly, as are sparse ones.
 _TABLE_LIMIT = 224
@@ -34,6 +38,11 @@ class Wgmma(Atom):
     a_from_registers: bool = False
 
     warps: ClassVar[int] = 4
+
+    @staticmethod
+    def dense(n: int, a: str, b: str, accumulator: str) -> Wgmma:
+        """The instruction of 64 x n accumulators over two dense tiles in shared memory."""
+        return Wgmma((64, n, K_BYTES // element(a).bytes), a, b, accumulator)
 
     @property
     def a_in_registers(self) -> bool:

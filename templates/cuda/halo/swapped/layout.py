@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.halo.layout import HaloConfig, HaloLayout
 from autoq.templates.cuda.halo.swapped.tile import SwappedTile
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS
@@ -49,6 +50,10 @@ class SwappedLayout(HaloLayout):
     @cached_property
     def instruction_n(self) -> int:
         return self.tile.columns
+
+    @cached_property
+    def atom(self) -> Wgmma:
+        return Wgmma.dense(self.instruction_n, "int8", self.workload.in_dtype, "int32")
 
     @cached_property
     def store_bytes(self) -> int:

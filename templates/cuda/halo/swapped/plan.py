@@ -9,7 +9,7 @@ from tvm.script import tirx as T
 from autoq.templates.cuda.device.border_bias import bias_row
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import tiled_map
-from autoq.templates.cuda.device.wgmma import K_BYTES, descriptor_step, wgmma
+from autoq.templates.cuda.device.mma.descriptors import descriptor_step
 from autoq.templates.cuda.halo.plan import HaloPipelinePlan
 from autoq.templates.cuda.halo.swapped.layout import SwappedLayout
 from autoq.templates.cuda.halo.swapped.store import TransposedStore
@@ -36,16 +36,13 @@ class SwappedPlan(HaloPipelinePlan):
         a, b: descriptors of the halo slot and of the commit group's weights; offsets: what the
         blocks add to b; i, j: step inside the group, instruction inside the step.
         """
-        tile = self.tile
-        return wgmma(
+        tile, inside = self.tile, j * self.layout.atom.a_bytes
+        return self.layout.atom.call(
             accumulator,
             block * self.block_accumulators,
-            self.layout.instruction_n,
-            b + offsets[block] + descriptor_step(i * self.layout.weight_bytes + j * K_BYTES),
-            a + descriptor_step(tile.tap_row(step) * tile.row_bytes + j * K_BYTES),
+            b + offsets[block] + descriptor_step(i * self.layout.weight_bytes + inside),
+            a + descriptor_step(tile.tap_row(step) * tile.row_bytes + inside),
             accumulate,
-            "int8",
-            self.workload.in_dtype,
         )
 
     def block_bytes(self, block: Any) -> Any:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from autoq.templates.cuda.device.wgmma import SHAPES_N
+from autoq.templates.cuda.device.mma.wgmma import INTEGER_N
 from autoq.templates.cuda.halo.tile import WIDTH, HaloTile
 
-COLUMNS = tuple(n for n in SHAPES_N if n % 16 == 0)
+COLUMNS = tuple(n for n in INTEGER_N if n % 16 == 0)
 """Widths of a wgmma whose columns stmatrix stores in whole matrices."""
 
 
