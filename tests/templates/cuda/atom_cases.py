@@ -91,7 +91,7 @@ def arrays(case: Case) -> list[np.ndarray]:
 def image(matrices: np.ndarray) -> np.ndarray:
     """Matrices [steps, rows, columns] side by side as uint32 words of swizzled shared memory."""
     rows = np.concatenate(list(matrices), axis=1)
-    return shared_image(np.ascontiguousarray(rows)).view(np.uint32)
+    return shared_image(np.ascontiguousarray(rows).view(np.int8)).view(np.uint32)
 
 
 def result(case: Case, registers: np.ndarray) -> np.ndarray:
