@@ -31,11 +31,13 @@ def swizzled_address(address: int, row_bytes: int) -> int:
 
 
 def shared_image(rows: np.ndarray) -> np.ndarray:
-    """Rows int8 [count, row_bytes] as int8 [count * row_bytes], as they lie in shared memory.
+    """Rows [count, n] of any whole-byte dtype as [count * n], as they lie in shared memory.
 
-    A plain copy of the bytes then is what TMA would swizzle; whole patterns only.
+    A plain copy of the bytes then is what TMA would swizzle; whole patterns only. A row's bytes are
+    one of `ROW_BYTES`.
     """
-    row_bytes = rows.shape[1]
+    lying = np.ascontiguousarray(rows).view(np.uint8)
+    row_bytes = lying.shape[1]
     period = swizzle_period(row_bytes)
     places = np.array([swizzled_address(i, row_bytes) for i in range(period)])
-    return np.ascontiguousarray(rows.reshape(-1, period)[:, places]).reshape(-1)
+    return np.ascontiguousarray(lying.reshape(-1, period)[:, places]).reshape(-1).view(rows.dtype)

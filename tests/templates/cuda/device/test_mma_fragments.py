@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from atom_cases import STEPS, arrays, random_case, result, wrong
+from atom_cases import STEPS, arrays, image, random_case, result, wrong
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autoq.templates.cuda.device.memory.swizzle import swizzled_address
 from autoq.templates.cuda.device.mma.atom import Atom
 from autoq.templates.cuda.device.mma.catalogue import atoms, largest, mma_sync_atoms, wgmma_atoms
 from autoq.templates.cuda.device.mma.fragments import gather, scatter
@@ -205,6 +206,19 @@ def test_calls_with_other_operands_are_refused() -> None:
         atom.call([0] * 4, [0] * 4, [0] * 2, metadata=1)
     with pytest.raises(ValueError, match="metadata belongs to sparse products"):
         Wgmma((64, 8, 64), "int8", "int8", "int32", True).call(None, 0, 0, 0, True)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "bfloat16", "float8_e4m3fn"])
+@pytest.mark.parametrize("row_bytes", [32, 64, 128])
+def test_images_lie_as_descriptors_read_them(dtype: str, row_bytes: int) -> None:
+    columns = row_bytes // element(dtype).bytes // STEPS
+    matrices = random_array(np.random.default_rng(5), (STEPS, 24, columns), dtype)
+    lying = image(matrices).view(np.uint8)
+    for step, row, column in np.ndindex(matrices.shape):
+        first = row * row_bytes + (step * columns + column) * element(dtype).bytes
+        at = swizzled_address(first, row_bytes)
+        found = lying[at : at + element(dtype).bytes]
+        assert found.tobytes() == matrices[step, row, column].tobytes()
 
 
 def test_results_are_read_as_they_are_stored() -> None:
