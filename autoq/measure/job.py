@@ -80,7 +80,7 @@ def load_registry(registry: str) -> dict[str, Template]:
     module, _, attribute = registry.partition(":")
     try:
         found = importlib.import_module(module)
-        templates = getattr(found, attribute) if attribute else _with_package(module)
+        templates = list(getattr(found, attribute) if attribute else _with_package(module))
     except InputError:
         raise
     except Exception as error:  # whatever the user's module raises

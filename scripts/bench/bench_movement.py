@@ -26,6 +26,7 @@ from autoq.graph import Fusion
 from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family
 from autoq.graph.step_numpy import evaluate_fusion
 from autoq.kernel import compile_kernel
+from autoq.kernel.kernel_store import KernelStore
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Timing
 from autoq.measure.operands import random_case, stored_activations, stored_outputs
@@ -102,11 +103,10 @@ def case(item: Workload | Fusion, target: Target, cache: Path | None) -> Case:
 def template_case(workload: Workload, target: Target, cache: Path | None) -> Case:
     template = matching(workload, target)[0]
     config = template.default(workload, target)
-    function = template.build(workload, config, target)
-    kernel = compile_kernel(function, target, cache_dir=cache)
+    kernel = KernelStore(cache).kernel(template, workload, config, target)
     activations, operands = random_case(workload, seed=3)
     inputs = [*stored_activations(workload, activations)]
-    inputs += template.pack(workload, config, operands)
+    inputs += template.constants(workload, config, operands)
     (expected,) = stored_outputs(workload, workload.reference(activations, operands))
     return Case(str(workload), template.name, kernel, inputs, expected)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import threading
 
@@ -12,10 +13,10 @@ from tvm import te
 from tvm.script import tirx as T
 
 from autoq.errors import BuildError, TargetError
-from autoq.kernel import compile_kernel, lowering, nvcc
+from autoq.kernel import compile_kernel, compile_program, lowering, nvcc
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import lower, tvm_target
-from autoq.runtime.cpu_kernel import LoadedCpuKernel
+from autoq.runtime.cpu_kernel import LoadedCpuKernel, new_workspaces
 from autoq.runtime.kernel import (
     Buffer,
     CpuKernel,
@@ -25,7 +26,10 @@ from autoq.runtime.kernel import (
     Scalar,
     TiledMap,
 )
+from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json, machine_code
+from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.target import parse_target
+from autoq.templates.tensor_spec import TensorSpec
 
 GPU = parse_target("cuda:sm_90a")
 CPU = parse_target("cpu")
@@ -189,3 +193,29 @@ def test_capturing_a_source_in_one_thread_leaves_the_others_alone() -> None:
         thread.join()
         assert lowering._CAPTURE.depth == 1
     assert seen == [0] and lowering._CAPTURE.depth == 0
+
+
+def test_stages_of_a_program_are_kept_each_by_itself(tmp_path) -> None:
+    spec = [TensorSpec(name, (64, 32), "float32") for name in "xyz"]
+
+    def doubled_then(factor: float) -> Program:
+        stages = Stage(scaled_copy(2.0), ("x",), ("y",)), Stage(scaled_copy(factor), ("y",), ("z",))
+        return Program(stages, (Workspace(spec[1]),))
+
+    kernels = []
+    for factor, kept in ((3.0, 2), (5.0, 3), (2.0, 3)):
+        program = doubled_then(factor)
+        kernel = compile_program(program, (spec[0], spec[2]), CPU, cache_dir=tmp_path)
+        assert len([path for path in tmp_path.iterdir() if path.suffix == ".o"]) == kept
+        assert [call.arguments for call in kernel.calls] == [(0, 2), (2, 1)]
+        kernels.append(kernel)
+    assert [len(kernel.modules) for kernel in kernels] == [2, 2, 1]
+    x, z = (np.from_dlpack(tvm.runtime.empty((64, 32), "float32")) for _ in range(2))
+    x.fill(1)
+    for kernel, product in zip(kernels, (6, 10, 4), strict=True):
+        LoadedCpuKernel(kernel).bind([x, z, *new_workspaces(kernel)])()
+        assert (z == product).all()
+        fields, code = kernel_to_json(kernel), machine_code(kernel)
+        assert kernel_from_json(json.loads(json.dumps(fields)), code) == kernel
+        with pytest.raises(ValueError, match="bytes of machine code for modules of"):
+            kernel_from_json(fields, code + b"more")

@@ -9,7 +9,10 @@ import pytest
 from tvm.script import tirx as T
 
 from autoq.errors import BuildError
+from autoq.kernel import compile_program
+from autoq.measure.bench import POISON, CpuBench
 from autoq.templates.base import Template
+from autoq.templates.epilogue.specification import Epilogue
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import (
     Initially,
@@ -18,13 +21,12 @@ from autoq.templates.program import (
     Workspace,
     check_program,
 )
-from autoq.templates.registry import TEMPLATES
-from autoq.templates.target import Target
+from autoq.templates.registry import TEMPLATES, matching
+from autoq.templates.target import host_cpu
 from autoq.templates.tensor_spec import TensorSpec
 
 X, WEIGHT, Y = (TensorSpec(name, (8,), "int32") for name in ("x", "weight", "y"))
 SUMS = Workspace(TensorSpec("sums", (2, 4), "int32"))
-CPU = Target("cpu", "generic")
 
 
 @T.prim_func
@@ -134,3 +136,46 @@ def test_a_wrong_pack_is_one_line() -> None:
         packing(right.reshape(-1)).constants(workload, None, {})
     with pytest.raises(BuildError, match=r"packs nothing instead of int8\[4, 4\]"):
         packing().constants(workload, None, {})
+
+
+@T.prim_func
+def subtract(
+    x: T.Buffer((4, 24), "int32"), more: T.Buffer((4, 24), "int32"), y: T.Buffer((4, 24), "int32")
+):
+    for i in range(4):
+        for j in range(24):
+            y[i, j] = x[i, j] - more[i, j]
+
+
+def test_products_of_templates_are_parts_of_one_kernel() -> None:
+    """y = x (v - w)^T in three stages: two products as their templates build them, and a third."""
+    target = host_cpu()
+    product = Gemm(4, 24, 32, epilogue=Epilogue("int32"))
+    template = matching(product, target)[0]
+    config = template.default(product, target)
+    stages: list[Stage] = []
+    constants: list[TensorSpec] = []
+    for name in "vw":
+        packed = template.packed(product, config)
+        names = {spec.name: f"{name}.{spec.name}" for spec in (*packed, *product.outputs)}
+        stages += template.program(product, config, target).renamed(names).stages
+        constants += [replace(spec, name=names[spec.name]) for spec in packed]
+    stages.append(Stage(subtract, ("v.y", "w.y"), ("y",)))
+    sums = [Workspace(TensorSpec(name, (4, 24), "int32")) for name in ("v.y", "w.y")]
+    program = Program(tuple(stages), tuple(sums))
+    check_program(program, product.inputs, constants, product.outputs, exact=True)
+    arrays = (*product.inputs, *constants, *product.outputs)
+    kernel = compile_program(program, arrays, target)
+    assert [call.module for call in kernel.calls] == [0, 0, 1], "equal stages share machine code"
+
+    rng = np.random.default_rng(0)
+    (x,), first = product.random_case(rng)
+    _, second = product.random_case(rng)
+    second["x_zero_point"] = first["x_zero_point"]
+    expected = [product.reference((x,), operands)[0] for operands in (first, second)]
+    packs = [template.constants(product, config, operands) for operands in (first, second)]
+    difference = expected[0] - expected[1]
+    loaded = CpuBench([x], [difference]).load(kernel, [*packs[0], *packs[1]])
+    for poison in POISON:
+        (y,) = loaded.run_over(poison)
+        np.testing.assert_array_equal(y, difference)

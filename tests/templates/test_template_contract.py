@@ -201,7 +201,11 @@ def parameters(function, target: Target) -> list[tuple[tuple[int, ...], str]]:
 def test_building_is_pure(template: Template) -> None:
     _, workload, target = next(case for case in cases() if case[0] is template)
     config = template.default(workload, target)
-    tvm.ir.assert_structural_equal(*(template.build(workload, config, target) for _ in range(2)))
+    one, other = (template.program(workload, config, target) for _ in range(2))
+    assert (len(one.stages), one.workspaces) == (len(other.stages), other.workspaces)
+    for stage, again in zip(one.stages, other.stages, strict=True):
+        assert (stage.reads, stage.writes) == (again.reads, again.writes)
+        tvm.ir.assert_structural_equal(stage.function, again.function)
 
 
 @needs_nvcc
@@ -211,7 +215,8 @@ def test_building_is_pure(template: Template) -> None:
 def test_kernels_compile_with_device_headers(template: Template) -> None:
     """Others would compile too, but for longer."""
     _, workload, target = [case for case in cases() if case[0] is template and case[2] in CUDA][-1]
-    function = template.build(workload, template.default(workload, target), target)
-    source = cuda_source(lower(function, target), target)
-    code, report, _ = run_nvcc(source, target.arch, DEVICE_HEADERS)
-    assert code == 0, report
+    program = template.program(workload, template.default(workload, target), target)
+    for stage in program.stages:
+        source = cuda_source(lower(stage.function, target), target)
+        code, report, _ = run_nvcc(source, target.arch, DEVICE_HEADERS)
+        assert code == 0, report

@@ -56,7 +56,9 @@ def serve_runs(workload: Conv2d) -> Callable[[RunRequest], tuple[float, int]]:
     addresses = [memory.address for memory in (*inputs, y)]
 
     def run(request: RunRequest) -> tuple[float, int]:
-        bound = LoadedKernel(request.kernel).bind(addresses)
+        loaded = LoadedKernel(request.kernel)
+        workspaces = loaded.new_workspaces()
+        bound = loaded.bind([*addresses, *(memory.address for memory in workspaces)])
         error = 0
         if request.check:
             y.fill(POISON[0])
