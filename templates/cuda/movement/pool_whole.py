@@ -157,10 +157,10 @@ __device__ __forceinline__ void whole_window(
     #pragma unroll
     for (int i = 0; i < BATCH; ++i) {
       const int pixel = ((step + i) * CLUSTER + rank) * LANES + thread / LINE;
-      // Of the last step alone it is not known before.
-      inside[i] = (step + i + 1) * CLUSTER * LANES <= PIXELS || pixel < PIXELS;
-      const int near = inside[i] ? pixel : PIXELS - 1;
-      raw[i] = load<T, V>(x + (pixel_at(image, near) + channel));
+      // Where all steps are one batch, all but the last are known to be inside.
+      const bool known = STEPS == BATCH && (i + 1) * CLUSTER * LANES <= PIXELS;
+      inside[i] = known || pixel < PIXELS;
+      raw[i] = load<T, V>(x + (pixel_at(image, known ? pixel : min(pixel, PIXELS - 1)) + channel));
     }
     add_vectors(acc, raw, inside);
   }
