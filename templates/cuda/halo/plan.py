@@ -25,7 +25,7 @@ from autoq.templates.cuda.device.weights import channels_per_thread
 from autoq.templates.cuda.halo.layout import HaloLayout
 from autoq.templates.cuda.halo.store import RowStore
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS
-from autoq.templates.epilogue.cuda.fragment_rows import RowEpilogue
+from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.wgmma_units import Unit, unit_at
 
 # Steps of one tile that are unrolled when the weights are resident.
@@ -159,7 +159,7 @@ class HaloPlan(HaloPipelinePlan):
         self.load = self
         self.channels = channels_per_thread(config.block_n)
         self.groups = config.block_n // (4 * self.channels)
-        row_epilogue = RowEpilogue(
+        row_epilogue = FragmentRows(
             workload.epilogue,
             self.channels,
             workload.k,

@@ -16,7 +16,7 @@ from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.config import STAGED_RUN, UNIT_BYTES, MmaSyncConfig
 from autoq.templates.cuda.mma_sync.rows import output_channel
 from autoq.templates.cuda.mma_sync.tile import MmaSyncTiling, as_conv2d, matrix_offset, unit_offset
-from autoq.templates.epilogue.cuda.fragment_rows import RowEpilogue
+from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.shuffled_rows import ShuffledRows
 from autoq.templates.layout import BLOCK_IMAGES, NHWCNC, ROW_BYTES
 from autoq.templates.operators.conv2d import Conv2d
@@ -248,7 +248,7 @@ class MmaSyncPlan:
         return rows.count * columns.count
 
     @functools.cached_property
-    def epilogue(self) -> RowEpilogue | ShuffledRows:
+    def epilogue(self) -> FragmentRows | ShuffledRows:
         """Rows start at multiples of a group's channels, which decides how wide stores are."""
         group_k, packing = self.tiling.group_k, self.config.packing
         tail, row_bias = group_k % self.config.block_n != 0, self.bias_rows > 1
@@ -256,7 +256,7 @@ class MmaSyncPlan:
             block_pitch = output_channel(self.conv, "int8", ROW_BYTES)
             return ShuffledRows(self.workload.epilogue, group_k, tail, row_bias, block_pitch)
         run = STAGED_RUN if packing == "shared" else self.config.run
-        return RowEpilogue(self.workload.epilogue, run, group_k, tail, row_bias)
+        return FragmentRows(self.workload.epilogue, run, group_k, tail, row_bias)
 
     @property
     def residual_registers(self) -> int:

@@ -23,8 +23,8 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     thread_space,
     whole_bytes,
 )
-from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.epilogue.cuda.numbers import NumberNamespace
 from autoq.templates.operators.add import Add
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
@@ -85,7 +85,7 @@ def build(workload: Add, config: ThreadConfig, target: Target) -> PrimFunc:
     least = 2 if any(map(is_four_bit, dtypes)) else 1
     items = vectors + elements % values // least
     types = dict(zip(("A", "B", "OUT"), dtypes, strict=True))
-    functions = DeviceNamespace("add", _SOURCE, types, {"V": values, "LEAST": least})
+    functions = NumberNamespace("add", _SOURCE, types, {"V": values, "LEAST": least})
     operands = [
         TensorSpec("a", workload.shape, workload.a_dtype),
         TensorSpec("b", workload.shape, workload.b_dtype),

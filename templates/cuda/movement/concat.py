@@ -26,8 +26,9 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     thread_space,
     whole_bytes,
 )
-from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace, vector_values
+from autoq.templates.cuda.device.memory.packed_values import vector_values
 from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.epilogue.cuda.numbers import NumberNamespace
 from autoq.templates.operators.concat import Concat
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -116,7 +117,7 @@ def _segments(workload: Concat, threads: int) -> list[_Segment]:
         dtype, requantize = workload.in_dtypes[index], workload.requantize[index]
         aligned = math.gcd(channels, first, total)
         values = vector_values(aligned, dtype, workload.out_dtype)
-        namespace = DeviceNamespace(
+        namespace = NumberNamespace(
             "concat",
             _SOURCE,
             {"T": dtype, "OUT": workload.out_dtype},

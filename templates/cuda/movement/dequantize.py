@@ -24,8 +24,8 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     thread_space,
     whole_bytes,
 )
-from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.epilogue.cuda.numbers import NumberNamespace
 from autoq.templates.operators.dequantize import Dequantize
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -89,7 +89,7 @@ def matches(workload: object, target: Target) -> bool:
 def build(workload: Dequantize, config: ThreadConfig, target: Target) -> PrimFunc:
     """The dequantisation kernel; parameters x, scalars, y."""
     vector = math.gcd(workload.c, 4)
-    functions = DeviceNamespace("dequantize", _SOURCE, {"T": workload.in_dtype}, {"V": vector})
+    functions = NumberNamespace("dequantize", _SOURCE, {"T": workload.in_dtype}, {"V": vector})
     operands = [
         TensorSpec("x", workload.x_shape, workload.in_dtype),
         scalars_operand(workload),
@@ -105,7 +105,7 @@ def build(workload: Dequantize, config: ThreadConfig, target: Target) -> PrimFun
 def _elementwise(
     workload: Dequantize,
     threads: int,
-    functions: DeviceNamespace,
+    functions: NumberNamespace,
     operands: list[TensorSpec],
     target: Target,
 ) -> PrimFunc:
@@ -129,7 +129,7 @@ def _elementwise(
 def _value_by_value(
     workload: Dequantize,
     threads: int,
-    functions: DeviceNamespace,
+    functions: NumberNamespace,
     operands: list[TensorSpec],
     target: Target,
 ) -> PrimFunc:
@@ -149,7 +149,7 @@ def _transposed(
     workload: Dequantize,
     threads: int,
     vector: int,
-    functions: DeviceNamespace,
+    functions: NumberNamespace,
     operands: list[TensorSpec],
     target: Target,
 ) -> PrimFunc:

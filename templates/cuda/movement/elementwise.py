@@ -19,8 +19,8 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     call,
     thread_kernel,
 )
-from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.movement.elementwise_walk import Walk
+from autoq.templates.epilogue.cuda.numbers import NumberNamespace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
@@ -101,7 +101,7 @@ def elementwise_kernel(
     spread = blocks_for(walk.rows, together)
     items = math.prod(walk.outer) * spread * (walk.row // values)
     types = {f"T{index}": operand.dtype for index, operand in enumerate(operands)}
-    functions = DeviceNamespace(
+    functions = NumberNamespace(
         "elementwise",
         bounds(program) + WRITE + _SOURCE + program.source + _entry(walk, program, together),
         {**types, "OUT": program.out_dtype},

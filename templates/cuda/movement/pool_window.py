@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.epilogue.cuda.numbers import NumberNamespace
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.storage import is_four_bit
 
@@ -264,7 +264,7 @@ class PoolWindow:
             accumulator, self.words = _EMIT + _NIBBLE_MAX + _ONE_BY_ONE, 4 * (-(-values // 8))
         else:
             accumulator, self.words = _EMIT + _BYTE_MAX + _ONE_BY_ONE, 2 * (-(-values // 4))
-        namespace = DeviceNamespace(
+        namespace = NumberNamespace(
             "pool_window",
             _SCALAR + accumulator + _ACCUMULATE + source,
             {"T": workload.in_dtype, "OUT": workload.out_dtype},

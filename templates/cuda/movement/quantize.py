@@ -22,8 +22,8 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     thread_kernel,
     thread_space,
 )
-from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.epilogue.cuda.numbers import NumberNamespace
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
@@ -96,7 +96,7 @@ def build(workload: Quantize, config: ThreadConfig, target: Target) -> PrimFunc:
     # reads do when channels run fastest.
     planar = workload.layout == "NCHW"
     items = workload.n * rows * columns * groups
-    namespace = DeviceNamespace(
+    namespace = NumberNamespace(
         "quantize",
         _SOURCE,
         {"OUT": workload.out_dtype},

@@ -20,9 +20,9 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     call,
     thread_kernel,
 )
-from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.movement.elementwise import WRITE, bounds, float_literal
 from autoq.templates.cuda.movement.rows_plan import RowArrays, RowPlan
+from autoq.templates.epilogue.cuda.numbers import NumberNamespace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
@@ -141,7 +141,7 @@ def row_kernel(arrays: RowArrays, program: RowProgram, target: Target) -> PrimFu
     reductions = sum(value.reduces for value in program.values)
     warps = plan.lanes // 32
     types = {f"T{k}": operand.dtype for k, operand in enumerate(arrays.operands)}
-    functions = DeviceNamespace(
+    functions = NumberNamespace(
         "rows",
         bounds(program) + WRITE + _SOURCE + program.source + _entry(arrays, program),
         {**types, "OUT": program.out_dtype},

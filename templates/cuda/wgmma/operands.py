@@ -14,12 +14,11 @@ from autoq.templates.cuda.device.weights import (
     tile_rows,
 )
 from autoq.templates.cuda.wgmma.config import PipelineConfig
-from autoq.templates.epilogue.cuda.bounded_rows import boundable
 from autoq.templates.epilogue.cuda.bounds import LIMITS, limits
 from autoq.templates.epilogue.cuda.conversion import conversion_limits
-from autoq.templates.epilogue.cuda.converted_rows import convertible
 from autoq.templates.epilogue.cuda.epilogue_table import epilogue_table, table_words
 from autoq.templates.epilogue.cuda.packed_specs import product_specs
+from autoq.templates.epilogue.cuda.requantisation import boundable, convertible
 from autoq.templates.epilogue.cuda.scalars import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.tensor_spec import TensorSpec

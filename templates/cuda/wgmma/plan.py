@@ -22,13 +22,13 @@ from autoq.templates.cuda.device.pixel import Pixel
 from autoq.templates.cuda.device.weights import KLayout, ceil_div
 from autoq.templates.cuda.wgmma.config import BARRIER_BYTES, PipelineConfig
 from autoq.templates.cuda.wgmma.loads import Load
-from autoq.templates.epilogue.cuda.bounded_rows import boundable
 from autoq.templates.epilogue.cuda.bounds import LIMITS
-from autoq.templates.epilogue.cuda.converted_rows import ConvertedRows, convertible
 from autoq.templates.epilogue.cuda.epilogue_table import table_words
-from autoq.templates.epilogue.cuda.fragment_rows import RowEpilogue
+from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.lookups import table_bytes
+from autoq.templates.epilogue.cuda.requantisation import Form, boundable, convertible
 from autoq.templates.epilogue.cuda.scalars import scalar_words
+from autoq.templates.epilogue.cuda.started_rows import shared_residual, start_rows
 from autoq.templates.epilogue.cuda.wgmma_units import Unit, unit_at
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
@@ -103,20 +103,21 @@ class PipelinePlan:
         self.groups = config.groups
         self.bounded = boundable(self.epilogue)
         self.started = self.bounded or config.parts > 1
-        self.row_epilogue = (ConvertedRows if self.bounded else RowEpilogue)(
+        self.row_epilogue = FragmentRows(
             self.epilogue,
             self.channels,
             workload.k,
             tail=self.padded_n != workload.k,
             row_bias=self.classes > 1,
+            bias=not self.bounded,
         )
         self.requantise = self.row_epilogue.rows()
         self.convertible = convertible(self.epilogue)
-        if isinstance(self.row_epilogue, ConvertedRows):
-            self.start_rows = self.row_epilogue.start()
-            self.bounded_rows = self.row_epilogue.bounded()
-            self.converted_rows = self.row_epilogue.converted()
-            self.shared_residual = self.row_epilogue.shared_residual()
+        if self.bounded:
+            self.start_rows = start_rows(self.channels, self.classes > 1)
+            self.bounded_rows = self.row_epilogue.rows(Form.BOUNDED)
+            self.converted_rows = self.row_epilogue.rows(Form.CONVERTED)
+            self.shared_residual = shared_residual()
         self.table_start = self.classes == 1
         self.table_words = table_words(config.block_n, self.table_start)
         self.scale_words = self.table_words - config.block_n

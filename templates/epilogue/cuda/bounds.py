@@ -28,7 +28,7 @@ def limits(
     scale: np.ndarray,
     scalars: np.ndarray,
 ) -> np.ndarray:
-    """The numbers that `bounded_rows.py` reads, float32 [8] (some are bits of an int32).
+    """The numbers that `Form.BOUNDED` reads, float32 [8] (some are bits of an int32).
 
     weight: int8 [k, ...]; bias: int32 [..., k]; scale: float32 [k]; scalars: float32 [8]. The
     first number is 1 where the short form is exact, else 0 and so are the others.

@@ -1,4 +1,4 @@
-"""For which operands `converted_rows.py` is exact, and the numbers that it reads.
+"""For which operands `Form.CONVERTED` is exact, and the numbers that it reads.
 
 Without a residual: where the output's bounds are those of its type and its zero point is 0.
 
@@ -137,7 +137,7 @@ def _expected(
 def _converted(
     epilogue: Epilogue, part: np.ndarray, residual: np.ndarray, constants: np.ndarray
 ) -> np.ndarray:
-    """Outputs as `converted_rows.py` computes them."""
+    """Outputs as `Form.CONVERTED` computes them."""
     scale, residual_scale, offset = constants
     addend = fused_multiply_add(residual, residual_scale, offset)
     value = fused_multiply_add(part, scale, addend)

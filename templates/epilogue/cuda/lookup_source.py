@@ -14,6 +14,21 @@ __device__ __forceinline__ unsigned looked_up4_@(unsigned bytes, const void* tab
 """
 
 
+LOOK_UP_VECTOR = r"""
+__device__ __forceinline__ Raw<OUT, V> looked_up(
+    const Raw<OUT, V>& bytes, const unsigned char* table) {
+  Raw<OUT, V> out = {};
+  #pragma unroll
+  for (int i = 0; i < V; ++i) {
+    const unsigned entry = table[bytes.word[i / 4] >> 8 * (i % 4) & 255u];
+    out.word[i / 4] |= entry << 8 * (i % 4);
+  }
+  return out;
+}
+"""
+"""looked_up(values, table) of a `Raw<OUT, V>` of bytes: `numbers.py` has its types."""
+
+
 def lookup_source(epilogue: Epilogue) -> str:
     """Source of `looked_up4_@`(bytes, table), where the epilogue has a table."""
     return _LOOKUP if epilogue.table else ""

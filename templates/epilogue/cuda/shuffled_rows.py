@@ -9,14 +9,19 @@ exchanges transpose the lanes' four half words.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
-from autoq.templates.cuda.device.memory.word_vectors import VECTORS, gather
-from autoq.templates.element import element
+from autoq.templates.cuda.device.memory.word_vectors import VECTORS
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.epilogue.cuda.elements import element_source
-from autoq.templates.epilogue.cuda.lookup_source import looked_up, lookup_source, table_parameter
+from autoq.templates.epilogue.cuda.requantisation import Requantisation
+from autoq.templates.epilogue.cuda.two_rows import (
+    row_head,
+    row_outputs,
+    row_stores,
+    rows_function,
+)
 from autoq.templates.storage import is_four_bit, stored_bytes
 
 TILES = 4
@@ -71,11 +76,8 @@ class ShuffledRows:
         dtype = self.epilogue.residual_dtype or "int8"
         size = stored_bytes((1,), dtype)
         width = math.gcd(2 * size, self.pitch * size)
-        lines = [
-            f"__device__ __forceinline__ void load_residual_@(unsigned* words, const "
-            f"{element(dtype).c_type}* residual, int ok, int left) {{",
-            *[f"  words[{word}] = 0;" for word in range(self.residual_words)],
-        ]
+        lines = [row_head("load_residual", self.epilogue)]
+        lines += [f"  words[{word}] = 0;" for word in range(self.residual_words)]
         for tile in range(TILES):
             source = tile // 2 * self.block_pitch + tile % 2 * 8
             for offset in range(0, 2 * size, width):
@@ -93,32 +95,21 @@ class ShuffledRows:
         lane's pair of the first tile, those of y at the 8 channels that the lane stores, from
         which `left` counts; bias1 is read with `row_bias` only.
         """
-        out = element(self.epilogue.out_dtype).c_type
-        lines = [
-            "__device__ __forceinline__ void requantise_rows_@(const unsigned* acc,",
-            "    const void* scale, const int* bias0, const int* bias1, const void* scalars,",
-            f"    const unsigned* words0, const unsigned* words1, {out}* y0, {out}* y1,",
-            f"    int ok0, int ok1, int left{table_parameter(self.epilogue)}) {{",
-            "  const float4 first = __ldg(reinterpret_cast<const float4*>(scalars));",
-            "  const float4 second = __ldg(reinterpret_cast<const float4*>(scalars) + 1);",
-            "  unsigned out0[2], out1[2];",
-        ]
+        requantisation = Requantisation(self.epilogue)
+        body = []
         for tile in range(TILES):
-            lines += self._operands(tile)
+            body += self._operands(tile)
         for row in range(2):
             for word in range(2):
-                values = ",\n    ".join(
-                    self._value(row, 2 * word + e // 2, e % 2) for e in range(4)
-                )
-                four = looked_up(self.epilogue, f"quantise4_@({values}, second)")
-                lines.append(f"  out{row}[{word}] = {four};")
-            lines.append(f"  transpose_@(out{row}[0], out{row}[1]);")
+                channels = [(2 * word + e // 2, e % 2) for e in range(4)]
+                totals = [self._total(row, *channel) for channel in channels]
+                scales = [f"s{tile}.{'xy'[e]}" for tile, e in channels]
+                body += row_outputs(requantisation, row, word, totals, scales)
+            body.append(f"  transpose_@(out{row}[0], out{row}[1]);")
             if is_four_bit(self.epilogue.out_dtype):
-                lines.append(f"  out{row}[0] = narrow8_@(out{row}[0], out{row}[1]);")
-            lines += self._stores(row)
-        source = element_source(self.epilogue) + lookup_source(self.epilogue) + _TRANSPOSE
-        source += "\n".join([*lines, "}\n"])
-        return device_function("requantise_rows", source)
+                body.append(f"  out{row}[0] = narrow8_@(out{row}[0], out{row}[1]);")
+            body += row_stores(row, self._accesses(), self.tail)
+        return rows_function(requantisation, 2, body, _TRANSPOSE)
 
     def _operands(self, tile: int) -> list[str]:
         """Scale and bias of the lane's two channels of a tile; tiles are 8 channels apart."""
@@ -130,30 +121,16 @@ class ShuffledRows:
             f"  const int2 b{tile} = {second_bias if self.row_bias else f'a{tile}'};",
         ]
 
-    def _value(self, row: int, tile: int, value: int) -> str:
-        """One channel of one row, rescaled."""
-        part = "xy"[value]
-        total = f"(int)acc[{tile * 4 + row * 2 + value}] + {'ab'[row]}{tile}.{part}"
-        addend = "0.f"
-        if self.epilogue.residual_dtype == "float32":
-            addend = f"addend_@(words{row}[{tile * 2 + value}], 0, second)"
-        elif self.epilogue.residual_dtype is not None:
-            addend = f"addend_@(words{row}[{tile // 2}], {tile % 2 * 2 + value}, second)"
-        return f"rescale_@({total}, s{tile}.{part}, {addend}, first, second)"
+    def _total(self, row: int, tile: int, value: int) -> str:
+        """Accumulator of one channel of one row, with its bias."""
+        return f"(int)acc[{tile * 4 + row * 2 + value}] + {'ab'[row]}{tile}.{'xy'[value]}"
 
-    def _stores(self, row: int) -> list[str]:
-        dtype = self.epilogue.out_dtype
-        size = stored_bytes((LANE_CHANNELS,), dtype)
-        width = math.gcd(size, stored_bytes((self.pitch,), dtype))
-        lines = []
+    def _accesses(self) -> Iterator[tuple[int, int, int, int]]:
+        """Stores of a lane: byte offset, bytes, first channel, offset of the row's pointer."""
+        size = stored_bytes((LANE_CHANNELS,), self.epilogue.out_dtype)
+        width = math.gcd(size, stored_bytes((self.pitch,), self.epilogue.out_dtype))
         for offset in range(0, size, width):
-            channel = offset * LANE_CHANNELS // size
-            guard = f"ok{row} && {channel} < left" if self.tail else f"ok{row}"
-            lines.append(
-                f"  if ({guard}) *reinterpret_cast<{VECTORS[width]}*>(y{row} + {offset})"
-                f" = {gather(width, offset, f'out{row}')};"
-            )
-        return lines
+            yield offset, width, offset * LANE_CHANNELS // size, offset
 
 
 def _put(width: int, byte: int, value: str) -> str:

@@ -12,7 +12,15 @@ from tvm.script import tirx as T
 from autoq.templates.border import BorderClasses, border_bias, border_classes
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.element import INTEGER_RANGE, element
-from autoq.templates.epilogue.cuda.elements import element_source
+from autoq.templates.epilogue.cuda.elements import (
+    SCALED,
+    SHIFTED,
+    rescaled_source,
+    saturated_source,
+)
+from autoq.templates.epilogue.cuda.lookup_source import LOOK_UP_VECTOR
+from autoq.templates.epilogue.cuda.numbers import NumberNamespace
+from autoq.templates.epilogue.cuda.requantisation import Form
 from autoq.templates.epilogue.cuda.scalars import TABLE_BYTE, packed_scalars, scalar_words
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.tensor_spec import TensorSpec
@@ -24,7 +32,7 @@ struct Constants {
 };
 // A float32 residual may be NaN, which only a clamp makes the least value.
 constexpr bool SATURATES = V == 4 && BITS<OUT> == 8 && BITS<ADDEND> < 32;
-enum class Form { PACK, SHIFT, CLAMP, ANY };
+enum class Form { FORMS };
 struct Channels { Raw<float, V> scale; float4 first, second; Form form;TABLE_FIELD };
 __device__ __forceinline__ Channels channels(const Constants& from, int k) {
   Channels own = {};
@@ -41,19 +49,10 @@ __device__ __forceinline__ Channels channels(const Constants& from, int k) {
   }
   return own;
 }
-__device__ __forceinline__ unsigned saturate4(float a, float b, float c, float d) {
-  const int i = __float2int_rn(a), j = __float2int_rn(b);
-  const int k = __float2int_rn(c), l = __float2int_rn(d);
-  unsigned high, all;
-  asm("cvt.pack.sat.BYTE.s32.b32 %0, %1, %2, %3;" : "=r"(high) : "r"(l), "r"(k), "r"(0));
-  asm("cvt.pack.sat.BYTE.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(j), "r"(i), "r"(high));
-  return all;
-}
-// Adding 1.5 * 2**23 rounds to an integer; the zero point is added behind it.
-template <Form FORM> __device__ __forceinline__ float shifted(float value, const float4& second) {
-  if constexpr (FORM == Form::CLAMP) value = fminf(fmaxf(value, second.y), second.z);
+template <Form FORM> __device__ __forceinline__ float placed(float value, const float4& second) {
+  if constexpr (FORM == Form::CLAMP) value = clamped(value, second.y, second.z);
   if constexpr (FORM == Form::PACK) return value;
-  return __fadd_rn(__fadd_rn(value, 12582912.f), __fadd_rn(second.w, -12582912.f));
+  return element::shifted(value, __fadd_rn(second.w, -12582912.f));
 }
 template <Form FORM> __device__ __forceinline__ Raw<OUT, V> outputs(
     const ACC* acc, const Raw<ACC, V>& bias, const Raw<ADDEND, V>& addends, const Channels& own) {
@@ -74,13 +73,13 @@ template <Form FORM> __device__ __forceinline__ Raw<OUT, V> outputs(
       } else {
         const int total = (int)acc[i] + (int)bias.word[i];
         const float scale = __uint_as_float(own.scale.word[i]);
-        value[i] = element::rescale(total, scale, addend, own.first, own.second);
+        value[i] = element::rescaled(total, scale, addend, own.first, own.second);
       }
     }
     if constexpr (SATURATES && FORM != Form::ANY) {
       #pragma unroll
-      for (int i = 0; i < V; ++i) value[i] = shifted<FORM>(value[i], own.second);
-      return TABLE_OF{saturate4(value[0], value[1], value[2], value[3])}TABLE_END;
+      for (int i = 0; i < V; ++i) value[i] = placed<FORM>(value[i], own.second);
+      return TABLE_OF{element::converted4(value[0], value[1], value[2], value[3])}TABLE_END;
     } else {
       return TABLE_OFquantise<OUT, V>(value, own.second.y, own.second.z, own.second.w)TABLE_END;
     }
@@ -95,18 +94,7 @@ __device__ __forceinline__ void store_outputs(
 }
 """
 
-_LOOK_UP = r"""
-__device__ __forceinline__ Raw<OUT, V> looked_up(
-    const Raw<OUT, V>& bytes, const unsigned char* table) {
-  Raw<OUT, V> out = {};
-  #pragma unroll
-  for (int i = 0; i < V; ++i) {
-    const unsigned entry = table[bytes.word[i / 4] >> 8 * (i % 4) & 255u];
-    out.word[i / 4] |= entry << 8 * (i % 4);
-  }
-  return out;
-}
-"""
+_FORMS = (Form.PACK, Form.SHIFT, Form.CLAMP, Form.ANY)
 # What the words in the source stand for where there is a table of outputs, else for nothing.
 _TABLE = {
     "TABLE_FIELD": " const unsigned char* table;",
@@ -190,19 +178,20 @@ class ThreadEpilogue:
         """A namespace with `finish`, and with `source` that may use its types and constants.
 
         ACC is the accumulator's type and V the channels of a thread. channels(Constants, k) is what
-        pixels share, outputs<form>(acc, bias, addends, channels) the V outputs of a pixel. Forms
-        of four byte outputs (SATURATES): the type's own bounds and zero point 0 (PACK), the type's
-        own bounds (SHIFT), any bounds (CLAMP), see `columns.py`; ANY suits all.
+        pixels share, outputs<form>(acc, bias, addends, channels) the V outputs of a pixel. The
+        forms PACK, SHIFT and CLAMP are for four byte outputs (SATURATES); ANY suits all.
         """
         epilogue = self.workload.epilogue
-        element = element_source(epilogue).replace("_@", "")
+        packed = epilogue.out_dtype if epilogue.out_dtype in ("int8", "uint8") else "uint8"
+        elements = SCALED + SHIFTED + rescaled_source(epilogue) + saturated_source(packed)
         least, most = INTEGER_RANGE.get(epilogue.out_dtype, (0, 0))
-        ours = _LOOK_UP + _SOURCE if epilogue.table else _SOURCE
+        ours = LOOK_UP_VECTOR + _SOURCE if epilogue.table else _SOURCE
         for word, text in _TABLE.items():
             ours = ours.replace(word, text if epilogue.table else "")
-        ours = ours.replace("BYTE", "s8" if epilogue.out_dtype == "int8" else "u8")
-        text = f"namespace element {{\n{element}}}\n{ours}{self._finish()}{source}"
-        return DeviceNamespace(
+        ours = ours.replace("FORMS", ", ".join(f"{form.name} = {form}" for form in _FORMS))
+        elements = elements.replace("_@", "")
+        text = f"namespace element {{\n{elements}}}\n{ours}{self._finish()}{source}"
+        return NumberNamespace(
             name,
             text,
             {

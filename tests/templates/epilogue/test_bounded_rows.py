@@ -14,9 +14,10 @@ from test_fragment_rows import COMPILER, SHIMS, aligned, fragments, random_table
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
-from autoq.templates.epilogue.cuda.bounded_rows import BoundedRows
 from autoq.templates.epilogue.cuda.bounds import limits
 from autoq.templates.epilogue.cuda.epilogue_table import epilogue_table, table_words
+from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
+from autoq.templates.epilogue.cuda.requantisation import Form
 from autoq.templates.epilogue.cuda.scalars import packed_scalars
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs g++")
@@ -59,7 +60,7 @@ CASES = [
 ]
 
 
-def build(row: BoundedRows, rows: DeviceFunction, folder: Path) -> ctypes.CDLL:
+def build(row: FragmentRows, rows: DeviceFunction, folder: Path) -> ctypes.CDLL:
     """A short form as a host library; inline PTX becomes C++ expressions."""
     bounds = INTEGER_RANGE[row.epilogue.out_dtype]
     source = re.sub(
@@ -97,8 +98,8 @@ def scalars_of(epilogue: Epilogue, relu: bool) -> np.ndarray:
 @pytest.mark.parametrize("relu", [False, True])
 def test_short_form_is_exact(epilogue: Epilogue, relu: bool, tmp_path: Path) -> None:
     channels = 16
-    row = BoundedRows(epilogue, channels, channels, tail=False)
-    library = build(row, row.bounded(), tmp_path)
+    row = FragmentRows(epilogue, channels, channels, tail=False, bias=False)
+    library = build(row, row.rows(Form.BOUNDED), tmp_path)
     rng = np.random.default_rng(5)
     scalars = scalars_of(epilogue, relu)
     dtype = epilogue.residual_dtype or "int8"

@@ -13,8 +13,9 @@ from test_fragment_rows import aligned, fragments, random_table
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
 from autoq.templates.epilogue.cuda.conversion import FLAG, conversion_limits
-from autoq.templates.epilogue.cuda.converted_rows import ConvertedRows, convertible
+from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.fused_multiply_add import fused_multiply_add
+from autoq.templates.epilogue.cuda.requantisation import Form, convertible
 from autoq.templates.epilogue.cuda.scalars import packed_scalars
 
 CHANNELS = 16
@@ -57,8 +58,8 @@ def totals(scale: np.ndarray, trial: int) -> np.ndarray:
 def test_converted_form_is_exact(
     epilogue: Epilogue, accumulator_low: float, tmp_path: Path
 ) -> None:
-    row = ConvertedRows(epilogue, CHANNELS, CHANNELS, tail=False)
-    library = build(row, row.converted(), tmp_path)
+    row = FragmentRows(epilogue, CHANNELS, CHANNELS, tail=False, bias=False)
+    library = build(row, row.rows(Form.CONVERTED), tmp_path)
     scalars = scalars_of(epilogue, accumulator_low, seed=4)
     found = conversion_limits(epilogue, tuple(map(float, scalars)))
     assert found is not None and found[0] == FLAG

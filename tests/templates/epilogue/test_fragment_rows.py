@@ -13,7 +13,7 @@ import pytest
 
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
-from autoq.templates.epilogue.cuda.fragment_rows import RowEpilogue
+from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.scalars import packed_scalars
 from autoq.templates.storage import stored, to_stored, value_dtype
 
@@ -76,7 +76,7 @@ CASES = [
 ]
 
 
-def build(row: RowEpilogue, folder: Path) -> ctypes.CDLL:
+def build(row: FragmentRows, folder: Path) -> ctypes.CDLL:
     """The row epilogue as a host library with one entry point."""
     rows, load = row.rows(), row.load()
     words, pitch = row.residual_words, row.pitch
@@ -137,7 +137,7 @@ def fragments(total: np.ndarray) -> np.ndarray:
 def test_rows_are_exact(
     epilogue: Epilogue, channels: int, pitch: int, left: int, tmp_path: Path
 ) -> None:
-    row = RowEpilogue(epilogue, channels, pitch, tail=left < channels, row_bias=True)
+    row = FragmentRows(epilogue, channels, pitch, tail=left < channels, row_bias=True)
     library = build(row, tmp_path)
     rng = np.random.default_rng(5)
     zero_point = 7.0 if epilogue.out_dtype.startswith("u") else -5.0

@@ -1,11 +1,4 @@
-"""CUDA source for moving, reading and requantising vectors of 4-bit, byte or float32 values.
-
-A byte u of a word is the float 2**23 + u once 0x4B lies above it, and a float of that size has its
-integer in its last bits, ties to even: conversions cost one permutation or one addition where the
-conversion instructions run at a quarter of the rate. Products and sums are rounded one by one
-(__fmul_rn, __fadd_rn never contract, nor do sums of what is no product). Bounds of integer outputs
-are whole numbers within the output's range less its zero point.
-"""
+"""CUDA source for moving vectors of 4-bit, byte or wider values between memory and registers."""
 
 from __future__ import annotations
 
@@ -104,93 +97,14 @@ template <class T> __device__ __forceinline__ Raw<T, 1> load_one(From<T> from, i
 }
 """
 
-_READ = r"""
-template <class T> struct Zero { float offset; };
-
-template <class T> __device__ __forceinline__ Zero<T> zero(float zero_point) {
-  if constexpr (BITS<T> == 32) return {zero_point};
-  constexpr float bias = 8388608.f + (SIGNED<T> ? (1 << BITS<T> % 32) / 2 : 0);
-  return {bias + zero_point};
-}
-
-template <class T, int V> __device__ __forceinline__ float number(
-    const Raw<T, V>& raw, int i, Zero<T> zero) {
-  // Differences and sums of what is no product are not contracted, and the compiler drops a zero.
-  if constexpr (BITS<T> == 32) return __uint_as_float(raw.word[i]) - zero.offset;
-  if constexpr (BITS<T> == 4) {
-    const unsigned nibble = (raw.word[i / 8] >> (4 * (i % 8)) & 15u) ^ (SIGNED<T> ? 8u : 0u);
-    return __fsub_rn(__uint_as_float(nibble | 0x4B000000u), zero.offset);
-  }
-  if constexpr (V == 1) {
-    const unsigned above = 0x4B000000u | (SIGNED<T> ? 0x80u : 0u);
-    return __uint_as_float(raw.word[0] ^ above) - zero.offset;
-  }
-  const unsigned word = raw.word[i / 4] ^ (SIGNED<T> ? 0x80808080u : 0u);
-  const float u = __uint_as_float(__byte_perm(word, 0x4B000000u, 0x7440u + i % 4));
-  return u - zero.offset;
-}
-"""
-
-_QUANTISE = r"""
-__device__ __forceinline__ unsigned add_bytes(unsigned a, unsigned b) {
-  return ((a & 0x7f7f7f7fu) + (b & 0x7f7f7f7fu)) ^ ((a ^ b) & 0x80808080u);
-}
-
-// The low nibbles of four bytes in the lower half of a word.
-__device__ __forceinline__ unsigned low_nibbles(unsigned bytes) {
-  bytes &= 0x0f0f0f0fu;
-  return __byte_perm(bytes | bytes >> 4, 0u, 0x4420);
-}
-
-// Integers in the last bits of floats to which 1.5 * 2^23 was added, and then the zero point.
-template <class T, int V> __device__ __forceinline__ Raw<T, V> pack(
-    const unsigned (&bits)[(V + 3) / 4 * 4], float zero_point) {
-  Raw<T, V> raw;
-  const unsigned zero = __float_as_uint(zero_point + 12582912.f) - 0x4B400000u;
-  if constexpr (V == 1 && BITS<T> == 8) {
-    raw.word[0] = (bits[0] + zero) & 0xffu;
-    return raw;
-  }
-  #pragma unroll
-  for (int i = 0; i < (V + 3) / 4; ++i) {
-    const unsigned ab = __byte_perm(bits[4 * i], bits[4 * i + 1], 0x0040);
-    const unsigned cd = __byte_perm(bits[4 * i + 2], bits[4 * i + 3], 0x0040);
-    const unsigned four = add_bytes(__byte_perm(ab, cd, 0x5410), (zero & 0xffu) * 0x01010101u);
-    if constexpr (BITS<T> == 8) raw.word[i] = four;
-    else raw.word[i / 2] = i % 2 ? raw.word[i / 2] | low_nibbles(four) << 16 : low_nibbles(four);
-  }
-  return raw;
-}
-
-template <class T, int V> __device__ __forceinline__ Raw<T, V> quantise(
-    const float (&value)[V], float low, float high, float zero_point) {
-  Raw<T, V> raw;
-  unsigned bits[(V + 3) / 4 * 4];
-  #pragma unroll
-  for (int i = 0; i < (V + 3) / 4 * 4; ++i) {
-    const float number = value[i < V ? i : 0];
-    const float clamped = fminf(fmaxf(number, low), high);  // NaN becomes low
-    if constexpr (BITS<T> == 32) {
-      if (i < V) raw.word[i] = __float_as_uint(number != number ? number : clamped);
-    }
-    bits[i] = __float_as_uint(__fadd_rn(clamped, 12582912.f));
-  }
-  if constexpr (BITS<T> < 32) raw = pack<T, V>(bits, zero_point);
-  return raw;
-}
-"""
-
-PACKED_VALUES = _FORMATS + _MEMORY + _READ + _QUANTISE
+PACKED_VALUES = _FORMATS + _MEMORY
 """Source for a `DeviceNamespace`.
 
 Nibbles<is_signed>: the type of 4-bit values, two of which share a byte. From<T>, To<T>: parameters
 that take the address of an array of values; adding the index of a value, an even one for nibbles,
 gives its pointer. Raw<T, V>: V values of type T in words. load<T, V>(pointer), store(pointer, raw):
 the widest accesses that V allows; the pointer is aligned to the largest power of two, at most 16,
-that divides their bytes. load_one(from, i): any one value. number(raw, i, zero<T>(zero_point)):
-value i less the zero point, as float. quantise<T, V>(values, low, high, zero_point):
-clamp(rint(value)) + zero_point for integers, clamp(value) for float32. pack<T, V>(bits,
-zero_point): the same integers from bits of clamped values to which 1.5 * 2**23 was added.
+that divides their bytes. load_one(from, i): any one value.
 """
 
 
@@ -217,12 +131,15 @@ class DeviceNamespace:
     source that stand for dtypes, constants names that stand for integers.
     """
 
+    header = PACKED_VALUES
+    """Source in front of all."""
+
     def __init__(
         self, name: str, source: str, types: Mapping[str, str], constants: Mapping[str, int]
     ) -> None:
         lines = [f"using {key} = {_value_type(dtype)};" for key, dtype in types.items()]
         lines += [f"constexpr int {key} = {int(value)};" for key, value in constants.items()]
-        body = "\n".join([PACKED_VALUES, *lines, source])
+        body = "\n".join([self.header, *lines, source])
         self._name = f"{name}_{hashlib.sha256(body.encode()).hexdigest()[:10]}"
         guard = f"AUTOQ_{self._name.upper()}"
         self._source = (

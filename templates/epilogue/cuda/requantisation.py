@@ -1,0 +1,220 @@
+"""The CUDA emitter of requantisation: accumulators, wherever they lie, to words of outputs.
+
+A form is a way to round and to clamp; all forms give the same bits for the operands that they are
+for. Which registers hold the values is the business of `fragment_rows.py`, `shuffled_rows.py`,
+`columns.py` and `thread_epilogue.py`, which pass expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from autoq.templates.element import element
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.epilogue.cuda.elements import (
+    BYTES4,
+    CLAMPED,
+    NARROW8,
+    SCALED,
+    SHIFTED,
+    addend_source,
+    flip,
+    for_residual,
+    rescaled_source,
+    saturated_source,
+)
+from autoq.templates.epilogue.cuda.lookup_source import looked_up, lookup_source
+from autoq.templates.storage import is_four_bit
+
+
+class Form(IntEnum):
+    """How values become outputs.
+
+    The first three are for bytes without a residual: kernels tell them apart by the bounds alone
+    and hold the code of all.
+    """
+
+    PACK = 0
+    """The bounds are the type's own and the zero point is 0: a saturating conversion does all."""
+    SHIFT = 1
+    """The bounds are the type's own."""
+    CLAMP = 2
+    """Any bounds: minima and maxima before rounding, which never reorder values, integral ones."""
+    ANY = 3
+    """Any epilogue and operands: 9 instructions for an output, 19 with a requantised residual."""
+    BOUNDED = 4
+    """Where `bounds.py` proves the values small: 5 and 13 instructions (SASS of sm_90a).
+
+    A rounded value v + 1.5 * 2**23 is offset and clamped as the integer it is by one instruction;
+    the other bound is the saturation of the pack. A clamped integer u read as a float is the
+    denormal u * 2**-149, which one fma by 2**127 makes the normal number (u + low) * 2**-22,
+    exactly.
+    """
+    CONVERTED = 5
+    """Where `conversion.py` proves the roundings: 2.5 and 8 instructions."""
+
+
+SHORT = (Form.BOUNDED, Form.CONVERTED)
+"""Forms for accumulators that hold their bias, and operands that were looked at when packed."""
+
+
+def boundable(epilogue: Epilogue) -> bool:
+    """Whether `Form.BOUNDED` can compute it: bytes out, and a residual that is added, if any."""
+    added = epilogue.residual_dtype != "float32" and not epilogue.concatenates
+    return epilogue.out_dtype in ("int8", "uint8") and added
+
+
+def convertible(epilogue: Epilogue) -> bool:
+    """Whether `Form.CONVERTED` can: bytes out, no residual or one behind a requantisation."""
+    plain = epilogue.residual_dtype is None
+    return boundable(epilogue) and (plain or epilogue.requantize_before_add)
+
+
+_QUANTISED4 = r"""
+__device__ __forceinline__ float rounded_@(float v, float4 second) {
+  return __fadd_rn(clamped_@(v, second.y, second.z), 12582912.f);
+}
+__device__ __forceinline__ unsigned rounded2_@(float a, float b) {
+  return bytes2_@(__float_as_uint(a), __float_as_uint(b));
+}
+__device__ __forceinline__ unsigned quantised4_@(float a, float b, float c, float d,
+                                                 float4 second) {
+  a = rounded_@(a, second), b = rounded_@(b, second);
+  c = rounded_@(c, second), d = rounded_@(d, second);
+  const unsigned ab = rounded2_@(a, b), cd = rounded2_@(c, d);
+  return bytes4_@(ab, cd, last_byte_@(second.w));
+}
+__device__ __forceinline__ float bounded_@(float v, float4 second) {
+  return v != v ? v : clamped_@(v, second.y, second.z);
+}
+"""
+
+# limits, see bounds.py: 0 flag, 1 -(magic + accumulator low), 2 accumulator high - low,
+# 3 accumulator low * 2**-22, 4 accumulator scale * 2**22, 5 residual scale,
+# 6 zero point - magic, 7 low + zero point.
+_BOUNDED = r"""
+__device__ __forceinline__ int value_@(int total, float scale, float addend,
+                                       const float* limits) {
+  float v = scaled_@(total, scale);
+  if (BEFORE) {
+    int r = __float_as_int(__fadd_rn(v, 12582912.f));
+    r = __viaddmin_s32_relu(r, __float_as_int(limits[1]), __float_as_int(limits[2]));
+    v = __fmul_rn(__fmaf_rn(__int_as_float(r), 0x1p127f, limits[3]), limits[4]);
+  }
+  if (RESIDUAL) v = __fadd_rn(v, __fmul_rn(addend, limits[5]));
+  int r = __float_as_int(__fadd_rn(v, 12582912.f));
+  return __viaddmax_s32(r, __float_as_int(limits[6]), __float_as_int(limits[7]));
+}
+"""
+
+# limits, see conversion.py: 0 flag, 1 2**23 - low, 2 1 / span, 3 -2**23 / span, 4 span * scale,
+# 5 2**24 * residual scale, 6 offset.
+_CONVERTED = r"""
+__device__ __forceinline__ float value_@(int total, float scale, float addend,
+                                         const float* limits) {
+  const float v = scaled_@(total, scale);
+  if (!RESIDUAL) return v;
+  const float t = __saturatef(__fmaf_rn(__fadd_rn(v, limits[1]), limits[2], limits[3]));
+  return __fmaf_rn(t, limits[4], __fmaf_rn(addend, limits[5], limits[6]));
+}
+"""
+
+# The byte u as a half is the denormal u * 2**-24.
+_HALVES = r"""
+__device__ __forceinline__ float4 addends_@(unsigned word) {
+  const unsigned low = __byte_perm(word ^ FLIP, 0, 0x4140);
+  const unsigned high = __byte_perm(word ^ FLIP, 0, 0x4342);
+  float4 v;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(v.x) : "h"((unsigned short)low));
+  asm("cvt.f32.f16 %0, %1;" : "=f"(v.y) : "h"((unsigned short)(low >> 16)));
+  asm("cvt.f32.f16 %0, %1;" : "=f"(v.z) : "h"((unsigned short)high));
+  asm("cvt.f32.f16 %0, %1;" : "=f"(v.w) : "h"((unsigned short)(high >> 16)));
+  return v;
+}
+"""
+
+
+@dataclass(frozen=True)
+class Requantisation:
+    """An epilogue in one form.
+
+    The expressions read, where they stand, the float4 `first` and `second` of the scalars (ANY;
+    BOUNDED only the residual's zero point in `second.x`), the float array `limits` (BOUNDED,
+    CONVERTED), or the floats `low`, `high` and `shift`, the zero point - 1.5 * 2**23 (CLAMP,
+    SHIFT), and `lookups` where the epilogue has a table.
+    """
+
+    epilogue: Epilogue
+    form: Form = Form.ANY
+
+    def source(self) -> str:
+        """Source of the functions that the expressions call."""
+        return SCALED + self._arithmetic() + lookup_source(self.epilogue)
+
+    def _arithmetic(self) -> str:
+        """What comes between an accumulator's value and a word of outputs."""
+        epilogue, form = self.epilogue, self.form
+        if form is Form.ANY:
+            source = CLAMPED + SHIFTED + BYTES4 + rescaled_source(epilogue) + _QUANTISED4
+            if is_four_bit(epilogue.out_dtype):
+                source += NARROW8
+            return source + addend_source(epilogue.residual_dtype)
+        source = saturated_source(epilogue.out_dtype)
+        if form is Form.BOUNDED:
+            return (
+                source + for_residual(_BOUNDED, epilogue) + addend_source(epilogue.residual_dtype)
+            )
+        if form is Form.CONVERTED:
+            halves = _HALVES.replace("FLIP", flip(epilogue.residual_dtype))
+            return source + for_residual(_CONVERTED, epilogue) + halves
+        return source + CLAMPED + SHIFTED
+
+    def addends(self, words: str, first: int, name: str) -> tuple[list[str], list[str]]:
+        """Statements, and expressions of the residuals of channels first to first + 3.
+
+        words: a register array in which channels follow one another; name: of a new variable.
+        """
+        dtype = self.epilogue.residual_dtype
+        if dtype is None:
+            return [], ["0.f"] * 4
+        held = element(dtype).per_word
+        if self.form is Form.CONVERTED:
+            word = f"addends_@({words}[{first // held}])"
+            return [f"  const float4 {name} = {word};"], [f"{name}.{part}" for part in "xyzw"]
+        places = [divmod(channel, held) for channel in range(first, first + 4)]
+        return [], [f"addend_@({words}[{word}], {place}, second)" for word, place in places]
+
+    def outputs(
+        self, totals: Sequence[str], scales: Sequence[str], addends: Sequence[str]
+    ) -> list[str]:
+        """Expressions of the words of four outputs: one of bytes, or four of 32 bits.
+
+        totals: accumulators with their bias. Outputs of 4 bits are bytes as well.
+        """
+        if self.epilogue.out_dtype == "int32":
+            return list(totals)
+        operands = list(zip(totals, scales, addends, strict=True))
+        values = [self._value(*operand) for operand in operands]
+        if self.epilogue.out_dtype == "float32":
+            return [f"__float_as_uint(bounded_@({value}, second))" for value in values]
+        arguments = ",\n    ".join(values)
+        if self.form is Form.ANY:
+            word = f"quantised4_@({arguments}, second)"
+        elif self.form is Form.BOUNDED:
+            word = f"saturated4_@({arguments})"
+        else:
+            word = f"converted4_@({arguments})"
+        return [looked_up(self.epilogue, word)]
+
+    def _value(self, total: str, scale: str, addend: str) -> str:
+        """Expression of a value that the form's last function packs."""
+        if self.form is Form.ANY:
+            return f"rescaled_@({total}, {scale}, {addend}, first, second)"
+        if self.form in SHORT:
+            return f"value_@({total}, {scale}, {addend}, limits)"
+        value = f"scaled_@({total}, {scale})"
+        if self.form is Form.CLAMP:
+            value = f"clamped_@({value}, low, high)"
+        return value if self.form is Form.PACK else f"shifted_@({value}, shift)"

@@ -1,0 +1,54 @@
+"""CUDA source of what a thread's fragment rows read ahead: their bias, and residuals.
+
+Accumulators that start with the bias are what the short forms of `requantisation.py` take.
+"""
+
+from __future__ import annotations
+
+from autoq.templates.cuda.device.functions import DeviceFunction, device_function
+
+# Volatile: a second use of the same four numbers costs less as a load than as four moves.
+_START = r"""
+__device__ __forceinline__ void start_rows_@(unsigned* acc, const void* start0,
+                                             const void* start1) {
+"""
+_START_BOTH = (
+    '  asm volatile("ld.shared.v4.u32 {{%0, %1, %2, %3}}, [%4];" : "=r"(acc[{a}]),'
+    ' "=r"(acc[{b}]), "=r"(acc[{c}]), "=r"(acc[{d}]) : "r"(shared + {at}));'
+)
+_START_ROW = (
+    '  asm volatile("ld.global.nc.v2.u32 {{%0, %1}}, [%2];" : "=r"(acc[{a}]),'
+    ' "=r"(acc[{b}]) : "l"((const int*)start{row} + {at}));'
+)
+
+
+def start_rows(channels: int, row_bias: bool) -> DeviceFunction:
+    """start(acc, start0, start1): the bias of two rows as their accumulators' first value.
+
+    channels: consecutive ones of each row. With row_bias the pointers are into a table [classes,
+    k]; otherwise start0 is a thread's place in the shared table of `epilogue_table.py`, and start1
+    is not read.
+    """
+    lines = [_START]
+    if not row_bias:
+        lines.append("  unsigned shared = (unsigned)__cvta_generic_to_shared(start0);")
+    for pair in range(channels // 2):
+        a = 4 * pair
+        if not row_bias:
+            lines.append(_START_BOTH.format(a=a, b=a + 1, c=a + 2, d=a + 3, at=64 * pair))
+            continue
+        for row in range(2):
+            first = a + 2 * row
+            lines.append(_START_ROW.format(a=first, b=first + 1, row=row, at=2 * pair))
+    return device_function("start_rows", "\n".join([*lines, "}\n"]))
+
+
+def shared_residual() -> DeviceFunction:
+    """load(words, shared): one row's residual, 16 channels in shared memory."""
+    lines = [
+        "__device__ __forceinline__ void shared_residual_@(unsigned* words,",
+        "    const void* shared) {",
+        "  const uint4 v = *reinterpret_cast<const uint4*>(shared);",
+        *(f"  words[{i}] = v.{'xyzw'[i]};" for i in range(4)),
+    ]
+    return device_function("shared_residual", "\n".join([*lines, "}\n"]))
