@@ -19,7 +19,7 @@ from autoq.records.database import Database
 from autoq.runtime.dlpack import ARRAYS, tensor_of
 from autoq.runtime.kernel import CpuKernel
 from autoq.scratch import sweep
-from autoq.templates.workload import Operands, Workload
+from autoq.templates.workload import Constants, Workload
 
 
 class CompiledOperator:
@@ -70,7 +70,7 @@ def operator(
     workload: Workload,
     *,
     target: str | Host = "auto",
-    constants: Operands | None = None,
+    constants: Constants | None = None,
     tuning_records: Sequence[str | os.PathLike[str]] = (),
     use_shipped_records: bool = True,
     cache_dir: str | os.PathLike[str] | None = None,
@@ -88,11 +88,11 @@ def operator(
     """
     if not isinstance(workload, Workload):
         raise InputError(f"workload: expected a Workload, found {type(workload).__name__}")
-    operands: dict[str, Any] = {
+    given: dict[str, Any] = {
         name: value if np.isscalar(value) else np.asarray(value)
         for name, value in (constants or {}).items()
     }
-    workload.check_constants(operands)
+    workload.check_constants(given)
     cache = None if cache_dir is None else as_path(cache_dir)
     if cache is not None:
         require_private(cache)
@@ -106,7 +106,7 @@ def operator(
         where = f"{host.target.kind} {host.target.arch}"
         raise InputError(f"{workload.operator} {workload}: no kernel for {where}")
     kernel = KernelStore(cache).kernel(chosen.template, workload, chosen.config, host.target)
-    packed = chosen.template.constants(workload, chosen.config, operands)
+    packed = chosen.template.constants(workload, chosen.config, given)
     outputs = [spec.stored for spec in workload.outputs]
     if isinstance(kernel, CpuKernel):
         from autoq.runtime.cpu_call import CpuCall

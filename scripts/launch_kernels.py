@@ -29,9 +29,9 @@ from case_files import load_cases
 
 from autoq.cache import pack, unpack
 from autoq.kernel.kernel_store import KernelStore
+from autoq.measure.arrays import random_case, stored_activations, stored_outputs
 from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
-from autoq.measure.operands import random_case, stored_activations, stored_outputs
 from autoq.runtime.cuda_driver import Device
 from autoq.runtime.kernel import Kernel
 from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json, machine_code
@@ -184,10 +184,10 @@ def launch(device: Device, item: Compiled) -> str | None:
     """What is wrong with the output of one launch over poisoned memory; None when nothing is."""
     candidate = item.candidate
     workload, template = candidate.workload, BY_NAME[candidate.template]
-    values, operands = random_case(workload, SEED)
-    expected = stored_outputs(workload, workload.reference(values, operands))
+    values, constants = random_case(workload, SEED)
+    expected = stored_outputs(workload, workload.reference(values, constants))
     bench = CudaBench(device, stored_activations(workload, values), expected)
-    loaded = bench.load(item.kernel, template.constants(workload, candidate.config, operands))
+    loaded = bench.load(item.kernel, template.constants(workload, candidate.config, constants))
     found = complaints(loaded.run_over(POISON), expected, workload, candidate.form)
     return found or loaded.left_dirty()
 

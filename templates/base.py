@@ -14,7 +14,7 @@ from autoq.templates.layout import NHWC
 from autoq.templates.program import Program, alone, check_program
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands, Workload
+from autoq.templates.workload import Constants, Workload
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
@@ -31,7 +31,7 @@ class Template:
     build(workload, config, target): a pure function to a Program, or to a PrimFunc alone, whose
         parameters are the workload's `inputs`, the constants of `packed`, then its `outputs`.
         Buffers have the canonical shapes of the workload's activations. Ask `program`.
-    pack(workload, config, operands): the constant arrays in the layout the kernel reads. Ask
+    pack(workload, config, constants): the constant arrays in the layout the kernel reads. Ask
         `constants`.
     packed(workload, config): what `pack` gives, name, shape and dtype of each array.
     version: raised whenever the meaning of a configuration changes; records of another version
@@ -50,7 +50,7 @@ class Template:
     space: Callable[[Any, Target], Space[Any]]
     default: Callable[[Any, Target], Any]
     build: Callable[[Any, Any, Target], PrimFunc | Program]
-    pack: Callable[[Any, Any, Operands], tuple[np.ndarray, ...]]
+    pack: Callable[[Any, Any, Constants], tuple[np.ndarray, ...]]
     packed: Callable[[Any, Any], tuple[TensorSpec, ...]]
     tunable: bool = True
     layouts: frozenset[str] = frozenset((NHWC,))
@@ -71,10 +71,10 @@ class Template:
         return program
 
     def constants(
-        self, workload: Workload, config: Any, operands: Operands
+        self, workload: Workload, config: Any, constants: Constants
     ) -> tuple[np.ndarray, ...]:
         """What `pack` gives; raises BuildError where it is not what `packed` says."""
-        arrays = self.pack(workload, config, operands)
+        arrays = self.pack(workload, config, constants)
         found = [f"{array.dtype}{list(array.shape)}" for array in arrays]
         said = [f"{s.dtype}{list(s.shape)}" for s in self.packed(workload, config)]
         if found != said:

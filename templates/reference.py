@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autoq.templates.workload import Operands, Workload
+from autoq.templates.workload import Constants, Workload
 
 
 def reference(
-    workload: Workload, activations: Sequence[np.ndarray], operands: Operands
+    workload: Workload, activations: Sequence[np.ndarray], constants: Constants
 ) -> np.ndarray:
     """The only output of `Workload.reference`; raises ValueError where there are several."""
-    (y,) = workload.reference(activations, operands)
+    (y,) = workload.reference(activations, constants)
     return y

@@ -25,7 +25,7 @@ from autoq.templates.tensor_spec import TensorSpec
 
 Arrays = tuple[np.ndarray, ...]
 
-Operands = Mapping[str, Any]
+Constants = Mapping[str, Any]
 """Constants of one layer in their canonical form, by the names of `Workload.constants`."""
 
 
@@ -81,25 +81,25 @@ class Workload(ABC):
 
     @property
     def constants(self) -> tuple[TensorSpec, ...]:
-        """The `Operands`, in their canonical form; a template packs them as it likes."""
+        """The `Constants`, in their canonical form; a template packs them as it likes."""
         return ()
 
     @abstractmethod
-    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
+    def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
         """The outputs in numpy, contiguous: the oracle that kernels are checked against."""
 
     def reference_in_threads(
-        self, activations: Sequence[np.ndarray], operands: Operands, threads: int
+        self, activations: Sequence[np.ndarray], constants: Constants, threads: int
     ) -> Arrays:
         """`reference` on so many threads, where it is worth more than one.
 
         numpy's BLAS should itself run on one thread, or the two get in each other's way.
         """
-        return self.reference(activations, operands)
+        return self.reference(activations, constants)
 
     @abstractmethod
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
-        """Activations and `Operands` for checking and timing kernels.
+        """Activations and `Constants` for checking and timing kernels.
 
         Integers cover their whole range; scales are such that results spread over the output's
         range and some of them meet each bound; zero points are not 0 wherever the workload allows.
@@ -157,13 +157,13 @@ class Workload(ABC):
         """The constant of a name, None where there is no such one."""
         return next((spec for spec in self.constants if spec.name == name), None)
 
-    def element_table(self, operands: Operands) -> np.ndarray | None:
+    def element_table(self, constants: Constants) -> np.ndarray | None:
         """For a function of single values of 8 or 4 bits, its 256 results; None for others."""
         return None
 
     def before_table(
-        self, operands: Operands, table: np.ndarray, out_dtype: str
-    ) -> tuple[Workload, Operands] | None:
+        self, constants: Constants, table: np.ndarray, out_dtype: str
+    ) -> tuple[Workload, Constants] | None:
         """The workload with an `element_table` behind its output, None without such a form."""
         return None
 
@@ -179,21 +179,21 @@ class Workload(ABC):
             is_four_bit(spec.dtype) for spec in self.constants
         )
 
-    def check_constants(self, operands: Operands) -> None:
-        """Raise InputError unless the operands are what `constants` says.
+    def check_constants(self, constants: Constants) -> None:
+        """Raise InputError unless they are what `self.constants` says.
 
         An operator whose constants have a structure also checks that it is of the class.
         """
         known = {spec.name: spec for spec in self.constants}
-        for name in operands:
+        for name in constants:
             if name not in known:
                 raise InputError(f"{self}: no constant {name!r}; it takes {', '.join(known)}")
         for spec in known.values():
-            if spec.name not in operands:
+            if spec.name not in constants:
                 if not spec.optional:
                     raise InputError(f"{self}: constant {spec.name!r} is missing")
                 continue
-            array = np.asarray(operands[spec.name])
+            array = np.asarray(constants[spec.name])
             exact = not spec.shape or str(array.dtype) == value_dtype(spec.dtype)
             if not (exact and spec.fits(array.shape)):
                 bound = "at most " if spec.at_most else ""

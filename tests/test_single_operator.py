@@ -8,8 +8,8 @@ import tvm_ffi
 
 import autoq
 from autoq.errors import InputError
+from autoq.measure.arrays import random_case, stored_activations, stored_outputs
 from autoq.measure.check import complaints
-from autoq.measure.operands import random_case, stored_activations, stored_outputs
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.conv2d import Conv2d

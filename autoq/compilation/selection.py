@@ -58,7 +58,7 @@ class TemplateSelection:
 
     def constants(self) -> tuple[np.ndarray, ...]:
         """The arrays the kernel takes between its inputs and its output."""
-        return self.chosen.constants(self.node.workload, self.config, self.node.operands)
+        return self.chosen.constants(self.node.workload, self.config, self.node.constants)
 
 
 @dataclass(frozen=True)

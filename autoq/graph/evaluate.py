@@ -22,7 +22,7 @@ def evaluate(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndar
         inputs = [values[name] for name in node.inputs]
         if isinstance(node, Layer):
             shaped = [x.reshape(s) for x, s in zip(inputs, node.input_shapes, strict=True)]
-            results = node.workload.reference(shaped, node.operands)
+            results = node.workload.reference(shaped, node.constants)
         elif isinstance(node, Fusion):
             results = (evaluate_fusion(node, inputs),)
         else:

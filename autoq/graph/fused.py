@@ -23,7 +23,7 @@ CONV, GEMM, POOL, ADD, CONCAT = (
 QUANTIZE, DEQUANTIZE, FUSION = "fused.quantize", "fused.dequantize", "fused.steps"
 TABLE = "fused.table"
 WORKLOAD = "fused.workload"
-"""Any workload as it stands, in the attributes `workload` and `operands`, over arrays in the plain
+"""Any workload as it stands, in the attributes `workload` and `constants`, over arrays in the plain
 layout; its outputs may be several."""
 
 FUSED = (CONV, GEMM, POOL, ADD, CONCAT, QUANTIZE, DEQUANTIZE, FUSION, TABLE, WORKLOAD)

@@ -75,7 +75,7 @@ class Operation:
 class Layer:
     """A node that a template computes.
 
-    operands are the constants in canonical form (`autoq.templates.base.Operands`); inputs are the
+    constants are those of its workload (`autoq.templates.workload.Constants`); inputs are the
     activations in the order of a template's parameters (x, then the residual or further inputs);
     covers names the ONNX nodes that the layer stands for. float_reason says why a layer between
     quantised tensors computes in float32 ("" for every other layer). weight_values is the type of
@@ -84,7 +84,7 @@ class Layer:
     """
 
     workload: Workload
-    operands: Mapping[str, Any]
+    constants: Mapping[str, Any]
     inputs: tuple[str, ...]
     output: str
     covers: tuple[str, ...]

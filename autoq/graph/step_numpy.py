@@ -85,8 +85,8 @@ def _conv(step: Step, x: np.ndarray, weight: np.ndarray, *bias: np.ndarray) -> n
         "float32", "float32", epilogue=Epilogue("float32"),
     )  # fmt: skip
     offsets = bias[0] if bias else np.zeros(k, np.float32)
-    operands = {"weight": weight.transpose(0, 2, 3, 1), "bias": offsets, "scalars": pack_scalars()}
-    return reference(workload, [x.transpose(0, 2, 3, 1)], operands).transpose(0, 3, 1, 2)
+    constants = {"weight": weight.transpose(0, 2, 3, 1), "bias": offsets, "scalars": pack_scalars()}
+    return reference(workload, [x.transpose(0, 2, 3, 1)], constants).transpose(0, 3, 1, 2)
 
 
 def _taps(step: Step, x: np.ndarray, outside: float) -> np.ndarray:

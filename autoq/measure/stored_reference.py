@@ -20,16 +20,16 @@ def stored_reference(
     threads: int,
     workload: Workload,
     activations: Arrays,
-    operands: dict[str, Any],
+    constants: dict[str, Any],
 ) -> Arrays:
-    """The outputs of `operands.random_case(workload, seed)`, from `folder` or computed into it."""
+    """The outputs of `arrays.random_case(workload, seed)`, from `folder` or computed into it."""
     made_from = f"{seed} {key(workload)}"
     entry = folder / f"{hashlib.sha256(made_from.encode()).hexdigest()[:32]}.reference"
     kept = read_entry(entry, made_from)
     if kept is not None:
         file = io.BytesIO(kept)
         return tuple(np.load(file, allow_pickle=False) for _ in workload.outputs)
-    expected = workload.reference_in_threads(activations, operands, threads)
+    expected = workload.reference_in_threads(activations, constants, threads)
     file = io.BytesIO()
     for array in expected:
         np.save(file, array, allow_pickle=False)

@@ -13,11 +13,11 @@ import numpy as np
 
 from autoq.devices import cpu_name
 from autoq.errors import AutoqError, DriverError
+from autoq.measure.arrays import random_case, stored_activations, stored_outputs
 from autoq.measure.bench import POISON, Bench, CpuBench, LoadedCandidate
 from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Job, Measurement, Timing, load_registry
-from autoq.measure.operands import random_case, stored_activations, stored_outputs
 from autoq.measure.stopwatch import in_turn, timings
 from autoq.measure.stored_reference import stored_reference
 from autoq.records.record import Device
@@ -91,7 +91,7 @@ class _Case:
     """Activations and the expected outputs are as they are stored, two 4-bit values a byte."""
 
     activations: Arrays
-    operands: dict[str, Any]
+    constants: dict[str, Any]
     expected: Arrays
     bench: Bench
 
@@ -135,9 +135,9 @@ class Worker:
             self._cases.move_to_end(workload)
             return
         settings = self._settings
-        values, operands = random_case(workload, settings.seed)
+        values, constants = random_case(workload, settings.seed)
         expected = stored_reference(
-            settings.scratch, settings.seed, settings.threads, workload, values, operands
+            settings.scratch, settings.seed, settings.threads, workload, values, constants
         )
         expected = stored_outputs(workload, expected)
         activations = stored_activations(workload, values)
@@ -146,7 +146,7 @@ class Worker:
             if self._gpu is None
             else CudaBench(self._gpu, activations, expected)
         )
-        self._cases[workload] = _Case(activations, operands, expected, bench)
+        self._cases[workload] = _Case(activations, constants, expected, bench)
         while len(self._cases) > 1 and self._held_bytes() > _CACHE_BYTES:
             self._cases.popitem(last=False)
 
@@ -189,7 +189,7 @@ class Worker:
     ) -> LoadedCandidate | Measurement:
         """A candidate whose every output element is right, or what is wrong with it."""
         template = self._templates[job.template]
-        constants = template.constants(job.workload, job.config, case.operands)
+        constants = template.constants(job.workload, job.config, case.constants)
         loaded = case.bench.load(kernel, constants)
         launches = 2 if timing.overlapped else 1
         wrong = self._check(case, job.workload, loaded, launches)

@@ -2,7 +2,7 @@
 
 Every output element is compared with numpy before a time counts. A time is the median over replays
 of a CUDA graph of many launches, each started while the one before it drains, as in a model; the
-operands then lie in the L2.
+arrays then lie in the L2.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family
 from autoq.graph.step_numpy import evaluate_fusion
 from autoq.kernel import compile_kernel
 from autoq.kernel.kernel_store import KernelStore
+from autoq.measure.arrays import random_case, stored_activations, stored_outputs
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Timing
-from autoq.measure.operands import random_case, stored_activations, stored_outputs
 from autoq.measure.stopwatch import timings
 from autoq.runtime.cuda_driver import Device
 from autoq.runtime.kernel import Kernel
@@ -94,7 +94,7 @@ class Case:
 
 
 def case(item: Workload | Fusion, target: Target, cache: Path | None) -> Case:
-    """An item compiled, with random operands."""
+    """An item compiled, with random arrays."""
     if isinstance(item, Fusion):
         return operator_case(item, target, cache)
     return template_case(item, target, cache)
@@ -104,10 +104,10 @@ def template_case(workload: Workload, target: Target, cache: Path | None) -> Cas
     template = matching(workload, target)[0]
     config = template.default(workload, target)
     kernel = KernelStore(cache).kernel(template, workload, config, target)
-    activations, operands = random_case(workload, seed=3)
+    activations, constants = random_case(workload, seed=3)
     inputs = [*stored_activations(workload, activations)]
-    inputs += template.constants(workload, config, operands)
-    (expected,) = stored_outputs(workload, workload.reference(activations, operands))
+    inputs += template.constants(workload, config, constants)
+    (expected,) = stored_outputs(workload, workload.reference(activations, constants))
     return Case(str(workload), template.name, kernel, inputs, expected)
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from autoq.measure.operands import random_case
+from autoq.measure.arrays import random_case
 from autoq.measure.stored_reference import stored_reference
 from autoq.process.child import Child, Entry
 from autoq.process.pool import ChildPool
@@ -22,8 +22,8 @@ def serve(argument: tuple[Path, int]) -> Callable[[Workload], None]:
     folder, seed = argument
 
     def compute(workload: Workload) -> None:
-        activations, operands = random_case(workload, seed)
-        stored_reference(folder, seed, 1, workload, activations, operands)
+        activations, constants = random_case(workload, seed)
+        stored_reference(folder, seed, 1, workload, activations, constants)
 
     return compute
 

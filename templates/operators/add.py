@@ -14,7 +14,7 @@ from autoq.templates.epilogue import requantize_numbers
 from autoq.templates.random_arrays import bounds, random_inputs
 from autoq.templates.storage import value_dtype
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Arrays, Operands, Workload
+from autoq.templates.workload import Arrays, Constants, Workload
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class Add(Workload, operator="add"):
     def constants(self) -> tuple[TensorSpec, ...]:
         return (TensorSpec("scalars", (len(self.SCALARS),), "float32"),)
 
-    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
+    def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
         a, b = (array.astype(np.float32) for array in activations)
-        scalars = np.asarray(operands["scalars"], np.float32)
+        scalars = np.asarray(constants["scalars"], np.float32)
         a_zero_point, a_scale, b_zero_point, b_scale, low, high, zero_point = scalars
         if self.out_dtype == "float32":
             return (np.clip(a + b, low, high),)

@@ -14,7 +14,7 @@ from autoq.templates.epilogue import requantize_numbers
 from autoq.templates.random_arrays import bounds, random_inputs
 from autoq.templates.storage import value_dtype
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Arrays, Operands, Workload
+from autoq.templates.workload import Arrays, Constants, Workload
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class Concat(Workload, operator="concat"):
     def constants(self) -> tuple[TensorSpec, ...]:
         return (TensorSpec("scalars", (len(self.channels), len(self.SCALARS)), "float32"),)
 
-    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
+    def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
         parts = []
-        rows = np.asarray(operands["scalars"], np.float32)
+        rows = np.asarray(constants["scalars"], np.float32)
         for x, row, requantize in zip(activations, rows, self.requantize, strict=True):
             x = x.reshape(self.outer, -1)
             if requantize:

@@ -17,7 +17,7 @@ from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, fits, from_nhwc, shape
 from autoq.templates.operators.product import Product
 from autoq.templates.storage import value_dtype
 from autoq.templates.threads import in_threads
-from autoq.templates.workload import Arrays, Operands
+from autoq.templates.workload import Arrays, Constants
 
 
 @dataclass(frozen=True)
@@ -136,16 +136,16 @@ class Conv2d(Product, operator="conv2d"):
         return any(self.padding) and not self.zero_point_border
 
     def reference_in_threads(
-        self, activations: Sequence[np.ndarray], operands: Operands, threads: int
+        self, activations: Sequence[np.ndarray], constants: Constants, threads: int
     ) -> Arrays:
         x, *residual = (
             to_nhwc(array, spec.layout)
             for array, spec in zip(activations, self.inputs, strict=True)
         )
-        bias, scalars = np.asarray(operands["bias"]), np.asarray(operands["scalars"])
-        zero_point = int(operands.get("x_zero_point", 0))
-        sums = ConvolutionSums(self, x, np.asarray(operands["weight"]), zero_point)
-        scale = operands.get("scale")
+        bias, scalars = np.asarray(constants["bias"]), np.asarray(constants["scalars"])
+        zero_point = int(constants.get("x_zero_point", 0))
+        sums = ConvolutionSums(self, x, np.asarray(constants["weight"]), zero_point)
+        scale = constants.get("scale")
         y = np.empty((self.n, self.p, self.q, self.k), value_dtype(self.epilogue.out_dtype))
 
         def compute(tile: Tile) -> None:
@@ -156,7 +156,7 @@ class Conv2d(Product, operator="conv2d"):
                 None if scale is None else scale[tile.channels],
                 scalars,
                 residual[0][tile.box] if residual else None,
-                operands.get("table"),
+                constants.get("table"),
             )
 
         in_threads(compute, sums.tiles(threads), threads)

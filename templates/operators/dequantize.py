@@ -12,7 +12,7 @@ import numpy as np
 
 from autoq.templates.random_arrays import random_inputs
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Arrays, Operands, Workload
+from autoq.templates.workload import Arrays, Constants, Workload
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class Dequantize(Workload, operator="dequantize"):
     def constants(self) -> tuple[TensorSpec, ...]:
         return (TensorSpec("scalars", (len(self.SCALARS),), "float32"),)
 
-    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
-        zero_point, scale = np.asarray(operands["scalars"], np.float32)
+    def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
+        zero_point, scale = np.asarray(constants["scalars"], np.float32)
         y = (activations[0].astype(np.float32) - zero_point) * scale
         return (np.ascontiguousarray(y.transpose(0, 3, 1, 2) if self.layout == "NCHW" else y),)
 

@@ -10,7 +10,7 @@ import numpy as np
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.product import Product
-from autoq.templates.workload import Arrays, Operands
+from autoq.templates.workload import Arrays, Constants
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Gemm(Product, operator="gemm"):
         return (self.m, self.n)
 
     def reference_in_threads(
-        self, activations: Sequence[np.ndarray], operands: Operands, threads: int
+        self, activations: Sequence[np.ndarray], constants: Constants, threads: int
     ) -> Arrays:
         as_images = [array.reshape(self.m, 1, 1, -1) for array in activations]
-        weight = np.asarray(operands["weight"]).reshape(self.n, 1, 1, self.k)
-        conv, as_filters = self.as_conv2d(), {**operands, "weight": weight}
+        weight = np.asarray(constants["weight"]).reshape(self.n, 1, 1, self.k)
+        conv, as_filters = self.as_conv2d(), {**constants, "weight": weight}
         (y,) = conv.reference_in_threads(as_images, as_filters, threads)
         return (y.reshape(self.y_shape),)
 

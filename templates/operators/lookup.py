@@ -14,7 +14,7 @@ from autoq.templates.random_arrays import random_array, random_inputs
 from autoq.templates.storage import value_dtype
 from autoq.templates.table import ENTRIES, look_up
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Arrays, Operands, Workload
+from autoq.templates.workload import Arrays, Constants, Workload
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Lookup(Workload, operator="lookup"):
     def constants(self) -> tuple[TensorSpec, ...]:
         return (TensorSpec("table", (ENTRIES,), self.out_dtype),)
 
-    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
-        table = np.asarray(operands["table"])
+    def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
+        table = np.asarray(constants["table"])
         return (
             np.ascontiguousarray(
                 look_up(table, activations[0]).astype(value_dtype(self.out_dtype))
@@ -65,8 +65,8 @@ class Lookup(Workload, operator="lookup"):
     def retyped(self, inputs: Sequence[str], outputs: Sequence[str]) -> Workload:
         return dataclasses.replace(self, in_dtype=inputs[0], out_dtype=outputs[0])
 
-    def element_table(self, operands: Operands) -> np.ndarray | None:
-        return np.asarray(operands["table"])
+    def element_table(self, constants: Constants) -> np.ndarray | None:
+        return np.asarray(constants["table"])
 
     def __str__(self) -> str:
         return "lookup " + "x".join(map(str, self.shape))

@@ -14,7 +14,7 @@ from autoq.templates.epilogue import requantize_numbers
 from autoq.templates.random_arrays import bounds, random_inputs
 from autoq.templates.storage import value_dtype
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Arrays, Operands, Workload
+from autoq.templates.workload import Arrays, Constants, Workload
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class Pool2d(Workload, operator="pool2d"):
     def constants(self) -> tuple[TensorSpec, ...]:
         return (TensorSpec("scalars", (len(self.SCALARS),), "float32"),)
 
-    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
-        zero_point, scale, low, high, out_zero_point = np.asarray(operands["scalars"], np.float32)
+    def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
+        zero_point, scale, low, high, out_zero_point = np.asarray(constants["scalars"], np.float32)
         top, left, bottom, right = self.padding
         maximum = self.kind == "max"
         integer = self.in_dtype != "float32"

@@ -17,7 +17,7 @@ from autoq.templates.storage import is_four_bit
 from autoq.templates.table import ENTRIES
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Arrays, Operands, Tolerance, Workload
+from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
 _BYTES = ("int8", "uint8")
 
@@ -100,26 +100,26 @@ class Product(Workload):
         return dataclasses.replace(cast("Any", self), **changes)
 
     def before_table(
-        self, operands: Operands, table: np.ndarray, out_dtype: str
-    ) -> tuple[Workload, Operands] | None:
+        self, constants: Constants, table: np.ndarray, out_dtype: str
+    ) -> tuple[Workload, Constants] | None:
         epilogue = self.epilogue
         if self.in_dtype == "float32" or epilogue.table:
             return None
         if epilogue.out_dtype not in _BYTES or out_dtype not in _BYTES:
             return None
-        scalars = np.array(operands["scalars"], np.float32)
+        scalars = np.array(constants["scalars"], np.float32)
         if epilogue.out_dtype != out_dtype:  # what selects an entry takes the output's sign
             scalars[SCALAR_NAMES.index("zero_point")] += 128 if out_dtype == "uint8" else -128
             table = np.roll(table, 128)
         behind = dataclasses.replace(epilogue, out_dtype=out_dtype, table=True)
-        return self._replace(epilogue=behind), {**operands, "scalars": scalars, "table": table}
+        return self._replace(epilogue=behind), {**constants, "scalars": scalars, "table": table}
 
-    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
-        return self.reference_in_threads(activations, operands, 1)
+    def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
+        return self.reference_in_threads(activations, constants, 1)
 
     @abstractmethod
     def reference_in_threads(
-        self, activations: Sequence[np.ndarray], operands: Operands, threads: int
+        self, activations: Sequence[np.ndarray], constants: Constants, threads: int
     ) -> Arrays: ...
 
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:

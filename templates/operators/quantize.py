@@ -14,7 +14,7 @@ from autoq.templates.epilogue import requantize_numbers
 from autoq.templates.random_arrays import bounds, random_inputs
 from autoq.templates.storage import value_dtype
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Arrays, Operands, Workload
+from autoq.templates.workload import Arrays, Constants, Workload
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Quantize(Workload, operator="quantize"):
     def constants(self) -> tuple[TensorSpec, ...]:
         return (TensorSpec("scalars", (len(self.SCALARS),), "float32"),)
 
-    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
-        scale, low, high, zero_point = np.asarray(operands["scalars"], np.float32)
+    def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
+        scale, low, high, zero_point = np.asarray(constants["scalars"], np.float32)
         x = activations[0]
         if self.layout == "NCHW":
             x = x.transpose(0, 2, 3, 1)

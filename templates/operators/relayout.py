@@ -13,7 +13,7 @@ import numpy as np
 from autoq.templates.layout import LAYOUTS, NHWCNC, fits, from_nhwc, shape_in, to_nhwc
 from autoq.templates.random_arrays import random_inputs
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Arrays, Operands, Workload
+from autoq.templates.workload import Arrays, Constants, Workload
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Relayout(Workload, operator="relayout"):
     def outputs(self) -> tuple[TensorSpec, ...]:
         return (TensorSpec("y", self.y_shape, self.in_dtype, self.out_layout),)
 
-    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
+    def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
         images = to_nhwc(activations[0], self.in_layout)
         return (from_nhwc(images, self.out_layout, self.in_dtype),)
 

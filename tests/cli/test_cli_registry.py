@@ -33,7 +33,7 @@ class Negate(Workload, operator="{name}_negate"):
     outputs = property(lambda self: (TensorSpec("y", (self.n,), "int8"),))
     operations = property(lambda self: self.n)
 
-    def reference(self, activations, operands):
+    def reference(self, activations, constants):
         return (-activations[0],)
 
     def random_case(self, rng):

@@ -4,7 +4,7 @@ import threading
 
 import autoq
 from autoq.runtime.artifact import read_artifact
-from autoq.runtime.kernel import machine_code
+from autoq.runtime.kernel_json import machine_code
 
 
 def test_threads_compile_side_by_side(tmp_path, model):

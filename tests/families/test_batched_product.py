@@ -16,7 +16,7 @@ def test_both_factors_are_given_at_each_call(threads: int) -> None:
     product = autoq.operator(WORKLOAD, target="cpu", registry="batched_product")
     assert product.source == "fixed"
     for seed in (1, 2):
-        factors, operands = WORKLOAD.random_case(np.random.default_rng(seed))
-        (expected,) = WORKLOAD.reference_in_threads(factors, operands, threads)
+        factors, constants = WORKLOAD.random_case(np.random.default_rng(seed))
+        (expected,) = WORKLOAD.reference_in_threads(factors, constants, threads)
         np.testing.assert_array_equal(product(*factors), expected)
         np.testing.assert_array_equal(np.einsum("imk,ink->imn", *map(np.int32, factors)), expected)

@@ -29,12 +29,12 @@ def test_elements_of_other_sizes_are_tuned_recorded_and_run(dtype: str, tmp_path
     assert not summary.failures
     assert {record.workload for record in read_records(records).records} == {workload}
     assert from_dict(json.loads(key(workload))) == workload
-    (x,), operands = workload.random_case(np.random.default_rng(1))
+    (x,), constants = workload.random_case(np.random.default_rng(1))
     reverse = autoq.operator(
-        workload, target="cpu", constants=operands, tuning_records=[records], registry=FAMILY
+        workload, target="cpu", constants=constants, tuning_records=[records], registry=FAMILY
     )
     assert reverse.source == str(records)
-    (expected,) = workload.reference((x,), operands)
+    (expected,) = workload.reference((x,), constants)
     for given in (x, to_tensor(x), np.asfortranarray(x)):
         y = reverse(given)
         assert y.dtype == expected.dtype and str(y.dtype) == dtype
@@ -43,8 +43,8 @@ def test_elements_of_other_sizes_are_tuned_recorded_and_run(dtype: str, tmp_path
 
 def test_bits_of_another_type_are_refused() -> None:
     workload = ReversedRows(2, 8, "bfloat16")
-    operands = workload.random_case(np.random.default_rng(1))[1]
-    reverse = autoq.operator(workload, target="cpu", constants=operands, registry=FAMILY)
+    constants = workload.random_case(np.random.default_rng(1))[1]
+    reverse = autoq.operator(workload, target="cpu", constants=constants, registry=FAMILY)
     with pytest.raises(autoq.errors.InputError, match=r"expected bfloat16 \[2, 8\], found float16"):
         reverse(np.zeros((2, 8), np.float16))
     with pytest.raises(autoq.errors.InputError, match="expected bfloat16"):

@@ -39,9 +39,9 @@ CONFIGS = [
 
 
 def case(seed: int, workload: LongProduct = WORKLOAD) -> tuple:
-    """Activations, operands and the output of a random case."""
-    activations, operands = workload.random_case(np.random.default_rng(seed))
-    return activations, operands, workload.reference(activations, operands)
+    """Activations, constants and the output of a random case."""
+    activations, constants = workload.random_case(np.random.default_rng(seed))
+    return activations, constants, workload.reference(activations, constants)
 
 
 def test_it_is_tuned_recorded_and_run(tmp_path: Path) -> None:
@@ -52,9 +52,9 @@ def test_it_is_tuned_recorded_and_run(tmp_path: Path) -> None:
     assert not summary.failures
     tried = [json.dumps(record.config) for record in read_records(records).records]
     assert {knobs for knobs in tried if "semaphore" in knobs or "sum" in knobs}
-    (a,), operands, (expected,) = case(3)
+    (a,), constants, (expected,) = case(3)
     product = autoq.operator(
-        WORKLOAD, target="cpu", constants=operands, tuning_records=[records], registry=FAMILY
+        WORKLOAD, target="cpu", constants=constants, tuning_records=[records], registry=FAMILY
     )
     assert product.source == str(records)
     for _ in range(2):
@@ -74,12 +74,12 @@ def recorded(path: Path, config: SplitConfig) -> Path:
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_every_configuration_is_right_over_poison_again_and_again(config: SplitConfig) -> None:
-    activations, operands, expected = case(5)
+    activations, constants, expected = case(5)
     target = host_cpu()
     kernel = KernelStore(None).kernel(CPU_TEMPLATE, WORKLOAD, config, target)
     assert len(kernel.calls) == (1 if config.ending == "semaphore" else 2)
     bench = CpuBench(activations, expected)
-    candidate = bench.load(kernel, CPU_TEMPLATE.constants(WORKLOAD, config, operands))
+    candidate = bench.load(kernel, CPU_TEMPLATE.constants(WORKLOAD, config, constants))
     for poison in (0x5A, 0xC3):
         found = candidate.run_over(poison, launches=2)
         assert complaints(found, expected, WORKLOAD, target) is None
@@ -91,10 +91,10 @@ def test_it_runs_in_a_model_whose_arena_holds_its_workspaces(
     tmp_path: Path, config: SplitConfig
 ) -> None:
     """Twice the product with the same records; what is left over in the arena is no zero."""
-    _, operands, _ = case(7)
+    _, constants, _ = case(7)
     tensors = [Tensor("a", (5, 64), "int8"), Tensor("b", (5, 64), "int8")]
     tensors += [Tensor(name, (5, 24), "float32") for name in ("y", "z", "sum")]
-    attributes = {"workload": WORKLOAD, "operands": operands}
+    attributes = {"workload": WORKLOAD, "constants": constants}
     nodes = [
         Operation(ANY_WORKLOAD, "first", ("a",), "y", attributes, ("first",)),
         Operation(ANY_WORKLOAD, "second", ("b",), "z", attributes, ("second",)),
@@ -114,18 +114,18 @@ def test_it_runs_in_a_model_whose_arena_holds_its_workspaces(
     session = Session(path)
     for seed in (1, 2):
         feeds = {name: case(seed + at)[0][0] for at, name in enumerate("ab")}
-        parts = [WORKLOAD.reference([feed], operands)[0] for feed in feeds.values()]
+        parts = [WORKLOAD.reference([feed], constants)[0] for feed in feeds.values()]
         (found,) = session.run(None, feeds)
         np.testing.assert_allclose(found, parts[0] + parts[1], rtol=1e-5, atol=1e-4)
     assert len(session.profile(2)) == 3
 
 
 def test_a_semaphore_that_is_not_left_at_zero_is_no_candidate() -> None:
-    activations, operands, expected = case(5)
+    activations, constants, expected = case(5)
     config = SplitConfig(2, "semaphore")
     kernel = KernelStore(None).kernel(CPU_TEMPLATE, WORKLOAD, config, host_cpu())
     bench = CpuBench(activations, expected)
-    candidate = bench.load(kernel, CPU_TEMPLATE.constants(WORKLOAD, config, operands))
+    candidate = bench.load(kernel, CPU_TEMPLATE.constants(WORKLOAD, config, constants))
     candidate.run_over(0x5A)
     (workspace,) = [w for w in kernel.workspaces if w.initially == Initially.STAYS_ZERO.value]
     (array,) = [array for w, array in candidate._workspaces if w is workspace]
@@ -151,10 +151,10 @@ def test_every_configuration_is_right_on_a_gpu(workload: LongProduct) -> None:
     """Alone, overlapping itself, and timed with its buffers rotated."""
     target = gpu_target()
     kernels = compiled(CUDA_TEMPLATE, workload, [(config, target) for config in CONFIGS], target)
-    activations, operands, expected = case(5, workload)
+    activations, constants, expected = case(5, workload)
     bench = CudaBench(Device(), activations, expected)
     for config, kernel in zip(CONFIGS, kernels, strict=True):
-        candidate = bench.load(kernel, CUDA_TEMPLATE.constants(workload, config, operands))
+        candidate = bench.load(kernel, CUDA_TEMPLATE.constants(workload, config, constants))
         for poison in (0x5A, 0xC3):
             for launches in (1, 5):
                 found = candidate.run_over(poison, launches)
@@ -179,12 +179,12 @@ def test_it_runs_in_a_graph_on_a_gpu(tmp_path: Path, config: SplitConfig) -> Non
     )  # fmt: skip
     records = tmp_path / "long.jsonl"
     records.write_text(record.to_line() + "\n")
-    _, operands, _ = case(7)
+    _, constants, _ = case(7)
     product = autoq.operator(
-        WORKLOAD, target="cuda", constants=operands, tuning_records=[records], registry=FAMILY
+        WORKLOAD, target="cuda", constants=constants, tuning_records=[records], registry=FAMILY
     )
     tensors = [Tensor("a", (5, 64), "int8"), *(Tensor(n, (5, 24), "float32") for n in "yz")]
-    attributes = {"workload": WORKLOAD, "operands": operands}
+    attributes = {"workload": WORKLOAD, "constants": constants}
     nodes = [
         Operation(ANY_WORKLOAD, "first", ("a",), "y", attributes, ("first",)),
         Operation(ANY_WORKLOAD, "second", ("a",), "z", attributes, ("second",)),
@@ -199,7 +199,7 @@ def test_it_runs_in_a_graph_on_a_gpu(tmp_path: Path, config: SplitConfig) -> Non
     session = Session(path)
     for seed in (1, 2, 3):
         (a,), _, _ = case(seed)
-        (expected,) = WORKLOAD.reference([a], operands)
+        (expected,) = WORKLOAD.reference([a], constants)
         for found in (product(a), *session.run(None, {"a": a})):
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
     assert len(session.profile(2)) == 2 and session.run_seconds(3) > 0

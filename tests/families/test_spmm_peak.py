@@ -31,9 +31,9 @@ def case(workload: SpmmPeak, seed: int) -> tuple:
     """A matrix of the workload's class with activations, and the outputs."""
     rng = np.random.default_rng(seed)
     while True:
-        activations, operands = workload.random_case(rng)
-        if Structure.of(np.diff(operands["pointers"])) == workload.structure:
-            return activations, operands, workload.reference(activations, operands)
+        activations, constants = workload.random_case(rng)
+        if Structure.of(np.diff(constants["pointers"])) == workload.structure:
+            return activations, constants, workload.reference(activations, constants)
 
 
 def test_it_is_tuned_recorded_compiled_and_run(tmp_path: Path) -> None:
@@ -45,9 +45,9 @@ def test_it_is_tuned_recorded_compiled_and_run(tmp_path: Path) -> None:
     lines = read_records(records).records
     assert {record.workload for record in lines} == {WORKLOAD}
     assert {record.template for record in lines} == {"spmm_peak_cpu"}
-    activations, operands, expected = case(WORKLOAD, 3)
+    activations, constants, expected = case(WORKLOAD, 3)
     spmm = autoq.operator(
-        WORKLOAD, target="cpu", constants=operands, tuning_records=[records], registry=FAMILY
+        WORKLOAD, target="cpu", constants=constants, tuning_records=[records], registry=FAMILY
     )
     assert spmm.source == str(records)
     for given in (activations, [tvm_ffi.from_dlpack(array) for array in activations]):
@@ -71,19 +71,19 @@ def test_records_serve_every_matrix_of_the_class() -> None:
 
 
 def test_a_matrix_of_another_class_is_refused() -> None:
-    operands = case(WORKLOAD, 1)[1]
-    pointers = np.zeros_like(operands["pointers"])
+    constants = case(WORKLOAD, 1)[1]
+    pointers = np.zeros_like(constants["pointers"])
     with pytest.raises(InputError, match=r"the matrix is of Structure\(blocks=0"):
         autoq.operator(
-            WORKLOAD, target="cpu", registry=FAMILY, constants={**operands, "pointers": pointers}
+            WORKLOAD, target="cpu", registry=FAMILY, constants={**constants, "pointers": pointers}
         )
     long = np.zeros(97, np.int8)
     with pytest.raises(InputError, match=r"int8\[97\]; expected int8 of at most \[96\]"):
         autoq.operator(
-            WORKLOAD, target="cpu", registry=FAMILY, constants={**operands, "values": long}
+            WORKLOAD, target="cpu", registry=FAMILY, constants={**constants, "values": long}
         )
     with pytest.raises(InputError, match=r"spmm_peak .*: no kernel for cpu"):
-        autoq.operator(WORKLOAD, target="cpu", constants=operands)
+        autoq.operator(WORKLOAD, target="cpu", constants=constants)
 
 
 def test_the_family_adds_to_what_autoq_has() -> None:
@@ -93,12 +93,12 @@ def test_the_family_adds_to_what_autoq_has() -> None:
 
 def test_a_model_may_hold_kernels_of_several_outputs(tmp_path: Path) -> None:
     """The second product adds to the first's sums; of both the peaks are wanted."""
-    (b, addend), operands, _ = case(WORKLOAD, 3)
+    (b, addend), constants, _ = case(WORKLOAD, 3)
     sums, peaks = (24, 16), (24,)
     tensors = [Tensor("b", (40, 16), "int8"), Tensor("addend", sums, "int32")]
     tensors += [Tensor(name, sums, "int32") for name in ("y", "z")]
     tensors += [Tensor(name, peaks, "int32") for name in ("y peak", "z peak")]
-    attributes = {"workload": WORKLOAD, "operands": operands}
+    attributes = {"workload": WORKLOAD, "constants": constants}
     nodes = [
         Operation(WHOLE, "y", ("b", "addend"), "y", attributes, ("y",), ("y peak",)),
         Operation(WHOLE, "z", ("b", "y"), "z", attributes, ("z",), ("z peak",)),
@@ -106,8 +106,8 @@ def test_a_model_may_hold_kernels_of_several_outputs(tmp_path: Path) -> None:
     outputs = ("y peak", "z", "z peak")
     model = Graph("net", {one.name: one for one in tensors}, nodes, ("b", "addend"), outputs)
     feeds = {"b": b, "addend": addend}
-    y, y_peak = WORKLOAD.reference((b, addend), operands)
-    expected = dict(zip(outputs, (y_peak, *WORKLOAD.reference((b, y), operands)), strict=True))
+    y, y_peak = WORKLOAD.reference((b, addend), constants)
+    expected = dict(zip(outputs, (y_peak, *WORKLOAD.reference((b, y), constants)), strict=True))
     templates = list(load_registry(FAMILY).values())
     evaluated = evaluate(optimise(model, host_cpu(), templates), feeds)
     path = tmp_path / "net.tar"

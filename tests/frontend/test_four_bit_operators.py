@@ -64,7 +64,7 @@ def test_a_layer_keeps_its_products_in_integers(target):
         for layer in optimise(from_model(made), target).nodes:
             if isinstance(layer, Layer) and isinstance(layer.workload, Conv2d):
                 assert layer.workload.in_dtype != "float32" and not layer.float_reason
-                assert layer.operands["weight"].dtype == np.int8
+                assert layer.constants["weight"].dtype == np.int8
 
 
 def test_convolution_and_requantisation_are_one_kernel(target):
@@ -104,7 +104,7 @@ def test_weights_that_the_model_quantises_itself():
     (layer,) = (n for n in graph.nodes if isinstance(n.workload, Conv2d))
     assert layer.weight_values == "int4"
     expected = weights.astype(np.int8).transpose(0, 2, 3, 1)
-    np.testing.assert_array_equal(layer.operands["weight"][..., :6], expected)
+    np.testing.assert_array_equal(layer.constants["weight"][..., :6], expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

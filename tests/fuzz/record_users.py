@@ -54,7 +54,7 @@ TEMPLATES = (
         replay_space,
         lambda workload, target: ReplayConfig(0, 0),
         lambda workload, config, target: None,
-        lambda workload, config, operands: (),
+        lambda workload, config, constants: (),
         lambda workload, config: (),
     ),
 )

@@ -74,10 +74,10 @@ def _build(workload: Gemm, config: FakeConfig, target: Target):
     return construction.get()
 
 
-def _pack(workload: Gemm, config: FakeConfig, operands):
-    weight = operands["weight"]
+def _pack(workload: Gemm, config: FakeConfig, constants):
+    weight = constants["weight"]
     sums = weight.astype(np.int64).sum(axis=1)
-    bias = operands["bias"].astype(np.int64) - operands["x_zero_point"] * sums
+    bias = constants["bias"].astype(np.int64) - constants["x_zero_point"] * sums
     return weight, bias.astype(np.int32)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from ml_dtypes import finfo
 
+from autoq.measure.arrays import random_case
 from autoq.measure.check import complaint, complaints
-from autoq.measure.operands import random_case
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.concat import Concat
@@ -78,7 +78,7 @@ def test_the_output_that_is_wrong_is_named():
         outputs: tuple = (TensorSpec("low", (4,), "int8"), TensorSpec("high", (2, 2), "float32"))
         operations: int = 0
 
-        def reference(self, activations, operands):
+        def reference(self, activations, constants):
             return np.arange(4, dtype=np.int8), np.ones((2, 2), np.float32)
 
         def random_case(self, rng):
@@ -119,10 +119,10 @@ WORKLOADS = [
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda w: f"{type(w).__name__} {w}")
 def test_random_cases_exercise_the_workload(workload):
-    activations, operands = random_case(workload, 1)
+    activations, constants = random_case(workload, 1)
     again, _ = random_case(workload, 1)
     other, _ = random_case(workload, 2)
-    y = reference(workload, activations, operands)
+    y = reference(workload, activations, constants)
     assert y.shape == workload.y_shape and y.flags.c_contiguous
     assert all(np.array_equal(a, b) for a, b in zip(activations, again, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(activations, other, strict=True))
@@ -143,7 +143,7 @@ class Copied(Workload):
     outputs = inputs
     operations = 4
 
-    def reference(self, activations, operands):
+    def reference(self, activations, constants):
         return activations
 
     def random_case(self, rng):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from autoq.measure.operands import random_case
+from autoq.measure.arrays import random_case
 from autoq.measure.stored_reference import stored_reference
 from autoq.templates.operators.gemm import Gemm
 
@@ -11,8 +11,8 @@ WORKLOAD = Gemm(4, 6, 8)
 
 
 def _stored(folder, seed):
-    activations, operands = random_case(WORKLOAD, seed)
-    return stored_reference(folder, seed, 1, WORKLOAD, activations, operands)
+    activations, constants = random_case(WORKLOAD, seed)
+    return stored_reference(folder, seed, 1, WORKLOAD, activations, constants)
 
 
 def test_second_call_reads_what_the_first_computed(tmp_path, monkeypatch):

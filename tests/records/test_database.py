@@ -133,7 +133,7 @@ def _template(tiles=(4, 8), matches=True):
         lambda workload, target: Space(HaloConfig, {"tile": tiles, "cluster": ((1, 1), (1, 2))}),
         lambda workload, target: HaloConfig(4, (1, 1)),
         lambda workload, config, target: None,
-        lambda workload, config, operands: (),
+        lambda workload, config, constants: (),
         lambda workload, config: (),
     )
 

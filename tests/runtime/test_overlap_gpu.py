@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from gpu_kernels import end_if_compile_only, hopper_target, kernel_store
 
+from autoq.measure.arrays import random_case
 from autoq.measure.cuda_bench import upload
-from autoq.measure.operands import random_case
 from autoq.runtime.cuda_driver import Device, Memory, Stream
 from autoq.runtime.cuda_graph import begin_capture, end_capture
 from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
@@ -76,9 +76,9 @@ def loaded_layers(target: Target) -> list[Layer]:
     for (_, workload), (template, config, kernel) in zip(
         LAYERS, compiled_layers(target), strict=True
     ):
-        activations, operands = random_case(workload, seed=3)
-        constants = [upload(array) for array in template.pack(workload, config, operands)]
-        layers.append(Layer(LoadedKernel(kernel), len(activations), constants))
+        activations, constants = random_case(workload, seed=3)
+        packed = [upload(array) for array in template.pack(workload, config, constants)]
+        layers.append(Layer(LoadedKernel(kernel), len(activations), packed))
     return layers
 
 

@@ -29,13 +29,13 @@ def test_expected_is_the_reference_of_the_whole_layer(residual: bool, per_channe
     assert (layer.workload.in_dtype, layer.workload.epilogue.out_dtype) == ("int8", "int8")
     scale = data.scale if per_channel else np.full_like(data.scale, alpha(layer.workload))
     activations = [data.x] if data.residual is None else [data.x, data.residual]
-    operands = {
+    constants = {
         "weight": data.weight,
         "bias": np.zeros(layer.workload.k, np.int32),
         "scale": scale,
         "scalars": pack_scalars(low=-128.0, high=127.0),
     }
-    whole = reference(layer.workload, activations, operands)
+    whole = reference(layer.workload, activations, constants)
     assert data.max_steps(whole, per_channel) == 0
     assert {-128, 127} <= set(np.unique(whole))
     whole[3, 4, 5, 11] ^= 4  # in the last image, which repeats an earlier one

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autoq.measure.operands import random_case
+from autoq.measure.arrays import random_case
 from autoq.templates import convolution_sums
 from autoq.templates.convolution_sums import ConvolutionSums
 from autoq.templates.epilogue import Epilogue, apply_epilogue
@@ -41,16 +41,16 @@ PRODUCTS = [
 ]
 
 
-def _in_float64(conv, activations, operands):
+def _in_float64(conv, activations, constants):
     """The reference over the float64 sum of every tap: exact for integers below 2**53."""
     layouts = (conv.in_layout, conv.out_layout)
     x, *residual = (to_nhwc(a, at) for a, at in zip(activations, layouts, strict=False))
     integer = conv.in_dtype != "float32"
-    zero_point = operands.get("x_zero_point", 0) if integer else 0
+    zero_point = constants.get("x_zero_point", 0) if integer else 0
     top, left, bottom, right = conv.padding
     edges = ((0, 0), (top, bottom), (left, right), (0, 0))
     padded = np.pad(x.astype(np.float64), edges, constant_values=zero_point)
-    weight = operands["weight"].astype(np.float64)
+    weight = constants["weight"].astype(np.float64)
     depth, filters = conv.c // conv.groups, conv.k // conv.groups
     total = np.zeros((conv.n, conv.p, conv.q, conv.k))
     for p in range(conv.p):
@@ -64,20 +64,20 @@ def _in_float64(conv, activations, operands):
     y = apply_epilogue(
         conv.epilogue,
         total.astype(np.int32 if integer else np.float32),
-        operands["bias"],
-        operands.get("scale"),
-        operands["scalars"],
+        constants["bias"],
+        constants.get("scale"),
+        constants["scalars"],
         residual[0] if residual else None,
-        operands.get("table"),
+        constants.get("table"),
     )
     assert y.dtype == value_dtype(conv.epilogue.out_dtype)
     return from_nhwc(y, conv.out_layout, conv.epilogue.out_dtype)
 
 
-def _product_in_float64(gemm, activations, operands):
+def _product_in_float64(gemm, activations, constants):
     images = [array.reshape(gemm.m, 1, 1, -1) for array in activations]
-    weight = operands["weight"].reshape(gemm.n, 1, 1, gemm.k)
-    return _in_float64(gemm.as_conv2d(), images, {**operands, "weight": weight}).reshape(
+    weight = constants["weight"].reshape(gemm.n, 1, 1, gemm.k)
+    return _in_float64(gemm.as_conv2d(), images, {**constants, "weight": weight}).reshape(
         gemm.y_shape
     )
 
@@ -99,10 +99,10 @@ def test_a_reference_is_the_sum_in_float64(workload, small, threads, monkeypatch
     for seed in range(3):
         if small:
             _small_tiles(monkeypatch, rng)
-        activations, operands = random_case(workload, seed)
+        activations, constants = random_case(workload, seed)
         slow = _product_in_float64 if isinstance(workload, Gemm) else _in_float64
-        expected = slow(workload, activations, operands)
-        (y,) = workload.reference_in_threads(activations, operands, threads)
+        expected = slow(workload, activations, constants)
+        (y,) = workload.reference_in_threads(activations, constants, threads)
         assert y.dtype == expected.dtype and y.flags.c_contiguous
         if y.dtype == np.float32:
             np.testing.assert_allclose(y, expected, rtol=1e-6)
@@ -138,11 +138,13 @@ def test_the_largest_sums_are_exact(in_dtype, x, zero_point, weight, depth, form
     for array, odd in ((images, 1), (filters, 3)):
         array[rng.random(array.shape) < 0.01] = odd
     images.flat[0] = x
-    operands = {"weight": filters, "bias": np.arange(4, dtype=np.int32), "x_zero_point": zero_point,
-                "scalars": np.zeros(8, np.float32)}  # fmt: skip
-    expected = _in_float64(conv, (images,), operands)
+    constants = {
+        "weight": filters, "bias": np.arange(4, dtype=np.int32), "x_zero_point": zero_point,
+        "scalars": np.zeros(8, np.float32),
+    }  # fmt: skip
+    expected = _in_float64(conv, (images,), constants)
     assert np.abs(expected.astype(np.int64)).min() > 1 << 23
-    np.testing.assert_array_equal(conv.reference((images,), operands)[0], expected)
+    np.testing.assert_array_equal(conv.reference((images,), constants)[0], expected)
 
 
 def test_sums_past_int32_wrap_around():

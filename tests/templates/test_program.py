@@ -172,8 +172,8 @@ def test_products_of_templates_are_parts_of_one_kernel() -> None:
     (x,), first = product.random_case(rng)
     _, second = product.random_case(rng)
     second["x_zero_point"] = first["x_zero_point"]
-    expected = [product.reference((x,), operands)[0] for operands in (first, second)]
-    packs = [template.constants(product, config, operands) for operands in (first, second)]
+    expected = [product.reference((x,), given)[0] for given in (first, second)]
+    packs = [template.constants(product, config, given) for given in (first, second)]
     difference = expected[0] - expected[1]
     loaded = CpuBench([x], [difference]).load(kernel, [*packs[0], *packs[1]])
     for poison in POISON:

@@ -52,15 +52,15 @@ def variants(workload: Workload) -> list[Workload]:
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=str)
 def test_specs_say_what_the_random_case_and_the_reference_are(workload: Workload) -> None:
-    activations, operands = workload.random_case(np.random.default_rng(2))
-    outputs = workload.reference(activations, operands)
+    activations, constants = workload.random_case(np.random.default_rng(2))
+    outputs = workload.reference(activations, constants)
     for specs, arrays in ((workload.inputs, activations), (workload.outputs, outputs)):
         assert [spec.shape for spec in specs] == [array.shape for array in arrays]
         assert [value_dtype(spec.dtype) for spec in specs] == [str(a.dtype) for a in arrays]
     needed = {spec.name for spec in workload.constants if not spec.optional}
-    assert needed <= operands.keys() <= {spec.name for spec in workload.constants}
+    assert needed <= constants.keys() <= {spec.name for spec in workload.constants}
     for spec in workload.constants:
-        array = np.asarray(operands[spec.name])
+        array = np.asarray(constants[spec.name])
         assert array.shape == spec.shape
         assert not spec.shape or str(array.dtype) == value_dtype(spec.dtype)
 

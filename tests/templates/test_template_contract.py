@@ -14,7 +14,7 @@ from with_nvcc import needs_nvcc
 from autoq.kernel.device_headers import DEVICE_HEADERS
 from autoq.kernel.lowering import cuda_source, lower
 from autoq.kernel.nvcc import run_nvcc
-from autoq.measure.operands import random_case
+from autoq.measure.arrays import random_case
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.add import Add
@@ -113,7 +113,7 @@ def test_wgmma_unpacks_four_bit_weights_when_it_packs_them() -> None:
     """The kernel is that of int8 weights, and so are its constants."""
     workload = Conv2d(1, 9, 9, 32, 32, 3, 3, weight_dtype="int4")
     target = CUDA[-1]
-    _, operands = random_case(workload, 0)
+    _, constants = random_case(workload, 0)
     found = [template for template in matching(workload, target) if "mma_sync" not in template.name]
     assert {t.name for t in found} >= {"conv2d_swapped", "conv2d_halo", "conv2d_im2col"}
     for template in found:
@@ -124,7 +124,7 @@ def test_wgmma_unpacks_four_bit_weights_when_it_packs_them() -> None:
             tvm.ir.assert_structural_equal(
                 *(template.build(w, config, target) for w in (workload, eight))
             )
-        packs = [template.pack(w, config, operands) for w in (workload, eight)]
+        packs = [template.pack(w, config, constants) for w in (workload, eight)]
         # As bytes: some constants are integers in the guise of floats, which may be NaN.
         assert len({tuple(array.tobytes() for array in arrays) for arrays in packs}) == 1
 
@@ -132,10 +132,10 @@ def test_wgmma_unpacks_four_bit_weights_when_it_packs_them() -> None:
 @pytest.mark.parametrize("target", CUDA, ids=name_of)
 def test_templates_say_whether_four_bit_weights_stay_packed(target: Target) -> None:
     workload = Conv2d(1, 9, 9, 64, 64, 3, 3, weight_dtype="int4")
-    _, operands = random_case(workload, 0)
+    _, constants = random_case(workload, 0)
     for template in matching(workload, target):
         config = template.default(workload, target)
-        arrays = template.pack(workload, config, operands)
+        arrays = template.pack(workload, config, constants)
         weights = next(array for array in arrays if array.dtype in (np.int8, np.uint8))
         count = math.prod(workload.weight_shape)
         assert weights.nbytes == count // 2 if template.keeps_nibbles else weights.nbytes >= count
@@ -175,11 +175,11 @@ def test_stages_take_their_buffers_and_lower(template, workload, target) -> None
 
 @pytest.mark.parametrize(("template", "workload", "target"), cases(), ids=name_of)
 def test_constants_are_packed_as_they_are_described(template, workload, target) -> None:
-    _, operands = random_case(workload, 0)
+    _, constants = random_case(workload, 0)
     space = template.space(workload, target)
     configs = [template.default(workload, target), *space.sample(np.random.default_rng(1), 3)]
     for config in configs:
-        arrays = template.pack(workload, config, operands)
+        arrays = template.pack(workload, config, constants)
         specs = template.packed(workload, config)
         assert [(a.shape, str(a.dtype)) for a in arrays] == [(s.shape, s.dtype) for s in specs]
         assert len({spec.name for spec in specs}) == len(specs)

@@ -41,7 +41,7 @@ def _template(name, version=1):
         _space,
         lambda workload, target: ReplayConfig(0, 0, 1),
         lambda workload, config, target: None,
-        lambda workload, config, operands: (),
+        lambda workload, config, constants: (),
         lambda workload, config: (),
     )
 

@@ -33,7 +33,7 @@ TEMPLATES = (
         lambda workload, target: Space(ShareConfig, {"a": tuple(range(16)), "b": tuple(range(8))}),
         lambda workload, target: ShareConfig(0, 0),
         lambda workload, config, target: None,
-        lambda workload, config, operands: (),
+        lambda workload, config, constants: (),
         lambda workload, config: (),
     ),
 )

@@ -48,24 +48,24 @@ def lower(graph: Graph) -> Graph:
 
 
 def _layer(
-    place: Placement, node: Operation, workload: Any, operands: dict[str, Any],
+    place: Placement, node: Operation, workload: Any, constants: dict[str, Any],
     inputs: tuple[str, ...], layout: str,
 ) -> None:  # fmt: skip
     output, *further = (place.write(name, layout) for name in node.outputs)
     reason = node.attributes.get("float_reason", "")
     values = node.attributes.get("weight_dtype", "")
     place.graph.nodes.append(
-        Layer(workload, operands, inputs, output, node.covers, reason, values, tuple(further))
+        Layer(workload, constants, inputs, output, node.covers, reason, values, tuple(further))
     )
 
 
-def _product_operands(node: Operation, weight: np.ndarray) -> dict[str, Any]:
+def _product_constants(node: Operation, weight: np.ndarray) -> dict[str, Any]:
     a = node.attributes
-    operands = {"weight": np.ascontiguousarray(weight), "bias": a["bias"], "scalars": a["scalars"]}
+    constants = {"weight": np.ascontiguousarray(weight), "bias": a["bias"], "scalars": a["scalars"]}
     if a["scale"] is not None:
-        operands["scale"] = np.ascontiguousarray(a["scale"], np.float32)
-    operands["x_zero_point"] = int(a["x_zero_point"])
-    return operands
+        constants["scale"] = np.ascontiguousarray(a["scale"], np.float32)
+    constants["x_zero_point"] = int(a["x_zero_point"])
+    return constants
 
 
 def _conv(node: Operation, place: Placement, around: Neighbourhood) -> None:
@@ -79,8 +79,8 @@ def _conv(node: Operation, place: Placement, around: Neighbourhood) -> None:
         zero_point_border=bool(a["x_zero_point"]) and any(padding), epilogue=a["epilogue"],
     )  # fmt: skip
     inputs = tuple(place.read(name, NHWC) for name in node.inputs)
-    operands = _product_operands(node, a["weight"].transpose(0, 2, 3, 1))
-    _layer(place, node, workload, operands, inputs, NHWC)
+    constants = _product_constants(node, a["weight"].transpose(0, 2, 3, 1))
+    _layer(place, node, workload, constants, inputs, NHWC)
 
 
 def _gemm(node: Operation, place: Placement, around: Neighbourhood) -> None:
@@ -95,7 +95,7 @@ def _gemm(node: Operation, place: Placement, around: Neighbourhood) -> None:
     weight_dtype = node.attributes["weight_dtype"]
     workload = Gemm(m, len(weight), k, graph.dtype(x), weight_dtype, node.attributes["epilogue"])
     inputs = (buffer, *(place.read(name, PLAIN) for name in node.inputs[1:]))
-    _layer(place, node, workload, _product_operands(node, weight), inputs, PLAIN)
+    _layer(place, node, workload, _product_constants(node, weight), inputs, PLAIN)
 
 
 def _pool(node: Operation, place: Placement, around: Neighbourhood) -> None:
@@ -149,36 +149,36 @@ def _quantize(node: Operation, place: Placement, around: Neighbourhood) -> None:
     graph, a = place.semantic, node.attributes
     x = node.inputs[0]
     shape = graph.shape(x)
-    operands = {"scalars": a["scalars"]}
+    constants = {"scalars": a["scalars"]}
     dtype = graph.dtype(node.output)
     if len(shape) != 4:
         n, h, w, c = _flat_image(shape)
         workload = Quantize(n, h, w, c, c, 1, "NHWC", dtype)
-        _layer(place, node, workload, operands, (place.read(x, PLAIN),), PLAIN)
+        _layer(place, node, workload, constants, (place.read(x, PLAIN),), PLAIN)
         return
     n, c, h, w = shape
     layout = "NHWC" if place.has(x, NHWC) else "NCHW"
     buffer = place.read(x, NHWC if layout == "NHWC" else PLAIN)
     channels, block = a.get("channels", c), a.get("block", 1)
     workload = Quantize(n, h, w, c, channels, block, layout, dtype)
-    _layer(place, node, workload, operands, (buffer,), NHWC)
+    _layer(place, node, workload, constants, (buffer,), NHWC)
 
 
 def _dequantize(node: Operation, place: Placement, around: Neighbourhood) -> None:
     graph = place.semantic
     x = node.inputs[0]
     shape, dtype = graph.shape(x), graph.dtype(x)
-    operands = {"scalars": node.attributes["scalars"]}
+    constants = {"scalars": node.attributes["scalars"]}
     if len(shape) != 4 or not place.has(x, NHWC):
         n, h, w, c = _flat_image(shape)
         workload = Dequantize(n, h, w, c, "NHWC", dtype)
-        _layer(place, node, workload, operands, (place.read(x, PLAIN),), PLAIN)
+        _layer(place, node, workload, constants, (place.read(x, PLAIN),), PLAIN)
         return
     n, c, h, w = shape
     images = any(r.op in (CONV, POOL, CONCAT, ADD) for r in around.readers(node.output))
     layout = NHWC if images else PLAIN
     workload = Dequantize(n, h, w, c, "NHWC" if images else "NCHW", dtype)
-    _layer(place, node, workload, operands, (place.read(x, NHWC),), layout)
+    _layer(place, node, workload, constants, (place.read(x, NHWC),), layout)
 
 
 def _reshape(node: Operation, place: Placement, around: Neighbourhood) -> None:
@@ -209,7 +209,7 @@ def _table(node: Operation, place: Placement, around: Neighbourhood) -> None:
 
 def _workload(node: Operation, place: Placement, around: Neighbourhood) -> None:
     inputs = tuple(place.read(name, PLAIN) for name in node.inputs)
-    _layer(place, node, node.attributes["workload"], node.attributes["operands"], inputs, PLAIN)
+    _layer(place, node, node.attributes["workload"], node.attributes["constants"], inputs, PLAIN)
 
 
 def _fusion(node: Operation, place: Placement, around: Neighbourhood) -> None:

@@ -20,7 +20,7 @@ def absorb_tables(graph: Graph, target: Target, templates: Sequence[Template]) -
     producers, consumers = graph.producers(), graph.consumers()
     replaced: dict[int, Layer] = {}
     for node in graph.nodes:
-        table = node.workload.element_table(node.operands) if isinstance(node, Layer) else None
+        table = node.workload.element_table(node.constants) if isinstance(node, Layer) else None
         if not isinstance(node, Layer) or table is None:
             continue
         product = producers.get(node.inputs[0])
@@ -52,7 +52,7 @@ def _fused(
 ) -> Layer | None:
     """The product with the lookup behind it, None where no template computes that."""
     (y,) = lookup.workload.outputs
-    fused = product.workload.before_table(product.operands, table, y.dtype)
+    fused = product.workload.before_table(product.constants, table, y.dtype)
     if fused is None or not matching(fused[0], target, templates):
         return None
     covers = tuple(dict.fromkeys((*product.covers, *lookup.covers)))

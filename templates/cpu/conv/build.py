@@ -24,7 +24,7 @@ from autoq.templates.operators.gemm import Gemm
 
 
 @dataclass(frozen=True)
-class _Operands:
+class _Buffers:
     """Flat views of the kernel's parameters; None for those that it does not have."""
 
     x: Buffer
@@ -57,7 +57,7 @@ def build_conv(workload: Conv2d | Gemm, layout: ConvLayout) -> PrimFunc:
         with tasks_loop(layout.tasks) as task:
             views = {name: flat(buffer) for name, buffer in parameters.items()}
             absent = dict.fromkeys(("residual", "scale", "fill"))
-            _emit_task(layout, _Operands(**{**absent, **views}), task)
+            _emit_task(layout, _Buffers(**{**absent, **views}), task)
     return builder.get()
 
 
@@ -71,21 +71,21 @@ def _parameters(workload: Conv2d | Gemm, layout: ConvLayout) -> dict[str, Buffer
     return {name: T.arg(name, T.buffer(*shape)) for name, shape in shapes.items()}
 
 
-def _emit_task(layout: ConvLayout, operands: _Operands, task: Expr) -> None:
+def _emit_task(layout: ConvLayout, buffers: _Buffers, task: Expr) -> None:
     conv, config = layout.conv, layout.config
     block = task % layout.row_tasks
     image = task // layout.row_tasks % conv.n
     share = task // (layout.row_tasks * conv.n)
     row = T.bind(_clamped(block, config.rows, conv.p))
     epilogue = VectorEpilogue(
-        conv.epilogue, conv.in_dtype, layout.dot.lanes, bind_scalars(operands.scalars)
+        conv.epilogue, conv.in_dtype, layout.dot.lanes, bind_scalars(buffers.scalars)
     )
     if layout.copies:
         source = T.alloc_buffer((layout.scratch_elements,), layout.scratch_dtype)
-        emit_scratch(layout, operands.x, source, operands.fill[0], image, row)
+        emit_scratch(layout, buffers.x, source, buffers.fill[0], image, row)
         origin = T.int32(0)
     else:
-        source = operands.x
+        source = buffers.x
         origin = T.bind((image * conv.h + row * conv.stride[0]) * layout.row_elements)
     first = T.bind(_clamped(share, layout.tiles_per_task, layout.groups * layout.channel_tiles))
     row_tiles, column_tiles = -(-config.rows // config.tile_p), -(-conv.q // config.tile_q)
@@ -105,7 +105,7 @@ def _emit_task(layout: ConvLayout, operands: _Operands, task: Expr) -> None:
             channel_tile=packed % layout.channel_tiles,
             packed=packed,
         )
-        _emit_tile(layout, operands, source, tile, epilogue)
+        _emit_tile(layout, buffers, source, tile, epilogue)
 
 
 def _clamped(index: Expr, step: int, extent: int) -> Expr:
@@ -116,7 +116,7 @@ def _clamped(index: Expr, step: int, extent: int) -> Expr:
 
 
 def _emit_tile(
-    layout: ConvLayout, operands: _Operands, source: Buffer, tile: _Tile, epilogue: VectorEpilogue
+    layout: ConvLayout, buffers: _Buffers, source: Buffer, tile: _Tile, epilogue: VectorEpilogue
 ) -> None:
     config, lanes = layout.config, layout.dot.lanes
     # One buffer a register: TVM keeps buffers under 1 KB on the stack, where LLVM finds that they
@@ -127,14 +127,14 @@ def _emit_tile(
     ]
     for vector in range(config.vectors):
         start = (tile.packed * config.vectors + vector) * lanes
-        bias = T.bind(load(operands.bias, start, lanes))
+        bias = T.bind(load(buffers.bias, start, lanes))
         for pixel in range(config.pixels):
             store(registers[pixel][vector], 0, bias, lanes)
     rows, columns, _ = layout.reduction
     with T.grid(rows, columns, layout.steps) as (r, s, step):
-        _emit_step(layout, operands.weight, source, registers, tile, (r, s, step))
+        _emit_step(layout, buffers.weight, source, registers, tile, (r, s, step))
     for vector in range(config.vectors):
-        output = _Output(layout, operands, tile, vector, epilogue)
+        output = _Output(layout, buffers, tile, vector, epilogue)
         for pixel in range(config.pixels):
             p, q = divmod(pixel, config.tile_q)
             out_pixel = tile.out_pixel + (p * layout.conv.q + q)
@@ -190,24 +190,24 @@ class _Output:
     def __init__(
         self,
         layout: ConvLayout,
-        operands: _Operands,
+        buffers: _Buffers,
         tile: _Tile,
         vector: int,
         epilogue: VectorEpilogue,
     ) -> None:
-        self.layout, self.operands, self.epilogue = layout, operands, epilogue
+        self.layout, self.buffers, self.epilogue = layout, buffers, epilogue
         self.lanes = layout.dot.lanes
         start = _channel_start(layout, tile.channel_tile, vector)
         self.channel = T.bind(tile.group * layout.filters + start)
         self.scale = None
-        if operands.scale is not None:
+        if buffers.scale is not None:
             packed = (tile.packed * layout.config.vectors + vector) * self.lanes
-            self.scale = T.bind(load(operands.scale, packed, self.lanes))
+            self.scale = T.bind(load(buffers.scale, packed, self.lanes))
 
     def emit(self, total: Expr, out_pixel: Expr) -> None:
         """One pixel's `lanes` channels; groups with fewer channels go through a line buffer."""
         at = out_pixel * self.layout.conv.k + self.channel
-        residual, y = self.operands.residual, self.operands.y
+        residual, y = self.buffers.residual, self.buffers.y
         whole = self.layout.filters >= self.lanes
         addend = None
         if residual is not None:

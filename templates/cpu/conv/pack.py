@@ -6,10 +6,10 @@ import numpy as np
 
 from autoq.templates.cpu.conv.layout import ConvLayout
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands
+from autoq.templates.workload import Constants
 
 
-def pack_conv(layout: ConvLayout, operands: Operands) -> tuple[np.ndarray, ...]:
+def pack_conv(layout: ConvLayout, constants: Constants) -> tuple[np.ndarray, ...]:
     """The kernel's constants: weight, bias, scale (unless absent), scalars, fill (when copied).
 
     weight: `layout.weight_shape`; bias and scale: `layout.lanes_shape`; fill: [1], the value of
@@ -17,18 +17,18 @@ def pack_conv(layout: ConvLayout, operands: Operands) -> tuple[np.ndarray, ...]:
     the kernel multiplies it and f the fill, `sum((u - f) * w) = sum(u * w) - f * sum(w)`.
     """
     conv = layout.conv
-    weight = np.asarray(operands["weight"]).reshape(conv.weight_shape)
+    weight = np.asarray(constants["weight"]).reshape(conv.weight_shape)
     integer = conv.in_dtype != "float32"
-    bias = np.asarray(operands["bias"]).reshape(conv.k)
-    fill = (int(operands.get("x_zero_point", 0)) + layout.dot.signed_shift) if integer else 0
+    bias = np.asarray(constants["bias"]).reshape(conv.k)
+    fill = (int(constants.get("x_zero_point", 0)) + layout.dot.signed_shift) if integer else 0
     if integer:
         sums = weight.reshape(conv.k, -1).sum(axis=1, dtype=np.int64)
         bias = (bias.astype(np.int64) - fill * sums).astype(np.int32)
     packed = [pack_weight(layout, weight), pack_lanes(layout, bias)]
     if integer and conv.epilogue.out_dtype != "int32":
-        scale = np.asarray(operands["scale"], np.float32).reshape(conv.k)
+        scale = np.asarray(constants["scale"], np.float32).reshape(conv.k)
         packed.append(pack_lanes(layout, scale))
-    packed.append(np.asarray(operands["scalars"], np.float32).reshape(8))
+    packed.append(np.asarray(constants["scalars"], np.float32).reshape(8))
     if layout.copies:
         packed.append(np.array([fill]).astype(layout.scratch_dtype))
     return tuple(packed)

@@ -20,7 +20,7 @@ from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands, Workload
+from autoq.templates.workload import Constants, Workload
 
 
 def vector_lanes(target: Target) -> int:
@@ -71,9 +71,9 @@ def conv_template(
         return build_conv(workload, layout_of(workload, config))
 
     def pack(
-        workload: Conv2d | Gemm, config: ConvConfig, operands: Operands
+        workload: Conv2d | Gemm, config: ConvConfig, constants: Constants
     ) -> tuple[np.ndarray, ...]:
-        return pack_conv(layout_of(workload, config), operands)
+        return pack_conv(layout_of(workload, config), constants)
 
     def packed(workload: Conv2d | Gemm, config: ConvConfig) -> tuple[TensorSpec, ...]:
         return packed_conv(layout_of(workload, config))

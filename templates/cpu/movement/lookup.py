@@ -17,7 +17,7 @@ from autoq.templates.operators.lookup import Lookup, packed_table
 from autoq.templates.table import ENTRIES
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands
+from autoq.templates.workload import Constants
 
 _LANES = 64
 """Bytes of a zmm register, a quarter of a table."""
@@ -92,9 +92,9 @@ def _permuted(quarters: list[Any], value: Expr) -> Expr:
     return T.Select(negative, half(*quarters[2:]), half(*quarters[:2]))
 
 
-def pack(workload: Lookup, config: MovementConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+def pack(workload: Lookup, config: MovementConfig, constants: Constants) -> tuple[np.ndarray, ...]:
     """The table alone."""
-    return (packed_table(workload, operands["table"]),)
+    return (packed_table(workload, constants["table"]),)
 
 
 def packed(workload: Lookup, config: MovementConfig) -> tuple[TensorSpec, ...]:

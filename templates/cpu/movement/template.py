@@ -17,7 +17,7 @@ from autoq.templates.base import Template
 from autoq.templates.cpu.vector import flat
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands
+from autoq.templates.workload import Constants
 
 LANES = 16
 """float32 lanes of a vector; LLVM splits it where registers are shorter."""
@@ -101,8 +101,8 @@ def movement_template(
     def kernel(workload: Any, config: MovementConfig, target: Target) -> PrimFunc:
         return build(workload, config)
 
-    def pack(workload: Any, config: MovementConfig, operands: Operands) -> tuple[np.ndarray, ...]:
-        return (np.ascontiguousarray(operands["scalars"], np.float32),)
+    def pack(workload: Any, config: MovementConfig, constants: Constants) -> tuple[np.ndarray, ...]:
+        return (np.ascontiguousarray(constants["scalars"], np.float32),)
 
     def packed(workload: Any, config: MovementConfig) -> tuple[TensorSpec, ...]:
         return (workload.constant("scalars"),)

@@ -43,7 +43,7 @@ from autoq.templates.epilogue.cuda.thread_epilogue import ThreadEpilogue, split_
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands
+from autoq.templates.workload import Constants
 
 # Output channels of a lane.
 _VALUES = 4
@@ -186,9 +186,9 @@ def build(workload: Conv2d, config: GroupedConfig, target: Target) -> PrimFunc:
     epilogue = ThreadEpilogue(workload, _VALUES)
     runs = tile.runs(target.units)
     functions = _functions(tile, epilogue, runs)
-    operands = [
+    parameters = [
         TensorSpec("x", workload.x_shape, workload.in_dtype),
-        *epilogue.residual_operands(),
+        *epilogue.residual_parameters(),
         *packed(workload, config),
         TensorSpec("y", workload.y_shape, workload.epilogue.out_dtype),
     ]
@@ -198,7 +198,7 @@ def build(workload: Conv2d, config: GroupedConfig, target: Target) -> PrimFunc:
         x, weight, constants, y = split_pointers(epilogue, pointers)
         call(functions.function("convolve"), smem.data, x, weight, *constants, y, block, thread)
 
-    return thread_kernel(operands, runs * tile.slabs, tile.threads, target, body)
+    return thread_kernel(parameters, runs * tile.slabs, tile.threads, target, body)
 
 
 def _functions(tile: GroupedTile, epilogue: ThreadEpilogue, runs: int) -> DeviceNamespace:
@@ -235,18 +235,18 @@ def _functions(tile: GroupedTile, epilogue: ThreadEpilogue, runs: int) -> Device
     )  # fmt: skip
 
 
-def pack(workload: Conv2d, config: GroupedConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+def pack(workload: Conv2d, config: GroupedConfig, constants: Constants) -> tuple[np.ndarray, ...]:
     """The weight in words of four bytes, then the epilogue's constants."""
-    weight = np.asarray(operands["weight"]).reshape(workload.weight_shape)
+    weight = np.asarray(constants["weight"]).reshape(workload.weight_shape)
     pack_weight = _pack_pairs if narrow(workload) else _pack_blocks
     epilogue = ThreadEpilogue(workload, _VALUES)
-    return (pack_weight(workload, weight), *epilogue.pack(weight, operands))
+    return (pack_weight(workload, weight), *epilogue.pack(weight, constants))
 
 
 def packed(workload: Conv2d, config: GroupedConfig) -> tuple[TensorSpec, ...]:
     """What `pack` gives."""
     weight = TensorSpec("weight", _packed_shape(workload), workload.weight_dtype)
-    return (weight, *ThreadEpilogue(workload, _VALUES).constant_operands())
+    return (weight, *ThreadEpilogue(workload, _VALUES).constant_parameters())
 
 
 def _packed_shape(workload: Conv2d) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from autoq.templates.epilogue.cuda.scalars import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands
+from autoq.templates.workload import Constants
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
@@ -80,16 +80,16 @@ def pack_weight(weight: np.ndarray, tile: HaloTile, block_n: int) -> np.ndarray:
     return np.ascontiguousarray(cut.transpose(0, 4, 1, 2, 3, 5)).reshape(len(padded), -1)
 
 
-def pack(workload: Conv2d, config: HaloConvConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+def pack(workload: Conv2d, config: HaloConvConfig, constants: Constants) -> tuple[np.ndarray, ...]:
     """weight int8 [k' * reduction], bias int32 [classes * k'], scale float32 [k'], scalars [8].
 
     k' is k padded to block_n, classes are the border classes, row by row; an int32 output takes
     weight and bias alone.
     """
     tile = HaloLayout(workload, config, 1).tile
-    weight = np.asarray(operands["weight"])
-    zero_point = int(operands.get("x_zero_point", 0))
-    bias = border_bias(workload, weight, np.asarray(operands["bias"]), zero_point)
+    weight = np.asarray(constants["weight"])
+    zero_point = int(constants.get("x_zero_point", 0))
+    bias = border_bias(workload, weight, np.asarray(constants["bias"]), zero_point)
     matrix = pack_weight(weight, tile, config.block_n)
     packed = (
         shared_image(tile_rows(matrix, row_channels(config.block_n), tile.step_bytes)),
@@ -97,8 +97,8 @@ def pack(workload: Conv2d, config: HaloConvConfig, operands: Operands) -> tuple[
     )
     if workload.epilogue.out_dtype == "int32":
         return packed
-    scale = pad_channels(np.asarray(operands["scale"], np.float32), config.block_n)
-    return (*packed, scale, packed_scalars(workload.epilogue, operands))
+    scale = pad_channels(np.asarray(constants["scale"], np.float32), config.block_n)
+    return (*packed, scale, packed_scalars(workload.epilogue, constants))
 
 
 def packed(workload: Conv2d, config: HaloConvConfig) -> tuple[TensorSpec, ...]:

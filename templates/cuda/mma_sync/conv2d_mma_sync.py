@@ -20,7 +20,7 @@ from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync.default import default, estimated_seconds
 from autoq.templates.cuda.mma_sync.pack import pack_channels, pack_weight
 from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
-from autoq.templates.cuda.mma_sync.space import computes, space
+from autoq.templates.cuda.mma_sync.space import compute_types, space
 from autoq.templates.cuda.mma_sync.tile import MmaSyncTiling, as_conv2d
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue.cuda.packed_specs import product_specs
@@ -31,7 +31,7 @@ from autoq.templates.operators.gemm import Gemm
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands, Workload
+from autoq.templates.workload import Constants, Workload
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
@@ -58,7 +58,7 @@ def matches(workload: Workload, target: Target) -> bool:
         target.compute_capability >= _LEAST_COMPUTE_CAPABILITY
         and conv.in_dtype in INTEGER_RANGE
         and conv.weight_dtype in ("int4", "int8")
-        and bool(computes(conv, target))
+        and bool(compute_types(conv, target))
         and (conv.c // conv.groups) % _channel_multiple(conv) == 0
         and (conv.k // conv.groups) % _output_multiple(conv) == 0
         and _groups_start_at_bytes(conv)
@@ -93,18 +93,19 @@ def build(workload: Conv2d | Gemm, config: MmaSyncConfig, target: Target) -> Pri
 
 
 def pack(
-    workload: Conv2d | Gemm, config: MmaSyncConfig, operands: Operands
+    workload: Conv2d | Gemm, config: MmaSyncConfig, constants: Constants
 ) -> tuple[np.ndarray, ...]:
     """Constants in the order of `build_kernel`'s parameters."""
     conv = as_conv2d(workload)
     tiling = MmaSyncTiling(conv, config)
-    weight = np.asarray(operands["weight"]).reshape(conv.weight_shape)
-    bias = border_bias(conv, weight, np.asarray(operands["bias"]), operands.get("x_zero_point", 0))
-    constants = (pack_weight(tiling, weight), pack_channels(tiling, bias.reshape(-1, conv.k)))
+    weight = np.asarray(constants["weight"]).reshape(conv.weight_shape)
+    zero_point = constants.get("x_zero_point", 0)
+    bias = border_bias(conv, weight, np.asarray(constants["bias"]), zero_point)
+    packed = (pack_weight(tiling, weight), pack_channels(tiling, bias.reshape(-1, conv.k)))
     if conv.epilogue.out_dtype == "int32":
-        return constants
-    scale = pack_channels(tiling, np.asarray(operands["scale"], np.float32))
-    return (*constants, scale, packed_scalars(conv.epilogue, operands))
+        return packed
+    scale = pack_channels(tiling, np.asarray(constants["scale"], np.float32))
+    return (*packed, scale, packed_scalars(conv.epilogue, constants))
 
 
 def packed(workload: Conv2d | Gemm, config: MmaSyncConfig) -> tuple[TensorSpec, ...]:

@@ -10,7 +10,7 @@ from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync.plan import copies_bypass_registers
 from autoq.templates.cuda.mma_sync.space import (
-    computes,
+    compute_types,
     read_again,
     registers,
     smem_margin,
@@ -45,7 +45,7 @@ def default(workload: Conv2d | Gemm, target: Target) -> MmaSyncConfig:
     return min(
         (
             config
-            for config in _default_candidates(computes(conv, target)[0], target)
+            for config in _default_candidates(compute_types(conv, target)[0], target)
             if config in legal
         ),
         key=lambda config: _estimated_clocks(MmaSyncTiling(conv, config), target),

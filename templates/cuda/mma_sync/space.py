@@ -64,13 +64,13 @@ def _knobs(conv: Conv2d, target: Target) -> dict[str, Sequence[Any]]:
         "stages": tuple(range(2, min(6, most_stages) + 1)),
         "swizzle": (True, False),
         "blocks_per_sm": (1, 2, 3, 4),
-        "compute": computes(conv, target),
+        "compute": compute_types(conv, target),
         **box_knobs(conv),
         "packing": _packings(conv),
     }
 
 
-def computes(conv: Conv2d, target: Target) -> tuple[str, ...]:
+def compute_types(conv: Conv2d, target: Target) -> tuple[str, ...]:
     """Values of `compute` for a convolution, the best one first; none where it has no kernel.
 
     Tensor cores multiply nibbles from sm_75 to sm_89; for later ones the compiler emulates it.

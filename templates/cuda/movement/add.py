@@ -17,7 +17,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     indexable,
     pack_scalars_operand,
     packed_scalars_operand,
-    scalars_operand,
+    scalars_parameter,
     thread_default,
     thread_kernel,
     thread_space,
@@ -86,10 +86,10 @@ def build(workload: Add, config: ThreadConfig, target: Target) -> PrimFunc:
     items = vectors + elements % values // least
     types = dict(zip(("A", "B", "OUT"), dtypes, strict=True))
     functions = NumberNamespace("add", _SOURCE, types, {"V": values, "LEAST": least})
-    operands = [
+    parameters = [
         TensorSpec("a", workload.shape, workload.a_dtype),
         TensorSpec("b", workload.shape, workload.b_dtype),
-        scalars_operand(workload),
+        scalars_parameter(workload),
         TensorSpec("y", workload.shape, workload.out_dtype),
     ]
 
@@ -102,7 +102,9 @@ def build(workload: Add, config: ThreadConfig, target: Target) -> PrimFunc:
                 first = (item - vectors) * least + vectors * values
                 call(functions.function("add_least"), *pointers, first)
 
-    return thread_kernel(operands, blocks_for(items, config.threads), config.threads, target, body)
+    return thread_kernel(
+        parameters, blocks_for(items, config.threads), config.threads, target, body
+    )
 
 
 TEMPLATE = Template(

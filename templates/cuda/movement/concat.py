@@ -84,14 +84,14 @@ def build(workload: Concat, config: ThreadConfig, target: Target) -> PrimFunc:
     total = workload.y_shape[1]
     last = segments[-1]
     blocks = last.first_block + blocks_for(last.items, config.threads)
-    operands = [
+    parameters = [
         TensorSpec(f"x{index}", (workload.outer, channels), dtype)
         for index, (channels, dtype) in enumerate(
             zip(workload.channels, workload.in_dtypes, strict=True)
         )
     ]
-    operands.append(TensorSpec("scalars", (len(segments), len(workload.SCALARS)), "float32"))
-    operands.append(TensorSpec("y", workload.y_shape, workload.out_dtype))
+    parameters.append(TensorSpec("scalars", (len(segments), len(workload.SCALARS)), "float32"))
+    parameters.append(TensorSpec("y", workload.y_shape, workload.out_dtype))
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         *inputs, scalars, y = pointers
@@ -105,7 +105,7 @@ def build(workload: Concat, config: ThreadConfig, target: Target) -> PrimFunc:
                 to = row * total + segment.first_channel + channel
                 call(segment.function, x, scalars, y, item * segment.values, to)
 
-    return thread_kernel(operands, blocks, config.threads, target, body)
+    return thread_kernel(parameters, blocks, config.threads, target, body)
 
 
 def _segments(workload: Concat, threads: int) -> list[_Segment]:

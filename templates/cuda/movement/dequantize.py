@@ -18,7 +18,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     indexable,
     pack_scalars_operand,
     packed_scalars_operand,
-    scalars_operand,
+    scalars_parameter,
     thread_default,
     thread_kernel,
     thread_space,
@@ -90,23 +90,23 @@ def build(workload: Dequantize, config: ThreadConfig, target: Target) -> PrimFun
     """The dequantisation kernel; parameters x, scalars, y."""
     vector = math.gcd(workload.c, 4)
     functions = NumberNamespace("dequantize", _SOURCE, {"T": workload.in_dtype}, {"V": vector})
-    operands = [
+    parameters = [
         TensorSpec("x", workload.x_shape, workload.in_dtype),
-        scalars_operand(workload),
+        scalars_parameter(workload),
         TensorSpec("y", workload.y_shape, "float32"),
     ]
     if workload.layout == "NCHW" and workload.h * workload.w > 1:
-        return _transposed(workload, config.threads, vector, functions, operands, target)
+        return _transposed(workload, config.threads, vector, functions, parameters, target)
     if not whole_bytes(workload.c, workload.in_dtype):
-        return _value_by_value(workload, config.threads, functions, operands, target)
-    return _elementwise(workload, config.threads, functions, operands, target)
+        return _value_by_value(workload, config.threads, functions, parameters, target)
+    return _elementwise(workload, config.threads, functions, parameters, target)
 
 
 def _elementwise(
     workload: Dequantize,
     threads: int,
     functions: NumberNamespace,
-    operands: list[TensorSpec],
+    parameters: list[TensorSpec],
     target: Target,
 ) -> PrimFunc:
     """Four elements a thread, the last ones that fill no vector one."""
@@ -123,14 +123,14 @@ def _elementwise(
                 at = item + vectors * 3
                 call(functions.function("dequantise_one"), *pointers, at, at)
 
-    return thread_kernel(operands, blocks_for(items, threads), threads, target, body)
+    return thread_kernel(parameters, blocks_for(items, threads), threads, target, body)
 
 
 def _value_by_value(
     workload: Dequantize,
     threads: int,
     functions: NumberNamespace,
-    operands: list[TensorSpec],
+    parameters: list[TensorSpec],
     target: Target,
 ) -> PrimFunc:
     """A thread for each value, where rows of an odd number of 4-bit values end within a byte."""
@@ -142,7 +142,7 @@ def _value_by_value(
         with builder.If(item < items), builder.Then():
             call(functions.function("dequantise_one"), *pointers, source, item)
 
-    return thread_kernel(operands, blocks_for(items, threads), threads, target, body)
+    return thread_kernel(parameters, blocks_for(items, threads), threads, target, body)
 
 
 def _transposed(
@@ -150,7 +150,7 @@ def _transposed(
     threads: int,
     vector: int,
     functions: NumberNamespace,
-    operands: list[TensorSpec],
+    parameters: list[TensorSpec],
     target: Target,
 ) -> PrimFunc:
     """Tiles of channels by pixels: channels run fastest on the way in, pixels on the way out."""
@@ -185,7 +185,7 @@ def _transposed(
                 to = (image * workload.c + channel) * area + pixel
                 call(functions.function("emit"), shared, scalars, y, row * pitch + column, to)
 
-    return thread_kernel(operands, workload.n * across * down, threads, target, body)
+    return thread_kernel(parameters, workload.n * across * down, threads, target, body)
 
 
 TEMPLATE = Template(

@@ -26,7 +26,7 @@ from autoq.templates.operators.lookup import Lookup, packed_table
 from autoq.templates.table import ENTRIES
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands
+from autoq.templates.workload import Constants
 
 # Random bytes meet in two words of each bank at most, since the table has two words in each; of a
 # table of floats 4.3 on average meet in one bank.
@@ -82,7 +82,7 @@ def build(workload: Lookup, config: ThreadConfig, target: Target) -> PrimFunc:
         {"X": workload.in_dtype, "OUT": workload.out_dtype},
         {"V": values, "VECTORS": vectors, "ITEMS": items},
     )
-    operands = [
+    parameters = [
         TensorSpec("x", workload.shape, workload.in_dtype),
         TensorSpec("table", (ENTRIES,), workload.out_dtype),
         TensorSpec("y", workload.shape, workload.out_dtype),
@@ -94,12 +94,14 @@ def build(workload: Lookup, config: ThreadConfig, target: Target) -> PrimFunc:
         item = block * config.threads + thread
         call(functions.function("look_up"), shared, *pointers, item, thread, config.threads)
 
-    return thread_kernel(operands, blocks_for(items, config.threads), config.threads, target, body)
+    return thread_kernel(
+        parameters, blocks_for(items, config.threads), config.threads, target, body
+    )
 
 
-def pack(workload: Lookup, config: ThreadConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+def pack(workload: Lookup, config: ThreadConfig, constants: Constants) -> tuple[np.ndarray, ...]:
     """The table alone."""
-    return (packed_table(workload, operands["table"]),)
+    return (packed_table(workload, constants["table"]),)
 
 
 def packed(workload: Lookup, config: ThreadConfig) -> tuple[TensorSpec, ...]:

@@ -216,13 +216,13 @@ def permute_kernel(
     source = source.replace("OUT_OFFSET", f"({axes.offset('outer', axes.out_strides)})")
     sizes["THREADS"] = threads
     functions = DeviceNamespace("permute", source, {"T": _MOVED_AS[size]}, sizes)
-    operands = [TensorSpec("x", (count,), dtype), TensorSpec("y", (count,), dtype)]
+    parameters = [TensorSpec("x", (count,), dtype), TensorSpec("y", (count,), dtype)]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         shared = builder.alloc_buffer((words,), "uint32", scope="shared").data if words else 0
         call(functions.function("permute"), *pointers, shared, block, thread)
 
-    return thread_kernel(operands, blocks, threads, target, body)
+    return thread_kernel(parameters, blocks, threads, target, body)
 
 
 def _outer(axes: PermutedAxes) -> int:

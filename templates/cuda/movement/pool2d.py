@@ -20,7 +20,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     local_words,
     pack_scalars_operand,
     packed_scalars_operand,
-    scalars_operand,
+    scalars_parameter,
     thread_kernel,
     whole_bytes,
 )
@@ -102,7 +102,7 @@ def default(workload: Pool2d, target: Target) -> PoolConfig:
 def build(workload: Pool2d, config: PoolConfig, target: Target) -> PrimFunc:
     """The pooling kernel; parameters x, scalars, y."""
     if _is_shared(workload):
-        return whole_window_kernel(workload, _operands(workload), config.threads, target)
+        return whole_window_kernel(workload, _parameters(workload), config.threads, target)
     return _patches(workload, config, target)
 
 
@@ -111,10 +111,10 @@ def _is_shared(workload: Pool2d) -> bool:
     return workload.p * workload.q == 1 and workload.r * workload.s >= _SHARED_PIXELS
 
 
-def _operands(workload: Pool2d) -> list[TensorSpec]:
+def _parameters(workload: Pool2d) -> list[TensorSpec]:
     return [
         TensorSpec("x", workload.x_shape, workload.in_dtype),
-        scalars_operand(workload),
+        scalars_parameter(workload),
         TensorSpec("y", workload.y_shape, workload.out_dtype),
     ]
 
@@ -146,7 +146,7 @@ def _patches(workload: Pool2d, config: PoolConfig, target: Target) -> PrimFunc:
             _one_window(workload, window, acc, pointers, row, q, vector * values)
 
     threads = lanes * tile_w * tile_h
-    return thread_kernel(_operands(workload), math.prod(grid), threads, target, body)
+    return thread_kernel(_parameters(workload), math.prod(grid), threads, target, body)
 
 
 def _one_window(

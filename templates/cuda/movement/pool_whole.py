@@ -242,9 +242,9 @@ class WholeWindowPlan:
 
 
 def whole_window_kernel(
-    workload: Pool2d, operands: Sequence[TensorSpec], threads: int, target: Target
+    workload: Pool2d, parameters: Sequence[TensorSpec], threads: int, target: Target
 ) -> PrimFunc:
-    """Pooling with a single window an image; parameters are `operands`: x, scalars, y."""
+    """Pooling with a single window an image; `parameters`: x, scalars, y."""
     values = vector_values(workload.c, workload.in_dtype)
     rows = _inside(workload.padding[0], workload.r, workload.h)
     columns = _inside(workload.padding[1], workload.s, workload.w)
@@ -286,7 +286,7 @@ def whole_window_kernel(
         call(window.function("whole_window"), *pointers, shared, block, thread)
 
     blocks = workload.n * plan.groups * plan.cluster
-    return thread_kernel(operands, blocks, plan.threads, target, body, plan.cluster)
+    return thread_kernel(parameters, blocks, plan.threads, target, body, plan.cluster)
 
 
 def _source(workload: Pool2d, plan: WholeWindowPlan, piece: int) -> str:

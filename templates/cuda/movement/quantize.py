@@ -17,7 +17,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     indexable,
     pack_scalars_operand,
     packed_scalars_operand,
-    scalars_operand,
+    scalars_parameter,
     thread_default,
     thread_kernel,
     thread_space,
@@ -111,9 +111,9 @@ def build(workload: Quantize, config: ThreadConfig, target: Target) -> PrimFunc:
             "V": values,
         },
     )
-    operands = [
+    parameters = [
         TensorSpec("x", workload.x_shape, "float32"),
-        scalars_operand(workload),
+        scalars_parameter(workload),
         TensorSpec("y", workload.y_shape, workload.out_dtype),
     ]
 
@@ -127,7 +127,9 @@ def build(workload: Quantize, config: ThreadConfig, target: Target) -> PrimFunc:
             place = (row // rows, row % rows, column, group)
             call(namespace.function("quantise_pixel"), *pointers, *place)
 
-    return thread_kernel(operands, blocks_for(items, config.threads), config.threads, target, body)
+    return thread_kernel(
+        parameters, blocks_for(items, config.threads), config.threads, target, body
+    )
 
 
 def _values(workload: Quantize) -> int:

@@ -25,7 +25,7 @@ from autoq.templates.operators.relayout import Relayout
 from autoq.templates.storage import stored, stored_bytes
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands
+from autoq.templates.workload import Constants
 
 _SOURCE = r"""
 __device__ __forceinline__ void move(const T* x, T* y, int from, int to) {
@@ -65,7 +65,7 @@ def build(workload: Relayout, config: ThreadConfig, target: Target) -> PrimFunc:
     functions = DeviceNamespace(
         "relayout", _SOURCE, {"T": stored(workload.x_shape, workload.in_dtype)[1]}, {}
     )
-    operands = [
+    parameters = [
         TensorSpec("x", workload.x_shape, workload.in_dtype),
         TensorSpec("y", workload.y_shape, workload.in_dtype),
     ]
@@ -82,10 +82,10 @@ def build(workload: Relayout, config: ThreadConfig, target: Target) -> PrimFunc:
                 call(functions.function("move"), *pointers, *ends)
 
     blocks = blocks_for(units, config.threads * each)
-    return thread_kernel(operands, blocks, config.threads, target, body)
+    return thread_kernel(parameters, blocks, config.threads, target, body)
 
 
-def pack(workload: Relayout, config: ThreadConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+def pack(workload: Relayout, config: ThreadConfig, constants: Constants) -> tuple[np.ndarray, ...]:
     """No constants."""
     return ()
 

@@ -30,7 +30,7 @@ from autoq.templates.epilogue.cuda.thread_epilogue import ThreadEpilogue, split_
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands
+from autoq.templates.workload import Constants
 
 _SOURCE = r"""
 __device__ __forceinline__ int multiply_byte(unsigned a, unsigned b, int e, int c) {
@@ -126,9 +126,9 @@ def build(workload: Conv2d, config: DepthwiseConfig, target: Target) -> PrimFunc
     """
     epilogue = ThreadEpilogue(workload, _channels(workload))
     functions = _functions(workload, config, epilogue)
-    operands = [
+    parameters = [
         TensorSpec("x", workload.x_shape, workload.in_dtype),
-        *epilogue.residual_operands(),
+        *epilogue.residual_parameters(),
         *packed(workload, config),
         TensorSpec("y", workload.y_shape, workload.epilogue.out_dtype),
     ]
@@ -145,7 +145,9 @@ def build(workload: Conv2d, config: DepthwiseConfig, target: Target) -> PrimFunc
             row, q = item // vectors // spans, item // vectors % spans * config.pixels
             _span(workload, epilogue, functions, config.pixels, pointers, acc, row, q, channel)
 
-    return thread_kernel(operands, blocks_for(items, config.threads), config.threads, target, body)
+    return thread_kernel(
+        parameters, blocks_for(items, config.threads), config.threads, target, body
+    )
 
 
 def _functions(
@@ -193,18 +195,18 @@ def _span(
             call(functions.function("finish"), accumulators, *constants, y, *place)
 
 
-def pack(workload: Conv2d, config: DepthwiseConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+def pack(workload: Conv2d, config: DepthwiseConfig, constants: Constants) -> tuple[np.ndarray, ...]:
     """The weight [r, s, c], then the epilogue's constants."""
-    weight = np.asarray(operands["weight"]).reshape(workload.weight_shape)
+    weight = np.asarray(constants["weight"]).reshape(workload.weight_shape)
     filters = np.ascontiguousarray(weight[..., 0].transpose(1, 2, 0))
     epilogue = ThreadEpilogue(workload, _channels(workload))
-    return (filters, *epilogue.pack(weight, operands))
+    return (filters, *epilogue.pack(weight, constants))
 
 
 def packed(workload: Conv2d, config: DepthwiseConfig) -> tuple[TensorSpec, ...]:
     """What `pack` gives."""
     shape = (workload.r, workload.s, workload.c)
-    constants = ThreadEpilogue(workload, _channels(workload)).constant_operands()
+    constants = ThreadEpilogue(workload, _channels(workload)).constant_parameters()
     return (TensorSpec("weight", shape, workload.weight_dtype), *constants)
 
 

@@ -32,7 +32,7 @@ from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands
+from autoq.templates.workload import Constants
 
 # `at` holds a pixel's first channel, or -1 where the filter tap falls outside the image.
 _SOURCE = r"""
@@ -143,8 +143,8 @@ def build(workload: Conv2d | Gemm, config: DirectConfig, target: Target) -> Prim
     conv = as_conv2d(workload)
     epilogue = ThreadEpilogue(conv, _channels(conv))
     functions = _functions(conv, config, epilogue)
-    residuals = epilogue.residual_operands()
-    operands = [
+    residuals = epilogue.residual_parameters()
+    parameters = [
         TensorSpec("x", workload.x_shape, conv.in_dtype),
         *(TensorSpec(item.name, workload.y_shape, item.dtype) for item in residuals),
         *packed(workload, config),
@@ -163,7 +163,9 @@ def build(workload: Conv2d | Gemm, config: DirectConfig, target: Target) -> Prim
             first = item // vectors * config.pixels
             _pixels(conv, epilogue, functions, config.pixels, pointers, acc, at, first, k)
 
-    return thread_kernel(operands, blocks_for(items, config.threads), config.threads, target, body)
+    return thread_kernel(
+        parameters, blocks_for(items, config.threads), config.threads, target, body
+    )
 
 
 def _functions(conv: Conv2d, config: DirectConfig, epilogue: ThreadEpilogue) -> DeviceNamespace:
@@ -221,16 +223,16 @@ def _split(conv: Conv2d, position: Any) -> tuple[Any, Any, Any]:
 
 
 def pack(
-    workload: Conv2d | Gemm, config: DirectConfig, operands: Operands
+    workload: Conv2d | Gemm, config: DirectConfig, constants: Constants
 ) -> tuple[np.ndarray, ...]:
     """The packed weight, then the epilogue's constants."""
     conv = as_conv2d(workload)
-    weight = np.asarray(operands["weight"]).reshape(conv.weight_shape)
+    weight = np.asarray(constants["weight"]).reshape(conv.weight_shape)
     k, r, s, c = conv.weight_shape
     packing = _packing(conv)
     filters = weight.reshape(k, r, s, c // packing, packing).transpose(1, 2, 3, 0, 4)
     epilogue = ThreadEpilogue(conv, _channels(conv))
-    return (np.ascontiguousarray(filters), *epilogue.pack(weight, operands))
+    return (np.ascontiguousarray(filters), *epilogue.pack(weight, constants))
 
 
 def packed(workload: Conv2d | Gemm, config: DirectConfig) -> tuple[TensorSpec, ...]:
@@ -238,7 +240,7 @@ def packed(workload: Conv2d | Gemm, config: DirectConfig) -> tuple[TensorSpec, .
     conv = as_conv2d(workload)
     packing = _packing(conv)
     shape = (conv.r, conv.s, conv.c // conv.groups // packing, conv.k, packing)
-    constants = ThreadEpilogue(conv, _channels(conv)).constant_operands()
+    constants = ThreadEpilogue(conv, _channels(conv)).constant_parameters()
     return (TensorSpec("weight", shape, conv.weight_dtype), *constants)
 
 

@@ -20,7 +20,7 @@ from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands, Workload
+from autoq.templates.workload import Constants, Workload
 
 
 def _as_conv2d(workload: Gemm | Conv2d) -> Conv2d:
@@ -64,10 +64,10 @@ def build(workload: Gemm | Conv2d, config: WgmmaConfig, target: Target) -> PrimF
 
 
 def pack(
-    workload: Gemm | Conv2d, config: WgmmaConfig, operands: Operands
+    workload: Gemm | Conv2d, config: WgmmaConfig, constants: Constants
 ) -> tuple[np.ndarray, ...]:
     """Weights, bias, then scale and scalars unless the output is int32."""
-    return pack_conv2d(_as_conv2d(workload), config, operands)
+    return pack_conv2d(_as_conv2d(workload), config, constants)
 
 
 def packed(workload: Gemm | Conv2d, config: WgmmaConfig) -> tuple[TensorSpec, ...]:

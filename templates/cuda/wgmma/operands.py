@@ -22,19 +22,19 @@ from autoq.templates.epilogue.cuda.requantisation import boundable, convertible
 from autoq.templates.epilogue.cuda.scalars import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands
+from autoq.templates.workload import Constants
 
 
-def pack(workload: Conv2d, config: PipelineConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+def pack(workload: Conv2d, config: PipelineConfig, constants: Constants) -> tuple[np.ndarray, ...]:
     """Weights, bias table, then scale and scalars unless the output is int32.
 
     Where the epilogue is boundable, limits follow the scalars, and a table of scale and bias comes
     last.
     """
-    weight = np.asarray(operands["weight"]).reshape(workload.weight_shape)
+    weight = np.asarray(constants["weight"]).reshape(workload.weight_shape)
     layout = config.layout(workload.r * workload.s, workload.c)
     table = border_bias(
-        workload, weight, np.asarray(operands["bias"]), int(operands.get("x_zero_point", 0))
+        workload, weight, np.asarray(constants["bias"]), int(constants.get("x_zero_point", 0))
     )
     bias = pad_channels(table, config.block_n)
     bias = np.ascontiguousarray(bias.reshape(-1, bias.shape[-1]))
@@ -43,14 +43,14 @@ def pack(workload: Conv2d, config: PipelineConfig, operands: Operands) -> tuple[
     arrays = [shared_image(tile_rows(packed, order, config.row_bytes)), bias]
     if workload.epilogue.out_dtype == "int32":
         return tuple(arrays)
-    scale = np.asarray(operands["scale"], np.float32)
-    scalars = np.asarray(operands["scalars"], np.float32)
+    scale = np.asarray(constants["scale"], np.float32)
+    scalars = np.asarray(constants["scalars"], np.float32)
     small: list[np.ndarray] = []
     if boundable(workload.epilogue):
         numbers, sign = _short_form(workload, weight, table, scale, scalars)
         small.append(numbers)
     scale = pad_channels(scale, config.block_n)
-    arrays += [scale, np.concatenate([packed_scalars(workload.epilogue, operands), *small])]
+    arrays += [scale, np.concatenate([packed_scalars(workload.epilogue, constants), *small])]
     if boundable(workload.epilogue):
         start = bias[0] if len(bias) == 1 else None
         arrays.append(epilogue_table(sign * scale, start, config.block_n, config.channels))

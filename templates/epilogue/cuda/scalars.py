@@ -14,15 +14,15 @@ TABLE_BYTE = 32
 """Byte of the packed scalars where a table of bytes begins."""
 
 
-def packed_scalars(epilogue: Epilogue, operands: Mapping[str, Any]) -> np.ndarray:
+def packed_scalars(epilogue: Epilogue, constants: Mapping[str, Any]) -> np.ndarray:
     """The scalars as CUDA kernels take them, float32 [scalar_words]: behind them a table's bytes.
 
-    operands holds `scalars` float32 [8] and, where the epilogue has a table, `table` [256].
+    constants holds `scalars` float32 [8] and, where the epilogue has a table, `table` [256].
     """
-    scalars = np.ascontiguousarray(operands["scalars"], np.float32)
+    scalars = np.ascontiguousarray(constants["scalars"], np.float32)
     if not epilogue.table:
         return scalars
-    table = np.ascontiguousarray(operands["table"], epilogue.out_dtype)
+    table = np.ascontiguousarray(constants["table"], epilogue.out_dtype)
     return np.concatenate([scalars.view(np.uint8), table.view(np.uint8)]).view(np.float32)
 
 

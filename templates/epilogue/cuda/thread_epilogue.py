@@ -24,7 +24,7 @@ from autoq.templates.epilogue.cuda.requantisation import Form
 from autoq.templates.epilogue.cuda.scalars import TABLE_BYTE, packed_scalars, scalar_words
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands
+from autoq.templates.workload import Constants
 
 _SOURCE = r"""
 struct Constants {
@@ -137,39 +137,39 @@ class ThreadEpilogue:
             return plain and epilogue.out_dtype == "float32" and not epilogue.requantize_before_add
         return epilogue.out_dtype != "int32" or epilogue.residual_dtype is None
 
-    def residual_operands(self) -> list[TensorSpec]:
+    def residual_parameters(self) -> list[TensorSpec]:
         """The residual, which is an activation, or nothing."""
         dtype = self.workload.epilogue.residual_dtype
         return [TensorSpec("residual", self.workload.y_shape, dtype)] if dtype else []
 
-    def constant_operands(self) -> list[TensorSpec]:
+    def constant_parameters(self) -> list[TensorSpec]:
         """Parameters behind the weight: bias table, then scale and scalars where they are read."""
         rows, columns = border_classes(self.workload)
         k = self.workload.k
-        operands = [TensorSpec("bias", (rows.count, columns.count, k), self.accumulator_dtype)]
+        parameters = [TensorSpec("bias", (rows.count, columns.count, k), self.accumulator_dtype)]
         if self.workload.epilogue.out_dtype == "int32":
-            return operands
+            return parameters
         if not self.floating:
-            operands.append(TensorSpec("scale", (k,), "float32"))
+            parameters.append(TensorSpec("scale", (k,), "float32"))
         return [
-            *operands,
+            *parameters,
             TensorSpec("scalars", (scalar_words(self.workload.epilogue),), "float32"),
         ]
 
-    def pack(self, weight: np.ndarray, operands: Operands) -> tuple[np.ndarray, ...]:
-        """Arrays of `constant_operands`; weight is [k, r, s, c / groups]."""
-        bias = np.asarray(operands["bias"])
+    def pack(self, weight: np.ndarray, constants: Constants) -> tuple[np.ndarray, ...]:
+        """Arrays of `constant_parameters`; weight is [k, r, s, c / groups]."""
+        bias = np.asarray(constants["bias"])
         if self.floating:
             table = bias.reshape(1, 1, -1).astype(np.float32)
         else:
-            zero_point = int(operands.get("x_zero_point", 0))
+            zero_point = int(constants.get("x_zero_point", 0))
             table = border_bias(self.workload, weight, bias, zero_point)
-        scalars = packed_scalars(self.workload.epilogue, operands)
-        arrays = {"bias": table, "scalars": scalars, "scale": operands.get("scale")}
+        scalars = packed_scalars(self.workload.epilogue, constants)
+        arrays = {"bias": table, "scalars": scalars, "scale": constants.get("scale")}
         dtypes = {"bias": self.accumulator_dtype}
         return tuple(
-            np.ascontiguousarray(arrays[operand.name], dtypes.get(operand.name, "float32"))
-            for operand in self.constant_operands()
+            np.ascontiguousarray(arrays[parameter.name], dtypes.get(parameter.name, "float32"))
+            for parameter in self.constant_parameters()
         )
 
     def namespace(
@@ -236,7 +236,7 @@ class ThreadEpilogue:
 
     def _pointers(self) -> tuple[str, str]:
         """C++ of the parameters for residual and constants, and of their way into Constants."""
-        pointers = [*self.residual_operands(), *self.constant_operands()]
+        pointers = [*self.residual_parameters(), *self.constant_parameters()]
         types = [element(item.dtype).c_type for item in pointers]
         parameters = "".join(
             f"const {kind}* {item.name}, " for kind, item in zip(types, pointers, strict=True)
@@ -262,7 +262,7 @@ def split_pointers(
     epilogue: ThreadEpilogue, pointers: Sequence[Any]
 ) -> tuple[Any, Any, list[Any], Any]:
     """The pointers x, weight, those `finish` takes between acc and y, and y."""
-    residuals = len(epilogue.residual_operands())
+    residuals = len(epilogue.residual_parameters())
     x, *residual = pointers[: 1 + residuals]
     weight, *constants, y = pointers[1 + residuals :]
     return x, weight, [*residual, *constants], y

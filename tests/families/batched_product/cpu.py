@@ -12,7 +12,7 @@ from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands, Workload
+from autoq.templates.workload import Constants, Workload
 from batched_product.operator import BatchedProduct
 
 
@@ -61,7 +61,7 @@ def build(workload: BatchedProduct, config: PlainConfig, target: Target) -> Prim
 
 
 def pack(
-    workload: BatchedProduct, config: PlainConfig, operands: Operands
+    workload: BatchedProduct, config: PlainConfig, constants: Constants
 ) -> tuple[np.ndarray, ...]:
     return ()
 

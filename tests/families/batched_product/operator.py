@@ -11,7 +11,7 @@ import numpy as np
 from autoq.templates.random_arrays import random_inputs
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.threads import in_threads
-from autoq.templates.workload import Arrays, Operands, Workload
+from autoq.templates.workload import Arrays, Constants, Workload
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class BatchedProduct(Workload, operator="batched_product"):
         """Multiplications plus additions."""
         return 2 * self.batch * self.m * self.n * self.k
 
-    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
-        return self.reference_in_threads(activations, operands, 1)
+    def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
+        return self.reference_in_threads(activations, constants, 1)
 
     def reference_in_threads(
-        self, activations: Sequence[np.ndarray], operands: Operands, threads: int
+        self, activations: Sequence[np.ndarray], constants: Constants, threads: int
     ) -> Arrays:
         a, b = (array.astype(np.int32) for array in activations)
         y = np.empty((self.batch, self.m, self.n), np.int32)

@@ -12,7 +12,7 @@ from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands, Workload
+from autoq.templates.workload import Constants, Workload
 from reversed_rows.operator import ReversedRows
 
 
@@ -58,9 +58,9 @@ def build(workload: ReversedRows, config: ReversalConfig, target: Target) -> Pri
 
 
 def pack(
-    workload: ReversedRows, config: ReversalConfig, operands: Operands
+    workload: ReversedRows, config: ReversalConfig, constants: Constants
 ) -> tuple[np.ndarray, ...]:
-    return (np.ascontiguousarray(operands["added"]),)
+    return (np.ascontiguousarray(constants["added"]),)
 
 
 def packed(workload: ReversedRows, config: ReversalConfig) -> tuple[TensorSpec, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from autoq.templates.random_arrays import random_inputs
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Arrays, Operands, Workload
+from autoq.templates.workload import Arrays, Constants, Workload
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class ReversedRows(Workload, operator="reversed_rows"):
     def operations(self) -> int:
         return math.prod(self.outputs[0].shape)
 
-    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
+    def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
         (x,) = activations
-        added = np.broadcast_to(operands["added"], x.shape)
+        added = np.broadcast_to(constants["added"], x.shape)
         return (np.concatenate([x[:, ::-1], added]),)
 
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:

@@ -10,7 +10,7 @@ from autoq.search.space import Space
 from autoq.templates.program import Initially, Workspace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands
+from autoq.templates.workload import Constants
 from split_k.operator import LongProduct
 
 GROUP = 32
@@ -43,9 +43,11 @@ def default(workload: LongProduct, target: Target) -> SplitConfig:
     return SplitConfig(1, "stage")
 
 
-def pack(workload: LongProduct, config: SplitConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+def pack(
+    workload: LongProduct, config: SplitConfig, constants: Constants
+) -> tuple[np.ndarray, ...]:
     """The weight as it is, then scale and bias float32 [2, n]."""
-    return operands["weight"], np.stack([operands["scale"], operands["bias"]])
+    return constants["weight"], np.stack([constants["scale"], constants["bias"]])
 
 
 def packed(workload: LongProduct, config: SplitConfig) -> tuple[TensorSpec, ...]:

@@ -125,20 +125,20 @@ class _Stages:
         kernel = self._kernel(name, [self._specs[item] for item in names], splits)
         return Stage(kernel, reads, writes)
 
-    def _kernel(self, name: str, operands: Sequence[TensorSpec], splits: int) -> PrimFunc:
+    def _kernel(self, name: str, parameters: Sequence[TensorSpec], splits: int) -> PrimFunc:
         function = device_function(name, self._defines + _SOURCE)
         if name == "count_part":
 
             def by_group(pointers: Sequence[Any], block: Any, thread: Any) -> None:
                 call(function, *pointers, block, thread)
 
-            return thread_kernel(operands, splits * self._groups, GROUP, self._target, by_group)
+            return thread_kernel(parameters, splits * self._groups, GROUP, self._target, by_group)
 
         def by_item(pointers: Sequence[Any], block: Any, thread: Any) -> None:
             call(function, *pointers, block * _THREADS + thread)
 
         blocks = blocks_for(splits * self._outputs, _THREADS)
-        return thread_kernel(operands, blocks, _THREADS, self._target, by_item)
+        return thread_kernel(parameters, blocks, _THREADS, self._target, by_item)
 
 
 TEMPLATE = Template("long_product_cuda", 1, computes, space, default, build, pack, packed)

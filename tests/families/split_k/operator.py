@@ -10,7 +10,7 @@ import numpy as np
 
 from autoq.templates.random_arrays import random_array, random_inputs
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Arrays, Operands, Workload
+from autoq.templates.workload import Arrays, Constants, Workload
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class LongProduct(Workload, operator="long_product"):
         """Multiplications plus additions."""
         return 2 * self.m * self.n * self.k
 
-    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
-        sums = activations[0].astype(np.int32) @ operands["weight"].astype(np.int32).T
-        y = sums.astype(np.float32) * operands["scale"] + operands["bias"]
+    def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
+        sums = activations[0].astype(np.int32) @ constants["weight"].astype(np.int32).T
+        y = sums.astype(np.float32) * constants["scale"] + constants["bias"]
         return (np.maximum(y, np.float32(0)),)
 
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:

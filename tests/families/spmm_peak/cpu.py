@@ -13,7 +13,7 @@ from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands, Workload
+from autoq.templates.workload import Constants, Workload
 from spmm_peak.operator import SpmmPeak
 
 
@@ -74,15 +74,15 @@ def build(workload: SpmmPeak, config: PaddedConfig, target: Target) -> PrimFunc:
 
 
 def pack(
-    workload: SpmmPeak, config: PaddedConfig, operands: Operands
+    workload: SpmmPeak, config: PaddedConfig, constants: Constants
 ) -> tuple[np.ndarray, np.ndarray]:
     """Values and columns int32 [m, longest row], rows filled up with zeros."""
     values = np.zeros((workload.m, workload.structure.longest_row), np.int32)
     columns = np.zeros_like(values)
-    pointers = operands["pointers"]
+    pointers = constants["pointers"]
     for row, (start, stop) in enumerate(itertools.pairwise(pointers)):
-        values[row, : stop - start] = operands["values"][start:stop]
-        columns[row, : stop - start] = operands["columns"][start:stop]
+        values[row, : stop - start] = constants["values"][start:stop]
+        columns[row, : stop - start] = constants["columns"][start:stop]
     return values, columns
 
 

@@ -12,7 +12,7 @@ from autoq.errors import InputError
 from autoq.templates.random_arrays import random_array, random_inputs
 from autoq.templates.structure import Structure
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Arrays, Operands, Workload
+from autoq.templates.workload import Arrays, Constants, Workload
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,16 @@ class SpmmPeak(Workload, operator="spmm_peak"):
         """Products and sums, and a comparison an element of y."""
         return 2 * self.structure.blocks * self.n + 2 * self.m * self.n
 
-    def check_constants(self, operands: Operands) -> None:
-        super().check_constants(operands)
-        found = Structure.of(np.diff(operands["pointers"]))
+    def check_constants(self, constants: Constants) -> None:
+        super().check_constants(constants)
+        found = Structure.of(np.diff(constants["pointers"]))
         if found != self.structure:
             raise InputError(f"{self}: the matrix is of {found}, not of {self.structure}")
 
-    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
+    def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
         b, y = activations[0].astype(np.int32), activations[1].copy()
-        values, columns = operands["values"].astype(np.int32), operands["columns"]
-        bounds = zip(operands["pointers"][:-1], operands["pointers"][1:], strict=True)
+        values, columns = constants["values"].astype(np.int32), constants["columns"]
+        bounds = zip(constants["pointers"][:-1], constants["pointers"][1:], strict=True)
         for row, (start, stop) in enumerate(bounds):
             y[row] += values[start:stop] @ b[columns[start:stop]]
         return y, y.max(axis=1)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from autoq.graph import Graph, Layer, Tensor, evaluate
 from autoq.graph.lowering.layouts import choose_layouts
-from autoq.measure.operands import random_case
+from autoq.measure.arrays import random_case
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC
 from autoq.templates.operators.add import Add
@@ -44,14 +44,14 @@ class Costs:
 def conv(number: int, x: str, y: str, residual: str | None = None) -> Layer:
     epilogue = Epilogue("int8", "int8" if residual else None)
     workload = Conv2d(*SHAPE, 16, 1, 1, dilation=(number, 1), epilogue=epilogue)
-    _, operands = random_case(workload, number)
-    return Layer(workload, operands, (x, residual) if residual else (x,), y, (y,))
+    _, constants = random_case(workload, number)
+    return Layer(workload, constants, (x, residual) if residual else (x,), y, (y,))
 
 
 def addition(a: str, b: str, y: str) -> Layer:
     workload = Add(SHAPE)
-    _, operands = random_case(workload, 3)
-    return Layer(workload, operands, (a, b), y, (y,))
+    _, constants = random_case(workload, 3)
+    return Layer(workload, constants, (a, b), y, (y,))
 
 
 def graph_of(nodes: list[Layer], outputs: tuple[str, ...] | None = None) -> Graph:

@@ -48,32 +48,32 @@ def output_bounds(dtype: str) -> dict[str, float]:
 def random_layer(
     workload: Conv2d | Gemm, seed: int = 0, x_zero_point: int = -7
 ) -> tuple[list[np.ndarray], dict[str, Any]]:
-    """Activations and operands whose outputs use most of the output's range."""
+    """Activations and constants whose outputs use most of the output's range."""
     rng = np.random.default_rng(seed)
     epilogue, k = workload.epilogue, workload.weight_shape[0]
     activations = [random_array(rng, workload.x_shape, workload.in_dtype)]
     if epilogue.residual_dtype:
         activations.append(random_array(rng, workload.y_shape, epilogue.residual_dtype))
-    operands: dict[str, Any] = {
+    constants: dict[str, Any] = {
         "weight": random_array(rng, workload.weight_shape, workload.weight_dtype)
     }
     if workload.in_dtype == "float32":
-        operands["bias"] = rng.standard_normal(k).astype(np.float32)
-        operands["scalars"] = pack_scalars(low=-2.0, high=50.0)
-        return activations, operands
-    operands["bias"] = rng.integers(-5000, 5000, k).astype(np.int32)
-    operands["x_zero_point"] = abs(x_zero_point) if workload.in_dtype == "uint8" else x_zero_point
+        constants["bias"] = rng.standard_normal(k).astype(np.float32)
+        constants["scalars"] = pack_scalars(low=-2.0, high=50.0)
+        return activations, constants
+    constants["bias"] = rng.integers(-5000, 5000, k).astype(np.int32)
+    constants["x_zero_point"] = abs(x_zero_point) if workload.in_dtype == "uint8" else x_zero_point
     if epilogue.out_dtype != "int32":
         spread = 74.0 * 74.0 * np.sqrt(np.prod(workload.weight_shape[1:]))
-        operands["scale"] = (rng.uniform(0.5, 1.5, k) * 60 / spread).astype(np.float32)
+        constants["scale"] = (rng.uniform(0.5, 1.5, k) * 60 / spread).astype(np.float32)
         if workload.epilogue.concatenates:
-            operands["scale"][::3] = 0
+            constants["scale"][::3] = 0
     bounds = {} if epilogue.out_dtype == "int32" else output_bounds(epilogue.out_dtype)
-    operands["scalars"] = pack_scalars(
+    constants["scalars"] = pack_scalars(
         **bounds, accumulator_low=-100, accumulator_high=90, accumulator_scale=0.7,
         residual_scale=0.37, residual_zero_point=3,
     )  # fmt: skip
-    return activations, operands
+    return activations, constants
 
 
 def run(
@@ -81,15 +81,15 @@ def run(
     workload: Workload,
     config: Any,
     activations: list[np.ndarray],
-    operands: dict[str, Any],
+    constants: dict[str, Any],
     target: Target | None = None,
 ) -> np.ndarray:
     """The kernel's output, computed over poison; fails when it wrote outside its buffers."""
     target = target or host()
     kernel = LoadedCpuKernel(compile_kernel(template.build(workload, config, target), target))
-    constants = template.pack(workload, config, operands)
+    packed = template.pack(workload, config, constants)
     poison = np.full(workload.y_shape, 77, reference_dtype(workload))
-    guarded = [Guarded(array) for array in (*activations, *constants, poison)]
+    guarded = [Guarded(array) for array in (*activations, *packed, poison)]
     kernel(*(tvm.runtime.from_dlpack(buffer.array) for buffer in guarded))
     assert all(buffer.intact for buffer in guarded), f"{workload} {config} wrote out of bounds"
     return guarded[-1].array
@@ -122,7 +122,7 @@ def check(
     template: Template,
     workload: Workload,
     activations: list[np.ndarray],
-    operands: dict[str, Any],
+    constants: dict[str, Any],
     config: Any = None,
     target: Target | None = None,
 ) -> None:
@@ -130,8 +130,8 @@ def check(
     target = target or host()
     assert template.matches(workload, target)
     config = config or template.default(workload, target)
-    expected = reference(workload, activations, operands)
-    found = run(template, workload, config, activations, operands, target)
+    expected = reference(workload, activations, constants)
+    found = run(template, workload, config, activations, constants, target)
     if expected.dtype == np.float32:
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
     else:

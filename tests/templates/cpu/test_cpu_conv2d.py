@@ -141,29 +141,29 @@ def test_every_epilogue(out_dtype, residual):
 @pytest.mark.parametrize("template", [VNNI, PAIRS, DIRECT], ids=lambda item: item.name)
 def test_extreme_products_do_not_saturate(template, in_dtype):
     workload = Gemm(3, 16, 512, in_dtype=in_dtype, epilogue=Epilogue("int32"))
-    (x,), operands = random_layer(workload)
+    (x,), constants = random_layer(workload)
     x[0], x[1], x[2] = np.iinfo(in_dtype).min, np.iinfo(in_dtype).max, 0
-    operands["weight"][:8], operands["weight"][8:] = -128, 127
-    operands["bias"][:] = 0
+    constants["weight"][:8], constants["weight"][8:] = -128, 127
+    constants["bias"][:] = 0
     target = AVX2 if template is PAIRS and host().avx2 else host()
     if not template.matches(workload, target):
         pytest.skip("this CPU lacks the instruction")
-    check(template, workload, [x], operands, target=target)
+    check(template, workload, [x], constants, target=target)
 
 
 def test_rounding_is_half_to_even():
     workload = Gemm(1, 16, 4, epilogue=Epilogue("int8"))
-    (x,), operands = random_layer(workload, x_zero_point=0)
+    (x,), constants = random_layer(workload, x_zero_point=0)
     x[:] = [[1, 0, 0, 0]]
-    operands["weight"][:] = 0
-    operands["weight"][:, 0] = np.arange(-8, 8)
-    operands["bias"][:] = 0
-    operands["scale"][:] = 0.5
-    operands["scalars"][5:8] = -128, 127, 0
+    constants["weight"][:] = 0
+    constants["weight"][:, 0] = np.arange(-8, 8)
+    constants["bias"][:] = 0
+    constants["scale"][:] = 0.5
+    constants["scalars"][5:8] = -128, 127, 0
     config = DIRECT.default(workload, host())
-    y = run(DIRECT, workload, config, [x], operands)
+    y = run(DIRECT, workload, config, [x], constants)
     np.testing.assert_array_equal(y[0], [-4, -4, -3, -2, -2, -2, -1, 0, 0, 0, 1, 2, 2, 2, 3, 4])
-    np.testing.assert_array_equal(y, reference(workload, [x], operands))
+    np.testing.assert_array_equal(y, reference(workload, [x], constants))
 
 
 @st.composite

@@ -24,9 +24,9 @@ CASES = {
 def test_weight_elements(name):
     workload, dot, vectors = CASES[name]
     layout = _layout(workload, dot, vectors)
-    _, operands = random_layer(workload)
-    weight = operands["weight"]
-    packed = pack_conv(layout, operands)[0]
+    _, constants = random_layer(workload)
+    weight = constants["weight"]
+    packed = pack_conv(layout, constants)[0]
     tiles, rows, columns, steps, _ = packed.shape
     channels = workload.c // workload.groups
     filters = workload.k // workload.groups
@@ -50,15 +50,15 @@ def test_weight_elements(name):
 def test_bias_folds_the_zero_point_and_the_sign_shift():
     workload, dot, vectors = CASES["grouped"]
     layout = _layout(workload, dot, vectors)
-    _, operands = random_layer(workload, x_zero_point=-7)
-    _, bias, scale, scalars, fill = pack_conv(layout, operands)
-    sums = operands["weight"].astype(int).sum(axis=(1, 2, 3))
+    _, constants = random_layer(workload, x_zero_point=-7)
+    _, bias, scale, scalars, fill = pack_conv(layout, constants)
+    sums = constants["weight"].astype(int).sum(axis=(1, 2, 3))
     assert fill.tolist() == [128 - 7]
-    expected = operands["bias"] - (128 - 7) * sums
+    expected = constants["bias"] - (128 - 7) * sums
     channels = [0, 2, 18, 20]  # lanes 0..15 hold filters 0..15 of a group, the next 2..17
     np.testing.assert_array_equal(bias[:, 0], expected[channels])
-    np.testing.assert_array_equal(scale[:, 0], operands["scale"][channels])
-    np.testing.assert_array_equal(scalars, operands["scalars"])
+    np.testing.assert_array_equal(scale[:, 0], constants["scale"][channels])
+    np.testing.assert_array_equal(scalars, constants["scalars"])
 
 
 def test_fill_is_the_zero_point_as_the_kernel_reads_it():
@@ -66,9 +66,9 @@ def test_fill_is_the_zero_point_as_the_kernel_reads_it():
         padded = Conv2d(1, 8, 8, 16, 16, 3, 3, padding=(1, 1, 1, 1), in_dtype=in_dtype,
                         zero_point_border=True)  # fmt: skip
         layout = _layout(padded, vnni(in_dtype), 1)
-        _, operands = random_layer(padded)
-        operands["x_zero_point"] = zero_point
-        packed = pack_conv(layout, operands)[-1]
+        _, constants = random_layer(padded)
+        constants["x_zero_point"] = zero_point
+        packed = pack_conv(layout, constants)[-1]
         assert packed.dtype == np.uint8 and packed.tolist() == [fill]
 
 

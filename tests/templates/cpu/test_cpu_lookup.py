@@ -25,6 +25,6 @@ def test_lookup(shape: tuple[int, ...], permutes: bool) -> None:
     for in_dtype, out_dtype in product(("int8", "uint8"), ("int8", "uint8", "float32")):
         x = random_array(RNG, shape, in_dtype)
         x.reshape(-1)[:256] = np.arange(min(x.size, 256)).astype(in_dtype)
-        operands = {"table": random_array(RNG, (256,), out_dtype)}
+        constants = {"table": random_array(RNG, (256,), out_dtype)}
         workload = Lookup(shape, in_dtype, out_dtype)
-        check(lookup.TEMPLATE, workload, [x], operands, MovementConfig(3), target)
+        check(lookup.TEMPLATE, workload, [x], constants, MovementConfig(3), target)

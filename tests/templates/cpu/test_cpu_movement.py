@@ -26,9 +26,9 @@ def scalars_of(out_dtype: str, *leading: float) -> list[float]:
 
 
 def check_scalars(template, workload, activations, scalars, tasks=None) -> None:
-    operands = {"scalars": np.array(scalars, np.float32)}
+    constants = {"scalars": np.array(scalars, np.float32)}
     config = MovementConfig(tasks) if tasks else None
-    check(template, workload, activations, operands, config=config)
+    check(template, workload, activations, constants, config=config)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "float32"])

@@ -1,4 +1,4 @@
-"""Convolutions that the direct and depthwise templates are tested on, and operands for them."""
+"""Convolutions that the direct and depthwise templates are tested on, and constants for them."""
 
 from __future__ import annotations
 
@@ -59,27 +59,27 @@ def case_id(workload: Conv2d | Gemm) -> str:
 
 
 def random_convolution(workload: Conv2d | Gemm, rng: np.random.Generator) -> tuple[list, dict]:
-    """Activations in parameter order and operands whose outputs fill the range and saturate."""
+    """Activations in parameter order and constants whose outputs fill the range and saturate."""
     conv = workload.as_conv2d() if isinstance(workload, Gemm) else workload
     epilogue = conv.epilogue
     activations = [_array(rng, workload.x_shape, conv.in_dtype)]
     if epilogue.residual_dtype:
         activations.append(_array(rng, workload.y_shape, epilogue.residual_dtype))
-    operands = {"weight": _array(rng, workload.weight_shape, conv.weight_dtype)}
+    constants = {"weight": _array(rng, workload.weight_shape, conv.weight_dtype)}
     if conv.in_dtype == "float32":
-        operands["bias"] = _array(rng, (conv.k,), "float32")
-        operands["scalars"] = pack_scalars(low=-3, high=4)
-        return activations, operands
+        constants["bias"] = _array(rng, (conv.k,), "float32")
+        constants["scalars"] = pack_scalars(low=-3, high=4)
+        return activations, constants
     # Without a border table, padding may only be a zero point of 0.
     plain_border = any(conv.padding) and not conv.zero_point_border
-    operands["x_zero_point"] = 0 if plain_border else int(_array(rng, (1,), conv.in_dtype)[0])
-    operands["bias"] = rng.integers(-1000, 1000, conv.k).astype(np.int32)
+    constants["x_zero_point"] = 0 if plain_border else int(_array(rng, (1,), conv.in_dtype)[0])
+    constants["bias"] = rng.integers(-1000, 1000, conv.k).astype(np.int32)
     spread = 74 * 74 * np.sqrt(np.prod(conv.weight_shape[1:]))
     scalars = {}
     if epilogue.out_dtype != "int32":
-        operands["scale"] = (rng.uniform(20, 100, conv.k) / spread).astype(np.float32)
+        constants["scale"] = (rng.uniform(20, 100, conv.k) / spread).astype(np.float32)
     if epilogue.concatenates:
-        operands["scale"][::3] = 0
+        constants["scale"][::3] = 0
     if epilogue.out_dtype in INTEGER_RANGE:
         low, high = INTEGER_RANGE[epilogue.out_dtype]
         zero_point = int(_array(rng, (1,), epilogue.out_dtype)[0])
@@ -90,10 +90,10 @@ def random_convolution(workload: Conv2d | Gemm, rng: np.random.Generator) -> tup
         scalars |= {"residual_scale": 0.37, "residual_zero_point": 3}
     if epilogue.requantize_before_add:
         scalars |= {"accumulator_low": -100, "accumulator_high": 90, "accumulator_scale": 0.83}
-    operands["scalars"] = pack_scalars(**scalars)
+    constants["scalars"] = pack_scalars(**scalars)
     if epilogue.table:
-        operands["table"] = _array(rng, (256,), epilogue.out_dtype)
-    return activations, operands
+        constants["table"] = _array(rng, (256,), epilogue.out_dtype)
+    return activations, constants
 
 
 def _array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Workloads that the halo templates are tested on, and random operands for them."""
+"""Workloads that the halo templates are tested on, and random constants for them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ CASES = (
 )  # fmt: skip
 
 
-def random_operands(workload: Conv2d, rng: np.random.Generator) -> tuple[list[np.ndarray], dict]:
-    """Activations in parameter order and operands whose outputs fill the range and saturate."""
+def random_arrays(workload: Conv2d, rng: np.random.Generator) -> tuple[list[np.ndarray], dict]:
+    """Activations in parameter order and constants whose outputs fill the range and saturate."""
     epilogue = workload.epilogue
     low, high = INTEGER_RANGE[workload.in_dtype]
     x = rng.integers(low, high + 1, workload.x_shape).astype(workload.in_dtype)
@@ -59,7 +59,7 @@ def random_operands(workload: Conv2d, rng: np.random.Generator) -> tuple[list[np
         low, high = INTEGER_RANGE[epilogue.residual_dtype]
         residual = rng.integers(low, high + 1, workload.y_shape)
         activations.append(residual.astype(epilogue.residual_dtype))
-    operands = {
+    constants = {
         "weight": weight,
         "bias": rng.integers(-5000, 5000, workload.k).astype(np.int32),
         "scale": (rng.uniform(20, 80, workload.k) / spread).astype(np.float32),
@@ -67,7 +67,7 @@ def random_operands(workload: Conv2d, rng: np.random.Generator) -> tuple[list[np
         "x_zero_point": 7 if workload.zero_point_border else 0,
     }
     if epilogue.table:
-        operands["table"] = np.frombuffer(rng.bytes(256), epilogue.out_dtype)
+        constants["table"] = np.frombuffer(rng.bytes(256), epilogue.out_dtype)
     if epilogue.out_dtype == "int32":
-        del operands["scale"]
-    return activations, operands
+        del constants["scale"]
+    return activations, constants

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from gpu_kernels import compiled, hopper_target, sampled
-from halo_cases import random_operands
+from halo_cases import random_arrays
 
 from autoq.runtime.cuda_driver import Device, Memory, Stream
 from autoq.runtime.cuda_kernel import LoadedKernel
@@ -42,16 +42,16 @@ def wrong_among(template: Template, workload: Conv2d, configs: Sequence[Any]) ->
     kernels = compiled(template, workload, [(config, TARGET) for config in configs], target)
     device = Device()
     rng = np.random.default_rng(11)
-    activations, operands = random_operands(workload, rng)
-    expected = reference(workload, activations, operands)
+    activations, constants = random_arrays(workload, rng)
+    expected = reference(workload, activations, constants)
     stream = Stream()
     inputs = [on_device(array) for array in activations]
     wrong = []
     for config, machine_code in zip(configs, kernels, strict=True):
         kernel = LoadedKernel(machine_code)
-        constants = [on_device(array) for array in template.pack(workload, config, operands)]
+        packed = [on_device(array) for array in template.pack(workload, config, constants)]
         output = Memory(expected.nbytes + GUARD)
-        bound = kernel.bind([m.address for m in (*inputs, *constants, output)])
+        bound = kernel.bind([m.address for m in (*inputs, *packed, output)])
         got = np.empty(expected.nbytes + GUARD, np.uint8)
         for poison in (0xA5, 0x3C):
             output.fill(poison)

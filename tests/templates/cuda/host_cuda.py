@@ -20,7 +20,7 @@ from tvm.tirx import PrimFunc
 
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import cuda_source, lower
-from autoq.measure.operands import stored_activations, stored_outputs
+from autoq.measure.arrays import stored_activations, stored_outputs
 from autoq.runtime.cuda_driver import Device, Memory, Stream
 from autoq.runtime.cuda_kernel import LoadedKernel
 from autoq.runtime.kernel import Kernel
@@ -28,7 +28,7 @@ from autoq.templates.base import Template
 from autoq.templates.reference import reference
 from autoq.templates.storage import stored
 from autoq.templates.target import Target
-from autoq.templates.workload import Operands, Workload
+from autoq.templates.workload import Constants, Workload
 
 GUARD = 256
 POISON = 0xA5
@@ -96,14 +96,14 @@ def run_on_host(
     config: Any,
     target: Target,
     activations: list[np.ndarray],
-    operands: Operands,
+    constants: Constants,
     folder: Path,
 ) -> np.ndarray:
     """The output of a one-launch kernel for `target` as it is stored, computed by this CPU."""
     function = template.build(workload, config, target)
-    constants = template.pack(workload, config, operands)
+    packed = template.pack(workload, config, constants)
     shape, dtype = stored(workload.y_shape, out_dtype(workload))
-    arrays = [*stored_activations(workload, activations), *constants]
+    arrays = [*stored_activations(workload, activations), *packed]
     return run_function_on_host(function, target, arrays, np.zeros(shape, dtype), folder)
 
 
@@ -185,18 +185,18 @@ def assert_equal(workload: Workload, got: np.ndarray, expected: np.ndarray) -> N
 
 
 def check_on_gpu(
-    template: Template, workload: Workload, activations: list[np.ndarray], operands: Operands
+    template: Template, workload: Workload, activations: list[np.ndarray], constants: Constants
 ) -> None:
     """The default configuration and three samples on this host's GPU, or a skip."""
     target = gpu_target()
     configs = [template.default(workload, target)]
     configs += sampled(template, workload, target, seed=3, count=3)
     kernels = compiled(template, workload, [(config, target) for config in configs], target)
-    values = reference(workload, activations, operands)
+    values = reference(workload, activations, constants)
     (expected,) = stored_outputs(workload, (values,))
     for config, machine_code in zip(configs, kernels, strict=True):
-        constants = template.pack(workload, config, operands)
-        inputs = [*stored_activations(workload, activations), *constants]
+        packed = template.pack(workload, config, constants)
+        inputs = [*stored_activations(workload, activations), *packed]
         assert_equal(workload, run_function_on_gpu(machine_code, inputs, expected), values)
 
 

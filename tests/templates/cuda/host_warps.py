@@ -16,10 +16,10 @@ from host_cuda import GUARD, POISON, _compile, _guarded
 
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import cuda_source, lower
-from autoq.measure.operands import stored_activations
+from autoq.measure.arrays import stored_activations
 from autoq.templates.base import Template
 from autoq.templates.target import Target
-from autoq.templates.workload import Operands, Workload
+from autoq.templates.workload import Constants, Workload
 
 
 def _multiply(a_signed: int) -> str:
@@ -70,7 +70,7 @@ def run_warps_on_host(
     config: Any,
     target: Target,
     values: tuple[np.ndarray, ...],
-    operands: Operands,
+    constants: Constants,
     folder: Path,
 ) -> np.ndarray:
     """The output of a one-launch kernel for `target` as it is stored, computed by this CPU."""
@@ -81,7 +81,7 @@ def run_warps_on_host(
     y = np.zeros(*workload.outputs[0].stored)
     inputs = stored_activations(workload, values)
     buffers = [
-        _guarded(array) for array in (*inputs, *template.pack(workload, config, operands), y)
+        _guarded(array) for array in (*inputs, *template.pack(workload, config, constants), y)
     ]
     buffers[-1][GUARD:-GUARD] = POISON
     addresses = [buffers[argument.index].ctypes.data + GUARD for argument in launch.arguments]

@@ -1,4 +1,4 @@
-"""Workloads limited by memory that the CUDA templates are tested on, and operands for them."""
+"""Workloads limited by memory that the CUDA templates are tested on, and constants for them."""
 
 from __future__ import annotations
 

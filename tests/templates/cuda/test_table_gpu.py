@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from gpu_kernels import compiled, gpu_target, sampled
 
+from autoq.measure.arrays import random_case
 from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
-from autoq.measure.operands import random_case
 from autoq.runtime.cuda_driver import Device
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
@@ -47,11 +47,11 @@ def test_every_element_is_exact(template: Template, workload: Workload) -> None:
     configs: list[Any] = [template.default(workload, target)]
     configs += sampled(template, workload, target, 13, 2)
     kernels = compiled(template, workload, [(config, target) for config in configs], target)
-    activations, operands = random_case(workload, seed=7)
-    expected = workload.reference_in_threads(activations, operands, 8)
+    activations, constants = random_case(workload, seed=7)
+    expected = workload.reference_in_threads(activations, constants, 8)
     bench = CudaBench(Device(), activations, expected)
     for config, kernel in zip(configs, kernels, strict=True):
-        candidate = bench.load(kernel, template.pack(workload, config, operands))
+        candidate = bench.load(kernel, template.pack(workload, config, constants))
         for poison in (0x55, 0xAA):
             wrong = complaints(candidate.run_over(poison), expected, workload, target)
             assert not wrong, f"{config}: {wrong}"

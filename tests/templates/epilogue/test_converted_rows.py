@@ -31,7 +31,7 @@ CASES = [
 
 
 def scalars_of(epilogue: Epilogue, accumulator_low: float, seed: int) -> np.ndarray:
-    """Operands of a quantised layer; without a residual the zero point is 0."""
+    """Constants of a quantised layer; without a residual the zero point is 0."""
     rng = np.random.default_rng(seed)
     least, most = INTEGER_RANGE[epilogue.out_dtype]
     zero_point = 0.0 if epilogue.residual_dtype is None else float(rng.integers(least, most))

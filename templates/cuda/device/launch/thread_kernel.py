@@ -1,4 +1,4 @@
-"""A CUDA PrimFunc of any number of operands whose body is emitted for one thread."""
+"""A CUDA PrimFunc of any number of parameters whose body is emitted for one thread."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from autoq.templates.operators.quantize import Quantize
 from autoq.templates.storage import is_four_bit, stored
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands
+from autoq.templates.workload import Constants
 
 Body = Callable[[Sequence[Any], Any, Any], None]
-"""Emits statements, given the operands' pointers, the block's and the thread's number."""
+"""Emits statements, given the parameters' pointers, the block's and the thread's number."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ def thread_default(workload: object, target: Target) -> ThreadConfig:
 
 
 def pack_scalars_operand(
-    workload: Pool2d | Add | Concat | Quantize | Dequantize, config: object, operands: Operands
+    workload: Pool2d | Add | Concat | Quantize | Dequantize, config: object, constants: Constants
 ) -> tuple[np.ndarray, ...]:
-    """The `scalars` operand alone, float32."""
-    return (np.ascontiguousarray(operands["scalars"], np.float32),)
+    """The `scalars` parameter alone, float32."""
+    return (np.ascontiguousarray(constants["scalars"], np.float32),)
 
 
 def packed_scalars_operand(
@@ -64,7 +64,7 @@ def packed_scalars_operand(
     return workload.constants
 
 
-def scalars_operand(workload: Pool2d | Add | Quantize | Dequantize) -> TensorSpec:
+def scalars_parameter(workload: Pool2d | Add | Quantize | Dequantize) -> TensorSpec:
     """The float32 vector of a workload's SCALARS."""
     return TensorSpec("scalars", (len(workload.SCALARS),), "float32")
 
@@ -80,7 +80,7 @@ def whole_bytes(row: int, *dtypes: str) -> bool:
 
 
 def thread_kernel(
-    operands: Sequence[TensorSpec],
+    parameters: Sequence[TensorSpec],
     blocks: int,
     threads: int,
     target: Target,
@@ -95,9 +95,9 @@ def thread_kernel(
     with IRBuilder() as construction, builder.prim_func():
         builder.func_name("main")
         pointers = []
-        for operand in operands:
-            handle = builder.arg(operand.name, builder.handle())
-            array = stored(operand.shape, operand.dtype)
+        for parameter in parameters:
+            handle = builder.arg(parameter.name, builder.handle())
+            array = stored(parameter.shape, parameter.dtype)
             buffer = builder.match_buffer(handle, *array, align=16)
             pointers.append(buffer.data)
         builder.device_entry()

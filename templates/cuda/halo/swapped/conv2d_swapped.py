@@ -24,7 +24,7 @@ from autoq.templates.epilogue.cuda.scalars import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands
+from autoq.templates.workload import Constants
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
@@ -86,27 +86,29 @@ def pack_weight(weight: np.ndarray, tile: HaloTile, block_n: int) -> np.ndarray:
 
 
 def pack_channels(
-    workload: Conv2d, config: SwappedConvConfig, operands: Operands
+    workload: Conv2d, config: SwappedConvConfig, constants: Constants
 ) -> tuple[np.ndarray, ...]:
     """bias int32 [classes * k'], scale float32 [k'], scalars float32 [8], as `pack` has them."""
-    weight, bias = np.asarray(operands["weight"]), np.asarray(operands["bias"])
-    bias = border_bias(workload, weight, bias, int(operands.get("x_zero_point", 0)))
+    weight, bias = np.asarray(constants["weight"]), np.asarray(constants["bias"])
+    bias = border_bias(workload, weight, bias, int(constants.get("x_zero_point", 0)))
     return (
         pad_channels(bias, config.block_n).reshape(-1),
-        pad_channels(np.asarray(operands["scale"], np.float32), config.block_n),
-        packed_scalars(workload.epilogue, operands),
+        pad_channels(np.asarray(constants["scale"], np.float32), config.block_n),
+        packed_scalars(workload.epilogue, constants),
     )
 
 
-def pack(workload: Conv2d, config: SwappedConvConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+def pack(
+    workload: Conv2d, config: SwappedConvConfig, constants: Constants
+) -> tuple[np.ndarray, ...]:
     """weight int8 [k' * reduction], bias int32 [classes * k'], scale, scalars.
 
     scale is float32 [k'], scalars float32 [8]; k' is k padded to block_n, classes are the border
     classes, row by row.
     """
     tile = SwappedLayout(workload, config, 1).tile
-    weight = pack_weight(np.asarray(operands["weight"]), tile, config.block_n)
-    return shared_image(weight), *pack_channels(workload, config, operands)
+    weight = pack_weight(np.asarray(constants["weight"]), tile, config.block_n)
+    return shared_image(weight), *pack_channels(workload, config, constants)
 
 
 def packed(workload: Conv2d, config: SwappedConvConfig) -> tuple[TensorSpec, ...]:

@@ -26,7 +26,7 @@ from autoq.templates.cuda.halo.swapped.tile import COLUMNS
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands
+from autoq.templates.workload import Constants
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
@@ -133,13 +133,15 @@ def pack_weight(weight: np.ndarray, tile: Im2colTile, block_n: int) -> np.ndarra
     return order_rows(padded.reshape(len(padded), -1), block_n, tile.row_bytes)
 
 
-def pack(workload: Conv2d, config: SwappedConvConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+def pack(
+    workload: Conv2d, config: SwappedConvConfig, constants: Constants
+) -> tuple[np.ndarray, ...]:
     """weight int8 [k' * reduction], bias int32 [classes * k'], scale float32 [k'],
     scalars [8]; k' is k padded to block_n, classes are the border classes, row by row.
     """
     tile = Im2colTile(workload, *config.tile, config.row_bytes)
-    weight = pack_weight(np.asarray(operands["weight"]), tile, config.block_n)
-    return shared_image(weight), *pack_channels(workload, config, operands)
+    weight = pack_weight(np.asarray(constants["weight"]), tile, config.block_n)
+    return shared_image(weight), *pack_channels(workload, config, constants)
 
 
 def packed(workload: Conv2d, config: SwappedConvConfig) -> tuple[TensorSpec, ...]:

@@ -8,7 +8,7 @@ import pytest
 
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import cuda_source, lower
-from autoq.measure.operands import random_case
+from autoq.measure.arrays import random_case
 from autoq.runtime.kernel import Launch, Scalar
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue

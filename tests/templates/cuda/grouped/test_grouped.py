@@ -63,20 +63,20 @@ TURNS = [
 ]  # fmt: skip
 
 
-def operands_of(workload, whole_range, rng):
-    """Random activations and operands; whole_range: the bounds of the type and zero point 0."""
-    activations, operands = random_convolution(workload, rng)
+def arrays_of(workload, whole_range, rng):
+    """Random activations and constants; whole_range: the bounds of the type and zero point 0."""
+    activations, constants = random_convolution(workload, rng)
     if whole_range:
-        operands["scalars"][5:] = (*INTEGER_RANGE[workload.epilogue.out_dtype], 0)
-    return activations, operands
+        constants["scalars"][5:] = (*INTEGER_RANGE[workload.epilogue.out_dtype], 0)
+    return activations, constants
 
 
 def exact_on_host(workload, config, whole_range, folder, target=CUDA):
     assert TEMPLATE.matches(workload, target)
     assert TEMPLATE.space(workload, target).rejection(config) is None
-    values, operands = operands_of(workload, whole_range, np.random.default_rng(5))
-    got = run_warps_on_host(TEMPLATE, workload, config, target, values, operands, folder)
-    assert_equal(workload, got, reference(workload, values, operands))
+    values, constants = arrays_of(workload, whole_range, np.random.default_rng(5))
+    got = run_warps_on_host(TEMPLATE, workload, config, target, values, constants, folder)
+    assert_equal(workload, got, reference(workload, values, constants))
 
 
 @needs_host_compiler
@@ -96,10 +96,10 @@ def test_tiles_in_turn_are_exact_on_host(workload, config, tmp_path):
 def test_shifted_conversion_is_exact_on_host(case, tmp_path):
     """The type's own bounds, and a zero point that is odd."""
     workload, config = CASES[case]
-    values, operands = operands_of(workload, True, np.random.default_rng(6))
-    operands["scalars"][5:] = (*(operands["scalars"][5:7] - 7), 7)
-    got = run_warps_on_host(TEMPLATE, workload, config, CUDA, values, operands, tmp_path)
-    assert_equal(workload, got, reference(workload, values, operands))
+    values, constants = arrays_of(workload, True, np.random.default_rng(6))
+    constants["scalars"][5:] = (*(constants["scalars"][5:7] - 7), 7)
+    got = run_warps_on_host(TEMPLATE, workload, config, CUDA, values, constants, tmp_path)
+    assert_equal(workload, got, reference(workload, values, constants))
 
 
 @needs_host_compiler
@@ -114,14 +114,14 @@ def test_packed_pairs_are_two_channels_of_two_taps(width, columns):
     """A fifth tap is multiplied alone: its channels are where a word of four has them."""
     c, pairs = 32, (columns + 1) // 2
     workload = Conv2d(1, 8, 8, c, c, 2, columns, groups=c // width)
-    _, operands = random_convolution(workload, np.random.default_rng(0))
-    packed = TEMPLATE.pack(workload, TEMPLATE.default(workload, CUDA), operands)[0]
+    _, constants = random_convolution(workload, np.random.default_rng(0))
+    packed = TEMPLATE.pack(workload, TEMPLATE.default(workload, CUDA), constants)[0]
     assert packed.shape == (c // 16, 2 * pairs, 16, 4)
     expected = np.zeros_like(packed)
     for k, r, s, e in np.ndindex(c, 2, columns, width):
         second = k % 4 >= 2 if s == 4 else s % 2
         byte = second * 2 + (e if width == 2 else k % 2)
-        expected[k // 16, r * pairs + s // 2, k % 16, byte] = operands["weight"][k, r, s, e]
+        expected[k // 16, r * pairs + s // 2, k % 16, byte] = constants["weight"][k, r, s, e]
     np.testing.assert_array_equal(packed, expected)
 
 
@@ -130,9 +130,9 @@ def test_packed_words_are_the_groups_block_of_a_dense_filter(width):
     """Every 16 outputs: words of the quads that a group touches, zero outside of the group."""
     c = 96
     workload = Conv2d(1, 8, 8, c, c, 2, 3, groups=c // width)
-    _, operands = random_convolution(workload, np.random.default_rng(0))
+    _, constants = random_convolution(workload, np.random.default_rng(0))
     config = TEMPLATE.default(workload, CUDA)
-    packed = TEMPLATE.pack(workload, config, operands)[0]
+    packed = TEMPLATE.pack(workload, config, constants)[0]
     units = packed.shape[0] * 16 // c
     dense = np.zeros((c, 2, 3, c), np.int8)
     for block, tap, output, byte in np.ndindex(packed.shape):
@@ -144,7 +144,7 @@ def test_packed_words_are_the_groups_block_of_a_dense_filter(width):
     expected = np.zeros_like(dense)
     for k in range(c):
         start = k // width * width
-        expected[k, :, :, start : start + width] = operands["weight"][k]
+        expected[k, :, :, start : start + width] = constants["weight"][k]
     np.testing.assert_array_equal(dense, expected)
 
 
@@ -187,14 +187,14 @@ def test_matches():
 @pytest.mark.parametrize("whole_range", [False, True])
 def test_exact_on_gpu(workload, whole_range):
     whole_range = whole_range and workload.epilogue.out_dtype in INTEGER_RANGE
-    check_on_gpu(TEMPLATE, workload, *operands_of(workload, whole_range, np.random.default_rng(9)))
+    check_on_gpu(TEMPLATE, workload, *arrays_of(workload, whole_range, np.random.default_rng(9)))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("seed", range(12))
 def test_random_convolutions_are_exact_on_gpu(seed):
     workload, rng = random_grouped(seed)
-    check_on_gpu(TEMPLATE, workload, *operands_of(workload, seed % 2 == 0, rng))
+    check_on_gpu(TEMPLATE, workload, *arrays_of(workload, seed % 2 == 0, rng))
 
 
 def random_grouped(seed):

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from halo_cases import CASES, random_operands
+from halo_cases import CASES, random_arrays
 
 from autoq.search.space import Space
 from autoq.templates.cuda.device.weights import row_channels
@@ -100,8 +100,8 @@ def test_shifted_reads_are_the_convolution(workload, flat, images, height, width
     )
     bias = np.zeros(workload.k, np.int32)
     scalars = np.zeros(8, np.float32)
-    operands = {"weight": weight, "bias": bias, "scalars": scalars}
-    expected = reference(plain, [x.astype(np.int8)], operands)
+    constants = {"weight": weight, "bias": bias, "scalars": scalars}
+    expected = reference(plain, [x.astype(np.int8)], constants)
     np.testing.assert_array_equal(emulate(tile, x, weight, 16), expected)
 
 
@@ -137,7 +137,7 @@ def test_default_and_samples_are_legal_and_lay_out_without_overlap(workload):
         assert layout.weight_offset % 1024 == 0
         assert layout.grid * layout.waves >= layout.work
         arrays = TEMPLATE.pack(
-            workload, config, random_operands(workload, np.random.default_rng())[1]
+            workload, config, random_arrays(workload, np.random.default_rng())[1]
         )
         assert arrays[0].shape == (layout.n_tiles * config.block_n * tile.reduction,)
 

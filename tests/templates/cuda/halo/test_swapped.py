@@ -110,9 +110,9 @@ def test_columns_staging_and_clipped_stores_are_the_convolution(
                 assert tile.pixel(0, at) == (i, row, column)
     assert (written == 1).all()
     plain = dataclasses.replace(workload, epilogue=Epilogue("int32"))
-    operands = {"weight": weight, "bias": np.zeros(workload.k, np.int32),
+    constants = {"weight": weight, "bias": np.zeros(workload.k, np.int32),
                 "scalars": np.zeros(8, np.float32)}  # fmt: skip
-    np.testing.assert_array_equal(y, reference(plain, [x.astype(np.int8)], operands))
+    np.testing.assert_array_equal(y, reference(plain, [x.astype(np.int8)], constants))
 
 
 @pytest.mark.parametrize("workload", SERVED, ids=str)

@@ -81,9 +81,9 @@ def test_chunks_times_packed_weights_are_the_convolution(workload, columns, row_
     )  # fmt: skip
     y = y[: tile.pixels, : workload.k].reshape(workload.y_shape)
     plain = dataclasses.replace(workload, epilogue=Epilogue("int32"))
-    operands = {"weight": weight, "bias": np.zeros(workload.k, np.int32),
+    constants = {"weight": weight, "bias": np.zeros(workload.k, np.int32),
                 "scalars": np.zeros(8, np.float32)}  # fmt: skip
-    np.testing.assert_array_equal(y, reference(plain, [x.astype(np.int8)], operands))
+    np.testing.assert_array_equal(y, reference(plain, [x.astype(np.int8)], constants))
 
 
 @pytest.mark.parametrize("workload", SERVED, ids=str)

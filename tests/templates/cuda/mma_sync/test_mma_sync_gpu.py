@@ -9,9 +9,9 @@ import pytest
 from gpu_kernels import compiled, gpu_target, sampled
 from mma_sync_cases import CASES, INT4_CASES, case_id, random_blocked, random_four_bit
 
+from autoq.measure.arrays import random_case, stored_activations, stored_outputs
 from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
-from autoq.measure.operands import random_case, stored_activations, stored_outputs
 from autoq.runtime.cuda_driver import Device
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
 from autoq.templates.target import Target, parse_target
@@ -26,9 +26,9 @@ DRAWN = 64
 
 @functools.lru_cache(maxsize=4)
 def expectation(workload: Workload) -> tuple:
-    values, operands = random_case(workload, seed=7)
-    expected = workload.reference_in_threads(values, operands, 8)
-    return stored_activations(workload, values), operands, stored_outputs(workload, expected)
+    values, constants = random_case(workload, seed=7)
+    expected = workload.reference_in_threads(values, constants, 8)
+    return stored_activations(workload, values), constants, stored_outputs(workload, expected)
 
 
 def forms() -> list[Target]:
@@ -44,10 +44,10 @@ def forms() -> list[Target]:
 def check(workload: Workload, candidates: list[tuple[Any, Target]]) -> None:
     own = gpu_target()
     kernels = compiled(TEMPLATE, workload, candidates, own)
-    activations, operands, expected = expectation(workload)
+    activations, constants, expected = expectation(workload)
     bench = CudaBench(Device(), activations, expected)
     for (config, form), kernel in zip(candidates, kernels, strict=True):
-        candidate = bench.load(kernel, TEMPLATE.pack(workload, config, operands))
+        candidate = bench.load(kernel, TEMPLATE.pack(workload, config, constants))
         for poison in (0x55, 0xAA):
             wrong = complaints(candidate.run_over(poison), expected, workload, own)
             assert wrong is None, f"{form.arch} {config}: {wrong}"

@@ -7,7 +7,7 @@ import pytest
 from host_cuda import needs_host_compiler
 from host_warps import run_warps_on_host
 
-from autoq.measure.operands import random_case, stored_outputs
+from autoq.measure.arrays import random_case, stored_outputs
 from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
 from autoq.templates.epilogue import Epilogue
@@ -79,7 +79,7 @@ def _name(item: object) -> str:
 @pytest.mark.parametrize(("workload", "config", "arch"), CASES, ids=_name)
 def test_exact_on_host(workload, config, arch, tmp_path):
     target = parse_target(f"cuda:{arch}")
-    values, operands = random_case(workload, 7)
-    found = run_warps_on_host(TEMPLATE, workload, config, target, values, operands, tmp_path)
-    (expected,) = stored_outputs(workload, workload.reference(values, operands))
+    values, constants = random_case(workload, 7)
+    found = run_warps_on_host(TEMPLATE, workload, config, target, values, constants, tmp_path)
+    (expected,) = stored_outputs(workload, workload.reference(values, constants))
     np.testing.assert_array_equal(found, expected)

@@ -9,12 +9,12 @@ import pytest
 from mma_sync_cases import CASES, INT4_CASES, case_id, random_blocked
 from mma_sync_numpy import accumulate, convolve
 
-from autoq.measure.operands import random_case
+from autoq.measure.arrays import random_case
 from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE, matches
 from autoq.templates.cuda.mma_sync.pack import channel_of_row, pack_channels, pack_weight
 from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
-from autoq.templates.cuda.mma_sync.space import computes
+from autoq.templates.cuda.mma_sync.space import compute_types
 from autoq.templates.cuda.mma_sync.tile import (
     matrix_offset,
     unit_offset,
@@ -76,12 +76,12 @@ def test_four_bit_values_make_the_convolution(in_dtype, weight_dtype, compute, c
 
 
 def check_convolution(conv: Conv2d, config: MmaSyncConfig, target: Target) -> None:
-    (x,), operands = random_case(conv, 3)
+    (x,), constants = random_case(conv, 3)
     x = to_nhwc(x, conv.in_layout)
     plan = MmaSyncPlan(conv, config, target)
-    packed = pack_weight(plan.tiling, operands["weight"])
+    packed = pack_weight(plan.tiling, constants["weight"])
     found = accumulate(plan, to_stored(x, conv.in_dtype).view(np.int8), packed)
-    np.testing.assert_array_equal(found, convolve(conv, x, operands["weight"]))
+    np.testing.assert_array_equal(found, convolve(conv, x, constants["weight"]))
 
 
 @pytest.mark.parametrize("conv", FOUR_BIT, ids=str)
@@ -119,9 +119,9 @@ def test_long_reductions_are_not_unpacked(in_dtype, most):
             for k in (most - 8, most)
         )
         target = parse_target(f"cuda:{arch}")
-        assert computes(fits, target)[0] == first
-        assert set(computes(fits, target)) == {"s4", "s8_unpacked", "s8_staged"}
-        assert computes(long, target) == ("s4",)
+        assert compute_types(fits, target)[0] == first
+        assert set(compute_types(fits, target)) == {"s4", "s8_unpacked", "s8_staged"}
+        assert compute_types(long, target) == ("s4",)
         assert not matches(dataclasses.replace(long, weight_dtype="int8"), target)
 
 

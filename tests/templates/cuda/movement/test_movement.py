@@ -50,9 +50,9 @@ def exact_on_host(workload, arch, folder, config=None):
     assert template.matches(workload, target)
     config = config or template.default(workload, target)
     assert config in template.space(workload, target)
-    activations, operands = random_movement(workload, np.random.default_rng(7))
-    got = run_on_host(template, workload, config, target, activations, operands, folder)
-    assert_equal(workload, got, reference(workload, activations, operands))
+    activations, constants = random_movement(workload, np.random.default_rng(7))
+    got = run_on_host(template, workload, config, target, activations, constants, folder)
+    assert_equal(workload, got, reference(workload, activations, constants))
 
 
 @needs_host_compiler
@@ -74,15 +74,15 @@ def test_nan_comes_out_where_it_goes_in(name, tmp_path):
     """Quantised, it is the least value, as in onnxruntime."""
     workload = MISSING[name]
     template = TEMPLATES[type(workload)]
-    activations, operands = random_movement(workload, np.random.default_rng(7))
+    activations, constants = random_movement(workload, np.random.default_rng(7))
     for array in activations:
         if array.dtype == np.float32:
             array.reshape(-1)[::11] = np.nan
             array.reshape(-1)[5::37] = np.inf
     with np.errstate(invalid="ignore"):
-        expected = reference(workload, activations, operands)
+        expected = reference(workload, activations, constants)
     config = template.default(workload, CUDA)
-    got = run_on_host(template, workload, config, CUDA, activations, operands, tmp_path)
+    got = run_on_host(template, workload, config, CUDA, activations, constants, tmp_path)
     assert_equal(workload, got, expected)
     assert expected.dtype != np.float32 or 0 < np.isnan(expected).mean() < 1
 

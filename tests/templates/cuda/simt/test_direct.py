@@ -35,9 +35,9 @@ IDS = [f"{template.name}-{case_id(case)}" for template, case in BOTH]
 def exact_on_host(template, workload, config, folder):
     assert template.matches(workload, CUDA)
     assert config in template.space(workload, CUDA)
-    activations, operands = random_convolution(workload, np.random.default_rng(5))
-    got = run_on_host(template, workload, config, CUDA, activations, operands, folder)
-    assert_equal(workload, got, reference(workload, activations, operands))
+    activations, constants = random_convolution(workload, np.random.default_rng(5))
+    got = run_on_host(template, workload, config, CUDA, activations, constants, folder)
+    assert_equal(workload, got, reference(workload, activations, constants))
 
 
 @needs_host_compiler
@@ -58,12 +58,12 @@ def test_exact_on_host(template, workload, tmp_path):
 )
 def test_nan_of_a_residual_comes_out(conv, tmp_path):
     """Quantised, it is the least value, as in onnxruntime."""
-    activations, operands = random_convolution(conv, np.random.default_rng(5))
+    activations, constants = random_convolution(conv, np.random.default_rng(5))
     activations[1].reshape(-1)[::7] = np.nan
     template = conv2d_direct.TEMPLATE
     config = template.default(conv, CUDA)
-    got = run_on_host(template, conv, config, CUDA, activations, operands, tmp_path)
-    assert_equal(conv, got, reference(conv, activations, operands))
+    got = run_on_host(template, conv, config, CUDA, activations, constants, tmp_path)
+    assert_equal(conv, got, reference(conv, activations, constants))
 
 
 @needs_host_compiler
