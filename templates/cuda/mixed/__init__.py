@@ -1,0 +1,1 @@
+"""Products of floating-point activations with narrow weights on tensor cores."""

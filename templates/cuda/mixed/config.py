@@ -1,0 +1,82 @@
+"""Knobs of the mixed-input product on wgmma, and the sizes that follow from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
+
+BARRIER_BYTES = 8
+STEP_K = 64
+"""Values of k in a row of 128 bytes of activations: a step of the reduction."""
+STORE_ROWS = 64
+"""Columns of D that are stored at a time."""
+
+
+@dataclass(frozen=True)
+class MixedConfig:
+    """Knobs of a tile of weight rows times rows of x, D [block_n, block_m].
+
+    block_m: rows of x of a tile, the width of a wgmma.
+    consumers: warpgroups that multiply, each with weight rows of its own.
+    row_blocks: blocks of 64 weight rows of a consumer.
+    steps: steps of 64 along k in a stage.
+    stages: stages of the ring in shared memory.
+    cluster: blocks that share their rows of x, of which each loads a part for all.
+    group_m: tiles of x that share their weight rows (rasterisation).
+    """
+
+    block_m: int
+    consumers: int
+    row_blocks: int
+    steps: int
+    stages: int
+    cluster: int
+    group_m: int
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of 64 weight rows of a tile."""
+        return self.consumers * self.row_blocks
+
+    @property
+    def block_n(self) -> int:
+        """Weight rows of a tile."""
+        return 64 * self.blocks
+
+    @property
+    def threads(self) -> int:
+        return 128 * (self.consumers + 1)
+
+    @property
+    def registers(self) -> RegisterBudget:
+        return register_budget(self.consumers, 1)
+
+    @property
+    def accumulators(self) -> int:
+        """Accumulator registers of a consumer thread."""
+        return self.row_blocks * self.block_m // 2
+
+    @property
+    def loaded_rows(self) -> int:
+        """Rows of x that a block of the cluster loads: whole groups of 8, some of them twice."""
+        return -(-self.block_m // (8 * self.cluster)) * 8
+
+    @property
+    def x_bytes(self) -> int:
+        """Shared memory of a step's rows of x."""
+        return 128 * self.block_m
+
+    @property
+    def store_rows(self) -> int:
+        """Rows of x whose results are staged at a time."""
+        return min(self.block_m, STORE_ROWS)
+
+    @property
+    def store_bytes(self) -> int:
+        """Shared memory of a staging buffer."""
+        return 128 * STORE_ROWS
+
+    @property
+    def barriers_bytes(self) -> int:
+        return 2 * self.stages * BARRIER_BYTES

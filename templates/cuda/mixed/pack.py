@@ -1,0 +1,114 @@
+"""Weights of the mixed-input product, arranged as the registers of wgmma's A take them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autoq.templates.cuda.device.memory.swizzle import shared_image
+from autoq.templates.cuda.mixed.conversion import Conversion
+from autoq.templates.cuda.mixed.plan import MixedPlan
+from autoq.templates.element import element
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Operands
+
+
+def packed(plan: MixedPlan) -> tuple[TensorSpec, ...]:
+    """What `pack` gives: tiles of weights, what is taken from each row, scale and bias."""
+    work = plan.workload
+    specs = [TensorSpec("weight", (plan.weight_bytes,), "uint8")]
+    if plan.rows_shifted:
+        specs.append(TensorSpec("taken", (plan.padded_n,), "uint32"))
+    if work.quantised:
+        specs.append(TensorSpec("scale", (plan.padded_n,), "float32"))
+    if work.bias:
+        specs.append(TensorSpec("bias", (plan.padded_n,), "float32"))
+    return tuple(specs)
+
+
+def pack(plan: MixedPlan, operands: Operands) -> tuple[np.ndarray, ...]:
+    """The constants of a workload as the kernel reads them."""
+    work = plan.workload
+    weight = np.asarray(operands["weight"])
+    rows = plan.padded_n - work.n
+    if not work.quantised:
+        weight = np.pad(weight, [(0, rows), (0, plan.padded_k - work.k)])
+        arrays = [_float_tiles(weight)]
+    else:
+        arrays = [_integer_tiles(plan, weight, operands)]
+    if plan.rows_shifted:
+        zeros = np.zeros((work.n, 1)) if not work.zero_points else operands["zero_point"]
+        zeros = np.pad(np.asarray(zeros).reshape(work.n).astype(np.int32), (0, rows))
+        taken = plan.conversion.taken_of(zeros, _second_rows(plan.padded_n)).astype(np.uint32)
+        arrays.append(taken | taken << 16)
+    if work.quantised:
+        scale = np.asarray(operands["scale"], np.float32)
+        arrays.append(np.pad(_row_scale(scale), (0, rows)))
+    if work.bias:
+        arrays.append(np.pad(np.asarray(operands["bias"], np.float32), (0, rows)))
+    return tuple(map(np.ascontiguousarray, arrays))
+
+
+def _row_scale(scale: np.ndarray) -> np.ndarray:
+    """What a row's sums are multiplied by: its scale, or the largest of its groups' scales.
+
+    A group's scale is kept as its share of that, which no 16-bit float is too narrow for.
+    """
+    if scale.shape[1] == 1:
+        return scale[:, 0]
+    largest = np.abs(scale).max(axis=1)
+    return np.where(largest > 0, largest, np.float32(1))
+
+
+def _second_rows(count: int) -> np.ndarray:
+    """Whether each row is one of the upper eight of sixteen."""
+    return np.arange(count) % 16 >= 8
+
+
+def _float_tiles(weight: np.ndarray) -> np.ndarray:
+    """Tiles [64, 64] of 16-bit floats as TMA would swizzle them, uint8."""
+    n, k = weight.shape
+    tiles = weight.reshape(n // 64, 64, k // 64, 64).transpose(0, 2, 1, 3)
+    return shared_image(np.ascontiguousarray(tiles).view(np.int8).reshape(-1, 128)).view(np.uint8)
+
+
+def _integer_tiles(plan: MixedPlan, weight: np.ndarray, operands: Operands) -> np.ndarray:
+    """Tiles [64, 64] in the order of threads, and behind each what its groups need, uint8."""
+    conversion, work = plan.conversion, plan.workload
+    stored = (weight.astype(np.int16) + conversion.offset).astype(np.uint8)
+    stored = np.pad(stored, [(0, plan.padded_n - work.n), (0, plan.padded_k - work.k)])
+    # [blocks, warp, half of 16 rows, row, steps, k 16, half of 16 k, thread of 4, value of 2]
+    parts = stored.reshape(plan.padded_n // 64, 4, 2, 8, plan.padded_k // 64, 4, 2, 4, 2)
+    blocks, steps = parts.shape[0], parts.shape[4]
+    if conversion.nibbles:
+        ordered = parts.transpose(0, 4, 1, 3, 7, 5, 8, 6, 2)
+        pairs = np.ascontiguousarray(ordered).reshape(blocks, steps, -1, 2)
+        values = pairs[..., 0] | pairs[..., 1] << 4
+    else:
+        halves = parts.reshape(*parts.shape[:5], 2, 2, *parts.shape[6:])
+        values = np.ascontiguousarray(halves.transpose(0, 4, 5, 1, 3, 8, 6, 7, 2, 9))
+    values = values.reshape(blocks, steps, -1)
+    if not conversion.groups:
+        return values.reshape(-1)
+    words = _group_words(plan, operands).view(np.uint8).reshape(blocks, steps, -1)
+    return np.concatenate([values, words], axis=-1).reshape(-1)
+
+
+def _group_words(plan: MixedPlan, operands: Operands) -> np.ndarray:
+    """For each block, step, group and row what is taken away, above the group's scale, uint32."""
+    conversion, work = plan.conversion, plan.workload
+    scale = np.asarray(operands["scale"], np.float32)
+    share = scale / _row_scale(scale)[:, None]
+    zeros = operands["zero_point"] if work.zero_points else np.zeros(scale.shape, np.int32)
+    # A group longer than a step counts for each of its steps.
+    repeat = max(work.group // 64, 1)
+    columns = plan.padded_k // 64 * conversion.groups
+    bits = element(work.in_dtype).dtype
+    share = np.repeat(share.astype(bits).view(np.uint16), repeat, axis=1)
+    zeros = np.repeat(np.asarray(zeros).astype(np.int32), repeat, axis=1)
+    pad = [(0, plan.padded_n - work.n), (0, columns - share.shape[1])]
+    share, zeros = np.pad(share, pad), np.pad(zeros, pad)
+    taken = conversion.taken_of(zeros, _second_rows(plan.padded_n)[:, None])
+    words = share.astype(np.uint32) | taken.astype(np.uint32) << 16
+    by_block = words.reshape(plan.padded_n // 64, 64, columns)
+    return np.ascontiguousarray(by_block.transpose(0, 2, 1))

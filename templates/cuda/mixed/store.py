@@ -1,0 +1,109 @@
+"""The epilogue of the mixed-input product: D [weight rows, rows of x] to y by stmatrix and TMA."""
+
+from __future__ import annotations
+
+from tvm.script import tirx as T
+
+from autoq.templates.cuda.device.functions import DeviceFunction, device_function
+from autoq.templates.cuda.device.memory.tma import store_tiled
+from autoq.templates.operators.float_gemm import FloatGemm
+
+_ACTIVATIONS = {
+    "none": "v",
+    "relu": "fmaxf(v, 0.f)",
+    "gelu": "0.5f * v * (1.f + erff(v * 0.70710678f))",
+    "gelu_tanh": "0.5f * v * (1.f + tanhf(0.79788456f * (v + 0.044715f * v * v * v)))",
+    "silu": "v / (1.f + __expf(-v))",
+}
+_SOURCE = r"""
+__device__ __forceinline__ float finish_@(float sum, float scale, float bias) {
+  const float v = sum * scale + bias;
+  return ACTIVATION;
+}
+__device__ __forceinline__ unsigned finish_pair_@(float left, float right, float scale, float bias) {
+  unsigned word;
+  asm("cvt.rn.KIND.f32 %0, %1, %2;"
+      : "=r"(word) : "f"(finish_@(right, scale, bias)), "f"(finish_@(left, scale, bias)));
+  return word;
+}
+"""
+
+
+def finish_pair(workload: FloatGemm) -> DeviceFunction:
+    """finish_pair(left, right, scale, bias): two results of one weight row as a word."""
+    source = _SOURCE.replace("ACTIVATION", _ACTIVATIONS[workload.activation])
+    source = source.replace("KIND", "f16x2" if workload.out_dtype == "float16" else "bf16x2")
+    return device_function("finish_pair", source)
+
+
+@T.inline
+def stage_pair(plan, finish, accumulator, packed, scales, smem, offset, block, group, count, warp,
+               lane):  # fmt: skip
+    """One or two groups of eight columns of a block of 64 weight rows, into a staging buffer."""
+    for j in T.unroll(count):
+        for half in T.unroll(2):
+            at = T.meta_var(block * plan.atom.d_registers + (group + j) * 4 + half * 2)
+            packed[2 * j + half] = T.cuda.func_call(
+                finish.name,
+                accumulator[at],
+                accumulator[at + 1],
+                scales[4 * block + half],
+                scales[4 * block + 2 + half],
+                source_code=finish.source,
+                return_type="uint32",
+            )
+    within = T.meta_var(group % (plan.store_rows // 8))
+    if plan.workload.weight_left:
+        row = T.meta_var(warp * 16 + lane % 16)
+        chunk = T.meta_var(within + lane // 16 % count)
+    else:
+        row = T.meta_var((within + lane // 16 % count) * 8 + lane % 8)
+        chunk = T.meta_var(warp * 2 + lane // 8 % 2)
+    turn = T.meta_var("" if plan.workload.weight_left else ".trans")
+    T.ptx[f"stmatrix.sync.aligned.m8n8.x{2 * count}{turn}.shared.b16"](
+        smem.ptr_to([offset + plan.staged(row, chunk)]), *[packed[i] for i in range(2 * count)]
+    )
+
+
+@T.inline
+def store_slice(plan, finish, accumulator, packed, scales, smem, offset, block, slice_, warp, lane):
+    """A slice of a block's columns into a staging buffer."""
+    groups = T.meta_var(plan.store_rows // 8)
+    for pair in T.unroll(groups // 2):
+        stage_pair(
+            plan, finish, accumulator, packed, scales, smem, offset, block,
+            slice_ * groups + 2 * pair, 2, warp, lane,
+        )  # fmt: skip
+    if groups % 2 > 0:
+        stage_pair(
+            plan, finish, accumulator, packed, scales, smem, offset, block,
+            slice_ * groups + groups - 1, 1, warp, lane,
+        )  # fmt: skip
+
+
+@T.inline
+def store_tile(plan, finish, accumulator, packed, scales, smem, turn, y_map, m, n, consumer, warp,
+               lane):  # fmt: skip
+    """A consumer's part of an output tile, through two staging buffers of its own."""
+    for block in T.unroll(plan.config.row_blocks):
+        for slice_ in T.unroll(plan.slices):
+            if (warp == 0) & (lane == 0):
+                T.ptx.cp.async_.bulk.wait_group.read(1)
+            T.cuda.warpgroup_sync(2 + consumer)
+            offset = T.meta_var(
+                plan.store_offset + (2 * consumer + turn[0]) * plan.store_bytes
+            )
+            store_slice(
+                plan, finish, accumulator, packed, scales, smem, offset, block, slice_, warp, lane
+            )
+            T.ptx.fence.proxy.async_.shared__cta()
+            T.cuda.warpgroup_sync(2 + consumer)
+            if (warp == 0) & (lane == 0):
+                row = T.meta_var(
+                    (n * plan.config.blocks + consumer * plan.config.row_blocks + block) * 64
+                )
+                column = T.meta_var(m * plan.config.block_m + slice_ * plan.store_rows)
+                place = T.meta_var((column, row) if plan.workload.weight_left else (row, column))
+                T.ptx[store_tiled(2)](T.address_of(y_map), *place, smem.ptr_to([offset]))
+                T.ptx.cp.async_.bulk.commit_group()
+            turn[0] = 1 - turn[0]

@@ -1,0 +1,180 @@
+"""Product of floating-point activations with a weight of floats or of narrow integers.
+
+The mixed-input product of NVIDIA's CUTLASS and of *Mixed-Input Matrix Multiplication*: weights are
+kept in 4 or 8 bits and widened to the activations' type on their way to the tensor cores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autoq.errors import InputError
+from autoq.templates.element import INTEGER_RANGE, element
+from autoq.templates.random_arrays import random_array, random_inputs
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Arrays, Operands, Tolerance, Workload
+
+ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu")
+"""Functions behind the bias: gelu by the error function, gelu_tanh its usual approximation."""
+
+_FLOATS = ("float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class FloatGemm(Workload, operator="float_gemm"):
+    """`y = activation(x @ weight.T + bias)` with x `[m, k]` and weight `[n, k]`.
+
+    in_dtype: of x and of every product's factors, float16 or bfloat16. weight_dtype: the same, or
+    int8, uint8, int4 or uint4. out_dtype: float16, bfloat16 or float32. group: values along k that
+    share a scale, 0 for a scale a row of the weight. zero_points: whether integers have them, one
+    for each scale. weight_left: the weight is the left factor, and y is `[n, m]` instead of
+    `[m, n]`.
+
+    The constants are `weight`; for integers `scale` float32 `[n, groups]`, and `zero_point` of the
+    weight's dtype and the scale's shape; `bias` float32 `[n]`. An integer w counts as
+    `(w - zero_point) * scale`. Sums are float32.
+
+    Raises InputError for dtypes and groups that do not go together.
+    """
+
+    m: int
+    n: int
+    k: int
+    in_dtype: str = "float16"
+    weight_dtype: str = "int8"
+    out_dtype: str = "float16"
+    group: int = 0
+    zero_points: bool = False
+    bias: bool = False
+    activation: str = "none"
+    weight_left: bool = False
+
+    def __post_init__(self) -> None:
+        weights = (self.in_dtype, *INTEGER_RANGE)
+        if min(self.m, self.n, self.k) < 1:
+            raise InputError(f"a product of {self.m}x{self.n}x{self.k}: extents are at least 1")
+        if self.in_dtype not in _FLOATS:
+            raise InputError(f"in_dtype {self.in_dtype!r}: choose {' or '.join(_FLOATS)}")
+        if self.weight_dtype not in weights:
+            raise InputError(f"weight_dtype {self.weight_dtype!r}: one of {', '.join(weights)}")
+        if self.out_dtype not in (*_FLOATS, "float32"):
+            raise InputError(f"out_dtype {self.out_dtype!r}: one of {', '.join(_FLOATS)}, float32")
+        if self.activation not in ACTIVATIONS:
+            raise InputError(f"activation {self.activation!r}: one of {', '.join(ACTIVATIONS)}")
+        if not self.quantised and (self.group or self.zero_points):
+            raise InputError(f"a weight of {self.weight_dtype} has neither groups nor zero points")
+        if self.group < 0 or (self.group and self.k % self.group):
+            raise InputError(f"group {self.group} does not divide k = {self.k}")
+
+    @property
+    def quantised(self) -> bool:
+        """Whether the weight is of integers."""
+        return self.weight_dtype in INTEGER_RANGE
+
+    @property
+    def groups(self) -> int:
+        """Scales of a row of the weight."""
+        return self.k // self.group if self.group else 1
+
+    @property
+    def operations(self) -> int:
+        """Multiplications plus additions."""
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def y_shape(self) -> tuple[int, int]:
+        return (self.n, self.m) if self.weight_left else (self.m, self.n)
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec("x", (self.m, self.k), self.in_dtype),)
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec("y", self.y_shape, self.out_dtype),)
+
+    @property
+    def constants(self) -> tuple[TensorSpec, ...]:
+        specs = [TensorSpec("weight", (self.n, self.k), self.weight_dtype)]
+        if self.quantised:
+            specs.append(TensorSpec("scale", (self.n, self.groups), "float32"))
+        if self.zero_points:
+            specs.append(TensorSpec("zero_point", (self.n, self.groups), self.weight_dtype))
+        if self.bias:
+            specs.append(TensorSpec("bias", (self.n,), "float32"))
+        return tuple(specs)
+
+    @property
+    def bytes(self) -> int:
+        return super().bytes + self.constants[0].bytes
+
+    def tolerance(self, target: Target) -> Tolerance:
+        """What rounding a group's scaled weight to the activations' type can do to a sum.
+
+        With a scale a row integers are multiplied exactly and only the order of a float32 sum
+        differs. A scaled weight is off by at most half a unit in its last place; errors of
+        different signs add up to less than twice that of a sum's root mean square.
+        """
+        unit = 2.0**-11 if self.in_dtype == "float16" else 2.0**-8
+        return Tolerance(relative=2 * unit if self.group else 2e-4)
+
+    def dequantised(self, operands: Operands) -> np.ndarray:
+        """The weight as float32 [n, k]."""
+        weight = np.asarray(operands["weight"]).astype(np.float32)
+        if not self.quantised:
+            return weight
+        length = self.group or self.k
+        if self.zero_points:
+            weight -= np.repeat(np.asarray(operands["zero_point"], np.float32), length, axis=1)
+        return weight * np.repeat(np.asarray(operands["scale"], np.float32), length, axis=1)
+
+    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
+        sums = np.asarray(activations[0]).astype(np.float32) @ self.dequantised(operands).T
+        if self.bias:
+            sums += np.asarray(operands["bias"], np.float32)
+        y = _activated(sums, self.activation)
+        y = y.T if self.weight_left else y
+        return (np.ascontiguousarray(y.astype(element(self.out_dtype).dtype, copy=False)),)
+
+    def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
+        weight = random_array(rng, (self.n, self.k), self.weight_dtype)
+        operands: dict[str, Any] = {"weight": weight}
+        if self.quantised:
+            least, most = INTEGER_RANGE[self.weight_dtype]
+            spread = (most - least) / math.sqrt(12) * math.sqrt(self.k)
+            scale = rng.uniform(0.5, 1.5, (self.n, self.groups)) / spread
+            operands["scale"] = scale.astype(np.float32)
+        if self.zero_points:
+            zeros = random_array(rng, (self.n, self.groups), self.weight_dtype)
+            operands["zero_point"] = zeros
+        if self.bias:
+            operands["bias"] = rng.standard_normal(self.n, np.float32)
+        return random_inputs(rng, self.inputs), operands
+
+    def __str__(self) -> str:
+        sides = [self.in_dtype, self.weight_dtype]
+        if self.weight_left:
+            sides.reverse()
+        group = f" g{self.group}" if self.group else ""
+        return f"{self.m}x{self.n}x{self.k} {'x'.join(sides)}{group}"
+
+
+def _activated(v: np.ndarray, activation: str) -> np.ndarray:
+    if activation == "relu":
+        return np.maximum(v, np.float32(0))
+    if activation == "gelu":
+        from scipy.special import erf
+
+        return (0.5 * v * (1 + erf(v * np.float32(math.sqrt(0.5))))).astype(np.float32)
+    if activation == "gelu_tanh":
+        inner = np.float32(math.sqrt(2 / math.pi)) * (v + np.float32(0.044715) * v**3)
+        return (0.5 * v * (1 + np.tanh(inner))).astype(np.float32)
+    if activation == "silu":
+        return (v / (1 + np.exp(-v))).astype(np.float32)
+    return v
