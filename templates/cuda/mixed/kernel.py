@@ -59,20 +59,21 @@ def produce(plan, smem, ring, at, x_map, weight, m, n, rank):
 @T.inline
 def convert(plan, a, smem, rows, parity, stage, consumer, thread):
     """Consumer: the weights of a stage into the registers of A of its parity."""
-    for block in T.unroll(plan.config.row_blocks if plan.converts else 0):
-        for step in T.unroll(plan.config.steps):
-            T.cuda.func_call(
-                plan.convert.name,
-                a.ptr_to([plan.a_at(parity, block, 4 * step)]),
-                smem.ptr_to([
-                    stage * plan.stage_bytes + plan.weight_offset
-                    + (consumer * plan.config.row_blocks + block) * plan.block_bytes
-                    + step * plan.tile_bytes
-                ]),
-                rows.ptr_to([4 * block]),
-                thread,
-                source_code=plan.convert.source,
-            )  # fmt: skip
+    if plan.converts:
+        for block in T.unroll(plan.config.row_blocks):
+            for step in T.unroll(plan.config.steps):
+                T.cuda.func_call(
+                    plan.convert.name,
+                    a.ptr_to([plan.a_at(parity, block, 4 * step)]),
+                    smem.ptr_to([
+                        stage * plan.stage_bytes + plan.weight_offset
+                        + (consumer * plan.config.row_blocks + block) * plan.block_bytes
+                        + step * plan.tile_bytes
+                    ]),
+                    rows.ptr_to([4 * block]),
+                    thread,
+                    source_code=plan.convert.source,
+                )  # fmt: skip
 
 
 @T.inline

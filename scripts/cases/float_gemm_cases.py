@@ -1,0 +1,31 @@
+"""Products of 16-bit floats with narrow weights: every pair of types, groups, tails and odd sizes."""
+
+from __future__ import annotations
+
+from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.operators.float_gemm import ACTIVATIONS, FloatGemm
+
+_FLOATS = ("float16", "bfloat16")
+
+CASES = [
+    *(
+        FloatGemm(
+            200, 264, 328, floats, weights, floats, weight_left=left, bias=True, activation="relu",
+            zero_points=weights != floats,
+        )
+        for floats in _FLOATS
+        for weights in (floats, *INTEGER_RANGE)
+        for left in (False, True)
+    ),
+    *(
+        FloatGemm(72, 136, 512, floats, weights, floats, group=group, zero_points=zeros)
+        for floats in _FLOATS
+        for weights in INTEGER_RANGE
+        for group, zeros in ((32, False), (64, True), (128, True))
+    ),
+    *(FloatGemm(65, 120, 200, bias=True, activation=name) for name in ACTIVATIONS),
+    *(FloatGemm(m, 1000, 1032) for m in (1, 7, 8, 17, 63, 130, 257)),
+    FloatGemm(8, 8, 8),
+    FloatGemm(3000, 1000, 4096, weight_dtype="int4", group=128),
+]  # fmt: skip
+"""FloatGemm workloads."""
