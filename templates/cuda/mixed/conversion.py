@@ -1,12 +1,12 @@
 """Narrow weights to pairs of 16-bit floats in registers, in the order of wgmma's A.
 
 PRMT puts bytes u below 0x64, which is the half 1024 + u, and a subtraction of packed halves takes
-1024 and the zero point away: four instructions for four values, all of them exact. A signed byte is
-stored with its sign bit turned, as 128 more. bfloat16 has eight significant bits: 0x43 above the low
-seven bits is 128 + (u & 127), and 0x43 above the eighth bit alone is 128 or 256, so that their
+1024 and the zero point away: four instructions for four values, all of them exact. A signed byte
+is stored with its sign bit turned, as 128 more. bfloat16 has eight significant bits: 0x43 above the
+low seven bits is 128 + (u & 127), and 0x43 above the eighth bit alone is 128 or 256, so that their
 difference is the signed byte, in eight instructions for four values; unsigned bytes are stored as
-signed ones. Nibbles are masked out of the word; where the upper one of a byte is masked in place it
-counts sixteenfold, which a multiply-add undoes.
+signed ones, and take two more. Nibbles are masked out of the word. Where the upper one of a byte is
+masked in place it counts sixteenfold, which a multiply-add undoes.
 """
 
 from __future__ import annotations
@@ -33,6 +33,14 @@ __device__ __forceinline__ unsigned mul_@(unsigned a, unsigned b) {
 __device__ __forceinline__ unsigned fma_@(unsigned a, unsigned b, unsigned c) {
   unsigned d;
   asm("fma.rn.KIND %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+"""
+# (word & mask) | bits in one instruction, which ptxas does not find for two constants.
+_MASKED = r"""
+__device__ __forceinline__ unsigned masked_@(unsigned word, unsigned mask, unsigned bits) {
+  unsigned d;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(d) : "r"(word), "r"(mask), "r"(bits));
   return d;
 }
 """
@@ -63,22 +71,28 @@ __device__ __forceinline__ void widen_@(unsigned* d, unsigned low, unsigned high
   }
 }
 """
-_NIBBLES_F16 = r"""
+_NIBBLES_F16 = (
+    _MASKED
+    + r"""
 __device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsigned* taken) {
   const unsigned upper = word >> 8;
-  d[0] = sub_@((word & 0x000f000fu) | 0x64006400u, taken[0]);
-  d[1] = fma_@((word & 0x00f000f0u) | 0x64006400u, 0x2c002c00u, taken[1]);
-  d[2] = sub_@((upper & 0x000f000fu) | 0x64006400u, taken[0]);
-  d[3] = fma_@((upper & 0x00f000f0u) | 0x64006400u, 0x2c002c00u, taken[1]);
+  d[0] = sub_@(masked_@(word, 0x000f000fu, 0x64006400u), taken[0]);
+  d[1] = fma_@(masked_@(word, 0x00f000f0u, 0x64006400u), 0x2c002c00u, taken[1]);
+  d[2] = sub_@(masked_@(upper, 0x000f000fu, 0x64006400u), taken[0]);
+  d[3] = fma_@(masked_@(upper, 0x00f000f0u, 0x64006400u), 0x2c002c00u, taken[1]);
 }
 """
-_NIBBLES_BF16 = r"""
+)
+_NIBBLES_BF16 = (
+    _MASKED
+    + r"""
 __device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsigned* taken) {
   #pragma unroll
   for (int i = 0; i < 4; ++i)
-    d[i] = sub_@(((word >> (4 * i)) & 0x000f000fu) | 0x43004300u, taken[i % 2]);
+    d[i] = sub_@(masked_@(word >> (4 * i), 0x000f000fu, 0x43004300u), taken[i % 2]);
 }
 """
+)
 
 # from: the tile of 64 rows and 64 k in shared memory; thread: of the warpgroup.
 _STEP = r"""

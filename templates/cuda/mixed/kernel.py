@@ -198,7 +198,7 @@ def build_kernel(plan: MixedPlan) -> PrimFunc:
         )  # fmt: skip
         ring = T.meta_var(Ring(barriers, 0, config.stages))
 
-        if (warpgroup == 0) & (warp == 0):
+        if (warpgroup == 0) & (warp == 0):  # noqa: SIM102
             if T.cuda.elect_sync() != 0:
                 ring.initialise(4 * config.consumers * config.cluster)
                 fence_barriers()

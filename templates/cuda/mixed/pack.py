@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.templates.cuda.device.memory.swizzle import shared_image
-from autoq.templates.cuda.mixed.conversion import Conversion
 from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.element import element
-from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Operands
 

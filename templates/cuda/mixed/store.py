@@ -20,7 +20,8 @@ __device__ __forceinline__ float finish_@(float sum, float scale, float bias) {
   const float v = sum * scale + bias;
   return ACTIVATION;
 }
-__device__ __forceinline__ unsigned finish_pair_@(float left, float right, float scale, float bias) {
+__device__ __forceinline__ unsigned finish_pair_@(float left, float right, float scale,
+                                                 float bias) {
   unsigned word;
   asm("cvt.rn.KIND.f32 %0, %1, %2;"
       : "=r"(word) : "f"(finish_@(right, scale, bias)), "f"(finish_@(left, scale, bias)));
@@ -90,9 +91,7 @@ def store_tile(plan, finish, accumulator, packed, scales, smem, turn, y_map, m, 
             if (warp == 0) & (lane == 0):
                 T.ptx.cp.async_.bulk.wait_group.read(1)
             T.cuda.warpgroup_sync(2 + consumer)
-            offset = T.meta_var(
-                plan.store_offset + (2 * consumer + turn[0]) * plan.store_bytes
-            )
+            offset = T.meta_var(plan.store_offset + (2 * consumer + turn[0]) * plan.store_bytes)
             store_slice(
                 plan, finish, accumulator, packed, scales, smem, offset, block, slice_, warp, lane
             )

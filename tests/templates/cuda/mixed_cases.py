@@ -1,4 +1,4 @@
-"""Products of 16-bit floats with narrow weights: every pair of types, groups, tails and odd sizes."""
+"""Products of 16-bit floats with narrow weights: all pairs of types, groups, tails, odd sizes."""
 
 from __future__ import annotations
 

@@ -1,0 +1,108 @@
+"""The mixed-input kernels pass nvcc without spills, with as few instructions as they promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from with_nvcc import needs_nvcc
+
+from autoq.errors import InputError
+from autoq.kernel import compile_kernel
+from autoq.kernel.elf import text_sections
+from autoq.kernel.nvcc import run_nvcc
+from autoq.templates.cuda.mixed.conversion import Conversion
+from autoq.templates.cuda.mixed.float_gemm_wgmma import TEMPLATE
+from autoq.templates.cuda.mixed.plan import MixedPlan
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.registry import matching
+from autoq.templates.target import parse_target
+
+TARGET = parse_target("cuda:sm_90a")
+ARITHMETIC = {0x12, 0x16, 0x19, 0x30, 0x31, 0x32, 0x35}
+"""LOP3, PRMT, SHF, HADD2, HFMA2, HMUL2 and HFMA2.MMA by the lowest 9 bits of their 16 bytes."""
+WORKLOADS = [
+    FloatGemm(200, 264, 328),
+    FloatGemm(3456, 4096, 2048, bias=True, activation="gelu"),
+    FloatGemm(1, 1000, 1024, "bfloat16", "uint8", "bfloat16", zero_points=True),
+    FloatGemm(64, 512, 512, weight_dtype="int4", group=32, weight_left=True),
+    FloatGemm(700, 512, 512, "bfloat16", "uint4", "bfloat16", group=128, zero_points=True),
+    FloatGemm(512, 512, 512, weight_dtype="float16", activation="silu"),
+]
+
+
+@needs_nvcc
+@pytest.mark.parametrize("workload", WORKLOADS, ids=str)
+def test_defaults_compile_without_spills(workload: FloatGemm) -> None:
+    config = TEMPLATE.default(workload, TARGET)
+    assert TEMPLATE.space(workload, TARGET).rejection(config) is None
+    kernel = compile_kernel(TEMPLATE.build(workload, config, TARGET), TARGET)
+    assert kernel.spill_bytes == 0
+    (launch,) = kernel.launches
+    assert launch.block == (config.threads, 1, 1)
+    assert launch.smem_bytes == MixedPlan(workload, config, TARGET).smem_bytes
+    budget = config.registers
+    asked = budget.producer + config.consumers * budget.consumer
+    assert asked <= kernel.registers * (config.consumers + 1)
+
+
+@needs_nvcc
+@pytest.mark.parametrize("workload", WORKLOADS[:4], ids=str)
+def test_sampled_configurations_compile_without_spills(workload: FloatGemm) -> None:
+    for config in TEMPLATE.space(workload, TARGET).sample(np.random.default_rng(5), 2):
+        kernel = compile_kernel(TEMPLATE.build(workload, config, TARGET), TARGET)
+        assert kernel.spill_bytes == 0, config
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    "dtype, weight_dtype, most",
+    [
+        ("float16", "int8", 4), ("float16", "uint8", 4), ("bfloat16", "int8", 8),
+        ("bfloat16", "uint8", 10), ("float16", "int4", 5), ("bfloat16", "int4", 6),
+    ],
+)  # fmt: skip
+def test_conversion_takes_few_instructions(dtype: str, weight_dtype: str, most: int) -> None:
+    """most: of machine code for four values."""
+    workload = FloatGemm(16, 64, 64, dtype, weight_dtype, dtype)
+    function = Conversion(workload).function()
+    source = f"""{function.source}
+extern "C" __global__ void kernel(const uint4* from, uint4* to, const unsigned* rows) {{
+  unsigned a[16];
+  {function.name}(a, from, rows, threadIdx.x);
+  for (int i = 0; i < 4; ++i)
+    to[i * 128 + threadIdx.x] = make_uint4(a[4 * i], a[4 * i + 1], a[4 * i + 2], a[4 * i + 3]);
+}}
+"""
+    code, report, cubin = run_nvcc(source, "sm_90a", {})
+    assert code == 0, report
+    (machine_code,) = text_sections(cubin)
+    opcodes = np.frombuffer(machine_code, np.uint64)[::2] & np.uint64(0x1FF)
+    counted = [int(opcode) for opcode in opcodes if int(opcode) in ARITHMETIC]
+    # 32 values, and constants that are put into registers.
+    assert 8 * (most - 1) < len(counted) <= 8 * most + 4
+
+
+def test_what_no_kernel_takes_is_declined() -> None:
+    for workload in (
+        FloatGemm(8, 8, 12), FloatGemm(8, 12, 8), FloatGemm(8, 8, 48, group=16),
+        FloatGemm(8, 8, 8, out_dtype="float32"),
+    ):  # fmt: skip
+        assert not matching(workload, TARGET)
+    assert not matching(FloatGemm(8, 8, 8), parse_target("cuda:sm_80"))
+
+
+@pytest.mark.parametrize(
+    "fields, complaint",
+    [
+        ({"in_dtype": "int8"}, "in_dtype"), ({"weight_dtype": "float32"}, "weight_dtype"),
+        ({"out_dtype": "int8"}, "out_dtype"), ({"activation": "tanh"}, "activation"),
+        ({"group": 48}, "group 48"), ({"m": 0}, "extents"),
+        ({"weight_dtype": "float16", "zero_points": True}, "neither groups nor zero points"),
+    ],
+)  # fmt: skip
+def test_impossible_products_are_refused_in_one_line(
+    fields: dict[str, object], complaint: str
+) -> None:
+    with pytest.raises(InputError, match=complaint) as raised:
+        FloatGemm(**{"m": 8, "n": 8, "k": 64, **fields})
+    assert "\n" not in str(raised.value)
