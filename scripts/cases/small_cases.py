@@ -11,6 +11,7 @@ from autoq.templates.operators.add import Add
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.lookup import Lookup
 from autoq.templates.operators.pool2d import Pool2d
@@ -28,6 +29,8 @@ CASES: list[Workload] = [
     Conv2d(2, 9, 9, 64, 40, 3, 3, padding=(1, 1, 1, 1), in_dtype="uint4", weight_dtype="int4",
            epilogue=Epilogue("uint4")),
     Gemm(9, 40, 64, epilogue=Epilogue("int32")),
+    FloatGemm(130, 264, 320, weight_dtype="int4", group=64, zero_points=True),
+    FloatGemm(300, 200, 512, "bfloat16", "int8", "bfloat16", bias=True, activation="silu"),
     Pool2d("max", 2, 15, 15, 32, 3, 3, (2, 2), (1, 1, 1, 1)),
     Pool2d("max", 1, 9, 9, 48, 3, 3, (2, 2), (1, 1, 1, 1), in_dtype="int4", out_dtype="int4"),
     Pool2d("average", 2, 7, 7, 64, 7, 7, requantize=True),

@@ -19,7 +19,7 @@ from autoq.templates.random_arrays import random_array, random_inputs
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.threads import in_threads
-from autoq.templates.workload import Arrays, Operands, Tolerance, Workload
+from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
 ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu")
 """Functions behind the bias: gelu by the error function, gelu_tanh its usual approximation."""
@@ -128,24 +128,24 @@ class FloatGemm(Workload, operator="float_gemm"):
         unit = 2.0**-11 if self.in_dtype == "float16" else 2.0**-8
         return Tolerance(relative=5 * unit if self.group else 2e-4)
 
-    def dequantised(self, operands: Operands) -> np.ndarray:
+    def dequantised(self, constants: Constants) -> np.ndarray:
         """The weight as float32 [n, k]."""
-        weight = np.asarray(operands["weight"]).astype(np.float32)
+        weight = np.asarray(constants["weight"]).astype(np.float32)
         if not self.quantised:
             return weight
         length = self.group or self.k
         if self.zero_points:
-            weight -= np.repeat(np.asarray(operands["zero_point"], np.float32), length, axis=1)
-        return weight * np.repeat(np.asarray(operands["scale"], np.float32), length, axis=1)
+            weight -= np.repeat(np.asarray(constants["zero_point"], np.float32), length, axis=1)
+        return weight * np.repeat(np.asarray(constants["scale"], np.float32), length, axis=1)
 
-    def reference(self, activations: Sequence[np.ndarray], operands: Operands) -> Arrays:
-        return self.reference_in_threads(activations, operands, 1)
+    def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
+        return self.reference_in_threads(activations, constants, 1)
 
     def reference_in_threads(
-        self, activations: Sequence[np.ndarray], operands: Operands, threads: int
+        self, activations: Sequence[np.ndarray], constants: Constants, threads: int
     ) -> Arrays:
-        x, weight = activations[0], self.dequantised(operands).T
-        bias = np.asarray(operands["bias"], np.float32) if self.bias else None
+        x, weight = activations[0], self.dequantised(constants).T
+        bias = np.asarray(constants["bias"], np.float32) if self.bias else None
         y = np.empty(self.y_shape, element(self.out_dtype).dtype)
         by_rows = y.T if self.weight_left else y
 
@@ -161,18 +161,18 @@ class FloatGemm(Workload, operator="float_gemm"):
 
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
         weight = random_array(rng, (self.n, self.k), self.weight_dtype)
-        operands: dict[str, Any] = {"weight": weight}
+        constants: dict[str, Any] = {"weight": weight}
         if self.quantised:
             least, most = INTEGER_RANGE[self.weight_dtype]
             spread = (most - least) / math.sqrt(12) * math.sqrt(self.k)
             scale = rng.uniform(0.5, 1.5, (self.n, self.groups)) / spread
-            operands["scale"] = scale.astype(np.float32)
+            constants["scale"] = scale.astype(np.float32)
         if self.zero_points:
             zeros = random_array(rng, (self.n, self.groups), self.weight_dtype)
-            operands["zero_point"] = zeros
+            constants["zero_point"] = zeros
         if self.bias:
-            operands["bias"] = rng.standard_normal(self.n, np.float32)
-        return random_inputs(rng, self.inputs), operands
+            constants["bias"] = rng.standard_normal(self.n, np.float32)
+        return random_inputs(rng, self.inputs), constants
 
     def __str__(self) -> str:
         sides = [self.in_dtype, self.weight_dtype]

@@ -21,6 +21,7 @@ from autoq.templates.operators.add import Add
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.lookup import Lookup
 from autoq.templates.operators.pool2d import Pool2d
@@ -74,6 +75,11 @@ WITH_TABLE = [
     Conv2d(8, 9, 9, 32, 32, 1, 1, out_layout="NHWCnc", epilogue=Epilogue("int8", table=True)),
     Gemm(8, 40, 64, in_dtype="uint8", epilogue=TABLE),
 ]
+FLOAT_PRODUCTS = [
+    FloatGemm(70, 136, 320, "bfloat16", "int8", "bfloat16", bias=True, activation="gelu_tanh"),
+    FloatGemm(9, 64, 256, weight_dtype="uint4", group=64, zero_points=True),
+    FloatGemm(40, 72, 64, weight_dtype="float16"),
+]
 RELAYOUT = Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8")
 
 
@@ -81,7 +87,7 @@ def cases() -> list[tuple[Template, Workload, Target]]:
     return [
         (template, workload, target)
         for target in (*CUDA, *CPU)
-        for workload in (*WORKLOADS, *BLOCKED, *FOUR_BIT, *WITH_TABLE, RELAYOUT)
+        for workload in (*WORKLOADS, *BLOCKED, *FOUR_BIT, *WITH_TABLE, *FLOAT_PRODUCTS, RELAYOUT)
         for template in matching(workload, target)
     ]
 

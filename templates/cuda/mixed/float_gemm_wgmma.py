@@ -19,7 +19,7 @@ from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target, parse_target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands, Workload
+from autoq.templates.workload import Constants, Workload
 
 # Registers of a consumer beside accumulators and A: addresses, descriptors, barriers, and what
 # exponentials and error functions take (ptxas 13.0 spills none of the sampled kernels).
@@ -151,9 +151,9 @@ def _plan(workload: FloatGemm, config: MixedConfig) -> MixedPlan:
     return MixedPlan(workload, config, parse_target("cuda:sm_90a"))
 
 
-def pack(workload: FloatGemm, config: MixedConfig, operands: Operands) -> tuple[np.ndarray, ...]:
+def pack(workload: FloatGemm, config: MixedConfig, constants: Constants) -> tuple[np.ndarray, ...]:
     """Tiles of weights, then what is taken from each row, scales and bias, as far as there are."""
-    return pack_plan(_plan(workload, config), operands)
+    return pack_plan(_plan(workload, config), constants)
 
 
 def packed(workload: FloatGemm, config: MixedConfig) -> tuple[TensorSpec, ...]:

@@ -3,7 +3,7 @@
 A warp brings rows of x and tiles of weights into a ring of stages. Each consumer warpgroup widens
 the weights of the next stage while its products of this one run, so that registers of A take turns;
 D [weight rows, rows of x] has x as its B, in shared memory as it lies in memory. The scheme is that
-of CUTLASS's mixed-input kernels with its operands swapped.
+of CUTLASS's mixed-input kernels with its constants swapped.
 """
 
 from tvm.script import tirx as T

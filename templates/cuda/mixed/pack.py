@@ -8,7 +8,7 @@ from autoq.templates.cuda.device.memory.swizzle import shared_image
 from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.element import element
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Operands
+from autoq.templates.workload import Constants
 
 
 def packed(plan: MixedPlan) -> tuple[TensorSpec, ...]:
@@ -24,26 +24,26 @@ def packed(plan: MixedPlan) -> tuple[TensorSpec, ...]:
     return tuple(specs)
 
 
-def pack(plan: MixedPlan, operands: Operands) -> tuple[np.ndarray, ...]:
+def pack(plan: MixedPlan, constants: Constants) -> tuple[np.ndarray, ...]:
     """The constants of a workload as the kernel reads them."""
     work = plan.workload
-    weight = np.asarray(operands["weight"])
+    weight = np.asarray(constants["weight"])
     rows = plan.padded_n - work.n
     if not work.quantised:
         weight = np.pad(weight, [(0, rows), (0, plan.padded_k - work.k)])
         arrays = [_float_tiles(weight)]
     else:
-        arrays = [_integer_tiles(plan, weight, operands)]
+        arrays = [_integer_tiles(plan, weight, constants)]
     if plan.rows_shifted:
-        zeros = np.zeros((work.n, 1)) if not work.zero_points else operands["zero_point"]
+        zeros = np.zeros((work.n, 1)) if not work.zero_points else constants["zero_point"]
         zeros = np.pad(np.asarray(zeros).reshape(work.n).astype(np.int32), (0, rows))
         taken = plan.conversion.taken_of(zeros, _second_rows(plan.padded_n)).astype(np.uint32)
         arrays.append(taken | taken << 16)
     if work.quantised:
-        scale = np.asarray(operands["scale"], np.float32)
+        scale = np.asarray(constants["scale"], np.float32)
         arrays.append(np.pad(_row_scale(scale), (0, rows)))
     if work.bias:
-        arrays.append(np.pad(np.asarray(operands["bias"], np.float32), (0, rows)))
+        arrays.append(np.pad(np.asarray(constants["bias"], np.float32), (0, rows)))
     return tuple(map(np.ascontiguousarray, arrays))
 
 
@@ -70,7 +70,7 @@ def _float_tiles(weight: np.ndarray) -> np.ndarray:
     return shared_image(np.ascontiguousarray(tiles).view(np.int8).reshape(-1, 128)).view(np.uint8)
 
 
-def _integer_tiles(plan: MixedPlan, weight: np.ndarray, operands: Operands) -> np.ndarray:
+def _integer_tiles(plan: MixedPlan, weight: np.ndarray, constants: Constants) -> np.ndarray:
     """Tiles [64, 64] in the order of threads, and behind each what its groups need, uint8."""
     conversion, work = plan.conversion, plan.workload
     stored = (weight.astype(np.int16) + conversion.offset).astype(np.uint8)
@@ -88,16 +88,16 @@ def _integer_tiles(plan: MixedPlan, weight: np.ndarray, operands: Operands) -> n
     values = values.reshape(blocks, steps, -1)
     if not conversion.groups:
         return values.reshape(-1)
-    words = _group_words(plan, operands).view(np.uint8).reshape(blocks, steps, -1)
+    words = _group_words(plan, constants).view(np.uint8).reshape(blocks, steps, -1)
     return np.concatenate([values, words], axis=-1).reshape(-1)
 
 
-def _group_words(plan: MixedPlan, operands: Operands) -> np.ndarray:
+def _group_words(plan: MixedPlan, constants: Constants) -> np.ndarray:
     """For each block, step, group and row what is taken away, above the group's scale, uint32."""
     conversion, work = plan.conversion, plan.workload
-    scale = np.asarray(operands["scale"], np.float32)
+    scale = np.asarray(constants["scale"], np.float32)
     share = scale / _row_scale(scale)[:, None]
-    zeros = operands["zero_point"] if work.zero_points else np.zeros(scale.shape, np.int32)
+    zeros = constants["zero_point"] if work.zero_points else np.zeros(scale.shape, np.int32)
     # A group longer than a step counts for each of its steps.
     repeat = max(work.group // 64, 1)
     columns = plan.padded_k // 64 * conversion.groups

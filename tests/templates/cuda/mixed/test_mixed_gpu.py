@@ -6,9 +6,9 @@ import pytest
 from gpu_kernels import compiled, hopper_target, sampled
 from mixed_cases import CASES
 
+from autoq.measure.arrays import random_case
 from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
-from autoq.measure.operands import random_case
 from autoq.runtime.cuda_driver import Device
 from autoq.templates.cuda.mixed.float_gemm_wgmma import TEMPLATE
 from autoq.templates.operators.float_gemm import FloatGemm
@@ -26,12 +26,12 @@ def test_every_element_is_right(workload: FloatGemm) -> None:
     configs = [TEMPLATE.default(workload, TARGET)]
     configs += sampled(TEMPLATE, workload, TARGET, 11, SAMPLES)
     kernels = compiled(TEMPLATE, workload, [(config, TARGET) for config in configs], target)
-    activations, operands = random_case(workload, seed=7)
-    expected = workload.reference_in_threads(activations, operands, 8)
+    activations, constants = random_case(workload, seed=7)
+    expected = workload.reference_in_threads(activations, constants, 8)
     bench = CudaBench(Device(), activations, expected)
     failures = []
     for config, kernel in zip(configs, kernels, strict=True):
-        candidate = bench.load(kernel, TEMPLATE.pack(workload, config, operands))
+        candidate = bench.load(kernel, TEMPLATE.pack(workload, config, constants))
         for poison in (0x55, 0xAA):
             wrong = complaints(candidate.run_over(poison), expected, workload, TARGET)
             if wrong:

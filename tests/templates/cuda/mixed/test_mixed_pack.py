@@ -76,9 +76,9 @@ def test_registers_hold_the_weights(dtype: str, weight_dtype: str, group: int, z
         16, 200, 384, dtype, weight_dtype, dtype, group=group, zero_points=zeros
     )  # fmt: skip
     plan = MixedPlan(workload, CONFIG, TARGET)
-    _, operands = workload.random_case(np.random.default_rng(3))
+    _, constants = workload.random_case(np.random.default_rng(3))
     names = [spec.name for spec in TEMPLATE.packed(workload, CONFIG)]
-    arrays = dict(zip(names, TEMPLATE.pack(workload, CONFIG, operands), strict=True))
+    arrays = dict(zip(names, TEMPLATE.pack(workload, CONFIG, constants), strict=True))
     tiles = arrays["weight"].reshape(plan.padded_n // 64, plan.k_steps, plan.tile_bytes)
     taken = arrays.get("taken", np.zeros(plan.padded_n, np.uint32)) & 0xFFFF
     found = np.empty((plan.padded_n, plan.padded_k), np.float32)
@@ -90,7 +90,7 @@ def test_registers_hold_the_weights(dtype: str, weight_dtype: str, group: int, z
                 at = 64 * step + 16 * i
                 found[rows, at : at + 16] = scatter(registers, fragment)
     found = (found * arrays["scale"][:, None])[: workload.n, : workload.k]
-    expected = workload.dequantised(operands)
+    expected = workload.dequantised(constants)
     if group:  # a scale of a group is rounded to 16 bits
         unit = 2.0**-11 if dtype == "float16" else 2.0**-8
         np.testing.assert_allclose(found, expected, rtol=unit, atol=unit * np.abs(expected).max())
@@ -101,10 +101,10 @@ def test_registers_hold_the_weights(dtype: str, weight_dtype: str, group: int, z
 def test_weights_of_floats_are_swizzled_rows() -> None:
     workload = FloatGemm(16, 100, 200, weight_dtype="float16")
     plan = MixedPlan(workload, CONFIG, TARGET)
-    _, operands = workload.random_case(np.random.default_rng(3))
-    (weight,) = TEMPLATE.pack(workload, CONFIG, operands)
+    _, constants = workload.random_case(np.random.default_rng(3))
+    (weight,) = TEMPLATE.pack(workload, CONFIG, constants)
     chunks = weight.view(np.float16).reshape(plan.padded_n // 64, plan.k_steps, 64, 8, 8)
     row = np.arange(64)[:, None]
     plain = chunks[:, :, row, np.arange(8) ^ (row % 8)]
     found = plain.transpose(0, 2, 1, 3, 4).reshape(plan.padded_n, plan.padded_k)
-    np.testing.assert_array_equal(found[:100, :200], operands["weight"])
+    np.testing.assert_array_equal(found[:100, :200], constants["weight"])
