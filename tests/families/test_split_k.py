@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from gpu_kernels import compiled, end_if_compile_only, gpu_host, gpu_target
 from split_k.config import SplitConfig
 from split_k.cpu import TEMPLATE as CPU_TEMPLATE
+from split_k.cpu import program_of
 from split_k.cuda import TEMPLATE as CUDA_TEMPLATE
 from split_k.operator import LongProduct
 from with_nvcc import needs_nvcc
@@ -22,13 +24,13 @@ from autoq.kernel.kernel_store import KernelStore
 from autoq.measure.bench import CpuBench
 from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
-from autoq.measure.job import Timing
+from autoq.measure.job import Job, Timing
 from autoq.measure.stopwatch import timings
+from autoq.measure.worker import Prepare, Run, Worker, WorkerSettings
 from autoq.records import Device as RecordedDevice
 from autoq.records import Record, read_records
 from autoq.runtime.cuda_driver import Device
 from autoq.session import Session
-from autoq.templates.program import Initially
 from autoq.templates.target import host_cpu, parse_target
 
 FAMILY = "split_k"
@@ -120,17 +122,21 @@ def test_it_runs_in_a_model_whose_arena_holds_its_workspaces(
     assert len(session.profile(2)) == 3
 
 
-def test_a_semaphore_that_is_not_left_at_zero_is_no_candidate() -> None:
-    activations, constants, expected = case(5)
-    config = SplitConfig(2, "semaphore")
-    kernel = KernelStore(None).kernel(CPU_TEMPLATE, WORKLOAD, config, host_cpu())
-    bench = CpuBench(activations, expected)
-    candidate = bench.load(kernel, CPU_TEMPLATE.constants(WORKLOAD, config, constants))
-    candidate.run_over(0x5A)
-    (workspace,) = [w for w in kernel.workspaces if w.initially == Initially.STAYS_ZERO.value]
-    (array,) = [array for w, array in candidate._workspaces if w is workspace]
-    array[1] = 3
-    assert candidate.left_dirty() == "workspace 'arrived': 1 bytes are not left at zero"
+def test_a_semaphore_that_is_not_left_at_zero_is_no_candidate(tmp_path: Path) -> None:
+    """Its outputs are right over every poison as long as nobody runs it again."""
+    config, target = SplitConfig(2, "semaphore"), host_cpu()
+    worker = Worker(WorkerSettings(FAMILY, target, 0, 1, 1, tmp_path))
+    worker.handle(Prepare(WORKLOAD))
+    found = []
+    for left in (0, 1):
+        forgetful = replace(CPU_TEMPLATE, build=lambda w, c, t, left=left: program_of(w, c, left))
+        kernel = KernelStore(None).kernel(forgetful, WORKLOAD, config, target)
+        request = Run(Job(WORKLOAD, CPU_TEMPLATE.name, config), kernel, Timing(repeat=1, number=1))
+        found.append(worker.handle(request).measurement)
+    right, wrong = found
+    assert right.failure is None and right.seconds
+    assert wrong.failure == "correctness"
+    assert wrong.message == "workspace 'arrived': 4 bytes are not left at zero"
 
 
 @needs_nvcc

@@ -28,6 +28,7 @@ from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.mma.mma_sync import MmaSync
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.grouped.cost import estimated_seconds, features, residence
+from autoq.templates.cuda.grouped.pack import pack_weight, packed_shape
 from autoq.templates.cuda.grouped.source import GROUPED_SOURCE
 from autoq.templates.cuda.grouped.tile import (
     STRIP_W,
@@ -238,67 +239,18 @@ def _functions(tile: GroupedTile, epilogue: ThreadEpilogue, runs: int) -> Device
 def pack(workload: Conv2d, config: GroupedConfig, constants: Constants) -> tuple[np.ndarray, ...]:
     """The weight in words of four bytes, then the epilogue's constants."""
     weight = np.asarray(constants["weight"]).reshape(workload.weight_shape)
-    pack_weight = _pack_pairs if narrow(workload) else _pack_blocks
     epilogue = ThreadEpilogue(workload, _VALUES)
     return (pack_weight(workload, weight), *epilogue.pack(weight, constants))
 
 
 def packed(workload: Conv2d, config: GroupedConfig) -> tuple[TensorSpec, ...]:
     """What `pack` gives."""
-    weight = TensorSpec("weight", _packed_shape(workload), workload.weight_dtype)
+    weight = TensorSpec("weight", packed_shape(workload), workload.weight_dtype)
     return (weight, *ThreadEpilogue(workload, _VALUES).constant_parameters())
 
 
-def _packed_shape(workload: Conv2d) -> tuple[int, ...]:
-    taps, pairs = workload.r * workload.s, workload.r * ceil_div(workload.s, 2)
-    if narrow(workload):
-        return (workload.c // UNIT, pairs, UNIT, 4)
-    return (workload.c // UNIT * group_units(workload), taps, UNIT, 4 * quads(workload))
-
-
-def _pack_blocks(workload: Conv2d, weight: np.ndarray) -> np.ndarray:
-    """[c / 16 * units, taps, 16, quads * 4]: blocks of 16 outputs by 16 inputs of a group.
-
-    An output's words are those of the quads that its group touches; where a group is narrower than
-    four channels the other bytes are zero.
-    """
-    k, r, s, width = weight.shape
-    units, row = group_units(workload), 4 * quads(workload)
-    packed = np.zeros((k, r * s, units * row), np.int8)
-    for output in range(k):
-        first = output // width * width % row
-        packed[output, :, first : first + width] = weight[output].reshape(r * s, width)
-    blocks = packed.reshape(k // UNIT, UNIT, r * s, units, row).transpose(0, 3, 2, 1, 4)
-    return np.ascontiguousarray(blocks).reshape(_packed_shape(workload))
-
-
-def _pack_pairs(workload: Conv2d, weight: np.ndarray) -> np.ndarray:
-    """[c / 16, r * pairs of taps, 16, 4]: two inputs at a tap, two at the next one in its row.
-
-    A last tap that is multiplied alone has its inputs where a word of four channels has them.
-    """
-    k, r, s, width = weight.shape
-    packed = np.zeros((k, r, s + s % 2, 2), np.int8)
-    for output in range(k):
-        first = output % 2 // width * width
-        packed[output, :, :s, first : first + width] = weight[output]
-    if s % 4 == 1:
-        upper = np.arange(k) % 4 >= 2
-        packed[upper, :, s - 1 :] = packed[upper, :, s - 1 :][:, :, ::-1]
-    words = packed.reshape(k // UNIT, UNIT, -1, 4).transpose(0, 2, 1, 3)
-    return np.ascontiguousarray(words).reshape(_packed_shape(workload))
-
-
 TEMPLATE = Template(
-    "conv2d_grouped",
-    2,
-    matches,
-    space,
-    default,
-    build,
-    pack,
-    packed,
-    estimate=estimate,
+    "conv2d_grouped", 2, matches, space, default, build, pack, packed, estimate=estimate,
     preference=30,
-)
+)  # fmt: skip
 """Depthwise and grouped convolution on tensor cores from sm_80."""

@@ -19,6 +19,11 @@ def computes(workload: Workload, target: Target) -> bool:
 
 
 def build(workload: LongProduct, config: SplitConfig, target: Target) -> Program:
+    return program_of(workload, config, left=0)
+
+
+def program_of(workload: LongProduct, config: SplitConfig, left: int) -> Program:
+    """The program, whose semaphores are left at `left`: 0 in a right one."""
     spaces = workspaces(workload, config)
     given = ("a", "weight")
     if config.ending == "sum":
@@ -34,7 +39,7 @@ def build(workload: LongProduct, config: SplitConfig, target: Target) -> Program
     else:
         reads = (*given, "affine", "arrived")
         writes = ("arrived", "partial", "y")
-        stages = (Stage(count_parts(workload, config), reads, writes),)
+        stages = (Stage(count_parts(workload, config, left), reads, writes),)
     return Program(stages, tuple(spaces.values()))
 
 
@@ -107,7 +112,7 @@ def finish(workload: LongProduct, splits: int) -> PrimFunc:
     return main
 
 
-def count_parts(workload: LongProduct, config: SplitConfig) -> PrimFunc:
+def count_parts(workload: LongProduct, config: SplitConfig, left: int) -> PrimFunc:
     """Each part counts itself for its group of outputs; the last one finishes the group."""
     m, n, k, splits = workload.m, workload.n, workload.k, config.splits
     depth, groups = k // splits, -(-m * n // GROUP)
@@ -145,7 +150,7 @@ def count_parts(workload: LongProduct, config: SplitConfig) -> PrimFunc:
                                 + affine[1, end % n],
                                 T.float32(0),
                             )
-                    arrived[group] = 0
+                    arrived[group] = left
 
     return main
 
