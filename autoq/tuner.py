@@ -15,7 +15,7 @@ from autoq.errors import InputError
 from autoq.measure.builder import Builder
 from autoq.measure.compile_worker import BuildSettings
 from autoq.measure.job import REGISTRY, load_registry
-from autoq.measure.measurer import DeviceMeasurer, Measurer
+from autoq.measure.measurer import DeviceMeasurer
 from autoq.measure.runner import OutOfTime, Runner
 from autoq.measure.worker import WorkerSettings
 from autoq.records.database import Conditions, Database
@@ -78,7 +78,6 @@ def tune(
     tuning_records: Sequence[str | os.PathLike[str]] = (),
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     on_event: OnEvent | None = None,
-    measurer: Measurer | None = None,
     **options: object,
 ) -> TuneSummary:
     """Search for fast kernels and append every trial to the record file `output`.
@@ -86,14 +85,14 @@ def tune(
     model is an ONNX file, a graph of `autoq.frontend.load`, or a sequence of workloads or
     `ModelWorkload`s. An `output` of an earlier run is resumed: its records are not measured again
     and count as trials. Those of `tuning_records` are known to the search as well. on_event is
-    called with each of `report.events`. Ctrl-C ends with everything measured on the disk. measurer
-    replaces the device, e.g. by a recorded space. `options` are the fields of
-    `tuning.options.TuneOptions`.
+    called with each of `report.events`. Ctrl-C ends with everything measured on the disk. `options`
+    are the fields of `tuning.options.TuneOptions`.
 
     Raises ModelError, InputError, RecordError or TargetError, before anything is measured or
     written, for what the user gave; MeasureError when the device fails.
     """
     settings = make_options(trials, options)
+    measurer = settings.measurer
     started = settings.clock.now() if settings.started is None else settings.started
     if settings.cache_dir is not None:
         require_private(settings.cache_dir)

@@ -46,11 +46,12 @@ def bias(x_scale: float, known: dict[str, np.ndarray], k: int) -> onnx.NodeProto
 
 
 def conv(
-    activation: str, weights: str, zero_point: int = 0, weight_zero_point: int = 0,
+    activation: str, weights: str, zero_points: tuple[int, int] = (0, 0),
     output: str | None = None, axis: int | None = 0, shape: tuple[int, ...] = (8, 6, 3, 3),
     tail: list[onnx.NodeProto] | None = None, **attributes: object,
 ) -> onnx.ModelProto:  # fmt: skip
     """float x -> Q -> DQ -> Conv of quantised weights -> [tail from c to r] -> Q -> DQ -> y."""
+    zero_point, weight_zero_point = zero_points  # those of the input and the weights
     dequantise, known = weight(shape, weights, weight_zero_point, axis)
     attributes.setdefault("pads", [1, 1, 1, 1])
     end = "r" if tail else "c"
@@ -90,7 +91,7 @@ def residual(dtype: str) -> onnx.ModelProto:
         node("QuantizeLinear", "c es ez", "e"), node("DequantizeLinear", "e es ez", "f"),
         node("Add", "f d", "g"), node("Relu", "g", "r"),
     ]  # fmt: skip
-    made = conv(dtype, "int4", 5 if dtype == "uint4" else -2, shape=(6, 6, 3, 3), tail=tail)
+    made = conv(dtype, "int4", (5 if dtype == "uint4" else -2, 0), shape=(6, 6, 3, 3), tail=tail)
     for name, array in scheme("e", 0.29, 1, dtype).items():
         made.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), name))
     return made
@@ -125,7 +126,7 @@ def matmul(dtype: str) -> onnx.ModelProto:
 def batch_norm(dtype: str) -> onnx.ModelProto:
     """A convolution whose channels are scaled and shifted before they are quantised."""
     tail = [node("Mul", "c m", "e"), node("Add", "e a", "r")]
-    made = conv(dtype, "int4", 2, tail=tail)
+    made = conv(dtype, "int4", (2, 0), tail=tail)
     values = {"m": _RNG.uniform(0.5, 1.5, (8, 1, 1)), "a": _RNG.normal(0, 1, (1, 8, 1, 1))}
     for name, array in values.items():
         made.graph.initializer.append(onnx.numpy_helper.from_array(array.astype(np.float32), name))
@@ -163,20 +164,20 @@ def integer_ports(dtype: str, floats: bool) -> onnx.ModelProto:
 
 def _cases() -> dict[str, onnx.ModelProto]:
     cases = {
-        "conv_weights_4_activations_8": conv("uint8", "int4", 120),
-        "conv_weights_u4_activations_8": conv("int8", "uint4", -5, 8),
-        "conv_weights_u4_zero_point_3": conv("uint4", "uint4", 2, 3),
+        "conv_weights_4_activations_8": conv("uint8", "int4", (120, 0)),
+        "conv_weights_u4_activations_8": conv("int8", "uint4", (-5, 8)),
+        "conv_weights_u4_zero_point_3": conv("uint4", "uint4", (2, 3)),
         "conv_weights_by_tensor": conv("int4", "int4", axis=None),
         "conv_groups_stride": conv(
-            "uint4", "int4", 4, shape=(8, 3, 3, 3), group=2, strides=[2, 2], dilations=[1, 2],
+            "uint4", "int4", (4, 0), shape=(8, 3, 3, 3), group=2, strides=[2, 2], dilations=[1, 2],
             pads=[1, 2, 0, 1],
         ),
-        "conv_8_to_4": conv("uint8", "int8", 117, output="int4"),
-        "conv_4_to_8": conv("int4", "int4", 3, output="uint8"),
+        "conv_8_to_4": conv("uint8", "int8", (117, 0), output="int4"),
+        "conv_4_to_8": conv("int4", "int4", (3, 0), output="uint8"),
     }  # fmt: skip
     for dtype in DTYPES:
-        cases[f"conv_{dtype}"] = conv(dtype, "int4", 6)
-        cases[f"conv_relu_{dtype}"] = conv(dtype, "int4", 0, tail=[node("Relu", "c", "r")])
+        cases[f"conv_{dtype}"] = conv(dtype, "int4", (6, 0))
+        cases[f"conv_relu_{dtype}"] = conv(dtype, "int4", (0, 0), tail=[node("Relu", "c", "r")])
         cases[f"residual_{dtype}"] = residual(dtype)
         cases[f"gemm_{dtype}"] = gemm(dtype)
         cases[f"matmul_{dtype}"] = matmul(dtype)

@@ -42,7 +42,7 @@ def efficientnet_b0(
     Weights are normal numbers of `seed`, scaled so that the variance of activations stays near 1.
     """
     writer = ModelWriter(np.random.default_rng(seed))
-    x = writer.conv("input", 3, _STEM, 3, 2, "stem", relu=False, gain=1.0)
+    x = writer.conv("input", 3, _STEM, 3, 2, "stem", gain=1.0)
     x = _silu(writer, x, "stem")
     channels = _STEM
     for stage, (expansion, size, stride, k, blocks) in enumerate(_STAGES):
@@ -51,7 +51,7 @@ def efficientnet_b0(
             name = f"stage{stage + 1}.{block}"
             x = _block(writer, x, channels, k, expansion, size, step, name)
             channels = k
-    x = writer.conv(x, channels, _HEAD, 1, name="head", relu=False, gain=_GAIN)
+    x = writer.conv(x, channels, _HEAD, 1, name="head", gain=_GAIN)
     x = _silu(writer, x, "head")
     writer.classifier(x, _HEAD, classes)
     return writer.model("efficientnet_b0", batch, image, classes)
@@ -68,24 +68,22 @@ def _block(
     """A mobile inverted bottleneck: expand, filter each channel, squeeze and excite, project."""
     wide, y, gain = c * expansion, x, _GAIN
     if expansion > 1:
-        y = writer.conv(y, c, wide, 1, name=f"{name}.expand", relu=False, gain=_GAIN)
+        y = writer.conv(y, c, wide, 1, name=f"{name}.expand", gain=_GAIN)
         y, gain = _silu(writer, y, f"{name}.expand"), _SILU_GAIN
-    y = writer.conv(
-        y, wide, wide, size, stride, f"{name}.depthwise", relu=False, gain=gain, groups=wide
-    )
+    y = writer.conv(y, wide, wide, size, stride, f"{name}.depthwise", gain=gain, groups=wide)
     y = _silu(writer, y, f"{name}.depthwise")
     y = _gated(writer, y, wide, c // _SQUEEZE, name)
     shortcut = stride == 1 and c == k
     gain = _SILU_GAIN * _GATE_GAIN * (_RESIDUAL if shortcut else 1.0)
-    y = writer.conv(y, wide, k, 1, name=f"{name}.project", relu=False, gain=gain)
+    y = writer.conv(y, wide, k, 1, name=f"{name}.project", gain=gain)
     return writer.node("Add", [y, x], f"{name}.add") if shortcut else y
 
 
 def _gated(writer: ModelWriter, x: str, channels: int, squeezed: int, name: str) -> str:
     """Squeeze and excitation: each channel times a gate computed from all channels' means."""
     gate = writer.node("GlobalAveragePool", [x], f"{name}.squeeze")
-    gate = writer.conv(gate, channels, squeezed, 1, name=f"{name}.reduce", relu=False)
+    gate = writer.conv(gate, channels, squeezed, 1, name=f"{name}.reduce")
     gate = _silu(writer, gate, f"{name}.reduce")
-    gate = writer.conv(gate, squeezed, channels, 1, name=f"{name}.excite", relu=False)
+    gate = writer.conv(gate, squeezed, channels, 1, name=f"{name}.excite")
     gate = writer.node("Sigmoid", [gate], f"{name}.gate")
     return writer.node("Mul", [x, gate], f"{name}.gated")

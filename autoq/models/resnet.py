@@ -27,7 +27,7 @@ def resnet(
     if depth not in _STAGES:
         raise InputError(f"resnet depth {depth}; depths are {', '.join(map(str, _STAGES))}")
     writer = ModelWriter(np.random.default_rng(seed))
-    x = writer.conv("input", 3, 64, 7, stride=2, name="conv1")
+    x = writer.conv_relu("input", 3, 64, 7, stride=2, name="conv1")
     x = writer.node("MaxPool", [x], "maxpool", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
     channels, bottleneck = 64, depth >= 50
     for stage, blocks in enumerate(_STAGES[depth]):
@@ -47,13 +47,13 @@ def _block(
     """A basic or bottleneck block with its shortcut."""
     k = width * (4 if bottleneck else 1)
     if bottleneck:
-        y = writer.conv(x, c, width, 1, name=f"{name}.conv1")
-        y = writer.conv(y, width, width, 3, stride, name=f"{name}.conv2")
-        y = writer.conv(y, width, k, 1, name=f"{name}.conv3", relu=False, gain=0.3)
+        y = writer.conv_relu(x, c, width, 1, name=f"{name}.conv1")
+        y = writer.conv_relu(y, width, width, 3, stride, name=f"{name}.conv2")
+        y = writer.conv(y, width, k, 1, name=f"{name}.conv3", gain=0.3)
     else:
-        y = writer.conv(x, c, width, 3, stride, name=f"{name}.conv1")
-        y = writer.conv(y, width, k, 3, name=f"{name}.conv2", relu=False, gain=0.3)
+        y = writer.conv_relu(x, c, width, 3, stride, name=f"{name}.conv1")
+        y = writer.conv(y, width, k, 3, name=f"{name}.conv2", gain=0.3)
     if stride != 1 or c != k:
-        x = writer.conv(x, c, k, 1, stride, name=f"{name}.downsample", relu=False, gain=1.0)
+        x = writer.conv(x, c, k, 1, stride, name=f"{name}.downsample", gain=1.0)
     y = writer.node("Add", [y, x], f"{name}.add")
     return writer.node("Relu", [y], f"{name}.relu")

@@ -26,7 +26,7 @@ def shufflenet_v2(
     keep their range with depth.
     """
     writer = ModelWriter(np.random.default_rng(seed))
-    x = writer.conv("input", 3, _STEM, 3, 2, "stem")
+    x = writer.conv_relu("input", 3, _STEM, 3, 2, "stem")
     x = writer.node("MaxPool", [x], "maxpool", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
     channels, size = _STEM, image // 4
     for stage, (k, units) in enumerate(_STAGES):
@@ -36,7 +36,7 @@ def shufflenet_v2(
             x = _unit(writer, x, channels, k, unit == 0, name)
             x = _shuffled(writer, x, (k, size, size), name)
             channels = k
-    x = writer.conv(x, channels, _HEAD, 1, name="head")
+    x = writer.conv_relu(x, channels, _HEAD, 1, name="head")
     writer.classifier(x, _HEAD, classes)
     return writer.model("shufflenet_v2", batch, image, classes)
 
@@ -45,8 +45,8 @@ def _unit(writer: ModelWriter, x: str, c: int, k: int, first: bool, name: str) -
     """Both branches side by side; but for the first unit, one of them is half of the input."""
     half = k // 2
     if first:
-        left = writer.conv(x, c, c, 3, 2, f"{name}.left.depthwise", relu=False, groups=c)
-        left = writer.conv(left, c, half, 1, name=f"{name}.left.project", gain=1.0)
+        left = writer.conv(x, c, c, 3, 2, f"{name}.left.depthwise", groups=c)
+        left = writer.conv_relu(left, c, half, 1, name=f"{name}.left.project", gain=1.0)
         return writer.node("Concat", [left, _branch(writer, x, c, half, 2, name)], f"{name}.concat",
                            axis=1)  # fmt: skip
     left, right = f"{name}.split/left", f"{name}.split/right"
@@ -59,9 +59,9 @@ def _unit(writer: ModelWriter, x: str, c: int, k: int, first: bool, name: str) -
 
 
 def _branch(writer: ModelWriter, x: str, c: int, k: int, stride: int, name: str) -> str:
-    x = writer.conv(x, c, k, 1, name=f"{name}.expand")
-    x = writer.conv(x, k, k, 3, stride, f"{name}.depthwise", relu=False, groups=k)
-    return writer.conv(x, k, k, 1, name=f"{name}.project", gain=1.0)
+    x = writer.conv_relu(x, c, k, 1, name=f"{name}.expand")
+    x = writer.conv(x, k, k, 3, stride, f"{name}.depthwise", groups=k)
+    return writer.conv_relu(x, k, k, 1, name=f"{name}.project", gain=1.0)
 
 
 def _shuffled(writer: ModelWriter, x: str, shape: tuple[int, int, int], name: str) -> str:

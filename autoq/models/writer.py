@@ -39,20 +39,24 @@ class ModelWriter:
         self.nodes.append(helper.make_node(op, inputs, [output], name=name, **attributes))
         return output
 
+    def conv_relu(self, x: str, c: int, k: int, size: int, *place: Any, **options: Any) -> str:
+        """A ReLU behind a `conv` of the same arguments."""
+        y = self.conv(x, c, k, size, *place, **options)
+        return self.node("Relu", [y], f"{y.removesuffix('/output')}.relu")
+
     def conv(
         self, x: str, c: int, k: int, size: int, stride: int = 1, name: str = "",
-        relu: bool = True, gain: float = 2.0, groups: int = 1,
+        gain: float = 2.0, groups: int = 1,
     ) -> str:  # fmt: skip
-        """Convolution with a bias, "same" padding and an optional ReLU."""
+        """Convolution of c to k channels by size x size filters, with a bias and "same" padding."""
         shape = (k, c // groups, size, size)
         weight = self.weight(shape, c // groups * size * size, f"{name}.weight", gain)
         bias = self.constant(self.rng.normal(0, 0.1, k).astype(np.float32), f"{name}.bias")
-        y = self.node(
+        return self.node(
             "Conv", [x, weight, bias], name,
             kernel_shape=[size, size], strides=[stride, stride], pads=[size // 2] * 4,
             **({"group": groups} if groups > 1 else {}),
         )  # fmt: skip
-        return self.node("Relu", [y], f"{name}.relu") if relu else y
 
     def classifier(self, x: str, channels: int, classes: int) -> None:
         """Global average, and a fully connected layer that writes `output`."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from autoq.errors import InputError
 from autoq.measure.job import REGISTRY, Timing
+from autoq.measure.measurer import Measurer
 from autoq.paths import as_path
 from autoq.search.registry import DEFAULT_STRATEGY, STRATEGIES
 from autoq.templates.layout import LAYOUTS, NHWC
@@ -29,7 +30,7 @@ class TuneOptions:
     time_budget: seconds of the whole run, which began at `started` of `clock`, by default with the
     call. repeat and number as in `measure.Timing`, 0 for its defaults; jobs: compilers at once, 0
     for every core; cache_dir keeps machine code. layouts: of activations in which convolutions are
-    tuned, in every pair of them.
+    tuned, in every pair of them. measurer replaces the device, e.g. by a recorded space.
     """
 
     trials: int
@@ -51,6 +52,7 @@ class TuneOptions:
     layouts: tuple[str, ...] = (NHWC,)
     clock: Clock = field(default_factory=MonotonicClock)
     started: float | None = None
+    measurer: Measurer | None = None
 
     def __post_init__(self) -> None:
         at_least_one = ("trials", "trials_per_task", "early_stopping")

@@ -93,7 +93,7 @@ def test_packed_initializers_of_an_odd_size(dtype, raw):
 
 def test_weights_that_the_model_quantises_itself():
     """QuantizeLinear of a float32 constant is computed at import and stays an integer weight."""
-    made = conv("uint4", "int4", 4)
+    made = conv("uint4", "int4", (4, 0))
     (packed,) = (tensor for tensor in made.graph.initializer if tensor.name == "wq")
     weights = onnx.numpy_helper.to_array(packed)
     scales = {t.name: onnx.numpy_helper.to_array(t) for t in made.graph.initializer}["ws"]

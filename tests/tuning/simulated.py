@@ -46,15 +46,14 @@ class SimulatedMeasurer:
     device = Device("Replay", "generic")
 
     def __init__(self, clock, measured, true_seconds, build_seconds=lambda job: 0.2, jobs=2,
-                 run_seconds=0.1, start_seconds=0.0, pipelined=False,
-                 breaks=lambda job: False):  # fmt: skip
+                 run_seconds=0.1, pipelined=False, breaks=lambda job: False):  # fmt: skip
         self.pipelined = pipelined
         self.submitted, self.compared = [], []
         self.closed = False
         self._clock, self._measured, self._true = clock, measured, true_seconds
         self._breaks = breaks
         self._build_seconds, self._run_seconds = build_seconds, run_seconds
-        self._free_at = [clock.now() + start_seconds] * jobs
+        self._free_at = [clock.now()] * jobs
         self._device_free_at = clock.now()
         self._building = 0
         self._held, self._open = [], set()

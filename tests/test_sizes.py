@@ -1,0 +1,64 @@
+"""How long a file may be, and how many parameters a function may take."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted(
+    path
+    for folder in ("autoq", "search", "templates", "scripts", "tests")
+    for path in (ROOT / folder).rglob("*.py")
+)
+LINES, PARAMETERS = 300, 8
+
+COMMANDS = ROOT / "autoq" / "cli"
+"""Functions here take a parameter for each option of a verb."""
+KERNELS = (ROOT / "templates" / "cuda", ROOT / "templates" / "epilogue" / "cuda")
+"""Functions here that write a part of a kernel take what the kernel has in registers."""
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """How many arguments a function takes, without self and cls; `*` and `**` count as one."""
+    given = function.args
+    names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    bound = names[:1] in (["self"], ["cls"])
+    return len(names) - bound + (given.vararg is not None) + (given.kwarg is not None)
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def test_no_file_is_long():
+    long = {str(path): text.count("\n") for path in FILES if (text := path.read_text())}
+    assert long and [item for item in long.items() if item[1] > LINES] == []
+
+
+def test_no_function_takes_many_parameters():
+    found = [
+        (str(path.relative_to(ROOT)), function.name, parameters(function))
+        for path in FILES
+        if not any(path.is_relative_to(folder) for folder in (COMMANDS, *KERNELS))
+        for function in functions(path)
+    ]
+    assert found and [item for item in found if item[2] > PARAMETERS] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("def f(self, a, /, b, *, c): ...", 3),
+        ("async def f(a, *more, **options): ...", 3),
+        ("def f(): ...", 0),
+    ],
+)
+def test_parameters_are_counted(source, count):
+    (function,) = ast.parse(source).body
+    assert parameters(function) == count
