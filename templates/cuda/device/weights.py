@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autoq.templates.element import element
+
 
 def ceil_div(a: int, b: int) -> int:
     """a / b rounded up."""
@@ -23,9 +25,10 @@ def ceil_div(a: int, b: int) -> int:
 
 @dataclass(frozen=True)
 class KLayout:
-    """How the reduction is cut into shared-memory sub-tiles of `row_bytes` channels.
+    """How the reduction is cut into shared-memory sub-tiles of `row_channels` channels.
 
-    Sub-tile `tap * chunks + chunk` holds channels [chunk * row_bytes, ...) of one filter tap;
+    Their rows are row_bytes bytes of values of `dtype`.
+    Sub-tile `tap * chunks + chunk` holds channels [chunk * row_channels, ...) of one filter tap;
     channels beyond c and sub-tiles beyond the last tap have zero weights. `per_stage` sub-tiles
     make one pipeline stage; the reduction is cut into `parts` of as many stages each.
     """
@@ -35,11 +38,17 @@ class KLayout:
     row_bytes: int
     per_stage: int
     parts: int = 1
+    dtype: str = "int8"
+
+    @property
+    def row_channels(self) -> int:
+        """Channels of a sub-tile."""
+        return self.row_bytes // element(self.dtype).bytes
 
     @property
     def chunks(self) -> int:
         """Sub-tiles of one tap."""
-        return ceil_div(self.c, self.row_bytes)
+        return ceil_div(self.c, self.row_channels)
 
     @property
     def used(self) -> int:
@@ -53,8 +62,8 @@ class KLayout:
 
     @property
     def total(self) -> int:
-        """Columns of the packed weight matrix, bytes."""
-        return self.stages * self.per_stage * self.row_bytes
+        """Columns of the packed weight matrix, padded channels of all taps."""
+        return self.stages * self.per_stage * self.row_channels
 
 
 def channels_per_thread(block_n: int, m_blocks: int = 1, slices: int = 1) -> int:
@@ -84,27 +93,28 @@ def row_channels(block_n: int, channels: int | None = None) -> np.ndarray:
 
 
 def pack_weight(weight: np.ndarray, layout: KLayout, block_n: int) -> np.ndarray:
-    """Weights int8 [k, taps..., c] as the matrix [k padded to block_n, layout.total]."""
+    """Weights [k, taps..., c] as the matrix [k padded to block_n, layout.total] of their dtype."""
     k = weight.shape[0]
     taps = weight.reshape(k, layout.taps, layout.c)
     packed = np.zeros(
-        (ceil_div(k, block_n) * block_n, layout.total // layout.row_bytes, layout.row_bytes),
-        np.int8,
+        (ceil_div(k, block_n) * block_n, layout.total // layout.row_channels, layout.row_channels),
+        weight.dtype,
     )
-    body = packed[:k, : layout.used].reshape(k, layout.taps, layout.chunks * layout.row_bytes)
+    body = packed[:k, : layout.used].reshape(k, layout.taps, layout.chunks * layout.row_channels)
     body[:, :, : layout.c] = taps
-    packed[:k, : layout.used] = body.reshape(k, layout.used, layout.row_bytes)
+    packed[:k, : layout.used] = body.reshape(k, layout.used, layout.row_channels)
     return packed.reshape(packed.shape[0], layout.total)
 
 
 def tile_rows(packed: np.ndarray, order: np.ndarray, row_bytes: int) -> np.ndarray:
-    """Weights int8 [padded k, total] as int8 [padded k * total / row_bytes, row_bytes].
+    """Weights [padded k, total] as rows [padded k * total / n, n] of row_bytes bytes, n values.
 
-    Each tile of len(order) channels is cut into sub-tiles of row_bytes columns, whose rows lie
-    together. order int64 [block_n]: the channel of the tile in each of these rows.
+    Each tile of len(order) channels is cut into sub-tiles of n columns, whose rows lie together.
+    order int64 [block_n]: the channel of the tile in each of these rows.
     """
-    tiles = packed.reshape(-1, len(order), packed.shape[1] // row_bytes, row_bytes)
-    return np.ascontiguousarray(tiles[:, order].transpose(0, 2, 1, 3)).reshape(-1, row_bytes)
+    columns = row_bytes // packed.itemsize
+    tiles = packed.reshape(-1, len(order), packed.shape[1] // columns, columns)
+    return np.ascontiguousarray(tiles[:, order].transpose(0, 2, 1, 3)).reshape(-1, columns)
 
 
 def pad_channels(array: np.ndarray, block_n: int) -> np.ndarray:

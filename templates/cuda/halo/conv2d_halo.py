@@ -67,16 +67,17 @@ def build(workload: Conv2d, config: HaloConvConfig, target: Target) -> PrimFunc:
 
 
 def pack_weight(weight: np.ndarray, tile: HaloTile, block_n: int) -> np.ndarray:
-    """Weights int8 [k, r, s, c] as [k padded to block_n, chunks x steps x step_bytes].
+    """Weights [k, r, s, c] as [k padded to block_n, values of chunks x steps x step_bytes].
 
     Channels past c and the second tap of an odd last pair are zero.
     """
     k, r, s, c = weight.shape
     taps = 2 if tile.pairs_taps else 1
-    columns, chunks, row_bytes = tile.steps_per_filter_row, tile.chunks, tile.row_bytes
-    padded = np.zeros((-(-k // block_n) * block_n, r, columns * taps, chunks * row_bytes), np.int8)
+    columns, chunks, channels = tile.steps_per_filter_row, tile.chunks, tile.row_channels
+    shape = (-(-k // block_n) * block_n, r, columns * taps, chunks * channels)
+    padded = np.zeros(shape, weight.dtype)
     padded[:k, :, :s, :c] = weight
-    cut = padded.reshape(len(padded), r, columns, taps, chunks, row_bytes)
+    cut = padded.reshape(len(padded), r, columns, taps, chunks, channels)
     return np.ascontiguousarray(cut.transpose(0, 4, 1, 2, 3, 5)).reshape(len(padded), -1)
 
 

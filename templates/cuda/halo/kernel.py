@@ -62,11 +62,15 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
         y = T.decl_buffer((plan.elements,), epilogue.out_dtype, data=y_nhwc.data)
         residual = T.decl_buffer((plan.elements,), residual_dtype, data=residual_nhwc.data)
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-        T.call_packed(plan.x_encode, x_map, "int8", plan.x_rank, x.data, *plan.x_arguments())
+        T.call_packed(
+            plan.x_encode, x_map, workload.in_dtype, plan.x_rank, x.data, *plan.x_arguments()
+        )
 
         if plan.store.through_map:
             y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-            T.call_packed(ENCODE_TILED, y_map, "int8", plan.y_rank, y.data, *plan.y_arguments())
+            T.call_packed(
+                ENCODE_TILED, y_map, epilogue.out_dtype, plan.y_rank, y.data, *plan.y_arguments()
+            )
         else:
             y_map = T.meta_var(None)
 

@@ -35,7 +35,7 @@ class HaloConfig(Team):
 
     tile: (flat, images, height, width) of output pixels; a flat one is computed over whole rows
         of its halo, any other eight columns at a time (`HaloTile`).
-    row_bytes: channels of a shared-memory row; 16 takes two taps for each 32-byte step.
+    row_bytes: bytes of channels in a shared-memory row; 16 takes two taps for each 32-byte step.
     block_n: output channels of a tile.
     team: (consumers, cooperative): warpgroups that multiply, and whether they share a tile or
         take one each.

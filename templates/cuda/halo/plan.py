@@ -97,7 +97,8 @@ class HaloPipelinePlan:
         It then arrives as one line of the box instead of 16 bytes a pixel.
         """
         tile = self.tile
-        return tile.row_bytes == self.workload.c == 16 and tile.halo_width * 16 <= MAX_BOX
+        whole = tile.row_bytes == 16 and tile.row_channels == self.workload.c
+        return whole and tile.halo_width * tile.row_channels <= MAX_BOX
 
     @property
     def x_rank(self) -> int:
@@ -107,18 +108,18 @@ class HaloPipelinePlan:
         """Tensor map of the activations: one box is a chunk of a halo."""
         tile = self.tile
         n, h, w, c = self.workload.x_shape
+        dtype, mode = self.workload.in_dtype, swizzle_mode(tile.row_bytes)
         if self.whole_rows:
             box = [tile.halo_width * c, tile.halo_height, tile.images]
-            return tiled_map([w * c, h, n], [w * c, h * w * c], box, swizzle_mode(c))
-        box = [tile.row_bytes, tile.halo_width, tile.halo_height, tile.images]
-        strides = nhwc_strides(h, w, c)
-        return tiled_map([c, w, h, n], strides, box, swizzle_mode(tile.row_bytes))
+            return tiled_map(dtype, [w * c, h, n], [w * c, h * w * c], box, mode)
+        box = [tile.row_channels, tile.halo_width, tile.halo_height, tile.images]
+        return tiled_map(dtype, [c, w, h, n], nhwc_strides(h, w, c), box, mode)
 
     def x_coordinates(self, chunk: Any, image: Any, h: Any, w: Any) -> tuple[Any, ...]:
         """Coordinates of a chunk of the halo that starts at row h and column w."""
         if self.whole_rows:
-            return w * self.tile.row_bytes, h, image
-        return chunk * self.tile.row_bytes, w, h, image
+            return w * self.tile.row_channels, h, image
+        return chunk * self.tile.row_channels, w, h, image
 
     def fetch(self, smem: Any, x_map: Any, m: Any, chunk: Any, barrier: Any) -> Any:
         """The call that loads a chunk of tile m's activations; wrap it in T.evaluate."""

@@ -1,7 +1,7 @@
 """The halo of a convolution's output tile in shared memory, and where each filter tap reads it.
 
-The input pixels that an output tile needs are loaded once, one pixel per row of `row_bytes`
-channels. A filter tap is then the same matrix read from another first row: wgmma's shared-memory
+The input pixels that an output tile needs are loaded once, one pixel's channels per row of
+`row_bytes`. A filter tap is then the same matrix read from another first row: wgmma's shared-memory
 descriptors may start at any row, and their groups of eight rows may lie any number of rows apart
 (exact on an H200 with 64-byte and 128-byte swizzle and base_offset 0).
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from autoq.templates.element import element
 from autoq.templates.operators.conv2d import Conv2d
 
 BLOCK_ROWS = 64
@@ -27,7 +28,7 @@ class HaloTile:
     flat: blocks run over whole halo rows, so that their groups of eight are contiguous and the
     columns between `width` and `halo_width` are computed and thrown away. Otherwise the tile is
     eight columns wide and a group is one of its rows.
-    row_bytes: channels of one shared-memory row; 16 takes two taps per 32-byte step.
+    row_bytes: of the channels in one shared-memory row; 16 takes two taps per 32-byte step.
     """
 
     workload: Conv2d
@@ -90,13 +91,18 @@ class HaloTile:
         return self.images * self.blocks_per_image
 
     @cached_property
+    def row_channels(self) -> int:
+        """Channels of a shared-memory row."""
+        return self.row_bytes // element(self.workload.in_dtype).bytes
+
+    @cached_property
     def chunks(self) -> int:
-        """Chunks of `row_bytes` channels; the last one may reach past c and is zero-filled."""
-        return -(-self.workload.c // self.row_bytes)
+        """Chunks of `row_channels`; the last one may reach past c and is zero-filled."""
+        return -(-self.workload.c // self.row_channels)
 
     @cached_property
     def pairs_taps(self) -> bool:
-        """Whether one 32-byte step covers two neighbouring taps of 16 channels."""
+        """Whether one 32-byte step covers two neighbouring taps of 16 bytes."""
         return self.row_bytes == 16
 
     @cached_property

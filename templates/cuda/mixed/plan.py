@@ -74,13 +74,15 @@ class MixedPlan:
         """Arguments of the map of x: boxes of 64 k and the rows that a block loads."""
         work = self.workload
         box = [STEP_K, self.config.loaded_rows]
-        return tiled_map([work.k, work.m], [2 * work.k], box, swizzle_mode(128))
+        return tiled_map(work.in_dtype, [work.k, work.m], [work.k], box, swizzle_mode(128))
 
     def y_map(self) -> list[int]:
         """Arguments of the map of y: what is stored at a time."""
         rows, columns = self.workload.y_shape
         box = [64, 64 if self.workload.weight_left else self.store_rows]
-        return tiled_map([columns, rows], [2 * columns], box, swizzle_mode(128))
+        return tiled_map(
+            self.workload.out_dtype, [columns, rows], [columns], box, swizzle_mode(128)
+        )
 
     def tile(self, work: Any, rank: Any) -> tuple[Any, Any]:
         """The (m, n) tile of a work index and a block of its cluster."""

@@ -9,6 +9,7 @@ from autoq.templates.cuda.device.launch.team import Team
 from autoq.templates.cuda.device.memory.swizzle import swizzle_period
 from autoq.templates.cuda.device.weights import KLayout, ceil_div, channels_per_thread
 from autoq.templates.epilogue.cuda.epilogue_table import table_words
+from autoq.templates.operators.conv2d import Conv2d
 
 BARRIER_BYTES = 8
 
@@ -18,7 +19,7 @@ class PipelineConfig(Team):
     """Knobs of a tile [block_m, block_n] computed by consumer warpgroups and fed by one warp.
 
     block_n: output channels of a tile.
-    row_bytes: channels of a shared-memory sub-tile (its swizzle).
+    row_bytes: bytes of channels of a shared-memory sub-tile (its swizzle).
     per_stage: sub-tiles of a pipeline stage.
     stages: stages of the pipeline's ring in shared memory.
     team: (consumers, cooperative, k_groups): warpgroups that multiply, whether they share a tile
@@ -163,7 +164,8 @@ class PipelineConfig(Team):
 
     def resident_bytes(self, layout: KLayout) -> int:
         """Shared memory of weights that stay."""
-        return self.block_n * layout.total if self.weights_stay else 0
+        rows = layout.stages * layout.per_stage * self.row_bytes
+        return self.block_n * rows if self.weights_stay else 0
 
     def smem_bytes(self, layout: KLayout) -> int:
         """Dynamic shared memory of a block: ring, weights that stay, partial sums, barriers."""
@@ -176,9 +178,10 @@ class PipelineConfig(Team):
         """Accumulator registers of a consumer thread."""
         return self.m_blocks * self.block_n // 2
 
-    def layout(self, taps: int, c: int) -> KLayout:
-        """How the reduction over `taps` filter taps of c channels is cut."""
-        return KLayout(taps, c, self.row_bytes, self.per_stage, self.parts)
+    def layout(self, work: Conv2d) -> KLayout:
+        """How the reduction over a convolution's filter taps and channels is cut."""
+        taps, dtype = work.r * work.s, work.in_dtype
+        return KLayout(taps, work.c, self.row_bytes, self.per_stage, self.parts, dtype)
 
 
 @dataclass(frozen=True)

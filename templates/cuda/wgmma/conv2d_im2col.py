@@ -29,7 +29,7 @@ def matches(workload: Workload, target: Target) -> bool:
 
 
 def _load(workload: Conv2d, config: WgmmaConfig) -> Im2colLoad:
-    layout = config.layout(workload.r * workload.s, workload.c)
+    layout = config.layout(workload)
     return Im2colLoad(workload, layout, config.block_m)
 
 

@@ -86,7 +86,7 @@ def _computed(workload: Conv2d, box: tuple[int, int, int], block_m: int) -> int:
 
 
 def _load(workload: Conv2d, config: TapConfig) -> TapLoad:
-    layout = config.layout(workload.r * workload.s, workload.c)
+    layout = config.layout(workload)
     return TapLoad(workload, layout, config.block_m, config.tile)
 
 

@@ -13,7 +13,7 @@ from autoq.templates.epilogue.cuda.requantisation import convertible
 def features(problem: Problem, config: PipelineConfig) -> dict[str, float]:
     """Model features of a legal configuration."""
     work, load = problem.workload, problem.load_of(config)
-    layout = config.layout(problem.taps, work.c)
+    layout = config.layout(work)
     n_tiles = ceil_div(work.k, config.block_n)
     tiles = load.m_tiles * n_tiles
     blocks = tiles * config.split_k
@@ -59,7 +59,7 @@ def estimate_seconds(problem: Problem, config: PipelineConfig) -> float:
     of which an output element takes those of `_instructions`.
     """
     work = problem.workload
-    layout = config.layout(problem.taps, work.c)
+    layout = config.layout(work)
     share = {16: 0.4, 32: 0.66, 48: 0.85}.get(config.block_n, 1.0)
     reduction = layout.total / config.split_k
     multiply = config.block_m * config.block_n * reduction / (7.5e12 * share)

@@ -23,11 +23,11 @@ _TRIED = (
 def _reduction(problem: Problem, knobs: Mapping[str, Sequence[Any]]) -> tuple[int, int]:
     """Row bytes that pad the channels little and are wide; sub-tiles that fill 128 bytes.
 
-    A row costs TMA and multiplication about as much as 16 more channels would.
+    A row costs TMA and multiplication about as much as 16 more bytes would.
     """
-    c = problem.workload.c
-    row_bytes = min(knobs["row_bytes"], key=lambda b: (ceil_div(c, b) * (b + 16), -b))
-    used = problem.taps * ceil_div(c, row_bytes)
+    size = problem.channel_bytes
+    row_bytes = min(knobs["row_bytes"], key=lambda b: (ceil_div(size, b) * (b + 16), -b))
+    used = problem.taps * ceil_div(size, row_bytes)
     least = 2 if row_bytes == 16 else 1
     choices = [n for n in knobs["per_stage"] if n >= least and n * row_bytes <= 128]
     per_stage = min(choices, key=lambda n: (ceil_div(used, n) * n, -n))

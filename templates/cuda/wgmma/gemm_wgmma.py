@@ -36,7 +36,7 @@ def matches(workload: Workload, target: Target) -> bool:
 
 
 def _load(workload: Conv2d, config: WgmmaConfig) -> MatrixLoad:
-    return MatrixLoad(workload, config.layout(1, workload.c), config.block_m)
+    return MatrixLoad(workload, config.layout(workload), config.block_m)
 
 
 def _problem(workload: Gemm | Conv2d, target: Target) -> Problem:

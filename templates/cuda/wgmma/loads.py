@@ -51,9 +51,9 @@ class Load(Protocol):
 def _tap(layout: KLayout, sub_tile: Any, s: int) -> tuple[Any, Any, Any]:
     """Filter row, filter column and first channel of a sub-tile (past the last tap: the last)."""
     tap = sub_tile // layout.chunks
-    if layout.total // layout.row_bytes != layout.used:
+    if layout.stages * layout.per_stage != layout.used:
         tap = T.min(tap, layout.taps - 1)
-    return tap // s, tap % s, sub_tile % layout.chunks * layout.row_bytes
+    return tap // s, tap % s, sub_tile % layout.chunks * layout.row_channels
 
 
 def _inside(index: Any, count: int, rows: int) -> Any:
@@ -74,13 +74,14 @@ class MatrixLoad:
         self.wasted = self.m_tiles * block_m / self.m
 
     def map_arguments(self) -> list[int]:
-        c, row_bytes = self.workload.c, self.layout.row_bytes
-        return tiled_map([c, self.m], [c], [row_bytes, self.rows], swizzle_mode(row_bytes))
+        c, layout = self.workload.c, self.layout
+        box = [layout.row_channels, self.rows]
+        return tiled_map(layout.dtype, [c, self.m], [c], box, swizzle_mode(layout.row_bytes))
 
     def fetch(
         self, smem: Any, tensor_map: Any, m: Any, sub_tile: Any, barrier: Any, to: Delivery
     ) -> Any:
-        column = sub_tile * self.layout.row_bytes
+        column = sub_tile * self.layout.row_channels
         return tma_load(load_tiled(2), to, smem, tensor_map, column, m * self.rows, barrier)
 
     def pixel(self, m: Any, row: Any) -> Pixel:
@@ -101,10 +102,10 @@ class Im2colLoad:
         self.wasted = self.m_tiles * block_m / self.m
 
     def map_arguments(self) -> list[int]:
-        work, row_bytes = self.workload, self.layout.row_bytes
+        work, layout = self.workload, self.layout
         return im2col_map(
-            work.x_shape, (work.r, work.s), work.stride, work.padding, work.dilation,
-            row_bytes, self.rows, swizzle_mode(row_bytes),
+            work.inputs[0], (work.r, work.s), work.stride, work.padding, work.dilation,
+            layout.row_channels, self.rows, swizzle_mode(layout.row_bytes),
         )  # fmt: skip
 
     def fetch(
@@ -152,12 +153,12 @@ class TapLoad:
         self.wasted = self.m_tiles * block_m / (workload.n * workload.p * workload.q)
 
     def map_arguments(self) -> list[int]:
-        work, row_bytes = self.workload, self.layout.row_bytes
+        work, layout = self.workload, self.layout
         images, rows, columns = self.tile
         n, h, w, c = work.x_shape
-        box = [row_bytes, columns * work.stride[1], rows * work.stride[0], images]
+        box = [layout.row_channels, columns * work.stride[1], rows * work.stride[0], images]
         return tiled_map(
-            [c, w, h, n], nhwc_strides(h, w, c), box, swizzle_mode(row_bytes),
+            layout.dtype, [c, w, h, n], nhwc_strides(h, w, c), box, swizzle_mode(layout.row_bytes),
             [1, work.stride[1], work.stride[0], 1],
         )  # fmt: skip
 

@@ -32,7 +32,7 @@ def pack(workload: Conv2d, config: PipelineConfig, constants: Constants) -> tupl
     last.
     """
     weight = np.asarray(constants["weight"]).reshape(workload.weight_shape)
-    layout = config.layout(workload.r * workload.s, workload.c)
+    layout = config.layout(workload)
     table = border_bias(
         workload, weight, np.asarray(constants["bias"]), int(constants.get("x_zero_point", 0))
     )
@@ -59,7 +59,7 @@ def pack(workload: Conv2d, config: PipelineConfig, constants: Constants) -> tupl
 
 def packed(workload: Conv2d, config: PipelineConfig) -> tuple[TensorSpec, ...]:
     """What `pack` gives."""
-    layout = config.layout(workload.r * workload.s, workload.c)
+    layout = config.layout(workload)
     channels = ceil_div(workload.k, config.block_n) * config.block_n
     rows = bias_rows(workload)
     short = boundable(workload.epilogue)

@@ -86,7 +86,7 @@ def build_pipeline(
         y_ptr: T.handle,
     ):
         x = T.match_buffer(x_ptr, x_shape, workload.in_dtype, align=16)
-        weight = T.match_buffer(weight_ptr, (plan.padded_n * layout.total,), "int8", align=16)
+        weight = T.match_buffer(weight_ptr, (plan.padded_n * layout.total,), plan.atom.b, align=16)
         bias = T.match_buffer(bias_ptr, (plan.classes * plan.padded_n,), "int32", align=16)
         y_nhwc = T.match_buffer(y_ptr, y_shape, epilogue.out_dtype, align=16)
         if scale_ptr is not None:
@@ -110,11 +110,16 @@ def build_pipeline(
             data=residual_nhwc.data,
         )  # fmt: skip
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-        T.call_packed(load.encode, x_map, "int8", load.rank, x.data, *x_arguments)
+        T.call_packed(load.encode, x_map, workload.in_dtype, load.rank, x.data, *x_arguments)
         if plan.residual_ahead:
             residual_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
             T.call_packed(
-                ENCODE_TILED, residual_map, "int8", 2, residual.data, *plan.residual_map()
+                ENCODE_TILED,
+                residual_map,
+                epilogue.residual_dtype,
+                2,
+                residual.data,
+                *plan.residual_map(),
             )
         else:
             residual_map = T.meta_var(x_map)

@@ -96,6 +96,7 @@ class PipelinePlan:
         self.order_barriers = self.slot_barriers + 2 * config.slots
         self.exchange_barriers = self.order_barriers
         self.block_accumulators = self.atom.d_registers
+        self.b_stage_values = self.b_stage_bytes // self.atom.b_element.bytes
 
         self.rows, self.columns = border_classes(workload)
         self.classes = self.rows.count * self.columns.count
@@ -152,7 +153,8 @@ class PipelinePlan:
         """
         k, box = self.workload.k, self.config.residual_box
         mode = swizzle_mode(box) if box == 128 else 0
-        return tiled_map([k, self.elements // k], [k], [box, self.config.block_m], mode)
+        dtype = self.epilogue.residual_dtype or self.epilogue.out_dtype
+        return tiled_map(dtype, [k, self.elements // k], [k], [box, self.config.block_m], mode)
 
     def table_at(self, slot: Any, group: Any, lane: Any) -> Any:
         """Byte offset of a thread's start values of a channel group in shared memory."""

@@ -9,6 +9,7 @@ from autoq.templates.cuda.device.memory.tma import MAX_BOX
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.loads import Load
+from autoq.templates.element import element
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 
@@ -29,6 +30,11 @@ class Problem:
     @property
     def taps(self) -> int:
         return self.workload.r * self.workload.s
+
+    @property
+    def channel_bytes(self) -> int:
+        """Bytes of a pixel's channels."""
+        return self.workload.c * element(self.workload.in_dtype).bytes
 
     def tiles(self, config: PipelineConfig) -> int:
         return self.load_of(config).m_tiles * ceil_div(self.workload.k, config.block_n)

@@ -13,7 +13,7 @@ def load_weights(plan, smem, offset, weight, n, step, to, full):
     T.evaluate(
         tma_load(
             LOAD_BULK, to, smem.ptr_to([offset]),
-            weight.ptr_to([(n * plan.layout.stages + step) * plan.b_stage_bytes]),
+            weight.ptr_to([(n * plan.layout.stages + step) * plan.b_stage_values]),
             T.uint32(plan.b_stage_bytes), full,
         )
     )  # fmt: skip

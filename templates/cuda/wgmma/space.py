@@ -70,8 +70,8 @@ def _tile_rules(problem: Problem) -> list[Callable[[Any], bool]]:
 def _reduction_rules(problem: Problem) -> list[Callable[[Any], bool]]:
     def rows_hold_channels(config: PipelineConfig) -> bool:
         """input channels padded by at most half"""
-        layout = config.layout(problem.taps, problem.workload.c)
-        return 2 * layout.chunks * config.row_bytes <= 3 * problem.workload.c
+        layout = config.layout(problem.workload)
+        return 2 * layout.chunks * config.row_bytes <= 3 * problem.channel_bytes
 
     def pairs_of_narrow_rows(config: PipelineConfig) -> bool:
         """rows of 16 bytes are multiplied two at a time"""
@@ -79,7 +79,7 @@ def _reduction_rules(problem: Problem) -> list[Callable[[Any], bool]]:
 
     def stages_not_padded(config: PipelineConfig) -> bool:
         """sub-tiles padded by at most half, or a stage of the whole reduction at its least"""
-        layout = config.layout(problem.taps, problem.workload.c)
+        layout = config.layout(problem.workload)
         least = 2 if config.row_bytes == 16 else 1
         padded = layout.stages * layout.per_stage
         whole = config.parts == 1 and config.per_stage == least
@@ -96,7 +96,7 @@ def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         """all stages of all resident blocks fit the shared memory"""
         target = problem.target
         each = target.unit_smem_bytes // config.blocks_per_unit - target.reserved_smem_bytes
-        layout = config.layout(problem.taps, problem.workload.c)
+        layout = config.layout(problem.workload)
         needed = config.smem_bytes(layout) + table_bytes(problem.workload.epilogue)
         return needed <= min(each, target.smem_bytes)
 
@@ -135,7 +135,7 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
 
     def stages_are_filled(config: PipelineConfig) -> bool:
         """a block of one tile fills no more stages than the tile has, but at least two"""
-        layout = config.layout(problem.taps, problem.workload.c)
+        layout = config.layout(problem.workload)
         single = not config.persistent or problem.tiles(config) <= problem.resident(config)
         each = ceil_div(layout.stages, config.split_k)
         return config.stages <= max(2, each) or not single
@@ -167,7 +167,7 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
 def _split_rules(problem: Problem) -> list[Callable[[Any], bool]]:
     def parts_have_stages(config: PipelineConfig) -> bool:
         """every part of a split reduction has pipeline stages, two or more"""
-        layout = config.layout(problem.taps, problem.workload.c)
+        layout = config.layout(problem.workload)
         return config.parts == 1 or layout.stages >= 2 * config.parts
 
     def parts_finish_slices(config: PipelineConfig) -> bool:
@@ -224,7 +224,7 @@ def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
     """Values of every knob of the pipeline that some legal configuration of the problem has."""
     work = problem.workload
     widths = tuple(n for n in _WIDTHS if 2 * n <= 3 * work.k or n == 16)
-    row_bytes = tuple(b for b in (16, 32, 64, 128) if 2 * b <= 3 * work.c)
+    row_bytes = tuple(b for b in (16, 32, 64, 128) if 2 * b <= 3 * problem.channel_bytes)
     several_n = work.k > widths[0]
     pixels = work.n * work.p * work.q
     # Boxes of pixels may be half empty, hence 32 rows.
@@ -236,7 +236,7 @@ def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
     # A split reduction is worth an exchange where it is long, and tiles of 128 x 128 are few.
     long = problem.taps * work.c >= 1024
     few_tiles = ceil_div(pixels, 128) * ceil_div(work.k, 128) <= problem.target.units
-    longest = problem.taps * ceil_div(work.c, row_bytes[0])
+    longest = problem.taps * ceil_div(problem.channel_bytes, row_bytes[0])
     return {
         "m_blocks": tuple(b for b in (1, 2, 3) if b == 1 or 2 * 64 * b <= 3 * pixels),
         "block_n": widths,

@@ -13,6 +13,9 @@ from typing import Any
 
 from tvm.script import tirx as T
 
+from autoq.templates.element import element
+from autoq.templates.tensor_spec import TensorSpec
+
 ENCODE_TILED = "runtime.cuTensorMapEncodeTiled"
 ENCODE_IM2COL = "autoq.cuTensorMapEncodeIm2col"
 
@@ -69,30 +72,38 @@ def store_tiled(rank: int) -> str:
     return f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"
 
 
+def row_values(dtype: str, row_bytes: int) -> int:
+    """Values of a dtype in a row of shared memory, as boxes and coordinates count them."""
+    return row_bytes // element(dtype).bytes
+
+
 def tiled_map(
+    dtype: str,
     dims: Sequence[int],
-    byte_strides: Sequence[int],
+    strides: Sequence[int],
     box: Sequence[int],
     swizzle: int,
     element_strides: Sequence[int] | None = None,
 ) -> list[int]:
     """Arguments of ENCODE_TILED behind (map, dtype, rank, address).
 
-    box counts elements before element strides: n elements at stride s need an extent of n * s.
+    All count values of the dtype. box counts them before element strides: n values at stride s
+    need an extent of n * s.
     """
     steps = list(element_strides or [1] * len(dims))
-    if not len(dims) == len(box) == len(steps) == len(byte_strides) + 1:
-        raise ValueError(f"ranks differ: {dims}, {byte_strides}, {box}, {steps}")
+    if not len(dims) == len(box) == len(steps) == len(strides) + 1:
+        raise ValueError(f"ranks differ: {dims}, {strides}, {box}, {steps}")
+    byte_strides = [stride * element(dtype).bytes for stride in strides]
     return [*dims, *byte_strides, *box, *steps, 0, swizzle, _L2_PROMOTION_128B, 0]
 
 
 def nhwc_strides(h: int, w: int, c: int) -> list[int]:
-    """Byte strides of w, h and n of an 8-bit NHWC tensor."""
+    """Values between neighbours along w, h and n of an NHWC tensor."""
     return [c, w * c, h * w * c]
 
 
 def im2col_map(
-    shape: tuple[int, int, int, int],
+    x: TensorSpec,
     filter_shape: tuple[int, int],
     stride: tuple[int, int],
     padding: tuple[int, int, int, int],
@@ -103,10 +114,11 @@ def im2col_map(
 ) -> list[int]:
     """Arguments of ENCODE_IM2COL behind (map, dtype, rank, address).
 
-    shape is (n, h, w, c), padding (top, left, bottom, right). The bounding box holds the first
-    filter tap of every output pixel: from -padding to size - 1 + padding - reach of the filter.
+    x is NHWC, padding (top, left, bottom, right); channels counts values. The bounding box holds
+    the first filter tap of every output pixel: from -padding to size - 1 + padding - reach of the
+    filter.
     """
-    n, h, w, c = shape
+    n, h, w, c = x.shape
     top, left, bottom, right = padding
     lower = [-left, -top]
     upper = [
@@ -114,5 +126,5 @@ def im2col_map(
         bottom - (filter_shape[0] - 1) * dilation[0],
     ]
     steps = [1, stride[1], stride[0], 1]
-    strides = nhwc_strides(h, w, c)
+    strides = [stride * x.element.bytes for stride in nhwc_strides(h, w, c)]
     return [c, w, h, n, *strides, *lower, *upper, channels, pixels, *steps, swizzle]

@@ -127,8 +127,8 @@ def pack_weight(weight: np.ndarray, tile: Im2colTile, block_n: int) -> np.ndarra
     The order is `conv2d_swapped.order_rows`; channels past c are zero.
     """
     k, r, s, c = weight.shape
-    channels = tile.chunks_of_a_tap * tile.row_bytes
-    padded = np.zeros((-(-k // block_n) * block_n, r, s, channels), np.int8)
+    channels = tile.chunks_of_a_tap * tile.row_channels
+    padded = np.zeros((-(-k // block_n) * block_n, r, s, channels), weight.dtype)
     padded[:k, :, :, :c] = weight
     return order_rows(padded.reshape(len(padded), -1), block_n, tile.row_bytes)
 

@@ -40,8 +40,8 @@ class SwappedIm2colPlan(SwappedPlan):
         """Tensor map of the activations: a box is one tap of consecutive output pixels."""
         work, tile = self.workload, self.tile
         return im2col_map(
-            work.x_shape, (work.r, work.s), work.stride, work.padding, work.dilation,
-            tile.row_bytes, tile.columns, swizzle_mode(tile.row_bytes),
+            work.inputs[0], (work.r, work.s), work.stride, work.padding, work.dilation,
+            tile.row_channels, tile.columns, swizzle_mode(tile.row_bytes),
         )  # fmt: skip
 
     def fetch(self, smem: Any, x_map: Any, m: Any, chunk: Any, barrier: Any) -> Any:
@@ -54,7 +54,7 @@ class SwappedIm2colPlan(SwappedPlan):
             Delivery(once=self.config.input_once),
             smem,
             x_map,
-            chunk % tile.chunks_of_a_tap * tile.row_bytes,
+            chunk % tile.chunks_of_a_tap * tile.row_channels,
             first % work.q * work.stride[1] - work.padding[1],
             first // work.q % work.p * work.stride[0] - work.padding[0],
             first // (work.p * work.q),
@@ -65,9 +65,9 @@ class SwappedIm2colPlan(SwappedPlan):
 
     def y_arguments(self) -> list[int]:
         """Tensor map of the output [pixels, k]: one box is 64 channels of a tile."""
-        k = self.workload.k
+        k, dtype = self.workload.k, self.workload.epilogue.out_dtype
         box = [BLOCK_ROWS, self.tile.columns]
-        return tiled_map([k, self.tile.pixels], [k], box, swizzle_mode(BLOCK_ROWS))
+        return tiled_map(dtype, [k, self.tile.pixels], [k], box, swizzle_mode(BLOCK_ROWS))
 
     def y_coordinates(self, m: Any, first: Any) -> tuple[Any, ...]:
         """Coordinates of 64 channels of tile m."""

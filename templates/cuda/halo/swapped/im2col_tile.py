@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from autoq.templates.element import element
 from autoq.templates.operators.conv2d import Conv2d
 
 
@@ -46,9 +47,14 @@ class Im2colTile:
         return self.row_bytes
 
     @cached_property
+    def row_channels(self) -> int:
+        """Channels of a shared-memory row."""
+        return self.row_bytes // element(self.workload.in_dtype).bytes
+
+    @cached_property
     def chunks_of_a_tap(self) -> int:
-        """Chunks of `row_bytes` channels; the last one may reach past c and is zero-filled."""
-        return -(-self.workload.c // self.row_bytes)
+        """Chunks of `row_channels`; the last one may reach past c and is zero-filled."""
+        return -(-self.workload.c // self.row_channels)
 
     @cached_property
     def chunks(self) -> int:

@@ -59,14 +59,15 @@ class SwappedPlan(HaloPipelinePlan):
         if tile.images == 1:
             return super().x_arguments()
         n, h, w, c = self.workload.x_shape
-        box = [tile.row_bytes, tile.images, tile.halo_width, tile.halo_height]
-        return tiled_map([c, n, w, h], [h * w * c, c, w * c], box, swizzle_mode(tile.row_bytes))
+        dtype, mode = self.workload.in_dtype, swizzle_mode(tile.row_bytes)
+        box = [tile.row_channels, tile.images, tile.halo_width, tile.halo_height]
+        return tiled_map(dtype, [c, n, w, h], [h * w * c, c, w * c], box, mode)
 
     def x_coordinates(self, chunk: Any, image: Any, h: Any, w: Any) -> tuple[Any, ...]:
         """Coordinates of a chunk of the halo that starts at row h and column w."""
         if self.tile.images == 1:
             return super().x_coordinates(chunk, image, h, w)
-        return chunk * self.tile.row_bytes, image, w, h
+        return chunk * self.tile.row_channels, image, w, h
 
     y_rank = 4
 
@@ -76,7 +77,8 @@ class SwappedPlan(HaloPipelinePlan):
         n, p, q, k = self.workload.y_shape
         box = [BLOCK_ROWS, tile.images, tile.store_width, tile.height]
         strides = [p * q * k, k, q * k]
-        return tiled_map([k, n, q, p], strides, box, swizzle_mode(BLOCK_ROWS))
+        dtype = self.workload.epilogue.out_dtype
+        return tiled_map(dtype, [k, n, q, p], strides, box, swizzle_mode(BLOCK_ROWS))
 
     def y_coordinates(self, m: Any, first: Any) -> tuple[Any, ...]:
         """Coordinates of 64 channels of tile m."""

@@ -11,6 +11,7 @@ from atom_kernels import compiled
 from with_nvcc import needs_nvcc
 
 from autoq.kernel.elf import text_sections
+from autoq.runtime.kernel import CudaKernel
 from autoq.templates.cuda.device.mma.atom import Atom
 from autoq.templates.cuda.device.mma.catalogue import atoms, is_native
 from autoq.templates.cuda.device.mma.mma_sync import MmaSync
@@ -23,8 +24,9 @@ OPCODES = {
 """Tensor-core instructions of sm_75 to sm_90a by the lowest 12 bits of their 16 bytes."""
 
 
-def tensor_core_instructions(cubin: bytes) -> list[str]:
+def tensor_core_instructions(kernel: CudaKernel) -> list[str]:
     """Those of a kernel, in order."""
+    (cubin,) = kernel.modules
     (code,) = text_sections(cubin)
     words = np.frombuffer(code, np.uint64)[::2] & np.uint64(0xFFF)
     return [OPCODES[int(word)] for word in words if int(word) in OPCODES]

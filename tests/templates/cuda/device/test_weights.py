@@ -60,6 +60,8 @@ def test_image_has_rows_where_wgmma_reads_them(block_n: int, channels: int, row_
     packed = np.random.default_rng(0).integers(-128, 128, (2 * block_n, 3 * row_bytes), np.int8)
     order, each = row_channels(block_n, channels), block_n * row_bytes
     image = shared_image(tile_rows(packed, order, row_bytes))
+    wide = packed.view(np.int16)
+    assert np.array_equal(shared_image(tile_rows(wide, order, row_bytes)).view(np.int8), image)
     assert each % swizzle_period(row_bytes) == 0
     for tile, sub_tile in itertools.product(range(2), range(3)):
         there = image[(tile * 3 + sub_tile) * each :][:each]
@@ -73,17 +75,20 @@ def test_image_has_rows_where_wgmma_reads_them(block_n: int, channels: int, row_
     ("k", "taps", "c", "row_bytes", "per_stage", "block_n"),
     [(64, 9, 64, 64, 1, 64), (20, 9, 16, 16, 4, 16), (72, 6, 48, 64, 2, 48), (7, 1, 80, 32, 4, 16)],
 )
+@pytest.mark.parametrize("dtype", ["int8", "float16"])
 def test_packed_weight_has_every_tap(
-    k: int, taps: int, c: int, row_bytes: int, per_stage: int, block_n: int
+    k: int, taps: int, c: int, row_bytes: int, per_stage: int, block_n: int, dtype: str
 ) -> None:
-    weight = np.random.default_rng(1).integers(-128, 128, (k, 1, taps, c), np.int8)
-    layout = KLayout(taps, c, row_bytes, per_stage)
+    weight = np.random.default_rng(1).integers(-128, 128, (k, 1, taps, c)).astype(dtype)
+    layout = KLayout(taps, c, row_bytes, per_stage, dtype=dtype)
+    row = row_bytes // weight.itemsize
+    assert layout.row_channels == row
     packed = pack_weight(weight, layout, block_n)
     assert packed.shape[0] % block_n == 0 and packed.shape[1] == layout.total
-    assert packed.shape[1] % (row_bytes * per_stage) == 0
+    assert packed.shape[1] % (row * per_stage) == 0 and packed.dtype == dtype
     for tap, channel in itertools.product(range(taps), range(c)):
-        chunk, byte = divmod(channel, row_bytes)
-        column = (tap * layout.chunks + chunk) * row_bytes + byte
+        chunk, inside = divmod(channel, row)
+        column = (tap * layout.chunks + chunk) * row + inside
         assert np.array_equal(packed[:k, column], weight[:, 0, tap, channel])
     assert np.count_nonzero(packed) == np.count_nonzero(weight)
 

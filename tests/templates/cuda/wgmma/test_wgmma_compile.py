@@ -23,7 +23,7 @@ def test_default_compiles_without_spills(case: tuple[str, Workload]) -> None:
     (launch,) = kernel.launches
     assert launch.block == (config.threads, 1, 1)
     convolution = workload.as_conv2d() if isinstance(workload, Gemm) else workload
-    layout = config.layout(convolution.r * convolution.s, convolution.c)
+    layout = config.layout(convolution)
     assert launch.smem_bytes == config.smem_bytes(layout)
     assert_pool_holds_budget(config, kernel.registers)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from autoq.templates.cuda.device.memory.tma import MAX_BOX, MAX_ELEMENT_STRIDE, 
 from autoq.templates.cuda.device.weights import pack_weight
 from autoq.templates.cuda.wgmma import conv2d_im2col, conv2d_tap, gemm_wgmma
 from autoq.templates.cuda.wgmma.loads import Im2colLoad, Load
+from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 
@@ -122,9 +124,34 @@ def test_tiles_compute_the_convolution(case: tuple[str, Conv2d | Gemm]) -> None:
         assert np.all(written == 1), config
 
 
+@pytest.mark.parametrize("case", SMALL, ids=case_id)
+def test_loads_of_wider_elements_have_half_the_channels(case: tuple[str, Conv2d | Gemm]) -> None:
+    name, workload = case
+    work = workload.as_conv2d() if isinstance(workload, Gemm) else workload
+    config = TEMPLATES[name].default(workload, TARGET)
+    work = replace(work, in_dtype="float16", weight_dtype="float16", epilogue=Epilogue("float32"))
+    load = LOADS[name](work, config)
+    assert load.layout.row_channels * 2 == config.row_bytes
+    strides = load.map_arguments()[4:7] if load.rank == 4 else load.map_arguments()[2:3]
+    c, w, h = work.c, work.w, work.h
+    assert strides == [2 * c, 2 * c * w, 2 * c * w * h][: load.rank - 1]
+    rng = np.random.default_rng(3)
+    x = rng.integers(-20, 20, work.x_shape)
+    weight = rng.integers(-20, 20, work.weight_shape).astype(np.float16)
+    expected = convolution(x, weight, work).reshape(-1, work.k)
+    packed = pack_weight(weight, load.layout, config.block_n).astype(np.int64)
+    m = load.m_tiles - 1
+    total = tile_product(load, x, packed, m)[:, : work.k]
+    pixels = [load.pixel(m, row) for row in range(load.rows)]
+    inside = [row for row, pixel in enumerate(pixels) if constant(pixel.exists)]
+    assert inside
+    for row in inside:
+        assert np.array_equal(total[row], expected[int(pixels[row].index)]), row
+
+
 def tile_product(load: Load, x: np.ndarray, packed: np.ndarray, m: int) -> np.ndarray:
     """Activations times weights of one tile over all sub-tiles: [load.rows, packed rows]."""
-    arguments, row_bytes = load.map_arguments(), load.layout.row_bytes
+    arguments, row_bytes = load.map_arguments(), load.layout.row_channels
     total = np.zeros((load.rows, len(packed)), np.int64)
     for sub_tile in range(packed.shape[1] // row_bytes):
         origin = fetched(load, m, sub_tile)

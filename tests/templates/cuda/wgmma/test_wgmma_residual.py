@@ -21,7 +21,7 @@ def plan_of(block_n: int) -> PipelinePlan:
         m_blocks=1,
     )  # fmt: skip
     assert gemm_wgmma.space(workload, TARGET).rejection(config) is None
-    layout = config.layout(1, workload.c)
+    layout = config.layout(workload)
     load = MatrixLoad(workload, layout, config.block_m)
     return PipelinePlan(workload, config, layout, load, TARGET)
 

@@ -66,7 +66,7 @@ def case_id(case: tuple[Template, Conv2d, Any]) -> str:
 
 
 def plan_of(config: WgmmaConfig) -> PipelinePlan:
-    layout = config.layout(1, ONE_TAP.c)
+    layout = config.layout(ONE_TAP)
     return PipelinePlan(
         ONE_TAP, config, layout, MatrixLoad(ONE_TAP, layout, config.block_m), TARGET
     )
