@@ -109,7 +109,7 @@ def measure_case(
         overlapped = runner.submit(job, kernel, again).result()
     layer = layer_of(workload)
     theirs = {peer.name: peer.measure(layer, timing) for peer in peers}
-    return case_row(workload, target, measured, overlapped, theirs)
+    return case_row(case_name(workload), workload, target, measured, overlapped, theirs)
 
 
 def parse() -> argparse.Namespace:

@@ -1,4 +1,4 @@
-"""autoq's side of bench_conv.py: which kernels a case is timed with, and their compilation."""
+"""autoq's side of the benchmarks of layers: which kernels a case is timed with, compiled."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from autoq.measure.worker import WorkerSettings
 from autoq.records.database import Database
 from autoq.records.lookup import choices
 from autoq.templates import TEMPLATES
-from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
+from autoq.templates.workload import Workload
 
 SEED = 0
 """Of the cases' random data."""
@@ -37,7 +37,7 @@ class Candidate:
     source: str
 
 
-def candidates(workload: Conv2d, host: Host, database: Database, top: int) -> list[Candidate]:
+def candidates(workload: Workload, host: Host, database: Database, top: int) -> list[Candidate]:
     """The `top` fastest recorded configurations, or the untuned default where there is none."""
     found: list[Candidate] = []
     for choice in choices(database, workload, host.target, TEMPLATES, host.device):

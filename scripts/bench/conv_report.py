@@ -13,6 +13,7 @@ from autoq.measure.job import Job, Measurement
 from autoq.report.text import share, table
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
+from autoq.templates.workload import Workload
 from autoq.templates.workload_key import to_dict
 from autoq.tuning.task import roofline_seconds
 
@@ -40,7 +41,8 @@ def fastest(ours: Sequence[tuple[Job, str, Measurement]]) -> tuple[Job, str, flo
 
 
 def case_row(
-    workload: Conv2d,
+    name: str,
+    workload: Workload,
     target: Target,
     ours: Sequence[tuple[Job, str, Measurement]],
     overlapped: Measurement | None,
@@ -48,13 +50,13 @@ def case_row(
 ) -> dict[str, Any]:
     """A case of the JSON results; times are microseconds.
 
-    ours: candidates with their source and measurement; overlapped: the fastest of them in launches
-    that overlap; theirs: a time, the reason why there is none, or None for a peer that does not
-    compute such layers.
+    name: of the case; ours: candidates with their source and measurement; overlapped: the fastest
+    of them in launches that overlap; theirs: a time, the reason why there is none, or None for a
+    peer that does not compute such layers.
     """
     best = fastest(ours)
     row: dict[str, Any] = {
-        "case": case_name(workload),
+        "case": name,
         "autoq_us": None,
         "autoq_overlapped_us": None,
         "config": None,

@@ -50,7 +50,7 @@ def test_row_takes_the_fastest_right_kernel_and_the_fastest_peer() -> None:
         "inapplicable": None,
     }
     assert fastest(ours) == (job, "b.jsonl", 4e-6)
-    row = case_row(workload, TARGET, ours, Measurement(seconds=3e-6), theirs)
+    row = case_row(case_name(workload), workload, TARGET, ours, Measurement(seconds=3e-6), theirs)
     assert (row["autoq_us"], row["autoq_overlapped_us"], row["source"]) == (4.0, 3.0, "b.jsonl")
     assert row["config"]["template"] == job.template
     assert row["config"].keys() == {"template", *vars(job.config)}
@@ -67,11 +67,13 @@ def test_row_takes_the_fastest_right_kernel_and_the_fastest_peer() -> None:
 def test_wrong_kernel_has_no_time_and_an_untuned_one_says_so() -> None:
     workload = CASES[2]
     wrong = [(_job(workload), DEFAULT, Measurement(failure="correctness", message="all wrong"))]
-    row = case_row(workload, TARGET, wrong, None, {"peer": PeerTime(6e-6, "plan", 1, 0.0)})
+    row = case_row(
+        case_name(workload), workload, TARGET, wrong, None, {"peer": PeerTime(6e-6, "plan", 1, 0.0)}
+    )
     assert (row["autoq_us"], row["speedup"], row["config"]) == (None, None, None)
     right = [(_job(workload), DEFAULT, Measurement(seconds=5e-6))]
     damaged = Measurement(failure="correctness", message="wrote over its inputs")
-    row = case_row(workload, TARGET, right, damaged, {})
+    row = case_row(case_name(workload), workload, TARGET, right, damaged, {})
     assert (row["source"], row["autoq_overlapped_us"]) == ("untuned default", None)
     assert row["failures"] == ["overlapped: correctness: wrote over its inputs"]
 
@@ -80,10 +82,19 @@ def test_table_counts_only_compared_cases() -> None:
     workload = CASES[2]
     ours = [(_job(workload), "a.jsonl", Measurement(seconds=5e-6))]
     rows = [
-        case_row(workload, TARGET, ours, None, {"peer": PeerTime(seconds, "plan", 1, 0.0)})
+        case_row(
+            case_name(workload),
+            workload,
+            TARGET,
+            ours,
+            None,
+            {"peer": PeerTime(seconds, "plan", 1, 0.0)},
+        )
         for seconds in (4e-6, 5e-6)
     ]
-    rows.append(case_row(workload, TARGET, ours, None, {"peer": "no plan fits"}))
+    rows.append(
+        case_row(case_name(workload), workload, TARGET, ours, None, {"peer": "no plan fits"})
+    )
     text = cases_table(rows, ["peer"])
     assert text.splitlines()[-1].startswith("at least as fast as every peer in 1 of 2 compared")
     assert "0.80" in text and "1.00" in text

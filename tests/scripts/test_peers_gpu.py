@@ -12,6 +12,7 @@ from autoq.measure.job import Timing
 from autoq.process.child import ChildCrash
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.float_gemm import FloatGemm
 
 pytestmark = pytest.mark.gpu
 
@@ -44,3 +45,23 @@ def test_peer_is_right_and_timed(name: str) -> None:
         assert isinstance(result, PeerTime), result
         assert 0 < result.seconds < 1e-3
         assert result.max_error <= 1
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_products_of_floats_are_right_and_timed(cold: bool) -> None:
+    end_if_compile_only()
+    layers = [
+        FloatGemm(72, 136, 256),
+        FloatGemm(72, 136, 256, "bfloat16", "int4", "bfloat16", group=64, weight_left=True),
+    ]
+    peer = PeerProcesses("floats", "peers.cublaslt_float:CublasLtFloat", {}, 120.0, 60.0)
+    try:
+        (future,) = peer.prepare(layers)
+        future.result()
+        results = [peer.measure(layer, Timing(repeat=3, cold=cold)) for layer in layers]
+    finally:
+        peer.close()
+    for result in results:
+        assert isinstance(result, PeerTime), result
+        assert 0 < result.seconds < 1e-3
+        assert result.max_error == 0

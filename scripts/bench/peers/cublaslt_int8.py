@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
 from collections.abc import Sequence
-from ctypes import byref, c_float, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import byref, c_float, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 
 import numpy as np
 
@@ -13,43 +11,14 @@ from autoq.measure.cuda_bench import upload
 from autoq.measure.job import Timing
 from autoq.runtime.cuda_driver import Device, Memory, Stream
 from autoq.templates.operators.conv2d import Conv2d
+from peers.cublaslt import Handle, Heuristic, call
 from peers.layer import Layer, LayerData, alpha
-from peers.libraries import load
-from peers.peer import PeerError, PeerTime
+from peers.peer import PeerTime
 from peers.ranking import Way, fastest
 
 _FLOAT32, _INT8, _COMPUTE_INT32, _TRANSPOSE = 0, 3, 72, 1
 _DESC_POINTER_MODE, _DESC_TRANSA = 2, 3
 _POINTER_HOST, _POINTER_VECTOR_BETA_ZERO, _POINTER_VECTOR_BETA_HOST = 0, 3, 4
-_PREFERENCE_WORKSPACE_BYTES = 1
-_WORKSPACE_BYTES = 64 << 20
-_MOST_ALGORITHMS = 32
-
-
-class _Heuristic(ctypes.Structure):
-    """cublasLtMatmulHeuristicResult_t."""
-
-    _fields_ = (
-        ("algorithm", c_uint64 * 8),
-        ("workspace_bytes", c_size_t),
-        ("state", c_int),
-        ("waves", c_float),
-        ("reserved", c_int * 4),
-    )
-
-
-@functools.cache
-def _library() -> ctypes.CDLL:
-    found = load("libcublasLt")
-    found.cublasLtGetVersion.restype = c_size_t
-    found.cublasLtGetStatusString.restype = ctypes.c_char_p
-    return found
-
-
-def _call(name: str, *args: object) -> None:
-    code = getattr(_library(), name)(*args)
-    if code != 0:
-        raise PeerError(f"{name}: {_library().cublasLtGetStatusString(code).decode()}")
 
 
 class CublasLtInt8:
@@ -61,11 +30,8 @@ class CublasLtInt8:
     def __init__(self) -> None:
         self._device = Device()
         self._stream = Stream()
-        self._handle = c_void_p()
-        _call("cublasLtCreate", byref(self._handle))
-        self._workspace = Memory(_WORKSPACE_BYTES)
-        number = _library().cublasLtGetVersion()
-        self.version = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+        self._handle = Handle()
+        self.version = self._handle.version
 
     def supports(self, layer: Layer) -> bool:
         workload = layer.workload
@@ -90,22 +56,21 @@ class CublasLtInt8:
         self._device.synchronize()
         return fastest(ways, self._stream, self._device, timing)
 
-    def _way(self, product: _Product, algorithm: _Heuristic, per_channel: bool) -> Way:
+    def _way(self, product: _Product, algorithm: Heuristic, per_channel: bool) -> Way:
         def launch(index: int) -> None:
-            product.launch(algorithm, per_channel, self._workspace, self._stream)
+            product.launch(algorithm, per_channel, self._stream)
 
         def check(y: np.ndarray) -> int:
             return product.data.max_steps(y, per_channel)
 
         scaling = "a scale of each channel" if per_channel else "one scale"
-        number = algorithm.algorithm[0] & 0xFFFFFFFF
-        return Way(f"algorithm {number}, {scaling}", "", launch, check, product.y)
+        return Way(f"algorithm {algorithm.number}, {scaling}", "", launch, check, product.y)
 
 
 class _Product:
     """The matrices of a layer on the device; column-major, k the fastest axis of the output."""
 
-    def __init__(self, handle: c_void_p, workload: Conv2d, data: LayerData) -> None:
+    def __init__(self, handle: Handle, workload: Conv2d, data: LayerData) -> None:
         self.data = data
         self._handle = handle
         pixels = workload.n * workload.p * workload.q
@@ -122,32 +87,19 @@ class _Product:
         vector = _POINTER_VECTOR_BETA_HOST if self._residual else _POINTER_VECTOR_BETA_ZERO
         self._operations = {False: _operation(_POINTER_HOST), True: _operation(vector)}
 
-    def algorithms(self, per_channel: bool) -> list[_Heuristic]:
-        """What the heuristic proposes for 64 MiB of workspace, its favourite first."""
-        a, b, d = self._layouts
-        preference = c_void_p()
-        _call("cublasLtMatmulPreferenceCreate", byref(preference))
-        limit = c_uint64(_WORKSPACE_BYTES)
-        _call("cublasLtMatmulPreferenceSetAttribute", preference, _PREFERENCE_WORKSPACE_BYTES,
-              byref(limit), c_size_t(8))  # fmt: skip
-        found, count = (_Heuristic * _MOST_ALGORITHMS)(), c_int()
-        code = _library().cublasLtMatmulAlgoGetHeuristic(
-            self._handle, self._operations[per_channel], a, b, d, d, preference,
-            _MOST_ALGORITHMS, found, byref(count),
-        )  # fmt: skip
-        _call("cublasLtMatmulPreferenceDestroy", preference)
-        return [item for item in found[: count.value] if item.state == 0] if code == 0 else []
+    def algorithms(self, per_channel: bool) -> list[Heuristic]:
+        """What the heuristic proposes."""
+        return self._handle.algorithms(self._operations[per_channel], *self._layouts)
 
-    def launch(
-        self, item: _Heuristic, per_channel: bool, workspace: Memory, stream: Stream
-    ) -> None:
+    def launch(self, item: Heuristic, per_channel: bool, stream: Stream) -> None:
         """Put the product on a stream, computed by one algorithm."""
         a, b, d = self._layouts
         addend = self.y if self._residual is None else self._residual
         factor = c_void_p(self._scales.address) if per_channel else byref(self._alpha)
         beta = byref(self._zero if self._residual is None else self._one)
-        _call(
-            "cublasLtMatmul", self._handle, self._operations[per_channel], factor,
+        workspace = self._handle.workspace
+        call(
+            "cublasLtMatmul", self._handle.handle, self._operations[per_channel], factor,
             c_void_p(self._weight.address), a, c_void_p(self._x.address), b, beta,
             c_void_p(addend.address), d, c_void_p(self.y.address), d,
             byref(item.algorithm), c_void_p(workspace.address), c_size_t(workspace.size),
@@ -158,7 +110,7 @@ class _Product:
 def _layout(rows: int, columns: int) -> c_void_p:
     """A column-major int8 matrix without gaps."""
     layout = c_void_p()
-    _call("cublasLtMatrixLayoutCreate", byref(layout), _INT8, c_uint64(rows), c_uint64(columns),
+    call("cublasLtMatrixLayoutCreate", byref(layout), _INT8, c_uint64(rows), c_uint64(columns),
           c_int64(rows))  # fmt: skip
     return layout
 
@@ -166,8 +118,8 @@ def _layout(rows: int, columns: int) -> c_void_p:
 def _operation(pointer_mode: int) -> c_void_p:
     """int8 with int32 sums, scaled in float32; the first matrix is transposed."""
     operation = c_void_p()
-    _call("cublasLtMatmulDescCreate", byref(operation), _COMPUTE_INT32, _FLOAT32)
+    call("cublasLtMatmulDescCreate", byref(operation), _COMPUTE_INT32, _FLOAT32)
     for attribute, value in ((_DESC_TRANSA, _TRANSPOSE), (_DESC_POINTER_MODE, pointer_mode)):
-        _call("cublasLtMatmulDescSetAttribute", operation, attribute, byref(c_int32(value)),
+        call("cublasLtMatmulDescSetAttribute", operation, attribute, byref(c_int32(value)),
               c_size_t(4))  # fmt: skip
     return operation

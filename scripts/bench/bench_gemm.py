@@ -1,0 +1,232 @@
+"""Times matrix products beside cuBLASLt on this machine, in one run.
+
+The cases are first tuned for `--time-budget`, if that is given, into `--records`. The fastest
+recorded configurations, or the untuned default, are then compiled, compared at every output
+element and timed, as bench_conv.py does it; cuBLASLt computes the same product with the fastest of
+the algorithms that its heuristic proposes, of bytes in int8, and of floats over weights that are
+dequantised beforehand. A case marked `cold` rotates all buffers past the L2 cache. Rows of cases
+that are measured replace those of the output file; each row has a date and a commit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from checkout import commit
+from conv_candidates import Candidate, Kernels, autoq_runner, candidates
+from conv_report import case_row, cases_table, verdict
+from peers.layer import Layer, layer_of
+from peers.worker import PeerProcesses
+
+import autoq
+from autoq.devices import Host, require_device, resolve
+from autoq.kernel.nvcc import nvcc_version
+from autoq.measure.job import Job, Measurement, Timing
+from autoq.measure.runner import Runner
+from autoq.process.child import ChildCrash, ChildError, ChildTimeout
+from autoq.records.database import Database
+from autoq.scratch import scratch_folder, sweep
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.operators.gemm import Gemm
+
+PEERS = {
+    Gemm: ("cublaslt_int8", "peers.cublaslt_int8:CublasLtInt8"),
+    FloatGemm: ("cublaslt_float", "peers.cublaslt_float:CublasLtFloat"),
+}
+"""The peer of each operator, and its class."""
+
+_PREPARE_SECONDS, _PEER_SECONDS = 120.0, 60.0
+_MOST_TRIALS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Case:
+    """A product by its name; cold: weights come from memory, not from the L2 cache."""
+
+    name: str
+    workload: Gemm | FloatGemm
+    cold: bool = False
+
+    @property
+    def layer(self) -> Layer | FloatGemm:
+        """What its peer is given."""
+        work = self.workload
+        return work if isinstance(work, FloatGemm) else layer_of(work.as_conv2d())
+
+
+def paper_cases() -> list[Case]:
+    """The eight mixed products of the mixed-input paper's plot, and the two native ones."""
+    cases = []
+    for short, floats in (("f16", "float16"), ("bf16", "bfloat16")):
+        native = FloatGemm(3456, 4096, 2048, floats, floats, floats)
+        cases.append(Case(f"{short} x {short} 3456x4096x2048", native))
+        for narrow, weights in (("s8", "int8"), ("u8", "uint8")):
+            right = FloatGemm(3456, 4096, 2048, floats, weights, floats)
+            left = FloatGemm(4096, 3456, 2048, floats, weights, floats, weight_left=True)
+            cases.append(Case(f"{short} x {narrow} 3456x4096x2048", right))
+            cases.append(Case(f"{narrow} x {short} 3456x4096x2048", left))
+    return cases
+
+
+def all_cases() -> list[Case]:
+    """Every case, those of the paper's plot first."""
+    cases = paper_cases()
+    for m, n, k in (
+        (1024, 1024, 1024), (2048, 2048, 2048), (3456, 4096, 2048), (4096, 4096, 4096),
+        (8192, 8192, 8192),
+    ):  # fmt: skip
+        cases.append(Case(f"s8 x s8 {m}x{n}x{k}", Gemm(m, n, k)))
+    cases.append(Case("f16 x s8 4096x4096x4096", FloatGemm(4096, 4096, 4096)))
+    for m in (16, 64, 1024, 8192):
+        cases.append(Case(f"f16 x s8 {m}x8192x8192 cold", FloatGemm(m, 8192, 8192), cold=True))
+    for m in (1, 16, 64):
+        workload = FloatGemm(m, 8192, 8192, weight_dtype="int4", group=128)
+        cases.append(Case(f"f16 x s4 g128 {m}x8192x8192 cold", workload, cold=True))
+    return cases
+
+
+def chosen(parts: str) -> list[Case]:
+    """The cases whose name contains one of some comma-separated parts; all for none."""
+    wanted = [part.strip() for part in parts.split(",") if part.strip()] or [""]
+    cases = [case for case in all_cases() if any(part in case.name for part in wanted)]
+    if not cases:
+        names = ", ".join(case.name for case in all_cases())
+        raise SystemExit(f"--cases {parts!r} names none of {names}")
+    return cases
+
+
+def tune(cases: Sequence[Case], host: Host, options: argparse.Namespace) -> None:
+    """The cases that are timed hot and those that are timed cold, each for a share of the time."""
+    for cold in (False, True):
+        own = [case.workload for case in cases if case.cold == cold]
+        if not own:
+            continue
+        summary = autoq.tune(
+            own, target=host, trials=_MOST_TRIALS, output=options.records, cold=cold,
+            time_budget=options.time_budget * len(own) / len(cases), cache_dir=options.cache,
+        )  # fmt: skip
+        print(f"{summary.measured} trials in {summary.elapsed_seconds:.0f} s", flush=True)
+
+
+def measure(
+    case: Case, host: Host, ours: Mapping[Candidate, Any], runner: Runner,
+    peers: Mapping[str, PeerProcesses], options: argparse.Namespace,
+) -> dict[str, Any]:  # fmt: skip
+    """One row of the results."""
+    timing = Timing(repeat=options.repeat, cold=case.cold)
+    measured: list[tuple[Job, str, Measurement]] = []
+    for candidate, built in ours.items():
+        if built.kernel is None:
+            result = Measurement(failure="compile", message=built.message)
+        else:
+            result = runner.submit(candidate.job, built.kernel, timing).result()
+        measured.append((candidate.job, candidate.source, result))
+    name, _ = PEERS[type(case.workload)]
+    theirs = {name: peers[name].measure(case.layer, timing)} if name in peers else {}
+    row = case_row(case.name, case.workload, host.target, measured, None, theirs)
+    seconds = row["autoq_us"] and row["autoq_us"] * 1e-6
+    row["tops"] = case.workload.operations / seconds / 1e12 if seconds else None
+    row |= {"cold": case.cold, "date": datetime.date.today().isoformat(), "commit": options.commit}
+    return row
+
+
+def start_peers(cases: Sequence[Case]) -> tuple[dict[str, PeerProcesses], dict[str, str]]:
+    """The peers of the cases that are here, and the versions of all or why one is not."""
+    peers, versions = {}, {}
+    for operator, (name, place) in PEERS.items():
+        layers = [case.layer for case in cases if type(case.workload) is operator]
+        if not layers:
+            continue
+        peer = PeerProcesses(name, place, {}, _PREPARE_SECONDS, _PEER_SECONDS)
+        try:
+            (versions[name],) = {future.result() for future in peer.prepare(layers)}
+            peers[name] = peer
+        except (ChildCrash, ChildError, ChildTimeout) as error:
+            versions[name] = f"missing: {error}"
+            peer.close()
+    return peers, versions
+
+
+def opened(options: argparse.Namespace, host: Host) -> dict[str, Any]:
+    """The results that the output file holds already; SystemExit when of another device."""
+    if not options.output.exists():
+        return {"device": host.device, "cases": []}
+    earlier: dict[str, Any] = json.loads(options.output.read_text())
+    if earlier["device"] != host.device:
+        raise SystemExit(
+            f"{options.output} is of {earlier['device']}, not {host.device}; give another --output"
+        )
+    return earlier
+
+
+def run(cases: Sequence[Case], host: Host, options: argparse.Namespace) -> dict[str, Any]:
+    """Measure all cases; the results so far are written after each."""
+    result = opened(options, host)
+    names = [case.name for case in all_cases()]
+    database = Database.load([options.records] if options.records.exists() else [], shipped=True)
+    with scratch_folder() as scratch:
+        kernels = Kernels(host.target, scratch, options.top * len(cases))
+        runner = autoq_runner(host.target, scratch, Timing(repeat=options.repeat))
+        peers, versions = start_peers(cases)
+        result |= {"cuda": nvcc_version(), "peers": result.get("peers", {}) | versions}
+        try:
+            for case in cases:
+                kernels.start(candidates(case.workload, host, database, options.top))
+            built = kernels.finish()
+            for case in cases:
+                ours = {c: b for c, b in built.items() if c.job.workload == case.workload}
+                row = measure(case, host, ours, runner, peers, options)
+                others = [old for old in result["cases"] if old["case"] != case.name]
+                result["cases"] = sorted([*others, row], key=lambda item: names.index(item["case"]))
+                options.output.parent.mkdir(parents=True, exist_ok=True)
+                options.output.write_text(json.dumps(result, indent=1) + "\n")
+                print(verdict(row), flush=True)
+        finally:
+            runner.close()
+            kernels.close()
+            for peer in peers.values():
+                peer.close()
+    return result
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", default="cuda")
+    parser.add_argument("--cases", default="", help="comma-separated parts of names, e.g. cold")
+    parser.add_argument("--time-budget", type=float, default=0.0, metavar="SECONDS",
+                        help="tune the cases for so long before they are timed")  # fmt: skip
+    parser.add_argument("--records", type=Path, default=Path("gemm.jsonl"),
+                        help="where tuning records go and are looked up")  # fmt: skip
+    parser.add_argument("--cache", type=Path, help="folder of compiled kernels, for reuse")
+    parser.add_argument("--top", type=int, default=3, help="records of each case to time")
+    parser.add_argument("--repeat", type=int, default=20, help="timings of each kernel")
+    parser.add_argument("--output", type=Path, default=Path("scripts/results/gemm_h200.json"))
+    parser.add_argument("--commit", default=commit(), help="recorded with each row")
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parse()
+    host = resolve(options.target)
+    require_device(host)
+    cases = chosen(options.cases)
+    sweep()
+    if options.time_budget:
+        tune(cases, host, options)
+    result = run(cases, host, options)
+    print(cases_table(result["cases"], [name for name, _ in PEERS.values()]))
+    measured = [row for row in result["cases"] if row["case"] in {case.name for case in cases}]
+    if any(row["autoq_us"] is None for row in measured):
+        raise SystemExit("a kernel of autoq failed; see the messages above")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""The benchmark of products on the CPU, beside a peer that needs no device."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import bench_gemm
+import pytest
+from bench_gemm import Case
+
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.operators.gemm import Gemm
+
+CASES = [Case("first", Gemm(8, 16, 32)), Case("second", Gemm(8, 16, 64))]
+
+
+@pytest.fixture
+def main(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+    monkeypatch.setattr(bench_gemm, "all_cases", lambda: CASES)
+    monkeypatch.setattr(bench_gemm, "_MOST_TRIALS", 4)
+    monkeypatch.setattr(bench_gemm, "PEERS", {Gemm: ("fake", "fake_peers:FakePeer")})
+
+    def run(*arguments: str) -> None:
+        common = [
+            "bench_gemm.py", "--target", "cpu", "--output", str(tmp_path / "gemm.json"),
+            "--records", str(tmp_path / "gemm.jsonl"),
+        ]  # fmt: skip
+        monkeypatch.setattr(sys, "argv", [*common, *arguments])
+        bench_gemm.main()
+
+    return run
+
+
+def test_rows_of_later_runs_replace_their_own(main: Callable[..., None], tmp_path: Path) -> None:
+    main("--commit", "a", "--time-budget", "120")
+    assert (tmp_path / "gemm.jsonl").read_text().count('"gemm"') >= 2
+    main("--commit", "b", "--cases", "second")
+    result = json.loads((tmp_path / "gemm.json").read_text())
+    assert [(row["case"], row["commit"]) for row in result["cases"]] == [
+        ("first", "a"), ("second", "b")
+    ]  # fmt: skip
+    for row, channels in zip(result["cases"], (32, 64), strict=True):
+        assert row["peers"]["fake"] == pytest.approx(channels)
+        assert row["speedup"] == pytest.approx(channels / row["autoq_us"])
+        assert row["tops"] == pytest.approx(2 * 8 * 16 * channels / row["autoq_us"] * 1e-6)
+
+
+def test_results_of_another_device_are_not_mixed(main: Callable[..., None], tmp_path: Path) -> None:
+    (tmp_path / "gemm.json").write_text('{"device": "another", "cases": []}')
+    with pytest.raises(SystemExit, match="is of another"):
+        main()
+
+
+def test_unknown_cases_are_refused(main: Callable[..., None]) -> None:
+    with pytest.raises(SystemExit, match=r"third.*names none of first, second"):
+        main("--cases", "third")
+
+
+def test_the_plot_has_eight_mixed_products_and_two_native_ones() -> None:
+    workloads = [case.workload for case in bench_gemm.paper_cases()]
+    assert len(set(workloads)) == len(workloads) == 10
+    assert sum(not workload.quantised for workload in workloads) == 2
+    for workload in workloads:
+        assert isinstance(workload, FloatGemm)
+        assert workload.operations == 2 * 3456 * 4096 * 2048
+        assert workload.y_shape == (3456, 4096) or workload.weight_left
