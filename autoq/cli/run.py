@@ -11,6 +11,7 @@ import typer
 
 from autoq.cli.options import Device, regular_file
 from autoq.errors import InputError
+from autoq.templates.element import element
 
 FILL_MODES = ("random", "ones", "zeros")
 
@@ -89,7 +90,7 @@ def _fill(mode: str, session: Any) -> dict[str, np.ndarray]:
     for item in session.get_inputs():
         if mode != "random":
             feeds[item.name] = np.full(item.shape, mode == "ones", item.dtype)
-        elif item.dtype.startswith("float"):
+        elif element(item.dtype).floating:
             feeds[item.name] = rng.standard_normal(item.shape).astype(item.dtype)
         else:
             info = ml_dtypes.iinfo(item.dtype)

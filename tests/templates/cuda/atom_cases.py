@@ -19,6 +19,9 @@ from autoq.templates.cuda.device.mma.registers import (
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.random_arrays import random_array
 
+_UNREAD = 0xEEEEEEEE
+"""Valid metadata, the last two of every chunk, in threads that the selector leaves out."""
+
 STEPS = 2
 """Products that a kernel adds up."""
 
@@ -78,7 +81,10 @@ def arrays(case: Case) -> list[np.ndarray]:
     if atom.sparse:
         stored, places = zip(*map(compress, case.a), strict=True)
         fragment = atom.metadata_fragment()
-        metadata = [np.stack([metadata_words(one, fragment) for one in places])]
+        words = np.stack([metadata_words(one, fragment) for one in places])
+        if atom.k == 32:
+            words[:, np.arange(atom.threads) % 4 // 2 != case.selector] = _UNREAD
+        metadata = [words]
     a = [to_words(gather(one, atom.a_fragment()), atom.a) for one in stored]
     b = [to_words(gather(one, atom.b_fragment()), atom.b) for one in case.b]
     c = gather(case.c, atom.d_fragment())
