@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.templates.base import Template
+from autoq.templates.cpu import vector
 from autoq.templates.cpu.movement.template import (
     LANES,
     MovementConfig,
@@ -12,16 +13,6 @@ from autoq.templates.cpu.movement.template import (
     kernel_frame,
     movement_template,
     span,
-)
-from autoq.templates.cpu.vector import (
-    WIDEST_BYTES,
-    cast,
-    for_chunks,
-    load,
-    loop,
-    splat,
-    store,
-    tasks_loop,
 )
 from autoq.templates.element import element
 from autoq.templates.epilogue.cpu import requantised
@@ -43,7 +34,7 @@ def build(workload: Concat, config: MovementConfig) -> PrimFunc:
             scalars=((inputs, len(Concat.SCALARS)), "float32"),
             y=(workload.y_shape, workload.out_dtype),
         ) as frame,
-        tasks_loop(config.tasks) as task,
+        vector.tasks_loop(config.tasks) as task,
     ):
         y, scalars = frame["y"], frame["scalars"]
         first, share = span(task, workload.outer, config.tasks)
@@ -51,7 +42,7 @@ def build(workload: Concat, config: MovementConfig) -> PrimFunc:
         for i, channels in enumerate(workload.channels):
             x = frame[f"x{i}"]
             row_scalars = bind_scalars(scalars, Concat.SCALARS, i)
-            with loop(share) as row:
+            with vector.loop(share) as row:
                 source = (first + row) * channels
                 target = (first + row) * workload.y_shape[1] + offset
                 _emit_row(workload, i, x, source, y, target, row_scalars)
@@ -71,20 +62,22 @@ def _emit_row(
     requantize, out_dtype = workload.requantize[index], workload.out_dtype
 
     def chunk(at: Expr | int, lanes: int) -> None:
-        value = load(x, source + at, lanes)
+        value = vector.load(x, source + at, lanes)
         if requantize:
-            centred = cast(value, "float32", lanes) - splat(scalars["x_zero_point"], lanes)
+            centred = vector.cast(value, "float32", lanes) - vector.splat(
+                scalars["x_zero_point"], lanes
+            )
             value = requantised(
-                centred * splat(scalars["scale"], lanes), scalars["low"], scalars["high"],
+                centred * vector.splat(scalars["scale"], lanes), scalars["low"], scalars["high"],
                 scalars["zero_point"], out_dtype, lanes,
             )  # fmt: skip
         else:
-            value = cast(value, out_dtype, lanes)
-        store(y, target + at, value, lanes)
+            value = vector.cast(value, out_dtype, lanes)
+        vector.store(y, target + at, value, lanes)
 
-    for_chunks(
+    vector.for_chunks(
         workload.channels[index],
-        LANES if requantize else WIDEST_BYTES // element(out_dtype).bytes,
+        LANES if requantize else vector.WIDEST_BYTES // element(out_dtype).bytes,
         chunk,
     )
 

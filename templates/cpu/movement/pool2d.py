@@ -8,6 +8,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.templates.base import Template
+from autoq.templates.cpu import vector
 from autoq.templates.cpu.movement.template import (
     LANES,
     MovementConfig,
@@ -15,16 +16,6 @@ from autoq.templates.cpu.movement.template import (
     kernel_frame,
     movement_template,
     span,
-)
-from autoq.templates.cpu.vector import (
-    WIDEST_BYTES,
-    cast,
-    for_chunks,
-    load,
-    loop,
-    splat,
-    store,
-    tasks_loop,
 )
 from autoq.templates.element import element
 from autoq.templates.epilogue.cpu import clamped, requantised
@@ -40,28 +31,28 @@ def build(workload: Pool2d, config: MovementConfig) -> PrimFunc:
             scalars=((len(Pool2d.SCALARS),), "float32"),
             y=(workload.y_shape, workload.out_dtype),
         ) as frame,
-        tasks_loop(config.tasks) as task,
+        vector.tasks_loop(config.tasks) as task,
     ):
         x, y = frame["x"], frame["y"]
         scalars = bind_scalars(frame["scalars"], Pool2d.SCALARS)
         first, share = span(task, pixels, config.tasks)
-        with loop(share) as index:
+        with vector.loop(share) as index:
             pixel = T.bind(first + index)
             window = _Window(workload, pixel)
 
             def chunk(at: Expr | int, lanes: int) -> None:
                 total = window.reduce(x, at, lanes)
                 value = _finish(workload, total, window.inside, scalars, lanes)
-                store(y, pixel * workload.c + at, value, lanes)
+                vector.store(y, pixel * workload.c + at, value, lanes)
 
-            for_chunks(workload.c, _lanes(workload), chunk)
+            vector.for_chunks(workload.c, _lanes(workload), chunk)
     return frame.result
 
 
 def _lanes(workload: Pool2d) -> int:
     """A maximum of bytes stays in bytes; everything else works on 4-byte lanes."""
     if workload.kind == "max" and not workload.requantize:
-        return WIDEST_BYTES // element(workload.in_dtype).bytes
+        return vector.WIDEST_BYTES // element(workload.in_dtype).bytes
     return LANES
 
 
@@ -93,18 +84,20 @@ class _Window:
         dtype = "int32" if integer_sum else in_dtype
         total = T.alloc_buffer((lanes,), dtype, scope="local")
         start = _least(dtype) if maximum else T.cast(0, dtype)
-        store(total, 0, splat(start, lanes), lanes)
+        vector.store(total, 0, vector.splat(start, lanes), lanes)
         with (
             T.serial(self.top, self.bottom) as row,
             T.serial(self.left, self.right) as column,
         ):
             pixel = (self.first_row + row) * self.workload.w + column
-            value = cast(load(x, pixel * self.workload.c + channel, lanes), dtype, lanes)
-            so_far = load(total, 0, lanes)
-            store(
+            value = vector.cast(
+                vector.load(x, pixel * self.workload.c + channel, lanes), dtype, lanes
+            )
+            so_far = vector.load(total, 0, lanes)
+            vector.store(
                 total, 0, _larger(so_far, value, dtype, lanes) if maximum else so_far + value, lanes
             )
-        return load(total, 0, lanes)
+        return vector.load(total, 0, lanes)
 
 
 def _least(dtype: str) -> Expr:
@@ -116,7 +109,7 @@ def _larger(so_far: Expr, value: Expr, dtype: str, lanes: int) -> Expr:
     if dtype != "float32":
         return T.max(so_far, value)
     larger = T.Select(so_far > value, so_far, value)  # one instruction, `value` where it is NaN
-    return T.Select(so_far <= splat(T.float32(math.inf), lanes), larger, so_far)
+    return T.Select(so_far <= vector.splat(T.float32(math.inf), lanes), larger, so_far)
 
 
 def _finish(
@@ -128,15 +121,15 @@ def _finish(
     count = T.int32(workload.r * workload.s) if workload.count_include_pad else inside
     count = T.cast(count, "float32")
     if workload.in_dtype == "float32":
-        value = total if maximum else total / splat(count, lanes)
+        value = total if maximum else total / vector.splat(count, lanes)
         return clamped(value, low, high, lanes)
     if maximum and not workload.requantize:
-        return cast(total, workload.out_dtype, lanes)
+        return vector.cast(total, workload.out_dtype, lanes)
     zero_point = T.cast(scalars["x_zero_point"], "int32")
     zeros = zero_point if maximum else zero_point * inside
-    centred = cast(total, "int32", lanes) - splat(zeros, lanes)
+    centred = vector.cast(total, "int32", lanes) - vector.splat(zeros, lanes)
     factor = scale if maximum else scale / count
-    value = cast(centred, "float32", lanes) * splat(factor, lanes)
+    value = vector.cast(centred, "float32", lanes) * vector.splat(factor, lanes)
     return requantised(value, low, high, scalars["zero_point"], workload.out_dtype, lanes)
 
 

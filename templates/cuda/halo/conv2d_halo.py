@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.border import border_bias
 from autoq.templates.cuda.device.memory.swizzle import shared_image
@@ -46,16 +45,6 @@ def matches(workload: object, target: Target) -> bool:
         and workload.c % 16 == 0
         and is_served(workload, target)
     )
-
-
-def space(workload: Conv2d, target: Target) -> Space[HaloConvConfig]:
-    """Legal configurations; `space.py` has their rules."""
-    return halo_space(workload, target)
-
-
-def default(workload: Conv2d, target: Target) -> HaloConvConfig:
-    """The configuration that `halo_cost.estimated_cycles` likes best."""
-    return default_config(workload, target)
 
 
 def build(workload: Conv2d, config: HaloConvConfig, target: Target) -> PrimFunc:
@@ -107,4 +96,6 @@ def packed(workload: Conv2d, config: HaloConvConfig) -> tuple[TensorSpec, ...]:
     return HaloLayout(workload, config, 1).constants
 
 
-TEMPLATE = Template("conv2d_halo", 6, matches, space, default, build, pack, packed, preference=70)
+TEMPLATE = Template(
+    "conv2d_halo", 6, matches, halo_space, default_config, build, pack, packed, preference=70
+)

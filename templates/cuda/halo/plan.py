@@ -35,9 +35,10 @@ _UNROLL_LIMIT = 16
 class HaloPipelinePlan:
     """What producer and main loop share; every attribute is a compile-time constant.
 
-    Subclasses say how a step is multiplied (`product`) and a tile stored (`store`).
+    Subclasses say which operand comes first, which has the blocks, and how a tile is stored.
     """
 
+    weights_first: ClassVar[bool]
     store: ClassVar[type]
     x_encode = ENCODE_TILED
 
@@ -143,6 +144,27 @@ class HaloPipelinePlan:
         image, p, q = self.origin(m)
         return image, p - top, q - left
 
+    def product(
+        self, accumulator: Any, block: int, a: Any, b: Any, offsets: Any, step: Any, i: int,
+        j: int, accumulate: Any,
+    ) -> Any:  # fmt: skip
+        """One wgmma: the pixels of a halo shifted by a filter tap, and a step's weights.
+
+        a, b: descriptors of the halo slot and of the commit group's weights; offsets: what the
+        blocks add to the first operand; i, j: step inside the group, instruction inside the step.
+        """
+        tile, inside = self.tile, j * self.layout.atom.a_bytes
+        pixels = a, descriptor_step(tile.tap_row(step) * tile.row_bytes + inside)
+        weights = b, descriptor_step(i * self.layout.weight_bytes + inside)
+        first, second = (weights, pixels) if self.weights_first else (pixels, weights)
+        return self.layout.atom.call(
+            accumulator,
+            block * self.block_accumulators,
+            first[0] + offsets[block] + first[1],
+            second[0] + second[1],
+            accumulate,
+        )
+
     @staticmethod
     def loop(extent: int, unrolled: bool) -> Any:
         """A loop of the kernel, unrolled or not."""
@@ -152,6 +174,7 @@ class HaloPipelinePlan:
 class HaloPlan(HaloPipelinePlan):
     """The plan of conv2d_halo; it is its own `load` for `wgmma_tile`."""
 
+    weights_first = False
     store = RowStore
 
     def __init__(self, layout: HaloLayout) -> None:
@@ -172,24 +195,6 @@ class HaloPlan(HaloPipelinePlan):
         self.residual_late = self.words > 0
         self.residual_registers = max(1, 2 * self.words)
         self.units = self.blocks * self.groups
-
-    def product(
-        self, accumulator: Any, block: int, a: Any, b: Any, offsets: Any, step: Any, i: int,
-        j: int, accumulate: Any,
-    ) -> Any:  # fmt: skip
-        """One wgmma: the pixels of a block shifted by a filter tap, times a step's weights.
-
-        a, b: descriptors of the halo slot and of the commit group's weights; offsets: what the
-        blocks add to a; i, j: step inside the group, instruction inside the step.
-        """
-        tile, inside = self.tile, j * self.layout.atom.a_bytes
-        return self.layout.atom.call(
-            accumulator,
-            block * self.block_accumulators,
-            a + offsets[block] + descriptor_step(tile.tap_row(step) * tile.row_bytes + inside),
-            b + descriptor_step(i * self.layout.weight_bytes + inside),
-            accumulate,
-        )
 
     def block_bytes(self, block: Any) -> Any:
         """Byte of a halo slot where a block of pixels starts."""

@@ -9,18 +9,13 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
-from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import (
     ThreadConfig,
-    blocks_for,
     call,
     indexable,
-    pack_scalars_operand,
-    packed_scalars_operand,
+    items_kernel,
     scalars_parameter,
-    thread_default,
-    thread_kernel,
-    thread_space,
+    scalars_template,
     whole_bytes,
 )
 from autoq.templates.element import INTEGER_RANGE
@@ -102,14 +97,8 @@ def build(workload: Add, config: ThreadConfig, target: Target) -> PrimFunc:
                 first = (item - vectors) * least + vectors * values
                 call(functions.function("add_least"), *pointers, first)
 
-    return thread_kernel(
-        parameters, blocks_for(items, config.threads), config.threads, target, body
-    )
+    return items_kernel(parameters, items, config.threads, target, body)
 
 
-TEMPLATE = Template(
-    "add_cuda", 1, matches, thread_space, thread_default, build, pack_scalars_operand,
-    packed_scalars_operand,
-    tunable=False,
-)  # fmt: skip
+TEMPLATE = scalars_template("add_cuda", 1, matches, build)
 """Residual additions that no convolution absorbs, on every CUDA target."""

@@ -12,18 +12,14 @@ from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
-from autoq.templates.base import Template
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.thread_kernel import (
     ThreadConfig,
     blocks_for,
     call,
     indexable,
-    pack_scalars_operand,
-    packed_scalars_operand,
-    thread_default,
+    scalars_template,
     thread_kernel,
-    thread_space,
     whole_bytes,
 )
 from autoq.templates.cuda.device.memory.packed_values import vector_values
@@ -129,9 +125,5 @@ def _segments(workload: Concat, threads: int) -> list[_Segment]:
     return segments
 
 
-TEMPLATE = Template(
-    "concat_cuda", 1, matches, thread_space, thread_default, build, pack_scalars_operand,
-    packed_scalars_operand,
-    tunable=False,
-)  # fmt: skip
+TEMPLATE = scalars_template("concat_cuda", 1, matches, build)
 """Concatenation of any number of inputs on every CUDA target."""

@@ -10,18 +10,15 @@ from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
-from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import (
     ThreadConfig,
     blocks_for,
     call,
     indexable,
-    pack_scalars_operand,
-    packed_scalars_operand,
+    items_kernel,
     scalars_parameter,
-    thread_default,
+    scalars_template,
     thread_kernel,
-    thread_space,
     whole_bytes,
 )
 from autoq.templates.element import INTEGER_RANGE
@@ -123,7 +120,7 @@ def _elementwise(
                 at = item + vectors * 3
                 call(functions.function("dequantise_one"), *pointers, at, at)
 
-    return thread_kernel(parameters, blocks_for(items, threads), threads, target, body)
+    return items_kernel(parameters, items, threads, target, body)
 
 
 def _value_by_value(
@@ -142,7 +139,7 @@ def _value_by_value(
         with builder.If(item < items), builder.Then():
             call(functions.function("dequantise_one"), *pointers, source, item)
 
-    return thread_kernel(parameters, blocks_for(items, threads), threads, target, body)
+    return items_kernel(parameters, items, threads, target, body)
 
 
 def _transposed(
@@ -188,9 +185,5 @@ def _transposed(
     return thread_kernel(parameters, workload.n * across * down, threads, target, body)
 
 
-TEMPLATE = Template(
-    "dequantize_cuda", 1, matches, thread_space, thread_default, build, pack_scalars_operand,
-    packed_scalars_operand,
-    tunable=False,
-)  # fmt: skip
+TEMPLATE = scalars_template("dequantize_cuda", 1, matches, build)
 """Float32 outputs of a quantised network on every CUDA target."""

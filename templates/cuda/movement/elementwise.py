@@ -17,7 +17,7 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.cuda.device.launch.thread_kernel import (
     blocks_for,
     call,
-    thread_kernel,
+    items_kernel,
 )
 from autoq.templates.cuda.movement.elementwise_walk import Walk
 from autoq.templates.epilogue.cuda.numbers import NumberNamespace
@@ -115,7 +115,7 @@ def elementwise_kernel(
         with builder.If(item < items), builder.Then():
             call(functions.function("compute"), *pointers, item)
 
-    return thread_kernel([*arrays, output], blocks_for(items, threads), threads, target, body)
+    return items_kernel([*arrays, output], items, threads, target, body)
 
 
 def float_literal(value: float) -> str:

@@ -13,11 +13,10 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import (
     ThreadConfig,
-    blocks_for,
     call,
     indexable,
+    items_kernel,
     thread_default,
-    thread_kernel,
     thread_space,
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
@@ -94,9 +93,7 @@ def build(workload: Lookup, config: ThreadConfig, target: Target) -> PrimFunc:
         item = block * config.threads + thread
         call(functions.function("look_up"), shared, *pointers, item, thread, config.threads)
 
-    return thread_kernel(
-        parameters, blocks_for(items, config.threads), config.threads, target, body
-    )
+    return items_kernel(parameters, items, config.threads, target, body)
 
 
 def pack(workload: Lookup, config: ThreadConfig, constants: Constants) -> tuple[np.ndarray, ...]:

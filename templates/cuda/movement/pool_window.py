@@ -32,11 +32,8 @@ __device__ __forceinline__ void emit(
 }
 """
 
-# A maximum of 16-bit halves is decided by their high bytes, so a word and the same word moved up
-# by a byte give the maxima of its odd and its even bytes: three instructions for four values on
-# sm_90, where halves have a maximum in hardware.
-_BYTE_MAX = r"""
-constexpr int QUADS = WORDS / 2;
+# Of words of LANES values: on sm_90 halves have a maximum in hardware.
+_MAXIMUM = r"""
 __device__ __forceinline__ unsigned maximum(unsigned a, unsigned b) {
 #if __CUDA_ARCH__ >= 900
   unsigned c;
@@ -44,13 +41,28 @@ __device__ __forceinline__ unsigned maximum(unsigned a, unsigned b) {
   else asm("max.u16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
   return c;
 #else
-  return SIGNED<T> ? __vmaxs4(a, b) : __vmaxu4(a, b);
+  return SIGNED<T> ? __vmaxsLANES(a, b) : __vmaxuLANES(a, b);
 #endif
 }
 __device__ __forceinline__ void start(unsigned* acc) {
   #pragma unroll
-  for (int i = 0; i < WORDS; ++i) acc[i] = SIGNED<T> ? 0x80808080u : 0u;
+  for (int i = 0; i < WORDS; ++i) acc[i] = SIGNED<T> ? LEAST : 0u;
 }
+"""
+
+
+def _maximum(lanes: int, least: str) -> str:
+    """`maximum` of words, and `start`; least: a word of the least signed values."""
+    return _MAXIMUM.replace("LANES", str(lanes)).replace("LEAST", least)
+
+
+# A maximum of 16-bit halves is decided by their high bytes, so a word and the same word moved up
+# by a byte give the maxima of its odd and its even bytes: three instructions for four values on
+# sm_90, where halves have a maximum in hardware.
+_BYTE_MAX = (
+    _maximum(4, "0x80808080u")
+    + r"""
+constexpr int QUADS = WORDS / 2;
 __device__ __forceinline__ void add_vector(unsigned* acc, const Raw<T, V>& raw, int inside) {
   #pragma unroll
   for (int i = 0; i < QUADS; ++i) {
@@ -76,24 +88,13 @@ __device__ __forceinline__ void finish(
   emit(raw, scalars, y, offset);
 }
 """
+)
 
 # The top nibble of each half of a word decides the maximum of its halves, so a word moved up by
 # 0 to 3 nibbles gives the maxima of all eight.
-_NIBBLE_MAX = r"""
-__device__ __forceinline__ unsigned maximum(unsigned a, unsigned b) {
-#if __CUDA_ARCH__ >= 900
-  unsigned c;
-  if (SIGNED<T>) asm("max.s16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
-  else asm("max.u16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
-  return c;
-#else
-  return SIGNED<T> ? __vmaxs2(a, b) : __vmaxu2(a, b);
-#endif
-}
-__device__ __forceinline__ void start(unsigned* acc) {
-  #pragma unroll
-  for (int i = 0; i < WORDS; ++i) acc[i] = SIGNED<T> ? 0x80008000u : 0u;
-}
+_NIBBLE_MAX = (
+    _maximum(2, "0x80008000u")
+    + r"""
 __device__ __forceinline__ void add_vector(unsigned* acc, const Raw<T, V>& raw, int inside) {
   #pragma unroll
   for (int i = 0; i < WORDS; ++i) acc[i] = maximum(acc[i], raw.word[i / 4] << (4 * (i % 4)));
@@ -108,6 +109,7 @@ __device__ __forceinline__ void finish(
   emit(raw, scalars, y, offset);
 }
 """
+)
 
 # dp4a with a single 1 adds one chosen byte, so that a value costs one instruction.
 _INTEGER_SUM = r"""

@@ -9,18 +9,13 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
-from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import (
     ThreadConfig,
-    blocks_for,
     call,
     indexable,
-    pack_scalars_operand,
-    packed_scalars_operand,
+    items_kernel,
     scalars_parameter,
-    thread_default,
-    thread_kernel,
-    thread_space,
+    scalars_template,
 )
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue.cuda.numbers import NumberNamespace
@@ -127,9 +122,7 @@ def build(workload: Quantize, config: ThreadConfig, target: Target) -> PrimFunc:
             place = (row // rows, row % rows, column, group)
             call(namespace.function("quantise_pixel"), *pointers, *place)
 
-    return thread_kernel(
-        parameters, blocks_for(items, config.threads), config.threads, target, body
-    )
+    return items_kernel(parameters, items, config.threads, target, body)
 
 
 def _values(workload: Quantize) -> int:
@@ -146,9 +139,5 @@ def _pitch(workload: Quantize) -> int:
     return workload.channels + (workload.channels % 2 if is_four_bit(workload.out_dtype) else 0)
 
 
-TEMPLATE = Template(
-    "quantize_cuda", 1, matches, thread_space, thread_default, build, pack_scalars_operand,
-    packed_scalars_operand,
-    tunable=False,
-)  # fmt: skip
+TEMPLATE = scalars_template("quantize_cuda", 1, matches, build)
 """Quantised inputs, with channel padding and space-to-depth, on every CUDA target."""

@@ -23,7 +23,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     blocks_for,
     call,
     indexable,
-    thread_kernel,
+    items_kernel,
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.epilogue.cuda.thread_epilogue import ThreadEpilogue, split_pointers
@@ -145,9 +145,7 @@ def build(workload: Conv2d, config: DepthwiseConfig, target: Target) -> PrimFunc
             row, q = item // vectors // spans, item // vectors % spans * config.pixels
             _span(workload, epilogue, functions, config.pixels, pointers, acc, row, q, channel)
 
-    return thread_kernel(
-        parameters, blocks_for(items, config.threads), config.threads, target, body
-    )
+    return items_kernel(parameters, items, config.threads, target, body)
 
 
 def _functions(

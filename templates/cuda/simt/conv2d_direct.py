@@ -24,7 +24,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     blocks_for,
     call,
     indexable,
-    thread_kernel,
+    items_kernel,
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.epilogue.cuda.thread_epilogue import ThreadEpilogue, split_pointers
@@ -163,9 +163,7 @@ def build(workload: Conv2d | Gemm, config: DirectConfig, target: Target) -> Prim
             first = item // vectors * config.pixels
             _pixels(conv, epilogue, functions, config.pixels, pointers, acc, at, first, k)
 
-    return thread_kernel(
-        parameters, blocks_for(items, config.threads), config.threads, target, body
-    )
+    return items_kernel(parameters, items, config.threads, target, body)
 
 
 def _functions(conv: Conv2d, config: DirectConfig, epilogue: ThreadEpilogue) -> DeviceNamespace:

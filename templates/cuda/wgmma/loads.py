@@ -61,17 +61,21 @@ def _inside(index: Any, count: int, rows: int) -> Any:
     return T.bool(True) if count % rows == 0 else index < count
 
 
-class MatrixLoad:
-    """Rows of a matrix [m, c]: GEMM, and 1x1 convolutions of stride 1 without padding."""
-
-    encode = ENCODE_TILED
-    rank = 2
+class _RowsLoad:
+    """Loads of tiles of `block_m` consecutive output pixels."""
 
     def __init__(self, workload: Conv2d, layout: KLayout, block_m: int) -> None:
         self.workload, self.layout, self.rows = workload, layout, block_m
         self.m = workload.n * workload.p * workload.q
         self.m_tiles = ceil_div(self.m, block_m)
         self.wasted = self.m_tiles * block_m / self.m
+
+
+class MatrixLoad(_RowsLoad):
+    """Rows of a matrix [m, c]: GEMM, and 1x1 convolutions of stride 1 without padding."""
+
+    encode = ENCODE_TILED
+    rank = 2
 
     def map_arguments(self) -> list[int]:
         c, layout = self.workload.c, self.layout
@@ -89,17 +93,11 @@ class MatrixLoad:
         return Pixel(index, _inside(index, self.m, self.rows), 0, 0)
 
 
-class Im2colLoad:
+class Im2colLoad(_RowsLoad):
     """Consecutive output pixels, whatever their image or row, by TMA's im2col mode."""
 
     encode = ENCODE_IM2COL
     rank = 4
-
-    def __init__(self, workload: Conv2d, layout: KLayout, block_m: int) -> None:
-        self.workload, self.layout, self.rows = workload, layout, block_m
-        self.m = workload.n * workload.p * workload.q
-        self.m_tiles = ceil_div(self.m, block_m)
-        self.wasted = self.m_tiles * block_m / self.m
 
     def map_arguments(self) -> list[int]:
         work, layout = self.workload, self.layout

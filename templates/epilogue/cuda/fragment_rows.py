@@ -12,6 +12,7 @@ from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.requantisation import SHORT, Form, Requantisation
 from autoq.templates.epilogue.cuda.two_rows import (
+    residual_words,
     row_head,
     row_outputs,
     row_stores,
@@ -39,9 +40,7 @@ class FragmentRows:
     @property
     def residual_words(self) -> int:
         """Registers that hold one row's residual."""
-        if self.epilogue.residual_dtype is None:
-            return 0
-        return _words(self.channels, self.epilogue.residual_dtype)
+        return residual_words(self.epilogue, self.channels)
 
     def load(self) -> DeviceFunction:
         """load(words, residual pointer, ok, channels left): one row's residual."""

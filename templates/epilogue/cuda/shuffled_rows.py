@@ -17,6 +17,7 @@ from autoq.templates.cuda.device.memory.word_vectors import VECTORS
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.requantisation import Requantisation
 from autoq.templates.epilogue.cuda.two_rows import (
+    residual_words,
     row_head,
     row_outputs,
     row_stores,
@@ -64,9 +65,7 @@ class ShuffledRows:
     @property
     def residual_words(self) -> int:
         """Registers that hold one row's residual."""
-        if self.epilogue.residual_dtype is None:
-            return 0
-        return stored_bytes((2 * TILES,), self.epilogue.residual_dtype) // 4
+        return residual_words(self.epilogue, 2 * TILES)
 
     def load(self) -> DeviceFunction:
         """load(words, residual pointer, ok, channels left): one row's residual.

@@ -60,6 +60,12 @@ def row_outputs(
     return before + [f"  out{row}[{first + i}] = {word};" for i, word in enumerate(found)]
 
 
+def residual_words(epilogue: Epilogue, channels: int) -> int:
+    """Registers that hold the residual of so many channels of a row."""
+    dtype = epilogue.residual_dtype
+    return 0 if dtype is None else -(-channels // element(dtype).per_word)
+
+
 def row_head(name: str, epilogue: Epilogue) -> str:
     """The first line of a function that loads one row's residual into words."""
     c_type = element(epilogue.residual_dtype or "int8").c_type

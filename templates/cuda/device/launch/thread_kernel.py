@@ -14,6 +14,7 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
+from autoq.templates.base import Template
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.dependent_launch import can_overlap, overlapping
 from autoq.templates.operators.add import Add
@@ -28,6 +29,9 @@ from autoq.templates.workload import Constants
 
 Body = Callable[[Sequence[Any], Any, Any], None]
 """Emits statements, given the parameters' pointers, the block's and the thread's number."""
+
+Build = Callable[[Any, Any, Target], PrimFunc]
+"""Makes the kernel of a workload and configuration."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,17 @@ def packed_scalars_operand(
 ) -> tuple[TensorSpec, ...]:
     """What `pack_scalars_operand` gives."""
     return workload.constants
+
+
+def scalars_template(
+    name: str, version: int, computes: Callable[[Any, Target], bool], build: Build
+) -> Template:
+    """A template of one thread's code whose only constants are a workload's scalars."""
+    return Template(
+        name, version, computes, thread_space, thread_default, build, pack_scalars_operand,
+        packed_scalars_operand,
+        tunable=False,
+    )  # fmt: skip
 
 
 def scalars_parameter(workload: Pool2d | Add | Quantize | Dequantize) -> TensorSpec:
@@ -113,6 +128,13 @@ def thread_kernel(
         body(pointers, block, thread)
     kernel = construction.get()
     return overlapping(kernel) if overlaps else kernel
+
+
+def items_kernel(
+    parameters: Sequence[TensorSpec], items: int, threads: int, target: Target, body: Body
+) -> PrimFunc:
+    """`thread_kernel` with a thread for each of `items`, and some that have none."""
+    return thread_kernel(parameters, blocks_for(items, threads), threads, target, body)
 
 
 def call(function: DeviceFunction, *arguments: Any) -> None:

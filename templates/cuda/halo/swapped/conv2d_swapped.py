@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.border import border_bias
 from autoq.templates.cuda.device.memory.swizzle import shared_image
@@ -49,16 +48,6 @@ def matches(workload: object, target: Target) -> bool:
         and workload.k % 16 == 0
         and is_served(workload, target)
     )
-
-
-def space(workload: Conv2d, target: Target) -> Space[SwappedConvConfig]:
-    """Legal configurations; `halo_space.common_rules` has their rules."""
-    return swapped_space(workload, target)
-
-
-def default(workload: Conv2d, target: Target) -> SwappedConvConfig:
-    """The configuration that `halo_cost.estimated_cycles` likes best."""
-    return default_config(workload, target)
 
 
 def build(workload: Conv2d, config: SwappedConvConfig, target: Target) -> PrimFunc:
@@ -117,5 +106,5 @@ def packed(workload: Conv2d, config: SwappedConvConfig) -> tuple[TensorSpec, ...
 
 
 TEMPLATE = Template(
-    "conv2d_swapped", 5, matches, space, default, build, pack, packed, preference=80
+    "conv2d_swapped", 5, matches, swapped_space, default_config, build, pack, packed, preference=80
 )

@@ -9,7 +9,6 @@ from tvm.script import tirx as T
 from autoq.templates.cuda.device.border_bias import bias_row
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import tiled_map
-from autoq.templates.cuda.device.mma.descriptors import descriptor_step
 from autoq.templates.cuda.halo.plan import HaloPipelinePlan
 from autoq.templates.cuda.halo.swapped.layout import SwappedLayout
 from autoq.templates.cuda.halo.swapped.store import TransposedStore
@@ -20,30 +19,13 @@ from autoq.templates.epilogue.cuda.columns import column_functions
 class SwappedPlan(HaloPipelinePlan):
     """The plan of conv2d_swapped: D [64 channels a block, columns] in 8-bit outputs."""
 
+    weights_first = True
     store = TransposedStore
 
     def __init__(self, layout: SwappedLayout) -> None:
         super().__init__(layout)
         self.column_groups = layout.tile.columns // 8
         self.functions = column_functions(self.workload.epilogue, self.classes > 1)
-
-    def product(
-        self, accumulator: Any, block: int, a: Any, b: Any, offsets: Any, step: Any, i: int,
-        j: int, accumulate: Any,
-    ) -> Any:  # fmt: skip
-        """One wgmma: a step's weights of 64 channels, times the pixels shifted by a filter tap.
-
-        a, b: descriptors of the halo slot and of the commit group's weights; offsets: what the
-        blocks add to b; i, j: step inside the group, instruction inside the step.
-        """
-        tile, inside = self.tile, j * self.layout.atom.a_bytes
-        return self.layout.atom.call(
-            accumulator,
-            block * self.block_accumulators,
-            b + offsets[block] + descriptor_step(i * self.layout.weight_bytes + inside),
-            a + descriptor_step(tile.tap_row(step) * tile.row_bytes + inside),
-            accumulate,
-        )
 
     def block_bytes(self, block: Any) -> Any:
         """Byte of a step's weights where a block of channels starts."""
