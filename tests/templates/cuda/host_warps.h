@@ -97,25 +97,58 @@ inline int element(unsigned word, int index, int bits, bool is_signed) {
   const int value = word >> bits * index & ((1u << bits) - 1);
   return is_signed && value >> (bits - 1) ? value - (1 << bits) : value;
 }
-// m16n8 by four and two registers, or m8n8 by one of each, as the PTX manual lays them out.
+// m16n8 or m8n8 of integers, as the PTX manual lays them out.
+struct Integers { int m, k, bits; bool a_signed, b_signed; };
 inline void multiply(
-    unsigned* d, const unsigned* a, const unsigned* b, const unsigned* c, int m, int bits,
-    bool a_signed) {
-  const int a_words = m == 16 ? 4 : 1, b_words = m == 16 ? 2 : 1, lane = threadIdx.x % 32;
+    unsigned* d, const unsigned* a, const unsigned* b, const unsigned* c, Integers kind) {
+  const int blocks = kind.m / 8, lane = threadIdx.x % 32;
+  const int b_words = kind.k * kind.bits / 128, a_words = blocks * b_words;
   unsigned mine[6], all[32][6];
   memcpy(mine, a, a_words * 4);
   memcpy(mine + a_words, b, b_words * 4);
   exchange(mine, a_words + b_words, all);
-  for (int e = 0; e < m / 4; ++e) {
+  for (int e = 0; e < 2 * blocks; ++e) {
     const int row = lane / 4, column = lane % 4 * 2 + e % 2;
     d[e] = c[e];
     for (int k = 0; k < b_words; ++k)
       for (int quarter = 0; quarter < 4; ++quarter)
-        for (int i = 0; i < 32 / bits; ++i) {
-          const unsigned left = all[row * 4 + quarter][(m == 16) * 2 * k + e / 2];
+        for (int i = 0; i < 32 / kind.bits; ++i) {
+          const unsigned left = all[row * 4 + quarter][blocks * k + e / 2];
           const unsigned right = all[column * 4 + quarter][a_words + k];
-          d[e] += element(left, i, bits, a_signed) * element(right, i, bits, true);
+          d[e] += element(left, i, kind.bits, kind.a_signed) *
+                  element(right, i, kind.bits, kind.b_signed);
         }
+  }
+}
+// The value of half a register: f16, or bf16.
+inline float half_value(unsigned word, int index, bool brain) {
+  const unsigned bits = word >> 16 * index & 0xffff, upper = bits << 16;
+  if (brain) {
+    float value;
+    memcpy(&value, &upper, 4);
+    return value;
+  }
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const float size = exponent ? ldexpf(1024 + fraction, exponent - 25) : ldexpf(fraction, -24);
+  return bits >> 15 ? -size : size;
+}
+// m16n8 of 16-bit floats with float accumulators, likewise; added in double precision.
+inline void multiply_halves(
+    float* d, const unsigned* a, const unsigned* b, const float* c, int k, bool brain) {
+  const int b_words = k / 8, a_words = 2 * b_words, lane = threadIdx.x % 32;
+  unsigned mine[6], all[32][6];
+  memcpy(mine, a, a_words * 4);
+  memcpy(mine + a_words, b, b_words * 4);
+  exchange(mine, a_words + b_words, all);
+  for (int e = 0; e < 4; ++e) {
+    const int row = lane / 4, column = lane % 4 * 2 + e % 2;
+    double sum = c[e];
+    for (int word = 0; word < b_words; ++word)
+      for (int quarter = 0; quarter < 4; ++quarter)
+        for (int i = 0; i < 2; ++i)
+          sum += double(half_value(all[row * 4 + quarter][2 * word + e / 2], i, brain)) *
+                 half_value(all[column * 4 + quarter][a_words + word], i, brain);
+    d[e] = float(sum);
   }
 }
 
@@ -133,7 +166,7 @@ inline void multiply_into(
     std::vector<int*> d, std::vector<unsigned> a, std::vector<unsigned> b,
     std::vector<unsigned> c, bool a_signed) {
   unsigned sums[4];
-  multiply(sums, a.data(), b.data(), c.data(), 16, 8, a_signed);
+  multiply(sums, a.data(), b.data(), c.data(), {16, 32, 8, a_signed, true});
   for (int i = 0; i < 4; ++i) *d[i] = sums[i];
 }
 

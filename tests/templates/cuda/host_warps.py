@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from host_cuda import GUARD, POISON, _compile, _guarded
+from tvm.tirx import PrimFunc
 
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import cuda_source, lower
@@ -75,14 +77,24 @@ def run_warps_on_host(
 ) -> np.ndarray:
     """The output of a one-launch kernel for `target` as it is stored, computed by this CPU."""
     function = template.build(workload, config, target)
+    packed = template.pack(workload, config, constants)
+    inputs = (*stored_activations(workload, values), *packed)
+    return run_function(function, target, inputs, workload.outputs[0].stored, folder)
+
+
+def run_function(
+    function: PrimFunc,
+    target: Target,
+    inputs: Sequence[np.ndarray],
+    output: tuple[tuple[int, ...], str],
+    folder: Path,
+) -> np.ndarray:
+    """The output, of a shape and a dtype, of a function of one launch that takes inputs and it."""
     lowered = lower(function, target)
     (launch,), _ = host_launches(lowered.host["main"], len(function.params))
     library = _compile(_host_source(cuda_source(lowered, target), target, launch), folder)
-    y = np.zeros(*workload.outputs[0].stored)
-    inputs = stored_activations(workload, values)
-    buffers = [
-        _guarded(array) for array in (*inputs, *template.pack(workload, config, constants), y)
-    ]
+    y = np.zeros(*output)
+    buffers = [_guarded(array) for array in (*inputs, y)]
     buffers[-1][GUARD:-GUARD] = POISON
     addresses = [buffers[argument.index].ctypes.data + GUARD for argument in launch.arguments]
     library.run((ctypes.c_void_p * len(addresses))(*addresses))
@@ -142,13 +154,21 @@ def _host_body(name: str, names: list[str]) -> str:
         return f"unsigned w[{len(registers)}]; {call} {assigned}"
 
     if "_mma_int_" in name:
-        m, sign, bits = re.search(r"_m(\d+)n8k\d+_row_col_s32_([us])(\d)_", name).groups()
+        m, k, a_sign, bits, b_sign = re.search(
+            r"_m(\d+)n8k(\d+)_row_col_s32_([us])(\d)_([us])\d_", name
+        ).groups()
+        kind = f"{{{m}, {k}, {bits}, {int(a_sign == 's')}, {int(b_sign == 's')}}}"
         arrays = "".join(f"unsigned {i}[] = {{{', '.join(like(i))}}}; " for i in "ab")
         start = like("c") or like("d")
         arrays += f"unsigned c[] = {{{', '.join(start)}}}; "
-        return arrays + filling(
-            like("d"), f"multiply(w, a, b, c, {m}, {bits}, {int(sign == 's')});"
-        )
+        return arrays + filling(like("d"), f"multiply(w, a, b, c, {kind});")
+    halves = re.search(r"_mma_sync_aligned_m16n8k(\d+)_row_col_f32_(b?)f16_", name)
+    if halves:
+        arrays = "".join(f"unsigned {i}[] = {{{', '.join(like(i))}}}; " for i in "ab")
+        start = ", ".join(like("c") or like("d"))
+        assigned = " ".join(f"{item} = w[{i}];" for i, item in enumerate(like("d")))
+        call = f"multiply_halves(w, a, b, c, {halves[1]}, {int(halves[2] == 'b')});"
+        return f"{arrays}float c[] = {{{start}}}; float w[4]; {call} {assigned}"
     if "_ldmatrix_" in name:
         return filling(like("r"), f"load_matrices(w, {len(like('r'))}, __p);")
     if "_commit_group" in name:
