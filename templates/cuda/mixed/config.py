@@ -18,7 +18,8 @@ class MixedConfig:
     """Knobs of a tile of weight rows times rows of x, D [block_n, block_m].
 
     block_m: rows of x of a tile, the width of a wgmma.
-    consumers: warpgroups that multiply, each with weight rows of its own.
+    consumers: warpgroups that multiply.
+    k_groups: groups of consumers that take stages in turn for the same rows, and add their sums.
     row_blocks: blocks of 64 weight rows of a consumer.
     steps: steps of 64 along k in a stage.
     stages: stages of the ring in shared memory.
@@ -28,6 +29,7 @@ class MixedConfig:
 
     block_m: int
     consumers: int
+    k_groups: int
     row_blocks: int
     steps: int
     stages: int
@@ -35,9 +37,14 @@ class MixedConfig:
     group_m: int
 
     @property
+    def row_team(self) -> int:
+        """Consumers among which the weight rows of a tile are divided."""
+        return self.consumers // self.k_groups
+
+    @property
     def blocks(self) -> int:
         """Blocks of 64 weight rows of a tile."""
-        return self.consumers * self.row_blocks
+        return self.row_team * self.row_blocks
 
     @property
     def block_n(self) -> int:
@@ -56,6 +63,11 @@ class MixedConfig:
     def accumulators(self) -> int:
         """Accumulator registers of a consumer thread."""
         return self.row_blocks * self.block_m // 2
+
+    @property
+    def exchange_bytes(self) -> int:
+        """Shared memory for the sums that groups of consumers give to the first."""
+        return (self.k_groups - 1) * self.row_team * 128 * 4 * self.accumulators
 
     @property
     def loaded_rows(self) -> int:

@@ -21,9 +21,9 @@ from autoq.templates.target import Target, parse_target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
-# Registers of a consumer beside accumulators and A: addresses, descriptors, barriers, and what
-# exponentials and error functions take (ptxas 13.0 spills none of the sampled kernels).
-_OTHER_REGISTERS = {"none": 48, "relu": 48, "gelu": 104, "gelu_tanh": 72, "silu": 72}
+# Registers of a consumer beside accumulators and A: addresses, descriptors, barriers, and what the
+# functions behind the sums take (ptxas 13.0 spills none of the sampled kernels).
+_OTHER_REGISTERS = {"none": 48, "relu": 48, "gelu": 100, "gelu_tanh": 64, "silu": 64}
 _WIDTHS = (
     8, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 216, 224, 232, 240, 248, 256,
 )  # fmt: skip
@@ -74,6 +74,11 @@ def space(workload: FloatGemm, target: Target) -> Space[MixedConfig]:
         """each block of a cluster has rows of x to load"""
         return config.block_m >= 8 * config.cluster
 
+    def groups_divide_consumers(config: MixedConfig) -> bool:
+        """groups along k divide the consumers and the stages, and are not for wide tiles"""
+        whole = config.consumers % config.k_groups == 0 == config.stages % config.k_groups
+        return whole and (config.k_groups == 1 or config.block_m <= 128)
+
     def columns_are_whole(config: MixedConfig) -> bool:
         """with the weight on the left tiles are stored 64 columns at a time"""
         return not workload.weight_left or config.block_m % 64 == 0
@@ -95,7 +100,8 @@ def space(workload: FloatGemm, target: Target) -> Space[MixedConfig]:
         MixedConfig,
         {
             "block_m": _WIDTHS,
-            "consumers": (1, 2, 3),
+            "consumers": (1, 2, 3, 4),
+            "k_groups": (1, 2, 4),
             "row_blocks": (1, 2),
             "steps": (1, 2, 4),
             "stages": (3, 4, 5, 6, 8, 10, 12, 16),
@@ -103,8 +109,8 @@ def space(workload: FloatGemm, target: Target) -> Space[MixedConfig]:
             "group_m": (1, 4, 8, 16),
         },
         [
-            rows_not_wasted, weights_not_wasted, parts_divide_rows, columns_are_whole,
-            registers_fit, shared_memory_fits,
+            groups_divide_consumers, rows_not_wasted, weights_not_wasted, parts_divide_rows,
+            columns_are_whole, registers_fit, shared_memory_fits,
         ],
         features,
     )  # fmt: skip
@@ -118,7 +124,9 @@ def estimate(workload: FloatGemm, config: MixedConfig, target: Target) -> float:
     loaded = config.x_bytes / config.cluster + config.blocks * plan.tile_bytes
     memory = workload.bytes / target.memory_rate * target.clock_hz
     busy = min(1.0, 0.5 + 0.25 * config.consumers)
-    step = max(products / rate / busy, loaded / _BYTES_A_CYCLE, 60.0 * config.row_blocks)
+    # A consumer waits, reads, widens and multiplies for so long, whatever the tile's width.
+    latency = (90.0 + 220.0 / config.steps) * config.row_blocks / config.k_groups
+    step = max(products / rate / busy, loaded / _BYTES_A_CYCLE, latency)
     cycles = math.ceil(plan.works / plan.grid) * (plan.k_steps * step + 10 * config.block_m + 1500)
     return max(cycles, memory) / target.clock_hz
 
@@ -127,9 +135,11 @@ def default(workload: FloatGemm, target: Target) -> MixedConfig:
     """The configuration of least estimated time, of the most stages that fit."""
     legal = space(workload, target)
     best: tuple[tuple[float, int], MixedConfig] | None = None
-    for block_m, consumers, rows, cluster in itertools.product(_WIDTHS, (2, 1), (1, 2), (1, 2)):
-        for stages in (8, 6, 5, 4, 3):
-            config = MixedConfig(block_m, consumers, rows, 1, stages, cluster, 8)
+    teams = ((2, 1), (1, 1), (2, 2), (4, 4))
+    choices = itertools.product(_WIDTHS, teams, (1, 2), (1, 2), (1, 2))
+    for block_m, team, rows, steps, cluster in choices:
+        for stages in (12, 8, 6, 5, 4, 3):
+            config = MixedConfig(block_m, *team, rows, steps, stages, cluster, 8)
             if legal.legal(config):
                 key = (estimate(workload, config, target), block_m * config.block_n)
                 best = min(best or (key, config), (key, config), key=lambda pair: pair[0])

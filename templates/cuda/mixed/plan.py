@@ -37,11 +37,12 @@ class MixedPlan:
         n_tiles = -(-workload.n // config.block_n)
         self.n_clusters = -(-n_tiles // config.cluster)
         self.padded_n = self.n_clusters * config.cluster * config.block_n
-        # Stages come in pairs, so that the registers of A take turns.
-        pair = 2 * config.steps * STEP_K
+        # A consumer's stages come in pairs, so that its registers of A take turns.
+        pair = 2 * config.steps * STEP_K * config.k_groups
         self.padded_k = -(-workload.k // pair) * pair
         self.k_steps = self.padded_k // STEP_K
         self.k_stages = self.k_steps // config.steps
+        self.own_stages = self.k_stages // config.k_groups
         self.works = self.m_tiles * self.n_clusters
         clusters = target.units_in_clusters(config.cluster) // config.cluster
         self.grid = max(min(clusters, self.works), 1)
@@ -58,7 +59,8 @@ class MixedPlan:
         self.store_offset = config.stages * self.stage_bytes
         self.store_rows = store_rows(workload, config)
         self.store_bytes = 128 * (64 if workload.weight_left else self.store_rows)
-        self.barrier_offset = self.store_offset + 2 * config.consumers * self.store_bytes
+        self.exchange_offset = self.store_offset + 2 * config.row_team * self.store_bytes
+        self.barrier_offset = self.exchange_offset + config.exchange_bytes
         self.smem_bytes = self.barrier_offset + config.barriers_bytes
 
         self.rows_shifted = (
@@ -114,6 +116,10 @@ class MixedPlan:
     def a_at(self, parity: Any, block: Any, instruction: Any) -> Any:
         """First of the registers of A that one instruction takes."""
         return (parity * self.config.row_blocks + block) * self.a_registers + 4 * instruction
+
+    def exchanged(self, giver: Any, index: Any, thread: Any) -> Any:
+        """Place of a consumer's sum among those given, by its number behind the first group's."""
+        return (giver * self.config.accumulators + index) * 128 + thread
 
     @property
     def slices(self) -> int:

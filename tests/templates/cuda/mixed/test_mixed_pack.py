@@ -15,7 +15,7 @@ from autoq.templates.target import parse_target
 
 TARGET = parse_target("cuda:sm_90a")
 CONFIG = MixedConfig(
-    block_m=16, consumers=1, row_blocks=2, steps=1, stages=4, cluster=1, group_m=1
+    block_m=16, consumers=1, k_groups=1, row_blocks=2, steps=1, stages=4, cluster=1, group_m=1
 )  # fmt: skip
 THREADS = np.arange(128)
 ROWS = THREADS // 32 * 16 + THREADS % 32 // 4

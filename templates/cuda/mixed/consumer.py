@@ -1,0 +1,123 @@
+"""The consumers of the mixed-input product: widening, multiplying, and adding up of groups.
+
+The registers of A take turns: those of the next stage are written while products of this stage
+read the others.
+"""
+
+from tvm.script import tirx as T
+
+from autoq.templates.cuda.device.mma.descriptors import descriptor_step
+
+# Named barriers: 0 is the block's, those from 2 on belong to the stores of consumers.
+_GROUP_BARRIERS = 8
+
+
+@T.inline
+def convert(plan, a, smem, rows, parity, stage, consumer, thread):
+    """Consumer: the weights of a stage into the registers of A of its parity."""
+    if plan.converts:
+        for block in T.unroll(plan.config.row_blocks):
+            for step in T.unroll(plan.config.steps):
+                T.cuda.func_call(
+                    plan.convert.name,
+                    a.ptr_to([plan.a_at(parity, block, 4 * step)]),
+                    smem.ptr_to([
+                        stage * plan.stage_bytes + plan.weight_offset
+                        + (consumer * plan.config.row_blocks + block) * plan.block_bytes
+                        + step * plan.tile_bytes
+                    ]),
+                    rows.ptr_to([4 * block]),
+                    thread,
+                    source_code=plan.convert.source,
+                )  # fmt: skip
+
+
+@T.inline
+def multiply(plan, accumulator, a, first_a, first_x, parity, stage, started):
+    """Consumer: start the products of a stage."""
+    x: T.uint64 = first_x + descriptor_step(stage * plan.stage_bytes)
+    own: T.uint64 = first_a + descriptor_step(stage * plan.stage_bytes)
+    T.ptx.wgmma.fence.sync.aligned()
+    for i in T.unroll(plan.instructions):
+        for block in T.unroll(plan.config.row_blocks):
+            registers = T.meta_var([a[plan.a_at(parity, block, i) + r] for r in range(4)])
+            tile = T.meta_var(own + descriptor_step(block * plan.block_bytes + plan.a_step(i)))
+            T.evaluate(
+                plan.atom.call(
+                    accumulator, block * plan.atom.d_registers,
+                    registers if plan.converts else tile,
+                    x + descriptor_step(plan.x_step(i)),
+                    (i > 0) | started,
+                )
+            )  # fmt: skip
+    T.ptx.wgmma.commit_group.sync.aligned()
+
+
+@T.inline
+def leave(plan, ring, stage, lane):
+    """Consumer warp: a stage may be filled again, by every block that loads into it."""
+    if lane == 0:
+        if plan.config.cluster == 1:
+            ring.release(stage)
+        for rank in T.unroll(plan.config.cluster if plan.config.cluster > 1 else 0):
+            ring.release_in(stage, rank)
+
+
+@T.inline
+def main_loop(plan, accumulator, a, rows, smem, first_a, first_x, ring, at, previous, consumer,
+              thread, lane):  # fmt: skip
+    """Consumer: all products of an output tile."""
+    ring.wait(at)
+    convert(plan, a, smem, rows, 0, at.stage, consumer, thread)
+    for pair in T.serial(plan.own_stages // 2):
+        for parity in T.unroll(2):
+            multiply(
+                plan, accumulator, a, first_a, first_x, parity, at.stage,
+                (pair > 0) | (parity > 0),
+            )  # fmt: skip
+            T.ptx.wgmma.wait_group.sync.aligned(1)
+            if (pair > 0) | (parity > 0):
+                leave(plan, ring, previous[0], lane)
+            previous[0] = at.stage
+            if plan.config.k_groups > 1:
+                at.stride(plan.config.k_groups)
+            else:
+                at.advance()
+            if (pair < plan.own_stages // 2 - 1) | (parity < 1):
+                ring.wait(at)
+                convert(plan, a, smem, rows, 1 - parity, at.stage, consumer, thread)
+    T.ptx.wgmma.wait_group.sync.aligned(0)
+    leave(plan, ring, previous[0], lane)
+
+
+@T.inline
+def add_groups(plan, accumulator, sums, k_group, consumer, thread):
+    """Consumers of one tile's rows: the first group gets the sums of all."""
+    barrier = T.meta_var(_GROUP_BARRIERS + consumer)
+    threads = T.meta_var(128 * plan.config.k_groups)
+    if k_group > 0:
+        giver = T.meta_var((k_group - 1) * plan.config.row_team + consumer)
+        for i in T.unroll(plan.config.accumulators):
+            sums[plan.exchanged(giver, i, thread)] = accumulator[i]
+    T.ptx.bar.sync(T.cast(barrier, "uint32"), T.uint32(threads))
+    if k_group == 0:
+        for other in T.unroll(plan.config.k_groups - 1):
+            giver = T.meta_var(other * plan.config.row_team + consumer)
+            for i in T.unroll(plan.config.accumulators):
+                accumulator[i] = accumulator[i] + sums[plan.exchanged(giver, i, thread)]
+    T.ptx.bar.sync(T.cast(barrier, "uint32"), T.uint32(threads))
+
+
+@T.inline
+def load_rows(plan, scales, rows, taken, scale, bias, n, consumer, warp, lane):
+    """Consumer: scale, bias and zero points of a thread's weight rows."""
+    for block in T.unroll(plan.config.row_blocks):
+        for half in T.unroll(2):
+            row = T.meta_var(
+                (n * plan.config.blocks + consumer * plan.config.row_blocks + block) * 64
+                + warp * 16 + lane // 4 + 8 * half
+            )  # fmt: skip
+            scales[4 * block + half] = scale[row] if plan.workload.quantised else T.float32(1)
+            scales[4 * block + 2 + half] = bias[row] if plan.workload.bias else T.float32(0)
+            rows[4 * block + half] = taken[row] if plan.rows_shifted else T.uint32(0)
+            rows[4 * block + 2 + half] = T.uint32(0)
