@@ -9,7 +9,7 @@ from autoq.search.space import Space
 from autoq.templates.cpu.conv.config import ConvConfig
 from autoq.templates.cpu.conv.cost import cost_features, estimated_cycles
 from autoq.templates.cpu.conv.dot import Dot
-from autoq.templates.cpu.conv.layout import ConvLayout
+from autoq.templates.cpu.conv.tiling import ConvTiling
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 
@@ -36,7 +36,7 @@ def conv_space(conv: Conv2d, dot: Dot, target: Target) -> Space[ConvConfig]:
     rules = _rules(conv, dot, registers)
 
     def features(config: ConvConfig) -> dict[str, float]:
-        return cost_features(ConvLayout(conv, config, dot), target.units)
+        return cost_features(ConvTiling(conv, config, dot), target.units)
 
     return Space(ConvConfig, knobs, rules, features)
 
@@ -55,8 +55,8 @@ def _rules(conv: Conv2d, dot: Dot, registers: int) -> tuple[Callable[[ConvConfig
 
     def tasks_have_channels(config: ConvConfig) -> bool:
         """every channel task must get a channel tile"""
-        layout = ConvLayout(conv, config, dot)
-        return config.channel_tasks <= layout.groups * layout.channel_tiles
+        tiling = ConvTiling(conv, config, dot)
+        return config.channel_tasks <= tiling.groups * tiling.channel_tiles
 
     return fits_registers, tile_within_rows, tasks_have_channels
 
@@ -84,5 +84,5 @@ def fastest_estimate(conv: Conv2d, dot: Dot, target: Target) -> ConvConfig:
     space = conv_space(conv, dot, target)
     return min(
         space.enumerate(),
-        key=lambda config: estimated_cycles(ConvLayout(conv, config, dot), target.units),
+        key=lambda config: estimated_cycles(ConvTiling(conv, config, dot), target.units),
     )

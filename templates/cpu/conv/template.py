@@ -13,9 +13,9 @@ from autoq.templates.base import Template
 from autoq.templates.cpu.conv.build import build_conv
 from autoq.templates.cpu.conv.config import ConvConfig
 from autoq.templates.cpu.conv.dot import Dot
-from autoq.templates.cpu.conv.layout import ConvLayout, normalised
 from autoq.templates.cpu.conv.pack import pack_conv, packed_conv
 from autoq.templates.cpu.conv.space import conv_space, fastest_estimate
+from autoq.templates.cpu.conv.tiling import ConvTiling, normalised
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
@@ -55,9 +55,9 @@ def conv_template(
     def dot_on(conv: Conv2d, target: Target) -> Dot:
         return dot_of(conv, vector_lanes(target))
 
-    def layout_of(workload: Conv2d | Gemm, config: ConvConfig) -> ConvLayout:
+    def tiling_of(workload: Conv2d | Gemm, config: ConvConfig) -> ConvTiling:
         conv = normalised(workload)
-        return ConvLayout(conv, config, dot_of(conv, config.lanes))
+        return ConvTiling(conv, config, dot_of(conv, config.lanes))
 
     def space(workload: Conv2d | Gemm, target: Target) -> Space[ConvConfig]:
         conv = normalised(workload)
@@ -68,15 +68,15 @@ def conv_template(
         return fastest_estimate(conv, dot_on(conv, target), target)
 
     def build(workload: Conv2d | Gemm, config: ConvConfig, target: Target) -> PrimFunc:
-        return build_conv(workload, layout_of(workload, config))
+        return build_conv(workload, tiling_of(workload, config))
 
     def pack(
         workload: Conv2d | Gemm, config: ConvConfig, constants: Constants
     ) -> tuple[np.ndarray, ...]:
-        return pack_conv(layout_of(workload, config), constants)
+        return pack_conv(tiling_of(workload, config), constants)
 
     def packed(workload: Conv2d | Gemm, config: ConvConfig) -> tuple[TensorSpec, ...]:
-        return packed_conv(layout_of(workload, config))
+        return packed_conv(tiling_of(workload, config))
 
     @functools.wraps(matches)
     def without_table(workload: Workload, target: Target) -> bool:

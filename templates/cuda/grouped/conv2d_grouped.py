@@ -26,11 +26,11 @@ from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.grouped.cost import estimated_seconds, features, residence
 from autoq.templates.cuda.grouped.pack import pack_weight, packed_shape
 from autoq.templates.cuda.grouped.source import GROUPED_SOURCE
-from autoq.templates.cuda.grouped.tile import (
+from autoq.templates.cuda.grouped.tiling import (
     STRIP_W,
     UNIT,
     GroupedConfig,
-    GroupedTile,
+    GroupedTiling,
     group_units,
     narrow,
     part_rows,
@@ -111,36 +111,38 @@ def _space(
         "blocks": blocks,
     }
 
-    def tile_of(config: GroupedConfig) -> GroupedTile:
-        return GroupedTile(workload, config)
+    def tiling_of(config: GroupedConfig) -> GroupedTiling:
+        return GroupedTiling(workload, config)
 
     def shared_memory_suffices(config: GroupedConfig) -> bool:
         """The halos of all stages and the outputs of a tile fit the target."""
-        return tile_of(config).smem_bytes <= target.smem_bytes
+        return tiling_of(config).smem_bytes <= target.smem_bytes
 
     def blocks_have_tiles_in_turn(config: GroupedConfig) -> bool:
         """Blocks fit a multiprocessor and take several tiles; only then is there a next stage."""
         if not config.blocks:
             return config.stages == 1
-        tile = tile_of(config)
-        return config.blocks <= residence(tile, target) and tile.runs(target.units) < tile.tiles
+        tiling = tiling_of(config)
+        return (
+            config.blocks <= residence(tiling, target) and tiling.runs(target.units) < tiling.tiles
+        )
 
     def warps_fill_the_schedulers(config: GroupedConfig) -> bool:
         """A block has 2 to 16 warps."""
-        return 64 <= tile_of(config).threads <= 512
+        return 64 <= tiling_of(config).threads <= 512
 
     def registers_suffice(config: GroupedConfig) -> bool:
         """Every scheduler has registers for a quarter of the block's warps."""
-        tile = tile_of(config)
-        return tile.scheduler_warps(target) >= ceil_div(tile.threads, 32 * target.schedulers)
+        tiling = tiling_of(config)
+        return tiling.scheduler_warps(target) >= ceil_div(tiling.threads, 32 * target.schedulers)
 
     def strips_touch_the_output(config: GroupedConfig) -> bool:
         """No strip lies wholly outside; tiles of several images cover them."""
-        tile = tile_of(config)
-        if config.images > 1 and (tile.tile_h < workload.p or tile.tile_w < workload.q):
+        tiling = tiling_of(config)
+        if config.images > 1 and (tiling.tile_h < workload.p or tiling.tile_w < workload.q):
             return False
-        down = tile.tile_h - config.rows < workload.p and config.rows < 2 * workload.p
-        across = tile.tile_w - STRIP_W < workload.q
+        down = tiling.tile_h - config.rows < workload.p and config.rows < 2 * workload.p
+        across = tiling.tile_w - STRIP_W < workload.q
         return down and across and config.images < 2 * workload.n
 
     constraints = [
@@ -150,7 +152,7 @@ def _space(
         registers_suffice,
         blocks_have_tiles_in_turn,
     ]
-    return Space(GroupedConfig, knobs, constraints, lambda c: features(tile_of(c), target))
+    return Space(GroupedConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
 
 
 def default(workload: Conv2d, target: Target) -> GroupedConfig:
@@ -158,7 +160,7 @@ def default(workload: Conv2d, target: Target) -> GroupedConfig:
     legal = space(workload, target)
 
     def in_turn(alone: GroupedConfig, stages: int) -> GroupedConfig:
-        fit = residence(GroupedTile(workload, replace(alone, stages=stages)), target)
+        fit = residence(GroupedTiling(workload, replace(alone, stages=stages)), target)
         return replace(alone, stages=stages, blocks=max(b for b in _BLOCKS if b <= fit))
 
     tiles = list(_space(workload, target, (1,), (0,)).enumerate())
@@ -171,7 +173,7 @@ def default(workload: Conv2d, target: Target) -> GroupedConfig:
 
 def estimate(workload: Conv2d, config: GroupedConfig, target: Target) -> float:
     """Roughly the seconds of a configuration."""
-    return estimated_seconds(GroupedTile(workload, config), target)
+    return estimated_seconds(GroupedTiling(workload, config), target)
 
 
 def build(workload: Conv2d, config: GroupedConfig, target: Target) -> PrimFunc:
@@ -179,10 +181,10 @@ def build(workload: Conv2d, config: GroupedConfig, target: Target) -> PrimFunc:
 
     weight is as `pack` makes it; see `ThreadEpilogue` for the rest.
     """
-    tile = GroupedTile(workload, config)
+    tiling = GroupedTiling(workload, config)
     epilogue = ThreadEpilogue(workload, _VALUES)
-    runs = tile.runs(target.units)
-    functions = _functions(tile, epilogue, runs)
+    runs = tiling.runs(target.units)
+    functions = _functions(tiling, epilogue, runs)
     parameters = [
         TensorSpec("x", workload.x_shape, workload.in_dtype),
         *epilogue.residual_parameters(),
@@ -191,15 +193,15 @@ def build(workload: Conv2d, config: GroupedConfig, target: Target) -> PrimFunc:
     ]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        smem = builder.alloc_buffer((tile.smem_bytes,), "uint8", scope="shared.dyn", align=128)
+        smem = builder.alloc_buffer((tiling.smem_bytes,), "uint8", scope="shared.dyn", align=128)
         x, weight, constants, y = split_pointers(epilogue, pointers)
         call(functions.function("convolve"), smem.data, x, weight, *constants, y, block, thread)
 
-    return thread_kernel(parameters, runs * tile.slabs, tile.threads, target, body)
+    return thread_kernel(parameters, runs * tiling.slabs, tiling.threads, target, body)
 
 
-def _functions(tile: GroupedTile, epilogue: ThreadEpilogue, runs: int) -> DeviceNamespace:
-    conv, config = tile.workload, tile.config
+def _functions(tiling: GroupedTiling, epilogue: ThreadEpilogue, runs: int) -> DeviceNamespace:
+    conv, config = tiling.workload, tiling.config
     rows, columns = border_classes(conv)
     source = GROUPED_SOURCE
     for name, k in (("PRODUCT_OF_TWO_TAPS", 32), ("PRODUCT_OF_ONE_TAP", 16)):
@@ -207,7 +209,7 @@ def _functions(tile: GroupedTile, epilogue: ThreadEpilogue, runs: int) -> Device
         source = source.replace(name, atom.instruction)
     source = source.replace("PENDING", str(config.stages - 1))
     if conv.epilogue.table:
-        with_table = _CHANNELS_WITH_TABLE.replace("AT", str(tile.lookups_at))
+        with_table = _CHANNELS_WITH_TABLE.replace("AT", str(tiling.lookups_at))
         source = _FILLED_TABLE + source.replace(_CHANNELS, with_table)
     return epilogue.namespace(
         "conv2d_grouped",
@@ -221,10 +223,10 @@ def _functions(tile: GroupedTile, epilogue: ThreadEpilogue, runs: int) -> Device
             "PAD_H": conv.padding[0], "PAD_W": conv.padding[1],
             "QUADS": quads(conv), "GROUP_UNITS": group_units(conv), "PART_ROWS": part_rows(conv),
             "NARROW": narrow(conv), "SLAB": config.channels, "ROWS": config.rows,
-            "STAGES": config.stages, "TILES": tile.tiles, "RUNS": runs,
+            "STAGES": config.stages, "TILES": tiling.tiles, "RUNS": runs,
             "IMAGES": config.images, "STRIPS_DOWN": config.strips_down,
             "STRIPS_ACROSS": config.strips_across,
-            "PHASE": tile.phase, "ROW_SLOTS": tile.row_slots, "SWIZZLE": tile.swizzle,
+            "PHASE": tiling.phase, "ROW_SLOTS": tiling.row_slots, "SWIZZLE": tiling.swizzle,
             "BORDERS": rows.count * columns.count > 1, "COLUMN_CLASSES": columns.count,
             "ROW_HEAD": rows.head, "ROW_TAIL": rows.extent - rows.tail,
             "COLUMN_HEAD": columns.head, "COLUMN_TAIL": columns.extent - columns.tail,

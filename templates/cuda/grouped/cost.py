@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.cuda.grouped.tile import (
+from autoq.templates.cuda.grouped.tiling import (
     UNIT,
-    GroupedTile,
+    GroupedTiling,
     group_units,
     narrow,
 )
@@ -44,23 +44,23 @@ _COPY_INSTRUCTIONS = 8.6
 _OUTPUT_INSTRUCTIONS = 3.9
 
 
-def estimated_seconds(tile: GroupedTile, target: Target) -> float:
+def estimated_seconds(tiling: GroupedTiling, target: Target) -> float:
     """Roughly the seconds: tiles a block takes in turn, each as long as what is slowest in it."""
-    conv, config = tile.workload, tile.config
-    resident = config.blocks or residence(tile, target)
-    tiles = tile.tiles * tile.slabs
+    conv, config = tiling.workload, tiling.config
+    resident = config.blocks or residence(tiling, target)
+    tiles = tiling.tiles * tiling.slabs
     here = min(resident, ceil_div(tiles, target.units))
-    busy = _together(*_tile_clocks(tile).values())
-    alone = max(busy, _tile_instructions(tile) / (tile.threads / 32) / _WARP_ISSUES)
+    busy = _together(*_tile_clocks(tiling).values())
+    alone = max(busy, _tile_instructions(tiling) / (tiling.threads / 32) / _WARP_ISSUES)
     alone += _BARRIER_CLOCKS
     if config.stages == 1:
-        alone += _ARRIVAL_CLOCKS * _piece_share(tile)
+        alone += _ARRIVAL_CLOCKS * _piece_share(tiling)
     turns = ceil_div(tiles, target.units * here)
     if config.blocks:
-        turns = ceil_div(tile.tiles, tile.runs(target.units))
+        turns = ceil_div(tiling.tiles, tiling.runs(target.units))
     clocks = _START_CLOCKS + turns * max(here * busy, alone)
     starts = here * (1 if config.blocks else turns)
-    clocks += starts * _START_INSTRUCTIONS * tile.threads / 32 / _ISSUES_A_CLOCK
+    clocks += starts * _START_INSTRUCTIONS * tiling.threads / 32 / _ISSUES_A_CLOCK
     return _together(conv.bytes / target.memory_rate, clocks / _FITTED_CLOCK)
 
 
@@ -69,42 +69,42 @@ def _together(*times: float) -> float:
     return sum(time**_SHARPNESS for time in times) ** (1 / _SHARPNESS)
 
 
-def residence(tile: GroupedTile, target: Target) -> int:
+def residence(tiling: GroupedTiling, target: Target) -> int:
     """Blocks that share a multiprocessor."""
     return max(1, min(
         # A block can have all of a multiprocessor's shared memory but what is reserved for it.
-        target.unit_smem_bytes // (tile.smem_bytes + target.reserved_smem_bytes),
-        target.schedulers * tile.scheduler_warps(target) // (tile.threads // 32),
-        _FITTED_THREADS // tile.threads,
+        target.unit_smem_bytes // (tiling.smem_bytes + target.reserved_smem_bytes),
+        target.schedulers * tiling.scheduler_warps(target) // (tiling.threads // 32),
+        _FITTED_THREADS // tiling.threads,
         _FITTED_BLOCKS,
     ))  # fmt: skip
 
 
-def _tile_clocks(tile: GroupedTile) -> dict[str, float]:
+def _tile_clocks(tiling: GroupedTiling) -> dict[str, float]:
     """Clocks that a tile takes of each of a multiprocessor's resources."""
-    conv, config = tile.workload, tile.config
+    conv, config = tiling.workload, tiling.config
     pairs = ceil_div(conv.s, 2) * group_units(conv)
-    outputs = tile.outputs * config.channels
-    moved = (tile.halo_bytes + outputs) * _piece_share(tile)
-    staged = tile.halo_bytes + 2 * outputs + _fragment_rows(tile) * pairs * 512
+    outputs = tiling.outputs * config.channels
+    moved = (tiling.halo_bytes + outputs) * _piece_share(tiling)
+    staged = tiling.halo_bytes + 2 * outputs + _fragment_rows(tiling) * pairs * 512
     return {
         "l2": moved / _L2_BYTES_A_CLOCK,
         "shared memory": staged / _SMEM_BYTES_A_CLOCK,
-        "issue": _tile_instructions(tile) / _ISSUES_A_CLOCK,
-        "tensor": config.rows * tile.threads / 32 * _products(tile) * _MMA_CLOCKS,
+        "issue": _tile_instructions(tiling) / _ISSUES_A_CLOCK,
+        "tensor": config.rows * tiling.threads / 32 * _products(tiling) * _MMA_CLOCKS,
     }
 
 
-def _tile_instructions(tile: GroupedTile) -> float:
+def _tile_instructions(tiling: GroupedTiling) -> float:
     """Instructions of all warps for a tile."""
-    conv, config = tile.workload, tile.config
-    warps = tile.threads / 32
+    conv, config = tiling.workload, tiling.config
+    warps = tiling.threads / 32
     pairs = ceil_div(conv.s, 2) * group_units(conv)
-    rows = _products(tile) + 2 + 8 * _OUTPUT_INSTRUCTIONS
+    rows = _products(tiling) + 2 + 8 * _OUTPUT_INSTRUCTIONS
     # ldmatrix, and what makes two taps of a word.
-    fragments = _fragment_rows(tile) * pairs * (5 if narrow(conv) else 1)
-    weights = 4 * conv.r * pairs if tile.parts > 1 else 0
-    copies = (tile.halo_bytes + tile.outputs * config.channels) / (UNIT * 32)
+    fragments = _fragment_rows(tiling) * pairs * (5 if narrow(conv) else 1)
+    weights = 4 * conv.r * pairs if tiling.parts > 1 else 0
+    copies = (tiling.halo_bytes + tiling.outputs * config.channels) / (UNIT * 32)
     return (
         warps * (config.rows * rows + weights + _TILE_INSTRUCTIONS)
         + fragments
@@ -112,45 +112,45 @@ def _tile_instructions(tile: GroupedTile) -> float:
     )
 
 
-def _products(tile: GroupedTile) -> int:
+def _products(tiling: GroupedTiling) -> int:
     """mma.sync of a warp for an output row of two strips."""
-    conv = tile.workload
+    conv = tiling.workload
     if narrow(conv):
         return conv.r * ceil_div(conv.s, 4) * 2
     return conv.r * ceil_div(conv.s, 2) * group_units(conv) * 2
 
 
-def _fragment_rows(tile: GroupedTile) -> float:
+def _fragment_rows(tiling: GroupedTiling) -> float:
     """Input rows that the warps of a tile read: a strip's first row reads all of the filter's."""
-    conv = tile.workload
+    conv = tiling.workload
     fresh = min(conv.r, conv.stride[0]) if conv.dilation[0] == 1 else conv.r
-    return tile.threads / 32 * (tile.config.rows * fresh + max(0, conv.r - fresh))
+    return tiling.threads / 32 * (tiling.config.rows * fresh + max(0, conv.r - fresh))
 
 
-def _piece_share(tile: GroupedTile) -> float:
+def _piece_share(tiling: GroupedTiling) -> float:
     """Bytes that a tile's accesses move, to the bytes of its pixels."""
-    channels = tile.config.channels
-    if channels == tile.workload.c:
+    channels = tiling.config.channels
+    if channels == tiling.workload.c:
         return 1.0
     return ceil_div(channels, _PIECE_BYTES) * _PIECE_BYTES / channels
 
 
-def features(tile: GroupedTile, target: Target) -> Mapping[str, float]:
+def features(tiling: GroupedTiling, target: Target) -> Mapping[str, float]:
     """Derived quantities, the same keys for every configuration."""
-    conv = tile.workload
-    resident = residence(tile, target)
-    blocks = tile.runs(target.units) * tile.slabs
+    conv = tiling.workload
+    resident = residence(tiling, target)
+    blocks = tiling.runs(target.units) * tiling.slabs
     waves = blocks / (target.units * resident)
     return {
-        "threads": tile.threads,
-        "smem_bytes": tile.smem_bytes,
-        "registers": tile.registers,
+        "threads": tiling.threads,
+        "smem_bytes": tiling.smem_bytes,
+        "registers": tiling.registers,
         "blocks": blocks,
-        "resident_warps": resident * tile.threads / 32,
+        "resident_warps": resident * tiling.threads / 32,
         "waves": waves,
         "last_wave": waves / math.ceil(waves),
         "useful": conv.n * conv.p * conv.q * conv.k
-        / (tile.tiles * tile.slabs * tile.outputs * tile.config.channels),
-        "halo": tile.halo_bytes / (tile.outputs * tile.config.channels),
-        "estimated_seconds": estimated_seconds(tile, target),
+        / (tiling.tiles * tiling.slabs * tiling.outputs * tiling.config.channels),
+        "halo": tiling.halo_bytes / (tiling.outputs * tiling.config.channels),
+        "estimated_seconds": estimated_seconds(tiling, target),
     }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.cuda.grouped.tile import UNIT, group_units, narrow, quads
+from autoq.templates.cuda.grouped.tiling import UNIT, group_units, narrow, quads
 from autoq.templates.operators.conv2d import Conv2d
 
 

@@ -15,9 +15,9 @@ from autoq.templates.border import border_bias
 from autoq.templates.cuda.device.memory.swizzle import shared_image
 from autoq.templates.cuda.device.weights import pad_channels, row_channels, tile_rows
 from autoq.templates.cuda.halo.default import default_config
-from autoq.templates.cuda.halo.layout import HaloConvConfig, HaloLayout
 from autoq.templates.cuda.halo.space import halo_space, is_served
 from autoq.templates.cuda.halo.tile import HaloTile
+from autoq.templates.cuda.halo.tiling import HaloConvConfig, HaloTiling
 from autoq.templates.epilogue.cuda.scalars import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
@@ -52,7 +52,7 @@ def build(workload: Conv2d, config: HaloConvConfig, target: Target) -> PrimFunc:
     from autoq.templates.cuda.halo.kernel import build_halo_kernel
     from autoq.templates.cuda.halo.plan import HaloPlan
 
-    return build_halo_kernel(HaloPlan(HaloLayout(workload, config, target.units)))
+    return build_halo_kernel(HaloPlan(HaloTiling(workload, config, target.units)))
 
 
 def pack_weight(weight: np.ndarray, tile: HaloTile, block_n: int) -> np.ndarray:
@@ -76,7 +76,7 @@ def pack(workload: Conv2d, config: HaloConvConfig, constants: Constants) -> tupl
     k' is k padded to block_n, classes are the border classes, row by row; an int32 output takes
     weight and bias alone.
     """
-    tile = HaloLayout(workload, config, 1).tile
+    tile = HaloTiling(workload, config, 1).tile
     weight = np.asarray(constants["weight"])
     zero_point = int(constants.get("x_zero_point", 0))
     bias = border_bias(workload, weight, np.asarray(constants["bias"]), zero_point)
@@ -93,7 +93,7 @@ def pack(workload: Conv2d, config: HaloConvConfig, constants: Constants) -> tupl
 
 def packed(workload: Conv2d, config: HaloConvConfig) -> tuple[TensorSpec, ...]:
     """What `pack` gives."""
-    return HaloLayout(workload, config, 1).constants
+    return HaloTiling(workload, config, 1).constants
 
 
 TEMPLATE = Template(

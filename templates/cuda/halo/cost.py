@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
-from autoq.templates.cuda.halo.layout import HaloLayout
+from autoq.templates.cuda.halo.tiling import HaloTiling
 from autoq.templates.element import element
 
 # Bytes a cycle and multiprocessor from the L2; 31 if all differ (7 TB/s on an H200), more where
@@ -35,10 +35,10 @@ _LEAST_GROUP_CYCLES = 150
 _TILE_CYCLES = 150
 
 
-def features(layout: HaloLayout) -> Mapping[str, float]:
+def features(tiling: HaloTiling) -> Mapping[str, float]:
     """Derived features of a configuration for the cost model."""
-    tile, config = layout.tile, layout.config
-    outputs = layout.computed
+    tile, config = tiling.tile, tiling.config
+    outputs = tiling.computed
     streamed = 0 if config.resident else tile.reduction * config.block_n // config.cluster
     return {
         "flat": tile.flat,
@@ -50,55 +50,55 @@ def features(layout: HaloLayout) -> Mapping[str, float]:
         "cluster": config.cluster,
         "stages": config.stages,
         "steps_per_stage": config.steps_per_stage,
-        "blocks_per_consumer": layout.blocks_per_consumer,
-        "waves": layout.waves,
-        "last_wave": layout.work / (layout.waves * layout.grid),
+        "blocks_per_consumer": tiling.blocks_per_consumer,
+        "waves": tiling.waves,
+        "last_wave": tiling.work / (tiling.waves * tiling.grid),
         "useful": tile.useful,
-        "useful_n": layout.workload.k / (layout.n_tiles * config.block_n),
-        "smem_bytes": layout.smem_bytes,
+        "useful_n": tiling.workload.k / (tiling.n_tiles * config.block_n),
+        "smem_bytes": tiling.smem_bytes,
         "fill_bytes": tile.load_bytes * tile.chunks + streamed,
-        "instructions": layout.blocks * tile.reduction // K_BYTES,
-        "accumulators": layout.accumulators,
+        "instructions": tiling.blocks * tile.reduction // K_BYTES,
+        "accumulators": tiling.accumulators,
         "outputs": outputs,
         "multiplies_per_byte": outputs * tile.reduction
         / (tile.load_bytes * tile.chunks + streamed),
-        "estimated_cycles": estimated_cycles(layout),
+        "estimated_cycles": estimated_cycles(tiling),
     }  # fmt: skip
 
 
-def estimated_cycles(layout: HaloLayout) -> float:
+def estimated_cycles(tiling: HaloTiling) -> float:
     """Cycles of the busiest block from the rates of tensor core, shared memory, L2 and ALU."""
-    tile, config = layout.tile, layout.config
-    instructions = layout.blocks * tile.reduction / K_BYTES
-    multiply = 64 * layout.instruction_n * K_BYTES / _MULTIPLY_RATE
-    operands = (64 + layout.instruction_n) * K_BYTES / _SMEM_RATE
+    tile, config = tiling.tile, tiling.config
+    instructions = tiling.blocks * tile.reduction / K_BYTES
+    multiply = 64 * tiling.instruction_n * K_BYTES / _MULTIPLY_RATE
+    operands = (64 + tiling.instruction_n) * K_BYTES / _SMEM_RATE
     each = max(multiply, operands) * (_UNSWIZZLED if tile.row_bytes == 16 else 1)
-    groups = tile.chunks * (1 if config.resident else layout.stages_per_chunk)
+    groups = tile.chunks * (1 if config.resident else tiling.stages_per_chunk)
     group = instructions * each / groups + _GROUP_CYCLES
     least = _LEAST_GROUP_CYCLES
     if config.stages > 1:
-        latency = _LOAD_LATENCY + layout.stage_bytes / _FILL_RATE
+        latency = _LOAD_LATENCY + tiling.stage_bytes / _FILL_RATE
         least = max(least, latency / (config.stages - 1))
     rate = _SCATTERED_RATE if tile.scattered else _FILL_RATE
     refill = _LOAD_LATENCY + tile.load_bytes / rate
     tensor = groups * max(group, least)
-    if layout.waves * tile.chunks > config.halo_stages:  # slots are filled again
+    if tiling.waves * tile.chunks > config.halo_stages:  # slots are filled again
         loads = max(refill / max(config.halo_stages - 1, 1), tile.load_bytes / rate)
         waiting = tensor if config.halo_stages == 1 else 0
         tensor = max(tensor, waiting + tile.chunks * loads)
-    tensor = max(tensor, _shared_memory_cycles(layout)) + _TILE_CYCLES
-    outputs = layout.computed
+    tensor = max(tensor, _shared_memory_cycles(tiling)) + _TILE_CYCLES
+    outputs = tiling.computed
     # A lone warpgroup fills every second issue slot.
-    epilogue = outputs * layout.epilogue_slots / 128
+    epilogue = outputs * tiling.epilogue_slots / 128
     alone = 2 * epilogue + _STORE_CYCLES
 
     weights = tile.reduction * config.block_n
     streamed = 0 if config.resident else weights / config.cluster
     loaded = tile.load_bytes * tile.chunks + streamed
-    ring = 0 if config.resident else config.stages * layout.stage_bytes
+    ring = 0 if config.resident else config.stages * tiling.stage_bytes
     in_flight = config.halo_stages * tile.load_bytes + ring
     fill = loaded / min(_FILL_RATE, in_flight / _LOAD_LATENCY)
-    fill += outputs * tile.useful * element(layout.workload.epilogue.out_dtype).bytes / _FILL_RATE
+    fill += outputs * tile.useful * element(tiling.workload.epilogue.out_dtype).bytes / _FILL_RATE
 
     if config.cooperative:
         each = tensor + alone / config.consumers
@@ -106,19 +106,19 @@ def estimated_cycles(layout: HaloLayout) -> float:
     else:
         each = max(tensor, epilogue, (tensor + alone) / config.consumers)
         tail = alone
-    first = layout.stage_bytes if config.in_parts else weights if config.resident else 0
+    first = tiling.stage_bytes if config.in_parts else weights if config.resident else 0
     start = _LOAD_LATENCY + first / _FILL_RATE + tail
-    if layout.config.teams > layout.waves:
+    if tiling.config.teams > tiling.waves:
         each = tensor  # the other consumers have no tile
-    return start + layout.waves * max(each, fill)
+    return start + tiling.waves * max(each, fill)
 
 
-def _shared_memory_cycles(layout: HaloLayout) -> float:
+def _shared_memory_cycles(tiling: HaloTiling) -> float:
     """Cycles that shared memory needs for a tile: operands, loads, and the staged output."""
-    tile, config = layout.tile, layout.config
-    instructions = layout.blocks * tile.reduction / K_BYTES
-    operands = instructions * (64 + layout.instruction_n) * K_BYTES
+    tile, config = tiling.tile, tiling.config
+    instructions = tiling.blocks * tile.reduction / K_BYTES
+    operands = instructions * (64 + tiling.instruction_n) * K_BYTES
     loads = tile.load_bytes * tile.chunks
     if not config.resident:
         loads += tile.reduction * config.block_n
-    return (operands + loads + layout.staged_bytes) / _SMEM_RATE
+    return (operands + loads + tiling.staged_bytes) / _SMEM_RATE

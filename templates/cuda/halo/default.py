@@ -11,9 +11,9 @@ from typing import Any
 from autoq.errors import ConfigError
 from autoq.templates.cuda.device.launch.input_once import default_input_once
 from autoq.templates.cuda.halo.cost import estimated_cycles
-from autoq.templates.cuda.halo.layout import HaloConfig, HaloConvConfig, HaloLayout
 from autoq.templates.cuda.halo.space import Rule, channel_tiles, constraints, row_sizes, tile_shapes
 from autoq.templates.cuda.halo.tile import HaloTile
+from autoq.templates.cuda.halo.tiling import HaloConfig, HaloConvConfig, HaloTiling
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 
@@ -63,15 +63,15 @@ def _rings(
 
 
 def candidates(
-    layout_of: Callable[[Any], HaloLayout],
+    tiling_of: Callable[[Any], HaloTiling],
     make: Callable[..., HaloConfig],
     tiles: Iterable[HaloTile],
     channel_tiles: Sequence[int],
     teams: Sequence[tuple[int, bool]],
     rules: Sequence[Rule],
     smem_bytes: int,
-) -> Iterator[HaloLayout]:
-    """Legal layouts: the deepest ring of each kind for every tile and team.
+) -> Iterator[HaloTiling]:
+    """Legal tilings: the deepest ring of each kind for every tile and team.
 
     make(tile=, row_bytes=, block_n=, team=, ..., turns=): a configuration.
     """
@@ -91,22 +91,22 @@ def candidates(
                     turns=in_flight > 1,
                     cluster=1,
                 )
-                layout = layout_of(config)
-                if not layout.fits_registers:
+                tiling = tiling_of(config)
+                if not tiling.fits_registers:
                     break
                 if all(rule(config) for rule in rules):
-                    yield layout
+                    yield tiling
                     break
 
 
-def _preference(layout: HaloLayout) -> tuple[float, ...]:
+def _preference(tiling: HaloTiling) -> tuple[float, ...]:
     """Smaller is better: cycles, then wide rows, then small stages."""
-    return estimated_cycles(layout), -layout.tile.row_bytes, layout.stage_bytes
+    return estimated_cycles(tiling), -tiling.tile.row_bytes, tiling.stage_bytes
 
 
-def fastest(layouts: Iterable[HaloLayout], workload: Conv2d) -> Any:
+def fastest(tilings: Iterable[HaloTiling], workload: Conv2d) -> Any:
     """The configuration that `_preference` puts first; ConfigError when there is none."""
-    best = min(layouts, key=_preference, default=None)
+    best = min(tilings, key=_preference, default=None)
     if best is None:
         raise ConfigError(f"no legal halo configuration for {workload}")
     return replace(best.config, input_once=default_input_once(workload))
@@ -123,7 +123,7 @@ def default_config(workload: Conv2d, target: Target) -> HaloConvConfig:
         for shape, row_bytes in itertools.product(_shapes(workload), row_sizes(workload)[:-3:-1])
     ]
     found = candidates(
-        lambda config: HaloLayout(workload, config, target.units),
+        lambda config: HaloTiling(workload, config, target.units),
         functools.partial(HaloConvConfig, channels_outer=False),
         tiles,
         channel_tiles(workload),

@@ -29,8 +29,8 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
     [border classes * padded k], then unless the output is int32 scale float32 [padded k] and
     scalars float32 (`packed_scalars`), and y.
     """
-    layout = plan.layout
-    workload, config, tile = layout.workload, layout.config, layout.tile
+    tiling = plan.tiling
+    workload, config, tile = tiling.workload, tiling.config, tiling.tile
     epilogue, registers = workload.epilogue, config.registers
     residual_dtype = epilogue.residual_dtype or epilogue.out_dtype
     ring_stages = max(config.stages, 1)
@@ -78,16 +78,16 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_unit})
         if plan.cluster > 1:
             rank = T.cta_id_in_cluster([plan.cluster])
-            cta = T.meta_var(T.cluster_id([layout.grid // plan.cluster]) * plan.cluster + rank)
+            cta = T.meta_var(T.cluster_id([tiling.grid // plan.cluster]) * plan.cluster + rank)
         else:
             rank = T.meta_var(0)
-            cta = T.cta_id([layout.grid])
+            cta = T.cta_id([tiling.grid])
         warpgroup = T.warpgroup_id([config.consumers + 1])
         warp = T.warp_id_in_wg([4])
         lane = T.lane_id([32])
-        smem = T.alloc_buffer((layout.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
+        smem = T.alloc_buffer((tiling.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
         barriers = T.decl_buffer(
-            (layout.barriers,), "uint64", data=smem.data, byte_offset=layout.barrier_offset,
+            (tiling.barriers,), "uint64", data=smem.data, byte_offset=tiling.barrier_offset,
             scope="shared.dyn",
         )  # fmt: skip
         halo = T.meta_var(Ring(barriers, 0, config.halo_stages))
@@ -98,7 +98,7 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
             T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
             if plan.resident:  # noqa: SIM102
                 if (warp == 1) & (T.cuda.elect_sync() != 0):
-                    n = T.meta_var(layout.tile_of(cta)[1])
+                    n = T.meta_var(tiling.tile_of(cta)[1])
                     load_resident_weights(plan, smem, barriers, weight, n, rank)
             if (warp == 0) & (T.cuda.elect_sync() != 0):
                 slot = T.meta_var(RingPosition(config.halo_stages))
@@ -108,17 +108,17 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
                 work: T.int32 = cta
                 wait_for_predecessors()
                 start_successor()
-                while work < layout.work:
-                    m, n = layout.tile_of(work)
+                while work < tiling.work:
+                    m, n = tiling.tile_of(work)
                     produce(
                         plan, smem, halo, weights, slot, stage, x_map, weight, m, n, rank
                     )  # fmt: skip
-                    work = work + layout.grid
+                    work = work + tiling.grid
                 if plan.cluster > 1 and not plan.resident:
                     weights.wait_until_left(stage)
         else:
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
-            accumulator = T.alloc_local((layout.accumulators,), "uint32")
+            accumulator = T.alloc_local((tiling.accumulators,), "uint32")
             store = T.meta_var(plan.store(plan, bias, scale, scalars, residual, y, y_map))
             consumer = T.meta_var(warpgroup - 1)
             first_block: T.int32 = consumer * plan.blocks if config.cooperative else 0
@@ -130,20 +130,20 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
             held_slot = T.meta_var(RingPosition(config.halo_stages))
             held_stage = T.meta_var(RingPosition(ring_stages))
             slot.start(first_tile * tile.chunks)
-            stage.start(first_tile * layout.stages_per_tile)
+            stage.start(first_tile * tiling.stages_per_tile)
             held_slot.start(0)
             held_stage.start(0)
             turn: T.int32 = 0
-            work: T.int32 = cta + first_tile * layout.grid
+            work: T.int32 = cta + first_tile * tiling.grid
             if epilogue.table:
                 fill_table(plan, smem, scalars, lane)
-            store.start(plan, layout.tile_of(cta)[1], first_block, warp, lane)
+            store.start(plan, tiling.tile_of(cta)[1], first_block, warp, lane)
             if plan.resident and not config.in_parts:
                 T.cuda.mbarrier_wait(barriers.ptr_to([plan.weight_barriers]), 0)
             if plan.store.waits:
                 wait_for_predecessors()
-            while work < layout.work:
-                m, n = layout.tile_of(work)
+            while work < tiling.work:
+                m, n = tiling.tile_of(work)
                 store.start_tile(plan, n, first_block, warp, lane)
                 if config.turns:
                     T.cuda.mbarrier_wait(
@@ -162,8 +162,8 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
                 store.store(plan, accumulator, smem, m, n, consumer, first_block, warp, lane)
                 if plan.teams > 1:
                     slot.skip((plan.teams - 1) * tile.chunks)
-                    stage.skip((plan.teams - 1) * layout.stages_per_tile)
-                work = work + plan.teams * layout.grid
+                    stage.skip((plan.teams - 1) * tiling.stages_per_tile)
+                work = work + plan.teams * tiling.grid
             store.finish(warp, lane)
 
     absent = {} if epilogue.residual_dtype else {"residual_ptr": None}

@@ -33,7 +33,7 @@ def release_weights(plan, weights, stage, lane):
 @T.inline
 def initialise_parts(plan, barriers):
     """By one thread of the block: the barriers of resident weights that arrive in parts."""
-    for i in T.unroll(plan.layout.weight_barriers):
+    for i in T.unroll(plan.tiling.weight_barriers):
         T.ptx.mbarrier.init.shared.b64(barriers.ptr_to([plan.weight_barriers + i]), T.uint32(1))
 
 
@@ -118,7 +118,7 @@ class Operands:
         )  # fmt: skip
         T.evaluate(
             encode_descriptor(
-                self.b, smem.ptr_to([plan.layout.weight_offset]), tile.step_bytes,
+                self.b, smem.ptr_to([plan.tiling.weight_offset]), tile.step_bytes,
                 8 * tile.step_bytes,
             )
         )  # fmt: skip
@@ -127,7 +127,7 @@ class Operands:
 @T.inline
 def await_part(plan, barriers, step, work):
     """Consumer: the part that begins with a step of a tile has arrived; later tiles know."""
-    if (step % plan.config.steps_per_stage == 0) & (work < plan.teams * plan.layout.grid):
+    if (step % plan.config.steps_per_stage == 0) & (work < plan.teams * plan.tiling.grid):
         T.cuda.mbarrier_wait(
             barriers.ptr_to([plan.weight_barriers + step // plan.config.steps_per_stage]), 0
         )
@@ -139,13 +139,13 @@ def multiply_group(plan, accumulator, a, b, offsets, weights, following, chunk, 
     for i in plan.loop(plan.steps_per_group, plan.unrolled or not plan.resident):
         step = T.meta_var(t * plan.steps_per_group + i)
         pass_turn = T.meta_var(
-            chunk * plan.tile.steps + step == plan.layout.turn_step if plan.config.turns else False
+            chunk * plan.tile.steps + step == plan.tiling.turn_step if plan.config.turns else False
         )
         if pass_turn:
             arrive(following, lane)
         if plan.config.in_parts:
             await_part(plan, weights.barriers, chunk * plan.tile.steps + step, work)
-        for j in T.unroll(plan.tile.step_bytes // plan.layout.atom.a_bytes):
+        for j in T.unroll(plan.tile.step_bytes // plan.tiling.atom.a_bytes):
             for block in T.unroll(plan.blocks):
                 T.evaluate(
                     plan.product(
@@ -180,9 +180,9 @@ def multiply(
                 weights.wait(stage)
             T.ptx.wgmma.fence.sync.aligned()
             weight_offset = T.meta_var(
-                chunk * (plan.tile.steps * plan.layout.weight_bytes)
+                chunk * (plan.tile.steps * plan.tiling.weight_bytes)
                 if plan.resident
-                else stage.stage * plan.layout.stage_bytes
+                else stage.stage * plan.tiling.stage_bytes
             )
             a: T.uint64 = operands.a + descriptor_step(slot.stage * plan.tile.slot_bytes)
             b: T.uint64 = operands.b + descriptor_step(weight_offset)

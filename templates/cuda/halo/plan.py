@@ -22,9 +22,9 @@ from autoq.templates.cuda.device.memory.tma import (
 from autoq.templates.cuda.device.mma.descriptors import descriptor_step
 from autoq.templates.cuda.device.pixel import Pixel
 from autoq.templates.cuda.device.weights import channels_per_thread
-from autoq.templates.cuda.halo.layout import HaloLayout
 from autoq.templates.cuda.halo.store import RowStore
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS
+from autoq.templates.cuda.halo.tiling import HaloTiling
 from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.wgmma_units import Unit, unit_at
 
@@ -42,22 +42,22 @@ class HaloPipelinePlan:
     store: ClassVar[type]
     x_encode = ENCODE_TILED
 
-    def __init__(self, layout: HaloLayout) -> None:
-        workload, config = layout.workload, layout.config
-        self.layout, self.workload, self.config, self.tile = layout, workload, config, layout.tile
+    def __init__(self, tiling: HaloTiling) -> None:
+        workload, config = tiling.workload, tiling.config
+        self.tiling, self.workload, self.config, self.tile = tiling, workload, config, tiling.tile
         self.resident = config.resident
-        self.blocks = layout.blocks_per_consumer
-        self.block_accumulators = layout.atom.d_registers
-        self.padded_n = layout.n_tiles * config.block_n
+        self.blocks = tiling.blocks_per_consumer
+        self.block_accumulators = tiling.atom.d_registers
+        self.padded_n = tiling.n_tiles * config.block_n
         self.elements = workload.n * workload.p * workload.q * workload.k
-        self.lookups_at = layout.lookups_at
+        self.lookups_at = tiling.lookups_at
         self.teams = config.teams
         self.rows, self.columns = border_classes(workload)
         self.classes = self.rows.count * self.columns.count
 
         # Barriers: the halo ring, the weight ring or the resident weights, turns.
         self.weight_barriers = 2 * config.halo_stages
-        self.turn_barriers = self.weight_barriers + layout.weight_barriers
+        self.turn_barriers = self.weight_barriers + tiling.weight_barriers
         self.arrivals = 4 * (config.consumers if config.cooperative else 1)
         self.cluster = config.cluster
 
@@ -65,14 +65,14 @@ class HaloPipelinePlan:
         self.started_threads = 64 + 128 * config.consumers
 
         # Streamed weights: one commit group a stage; resident ones: one a chunk.
-        self.groups_per_chunk = 1 if self.resident else layout.stages_per_chunk
+        self.groups_per_chunk = 1 if self.resident else tiling.stages_per_chunk
         self.steps_per_group = self.tile.steps if self.resident else config.steps_per_stage
-        self.unrolled = self.resident and layout.steps_per_tile <= _UNROLL_LIMIT
+        self.unrolled = self.resident and tiling.steps_per_tile <= _UNROLL_LIMIT
 
     @property
     def weight_shape(self) -> tuple[int]:
         """Bytes of the packed weights: the image of each step of each tile of channels."""
-        return (self.layout.n_tiles * self.layout.steps_per_tile * self.layout.weight_bytes,)
+        return (self.tiling.n_tiles * self.tiling.steps_per_tile * self.tiling.weight_bytes,)
 
     def load_weights(
         self, smem: Any, weight: Any, step: Any, steps: Any, n: Any, rank: Any, full: Any
@@ -87,8 +87,8 @@ class HaloPipelinePlan:
 
     def weight_span(self, step: Any, steps: Any, n: Any, rank: Any) -> tuple[Any, Any]:
         """First byte and number of bytes of what block `rank` loads of some steps' weights."""
-        part = self.layout.weight_bytes // self.cluster
-        first = (n * self.layout.steps_per_tile + step) * self.layout.weight_bytes
+        part = self.tiling.weight_bytes // self.cluster
+        first = (n * self.tiling.steps_per_tile + step) * self.tiling.weight_bytes
         return first + rank * part, steps * part
 
     @property
@@ -153,11 +153,11 @@ class HaloPipelinePlan:
         a, b: descriptors of the halo slot and of the commit group's weights; offsets: what the
         blocks add to the first operand; i, j: step inside the group, instruction inside the step.
         """
-        tile, inside = self.tile, j * self.layout.atom.a_bytes
+        tile, inside = self.tile, j * self.tiling.atom.a_bytes
         pixels = a, descriptor_step(tile.tap_row(step) * tile.row_bytes + inside)
-        weights = b, descriptor_step(i * self.layout.weight_bytes + inside)
+        weights = b, descriptor_step(i * self.tiling.weight_bytes + inside)
         first, second = (weights, pixels) if self.weights_first else (pixels, weights)
-        return self.layout.atom.call(
+        return self.tiling.atom.call(
             accumulator,
             block * self.block_accumulators,
             first[0] + offsets[block] + first[1],
@@ -177,9 +177,9 @@ class HaloPlan(HaloPipelinePlan):
     weights_first = False
     store = RowStore
 
-    def __init__(self, layout: HaloLayout) -> None:
-        super().__init__(layout)
-        workload, config = self.workload, layout.config
+    def __init__(self, tiling: HaloTiling) -> None:
+        super().__init__(tiling)
+        workload, config = self.workload, tiling.config
         self.load = self
         self.channels = channels_per_thread(config.block_n)
         self.groups = config.block_n // (4 * self.channels)
@@ -222,7 +222,7 @@ class HaloPlan(HaloPipelinePlan):
 
     def unit(self, step: Any, part: int) -> Unit:
         """The unit that comes at a step of the epilogue; a tile has one part."""
-        outer = self.layout.config.channels_outer
+        outer = self.tiling.config.channels_outer
         return unit_at(step, self.blocks, self.groups, self.channels, outer)
 
     def residual_at(self, unit: Unit, half: Any) -> Any:

@@ -15,8 +15,8 @@ def load_steps(plan, smem, offset, weight, step, steps, n, rank, full):
         for i in T.serial(steps):
             place = T.meta_var(
                 offset
-                + i * plan.layout.weight_bytes
-                + rank * (plan.layout.weight_bytes // plan.cluster)
+                + i * plan.tiling.weight_bytes
+                + rank * (plan.tiling.weight_bytes // plan.cluster)
             )
             T.evaluate(plan.load_weights(smem.ptr_to([place]), weight, step + i, 1, n, rank, full))
 
@@ -26,35 +26,35 @@ def load_part(plan, smem, barriers, weight, part, n, rank):
     """Producer: a part of the resident weights; the last one may have fewer steps."""
     full = T.meta_var(barriers.ptr_to([plan.weight_barriers + part]))
     first = T.meta_var(part * plan.config.steps_per_stage)
-    steps = T.meta_var(T.min(plan.config.steps_per_stage, plan.layout.steps_per_tile - first))
+    steps = T.meta_var(T.min(plan.config.steps_per_stage, plan.tiling.steps_per_tile - first))
     T.ptx.mbarrier.arrive.expect_tx.shared.b64(
-        full, T.cast(steps * plan.layout.weight_bytes, "uint32")
+        full, T.cast(steps * plan.tiling.weight_bytes, "uint32")
     )
-    offset = T.meta_var(plan.layout.weight_offset + first * plan.layout.weight_bytes)
+    offset = T.meta_var(plan.tiling.weight_offset + first * plan.tiling.weight_bytes)
     load_steps(plan, smem, offset, weight, first, steps, n, rank, full)
 
 
 @T.inline
 def load_resident_weights(plan, smem, barriers, weight, n, rank):
     """Producer: all weights of a tile of channels, once."""
-    steps = T.meta_var(plan.layout.steps_per_tile)
+    steps = T.meta_var(plan.tiling.steps_per_tile)
     if plan.config.in_parts:
-        for part in T.serial(plan.layout.weight_barriers):
+        for part in T.serial(plan.tiling.weight_barriers):
             load_part(plan, smem, barriers, weight, part, n, rank)
     else:
         full = T.meta_var(barriers.ptr_to([plan.weight_barriers]))
-        T.ptx.mbarrier.arrive.expect_tx.shared.b64(full, T.uint32(steps * plan.layout.weight_bytes))
-        load_steps(plan, smem, plan.layout.weight_offset, weight, 0, steps, n, rank, full)
+        T.ptx.mbarrier.arrive.expect_tx.shared.b64(full, T.uint32(steps * plan.tiling.weight_bytes))
+        load_steps(plan, smem, plan.tiling.weight_offset, weight, 0, steps, n, rank, full)
 
 
 @T.inline
 def stream_weights(plan, smem, weights, stage, weight, chunk, n, rank):
     """Producer: the weight stages of one chunk."""
-    for t in T.serial(plan.layout.stages_per_chunk):
-        weights.acquire(stage, plan.layout.stage_bytes)
+    for t in T.serial(plan.tiling.stages_per_chunk):
+        weights.acquire(stage, plan.tiling.stage_bytes)
         steps = T.meta_var(plan.config.steps_per_stage)
-        first = T.meta_var((chunk * plan.layout.stages_per_chunk + t) * steps)
-        offset = T.meta_var(plan.layout.weight_offset + stage.stage * plan.layout.stage_bytes)
+        first = T.meta_var((chunk * plan.tiling.stages_per_chunk + t) * steps)
+        offset = T.meta_var(plan.tiling.weight_offset + stage.stage * plan.tiling.stage_bytes)
         load_steps(plan, smem, offset, weight, first, steps, n, rank, weights.full(stage.stage))
         stage.advance()
 

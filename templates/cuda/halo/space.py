@@ -13,8 +13,8 @@ from autoq.templates.cuda.device.memory.swizzle import ROW_BYTES
 from autoq.templates.cuda.device.memory.tma import MAX_BOX
 from autoq.templates.cuda.device.mma.wgmma import INTEGER_N
 from autoq.templates.cuda.halo.cost import features
-from autoq.templates.cuda.halo.layout import MOST_BLOCKS, HaloConfig, HaloConvConfig, HaloLayout
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS, WIDTH, HaloTile
+from autoq.templates.cuda.halo.tiling import MOST_BLOCKS, HaloConfig, HaloConvConfig, HaloTiling
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 
@@ -131,12 +131,12 @@ def _knobs(workload: Conv2d) -> dict[str, tuple]:
     }
 
 
-def common_rules(layout_of: Callable[[Any], HaloLayout], target: Target) -> tuple[Rule, ...]:
+def common_rules(tiling_of: Callable[[Any], HaloTiling], target: Target) -> tuple[Rule, ...]:
     """Named rules of both halo convolutions, the cheap ones first."""
 
     def weight_ring(config: HaloConfig) -> bool:
         """a weight stage holds a divisor of the steps of a chunk, a part any of a tile's"""
-        built = layout_of(config)
+        built = tiling_of(config)
         if config.in_parts:
             fits = config.steps_per_stage <= built.steps_per_tile
             return fits and built.weight_barriers <= _MOST_PARTS
@@ -151,11 +151,11 @@ def common_rules(layout_of: Callable[[Any], HaloLayout], target: Target) -> tupl
 
     def registers(config: HaloConfig) -> bool:
         """consumers share a tile's blocks evenly, and their accumulators fit the registers"""
-        return layout_of(config).fits_registers
+        return tiling_of(config).fits_registers
 
     def halo_slots(config: HaloConfig) -> bool:
         """a slot is released a chunk late; unordered consumers must find their own slots again"""
-        built = layout_of(config)
+        built = tiling_of(config)
         if built.tile.chunks > 1 and config.halo_stages < 2:
             return False
         unordered = config.teams > 1 and not config.turns
@@ -163,14 +163,14 @@ def common_rules(layout_of: Callable[[Any], HaloLayout], target: Target) -> tupl
 
     def resident_weights(config: HaloConfig) -> bool:
         """a block with resident weights keeps one tile of channels"""
-        built = layout_of(config)
+        built = tiling_of(config)
         most = target.units * config.blocks_per_unit
         blocks = built.n_tiles * config.cluster
         return not config.resident or blocks <= min(most, built.work)
 
     def cluster(config: HaloConfig) -> bool:
         """blocks of a cluster load equal parts of a step's weights"""
-        built = layout_of(config)
+        built = tiling_of(config)
         return config.cluster == 1 or (
             config.cluster <= target.units and built.weight_parts % config.cluster == 0
         )
@@ -178,7 +178,7 @@ def common_rules(layout_of: Callable[[Any], HaloLayout], target: Target) -> tupl
     def shared_memory(config: HaloConfig) -> bool:
         """halo slots, weights and barriers fit the shared memory of a block"""
         each = target.unit_smem_bytes // config.blocks_per_unit - target.reserved_smem_bytes
-        return layout_of(config).smem_bytes <= each
+        return tiling_of(config).smem_bytes <= each
 
     return weight_ring, turns, registers, halo_slots, resident_weights, cluster, shared_memory
 
@@ -187,15 +187,15 @@ def constraints(workload: Conv2d, target: Target) -> tuple[Rule, ...]:
     """Named rules of conv2d_halo."""
 
     @functools.lru_cache(maxsize=16)
-    def layout_of(config: HaloConvConfig) -> HaloLayout:
-        return HaloLayout(workload, config, target.units)
+    def tiling_of(config: HaloConvConfig) -> HaloTiling:
+        return HaloTiling(workload, config, target.units)
 
     def epilogue_order(config: HaloConvConfig) -> bool:
         """the order of blocks and channel groups matters where there are several of both"""
-        several = layout_of(config).blocks_per_consumer > 1 and config.block_n > 64
+        several = tiling_of(config).blocks_per_consumer > 1 and config.block_n > 64
         return several or not config.channels_outer
 
-    return *common_rules(layout_of, target), epilogue_order
+    return *common_rules(tiling_of, target), epilogue_order
 
 
 def is_served(workload: Conv2d, target: Target) -> bool:
@@ -221,5 +221,5 @@ def halo_space(workload: Conv2d, target: Target) -> Space[HaloConvConfig]:
         HaloConvConfig,
         _knobs(workload),
         constraints(workload, target),
-        lambda config: features(HaloLayout(workload, config, target.units)),
+        lambda config: features(HaloTiling(workload, config, target.units)),
     )

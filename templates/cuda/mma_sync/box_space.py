@@ -7,7 +7,7 @@ from typing import Any
 
 from autoq.templates.cuda.mma_sync.box import LANES
 from autoq.templates.cuda.mma_sync.config import DUPLICATES, MmaSyncConfig
-from autoq.templates.cuda.mma_sync.tile import MmaSyncTiling
+from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling
 from autoq.templates.genuine_index import GenuineIndex
 from autoq.templates.operators.conv2d import Conv2d
 

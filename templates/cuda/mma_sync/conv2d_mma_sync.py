@@ -21,7 +21,7 @@ from autoq.templates.cuda.mma_sync.default import default, estimated_seconds
 from autoq.templates.cuda.mma_sync.pack import pack_channels, pack_weight
 from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync.space import compute_types, space
-from autoq.templates.cuda.mma_sync.tile import MmaSyncTiling, as_conv2d
+from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling, as_conv2d
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue.cuda.packed_specs import product_specs
 from autoq.templates.epilogue.cuda.scalars import packed_scalars

@@ -16,7 +16,7 @@ from autoq.templates.cuda.mma_sync.space import (
     smem_margin,
     space,
 )
-from autoq.templates.cuda.mma_sync.tile import MmaSyncTiling, as_conv2d
+from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling, as_conv2d
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target

@@ -3,7 +3,7 @@
 from tvm.script import tirx as T
 
 from autoq.templates.cuda.mma_sync.plan import LDMATRIX
-from autoq.templates.cuda.mma_sync.tile import fragment_of_pixels, fragment_of_weights
+from autoq.templates.cuda.mma_sync.tiling import fragment_of_pixels, fragment_of_weights
 
 
 @T.inline

@@ -13,7 +13,7 @@ from tvm.script import tirx as T
 from autoq.templates.cuda.mma_sync.fragments import FragmentLoad, Turn
 from autoq.templates.cuda.mma_sync.multiply import multiply_registers
 from autoq.templates.cuda.mma_sync.plan import LDMATRIX, LDMATRIX_SINGLE, MmaSyncPlan
-from autoq.templates.cuda.mma_sync.tile import fragment_of_weights
+from autoq.templates.cuda.mma_sync.tiling import fragment_of_weights
 
 
 def multiply_taps(

@@ -6,7 +6,7 @@ import numpy as np
 
 from autoq.templates.cuda.device.weights import row_channels
 from autoq.templates.cuda.mma_sync.config import UNIT_BYTES, MmaSyncConfig
-from autoq.templates.cuda.mma_sync.tile import MmaSyncTiling
+from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling
 from autoq.templates.storage import pack_nibbles
 
 

@@ -15,7 +15,12 @@ from autoq.templates.cuda.device.mma.mma_sync import MmaSync
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.config import STAGED_RUN, UNIT_BYTES, MmaSyncConfig
 from autoq.templates.cuda.mma_sync.rows import output_channel
-from autoq.templates.cuda.mma_sync.tile import MmaSyncTiling, as_conv2d, matrix_offset, unit_offset
+from autoq.templates.cuda.mma_sync.tiling import (
+    MmaSyncTiling,
+    as_conv2d,
+    matrix_offset,
+    unit_offset,
+)
 from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.shuffled_rows import ShuffledRows
 from autoq.templates.layout import BLOCK_IMAGES, NHWCNC, ROW_BYTES

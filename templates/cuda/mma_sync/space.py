@@ -18,7 +18,7 @@ from autoq.templates.cuda.mma_sync.config import (
     MmaSyncConfig,
 )
 from autoq.templates.cuda.mma_sync.plan import copies_bypass_registers, has_cp_async
-from autoq.templates.cuda.mma_sync.tile import MmaSyncTiling, as_conv2d
+from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling, as_conv2d
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue.cuda.shuffled_rows import TILES as SHUFFLED_TILES
 from autoq.templates.operators.conv2d import Conv2d

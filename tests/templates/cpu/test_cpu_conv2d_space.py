@@ -14,7 +14,7 @@ from autoq.kernel.lowering import tvm_target
 from autoq.templates.cpu.conv import conv2d_direct, conv2d_pairs, conv2d_vnni
 from autoq.templates.cpu.conv.cost import estimated_cycles
 from autoq.templates.cpu.conv.dot import vnni
-from autoq.templates.cpu.conv.layout import ConvLayout, normalised
+from autoq.templates.cpu.conv.tiling import ConvTiling, normalised
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
@@ -72,7 +72,7 @@ def test_rejections_name_their_rule():
 def test_estimate_prefers_both_cores_and_full_tiles():
     conv = normalised(RESNET[1])
     default = conv2d_vnni.TEMPLATE.default(RESNET[1], SERVER)
-    cycles = lambda config: estimated_cycles(ConvLayout(conv, config, vnni("int8")), 2)  # noqa: E731
+    cycles = lambda config: estimated_cycles(ConvTiling(conv, config, vnni("int8")), 2)  # noqa: E731
     one_task = dataclasses.replace(default, rows=56, channel_tasks=1)
     one_pixel = dataclasses.replace(default, tile_p=1, tile_q=1, vectors=1)
     assert cycles(default) < 0.6 * cycles(one_task)

@@ -8,8 +8,8 @@ from cpu_kernels import random_layer
 
 from autoq.templates.cpu.conv.config import ConvConfig
 from autoq.templates.cpu.conv.dot import multiply_add, vnni
-from autoq.templates.cpu.conv.layout import ConvLayout, normalised
 from autoq.templates.cpu.conv.pack import pack_conv
+from autoq.templates.cpu.conv.tiling import ConvTiling, normalised
 from autoq.templates.operators.conv2d import Conv2d
 
 CASES = {
@@ -23,10 +23,10 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_weight_elements(name):
     workload, dot, vectors = CASES[name]
-    layout = _layout(workload, dot, vectors)
+    tiling = _tiling(workload, dot, vectors)
     _, constants = random_layer(workload)
     weight = constants["weight"]
-    packed = pack_conv(layout, constants)[0]
+    packed = pack_conv(tiling, constants)[0]
     tiles, rows, columns, steps, _ = packed.shape
     channels = workload.c // workload.groups
     filters = workload.k // workload.groups
@@ -34,11 +34,11 @@ def test_weight_elements(name):
     by_lane = packed.reshape(tiles, rows, columns, steps, vectors, dot.lanes, dot.depth)
     for index, value in np.ndenumerate(by_lane):
         tile, r, s, step, vector, lane, depth = index
-        group, channel_tile = divmod(tile, layout.channel_tiles)
+        group, channel_tile = divmod(tile, tiling.channel_tiles)
         start = (channel_tile * vectors + vector) * dot.lanes
         filter_ = max(min(start, filters - dot.lanes), 0) + lane
         element = step * dot.depth + depth
-        column, channel = divmod(element, channels) if layout.joint else (s, element)
+        column, channel = divmod(element, channels) if tiling.joint else (s, element)
         if filter_ >= filters or column >= workload.s or channel >= channels:
             assert value == 0
             continue
@@ -49,9 +49,9 @@ def test_weight_elements(name):
 
 def test_bias_folds_the_zero_point_and_the_sign_shift():
     workload, dot, vectors = CASES["grouped"]
-    layout = _layout(workload, dot, vectors)
+    tiling = _tiling(workload, dot, vectors)
     _, constants = random_layer(workload, x_zero_point=-7)
-    _, bias, scale, scalars, fill = pack_conv(layout, constants)
+    _, bias, scale, scalars, fill = pack_conv(tiling, constants)
     sums = constants["weight"].astype(int).sum(axis=(1, 2, 3))
     assert fill.tolist() == [128 - 7]
     expected = constants["bias"] - (128 - 7) * sums
@@ -65,13 +65,13 @@ def test_fill_is_the_zero_point_as_the_kernel_reads_it():
     for in_dtype, zero_point, fill in (("int8", -7, 121), ("uint8", 7, 7)):
         padded = Conv2d(1, 8, 8, 16, 16, 3, 3, padding=(1, 1, 1, 1), in_dtype=in_dtype,
                         zero_point_border=True)  # fmt: skip
-        layout = _layout(padded, vnni(in_dtype), 1)
+        tiling = _tiling(padded, vnni(in_dtype), 1)
         _, constants = random_layer(padded)
         constants["x_zero_point"] = zero_point
-        packed = pack_conv(layout, constants)[-1]
+        packed = pack_conv(tiling, constants)[-1]
         assert packed.dtype == np.uint8 and packed.tolist() == [fill]
 
 
-def _layout(workload, dot, vectors) -> ConvLayout:
+def _tiling(workload, dot, vectors) -> ConvTiling:
     config = ConvConfig(dot.lanes, 1, 1, vectors, 1, 1, True)
-    return ConvLayout(normalised(workload), config, dot)
+    return ConvTiling(normalised(workload), config, dot)

@@ -6,7 +6,7 @@ import numpy as np
 
 from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync.rows import output_channel, output_start, pixel_of_row
-from autoq.templates.cuda.mma_sync.tile import (
+from autoq.templates.cuda.mma_sync.tiling import (
     fragment_of_pixels,
     fragment_of_weights,
 )

@@ -16,8 +16,8 @@ from autoq.templates.border import border_bias
 from autoq.templates.cuda.device.memory.swizzle import shared_image
 from autoq.templates.cuda.device.weights import pad_channels, tile_rows
 from autoq.templates.cuda.halo.conv2d_halo import pack_weight as pack_pixel_rows
-from autoq.templates.cuda.halo.swapped.layout import SwappedConvConfig, SwappedLayout
 from autoq.templates.cuda.halo.swapped.space import default_config, is_served, swapped_space
+from autoq.templates.cuda.halo.swapped.tiling import SwappedConvConfig, SwappedTiling
 from autoq.templates.cuda.halo.tile import HaloTile
 from autoq.templates.epilogue.cuda.scalars import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
@@ -55,7 +55,7 @@ def build(workload: Conv2d, config: SwappedConvConfig, target: Target) -> PrimFu
     from autoq.templates.cuda.halo.kernel import build_halo_kernel
     from autoq.templates.cuda.halo.swapped.plan import SwappedPlan
 
-    return build_halo_kernel(SwappedPlan(SwappedLayout(workload, config, target.units)))
+    return build_halo_kernel(SwappedPlan(SwappedTiling(workload, config, target.units)))
 
 
 def order_rows(packed: np.ndarray, block_n: int, step_bytes: int) -> np.ndarray:
@@ -95,14 +95,14 @@ def pack(
     scale is float32 [k'], scalars float32 [8]; k' is k padded to block_n, classes are the border
     classes, row by row.
     """
-    tile = SwappedLayout(workload, config, 1).tile
+    tile = SwappedTiling(workload, config, 1).tile
     weight = pack_weight(np.asarray(constants["weight"]), tile, config.block_n)
     return shared_image(weight), *pack_channels(workload, config, constants)
 
 
 def packed(workload: Conv2d, config: SwappedConvConfig) -> tuple[TensorSpec, ...]:
     """What `pack` gives."""
-    return SwappedLayout(workload, config, 1).constants
+    return SwappedTiling(workload, config, 1).constants
 
 
 TEMPLATE = Template(

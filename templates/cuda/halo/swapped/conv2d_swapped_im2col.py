@@ -20,9 +20,9 @@ from autoq.templates.cuda.halo.default import TEAMS, candidates, fastest
 from autoq.templates.cuda.halo.space import PARTS, STAGES, Rule, common_rules, ring_knobs, row_sizes
 from autoq.templates.cuda.halo.swapped.conv2d_swapped import order_rows, pack_channels
 from autoq.templates.cuda.halo.swapped.im2col_tile import Im2colTile
-from autoq.templates.cuda.halo.swapped.layout import SwappedConvConfig
 from autoq.templates.cuda.halo.swapped.space import channel_tiles
 from autoq.templates.cuda.halo.swapped.tile import COLUMNS
+from autoq.templates.cuda.halo.swapped.tiling import SwappedConvConfig
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -31,7 +31,7 @@ from autoq.templates.workload import Constants
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
 
-    from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colLayout
+    from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colTiling
 
 _WIDTHS = tuple(n for n in COLUMNS if n >= 64)
 """Narrower tiles read more shared memory than the tensor core's time allows."""
@@ -57,10 +57,10 @@ def _row_sizes(workload: Conv2d) -> tuple[int, ...]:
     return tuple(size for size in row_sizes(workload) if size >= 32)
 
 
-def _layout(workload: Conv2d, config: SwappedConvConfig, target: Target) -> SwappedIm2colLayout:
-    from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colLayout
+def _tiling(workload: Conv2d, config: SwappedConvConfig, target: Target) -> SwappedIm2colTiling:
+    from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colTiling
 
-    return SwappedIm2colLayout(workload, config, target.units)
+    return SwappedIm2colTiling(workload, config, target.units)
 
 
 def _tiles() -> tuple[tuple[bool, int, int, int], ...]:
@@ -69,10 +69,10 @@ def _tiles() -> tuple[tuple[bool, int, int, int], ...]:
 
 def _constraints(workload: Conv2d, target: Target) -> tuple[Rule, ...]:
     @functools.lru_cache(maxsize=16)
-    def layout_of(config: SwappedConvConfig) -> SwappedIm2colLayout:
-        return _layout(workload, config, target)
+    def tiling_of(config: SwappedConvConfig) -> SwappedIm2colTiling:
+        return _tiling(workload, config, target)
 
-    return common_rules(layout_of, target)
+    return common_rules(tiling_of, target)
 
 
 def space(workload: Conv2d, target: Target) -> Space[SwappedConvConfig]:
@@ -89,7 +89,7 @@ def space(workload: Conv2d, target: Target) -> Space[SwappedConvConfig]:
         SwappedConvConfig,
         knobs,
         _constraints(workload, target),
-        lambda config: features(_layout(workload, config, target)),
+        lambda config: features(_tiling(workload, config, target)),
     )
 
 
@@ -102,7 +102,7 @@ def default(workload: Conv2d, target: Target) -> SwappedConvConfig:
         for shape in _tiles()
     ]
     found = candidates(
-        lambda config: _layout(workload, config, target),
+        lambda config: _tiling(workload, config, target),
         functools.partial(SwappedConvConfig, store_stages=1),
         tiles,
         channel_tiles(workload),
@@ -118,7 +118,7 @@ def build(workload: Conv2d, config: SwappedConvConfig, target: Target) -> PrimFu
     from autoq.templates.cuda.halo.kernel import build_halo_kernel
     from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colPlan
 
-    return build_halo_kernel(SwappedIm2colPlan(_layout(workload, config, target)))
+    return build_halo_kernel(SwappedIm2colPlan(_tiling(workload, config, target)))
 
 
 def pack_weight(weight: np.ndarray, tile: Im2colTile, block_n: int) -> np.ndarray:
@@ -146,9 +146,9 @@ def pack(
 
 def packed(workload: Conv2d, config: SwappedConvConfig) -> tuple[TensorSpec, ...]:
     """What `pack` gives."""
-    from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colLayout
+    from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colTiling
 
-    return SwappedIm2colLayout(workload, config, 1).constants
+    return SwappedIm2colTiling(workload, config, 1).constants
 
 
 TEMPLATE = Template(

@@ -17,13 +17,13 @@ from autoq.templates.cuda.device.memory.tma import (
     tma_load,
 )
 from autoq.templates.cuda.halo.swapped.im2col_tile import Im2colTile
-from autoq.templates.cuda.halo.swapped.layout import SwappedLayout
 from autoq.templates.cuda.halo.swapped.plan import SwappedPlan
+from autoq.templates.cuda.halo.swapped.tiling import SwappedTiling
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS
 
 
 @dataclass(frozen=True)
-class SwappedIm2colLayout(SwappedLayout):
+class SwappedIm2colTiling(SwappedTiling):
     """One configuration of one workload; `config.tile` is (True, 1, 1, columns)."""
 
     tile_type = Im2colTile

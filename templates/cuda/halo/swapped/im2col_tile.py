@@ -14,7 +14,7 @@ from autoq.templates.operators.conv2d import Conv2d
 class Im2colTile:
     """`columns` output pixels, whatever their image or row; a chunk is one tap of some channels.
 
-    It answers what `SwappedLayout` and the halo pipeline ask of a tile: a chunk of the reduction
+    It answers what `SwappedTiling` and the halo pipeline ask of a tile: a chunk of the reduction
     fills one slot, [columns, row_bytes], and is one step.
     """
 

@@ -10,8 +10,8 @@ from autoq.templates.cuda.device.border_bias import bias_row
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import tiled_map
 from autoq.templates.cuda.halo.plan import HaloPipelinePlan
-from autoq.templates.cuda.halo.swapped.layout import SwappedLayout
 from autoq.templates.cuda.halo.swapped.store import TransposedStore
+from autoq.templates.cuda.halo.swapped.tiling import SwappedTiling
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS
 from autoq.templates.epilogue.cuda.columns import column_functions
 
@@ -22,9 +22,9 @@ class SwappedPlan(HaloPipelinePlan):
     weights_first = True
     store = TransposedStore
 
-    def __init__(self, layout: SwappedLayout) -> None:
-        super().__init__(layout)
-        self.column_groups = layout.tile.columns // 8
+    def __init__(self, tiling: SwappedTiling) -> None:
+        super().__init__(tiling)
+        self.column_groups = tiling.tile.columns // 8
         self.functions = column_functions(self.workload.epilogue, self.classes > 1)
 
     def block_bytes(self, block: Any) -> Any:

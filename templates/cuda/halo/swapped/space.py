@@ -11,8 +11,8 @@ from autoq.templates.cuda.device.memory.tma import MAX_BOX
 from autoq.templates.cuda.halo.cost import features
 from autoq.templates.cuda.halo.default import TEAMS, candidates, fastest
 from autoq.templates.cuda.halo.space import Rule, common_rules, ring_knobs, row_sizes
-from autoq.templates.cuda.halo.swapped.layout import SwappedConvConfig, SwappedLayout
 from autoq.templates.cuda.halo.swapped.tile import SwappedTile
+from autoq.templates.cuda.halo.swapped.tiling import SwappedConvConfig, SwappedTiling
 from autoq.templates.cuda.halo.tile import WIDTH
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
@@ -56,10 +56,10 @@ def channel_tiles(workload: Conv2d) -> tuple[int, ...]:
 
 def _constraints(workload: Conv2d, target: Target) -> tuple[Rule, ...]:
     @functools.lru_cache(maxsize=16)
-    def layout_of(config: SwappedConvConfig) -> SwappedLayout:
-        return SwappedLayout(workload, config, target.units)
+    def tiling_of(config: SwappedConvConfig) -> SwappedTiling:
+        return SwappedTiling(workload, config, target.units)
 
-    return common_rules(layout_of, target)
+    return common_rules(tiling_of, target)
 
 
 def is_served(workload: Conv2d, target: Target) -> bool:
@@ -88,7 +88,7 @@ def swapped_space(workload: Conv2d, target: Target) -> Space[SwappedConvConfig]:
         SwappedConvConfig,
         knobs,
         _constraints(workload, target),
-        lambda config: features(SwappedLayout(workload, config, target.units)),
+        lambda config: features(SwappedTiling(workload, config, target.units)),
     )
 
 
@@ -102,7 +102,7 @@ def default_config(workload: Conv2d, target: Target) -> SwappedConvConfig:
         )
     ]
     found = candidates(
-        lambda config: SwappedLayout(workload, config, target.units),
+        lambda config: SwappedTiling(workload, config, target.units),
         functools.partial(SwappedConvConfig, store_stages=1),
         tiles,
         channel_tiles(workload),

@@ -102,8 +102,8 @@ def store_blocks(
             T.ptx.cp.async_.bulk.wait_group.read(plan.config.store_stages - 1)
         T.cuda.warpgroup_sync(1 + consumer)
         offset = T.meta_var(
-            plan.layout.store_offset
-            + (consumer * plan.config.store_stages + buffer.stage) * plan.layout.store_bytes
+            plan.tiling.store_offset
+            + (consumer * plan.config.store_stages + buffer.stage) * plan.tiling.store_bytes
         )
         if state[3] == T.uint32(Form.PACK):
             stage_block(

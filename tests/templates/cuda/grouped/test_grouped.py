@@ -12,7 +12,7 @@ from host_warps import run_warps_on_host
 
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.grouped.conv2d_grouped import TEMPLATE
-from autoq.templates.cuda.grouped.tile import GroupedConfig
+from autoq.templates.cuda.grouped.tiling import GroupedConfig
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d

@@ -11,7 +11,7 @@ from halo_cases import CASES
 from autoq.kernel import compile_kernel
 from autoq.runtime.kernel import TiledMap
 from autoq.templates.cuda.halo.conv2d_halo import TEMPLATE
-from autoq.templates.cuda.halo.layout import HaloConvConfig, HaloLayout
+from autoq.templates.cuda.halo.tiling import HaloConvConfig, HaloTiling
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 
@@ -27,15 +27,15 @@ pytestmark = pytest.mark.skipif(
 def test_default_compiles_without_spills(workload):
     config = TEMPLATE.default(workload, TARGET)
     kernel = compile_kernel(TEMPLATE.build(workload, config, TARGET), TARGET)
-    layout = HaloLayout(workload, config, TARGET.units)
+    tiling = HaloTiling(workload, config, TARGET.units)
     assert kernel.spill_bytes == 0
     (launch,) = kernel.launches
-    assert launch.smem_bytes == layout.smem_bytes
-    assert launch.grid == (layout.grid, 1, 1)
+    assert launch.smem_bytes == tiling.smem_bytes
+    assert launch.grid == (tiling.grid, 1, 1)
     assert launch.block == (128 * (config.consumers + 1), 1, 1)
     maps = [argument for argument in launch.arguments if isinstance(argument, TiledMap)]
     boxes = {m.index: int(np.prod(m.box)) for m in maps}
-    assert boxes[0] == layout.tile.load_bytes
+    assert boxes[0] == tiling.tile.load_bytes
 
 
 @pytest.mark.parametrize("workload", CASES[::3], ids=str)

@@ -11,11 +11,11 @@ from gpu_kernels import sampled
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.device.memory.swizzle import swizzle_period
 from autoq.templates.cuda.halo import conv2d_halo
-from autoq.templates.cuda.halo.layout import HaloLayout
 from autoq.templates.cuda.halo.plan import HaloPlan
 from autoq.templates.cuda.halo.swapped import conv2d_swapped, conv2d_swapped_im2col
-from autoq.templates.cuda.halo.swapped.layout import SwappedLayout
 from autoq.templates.cuda.halo.swapped.plan import SwappedPlan
+from autoq.templates.cuda.halo.swapped.tiling import SwappedTiling
+from autoq.templates.cuda.halo.tiling import HaloTiling
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
@@ -38,17 +38,17 @@ def test_each_tile_once_and_partners_share_their_channels(units, cluster, reside
         conv2d_swapped.TEMPLATE.default(WORKLOAD, TARGET), tile=(False, 1, 3, 8), block_n=128,
         weights=(0, 1) if resident else (3, 1), cluster=cluster,
     )  # fmt: skip
-    layout = SwappedLayout(WORKLOAD, config, units if not resident else max(units, 6))
-    assert layout.grid % cluster == 0 and layout.work % cluster == 0
-    tiles = [layout.tile_of(work) for work in range(layout.work)]
-    assert sorted(t for t in tiles if t[0] < layout.tile.tiles) == [
-        (m, n) for m in range(layout.tile.tiles) for n in range(layout.n_tiles)
+    tiling = SwappedTiling(WORKLOAD, config, units if not resident else max(units, 6))
+    assert tiling.grid % cluster == 0 and tiling.work % cluster == 0
+    tiles = [tiling.tile_of(work) for work in range(tiling.work)]
+    assert sorted(t for t in tiles if t[0] < tiling.tile.tiles) == [
+        (m, n) for m in range(tiling.tile.tiles) for n in range(tiling.n_tiles)
     ]
-    for work in range(0, layout.work, cluster):
+    for work in range(0, tiling.work, cluster):
         assert len({n for _, n in tiles[work : work + cluster]}) == 1
     if resident:
-        for cta in range(layout.grid):
-            assert len({n for _, n in tiles[cta :: layout.grid]}) == 1
+        for cta in range(tiling.grid):
+            assert len({n for _, n in tiles[cta :: tiling.grid]}) == 1
 
 
 @pytest.mark.parametrize("template", [conv2d_halo, conv2d_swapped])
@@ -58,9 +58,9 @@ def test_parts_of_weights_are_a_step(template, block_n):
         template.TEMPLATE.default(WORKLOAD, TARGET), block_n=block_n, cluster=2
     )
     plan, alone = (
-        SwappedPlan(SwappedLayout(WORKLOAD, c, TARGET.units))
+        SwappedPlan(SwappedTiling(WORKLOAD, c, TARGET.units))
         if template is conv2d_swapped
-        else HaloPlan(HaloLayout(WORKLOAD, c, TARGET.units))
+        else HaloPlan(HaloTiling(WORKLOAD, c, TARGET.units))
         for c in (config, dataclasses.replace(config, cluster=1))
     )
     (start, size), (first, half), (second, other) = (
@@ -70,7 +70,7 @@ def test_parts_of_weights_are_a_step(template, block_n):
     assert half % swizzle_period(plan.tile.step_bytes) == 0
     assert alone.weight_span(5, 3, 1, 0) == (start, 3 * size)
     assert alone.weight_span(6, 1, 1, 0) == (start + size, size)
-    last = alone.weight_span(0, plan.layout.steps_per_tile, plan.layout.n_tiles - 1, 0)
+    last = alone.weight_span(0, plan.tiling.steps_per_tile, plan.tiling.n_tiles - 1, 0)
     assert (sum(last),) == plan.weight_shape
 
 

@@ -11,9 +11,9 @@ from halo_cases import CASES, random_arrays
 from autoq.search.space import Space
 from autoq.templates.cuda.device.weights import row_channels
 from autoq.templates.cuda.halo.conv2d_halo import TEMPLATE, matches, pack_weight
-from autoq.templates.cuda.halo.layout import HaloLayout
 from autoq.templates.cuda.halo.space import tile_shapes
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS, HaloTile
+from autoq.templates.cuda.halo.tiling import HaloTiling
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.reference import reference
 from autoq.templates.target import parse_target
@@ -126,20 +126,20 @@ def test_default_and_samples_are_legal_and_lay_out_without_overlap(workload):
     default = TEMPLATE.default(workload, TARGET)
     assert space.legal(default), space.rejection(default)
     for config in [default, *space.sample(np.random.default_rng(0), 20)]:
-        layout = HaloLayout(workload, config, TARGET.units)
-        tile = layout.tile
-        assert layout.weight_offset >= (config.halo_stages - 1) * tile.slot_bytes + tile.load_bytes
-        assert layout.smem_bytes <= TARGET.smem_bytes
-        assert layout.smem_bytes >= (
+        tiling = HaloTiling(workload, config, TARGET.units)
+        tile = tiling.tile
+        assert tiling.weight_offset >= (config.halo_stages - 1) * tile.slot_bytes + tile.load_bytes
+        assert tiling.smem_bytes <= TARGET.smem_bytes
+        assert tiling.smem_bytes >= (
             (config.halo_stages - 1) * tile.slot_bytes + tile.touched_bytes
         )
-        assert layout.barrier_offset % 8 == 0
-        assert layout.weight_offset % 1024 == 0
-        assert layout.grid * layout.waves >= layout.work
+        assert tiling.barrier_offset % 8 == 0
+        assert tiling.weight_offset % 1024 == 0
+        assert tiling.grid * tiling.waves >= tiling.work
         arrays = TEMPLATE.pack(
             workload, config, random_arrays(workload, np.random.default_rng())[1]
         )
-        assert arrays[0].shape == (layout.n_tiles * config.block_n * tile.reduction,)
+        assert arrays[0].shape == (tiling.n_tiles * config.block_n * tile.reduction,)
 
 
 @pytest.mark.parametrize(

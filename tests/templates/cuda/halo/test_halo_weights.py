@@ -13,7 +13,7 @@ from autoq.kernel import compile_kernel
 from autoq.templates.cuda.halo import conv2d_halo
 from autoq.templates.cuda.halo.cost import estimated_cycles
 from autoq.templates.cuda.halo.swapped import conv2d_swapped, conv2d_swapped_im2col
-from autoq.templates.cuda.halo.swapped.layout import SwappedLayout
+from autoq.templates.cuda.halo.swapped.tiling import SwappedTiling
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
@@ -38,13 +38,13 @@ def in_parts(template, workload, count):
 
 @pytest.mark.parametrize("steps, parts", [(1, 18), (3, 6), (5, 4), (9, 2)])
 def test_parts_take_the_room_and_the_blocks_of_resident_weights(steps, parts):
-    whole, layout = (
-        SwappedLayout(WORKLOAD, swapped(weights), TARGET.units) for weights in ((0, 1), (1, steps))
+    whole, tiling = (
+        SwappedTiling(WORKLOAD, swapped(weights), TARGET.units) for weights in ((0, 1), (1, steps))
     )
-    assert (layout.weights_end, layout.grid) == (whole.weights_end, whole.grid)
-    assert layout.weight_barriers == parts
-    assert layout.barriers == whole.barriers + parts - 1
-    assert estimated_cycles(layout) < estimated_cycles(whole)
+    assert (tiling.weights_end, tiling.grid) == (whole.weights_end, whole.grid)
+    assert tiling.weight_barriers == parts
+    assert tiling.barriers == whole.barriers + parts - 1
+    assert estimated_cycles(tiling) < estimated_cycles(whole)
 
 
 def test_a_part_is_at_most_the_steps_of_a_tile():

@@ -13,9 +13,9 @@ from test_halo_tile import load_halo
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.device.memory.swizzle import swizzled_address
 from autoq.templates.cuda.halo.swapped.conv2d_swapped import TEMPLATE, matches, pack_weight
-from autoq.templates.cuda.halo.swapped.layout import SwappedLayout
 from autoq.templates.cuda.halo.swapped.plan import SwappedPlan
 from autoq.templates.cuda.halo.swapped.tile import SwappedTile
+from autoq.templates.cuda.halo.swapped.tiling import SwappedTiling
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.reference import reference
@@ -59,7 +59,7 @@ def stage(plan: SwappedPlan, d: np.ndarray) -> np.ndarray:
     store gives lane 8 i + j's address the pairs of channels of column j of matrix i.
     """
     columns = d.shape[1]
-    flat = np.full(plan.layout.store_bytes, -999, np.int64)
+    flat = np.full(plan.tiling.store_bytes, -999, np.int64)
     for warp, column in np.ndindex(4, columns):
         address = plan.staged(column, warp)
         assert address == swizzled_address(column * 64 + warp * 16, 64)
@@ -85,7 +85,7 @@ def test_columns_staging_and_clipped_stores_are_the_convolution(
         tile=(flat, images, height, width), row_bytes=row_bytes, block_n=64, team=(1, True),
         weights=(0, 1),
     )  # fmt: skip
-    plan = SwappedPlan(SwappedLayout(workload, config, TARGET.units))
+    plan = SwappedPlan(SwappedTiling(workload, config, TARGET.units))
     tile = plan.tile
     x = rng.integers(-128, 128, workload.x_shape)
     weight = rng.integers(-128, 128, workload.weight_shape).astype(np.int8)
@@ -121,17 +121,17 @@ def test_default_and_samples_are_legal_and_lay_out_without_overlap(workload):
     default = TEMPLATE.default(workload, TARGET)
     assert space.legal(default), space.rejection(default)
     for config in [default, *space.sample(np.random.default_rng(0), 20)]:
-        layout = SwappedLayout(workload, config, TARGET.units)
-        tile = layout.tile
+        tiling = SwappedTiling(workload, config, TARGET.units)
+        tile = tiling.tile
         assert tile.width == workload.q or tile.height == 1 or not tile.flat
         assert tile.images == 1 or (tile.flat and tile.images % 8 == 0)
-        assert layout.store_offset % 1024 == layout.store_bytes % 1024 == 0
-        assert layout.store_offset >= layout.weights_end
+        assert tiling.store_offset % 1024 == tiling.store_bytes % 1024 == 0
+        assert tiling.store_offset >= tiling.weights_end
         buffers = config.consumers * config.store_stages
-        assert layout.barrier_offset >= layout.store_offset + buffers * layout.store_bytes
-        assert layout.store_bytes >= 64 * max(tile.columns, tile.staged_rows)
-        assert layout.barrier_offset + 8 * layout.barriers <= layout.smem_bytes
-        assert layout.smem_bytes <= TARGET.smem_bytes
+        assert tiling.barrier_offset >= tiling.store_offset + buffers * tiling.store_bytes
+        assert tiling.store_bytes >= 64 * max(tile.columns, tile.staged_rows)
+        assert tiling.barrier_offset + 8 * tiling.barriers <= tiling.smem_bytes
+        assert tiling.smem_bytes <= TARGET.smem_bytes
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_default_and_some_samples_compile(workload):
     found = TEMPLATE.space(workload, TARGET).sample(np.random.default_rng(5), samples)
     for config in (TEMPLATE.default(workload, TARGET), *found):
         kernel = compile_kernel(TEMPLATE.build(workload, config, TARGET), TARGET)
-        layout = SwappedLayout(workload, config, TARGET.units)
-        assert kernel.registers <= layout.config.registers.launch
-        assert kernel.launches[0].smem_bytes == layout.smem_bytes
+        tiling = SwappedTiling(workload, config, TARGET.units)
+        assert kernel.registers <= tiling.config.registers.launch
+        assert kernel.launches[0].smem_bytes == tiling.smem_bytes
         assert kernel.spill_bytes == 0

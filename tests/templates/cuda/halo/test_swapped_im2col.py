@@ -11,7 +11,7 @@ from halo_cases import CASES
 
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.halo.swapped.conv2d_swapped_im2col import TEMPLATE, matches, pack_weight
-from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colLayout, SwappedIm2colPlan
+from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colPlan, SwappedIm2colTiling
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.reference import reference
@@ -64,7 +64,7 @@ def test_chunks_times_packed_weights_are_the_convolution(workload, columns, row_
         TEMPLATE.default(workload, TARGET), tile=(True, 1, 1, columns), row_bytes=row_bytes,
         block_n=block_n,
     )  # fmt: skip
-    plan = SwappedIm2colPlan(SwappedIm2colLayout(workload, config, TARGET.units))
+    plan = SwappedIm2colPlan(SwappedIm2colTiling(workload, config, TARGET.units))
     tile = plan.tile
     x = rng.integers(-128, 128, workload.x_shape)
     weight = rng.integers(-128, 128, workload.weight_shape).astype(np.int8)
@@ -92,13 +92,13 @@ def test_default_and_samples_are_legal_and_fit(workload):
     default = TEMPLATE.default(workload, TARGET)
     assert space.legal(default), space.rejection(default)
     for config in [default, *space.sample(np.random.default_rng(0), 20)]:
-        layout = SwappedIm2colLayout(workload, config, TARGET.units)
+        tiling = SwappedIm2colTiling(workload, config, TARGET.units)
         buffers = config.consumers * config.store_stages
-        assert layout.store_offset >= layout.weights_end
-        assert layout.barrier_offset >= layout.store_offset + buffers * layout.store_bytes
-        assert layout.store_bytes >= 64 * layout.tile.columns
-        assert layout.barrier_offset + 8 * layout.barriers <= layout.smem_bytes
-        assert layout.smem_bytes <= TARGET.smem_bytes
+        assert tiling.store_offset >= tiling.weights_end
+        assert tiling.barrier_offset >= tiling.store_offset + buffers * tiling.store_bytes
+        assert tiling.store_bytes >= 64 * tiling.tile.columns
+        assert tiling.barrier_offset + 8 * tiling.barriers <= tiling.smem_bytes
+        assert tiling.smem_bytes <= TARGET.smem_bytes
 
 
 @pytest.mark.parametrize(
@@ -122,5 +122,5 @@ def test_default_and_a_sample_compile(workload):
     (sample,) = TEMPLATE.space(workload, TARGET).sample(np.random.default_rng(5), 1)
     for config in (default, sample):
         kernel = compile_kernel(TEMPLATE.build(workload, config, TARGET), TARGET)
-        assert kernel.launches[0].smem_bytes == SwappedIm2colLayout(workload, config, 1).smem_bytes
+        assert kernel.launches[0].smem_bytes == SwappedIm2colTiling(workload, config, 1).smem_bytes
         assert kernel.spill_bytes == 0

@@ -15,7 +15,7 @@ from autoq.templates.cuda.mma_sync.fragments import fragment_schedule
 from autoq.templates.cuda.mma_sync.multiply_taps import address_of_load, registers_of_load
 from autoq.templates.cuda.mma_sync.pack import pack_weight
 from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
-from autoq.templates.cuda.mma_sync.tile import fragment_of_weights
+from autoq.templates.cuda.mma_sync.tiling import fragment_of_weights
 from autoq.templates.layout import NHWCNC
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target

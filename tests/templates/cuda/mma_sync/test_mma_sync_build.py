@@ -12,7 +12,7 @@ from autoq.kernel import compile_kernel
 from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
 from autoq.templates.cuda.mma_sync.space import registers
-from autoq.templates.cuda.mma_sync.tile import MmaSyncTiling, as_conv2d
+from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling, as_conv2d
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target

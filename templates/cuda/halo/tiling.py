@@ -91,7 +91,7 @@ class HaloConvConfig(HaloConfig):
 
 
 @dataclass(frozen=True)
-class HaloLayout:
+class HaloTiling:
     """One configuration of one workload on a GPU of `units` multiprocessors.
 
     Pixels are the rows of the product, output channels its columns.

@@ -1,4 +1,4 @@
-"""Knobs of conv2d_swapped and its layout of work and shared memory."""
+"""Knobs of conv2d_swapped and its tiling of work and shared memory."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
-from autoq.templates.cuda.halo.layout import HaloConfig, HaloLayout
 from autoq.templates.cuda.halo.swapped.tile import SwappedTile
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS
+from autoq.templates.cuda.halo.tiling import HaloConfig, HaloTiling
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class SwappedConvConfig(HaloConfig):
 
 
 @dataclass(frozen=True)
-class SwappedLayout(HaloLayout):
+class SwappedTiling(HaloTiling):
     """One configuration of one workload: output channels are rows of the product."""
 
     if TYPE_CHECKING:

@@ -24,7 +24,7 @@ def normalised(workload: Conv2d | Gemm) -> Conv2d:
 
 
 @dataclass(frozen=True)
-class ConvLayout:
+class ConvTiling:
     """Tiles, strides and packed shapes of one convolution kernel.
 
     The reduction runs over filter rows, filter columns and `steps` of `dot.depth` elements. When

@@ -15,7 +15,7 @@ from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE, matches
 from autoq.templates.cuda.mma_sync.pack import channel_of_row, pack_channels, pack_weight
 from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync.space import compute_types
-from autoq.templates.cuda.mma_sync.tile import (
+from autoq.templates.cuda.mma_sync.tiling import (
     matrix_offset,
     unit_offset,
 )

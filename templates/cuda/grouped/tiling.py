@@ -71,7 +71,7 @@ class GroupedConfig:
 
 
 @dataclass(frozen=True)
-class GroupedTile:
+class GroupedTiling:
     """A convolution's tiles by a configuration; extents are pixels."""
 
     workload: Conv2d
