@@ -12,35 +12,65 @@ from autoq.templates.cuda.device.mma.descriptors import descriptor_step
 _GROUP_BARRIERS = 8
 
 
+@T.meta_class
+class Operands:
+    """Where a consumer finds what it multiplies.
+
+    a: registers of widened weights; rows: a thread's zero points, four words a block of 64 weight
+    rows; first_a, first_x: descriptors of the first stage's weights, where they need no widening,
+    and rows of x.
+    """
+
+    def __init__(self, smem, a, rows, first_a, first_x):
+        self.smem = smem
+        self.a = a
+        self.rows = rows
+        self.first_a = first_a
+        self.first_x = first_x
+
+
+@T.meta_class
+class RowConstants:
+    """What the kernel takes for each weight row; an array that is absent may be any other.
+
+    taken: what zero points take from weights; scale, bias: of the epilogue.
+    """
+
+    def __init__(self, taken, scale, bias):
+        self.taken = taken
+        self.scale = scale
+        self.bias = bias
+
+
 @T.inline
-def convert(plan, a, smem, rows, parity, stage, consumer, thread):
+def convert(plan, operands, parity, stage, thread):
     """Consumer: the weights of a stage into the registers of A of its parity."""
     if plan.converts:
         for block in T.unroll(plan.config.row_blocks):
             for step in T.unroll(plan.config.steps):
                 T.cuda.func_call(
                     plan.convert.name,
-                    a.ptr_to([plan.a_at(parity, block, 4 * step)]),
-                    smem.ptr_to([
+                    operands.a.ptr_to([plan.a_at(parity, block, 4 * step)]),
+                    operands.smem.ptr_to([
                         stage * plan.stage_bytes + plan.weight_offset
-                        + (consumer * plan.config.row_blocks + block) * plan.block_bytes
+                        + (thread.consumer * plan.config.row_blocks + block) * plan.block_bytes
                         + step * plan.tile_bytes
                     ]),
-                    rows.ptr_to([4 * block]),
-                    thread,
+                    operands.rows.ptr_to([4 * block]),
+                    thread.index,
                     source_code=plan.convert.source,
                 )  # fmt: skip
 
 
 @T.inline
-def multiply(plan, accumulator, a, first_a, first_x, parity, stage, started):
+def multiply(plan, accumulator, operands, parity, stage, started):
     """Consumer: start the products of a stage."""
-    x: T.uint64 = first_x + descriptor_step(stage * plan.stage_bytes)
-    own: T.uint64 = first_a + descriptor_step(stage * plan.stage_bytes)
+    x: T.uint64 = operands.first_x + descriptor_step(stage * plan.stage_bytes)
+    own: T.uint64 = operands.first_a + descriptor_step(stage * plan.stage_bytes)
     T.ptx.wgmma.fence.sync.aligned()
     for i in T.unroll(plan.instructions):
         for block in T.unroll(plan.config.row_blocks):
-            registers = T.meta_var([a[plan.a_at(parity, block, i) + r] for r in range(4)])
+            registers = T.meta_var([operands.a[plan.a_at(parity, block, i) + r] for r in range(4)])
             tile = T.meta_var(own + descriptor_step(block * plan.block_bytes + plan.a_step(i)))
             T.evaluate(
                 plan.atom.call(
@@ -64,60 +94,61 @@ def leave(plan, ring, stage, lane):
 
 
 @T.inline
-def main_loop(plan, accumulator, a, rows, smem, first_a, first_x, ring, at, previous, consumer,
-              thread, lane):  # fmt: skip
+def main_loop(plan, accumulator, operands, cursor, previous, thread):
     """Consumer: all products of an output tile."""
-    ring.wait(at)
-    convert(plan, a, smem, rows, 0, at.stage, consumer, thread)
+    cursor.wait()
+    convert(plan, operands, 0, cursor.stage, thread)
     for pair in T.serial(plan.own_stages // 2):
         for parity in T.unroll(2):
-            multiply(
-                plan, accumulator, a, first_a, first_x, parity, at.stage,
-                (pair > 0) | (parity > 0),
-            )  # fmt: skip
+            started = T.meta_var((pair > 0) | (parity > 0))
+            multiply(plan, accumulator, operands, parity, cursor.stage, started)
             T.ptx.wgmma.wait_group.sync.aligned(1)
-            if (pair > 0) | (parity > 0):
-                leave(plan, ring, previous[0], lane)
-            previous[0] = at.stage
+            if started:
+                leave(plan, cursor.ring, previous[0], thread.lane)
+            previous[0] = cursor.stage
             if plan.config.k_groups > 1:
-                at.stride(plan.config.k_groups)
+                cursor.at.stride(plan.config.k_groups)
             else:
-                at.advance()
+                cursor.advance()
             if (pair < plan.own_stages // 2 - 1) | (parity < 1):
-                ring.wait(at)
-                convert(plan, a, smem, rows, 1 - parity, at.stage, consumer, thread)
+                cursor.wait()
+                convert(plan, operands, 1 - parity, cursor.stage, thread)
     T.ptx.wgmma.wait_group.sync.aligned(0)
-    leave(plan, ring, previous[0], lane)
+    leave(plan, cursor.ring, previous[0], thread.lane)
 
 
 @T.inline
-def add_groups(plan, accumulator, sums, k_group, consumer, thread):
+def add_groups(plan, accumulator, sums, k_group, thread):
     """Consumers of one tile's rows: the first group gets the sums of all."""
-    barrier = T.meta_var(_GROUP_BARRIERS + consumer)
+    barrier = T.meta_var(_GROUP_BARRIERS + thread.consumer)
     threads = T.meta_var(128 * plan.config.k_groups)
     if k_group > 0:
-        giver = T.meta_var((k_group - 1) * plan.config.row_team + consumer)
+        giver = T.meta_var((k_group - 1) * plan.config.row_team + thread.consumer)
         for i in T.unroll(plan.config.accumulators):
-            sums[plan.exchanged(giver, i, thread)] = accumulator[i]
+            sums[plan.exchanged(giver, i, thread.index)] = accumulator[i]
     T.ptx.bar.sync(T.cast(barrier, "uint32"), T.uint32(threads))
     if k_group == 0:
         for other in T.unroll(plan.config.k_groups - 1):
-            giver = T.meta_var(other * plan.config.row_team + consumer)
+            giver = T.meta_var(other * plan.config.row_team + thread.consumer)
             for i in T.unroll(plan.config.accumulators):
-                accumulator[i] = accumulator[i] + sums[plan.exchanged(giver, i, thread)]
+                accumulator[i] = accumulator[i] + sums[plan.exchanged(giver, i, thread.index)]
     T.ptx.bar.sync(T.cast(barrier, "uint32"), T.uint32(threads))
 
 
 @T.inline
-def load_rows(plan, scales, rows, taken, scale, bias, n, consumer, warp, lane):
+def load_rows(plan, constants, scales, rows, n, thread):
     """Consumer: scale, bias and zero points of a thread's weight rows."""
     for block in T.unroll(plan.config.row_blocks):
         for half in T.unroll(2):
             row = T.meta_var(
-                (n * plan.config.blocks + consumer * plan.config.row_blocks + block) * 64
-                + warp * 16 + lane // 4 + 8 * half
+                (n * plan.config.blocks + thread.consumer * plan.config.row_blocks + block) * 64
+                + thread.warp * 16 + thread.lane // 4 + 8 * half
             )  # fmt: skip
-            scales[4 * block + half] = scale[row] if plan.workload.quantised else T.float32(1)
-            scales[4 * block + 2 + half] = bias[row] if plan.workload.bias else T.float32(0)
-            rows[4 * block + half] = taken[row] if plan.rows_shifted else T.uint32(0)
+            scales[4 * block + half] = (
+                constants.scale[row] if plan.workload.quantised else T.float32(1)
+            )
+            scales[4 * block + 2 + half] = (
+                constants.bias[row] if plan.workload.bias else T.float32(0)
+            )
+            rows[4 * block + half] = constants.taken[row] if plan.rows_shifted else T.uint32(0)
             rows[4 * block + 2 + half] = T.uint32(0)

@@ -14,14 +14,26 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
     start_successor,
     wait_for_predecessors,
 )
+from autoq.templates.cuda.device.launch.place import ConsumerThread, TilePlace
 from autoq.templates.cuda.device.memory.cluster import arrive_at_cluster, wait_for_cluster
-from autoq.templates.cuda.device.memory.ring import Ring, RingPosition, fence_barriers
+from autoq.templates.cuda.device.memory.ring import (
+    Ring,
+    RingCursor,
+    RingPosition,
+    fence_barriers,
+)
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
 from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
-from autoq.templates.cuda.mixed.consumer import add_groups, load_rows, main_loop
+from autoq.templates.cuda.mixed.consumer import (
+    Operands,
+    RowConstants,
+    add_groups,
+    load_rows,
+    main_loop,
+)
 from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.cuda.mixed.producer import produce
-from autoq.templates.cuda.mixed.store import finish_pair, store_tile
+from autoq.templates.cuda.mixed.store import TileStore, finish_pair
 
 
 def build_kernel(plan: MixedPlan) -> PrimFunc:
@@ -100,7 +112,8 @@ def build_kernel(plan: MixedPlan) -> PrimFunc:
                 start_successor()
                 while work_index < plan.works:
                     m, n = plan.tile(work_index, rank)
-                    produce(plan, smem, ring, head, x_map, weight, m, n, rank)
+                    place = T.meta_var(TilePlace(m, n, rank))
+                    produce(plan, smem, RingCursor(ring, head), x_map, weight, place)
                     work_index = work_index + plan.grid
                 if config.cluster > 1:
                     ring.wait_until_left(head)
@@ -131,22 +144,21 @@ def build_kernel(plan: MixedPlan) -> PrimFunc:
                 )  # fmt: skip
             tail = T.meta_var(RingPosition(config.stages))
             tail.start(k_group)
+            cursor = T.meta_var(RingCursor(ring, tail))
+            thread = T.meta_var(ConsumerThread(consumer, warp, lane))
+            operands = T.meta_var(Operands(smem, a, rows, first_a, first_x))
+            constants = T.meta_var(RowConstants(taken, scale, bias))
+            store = T.meta_var(TileStore(finish, smem, y_map, scales, packed, turn))
             work_index: T.int32 = cta
             wait_for_predecessors()
             while work_index < plan.works:
                 m, n = plan.tile(work_index, rank)
-                load_rows(plan, scales, rows, taken, scale, bias, n, consumer, warp, lane)
-                main_loop(
-                    plan, accumulator, a, rows, smem, first_a, first_x, ring, tail, previous,
-                    consumer, warp * 32 + lane, lane,
-                )  # fmt: skip
+                load_rows(plan, constants, scales, rows, n, thread)
+                main_loop(plan, accumulator, operands, cursor, previous, thread)
                 if config.k_groups > 1:
-                    add_groups(plan, accumulator, sums, k_group, consumer, warp * 32 + lane)
+                    add_groups(plan, accumulator, sums, k_group, thread)
                 if k_group == 0:
-                    store_tile(
-                        plan, finish, accumulator, packed, scales, smem, turn, y_map, m, n,
-                        consumer, warp, lane,
-                    )  # fmt: skip
+                    store.store(plan, accumulator, TilePlace(m, n, rank), thread)
                 work_index = work_index + plan.grid
             if (warp == 0) & (lane == 0):
                 T.ptx.cp.async_.bulk.wait_group(0)

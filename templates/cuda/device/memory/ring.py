@@ -106,6 +106,44 @@ class RingPosition:
         self.stage = self.stage % self.depth
 
 
+@T.meta_class
+class RingCursor:
+    """A ring as one of its readers or writers has it.
+
+    at: the `RingPosition` of what comes next; held: that of the stage that a reader has read last
+    and not yet left, where it leaves stages late.
+    """
+
+    def __init__(self, ring, at, held=None):
+        self.ring = ring
+        self.at = at
+        self.held = held
+
+    @property
+    def stage(self):
+        """The stage that is read or written next."""
+        return self.at.stage
+
+    @property
+    def full(self):
+        """Pointer to the barrier that completes when that stage's bytes have arrived."""
+        return self.ring.full(self.at.stage)
+
+    @T.inline
+    def acquire(self, transaction_bytes):
+        """Producer: `Ring.acquire` at this position."""
+        self.ring.acquire(self.at, transaction_bytes)
+
+    @T.inline
+    def wait(self):
+        """Consumer: `Ring.wait` at this position."""
+        self.ring.wait(self.at)
+
+    @T.inline
+    def advance(self):
+        self.at.advance()
+
+
 @T.inline
 def fence_barriers():
     """Make initialised barriers visible to the TMA unit, by the thread that initialised them."""

@@ -1,0 +1,37 @@
+"""Where a thread of a warp-specialised kernel works: among its consumers, and on which tile."""
+
+from tvm.script import tirx as T
+
+
+@T.meta_class
+class ConsumerThread:
+    """A thread of the warpgroups that multiply.
+
+    consumer: its warpgroup among those that share a tile or take turns; warp: of the warpgroup;
+    lane: of the warp.
+    """
+
+    def __init__(self, consumer, warp, lane):
+        self.consumer = consumer
+        self.warp = warp
+        self.lane = lane
+
+    @property
+    def index(self):
+        """The thread's index in its warpgroup."""
+        return self.warp * 32 + self.lane
+
+    @property
+    def first(self):
+        """Whether it is its warpgroup's first thread, which speaks for all of them to TMA."""
+        return (self.warp == 0) & (self.lane == 0)
+
+
+@T.meta_class
+class TilePlace:
+    """An output tile: its indices along m and n, and the rank in its cluster of the block."""
+
+    def __init__(self, m, n, rank=0):
+        self.m = m
+        self.n = n
+        self.rank = rank
