@@ -17,6 +17,7 @@ from autoq.errors import EnvironmentFault
 _MODULES = {
     "quantize": "autoq.quantization",
     "tune": "autoq.tuner, autoq.frontend, autoq.graph",
+    "gemm": "autoq.tuner",
     "compile": "autoq.compilation.compiler",
     "run": "autoq.session, autoq.runtime.cpu_executor",
     "logs": "autoq.records",

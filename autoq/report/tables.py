@@ -68,8 +68,7 @@ def summary_table(summary: TuneSummary) -> str:
     lines = [
         table(header, cells, ("workload", "template")),
         "",
-        f"{_ENDINGS[summary.reason]} after {clock(summary.elapsed_seconds)} on {summary.device}: "
-        f"{summary.measured} trials measured, failures: {counts(summary.failures)}",
+        ending_line(summary),
         f"{_together(summary)}; "
         + (f"records in {summary.output}" if any(r.trials for r in summary.rows) else "no records"),
     ]
@@ -87,6 +86,14 @@ def summary_table(summary: TuneSummary) -> str:
     if summary.skipped:
         lines.append(f"records not used: {counts(summary.skipped)}")
     return "\n".join(lines)
+
+
+def ending_line(summary: TuneSummary) -> str:
+    """Why and when a run ended, and what it measured."""
+    return (
+        f"{_ENDINGS[summary.reason]} after {clock(summary.elapsed_seconds)} on {summary.device}: "
+        f"{summary.measured} trials measured, failures: {counts(summary.failures)}"
+    )
 
 
 def _chosen(row: TaskRow) -> str:

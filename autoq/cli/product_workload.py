@@ -1,0 +1,168 @@
+"""The workload that `autoq gemm` is asked for, and what to ask for where no kernel takes it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from autoq.errors import InputError
+from autoq.templates.element import ELEMENTS, element
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.target import Target
+
+FACTORS = ("s8", "u8", "s4", "u4", "f16", "bf16")
+"""Element types of a factor, as PTX calls them."""
+
+INTEGER_OUTPUTS = ("s8", "u8", "s4", "u4", "s32", "f32")
+FLOAT_OUTPUTS = ("f16", "bf16", "f32")
+
+_DTYPES = {row.ptx: row.name for row in ELEMENTS.values() if row.ptx}
+# Kernels count the values of a matrix in 32 bits.
+_MOST_VALUES = 2**31 - 1
+# Extents at which every kernel of a pair of types is tried, and what extents are rounded up to.
+_ROOMY, _MULTIPLES = (256, 256, 256), (2, 4, 8, 16, 32, 64)
+_GROUPS = (32, 64, 128)
+
+Takes = Callable[[Gemm | FloatGemm], bool]
+
+
+def short(dtype: str) -> str:
+    """The short name of a dtype: "f16" of float16."""
+    return element(dtype).ptx or dtype
+
+
+@dataclass(frozen=True)
+class ProductRequest:
+    """A product `[m, k]` times `[k, n]` in the words of the command line.
+
+    a, b and out are element types by their short or long names, out None for the usual one; group,
+    zero_points, bias and activation are as in `FloatGemm`.
+    """
+
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    out: str | None = None
+    group: int = 0
+    zero_points: bool = False
+    bias: bool = False
+    activation: str = "none"
+
+    def workload(self) -> Gemm | FloatGemm:
+        """The workload; raises InputError for extents and types that make no product."""
+        self._check_extents()
+        a, b = _dtype("--a", self.a, FACTORS), _dtype("--b", self.b, FACTORS)
+        left, right = element(a).floating, element(b).floating
+        if not (left or right):
+            return self._of_integers(a, b)
+        if left and right and a != b:
+            raise InputError(f"--a {self.a} --b {self.b}: factors of floats are of the same type")
+        if left and right and (self.group or self.zero_points):
+            option = f"--group {self.group}" if self.group else "--zero-points"
+            raise InputError(f"{option}: is for a factor of integers beside one of floats")
+        x = a if left else b
+        out = x if self.out is None else _dtype("--out", self.out, FLOAT_OUTPUTS)
+        rows, columns = (self.m, self.n) if left else (self.n, self.m)
+        return FloatGemm(
+            rows, columns, self.k, x, b if left else a, out, self.group, self.zero_points,
+            self.bias, self.activation, weight_left=not left,
+        )  # fmt: skip
+
+    def _check_extents(self) -> None:
+        extents = (self.m, self.n, self.k)
+        if min(extents) < 1:
+            raise InputError(f"M, N, K = {_listed(extents)}: each is at least 1")
+        if any(i * j > _MOST_VALUES for i, j in itertools.combinations(extents, 2)):
+            raise InputError(
+                f"M, N, K = {_listed(extents)}: a matrix has at most {_MOST_VALUES} values"
+            )
+
+    def _of_integers(self, a: str, b: str) -> Gemm:
+        for option, given in (
+            (f"--group {self.group}", self.group), ("--zero-points", self.zero_points),
+            ("--bias", self.bias), (f"--activation {self.activation}", self.activation != "none"),
+        ):  # fmt: skip
+            if given:
+                raise InputError(
+                    f"{option}: needs a factor of floats; a product of {short(a)} and {short(b)} "
+                    "always has a bias, zero points and bounds, of which ReLU is one"
+                )
+        out = _dtype("--out", self.out or "s8", INTEGER_OUTPUTS)
+        return Gemm(self.m, self.n, self.k, a, b, Epilogue(out))
+
+    def __str__(self) -> str:
+        workload = self.workload()
+        x, weight = workload.inputs[0].dtype, workload.weight_dtype
+        a, b = (weight, x) if getattr(workload, "weight_left", False) else (x, weight)
+        group = f" in groups of {self.group}" if self.group else ""
+        return (
+            f"{short(a)} [{self.m}, {self.k}] x {short(b)} [{self.k}, {self.n}]{group} -> "
+            f"{short(workload.outputs[0].dtype)} [{self.m}, {self.n}]"
+        )
+
+
+def require_kernel(request: ProductRequest, target: Target, takes: Takes) -> None:
+    """Raise InputError, which says what would do instead, unless a kernel takes the product.
+
+    takes: whether a kernel for the target takes a workload.
+    """
+    if takes(request.workload()):
+        return
+    where = f"{target.kind} {target.arch}"
+    nearest = next((near for near in _near(request) if _taken(near, takes)), None)
+    if nearest is None:
+        raise InputError(f"{request}: no kernel for {where}; {_supported(takes)}")
+    group = f" with --group {nearest.group}" if request.group else ""
+    extents = _listed((nearest.m, nearest.n, nearest.k))
+    raise InputError(f"{request}: no kernel for {where}; M, N, K = {extents}{group} would do")
+
+
+def _near(request: ProductRequest) -> Iterator[ProductRequest]:
+    """The request with other extents and groups, the most alike first."""
+    groups = dict.fromkeys((request.group, *(_GROUPS if request.group else ()), 0))
+    for group, multiple in itertools.product(groups, (1, *_MULTIPLES)):
+        for chosen in (("k",), ("n",), ("m",), ("m", "n", "k")):
+            rounded = {name: -(-getattr(request, name) // multiple) * multiple for name in chosen}
+            yield replace(request, group=group, **rounded)
+
+
+def _taken(request: ProductRequest, takes: Takes) -> bool:
+    try:
+        return takes(request.workload())
+    except InputError:  # a group that does not divide k
+        return False
+
+
+def _supported(takes: Takes) -> str:
+    """The pairs of types that kernels take, by the types of their results, in one line."""
+    outs = tuple(dict.fromkeys((*INTEGER_OUTPUTS, *FLOAT_OUTPUTS)))
+    rights: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for a, b in itertools.product(FACTORS, FACTORS):
+        known = tuple(o for o in outs if _taken(ProductRequest(*_ROOMY, a, b, o), takes))
+        if known:
+            rights.setdefault((a, known), []).append(b)
+    lefts: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for (a, known), bs in rights.items():
+        lefts.setdefault((tuple(bs), known), []).append(a)
+    lines = [
+        f"{', '.join(names)} x {', '.join(bs)} to {', '.join(known)}"
+        for (bs, known), names in lefts.items()
+    ]
+    return f"it takes {'; '.join(lines) or 'no product at all'}"
+
+
+def _dtype(option: str, name: str, known: tuple[str, ...]) -> str:
+    """The dtype of a short or long name; InputError unless it is among the known short ones."""
+    found = _DTYPES.get(name, name)
+    if found not in (_DTYPES[each] for each in known):
+        raise InputError(f"{option} {name!r}: choose from {', '.join(known)}")
+    return found
+
+
+def _listed(extents: tuple[int, ...]) -> str:
+    return ", ".join(map(str, extents))

@@ -1,0 +1,57 @@
+"""What `autoq gemm` prints: the times of one product."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autoq.report.events import TaskRow, TuneSummary
+from autoq.report.tables import ending_line
+from autoq.report.text import duration, share, table, tera
+from autoq.templates.element import element
+
+
+@dataclass(frozen=True)
+class Line:
+    """Something that computes the product: its seconds, None for unknown, and how it does so."""
+
+    name: str
+    seconds: float | None
+    how: str
+
+
+def product_text(summary: TuneSummary, untuned: Line, floor: float) -> str:
+    """The report of a tuning run of one product.
+
+    untuned: the default that is used without tuning; floor: the product's least seconds by
+    the target's rates, 0 where they are unknown.
+    """
+    (row,) = summary.rows
+    lines = [untuned, _best(row)]
+    operations = row.workload.operations
+    unit = "TFLOPS" if element(row.workload.inputs[0].dtype).floating else "TOPS"
+    cells = [
+        (line.name, duration(line.seconds),
+         tera(operations / line.seconds / 1e12 if line.seconds else None),
+         share(floor / line.seconds if line.seconds and floor else None), line.how)
+        for line in lines
+    ]  # fmt: skip
+    return "\n".join(
+        [
+            table(("", "time", unit, "roofline", "how"), cells, ("", "how")),
+            "",
+            ending_line(summary),
+        ]
+    )
+
+
+def kernel_text(template: str, config: Mapping[str, object]) -> str:
+    """A template and its knobs: "gemm_wgmma block_m=128 stages=4"."""
+    return " ".join([template, *(f"{knob}={value}" for knob, value in config.items())])
+
+
+def _best(row: TaskRow) -> Line:
+    if row.seconds is None:
+        return Line("best", None, "none works yet" if row.trials else "none was measured")
+    how = "the untuned default" if row.untuned else kernel_text(row.template, row.config)
+    return Line("best", row.seconds, how + (", not yet compared in turn" if row.unsettled else ""))
