@@ -18,10 +18,7 @@ LINES, PARAMETERS = 300, 8
 
 COMMANDS = ROOT / "autoq" / "cli"
 """Functions here take a parameter for each option of a verb."""
-KERNELS = (
-    *(ROOT / "templates" / "cuda" / family for family in ("wgmma", "mma_sync", "halo", "simt")),
-    ROOT / "templates" / "epilogue" / "cuda",
-)
+KERNELS = tuple(ROOT / "templates" / "cuda" / family for family in ("mma_sync", "simt"))
 """Functions here that write a part of a kernel take what the kernel has in registers."""
 
 

@@ -13,9 +13,11 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
     start_successor,
     wait_for_predecessors,
 )
-from autoq.templates.cuda.device.memory.ring import Ring, RingPosition
+from autoq.templates.cuda.device.launch.place import ConsumerThread, TilePlace
+from autoq.templates.cuda.device.memory.ring import Ring, RingCursor, RingPosition
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
-from autoq.templates.cuda.halo.pipeline import Operands, multiply, release_last, start_block
+from autoq.templates.cuda.halo.operands import Operands
+from autoq.templates.cuda.halo.pipeline import multiply, release_last, start_block
 from autoq.templates.cuda.halo.plan import HaloPipelinePlan
 from autoq.templates.cuda.halo.producer import load_resident_weights, produce
 from autoq.templates.epilogue.cuda.lookups import fill_table
@@ -98,21 +100,22 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
             T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
             if plan.resident:  # noqa: SIM102
                 if (warp == 1) & (T.cuda.elect_sync() != 0):
-                    n = T.meta_var(tiling.tile_of(cta)[1])
-                    load_resident_weights(plan, smem, barriers, weight, n, rank)
+                    place = T.meta_var(TilePlace(*tiling.tile_of(cta), rank))
+                    load_resident_weights(plan, smem, barriers, weight, place)
             if (warp == 0) & (T.cuda.elect_sync() != 0):
                 slot = T.meta_var(RingPosition(config.halo_stages))
                 slot.start(0)
                 stage = T.meta_var(RingPosition(ring_stages))
                 stage.start(0)
+                slots = T.meta_var(RingCursor(halo, slot))
+                stages = T.meta_var(RingCursor(weights, stage))
                 work: T.int32 = cta
                 wait_for_predecessors()
                 start_successor()
                 while work < tiling.work:
                     m, n = tiling.tile_of(work)
-                    produce(
-                        plan, smem, halo, weights, slot, stage, x_map, weight, m, n, rank
-                    )  # fmt: skip
+                    place = T.meta_var(TilePlace(m, n, rank))
+                    produce(plan, smem, slots, stages, x_map, weight, place)
                     work = work + tiling.grid
                 if plan.cluster > 1 and not plan.resident:
                     weights.wait_until_left(stage)
@@ -133,38 +136,35 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
             stage.start(first_tile * tiling.stages_per_tile)
             held_slot.start(0)
             held_stage.start(0)
+            slots = T.meta_var(RingCursor(halo, slot, held_slot))
+            stages = T.meta_var(RingCursor(weights, stage, held_stage))
+            thread = T.meta_var(ConsumerThread(consumer, warp, lane))
             turn: T.int32 = 0
             work: T.int32 = cta + first_tile * tiling.grid
             if epilogue.table:
                 fill_table(plan, smem, scalars, lane)
-            store.start(plan, tiling.tile_of(cta)[1], first_block, warp, lane)
+            store.start(plan, tiling.tile_of(cta)[1], first_block, thread)
             if plan.resident and not config.in_parts:
                 T.cuda.mbarrier_wait(barriers.ptr_to([plan.weight_barriers]), 0)
             if plan.store.waits:
                 wait_for_predecessors()
             while work < tiling.work:
                 m, n = tiling.tile_of(work)
-                store.start_tile(plan, n, first_block, warp, lane)
+                store.start_tile(plan, n, first_block, thread)
                 if config.turns:
                     T.cuda.mbarrier_wait(
                         barriers.ptr_to([plan.turn_barriers + consumer]),
                         turn ^ T.cast(consumer == 0, "int32"),
                     )
                     turn = turn ^ 1
-                following = T.meta_var(
-                    barriers.ptr_to([plan.turn_barriers + (consumer + 1) % config.consumers])
-                )
-                multiply(
-                    plan, accumulator, operands, halo, weights, slot, stage, held_slot, held_stage,
-                    following, work, lane,
-                )  # fmt: skip
-                release_last(plan, halo, weights, held_slot, held_stage, lane)
-                store.store(plan, accumulator, smem, m, n, consumer, first_block, warp, lane)
+                multiply(plan, accumulator, operands, slots, stages, work, thread)
+                release_last(plan, slots, stages, lane)
+                store.store(plan, accumulator, smem, TilePlace(m, n, rank), first_block, thread)
                 if plan.teams > 1:
                     slot.skip((plan.teams - 1) * tile.chunks)
                     stage.skip((plan.teams - 1) * tiling.stages_per_tile)
                 work = work + plan.teams * tiling.grid
-            store.finish(warp, lane)
+            store.finish(thread)
 
     absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
     if epilogue.out_dtype == "int32":

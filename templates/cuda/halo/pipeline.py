@@ -7,7 +7,8 @@ from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.memory.cluster import arrive_at_cluster, wait_for_cluster
 from autoq.templates.cuda.device.memory.ring import fence_barriers
-from autoq.templates.cuda.device.mma.descriptors import descriptor_step, encode_descriptor
+from autoq.templates.cuda.device.mma.descriptors import descriptor_step
+from autoq.templates.cuda.halo.operands import CommitGroup
 
 START_BARRIER = 4
 """Named barrier behind the initialisation of the mbarriers; epilogues use 1 to 3."""
@@ -89,41 +90,6 @@ def start_block(plan, barriers, halo, weights, warpgroup, warp, lane):
             wait_for_cluster()
 
 
-@T.meta_class
-class Operands:
-    """Where a consumer finds what it multiplies.
-
-    a, b: descriptors of the first halo slot and of the first weights; offsets: what its blocks add
-    to one of them.
-    """
-
-    def __init__(self, plan):
-        self.a = T.local_scalar("uint64")
-        self.b = T.local_scalar("uint64")
-        self.offsets = T.alloc_local((plan.blocks,), "uint64")
-
-    @T.inline
-    def start(self, plan, smem, first_block):
-        """first_block: the consumer's first one of its tile."""
-        tile = T.meta_var(plan.tile)
-        for block in T.unroll(plan.blocks):
-            self.offsets[block] = descriptor_step(plan.block_bytes(first_block + block))
-        self.a = T.uint64(0)
-        self.b = T.uint64(0)
-        T.evaluate(
-            encode_descriptor(
-                self.a, smem.ptr_to([0]), tile.row_bytes, tile.group_rows * tile.row_bytes,
-                max(tile.pair_rows, 1) * 16,
-            )
-        )  # fmt: skip
-        T.evaluate(
-            encode_descriptor(
-                self.b, smem.ptr_to([plan.tiling.weight_offset]), tile.step_bytes,
-                8 * tile.step_bytes,
-            )
-        )  # fmt: skip
-
-
 @T.inline
 def await_part(plan, barriers, step, work):
     """Consumer: the part that begins with a step of a tile has arrived; later tiles know."""
@@ -134,7 +100,7 @@ def await_part(plan, barriers, step, work):
 
 
 @T.inline
-def multiply_group(plan, accumulator, a, b, offsets, weights, following, chunk, t, work, lane):
+def multiply_group(plan, accumulator, group, barriers, chunk, t, work, thread):
     """The wgmmas of one commit group: filter taps of a chunk, blocks innermost."""
     for i in plan.loop(plan.steps_per_group, plan.unrolled or not plan.resident):
         step = T.meta_var(t * plan.steps_per_group + i)
@@ -142,72 +108,56 @@ def multiply_group(plan, accumulator, a, b, offsets, weights, following, chunk, 
             chunk * plan.tile.steps + step == plan.tiling.turn_step if plan.config.turns else False
         )
         if pass_turn:
-            arrive(following, lane)
+            following = T.meta_var((thread.consumer + 1) % plan.config.consumers)
+            arrive(barriers.ptr_to([plan.turn_barriers + following]), thread.lane)
         if plan.config.in_parts:
-            await_part(plan, weights.barriers, chunk * plan.tile.steps + step, work)
+            await_part(plan, barriers, chunk * plan.tile.steps + step, work)
         for j in T.unroll(plan.tile.step_bytes // plan.tiling.atom.a_bytes):
             for block in T.unroll(plan.blocks):
                 T.evaluate(
-                    plan.product(
-                        accumulator, block, a, b, offsets, step, i, j, chunk + step + j != 0
-                    )
+                    plan.product(accumulator, block, group, step, i, j, chunk + step + j != 0)
                 )
 
 
 @T.inline
-def multiply(
-    plan,
-    accumulator,
-    operands,
-    halo,
-    weights,
-    slot,
-    stage,
-    held_slot,
-    held_stage,
-    following,
-    work,
-    lane,
-):
+def multiply(plan, accumulator, operands, slots, stages, work, thread):
     """Consumer warpgroup: the main loop of one output tile, one wgmma group in flight.
 
-    following: the barrier of the consumer that has the next turn; work: the tile's index.
+    work: the tile's index.
     """
     for chunk in plan.loop(plan.tile.chunks, plan.unrolled):
-        halo.wait(slot)
+        slots.wait()
         for t in T.serial(plan.groups_per_chunk):
             if not plan.resident:
-                weights.wait(stage)
+                stages.wait()
             T.ptx.wgmma.fence.sync.aligned()
             weight_offset = T.meta_var(
                 chunk * (plan.tile.steps * plan.tiling.weight_bytes)
                 if plan.resident
-                else stage.stage * plan.tiling.stage_bytes
+                else stages.stage * plan.tiling.stage_bytes
             )
-            a: T.uint64 = operands.a + descriptor_step(slot.stage * plan.tile.slot_bytes)
+            a: T.uint64 = operands.a + descriptor_step(slots.stage * plan.tile.slot_bytes)
             b: T.uint64 = operands.b + descriptor_step(weight_offset)
-            multiply_group(
-                plan, accumulator, a, b, operands.offsets, weights, following, chunk, t, work,
-                lane,
-            )  # fmt: skip
+            group = T.meta_var(CommitGroup(a, b, operands.offsets))
+            multiply_group(plan, accumulator, group, stages.ring.barriers, chunk, t, work, thread)
             T.ptx.wgmma.commit_group.sync.aligned()
             if plan.tile.chunks * plan.groups_per_chunk > 1:
                 T.ptx.wgmma.wait_group.sync.aligned(1)
             if not plan.resident:
                 if chunk + t > 0:
-                    release_weights(plan, weights, held_stage.stage, lane)
-                held_stage.stage = stage.stage
-                stage.advance()
+                    release_weights(plan, stages.ring, stages.held.stage, thread.lane)
+                stages.held.stage = stages.stage
+                stages.advance()
             if (t == 0) & (chunk > 0):
-                arrive(halo.empty(held_slot.stage), lane)
-        held_slot.stage = slot.stage
-        slot.advance()
+                arrive(slots.ring.empty(slots.held.stage), thread.lane)
+        slots.held.stage = slots.stage
+        slots.advance()
 
 
 @T.inline
-def release_last(plan, halo, weights, held_slot, held_stage, lane):
+def release_last(plan, slots, stages, lane):
     """Consumer: wait for the last commit group and release what it read."""
     T.ptx.wgmma.wait_group.sync.aligned(0)
-    arrive(halo.empty(held_slot.stage), lane)
+    arrive(slots.ring.empty(slots.held.stage), lane)
     if not plan.resident:
-        release_weights(plan, weights, held_stage.stage, lane)
+        release_weights(plan, stages.ring, stages.held.stage, lane)

@@ -8,6 +8,7 @@ from tvm.script import tirx as T
 
 from autoq.templates.border import border_classes
 from autoq.templates.cuda.device.border_bias import bias_row
+from autoq.templates.cuda.device.launch.place import TilePlace
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import (
     ENCODE_TILED,
@@ -22,6 +23,7 @@ from autoq.templates.cuda.device.memory.tma import (
 from autoq.templates.cuda.device.mma.descriptors import descriptor_step
 from autoq.templates.cuda.device.pixel import Pixel
 from autoq.templates.cuda.device.weights import channels_per_thread
+from autoq.templates.cuda.halo.operands import CommitGroup
 from autoq.templates.cuda.halo.store import RowStore
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS
 from autoq.templates.cuda.halo.tiling import HaloTiling
@@ -75,13 +77,13 @@ class HaloPipelinePlan:
         return (self.tiling.n_tiles * self.tiling.steps_per_tile * self.tiling.weight_bytes,)
 
     def load_weights(
-        self, smem: Any, weight: Any, step: Any, steps: Any, n: Any, rank: Any, full: Any
+        self, smem: Any, weight: Any, step: Any, steps: Any, place: TilePlace, full: Any
     ) -> Any:
         """The call that loads the weights of consecutive steps; wrap it in T.evaluate.
 
         Blocks of a cluster load a part of one step each, for all of them.
         """
-        first, size = self.weight_span(step, steps, n, rank)
+        first, size = self.weight_span(step, steps, place.n, place.rank)
         to, size = Delivery(self.cluster), T.cast(size, "uint32")
         return tma_load(LOAD_BULK, to, smem, weight.ptr_to([first]), size, full)
 
@@ -145,22 +147,21 @@ class HaloPipelinePlan:
         return image, p - top, q - left
 
     def product(
-        self, accumulator: Any, block: int, a: Any, b: Any, offsets: Any, step: Any, i: int,
-        j: int, accumulate: Any,
+        self, accumulator: Any, block: int, group: CommitGroup, step: Any, i: int, j: int,
+        accumulate: Any,
     ) -> Any:  # fmt: skip
         """One wgmma: the pixels of a halo shifted by a filter tap, and a step's weights.
 
-        a, b: descriptors of the halo slot and of the commit group's weights; offsets: what the
-        blocks add to the first operand; i, j: step inside the group, instruction inside the step.
+        i, j: step inside the group, instruction inside the step.
         """
         tile, inside = self.tile, j * self.tiling.atom.a_bytes
-        pixels = a, descriptor_step(tile.tap_row(step) * tile.row_bytes + inside)
-        weights = b, descriptor_step(i * self.tiling.weight_bytes + inside)
+        pixels = group.a, descriptor_step(tile.tap_row(step) * tile.row_bytes + inside)
+        weights = group.b, descriptor_step(i * self.tiling.weight_bytes + inside)
         first, second = (weights, pixels) if self.weights_first else (pixels, weights)
         return self.tiling.atom.call(
             accumulator,
             block * self.block_accumulators,
-            first[0] + offsets[block] + first[1],
+            first[0] + group.offsets[block] + first[1],
             second[0] + second[1],
             accumulate,
         )

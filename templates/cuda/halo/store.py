@@ -2,7 +2,8 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.epilogue.cuda.wgmma_tile import store_tile
+from autoq.templates.epilogue.cuda.arrays import EpilogueArrays
+from autoq.templates.epilogue.cuda.wgmma_tile import ThreadShare, store_tile
 
 
 @T.meta_class
@@ -18,29 +19,26 @@ class RowStore:
     waits = True
 
     def __init__(self, plan, bias, scale, scalars, residual, y, y_map):
-        self.bias, self.scale, self.scalars = bias, scale, scalars
-        self.residual, self.y = residual, y
-        self.words = T.alloc_local((plan.residual_registers,), "uint32")
+        words = T.alloc_local((plan.residual_registers,), "uint32")
+        self.arrays = EpilogueArrays(bias, scale, scalars, residual, words, y)
 
     @T.inline
-    def start(self, plan, n, first_block, warp, lane):
+    def start(self, plan, n, first_block, thread):
         """Before the first tile, of channels n: rows need nothing."""
         pass
 
     @T.inline
-    def start_tile(self, plan, n, first_block, warp, lane):
+    def start_tile(self, plan, n, first_block, thread):
         """Before the main loop of a tile."""
         pass
 
     @T.inline
-    def store(self, plan, accumulator, smem, m, n, consumer, first_block, warp, lane):
+    def store(self, plan, accumulator, smem, place, first_block, thread):
         """A consumer's part of a tile."""
-        store_tile(
-            plan, accumulator, self.words, self.residual, smem, self.bias, self.scale,
-            self.scalars, self.y, m, n, 0, first_block * 64, warp, lane,
-        )  # fmt: skip
+        share = T.meta_var(ThreadShare(place, thread, first_block * 64))
+        store_tile(plan, accumulator, self.arrays, smem, share)
 
     @T.inline
-    def finish(self, warp, lane):
+    def finish(self, thread):
         """Behind the last tile: a thread's stores need no wait."""
         pass

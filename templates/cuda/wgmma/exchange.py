@@ -26,13 +26,13 @@ def clear_tile(plan, accumulator):
 
 
 @T.inline
-def send_slices(plan, accumulator, smem, barriers, part, row, thread):
-    """Send what others finish; `thread` is a thread's byte offset in a place."""
+def send_slices(plan, accumulator, smem, barriers, part, row, byte):
+    """Send what others finish; `byte` is where a thread's begin in a place."""
     for other in T.unroll(plan.config.parts):
         if part != other:
             receiver = T.meta_var(other % plan.config.k_groups * plan.config.row_team + row)
             words = T.meta_var(accumulator.ptr_to([other * plan.config.slice_words]))
-            place = T.meta_var(smem.ptr_to([plan.partial_at(receiver, other, part) + thread]))
+            place = T.meta_var(smem.ptr_to([plan.partial_at(receiver, other, part) + byte]))
             if plan.config.split_k > 1:
                 T.cuda.func_call(
                     plan.send_partial.name,
@@ -49,11 +49,12 @@ def send_slices(plan, accumulator, smem, barriers, part, row, thread):
 
 
 @T.inline
-def exchange(plan, accumulator, smem, barriers, rank, consumer, warp, lane):
+def exchange(plan, accumulator, smem, barriers, rank, thread):
     """Leave the finished sums of a consumer's own slice in its first accumulators."""
-    part = T.meta_var(plan.part(rank, consumer))
-    thread = T.meta_var((warp * 32 + lane) * 16)
-    send_slices(plan, accumulator, smem, barriers, part, consumer % plan.config.row_team, thread)
+    part = T.meta_var(plan.part(rank, thread.consumer))
+    byte = T.meta_var(thread.index * 16)
+    row = T.meta_var(thread.consumer % plan.config.row_team)
+    send_slices(plan, accumulator, smem, barriers, part, row, byte)
     for before in T.unroll(plan.config.parts - 1):
         if part == before + 1:
             T.cuda.func_call(
@@ -63,13 +64,13 @@ def exchange(plan, accumulator, smem, barriers, rank, consumer, warp, lane):
                 source_code=plan.keep_slice.source,
             )
     if plan.config.split_k > 1:
-        T.cuda.mbarrier_wait(barriers.ptr_to([plan.exchange_barriers + consumer]), 0)
+        T.cuda.mbarrier_wait(barriers.ptr_to([plan.exchange_barriers + thread.consumer]), 0)
     else:
         T.ptx.bar.sync(T.uint32(EXCHANGE_BARRIER), T.uint32(128 * plan.config.consumers))
     for arrived in T.unroll(plan.config.parts - 1):
         T.cuda.func_call(
             plan.add_partial.name,
             accumulator.ptr_to([0]),
-            smem.ptr_to([plan.arrived_at(consumer, arrived) + thread]),
+            smem.ptr_to([plan.arrived_at(thread.consumer, arrived) + byte]),
             source_code=plan.add_partial.source,
         )

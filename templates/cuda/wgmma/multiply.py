@@ -5,6 +5,18 @@ from tvm.script import tirx as T
 from autoq.templates.cuda.device.mma.descriptors import descriptor_step
 
 
+@T.meta_class
+class Operands:
+    """What a consumer multiplies: descriptors of its rows of activations, and of weights.
+
+    first_a, first_b: of the first stage's.
+    """
+
+    def __init__(self, first_a, first_b):
+        self.first_a = first_a
+        self.first_b = first_b
+
+
 @T.inline
 def leave(plan, ring, stage, rank):
     """One thread of a consumer warp: its stage may be filled, also by the block that loads it."""
@@ -14,17 +26,17 @@ def leave(plan, ring, stage, rank):
 
 
 @T.inline
-def multiply_stage(
-    plan, accumulator, first_a, first_b, ring, at, previous, k, rank, consumer, lane
-):  # fmt: skip
+def multiply_stage(plan, accumulator, operands, cursor, k, rank, thread):
     """Consumer warpgroup: stage k of its main loop."""
-    ring.wait(at)
+    cursor.wait()
     T.ptx.wgmma.fence.sync.aligned()
-    a: T.uint64 = first_a + descriptor_step(at.stage * plan.config.stage_bytes)
+    a: T.uint64 = operands.first_a + descriptor_step(cursor.stage * plan.config.stage_bytes)
     b_step = T.meta_var(
-        k * plan.b_stage_bytes if plan.config.weights_stay else at.stage * plan.config.stage_bytes
+        k * plan.b_stage_bytes
+        if plan.config.weights_stay
+        else cursor.stage * plan.config.stage_bytes
     )
-    b: T.uint64 = first_b + descriptor_step(b_step)
+    b: T.uint64 = operands.first_b + descriptor_step(b_step)
     for step in T.unroll(plan.instructions):
         for block in T.unroll(plan.config.m_blocks):
             a_offset = T.meta_var(
@@ -41,26 +53,25 @@ def multiply_stage(
             )
     T.ptx.wgmma.commit_group.sync.aligned()
     T.ptx.wgmma.wait_group.sync.aligned(1)
-    if (k > 0) & (lane == 0):
-        leave(plan, ring, previous.stage, rank)
-    previous.stage = at.stage
+    if (k > 0) & (thread.lane == 0):
+        leave(plan, cursor.ring, cursor.held.stage, rank)
+    cursor.held.stage = cursor.stage
     if plan.ping_pong:
-        following = T.meta_var(plan.order_barriers + (consumer + 1) % plan.teams)
-        if (k == plan.layout.stages - 1) & (lane == 0):
-            T.ptx.mbarrier.arrive.shared.b64(ring.barriers.ptr_to([following]), T.uint32(1))
+        following = T.meta_var(plan.order_barriers + (thread.consumer + 1) % plan.teams)
+        if (k == plan.layout.stages - 1) & (thread.lane == 0):
+            barrier = T.meta_var(cursor.ring.barriers.ptr_to([following]))
+            T.ptx.mbarrier.arrive.shared.b64(barrier, T.uint32(1))
     if plan.config.k_groups > 1:
-        at.stride(plan.config.k_groups)
+        cursor.at.stride(plan.config.k_groups)
     else:
-        at.advance()
+        cursor.advance()
 
 
 @T.inline
-def multiply(plan, accumulator, first_a, first_b, ring, at, previous, rank, consumer, lane):
+def multiply(plan, accumulator, operands, cursor, rank, thread):
     """Consumer warpgroup: the main loop of one output tile, one wgmma group in flight."""
     for k in T.serial(plan.own_stages):
-        multiply_stage(
-            plan, accumulator, first_a, first_b, ring, at, previous, k, rank, consumer, lane
-        )
+        multiply_stage(plan, accumulator, operands, cursor, k, rank, thread)
     T.ptx.wgmma.wait_group.sync.aligned(0)
-    if lane == 0:
-        leave(plan, ring, previous.stage, rank)
+    if thread.lane == 0:
+        leave(plan, cursor.ring, cursor.held.stage, rank)

@@ -12,20 +12,28 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
     start_successor,
     wait_for_predecessors,
 )
+from autoq.templates.cuda.device.launch.place import ConsumerThread, TilePlace
 from autoq.templates.cuda.device.memory.cluster import arrive_at_cluster, wait_for_cluster
-from autoq.templates.cuda.device.memory.ring import Ring, RingPosition, fence_barriers
+from autoq.templates.cuda.device.memory.ring import (
+    Ring,
+    RingCursor,
+    RingPosition,
+    fence_barriers,
+)
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
 from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
 from autoq.templates.cuda.device.weights import KLayout
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.exchange import clear_tile, exchange, expect_partials
 from autoq.templates.cuda.wgmma.loads import Load
-from autoq.templates.cuda.wgmma.multiply import multiply
+from autoq.templates.cuda.wgmma.multiply import Operands, multiply
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.producer import load_first_weights, load_tile_operands, produce
+from autoq.templates.epilogue.cuda.arrays import EpilogueArrays
 from autoq.templates.epilogue.cuda.conversion import FLAG
 from autoq.templates.epilogue.cuda.lookups import fill_table
 from autoq.templates.epilogue.cuda.wgmma_tile import (
+    ThreadShare,
     fetch_residuals,
     start_tile,
     store_bounded_tile,
@@ -164,7 +172,9 @@ def build_pipeline(
                 start_successor()
                 while work < plan.works:
                     m, n = plan.tile(work, rank)
-                    produce(plan, smem, ring, head, x_map, weight, m, n, rank, work == cta)
+                    place = T.meta_var(TilePlace(m, n, rank))
+                    cursor = T.meta_var(RingCursor(ring, head))
+                    produce(plan, smem, cursor, x_map, weight, place, work == cta)
                     work = work + plan.grid
                 if plan.receivers > 1:
                     ring.wait_until_left(head)
@@ -198,6 +208,10 @@ def build_pipeline(
             previous = T.meta_var(RingPosition(config.stages))
             tail.start(plan.first_step(consumer))
             previous.start(0)
+            cursor = T.meta_var(RingCursor(ring, tail, previous))
+            thread = T.meta_var(ConsumerThread(consumer, warp, lane))
+            operands = T.meta_var(Operands(first_a, first_b))
+            arrays = T.meta_var(EpilogueArrays(bias, scale, scalars, residual, words, y))
             turn: T.int32 = 0
             work: T.int32 = (cta + consumer * plan.grid) if plan.ping_pong else cta
             slot = T.meta_var(RingPosition(config.slots))
@@ -214,54 +228,43 @@ def build_pipeline(
                 wait_for_cluster()
             while work < plan.works:
                 m, n = plan.tile(work, rank)
+                share = T.meta_var(ThreadShare(TilePlace(m, n, rank), thread, first_row, part))
                 if config.parts > 1:
                     clear_tile(plan, accumulator)
                 if plan.bounded:
                     slots.wait(slot)
                     if part == 0:
-                        start_tile(
-                            plan, accumulator, smem, slot.stage, bias, m, n, first_row, warp, lane
-                        )
+                        start_tile(plan, accumulator, smem, slot.stage, bias, share)
                 if plan.residual_early:
-                    fetch_residuals(plan, words, residual, m, n, part, first_row, warp, lane)
+                    fetch_residuals(plan, arrays, share)
                 if plan.ping_pong:
                     T.cuda.mbarrier_wait(
                         barriers.ptr_to([plan.order_barriers + consumer]),
                         turn ^ T.cast(consumer == 0, "int32"),
                     )
                     turn = turn ^ 1
-                multiply(
-                    plan, accumulator, first_a, first_b, ring, tail, previous, rank, consumer, lane
-                )
+                multiply(plan, accumulator, operands, cursor, rank, thread)
                 if config.parts > 1:
-                    exchange(plan, accumulator, smem, barriers, rank, consumer, warp, lane)
+                    exchange(plan, accumulator, smem, barriers, rank, thread)
                 if plan.bounded:
                     if plan.convertible & (limits[0] == T.float32(FLAG)):
                         store_bounded_tile(
-                            plan, plan.converted_rows, accumulator, words, residual, smem,
-                            slot.stage, limits, y, m, n, part,
-                            first_row, warp, lane,
+                            plan, plan.converted_rows, accumulator, arrays, smem, slot.stage,
+                            limits, share,
                         )  # fmt: skip
                     elif limits[0] != T.float32(0):
                         store_bounded_tile(
-                            plan, plan.bounded_rows, accumulator, words, residual, smem,
-                            slot.stage, limits, y, m, n, part,
-                            first_row, warp, lane,
+                            plan, plan.bounded_rows, accumulator, arrays, smem, slot.stage,
+                            limits, share,
                         )  # fmt: skip
                     else:
-                        store_tile(
-                            plan, accumulator, words, residual, smem, bias, scale, scalars, y, m,
-                            n, part, first_row, warp, lane,
-                        )  # fmt: skip
+                        store_tile(plan, accumulator, arrays, smem, share)
                     T.cuda.warp_sync()
                     if lane == 0:
                         slots.release(slot.stage)
                     slot.skip(plan.teams)
                 else:
-                    store_tile(
-                        plan, accumulator, words, residual, smem, bias, scale, scalars, y, m, n,
-                        part, first_row, warp, lane,
-                    )  # fmt: skip
+                    store_tile(plan, accumulator, arrays, smem, share)
                 if plan.ping_pong:
                     tail.skip((plan.teams - 1) * layout.stages)
                 work = work + plan.grid * plan.teams

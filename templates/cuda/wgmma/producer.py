@@ -27,30 +27,32 @@ def load_staying_weights(plan, smem, ring, weight, n, step, stage):
 
 
 @T.inline
-def produce(plan, smem, ring, at, x_map, weight, m, n, rank, first):
+def produce(plan, smem, cursor, x_map, weight, place, first):
     """Producer thread: fill the stages of one output tile.
 
     first: whether it is the block's first one, with which come weights that stay.
     """
     for step in T.serial(plan.block_stages):
-        k = T.meta_var(plan.first_stage(rank) + step)
-        ring.acquire(at, plan.expected(first))
-        base = T.meta_var(at.stage * plan.config.stage_bytes)
-        full = T.meta_var(ring.full(at.stage))
+        k = T.meta_var(plan.first_stage(place.rank) + step)
+        cursor.acquire(plan.expected(first))
+        base = T.meta_var(cursor.stage * plan.config.stage_bytes)
+        full = T.meta_var(cursor.full)
         for i in T.unroll(plan.config.per_stage):
             sub_tile = T.meta_var(k * plan.config.per_stage + i)
             a_tile = T.meta_var(smem.ptr_to([base + i * plan.a_bytes]))
-            if plan.loads("activations", at.stage, rank):
+            if plan.loads("activations", cursor.stage, place.rank):
                 to = T.meta_var(plan.delivery("activations"))
-                T.evaluate(plan.load.fetch(a_tile, T.address_of(x_map), m, sub_tile, full, to))
-        if plan.loads("weights", at.stage, rank):
+                T.evaluate(
+                    plan.load.fetch(a_tile, T.address_of(x_map), place.m, sub_tile, full, to)
+                )
+        if plan.loads("weights", cursor.stage, place.rank):
             load_weights(
-                plan, smem, base + plan.b_offset, weight, n, k, plan.delivery("weights"), full
+                plan, smem, base + plan.b_offset, weight, place.n, k, plan.delivery("weights"), full
             )
         if plan.config.weights_stay and plan.layout.stages > plan.config.stages:  # noqa: SIM102
             if first & (step >= plan.early_stages):
-                load_staying_weights(plan, smem, ring, weight, n, step, at.stage)
-        at.advance()
+                load_staying_weights(plan, smem, cursor.ring, weight, place.n, step, cursor.stage)
+        cursor.advance()
 
 
 @T.inline

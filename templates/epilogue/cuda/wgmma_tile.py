@@ -5,44 +5,59 @@ from tvm.script import tirx as T
 from autoq.templates.epilogue.cuda.lookups import table_argument
 
 
-def fragment_row(plan, first_row, block, half, warp, lane):
-    """Tile row of a thread's accumulators: its warp's 16 rows, 8 apart for the two halves."""
-    return first_row + block * 64 + warp * 16 + half * 8 + lane // 4
+@T.meta_class
+class ThreadShare:
+    """What a thread finishes of an output tile: two rows of each 64 of its consumer.
+
+    place: of the tile; first_row: where the consumer's rows begin in it; part: which slice of the
+    consumer's accumulators it finishes.
+    """
+
+    def __init__(self, place, thread, first_row, part=0):
+        self.place = place
+        self.thread = thread
+        self.first_row = first_row
+        self.part = part
+
+    def row(self, block, half):
+        """Tile row of a thread's accumulators: its warp's 16 rows, 8 apart for the two halves."""
+        thread = self.thread
+        return self.first_row + block * 64 + thread.warp * 16 + half * 8 + thread.lane // 4
+
+    def channel(self, plan, group):
+        """First of a thread's consecutive output channels in a group of columns."""
+        first = self.place.n * plan.config.block_n + group * (4 * plan.channels)
+        return first + self.thread.lane % 4 * plan.channels
+
+    def pixel(self, plan, block, half):
+        """The pixel of one of a thread's two rows of a 64-row block."""
+        return plan.load.pixel(self.place.m, self.row(block, half))
+
+    def pixels(self, plan, block):
+        """The pixels of both."""
+        return [self.pixel(plan, block, half) for half in (0, 1)]
 
 
-def first_channel(plan, n, group, lane):
-    """First of a thread's consecutive output channels in a group of columns."""
-    return n * plan.config.block_n + group * (4 * plan.channels) + lane % 4 * plan.channels
-
-
-def block_pixels(plan, m, block, first_row, warp, lane):
-    """The pixels of a thread's two rows of a 64-row block."""
-    rows = [fragment_row(plan, first_row, block, half, warp, lane) for half in (0, 1)]
-    return [plan.load.pixel(m, row) for row in rows]
-
-
-def row_stores(plan, words, y, unit, pixels, channel):
+def row_stores(plan, arrays, unit, pixels, channel):
     """What every requantising function takes last: residuals, outputs, whether they exist, tail."""
     return [
-        *(words.ptr_to([plan.residual_at(unit, half)]) for half in (0, 1)),
-        *(y.ptr_to([pixel.index * plan.workload.k + channel]) for pixel in pixels),
+        *(arrays.words.ptr_to([plan.residual_at(unit, half)]) for half in (0, 1)),
+        *(arrays.y.ptr_to([pixel.index * plan.workload.k + channel]) for pixel in pixels),
         *(T.if_then_else(pixel.exists, 1, 0) for pixel in pixels),
         plan.workload.k - channel,
     ]
 
 
 @T.inline
-def fetch_residual_rows(plan, words, residual, m, n, unit, first_row, warp, lane):
+def fetch_residual_rows(plan, arrays, unit, share):
     """The residuals of a thread's two rows and one channel group, into registers."""
     for half in T.unroll(2):
-        pixel = T.meta_var(
-            plan.load.pixel(m, fragment_row(plan, first_row, unit.block, half, warp, lane))
-        )
-        channel = T.meta_var(first_channel(plan, n, unit.group, lane))
+        pixel = T.meta_var(share.pixel(plan, unit.block, half))
+        channel = T.meta_var(share.channel(plan, unit.group))
         T.cuda.func_call(
             plan.load_residual.name,
-            words.ptr_to([plan.residual_at(unit, half)]),
-            residual.ptr_to([pixel.index * plan.workload.k + channel]),
+            arrays.words.ptr_to([plan.residual_at(unit, half)]),
+            arrays.residual.ptr_to([pixel.index * plan.workload.k + channel]),
             T.if_then_else(pixel.exists, 1, 0),
             plan.workload.k - channel,
             source_code=plan.load_residual.source,
@@ -50,23 +65,22 @@ def fetch_residual_rows(plan, words, residual, m, n, unit, first_row, warp, lane
 
 
 @T.inline
-def fetch_residuals(plan, words, residual, m, n, part, first_row, warp, lane):
+def fetch_residuals(plan, arrays, share):
     """All residuals of a thread's slice, before the main loop."""
     for step in T.unroll(plan.units):
-        unit = T.meta_var(plan.unit(step, part))
-        fetch_residual_rows(plan, words, residual, m, n, unit, first_row, warp, lane)
+        fetch_residual_rows(plan, arrays, plan.unit(step, share.part), share)
 
 
 @T.inline
-def start_tile(plan, accumulator, smem, slot, bias, m, n, first_row, warp, lane):
+def start_tile(plan, accumulator, smem, slot, bias, share):
     """Load the bias into the accumulators of a thread's tile."""
     for block in T.unroll(plan.config.m_blocks):
-        pixels = T.meta_var(block_pixels(plan, m, block, first_row, warp, lane))
+        pixels = T.meta_var(share.pixels(plan, block))
         for group in T.unroll(plan.groups):
-            channel = T.meta_var(first_channel(plan, n, group, lane))
+            channel = T.meta_var(share.channel(plan, group))
             at = T.meta_var(block * plan.block_accumulators + group * 2 * plan.channels)
             if plan.table_start:
-                table = T.meta_var(smem.ptr_to([plan.table_at(slot, group, lane)]))
+                table = T.meta_var(smem.ptr_to([plan.table_at(slot, group, share.thread.lane)]))
                 T.cuda.func_call(
                     plan.start_rows.name, accumulator.ptr_to([at]), table, table,
                     source_code=plan.start_rows.source,
@@ -82,58 +96,56 @@ def start_tile(plan, accumulator, smem, slot, bias, m, n, first_row, warp, lane)
 
 
 @T.inline
-def store_bounded_tile(
-    plan, rows, accumulator, words, residual, smem, slot, limits, y, m, n, part, first_row, warp,
-    lane,
-):  # fmt: skip
+def store_bounded_tile(plan, rows, accumulator, arrays, smem, slot, limits, share):
     """`store_tile` in the short form `rows`, where limits[0] says that it is exact."""
     for step in T.unroll(plan.units):
-        unit = T.meta_var(plan.unit(step, part))
-        channel = T.meta_var(first_channel(plan, n, unit.group, lane))
+        unit = T.meta_var(plan.unit(step, share.part))
+        channel = T.meta_var(share.channel(plan, unit.group))
         if plan.residual_ahead:
             for half in T.unroll(2):
-                row = T.meta_var(fragment_row(plan, first_row, unit.block, half, warp, lane))
+                shared = T.meta_var(
+                    plan.shared_residual_at(
+                        slot, unit.group, share.row(unit.block, half), share.thread.lane
+                    )
+                )
                 T.cuda.func_call(
                     plan.shared_residual.name,
-                    words.ptr_to([plan.residual_at(unit, half)]),
-                    smem.ptr_to([plan.shared_residual_at(slot, unit.group, row, lane)]),
+                    arrays.words.ptr_to([plan.residual_at(unit, half)]),
+                    smem.ptr_to([shared]),
                     source_code=plan.shared_residual.source,
                 )
         elif plan.residual_late:
-            fetch_residual_rows(plan, words, residual, m, n, unit, first_row, warp, lane)
-        pixels = T.meta_var(block_pixels(plan, m, unit.block, first_row, warp, lane))
+            fetch_residual_rows(plan, arrays, unit, share)
+        pixels = T.meta_var(share.pixels(plan, unit.block))
         T.cuda.func_call(
             rows.name,
             accumulator.ptr_to([unit.accumulator]),
-            smem.ptr_to([plan.scale_at(slot, unit.group, lane)]),
+            smem.ptr_to([plan.scale_at(slot, unit.group, share.thread.lane)]),
             limits.ptr_to([0]),
             limits[8],
-            *row_stores(plan, words, y, unit, pixels, channel),
+            *row_stores(plan, arrays, unit, pixels, channel),
             *table_argument(plan, smem),
             source_code=rows.source,
         )
 
 
 @T.inline
-def store_tile(
-    plan, accumulator, words, residual, smem, bias, scale, scalars, y, m, n, part, first_row, warp,
-    lane,
-):  # fmt: skip
+def store_tile(plan, accumulator, arrays, smem, share):
     """Requantise, pack and store a consumer warpgroup's slice of an output tile."""
     for step in T.unroll(plan.units):
-        unit = T.meta_var(plan.unit(step, part))
-        channel = T.meta_var(first_channel(plan, n, unit.group, lane))
+        unit = T.meta_var(plan.unit(step, share.part))
+        channel = T.meta_var(share.channel(plan, unit.group))
         if plan.residual_late:
-            fetch_residual_rows(plan, words, residual, m, n, unit, first_row, warp, lane)
-        pixels = T.meta_var(block_pixels(plan, m, unit.block, first_row, warp, lane))
+            fetch_residual_rows(plan, arrays, unit, share)
+        pixels = T.meta_var(share.pixels(plan, unit.block))
         T.cuda.func_call(
             plan.requantise.name,
             accumulator.ptr_to([unit.accumulator]),
-            scale.ptr_to([channel]),
-            bias.ptr_to([plan.bias_offset(pixels[0]) + channel]),
-            bias.ptr_to([plan.bias_offset(pixels[1]) + channel]),
-            scalars.ptr_to([0]),
-            *row_stores(plan, words, y, unit, pixels, channel),
+            arrays.scale.ptr_to([channel]),
+            arrays.bias.ptr_to([plan.bias_offset(pixels[0]) + channel]),
+            arrays.bias.ptr_to([plan.bias_offset(pixels[1]) + channel]),
+            arrays.scalars.ptr_to([0]),
+            *row_stores(plan, arrays, unit, pixels, channel),
             *table_argument(plan, smem),
             source_code=plan.requantise.source,
         )
