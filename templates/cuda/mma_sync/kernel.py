@@ -16,8 +16,11 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
     start_successor,
     wait_for_predecessors,
 )
+from autoq.templates.cuda.device.launch.place import TilePlace
 from autoq.templates.cuda.device.launch.raster import tile_of
 from autoq.templates.cuda.mma_sync.copies import (
+    PixelCopies,
+    WeightCopies,
     fetch,
     keep,
     locate_halo,
@@ -25,10 +28,12 @@ from autoq.templates.cuda.mma_sync.copies import (
     take,
 )
 from autoq.templates.cuda.mma_sync.epilogue import store_tile
-from autoq.templates.cuda.mma_sync.multiply import multiply_stage, unscale
+from autoq.templates.cuda.mma_sync.multiply import Fragments, multiply_stage, unscale
 from autoq.templates.cuda.mma_sync.multiply_taps import multiply_taps
+from autoq.templates.cuda.mma_sync.place import WarpThread
 from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync.staged import store_staged
+from autoq.templates.epilogue.cuda.arrays import EpilogueArrays
 from autoq.templates.epilogue.cuda.lookups import fill_table
 from autoq.templates.epilogue.cuda.scalars import scalar_words
 from autoq.templates.storage import stored
@@ -87,14 +92,14 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_sm})
         block = T.cta_id([tiling.tiles_m * tiling.tiles_n])
-        thread = T.thread_id([config.threads])
+        index = T.thread_id([config.threads])
         smem = T.alloc_buffer((tiling.smem_bytes,), "uint8", scope="shared.dyn", align=128)
         tile = T.meta_var(tile_of(block, tiling.tiles_m, tiling.tiles_n, _RASTER_GROUP))
         m: T.int32 = tile[0]
         n: T.int32 = tile[1]
-        lane: T.int32 = thread % 32
-        warp_row: T.int32 = thread // 32 % config.BLK_ROW_WARPS
-        warp_column: T.int32 = thread // 32 // config.BLK_ROW_WARPS
+        lane: T.int32 = index % 32
+        warp_row: T.int32 = index // 32 % config.BLK_ROW_WARPS
+        warp_column: T.int32 = index // 32 // config.BLK_ROW_WARPS
         accumulator = T.alloc_local((config.accumulators,), "uint32")
         a = T.alloc_local((plan.pixel_registers,), "uint32")
         b = T.alloc_local((2 * config.WARP_COL_TILES * 2,), "uint32")
@@ -103,25 +108,27 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
         held_pixels = T.alloc_local((rounds * plan.piece_words,), "uint32")
         held_weights = T.alloc_local((plan.weight_rounds * 4,), "uint32")
         words = T.alloc_local((plan.residual_registers,), "uint32")
+        thread = T.meta_var(WarpThread(index, lane, warp_row, warp_column))
+        fragments = T.meta_var(Fragments(a, b))
+        pixels = T.meta_var(PixelCopies(x, origin, taps, held_pixels))
+        weights = T.meta_var(WeightCopies(weight, n, held_weights))
+        arrays = T.meta_var(EpilogueArrays(bias, scale, scalars, residual, words, y))
 
         @T.inline
         def fetch_step(step, stage):
-            fetch(
-                plan, smem, x, weight, origin, taps, held_pixels, held_weights, n, step, stage,
-                thread,
-            )  # fmt: skip
+            fetch(plan, smem, pixels, weights, step, stage, thread)
 
         @T.inline
         def unpack_step(step):
-            take(plan, smem, held_pixels, held_weights, step % stages, thread)
-            keep(plan, smem, held_pixels, held_weights, step % tiling.tile_stages, thread)
+            take(plan, smem, pixels, weights, step % stages, thread)
+            keep(plan, smem, pixels, weights, step % tiling.tile_stages, thread)
 
         @T.inline
         def multiply(stage):
             if tiling.box is None:
-                multiply_stage(plan, smem, accumulator, a, b, stage, warp_row, warp_column, lane)
+                multiply_stage(plan, smem, accumulator, fragments, stage, thread)
             else:
-                multiply_taps(plan, smem, accumulator, a, b, stage, warp_row, warp_column, lane)
+                multiply_taps(plan, smem, accumulator, fragments, stage, thread)
 
         if epilogue.table:
             fill_table(plan, smem, scalars, lane)
@@ -129,9 +136,9 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
             accumulator[i] = T.uint32(0)
         first_byte = T.meta_var(n // tiling.group_tiles_n * plan.source_byte(tiling.group_bytes))
         if tiling.box is None:
-            locate_pixels(plan, origin, taps, m, first_byte, thread)
+            locate_pixels(plan, pixels, m, first_byte, thread)
         else:
-            locate_halo(plan, origin, taps, m, first_byte, thread)
+            locate_halo(plan, pixels, m, first_byte, thread)
         if plan.overlaps:
             wait_for_predecessors()
             start_successor()
@@ -165,27 +172,21 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
                 multiply(step % stages)
         else:
             fetch_step(0, 0)
-            keep(plan, smem, held_pixels, held_weights, 0, thread)
+            keep(plan, smem, pixels, weights, 0, thread)
             T.cuda.cta_sync()
             for step in T.serial(steps, unroll=False):
                 if step + 1 < steps:
                     fetch_step(step + 1, 0)
                 multiply(step % 2)
                 if step + 1 < steps:
-                    keep(plan, smem, held_pixels, held_weights, (step + 1) % 2, thread)
+                    keep(plan, smem, pixels, weights, (step + 1) % 2, thread)
                 T.cuda.cta_sync()
         if plan.accumulator_shift > 0:
             unscale(plan, accumulator)
         if config.packing == "shared":
-            store_staged(
-                plan, smem, accumulator, words, residual, bias, scale, scalars, y, m, n,
-                warp_row, warp_column, lane, thread,
-            )  # fmt: skip
+            store_staged(plan, smem, accumulator, arrays, TilePlace(m, n), thread)
         else:
-            store_tile(
-                plan, smem, accumulator, words, residual, bias, scale, scalars, y, m, n,
-                warp_row, warp_column, lane,
-            )  # fmt: skip
+            store_tile(plan, smem, accumulator, arrays, TilePlace(m, n), thread)
 
     absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
     if epilogue.out_dtype == "int32":

@@ -6,29 +6,42 @@ from autoq.templates.cuda.mma_sync.plan import LDMATRIX
 from autoq.templates.cuda.mma_sync.tiling import fragment_of_pixels, fragment_of_weights
 
 
+@T.meta_class
+class Fragments:
+    """A warp's registers of fragments: a of pixels, b of weights."""
+
+    def __init__(self, a, b):
+        self.a = a
+        self.b = b
+
+
 @T.inline
-def read_fragments(plan, smem, a, b, base, k_tile, buffer, warp_row, warp_column, lane):
+def read_fragments(plan, smem, fragments, base, k_tile, buffer, thread):
     """A warp's fragments of one 32-byte k-tile into one of two register buffers."""
     config = T.meta_var(plan.config)
     for i in T.unroll(config.WARP_ROW_TILES):
         at = T.meta_var(
-            fragment_of_pixels(config, warp_row, i, k_tile, lane, plan.pixel_unit_offset)
+            fragment_of_pixels(
+                config, thread.warp_row, i, k_tile, thread.lane, plan.pixel_unit_offset
+            )
         )
         first = T.meta_var((buffer * config.WARP_ROW_TILES + i) * 4)
-        T.ptx[LDMATRIX](*[a[first + j] for j in range(4)], smem.ptr_to([base + at]))
+        T.ptx[LDMATRIX](*[fragments.a[first + j] for j in range(4)], smem.ptr_to([base + at]))
     for i in T.unroll(config.WARP_COL_TILES // 2):
-        at = T.meta_var(fragment_of_weights(config, warp_column, i, k_tile, lane))
+        at = T.meta_var(fragment_of_weights(config, thread.warp_column, i, k_tile, thread.lane))
         first = T.meta_var((buffer * config.WARP_COL_TILES + i * 2) * 2)
         T.ptx[LDMATRIX](
-            *[b[first + j] for j in range(4)], smem.ptr_to([base + plan.weight_start + at])
+            *[fragments.b[first + j] for j in range(4)],
+            smem.ptr_to([base + plan.weight_start + at]),
         )
 
 
-def multiply_registers(plan, accumulator, a, b, d, rows, first_b):
+def multiply_registers(plan, accumulator, fragments, d, rows, first_b):
     """Emit one 16 x 8 tile of accumulators by one k-tile.
 
     rows: registers of the pixels: upper 8 rows, lower 8, then both again for the second 16 bytes.
     """
+    a, b = fragments.a, fragments.b
     if plan.large_mma:
         sums = [accumulator[d + e] for e in range(4)]
         pixels, weights = [a[row] for row in rows], [b[first_b + e] for e in range(2)]
@@ -42,19 +55,19 @@ def multiply_registers(plan, accumulator, a, b, d, rows, first_b):
 
 
 @T.inline
-def multiply_stage(plan, smem, accumulator, a, b, stage, warp_row, warp_column, lane):
+def multiply_stage(plan, smem, accumulator, fragments, stage, thread):
     """All k-tiles of a stage; the next one's fragments are read while one multiplies."""
     config = T.meta_var(plan.config)
     base = T.meta_var(stage * plan.tiling.stage_bytes)
-    read_fragments(plan, smem, a, b, base, 0, 0, warp_row, warp_column, lane)
+    read_fragments(plan, smem, fragments, base, 0, 0, thread)
     for k in T.unroll(config.CHUNK):
         if k + 1 < config.CHUNK:
-            read_fragments(plan, smem, a, b, base, k + 1, (k + 1) % 2, warp_row, warp_column, lane)
+            read_fragments(plan, smem, fragments, base, k + 1, (k + 1) % 2, thread)
         for i in T.unroll(config.WARP_ROW_TILES):
             for j in T.unroll(config.WARP_COL_TILES):
                 rows = T.meta_var([(k % 2 * config.WARP_ROW_TILES + i) * 4 + e for e in range(4)])
                 multiply_registers(
-                    plan, accumulator, a, b,
+                    plan, accumulator, fragments,
                     (i * config.WARP_COL_TILES + j) * 4,
                     rows,
                     (k % 2 * config.WARP_COL_TILES + j) * 2,

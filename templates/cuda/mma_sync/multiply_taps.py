@@ -11,33 +11,34 @@ from typing import Any
 from tvm.script import tirx as T
 
 from autoq.templates.cuda.mma_sync.fragments import FragmentLoad, Turn
-from autoq.templates.cuda.mma_sync.multiply import multiply_registers
+from autoq.templates.cuda.mma_sync.multiply import Fragments, multiply_registers
+from autoq.templates.cuda.mma_sync.place import WarpThread
 from autoq.templates.cuda.mma_sync.plan import LDMATRIX, LDMATRIX_SINGLE, MmaSyncPlan
 from autoq.templates.cuda.mma_sync.tiling import fragment_of_weights
 
 
 def multiply_taps(
-    plan: MmaSyncPlan, smem: Any, accumulator: Any, a: Any, b: Any, stage: Any, warp_row: Any,
-    warp_column: Any, lane: Any,
+    plan: MmaSyncPlan, smem: Any, accumulator: Any, fragments: Fragments, stage: Any,
+    thread: WarpThread,
 ) -> None:  # fmt: skip
     """Emit all k-tiles of all taps of a stage; raises ValueError where there is no halo."""
     box, schedule = plan.tiling.box, plan.tiling.fragments
     if box is None or schedule is None:
         raise ValueError(f"{plan.config} copies the pixels of every tap again")
     base = stage * plan.tiling.stage_bytes
-    first_slot = warp_row * box.slots_between(plan.config.warp_fragments)
+    first_slot = thread.warp_row * box.slots_between(plan.config.warp_fragments)
 
     def read(index: int, turn: Turn) -> None:
         for load in turn.loads:
-            read_pixels(plan, smem, a, base, first_slot, load, lane)
-        read_weights(plan, smem, b, base, turn, index % 2, warp_column, lane)
+            read_pixels(plan, smem, fragments.a, base, first_slot, load, thread.lane)
+        read_weights(plan, smem, fragments.b, base, turn, index % 2, thread)
 
     turns = schedule.turns
     read(0, turns[0])
     for index, turn in enumerate(turns):
         if index + 1 < len(turns):
             read(index + 1, turns[index + 1])
-        multiply_turn(plan, accumulator, a, b, turn, index % 2)
+        multiply_turn(plan, accumulator, fragments, turn, index % 2)
 
 
 def read_pixels(
@@ -68,21 +69,20 @@ def registers_of_load(load: FragmentLoad) -> list[int]:
 
 
 def read_weights(
-    plan: MmaSyncPlan, smem: Any, b: Any, base: Any, turn: Turn, buffer: int, warp_column: Any,
-    lane: Any,
+    plan: MmaSyncPlan, smem: Any, b: Any, base: Any, turn: Turn, buffer: int, thread: WarpThread
 ) -> None:  # fmt: skip
     """Emit the loads of a turn's weights into one of two register buffers."""
     config = plan.config
     tap = base + plan.weight_start + turn.tap * config.block_n * config.row_bytes
     for pair in range(config.WARP_COL_TILES // 2):
-        at = tap + fragment_of_weights(config, warp_column, pair, turn.k_tile, lane)
+        at = tap + fragment_of_weights(config, thread.warp_column, pair, turn.k_tile, thread.lane)
         first = (buffer * config.WARP_COL_TILES + pair * 2) * 2
         registers = [b[first + j] for j in range(4)]
         T.evaluate(T.ptx[LDMATRIX](*registers, smem.ptr_to([at])))
 
 
 def multiply_turn(
-    plan: MmaSyncPlan, accumulator: Any, a: Any, b: Any, turn: Turn, buffer: int
+    plan: MmaSyncPlan, accumulator: Any, fragments: Fragments, turn: Turn, buffer: int
 ) -> None:
     """Emit a turn's multiplications."""
     columns = plan.config.WARP_COL_TILES
@@ -91,5 +91,10 @@ def multiply_turn(
         rows = (upper, lower, upper + 1, lower + 1)
         for j in range(columns):
             multiply_registers(
-                plan, accumulator, a, b, (i * columns + j) * 4, rows, (buffer * columns + j) * 2
+                plan,
+                accumulator,
+                fragments,
+                (i * columns + j) * 4,
+                rows,
+                (buffer * columns + j) * 2,
             )

@@ -143,7 +143,7 @@ def build(workload: Conv2d, config: DepthwiseConfig, target: Target) -> PrimFunc
         with builder.If(item < items), builder.Then():
             channel = item % vectors * epilogue.values
             row, q = item // vectors // spans, item // vectors % spans * config.pixels
-            _span(workload, epilogue, functions, config.pixels, pointers, acc, row, q, channel)
+            _span(epilogue, functions, config.pixels, pointers, acc, row, q, channel)
 
     return items_kernel(parameters, items, config.threads, target, body)
 
@@ -169,10 +169,11 @@ def _functions(
 
 
 def _span(
-    workload: Conv2d, epilogue: ThreadEpilogue, functions: DeviceNamespace, pixels: int,
-    pointers: Sequence[Any], acc: Any, row: Any, first_q: Any, channel: Any,
+    epilogue: ThreadEpilogue, functions: DeviceNamespace, pixels: int, pointers: Sequence[Any],
+    acc: Any, row: Any, first_q: Any, channel: Any,
 ) -> None:  # fmt: skip
     """Emit `pixels` pixels from column first_q of `row`, counted through all images."""
+    workload = epilogue.workload
     x, weight, constants, y = split_pointers(epilogue, pointers)
     image, p = row // workload.p, row % workload.p
     first_w = first_q * workload.stride[1] - workload.padding[1]

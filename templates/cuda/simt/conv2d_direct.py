@@ -161,7 +161,7 @@ def build(workload: Conv2d | Gemm, config: DirectConfig, target: Target) -> Prim
         with builder.If(item < items), builder.Then():
             k = item % vectors * epilogue.values
             first = item // vectors * config.pixels
-            _pixels(conv, epilogue, functions, config.pixels, pointers, acc, at, first, k)
+            _pixels(epilogue, functions, config.pixels, pointers, acc, at, first, k)
 
     return items_kernel(parameters, items, config.threads, target, body)
 
@@ -185,10 +185,11 @@ def _functions(conv: Conv2d, config: DirectConfig, epilogue: ThreadEpilogue) -> 
 
 
 def _pixels(
-    conv: Conv2d, epilogue: ThreadEpilogue, functions: DeviceNamespace, pixels: int,
-    pointers: Sequence[Any], acc: Any, at: Any, first: Any, k: Any,
+    epilogue: ThreadEpilogue, functions: DeviceNamespace, pixels: int, pointers: Sequence[Any],
+    acc: Any, at: Any, first: Any, k: Any,
 ) -> None:  # fmt: skip
     """Emit output channels k.. of `pixels` pixels from `first`, counted through all images."""
+    conv = epilogue.workload
     x, weight, constants, y = split_pointers(epilogue, pointers)
     group_k = conv.k // conv.groups
     group = k // group_k * (conv.c // conv.groups)
