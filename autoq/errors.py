@@ -56,6 +56,10 @@ class EnvironmentFault(AutoqError, RuntimeError):
     """The machine's failure: no disk, memory, compiler or device; no candidate's or model's."""
 
 
+class LibraryError(AutoqError, RuntimeError):
+    """Another library that is not here, refuses a call, or computes something wrong."""
+
+
 class CompilerDied(AutoqError, RuntimeError):
     """nvcc, or one of the programs it runs, died of a signal.
 

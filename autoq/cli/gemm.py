@@ -1,4 +1,4 @@
-"""`autoq gemm`: tunes one matrix product and reports its time, without any model."""
+"""`autoq gemm`: tunes one matrix product and reports it beside cuBLASLt, without any model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from autoq.devices import Host
     from autoq.report.events import TuneSummary
     from autoq.report.product import Line
-    from autoq.templates.workload import Workload
+    from autoq.templates.operators.float_gemm import FloatGemm
+    from autoq.templates.operators.gemm import Gemm
 
 Rows = Annotated[int, typer.Argument(metavar="M", help="Rows of A.", show_default=False)]
 Columns = Annotated[int, typer.Argument(metavar="N", help="Columns of B.", show_default=False)]
@@ -71,7 +72,7 @@ def gemm(
     jobs: Jobs = 0,
     device: Device = 0,
 ) -> None:
-    """Tune one product of matrices and report its time.
+    """Tune one product of matrices and report its time, on a GPU beside cuBLASLt's.
 
     A [M, K] times B [K, N]. Where one is of floats, the other may be of narrow integers: that is
     the weight, whose values are scaled, in groups of K if wanted. Of two matrices of integers, B is
@@ -115,11 +116,18 @@ def gemm(
             device=device,
         )
     typer.echo(f"\n{request}, {workload.operations / 1e9:.3g} Gop")
+    interrupted = summary.reason == "interrupted"
+    beside: Line | str = "cuBLASLt: not timed"
+    try:
+        if not interrupted:
+            beside = _cublaslt(workload, host, cold, device)
+    except KeyboardInterrupt:  # the report of the trials is still due
+        interrupted = True
     floor = roofline_seconds(workload, host.target)
-    typer.echo(product_text(summary, _untuned(workload, host, summary), floor))
+    typer.echo(product_text(summary, _untuned(workload, host, summary), beside, floor))
     if output is not None:
         typer.echo(f"records in {output}")
-    if summary.reason == "interrupted":
+    if interrupted:
         raise typer.Exit(130)
     if summary.rows[0].seconds is None:
         raise typer.Exit(1)
@@ -137,7 +145,7 @@ def _record_file(output: Path | None) -> Iterator[Path]:
         yield folder / "gemm.jsonl"
 
 
-def _untuned(workload: Workload, host: Host, summary: TuneSummary) -> Line:
+def _untuned(workload: Gemm | FloatGemm, host: Host, summary: TuneSummary) -> Line:
     """The kernel that is used without tuning."""
     from autoq.report.product import Line, kernel_text
     from autoq.templates.registry import matching
@@ -145,3 +153,18 @@ def _untuned(workload: Workload, host: Host, summary: TuneSummary) -> Line:
     template = matching(workload, host.target)[0]
     config = dataclasses.asdict(template.default(workload, host.target))
     return Line("untuned", summary.rows[0].default_seconds, kernel_text(template.name, config))
+
+
+def _cublaslt(workload: Gemm | FloatGemm, host: Host, cold: bool, device: int) -> Line | str:
+    """The library's time, or why there is none."""
+    from autoq.libraries.beside import cublaslt_beside
+    from autoq.measure.job import Timing
+    from autoq.report.product import Line
+
+    if host.target.kind != "cuda":
+        return "cuBLASLt: none on a CPU"
+    found = cublaslt_beside(workload, Timing(cold=cold), device)
+    if isinstance(found, str):
+        return f"cuBLASLt: {found}"
+    how = f"{found.time.what}, the best of {found.time.tried}; {found.computed}"
+    return Line(f"cuBLASLt {found.version}", found.time.seconds, how)

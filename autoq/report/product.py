@@ -1,4 +1,4 @@
-"""What `autoq gemm` prints: the times of one product."""
+"""What `autoq gemm` prints: the times of one product, those of a library beside them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Line:
     how: str
 
 
-def product_text(summary: TuneSummary, untuned: Line, floor: float) -> str:
+def product_text(summary: TuneSummary, untuned: Line, beside: Line | str, floor: float) -> str:
     """The report of a tuning run of one product.
 
-    untuned: the default that is used without tuning; floor: the product's least seconds by
-    the target's rates, 0 where they are unknown.
+    untuned: the default that is used without tuning; beside: a library's line, or why there is
+    none; floor: the product's least seconds by the target's rates, 0 where they are unknown.
     """
     (row,) = summary.rows
-    lines = [untuned, _best(row)]
+    lines = [untuned, _best(row), *([] if isinstance(beside, str) else [beside])]
     operations = row.workload.operations
     unit = "TFLOPS" if element(row.workload.inputs[0].dtype).floating else "TOPS"
     cells = [
@@ -40,6 +40,7 @@ def product_text(summary: TuneSummary, untuned: Line, floor: float) -> str:
         [
             table(("", "time", unit, "roofline", "how"), cells, ("", "how")),
             "",
+            *([beside] if isinstance(beside, str) else []),
             ending_line(summary),
         ]
     )

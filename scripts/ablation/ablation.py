@@ -30,10 +30,10 @@ from ablation_tuning import Bar, BarSearch, exhaustive, record_file
 from ablation_variants import SEARCHED, VARIANTS
 from checkout import commit
 from peers.layer import layer_of
-from peers.peer import PeerTime
 from peers.worker import METASCHEDULE, PEERS, PeerProcesses
 
 from autoq.devices import Host, require_device, resolve
+from autoq.libraries.ranking import PeerTime
 from autoq.measure.job import Timing
 from autoq.measure.measurer import Measurer
 from autoq.records.journal import Journal

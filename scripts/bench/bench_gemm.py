@@ -23,7 +23,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from checkout import commit
 from conv_candidates import Candidate, Kernels, autoq_runner, candidates
 from conv_report import case_row, cases_table, verdict
-from peers.layer import Layer, layer_of
 from peers.worker import PeerProcesses
 
 import autoq
@@ -38,8 +37,8 @@ from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 
 PEERS = {
-    Gemm: ("cublaslt_int8", "peers.cublaslt_int8:CublasLtInt8"),
-    FloatGemm: ("cublaslt_float", "peers.cublaslt_float:CublasLtFloat"),
+    Gemm: ("cublaslt_int8", "autoq.libraries.byte_products:ByteProducts"),
+    FloatGemm: ("cublaslt_float", "autoq.libraries.float_products:FloatProducts"),
 }
 """The peer of each operator, and its class."""
 
@@ -54,12 +53,6 @@ class Case:
     name: str
     workload: Gemm | FloatGemm
     cold: bool = False
-
-    @property
-    def layer(self) -> Layer | FloatGemm:
-        """What its peer is given."""
-        work = self.workload
-        return work if isinstance(work, FloatGemm) else layer_of(work.as_conv2d())
 
 
 def paper_cases() -> list[Case]:
@@ -130,7 +123,7 @@ def measure(
             result = runner.submit(candidate.job, built.kernel, timing).result()
         measured.append((candidate.job, candidate.source, result))
     name, _ = PEERS[type(case.workload)]
-    theirs = {name: peers[name].measure(case.layer, timing)} if name in peers else {}
+    theirs = {name: peers[name].measure(case.workload, timing)} if name in peers else {}
     row = case_row(case.name, case.workload, host.target, measured, None, theirs)
     seconds = row["autoq_us"] and row["autoq_us"] * 1e-6
     row["tops"] = case.workload.operations / seconds / 1e12 if seconds else None
@@ -142,12 +135,12 @@ def start_peers(cases: Sequence[Case]) -> tuple[dict[str, PeerProcesses], dict[s
     """The peers of the cases that are here, and the versions of all or why one is not."""
     peers, versions = {}, {}
     for operator, (name, place) in PEERS.items():
-        layers = [case.layer for case in cases if type(case.workload) is operator]
-        if not layers:
+        workloads = [case.workload for case in cases if type(case.workload) is operator]
+        if not workloads:
             continue
         peer = PeerProcesses(name, place, {}, _PREPARE_SECONDS, _PEER_SECONDS)
         try:
-            (versions[name],) = {future.result() for future in peer.prepare(layers)}
+            (versions[name],) = {future.result() for future in peer.prepare(workloads)}
             peers[name] = peer
         except (ChildCrash, ChildError, ChildTimeout) as error:
             versions[name] = f"missing: {error}"

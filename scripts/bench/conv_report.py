@@ -6,9 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from peers.peer import PeerTime
-
 from autoq.compilation.selection import DEFAULT
+from autoq.libraries.ranking import PeerTime
 from autoq.measure.job import Job, Measurement
 from autoq.report.text import share, table
 from autoq.templates.operators.conv2d import Conv2d

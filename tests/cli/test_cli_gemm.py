@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from gpu_kernels import end_if_compile_only, hopper_target
 
 from autoq.cli.product_workload import ProductRequest, require_kernel
 from autoq.errors import InputError
@@ -104,6 +105,7 @@ def test_a_product_on_the_cpu(autoq, folder):
     assert "u8 [64, 48] x s8 [48, 32] -> s8 [64, 32], 0.000197 Gop" in screen.out
     for name in ("untuned", "best"):
         assert re.search(rf"^{name} +\d[\d.]* us +\d", screen.out, re.MULTILINE), screen.out
+    assert "cuBLASLt: none on a CPU" in screen.out
     assert "TOPS" in screen.out and "4 trials measured" in screen.out
     assert not list(folder.iterdir())
 
@@ -161,3 +163,34 @@ def test_what_would_do_is_taken():
             require_kernel(request, target, takes)
         named = re.search(r"M, N, K = (\d+), (\d+), (\d+) would", str(refused.value))
         require_kernel(ProductRequest(*map(int, named.groups()), "s4", "f16"), target, takes)
+
+
+PRODUCTS = {
+    "s8": (("--a", "s8", "--b", "s8"), "TOPS", r"algorithm \d+, .*; s8 x s8 -> s8$"),
+    "sums": (("--a", "s8", "--b", "s8", "--out", "s32"), "TOPS", r"algorithm \d+, .*-> s32$"),
+    "f16 x s8": (
+        ("--a", "f16", "--b", "s8"), "TFLOPS",
+        r"algorithm \d+, .*; f16 x f16 -> f16, the weight dequantised beforehand$",
+    ),
+    "u4 x bf16": (
+        ("--a", "u4", "--b", "bf16", "--group", 128, "--bias", "--cold"), "TFLOPS",
+        r"algorithm \d+, .*; bf16 x bf16 -> bf16, .*, without bias$",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", PRODUCTS)
+def test_a_product_on_a_gpu_beside_cublaslt(autoq, folder, case):
+    end_if_compile_only()
+    hopper_target()
+    types, unit, how = PRODUCTS[case]
+    screen = autoq("gemm", 384, 256, 512, *types, "--target", "cuda", "--trials", 3)
+    if "libcublasLt was not found" in screen.out:
+        pytest.skip("no cuBLASLt")
+    assert screen.code == 0, screen
+    assert unit in screen.out.split() and "3 trials measured, failures: none" in screen.out, screen
+    for name in ("untuned", "best", r"cuBLASLt [\d.]+"):
+        line = rf"^{name} +\d[\d.]* us +\d[\d.e+]* +\d+%"
+        assert re.search(line, screen.out, re.MULTILINE), screen.out
+    assert re.search(how, screen.out, re.MULTILINE), screen.out

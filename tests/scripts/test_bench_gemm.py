@@ -21,7 +21,7 @@ CASES = [Case("first", Gemm(8, 16, 32)), Case("second", Gemm(8, 16, 64))]
 def main(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
     monkeypatch.setattr(bench_gemm, "all_cases", lambda: CASES)
     monkeypatch.setattr(bench_gemm, "_MOST_TRIALS", 4)
-    monkeypatch.setattr(bench_gemm, "PEERS", {Gemm: ("fake", "fake_peers:FakePeer")})
+    monkeypatch.setattr(bench_gemm, "PEERS", {Gemm: ("fake", "fake_peers:ProductPeer")})
 
     def run(*arguments: str) -> None:
         common = [

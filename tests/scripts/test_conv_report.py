@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from conv_report import case_name, case_row, cases_table, fastest, verdict
-from peers.peer import PeerTime
 from resnet50_cases import convolutions
 
 from autoq.compilation.selection import DEFAULT
+from autoq.libraries.ranking import PeerTime
 from autoq.measure.job import Job, Measurement
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.registry import matching

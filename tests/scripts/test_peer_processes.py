@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from bench_conv import start, versions_of
 from peers.layer import Layer, layer_of
-from peers.peer import PeerTime
 from peers.worker import PeerProcesses
 
+from autoq.libraries.ranking import PeerTime
 from autoq.measure.job import Timing
 from autoq.templates.operators.conv2d import Conv2d
 

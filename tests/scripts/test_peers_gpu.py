@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from gpu_kernels import end_if_compile_only
 from peers.layer import layer_of
-from peers.peer import PeerTime
 from peers.worker import METASCHEDULE, PEERS, PeerProcesses
 
+from autoq.libraries.ranking import PeerTime
 from autoq.measure.job import Timing
 from autoq.process.child import ChildCrash
 from autoq.templates.epilogue import Epilogue
@@ -54,7 +54,7 @@ def test_products_of_floats_are_right_and_timed(cold: bool) -> None:
         FloatGemm(72, 136, 256),
         FloatGemm(72, 136, 256, "bfloat16", "int4", "bfloat16", group=64, weight_left=True),
     ]
-    peer = PeerProcesses("floats", "peers.cublaslt_float:CublasLtFloat", {}, 120.0, 60.0)
+    peer = PeerProcesses("floats", "autoq.libraries.float_products:FloatProducts", {}, 120.0, 60.0)
     try:
         (future,) = peer.prepare(layers)
         future.result()

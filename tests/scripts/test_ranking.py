@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from peers import ranking
-from peers.peer import PeerError
-from peers.ranking import Way, fastest
 
+from autoq.errors import LibraryError
+from autoq.libraries import ranking
+from autoq.libraries.ranking import Way, fastest
 from autoq.measure.job import Timing
 
 
@@ -54,7 +54,7 @@ times: dict[str, float] = {}
 def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
     def median(way: Way, stream: Any, timing: Timing) -> float:
         if times[way.name] < 0:
-            raise PeerError("cannot be captured")
+            raise LibraryError("cannot be captured")
         return times[way.name]
 
     monkeypatch.setattr(ranking, "_median", median)
@@ -83,7 +83,7 @@ def test_fast_but_wrong_ways_lose() -> None:
 
 
 def test_nothing_right_says_why() -> None:
-    with pytest.raises(PeerError, match="wrong is wrong by 94"):
+    with pytest.raises(LibraryError, match="wrong is wrong by 94"):
         _fastest([_way("wrong", 1.0, [1, -2, 3, 90])])
-    with pytest.raises(PeerError, match="cannot be captured"):
+    with pytest.raises(LibraryError, match="cannot be captured"):
         _fastest([_way("fails", -1.0, [])])

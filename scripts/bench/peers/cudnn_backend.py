@@ -9,8 +9,8 @@ from ctypes import byref, c_bool, c_char_p, c_float, c_int, c_int64, c_size_t, c
 from enum import Enum, IntEnum
 from typing import Any
 
-from peers.libraries import load
-from peers.peer import PeerError
+from autoq.errors import LibraryError
+from autoq.libraries.loading import load
 
 
 class Type(Enum):
@@ -120,7 +120,7 @@ _MOST_CONFIGS = 64
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """libcudnn; raises PeerError where there is none."""
+    """libcudnn; raises LibraryError where there is none."""
     found = load("libcudnn", needs=("libcublasLt", "libnvrtc"))
     found.cudnnGetVersion.restype = c_size_t
     found.cudnnGetErrorString.restype = c_char_p
@@ -134,14 +134,14 @@ def version() -> str:
 
 
 def call(name: str, *args: Any) -> None:
-    """Call a function of cuDNN; raises PeerError with its last message."""
+    """Call a function of cuDNN; raises LibraryError with its last message."""
     code = getattr(library(), name)(*args)
     if code != 0:
         text = ctypes.create_string_buffer(1024)
         library().cudnnGetLastErrorString(text, c_size_t(1024))
         label = library().cudnnGetErrorString(code).decode()
         message = " ".join(text.value.decode(errors="replace").split())
-        raise PeerError(f"{name}: {label}: {message}"[:300])
+        raise LibraryError(f"{name}: {label}: {message}"[:300])
 
 
 class Handle:
@@ -177,7 +177,7 @@ class Descriptor:
         return self
 
     def finalize(self) -> Descriptor:
-        """Complete the descriptor; raises PeerError for what cuDNN does not support."""
+        """Complete the descriptor; raises LibraryError for what cuDNN does not support."""
         call("cudnnBackendFinalize", self.pointer)
         return self
 

@@ -35,8 +35,8 @@ class Tensor(IntEnum):
 def scaled_convolution(workload: Conv2d, alpha: float, handle: Handle) -> Descriptor:
     """y = alpha * conv(x, weight) [+ residual + zeros], which has kernels compiled beforehand.
 
-    Those with a residual want a float32 bias of each channel too. Raises PeerError for what cuDNN
-    refuses.
+    Those with a residual want a float32 bias of each channel too. Raises LibraryError for what
+    cuDNN refuses.
     """
     if not workload.epilogue.residual_dtype:
         return operations([_forward(workload, _y(workload), alpha)], handle)
@@ -58,7 +58,7 @@ def scaled_convolution(workload: Conv2d, alpha: float, handle: Handle) -> Descri
 def channel_scaled_convolution(workload: Conv2d, handle: Handle) -> Descriptor:
     """y = conv(x, weight) * scale [+ residual], a float32 scale of each channel.
 
-    Raises PeerError for what cuDNN refuses.
+    Raises LibraryError for what cuDNN refuses.
     """
     n, p, q, k = workload.y_shape
     y_dims = (n, k, p, q)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autoq.errors import LibraryError
+from autoq.libraries.ranking import PeerTime, Way, fastest
 from autoq.measure.cuda_bench import upload
 from autoq.measure.job import Timing
 from autoq.runtime.cuda_driver import Device, Memory, Stream
@@ -27,8 +29,6 @@ from peers.cudnn_backend import (
 )
 from peers.cudnn_graph import Tensor, channel_scaled_convolution, scaled_convolution
 from peers.layer import Layer, LayerData, alpha
-from peers.peer import PeerError, PeerTime
-from peers.ranking import Way, fastest
 
 # More do not help: plans are compiled largely one after another in a process.
 _THREADS = 4
@@ -81,7 +81,7 @@ class CudnnInt8:
     def measure(self, layer: Layer, timing: Timing) -> PeerTime:
         plans = self._plans[layer]
         if not plans:
-            raise PeerError(self._refusals.get(layer, "its heuristics propose no plan"))
+            raise LibraryError(self._refusals.get(layer, "its heuristics propose no plan"))
         ways: list[Way] = []
         for _, workload in layer.forms:
             own = [plan for plan in plans if plan.workload == workload]
@@ -103,7 +103,7 @@ class CudnnInt8:
                 if per_channel
                 else scaled_convolution(workload, alpha(workload), handle)
             )
-        except PeerError as error:
+        except LibraryError as error:
             return [], str(error)
         configs, refusal = _distinct_configs(graph)
         plans = []
@@ -112,7 +112,7 @@ class CudnnInt8:
             try:
                 plan.set(Attribute.PLAN_HANDLE, handle).set(Attribute.PLAN_CONFIG, config)
                 workspace = plan.finalize().number(Attribute.PLAN_WORKSPACE_BYTES)
-            except PeerError as error:
+            except LibraryError as error:
                 refusal = str(error)
                 continue
             plans.append(Plan(form, workload, per_channel, name, plan, handle, workspace))
@@ -127,7 +127,7 @@ def _distinct_configs(graph: Descriptor) -> tuple[dict[str, Descriptor], str]:
         try:
             for config in engine_configs(graph, mode):
                 found.setdefault(config_name(config), config)
-        except PeerError as error:
+        except LibraryError as error:
             refusal = str(error)
     return found, refusal
 

@@ -17,6 +17,8 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
 from autoq.devices import resolve
+from autoq.errors import LibraryError
+from autoq.libraries.ranking import PeerTime
 from autoq.measure.job import Timing
 from autoq.process.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
 from autoq.process.pool import ChildPool
@@ -27,7 +29,6 @@ from autoq.templates.target import Target
 from peers.layer import Layer
 from peers.metaschedule_children import RunRequest
 from peers.metaschedule_workload import convolution, tuning_target
-from peers.peer import PeerError, PeerTime
 
 _FAILURES = (ChildCrash, ChildError, ChildTimeout)
 _BUILD_SECONDS, _RUN_SECONDS = 120.0, 20.0
@@ -121,7 +122,7 @@ class _Candidates:
         return seconds
 
     def best(self, timing: Timing) -> tuple[float, int]:
-        """Median seconds and error of the fastest right one; raises PeerError for none."""
+        """Median seconds and error of the fastest right one; raises LibraryError for none."""
         refusal = "no candidate could be compiled and run"
         found: list[tuple[float, int]] = []
         for number in sorted(self._times, key=self._times.__getitem__):
@@ -137,7 +138,7 @@ class _Candidates:
             else:
                 refusal = f"a candidate is wrong by {error} quantisation steps"
         if not found:
-            raise PeerError(refusal)
+            raise LibraryError(refusal)
         return min(found)
 
     def close(self) -> None:

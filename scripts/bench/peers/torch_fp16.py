@@ -7,12 +7,13 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from autoq.errors import LibraryError
+from autoq.libraries.ranking import PeerTime
 from autoq.measure.cuda_graph_timing import CudaGraphTimer
 from autoq.measure.job import Timing
 from autoq.runtime.cuda_driver import Stream
 from autoq.templates.operators.conv2d import Conv2d
 from peers.layer import Layer
-from peers.peer import PeerError, PeerTime
 
 # Of the output's root mean square: float16 holds 11 bits, and a plan may be a Winograd transform.
 _ALLOWED_ERROR = 0.02
@@ -47,7 +48,7 @@ class TorchFp16:
             except RuntimeError as failure:  # torch's root of CUDA and cuDNN errors
                 refusal = str(failure)
         if not found:
-            raise PeerError(refusal)
+            raise LibraryError(refusal)
         best = min(found, key=lambda name: found[name][0])
         others = {name: seconds for name, (seconds, _) in found.items() if name != best}
         seconds, error = found[best]
@@ -55,7 +56,7 @@ class TorchFp16:
         return PeerTime(seconds, what, len(found), error, others)
 
     def _form(self, workload: Conv2d, timing: Timing) -> tuple[float, float]:
-        """Median seconds and largest error of one form; raises PeerError when it is wrong."""
+        """Median seconds and largest error of one form; raises LibraryError when it is wrong."""
         torch = self._torch
         with torch.inference_mode(), torch.cuda.stream(self._stream):
             operands = self._operands(workload)
@@ -64,7 +65,9 @@ class TorchFp16:
                 y = convolve()
             error = self._error(y, workload, *operands)
             if error > _ALLOWED_ERROR:
-                raise PeerError(f"torch is wrong by {error:.3f} of the output's root mean square")
+                raise LibraryError(
+                    f"torch is wrong by {error:.3f} of the output's root mean square"
+                )
             del y
             self._stream.synchronize()
             stream = Stream.external(self._stream.cuda_stream)
@@ -92,7 +95,7 @@ class TorchFp16:
         groups = workload.groups
         padding = workload.padding[:2]
         if workload.padding[2:] != padding:
-            raise PeerError("torch has no convolution with unequal padding")
+            raise LibraryError("torch has no convolution with unequal padding")
         if residual is None:
             return lambda: torch.nn.functional.conv2d(
                 x, weight, None, stride, padding, dilation, groups

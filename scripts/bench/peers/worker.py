@@ -8,11 +8,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
+from autoq.libraries.ranking import PeerTime
 from autoq.measure.job import Timing
 from autoq.process.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
 from autoq.process.pool import ChildPool
 from peers.layer import Layer
-from peers.peer import Peer, PeerTime
+from peers.peer import Peer
 
 METASCHEDULE = "metaschedule"
 PEERS = {

@@ -1,19 +1,21 @@
-"""Choosing the fastest right one of many ways to compute a layer."""
+"""Choosing the fastest right one of a peer's ways to compute a workload.
+
+A peer is something else that computes what autoq's kernels do: a library or a compiler.
+"""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from autoq.errors import AutoqError
+from autoq.errors import AutoqError, LibraryError
 from autoq.measure.bench import POISON
 from autoq.measure.cuda_graph_timing import CudaGraphTimer, captured
 from autoq.measure.job import Timing
 from autoq.runtime.cuda_driver import Device, Memory, Stream
-from peers.peer import PeerError, PeerTime
 
 # How every way is timed first, and how many of the fastest are then timed in full.
 _SCREENING = Timing(repeat=3, min_seconds=2e-4, budget_seconds=2e-3)
@@ -24,11 +26,27 @@ _ALLOWED_STEPS = 1
 
 
 @dataclass(frozen=True)
+class PeerTime:
+    """The median seconds of a peer's fastest way to compute a workload.
+
+    what: names that way; tried: how many ways were timed; max_error: the largest difference of
+    an output element from the reference, in quantisation steps (in units of the output's root
+    mean square for float16); others: seconds of the best of each other formulation, by name.
+    """
+
+    seconds: float
+    what: str
+    tried: int
+    max_error: float
+    others: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Way:
-    """One way to compute a layer, its formulation, and `launch`, which puts it on a stream.
+    """One way to compute a workload, its formulation, and `launch`, which puts it on a stream.
 
     check(y) gives the largest difference of an element of the output from the reference, in
-    quantisation steps; y is where the output lies, int8.
+    quantisation steps; y is where the output lies, which `check` gets as int8.
     """
 
     name: str
@@ -39,7 +57,7 @@ class Way:
 
 
 def fastest(ways: Sequence[Way], stream: Stream, device: Device, timing: Timing) -> PeerTime:
-    """The way with the least median of those that are right; raises PeerError when none is."""
+    """The way with the least median of those that are right; raises LibraryError when none is."""
     screened, refusal = _screened(ways, stream, device)
     best: dict[str, tuple[float, int, Way]] = {}
     for form in dict.fromkeys(way.form for way in screened):
@@ -49,7 +67,7 @@ def fastest(ways: Sequence[Way], stream: Stream, device: Device, timing: Timing)
         if finalists:
             best[form] = min(finalists, key=lambda item: item[0])
     if not best:
-        raise PeerError(refusal)
+        raise LibraryError(refusal)
     seconds, error, way = min(best.values(), key=lambda item: item[0])
     others = {form: item[0] for form, item in best.items() if form != way.form}
     name = f"{way.form}, {way.name}" if way.form else way.name
@@ -63,7 +81,7 @@ def _screened(ways: Sequence[Way], stream: Stream, device: Device) -> tuple[list
     for way in ways:
         try:
             timed.append((_median(way, stream, _SCREENING), way))
-        except (PeerError, AutoqError) as error:
+        except AutoqError as error:
             refusal = str(error)
             device.synchronize()  # raises where the failure has cost the CUDA context
     return [way for _, way in sorted(timed, key=lambda item: item[0])], refusal

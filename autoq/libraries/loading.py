@@ -6,7 +6,7 @@ import ctypes
 import importlib.util
 from pathlib import Path
 
-from peers.peer import PeerError
+from autoq.errors import LibraryError
 
 # What the pip packages call the folders that NVIDIA's libraries lie in.
 _PATTERN = "*/lib/{}.so.*"
@@ -15,7 +15,8 @@ _PATTERN = "*/lib/{}.so.*"
 def load(name: str, needs: tuple[str, ...] = ()) -> ctypes.CDLL:
     """The library `name` ("libcudnn"), after those it opens by name at run time.
 
-    Pip's copy (package `nvidia`) comes before the system's. Raises PeerError where there is none.
+    Pip's copy (package `nvidia`) comes before the system's. Raises LibraryError where there is
+    none.
     """
     for needed in needs:
         _open(needed)
@@ -33,7 +34,7 @@ def _open(name: str) -> ctypes.CDLL:
             return ctypes.CDLL(name + suffix, mode=ctypes.RTLD_GLOBAL)
         except OSError:
             continue
-    raise PeerError(f"{name} was not found")
+    raise LibraryError(f"{name} was not found")
 
 
 def _package_folders() -> list[Path]:

@@ -1,0 +1,1 @@
+"""NVIDIA's libraries, which autoq's kernels are timed beside."""
