@@ -94,7 +94,7 @@ def leave(plan, ring, stage, lane):
 
 
 @T.inline
-def main_loop(plan, accumulator, operands, cursor, previous, thread):
+def main_loop(plan, accumulator, operands, cursor, thread):
     """Consumer: all products of an output tile."""
     cursor.wait()
     convert(plan, operands, 0, cursor.stage, thread)
@@ -104,8 +104,8 @@ def main_loop(plan, accumulator, operands, cursor, previous, thread):
             multiply(plan, accumulator, operands, parity, cursor.stage, started)
             T.ptx.wgmma.wait_group.sync.aligned(1)
             if started:
-                leave(plan, cursor.ring, previous[0], thread.lane)
-            previous[0] = cursor.stage
+                leave(plan, cursor.ring, cursor.held.stage, thread.lane)
+            cursor.held.stage = cursor.stage
             if plan.config.k_groups > 1:
                 cursor.at.stride(plan.config.k_groups)
             else:
@@ -114,7 +114,7 @@ def main_loop(plan, accumulator, operands, cursor, previous, thread):
                 cursor.wait()
                 convert(plan, operands, 1 - parity, cursor.stage, thread)
     T.ptx.wgmma.wait_group.sync.aligned(0)
-    leave(plan, cursor.ring, previous[0], thread.lane)
+    leave(plan, cursor.ring, cursor.held.stage, thread.lane)
 
 
 @T.inline

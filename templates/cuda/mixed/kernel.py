@@ -127,7 +127,6 @@ def build_kernel(plan: MixedPlan) -> PrimFunc:
             scales = T.alloc_local((4 * config.row_blocks,), "float32")
             packed = T.alloc_local((4,), "uint32")
             turn = T.alloc_local((1,), "int32")
-            previous = T.alloc_local((1,), "int32")
             turn[0] = 0
             first_x: T.uint64 = T.uint64(0)
             first_a: T.uint64 = T.uint64(0)
@@ -144,7 +143,7 @@ def build_kernel(plan: MixedPlan) -> PrimFunc:
                 )  # fmt: skip
             tail = T.meta_var(RingPosition(config.stages))
             tail.start(k_group)
-            cursor = T.meta_var(RingCursor(ring, tail))
+            cursor = T.meta_var(RingCursor(ring, tail, RingPosition(config.stages)))
             thread = T.meta_var(ConsumerThread(consumer, warp, lane))
             operands = T.meta_var(Operands(smem, a, rows, first_a, first_x))
             constants = T.meta_var(RowConstants(taken, scale, bias))
@@ -154,7 +153,7 @@ def build_kernel(plan: MixedPlan) -> PrimFunc:
             while work_index < plan.works:
                 m, n = plan.tile(work_index, rank)
                 load_rows(plan, constants, scales, rows, n, thread)
-                main_loop(plan, accumulator, operands, cursor, previous, thread)
+                main_loop(plan, accumulator, operands, cursor, thread)
                 if config.k_groups > 1:
                     add_groups(plan, accumulator, sums, k_group, thread)
                 if k_group == 0:

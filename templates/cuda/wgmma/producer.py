@@ -3,7 +3,8 @@
 from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.launch.dependent_launch import wait_for_predecessors
-from autoq.templates.cuda.device.memory.ring import RingPosition
+from autoq.templates.cuda.device.launch.place import TilePlace
+from autoq.templates.cuda.device.memory.ring import RingCursor, RingPosition
 from autoq.templates.cuda.device.memory.tma import LOAD_BULK, Delivery, load_tiled, tma_load
 
 
@@ -56,13 +57,13 @@ def produce(plan, smem, cursor, x_map, weight, place, first):
 
 
 @T.inline
-def load_operands(plan, smem, slots, at, table, residual_map, m, n):
+def load_operands(plan, smem, cursor, table, residual_map, place):
     """Producer thread: scale and bias of a tile's channels, and its residuals if ahead."""
-    slots.acquire(at, plan.slot_transaction)
-    base = T.meta_var(plan.slot_offset + at.stage * plan.config.slot_bytes)
+    cursor.acquire(plan.slot_transaction)
+    base = T.meta_var(plan.slot_offset + cursor.stage * plan.config.slot_bytes)
     T.ptx[LOAD_BULK](
-        smem.ptr_to([base + plan.residual_bytes]), table.ptr_to([n * plan.table_words]),
-        T.uint32(4 * plan.table_words), slots.full(at.stage),
+        smem.ptr_to([base + plan.residual_bytes]), table.ptr_to([place.n * plan.table_words]),
+        T.uint32(4 * plan.table_words), cursor.full,
     )  # fmt: skip
     box = T.meta_var(plan.config.residual_box)
     for i in T.unroll(plan.config.block_n // box if plan.residual_ahead else 0):
@@ -70,10 +71,10 @@ def load_operands(plan, smem, slots, at, table, residual_map, m, n):
             tma_load(
                 load_tiled(2), plan.delivery("residual"),
                 smem.ptr_to([base + i * (box * plan.config.block_m)]), T.address_of(residual_map),
-                n * plan.config.block_n + i * box, m * plan.config.block_m, slots.full(at.stage),
+                place.n * plan.config.block_n + i * box, place.m * plan.config.block_m, cursor.full,
             )
         )  # fmt: skip
-    at.advance()
+    cursor.advance()
 
 
 @T.inline
@@ -82,12 +83,14 @@ def load_tile_operands(plan, smem, slots, table, residual_map, first, rank):
     if plan.bounded:
         slot = T.meta_var(RingPosition(plan.config.slots))
         slot.start(0)
+        cursor = T.meta_var(RingCursor(slots, slot))
         work: T.int32 = first
         if plan.residual_ahead:
             wait_for_predecessors()
         while work < plan.works:
             m, n = plan.tile(work, rank)
-            load_operands(plan, smem, slots, slot, table, residual_map, m, n)
+            place = T.meta_var(TilePlace(m, n, rank))
+            load_operands(plan, smem, cursor, table, residual_map, place)
             work = work + plan.grid
 
 
