@@ -5,9 +5,15 @@ import re
 import pytest
 from gpu_kernels import end_if_compile_only, hopper_target
 
+from autoq.cli import gemm
 from autoq.cli.product_workload import ProductRequest, require_kernel
+from autoq.devices import Host
 from autoq.errors import InputError
+from autoq.libraries.beside import Beside
+from autoq.libraries.ranking import PeerTime
+from autoq.measure.job import Timing
 from autoq.records.lines import read_records
+from autoq.report.product import Line
 from autoq.runtime.cuda_driver import device_count
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.float_gemm import FloatGemm
@@ -122,6 +128,40 @@ def test_an_output_is_resumed(autoq, folder):
     assert {record.workload for record in records} == {
         Gemm(8, 16, 32, "uint8", "int8", Epilogue("int32"))
     }
+
+
+def test_a_run_without_a_time_fails(autoq):
+    screen = autoq("gemm", 64, 32, 48, *CPU, "--time-budget", 0.001)
+    assert screen.code == 1 and screen.err == "", screen
+    assert re.search(r"^best +- +- +- +none was measured", screen.out, re.MULTILINE), screen.out
+
+
+def test_the_report_outlives_an_interrupted_library(autoq, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gemm, "_cublaslt", interrupted)
+    screen = autoq("gemm", 8, 16, 32, *CPU, "--trials", 1)
+    assert screen.code == 130
+    assert "cuBLASLt: not timed" in screen.out and "1 trials measured" in screen.out
+
+
+def test_the_line_of_the_library(monkeypatch):
+    host = Host(parse_target("cuda:sm_90a"), "a GPU")
+    asked = []
+
+    def beside(*arguments):
+        asked.append(arguments)
+        return found
+
+    monkeypatch.setattr("autoq.libraries.beside.cublaslt_beside", beside)
+    found = "libcublasLt was not found"
+    assert gemm._cublaslt(Gemm(8, 8, 8), host, True, 1) == "cuBLASLt: libcublasLt was not found"
+    assert asked == [(Gemm(8, 8, 8), Timing(cold=True), 1)]
+    found = Beside(PeerTime(2e-6, "algorithm 66", 7, 0.0), "13.1.0", "s8 x s8 -> s8")
+    assert gemm._cublaslt(Gemm(8, 8, 8), host, False, 0) == Line(
+        "cuBLASLt 13.1.0", 2e-6, "algorithm 66, the best of 7; s8 x s8 -> s8"
+    )
 
 
 WORKLOADS = {
