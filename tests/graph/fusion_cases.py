@@ -69,6 +69,22 @@ def _structured() -> dict[str, Fusion]:
             [step("MatMul", 0, 1)], [(2, 3, 9, 20), (3, 20, 13)], (2, 3, 9, 13)
         ),
         "gemm": fusion([step("Gemm", 0, 1, 2)], [(9, 20), (13, 20), (13,)], (9, 13)),
+        "matmul_int8": fusion(
+            [
+                step("dequantize", 0, scale=0.125, zero_point=-22),
+                step("dequantize", 1, scale=0.0625, zero_point=9),
+                step("MatMul", 2, 3),
+            ],
+            [(2, 3, 9, 6), (3, 6, 13)], (2, 3, 9, 13), ["int8", "int8"],
+        ),
+        "gemm_int8": fusion(
+            [
+                step("dequantize", 0, scale=0.125, zero_point=-22),
+                step("dequantize", 1, scale=0.0625, zero_point=9),
+                step("Gemm", 2, 3),
+            ],
+            [(9, 6), (13, 6)], (9, 13), ["int8", "int8"],
+        ),
         "conv": fusion([conv], [(1, 4, 9, 11), (6, 2, 3, 3)], (1, 6, 5, 8)),
         "max_pool": fusion([step("MaxPool", 0, **window)], [(2, 3, 9, 11)], (2, 3, 8, 5)),
         "max_pool_int8": fusion(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from fuzz import graphs
 from fuzz.child import rng_of
+from gpu_kernels import end_if_compile_only
 from qdq.oracle import Oracle, normal_feeds
 from qdq.random_graphs import random_model
 
+import autoq
 from autoq.frontend import from_model
 from autoq.graph import evaluate, optimise
 from autoq.templates.target import parse_target
@@ -29,6 +32,21 @@ def test_optimised_graph_agrees_with_onnxruntime(seed):
 @pytest.mark.parametrize("seed", range(1000, 1002))
 def test_compiled_graph_agrees_with_onnxruntime(seed, tmp_path):
     graphs.case(np.random.default_rng(seed), tmp_path, compiled_share=1.0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("seed", range(2000, 2024))
+def test_graph_on_a_gpu_agrees_with_onnxruntime(seed, tmp_path):
+    end_if_compile_only()
+    rng = np.random.default_rng(seed)
+    model = random_model(rng, exact=seed % 2 == 0)
+    feeds = normal_feeds(model, rng)
+    onnx.save(model, tmp_path / "random.onnx")
+    autoq.compile(tmp_path / "random.onnx", target="cuda", output=tmp_path / "random.autoq")
+    names = [value.name for value in model.graph.output]
+    results = autoq.Session(tmp_path / "random.autoq").run(names, feeds)
+    complaint = Oracle(model, feeds).complaint(dict(zip(names, results, strict=True)))
+    assert not complaint, complaint
 
 
 def test_layouts_that_need_copies_agree_with_onnxruntime(tmp_path):

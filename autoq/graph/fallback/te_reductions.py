@@ -8,7 +8,7 @@ from typing import Any
 from tvm import te, tirx
 
 from autoq.graph.fallback.te_elementwise import binary
-from autoq.graph.fallback.te_value import Index, Value, constant
+from autoq.graph.fallback.te_value import Index, Value, constant, stored
 from autoq.graph.ir import Step
 from autoq.graph.shapes import infer_shape
 
@@ -74,7 +74,17 @@ def _mean(step: Step, x: Value) -> Value:
     return Value(shape, "float32", lambda index: total[tuple(index)] / constant(float(count)))
 
 
+def _factor(value: Value, name: str) -> Value:
+    """A factor of a product, as an array.
+
+    dlight pads the reduction to whole tiles with zeros of what the product reads: a zero of an
+    array of floats adds nothing to a sum, a zero that is dequantised does.
+    """
+    return stored(value, name)
+
+
 def _matmul(step: Step, a: Value, b: Value) -> Value:
+    a, b = _factor(a, "left"), _factor(b, "right")
     shape = infer_shape("MatMul", [a.shape, b.shape], {})
     k = te.reduce_axis((0, a.shape[-1]), "k")
 
@@ -87,6 +97,7 @@ def _matmul(step: Step, a: Value, b: Value) -> Value:
 
 
 def _gemm(step: Step, x: Value, weight: Value, *bias: Value) -> Value:
+    x, weight = _factor(x, "left"), _factor(weight, "right")
     k = te.reduce_axis((0, x.shape[1]), "k")
     products = te.compute(
         (x.shape[0], weight.shape[0]),

@@ -23,13 +23,17 @@ class Value:
     shape: tuple[int, ...]
     dtype: str
     at: Callable[[Index], Any]
+    is_stored: bool = False
 
     @classmethod
     def of(cls, tensor: te.Tensor) -> Value:
         """A stored array."""
         shape = tuple(int(size) for size in tensor.shape)
         return cls(
-            shape, str(tensor.dtype), lambda index: tensor[tuple(index)] if shape else tensor()
+            shape,
+            str(tensor.dtype),
+            lambda index: tensor[tuple(index)] if shape else tensor(),
+            is_stored=True,
         )
 
     def broadcast_at(self, index: Index) -> Any:
@@ -46,7 +50,9 @@ def output(value: Value, shape: tuple[int, ...], dtype: str) -> te.Tensor:
 
 
 def stored(value: Value, name: str) -> Value:
-    """The value as an array of its own."""
+    """The value as an array of its own, itself if it is one."""
+    if value.is_stored:
+        return value
     return Value.of(te.compute(value.shape, lambda *index: value.at(index), name=name))
 
 

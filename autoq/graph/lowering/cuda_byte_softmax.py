@@ -39,14 +39,18 @@ __device__ __forceinline__ float reciprocal(float total) {
 """
 
 
-def byte_softmax(dtype: str, steps: Sequence[Step]) -> RowProgram | None:
-    """The program of `steps` over one operand of `dtype`, None where they are something else.
+def byte_softmax(dtype: str, rank: int, steps: Sequence[Step]) -> RowProgram | None:
+    """The program of `steps` over one operand, None where they are something else.
+
+    Rows lie along the last of `rank` axes.
 
     A result differs from exact arithmetic's, as every sum of a row does, only beside a tie.
     """
     if dtype not in _BIAS or [step.op for step in steps] != ["dequantize", "Softmax", "quantize"]:
         return None
-    first, _, last = steps
+    first, softmax, last = steps
+    if softmax["axis"] % rank != rank - 1:
+        return None
     factor = np.float32(first["scale"] * math.log2(math.e))
     scale = np.float32(last["scale"])
     if not (256 * factor <= _MOST_EXPONENT and _LEAST_SCALE <= scale <= 1 and last["low"] <= 0):

@@ -82,8 +82,8 @@ def row_fusion(node: Fusion) -> RowFusion | None:
     held = inner <= len(shape) and 1 < rows.row <= LONGEST_ROW
     if not held or not 0 < math.prod(shape) < 1 << 31:
         return None
-    program = byte_softmax(operands[0].dtype, node.steps)
-    if program is not None and shape == tuple(node.output_shape) and inner == 1:
+    program = byte_softmax(operands[0].dtype, len(shape), node.steps)
+    if program is not None and shape == tuple(node.output_shape):
         return RowFusion(rows, program)
     writer = _Writer(rows, node.steps, zero_points(node.steps, len(operands)))
     last = len(node.steps) - 1

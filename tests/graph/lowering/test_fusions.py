@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from fusion_cases import CASES, random_inputs
@@ -12,9 +14,15 @@ from autoq.graph.step_numpy import STEPS as NUMPY_STEPS
 from autoq.graph.step_numpy import evaluate_fusion
 from autoq.kernel.compile import compile_kernel
 from autoq.kernel.host_launches import host_launches
-from autoq.kernel.lowering import lower
+from autoq.kernel.lowering import cuda_source, lower
 from autoq.runtime.cpu_kernel import LoadedCpuKernel
 from autoq.templates.target import host_cpu, parse_target
+
+
+def _multiplies_bytes(node):
+    """Whether a fusion multiplies matrices that it dequantises itself."""
+    ops = {step.op for step in node.steps}
+    return bool(ops & {"MatMul", "Gemm"}) and "float32" not in node.input_dtypes[:2]
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
@@ -74,3 +82,13 @@ def test_cuda_lowering_launches_kernels(name):
     launches, _ = host_launches(lowered.host["main"], len(function.params))
     assert launches
     assert all(np.prod(launch.block) <= 1024 for launch in launches)
+
+
+@pytest.mark.parametrize("name", [name for name, node in CASES.items() if _multiplies_bytes(node)])
+def test_products_of_bytes_are_padded_behind_their_zero_points(name):
+    """dlight pads a reduction with zeros: of floats, as a byte of 0 is the number -zero_point."""
+    target = parse_target("cuda")
+    source = cuda_source(lower(fusion_prim_func(CASES[name], target), target), target)
+    kernel = source[source.rindex("__global__") :]
+    assert "0x0p+0f" in kernel
+    assert not re.search(r"\((signed char|uchar|unsigned char)\)0\b", kernel)

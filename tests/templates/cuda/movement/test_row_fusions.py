@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from host_cuda import needs_host_compiler, run_function_on_host
-from row_cases import step
+from row_cases import quantised_softmax, step
 
 from autoq.graph import Fusion, Step
 from autoq.graph.lowering.cuda_rows import row_fusion
@@ -109,3 +111,12 @@ def test_a_step_of_another_kind_leaves_the_fusion_to_tvm(seed):
         changed = Fusion((*node.steps, added), node.inputs, node.input_shapes,
                            node.input_dtypes, (), "y", output, ("node",))  # fmt: skip
         assert row_fusion(changed) is None
+
+
+@pytest.mark.parametrize("axis", range(4))
+def test_softmax_of_bytes_is_over_the_last_axis(axis):
+    """Another axis, even one of the same length, is not a row."""
+    node = quantised_softmax(2, 5, 5, 5)
+    first, _, last = node.steps
+    steps = (first, step("Softmax", 1, axis=axis), last)
+    assert (row_fusion(dataclasses.replace(node, steps=steps)) is None) == (axis != 3)
