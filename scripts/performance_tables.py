@@ -98,6 +98,25 @@ def movement(results: Results) -> str:
     return "\n".join([*lines, "", *_table(["case", "us", "floor"], shown)])
 
 
+def products(results: Results) -> str:
+    """Matrix products beside cuBLASLt, and how often one is ahead."""
+    result = results["gemm_h200"]
+    rows, compared = [], []
+    for case in result["cases"]:
+        peer = case["peers"].get(case["best_peer"])
+        speedup = "-" if peer is None else f"{case['speedup']:.2f}"
+        compared += [case["speedup"]] if peer is not None else []
+        rows.append([case["case"], us(case["autoq_us"]), us(peer), speedup,
+                     f"{case['tops']:.0f}", f"{case['date']}, {case['commit'][:7]}"])  # fmt: skip
+    won = sum(speedup >= 1 for speedup in compared)
+    text = (
+        f"One {result['device']}. autoq is at least as fast as cuBLASLt in {won} of "
+        f"{len(compared)} cases. TOPS are autoq's, of floats TFLOPS."
+    )
+    titles = ["case", "autoq", "cuBLASLt", "speed-up", "TOPS", "date, commit"]
+    return "\n".join([*textwrap.wrap(text, 100), "", *_table(titles, rows)])
+
+
 def sections(results: Results) -> dict[str, str]:
     """The text between the marks of each name."""
     return {
@@ -105,19 +124,22 @@ def sections(results: Results) -> dict[str, str]:
         "NETWORKS": networks(results),
         "CONVOLUTIONS": conv_section.section(results["conv_h200"], conv_section.DENSE),
         "GROUPED": conv_section.section(results["grouped_h200"], conv_section.GROUPED),
+        "PRODUCTS": products(results),
         "MOVEMENT": movement(results),
     }
 
 
 DOCUMENTS = {
     ROOT / "README.md": ("SUMMARY",),
-    ROOT / "docs" / "performance.md": ("NETWORKS", "CONVOLUTIONS", "GROUPED", "MOVEMENT"),
+    ROOT / "docs" / "performance.md": (
+        "NETWORKS", "CONVOLUTIONS", "GROUPED", "PRODUCTS", "MOVEMENT",
+    ),
 }
 
 
 def load(folder: Path) -> Results:
     """The results that the tables need, by the stem of their file."""
-    names = (*NETWORKS, "conv_h200", "grouped_h200", "movement_h200")
+    names = (*NETWORKS, "conv_h200", "grouped_h200", "gemm_h200", "movement_h200")
     return {name: json.loads((folder / f"{name}.json").read_text()) for name in names}
 
 
