@@ -132,7 +132,11 @@ def sections(results: Results) -> dict[str, str]:
 DOCUMENTS = {
     ROOT / "README.md": ("SUMMARY",),
     ROOT / "docs" / "performance.md": (
-        "NETWORKS", "CONVOLUTIONS", "GROUPED", "PRODUCTS", "MOVEMENT",
+        "NETWORKS",
+        "CONVOLUTIONS",
+        "GROUPED",
+        "PRODUCTS",
+        "MOVEMENT",
     ),
 }
 
