@@ -75,7 +75,7 @@ _ROWS = (
     Element("int8", 8, "signed char", "s8", (-128, 127), 0),
     Element("uint8", 8, "unsigned char", "u8", (0, 255), 0),
     Element("int16", 16, "short", "s16", (-(2**15), 2**15 - 1)),
-    Element("uint16", 16, "unsigned short", "u16", (0, 2**16 - 1), 1),
+    Element("uint16", 16, "unsigned short", "u16", (0, 0xFFFF), 1),
     Element("int32", 32, "int", "s32", (-(2**31), 2**31 - 1), 3),
     Element("uint32", 32, "unsigned", "u32", (0, 2**32 - 1), 2),
     Element("int64", 64, "long long", "s64", (-(2**63), 2**63 - 1)),

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from types import ModuleType
 
 from autoq.errors import AutoqError, DriverError, LibraryError
-from autoq.libraries.byte_products import ByteProducts
-from autoq.libraries.float_products import FloatProducts
+from autoq.libraries import byte_products, float_products
 from autoq.libraries.ranking import PeerTime
 from autoq.measure.job import Timing
 from autoq.process.child import Child, Entry
 from autoq.templates.element import element
-from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 
@@ -43,32 +42,22 @@ def cublaslt_beside(product: Product, timing: Timing, ordinal: int = 0) -> Besid
 
 
 def nearest(product: Product) -> Product:
-    """What cuBLASLt computes that is most like a product.
-
-    Bytes are int8, as is what shares a byte, and sums and floats come out as int32. Floats keep
-    their type, and neither bias nor activation is computed.
-    """
-    if isinstance(product, FloatGemm):
-        out = "float32" if product.out_dtype == "float32" else product.in_dtype
-        return replace(product, out_dtype=out, bias=False, activation="none")
-    out = "int8" if element(product.epilogue.out_dtype).quantised else "int32"
-    return replace(product, in_dtype="int8", weight_dtype="int8", epilogue=Epilogue(out))
+    """What cuBLASLt computes that is most like a product."""
+    found: Product = _products(product).nearest(product)
+    return found
 
 
 def description(product: Product) -> str:
     """What cuBLASLt computes in the place of a product, in short."""
     computed = nearest(product)
     kind, out = element(computed.inputs[0].dtype).ptx, element(computed.outputs[0].dtype).ptx
-    text = f"{kind} x {kind} -> {out}"
-    if isinstance(product, Gemm):
-        return text if computed == product else f"{text}, the nearest types that it has"
-    if product.quantised:
-        text += ", the weight dequantised beforehand"
-    left_out = [
-        *(["bias"] if product.bias else []),
-        *([product.activation] if product.activation != "none" else []),
-    ]
-    return text + (f", without {' and '.join(left_out)}" if left_out else "")
+    return f"{kind} x {kind} -> {out}{_products(product).difference(product)}"
+
+
+def _products(product: Product) -> ModuleType:
+    """The module of the library's products of floats, or of bytes."""
+    floating = element(product.inputs[0].dtype).floating
+    return float_products if floating else byte_products
 
 
 def serve(ordinal: int) -> Callable[[tuple[Product, Timing]], Beside | str]:
@@ -76,9 +65,8 @@ def serve(ordinal: int) -> Callable[[tuple[Product, Timing]], Beside | str]:
 
     def measure(request: tuple[Product, Timing]) -> Beside | str:
         product, timing = request
-        kind = FloatProducts if isinstance(product, FloatGemm) else ByteProducts
         try:
-            library = kind(ordinal)
+            library = _products(product).PRODUCTS(ordinal)
             time = library.measure(nearest(product), timing)
         except (LibraryError, DriverError) as error:
             return str(error)

@@ -23,6 +23,7 @@ from autoq.libraries.ranking import PeerTime, Way, fastest
 from autoq.measure.cuda_bench import upload
 from autoq.measure.job import Timing
 from autoq.runtime.cuda_driver import Device, Memory, Stream
+from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.random_arrays import random_array
@@ -30,6 +31,20 @@ from autoq.templates.random_arrays import random_array
 Check = Callable[[np.ndarray, bool], int]
 
 _CHECKED_ROWS = 64
+
+
+def nearest(product: Gemm) -> Gemm:
+    """What cuBLASLt computes that is most like a product.
+
+    Bytes are int8, as is what shares a byte, and sums and floats come out as int32.
+    """
+    out = "int8" if element(product.epilogue.out_dtype).quantised else "int32"
+    return replace(product, in_dtype="int8", weight_dtype="int8", epilogue=Epilogue(out))
+
+
+def difference(product: Gemm) -> str:
+    """That these are not the product's types, where they are not."""
+    return "" if nearest(product) == product else ", the nearest types that it has"
 
 
 @dataclass(frozen=True)
@@ -180,3 +195,7 @@ class _RowCheck:
         x = self._matrices.x[self._rows]
         (y,) = few.reference_in_threads([x], constants, len(os.sched_getaffinity(0)))
         return y.astype(np.int64)
+
+
+PRODUCTS = ByteProducts
+"""The class of them, made with the number of a device."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from ctypes import byref, c_float
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +21,22 @@ from autoq.templates.operators.float_gemm import FloatGemm
 _CHECKED_ROWS = 64
 # Of the output's root mean square: what rounding outputs to 16 bits may change.
 _ALLOWED = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 4e-3}
+
+
+def nearest(product: FloatGemm) -> FloatGemm:
+    """What cuBLASLt computes that is most like a product: of its type, and alone."""
+    out = "float32" if product.out_dtype == "float32" else product.in_dtype
+    return replace(product, out_dtype=out, bias=False, activation="none")
+
+
+def difference(product: FloatGemm) -> str:
+    """What that leaves out, to be said behind what it computes."""
+    text = ", the weight dequantised beforehand" if product.quantised else ""
+    left_out = [
+        *(["bias"] if product.bias else []),
+        *([product.activation] if product.activation != "none" else []),
+    ]
+    return text + (f", without {' and '.join(left_out)}" if left_out else "")
 
 
 class FloatProducts:
@@ -93,3 +110,7 @@ class _Product:
         off = float(np.abs(found - self._expected).max()) / scale / _ALLOWED[layer.out_dtype]
         # Rounding of the largest elements counts by their own size.
         return 0 if off <= 6 else 1 + min(1000, math.ceil(off) if off == off else 1000)
+
+
+PRODUCTS = FloatProducts
+"""The class of them, made with the number of a device."""
