@@ -17,6 +17,9 @@ from autoq.devices import Host, resolve
 from autoq.errors import BuildError
 from autoq.kernel.kernel_store import KernelStore
 from autoq.kernel.source_hash import source_hash
+from autoq.measure.arrays import random_case, stored_activations, stored_outputs
+from autoq.measure.check import complaints
+from autoq.measure.cuda_bench import CudaBench
 from autoq.runtime.cuda_driver import Device, device_count
 from autoq.runtime.kernel import Kernel
 from autoq.templates.base import Template
@@ -107,6 +110,34 @@ def compiled(
         pytest.fail("\n".join(complaints))
     end_if_compile_only()
     return kernels
+
+
+def assert_right(
+    template: Template,
+    workload: Workload,
+    candidates: Sequence[tuple[Any, Target]],
+    target: Target,
+    seed: int = 7,
+) -> None:
+    """Run configurations, each with the target whose instructions it uses, on the GPU.
+
+    Fails the test with every one that gives a wrong element over poisoned output, or writes to its
+    inputs; random arrays are those of a seed.
+    """
+    kernels = compiled(template, workload, candidates, target)
+    values, constants = random_case(workload, seed)
+    expected = stored_outputs(workload, workload.reference_in_threads(values, constants, 8))
+    bench = CudaBench(Device(), stored_activations(workload, values), expected)
+    failures = []
+    for (config, form), kernel in zip(candidates, kernels, strict=True):
+        candidate = bench.load(kernel, template.pack(workload, config, constants))
+        for poison in (0x55, 0xAA):
+            wrong = complaints(candidate.run_over(poison), expected, workload, target)
+            if wrong:
+                failures.append(f"{form.arch} {config}: {wrong}")
+        if bench.restore_inputs():
+            failures.append(f"{form.arch} {config}: inputs were written to")
+    assert not failures, "\n".join(failures)
 
 
 def end_if_compile_only() -> None:

@@ -19,8 +19,9 @@ from autoq.templates.element import element
 from autoq.templates.operators.float_gemm import FloatGemm
 
 _CHECKED_ROWS = 64
-# Of the output's root mean square: what rounding outputs to 16 bits may change.
-_ALLOWED = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 4e-3}
+# Of the output's root mean square. Outputs of 5 of these are rounded by 0.2%, in bfloat16 by 1.6%,
+# and the library may add parts of a reduction in the output's type.
+_ALLOWED = {"float16": 0.02, "bfloat16": 0.15, "float32": 0.02}
 
 
 def nearest(product: FloatGemm) -> FloatGemm:
@@ -68,7 +69,8 @@ class FloatProducts:
             product.launch(algorithm, index, self._stream)
 
         name = f"algorithm {algorithm.number}"
-        return Way(name, "", launch, product.wrong, product.copies[0][2])
+        y, allowed = product.copies[0][2], product.allowed
+        return Way(name, "", launch, product.largest_error, y, allowed)
 
 
 class _Product:
@@ -79,6 +81,7 @@ class _Product:
 
     def __init__(self, handle: Handle, layer: FloatGemm, cold: Device | None) -> None:
         self._layer = layer
+        self.allowed = _ALLOWED[layer.out_dtype]
         (x,), constants = random_case(layer, 0)
         kind = element(layer.in_dtype).dtype
         weight = layer.dequantised(constants).astype(kind)
@@ -101,15 +104,14 @@ class _Product:
         factors = (byref(c_float(1.0)), byref(c_float(0.0)))
         self.matmul.launch(item, stream, factors, (a, b, y, y))
 
-    def wrong(self, y: np.ndarray) -> int:
-        """0 where the checked rows are right to rounding, else by how many times too far off."""
+    def largest_error(self, y: np.ndarray) -> float:
+        """Of the elements of the checked rows, in units of their root mean square."""
         layer = self._layer
         found = y.view(element(layer.out_dtype).dtype).reshape(layer.y_shape)
         found = (found.T if layer.weight_left else found)[self._rows].astype(np.float32)
         scale = math.sqrt(float(np.mean(np.square(self._expected, dtype=np.float64))))
-        off = float(np.abs(found - self._expected).max()) / scale / _ALLOWED[layer.out_dtype]
-        # Rounding of the largest elements counts by their own size.
-        return 0 if off <= 6 else 1 + min(1000, math.ceil(off) if off == off else 1000)
+        # A NaN is no difference that a comparison with what is allowed would find.
+        return float(np.nan_to_num(np.abs(found - self._expected), nan=np.inf).max()) / scale
 
 
 PRODUCTS = FloatProducts

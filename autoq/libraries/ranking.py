@@ -22,7 +22,7 @@ _SCREENING = Timing(repeat=3, min_seconds=2e-4, budget_seconds=2e-3)
 _FINALISTS = 3
 
 # Libraries requantise as they please; ours and theirs may lie on two sides of a tie.
-_ALLOWED_STEPS = 1
+_ALLOWED_STEPS = 1.0
 
 
 @dataclass(frozen=True)
@@ -46,20 +46,22 @@ class Way:
     """One way to compute a workload, its formulation, and `launch`, which puts it on a stream.
 
     check(y) gives the largest difference of an element of the output from the reference, in
-    quantisation steps; y is where the output lies, which `check` gets as int8.
+    quantisation steps or in units of the output's root mean square; allowed is the largest that
+    counts as right; y is where the output lies, which `check` gets as int8.
     """
 
     name: str
     form: str
     launch: Callable[[int], None]
-    check: Callable[[np.ndarray], int]
+    check: Callable[[np.ndarray], float]
     y: Memory
+    allowed: float = _ALLOWED_STEPS
 
 
 def fastest(ways: Sequence[Way], stream: Stream, device: Device, timing: Timing) -> PeerTime:
     """The way with the least median of those that are right; raises LibraryError when none is."""
     screened, refusal = _screened(ways, stream, device)
-    best: dict[str, tuple[float, int, Way]] = {}
+    best: dict[str, tuple[float, float, Way]] = {}
     for form in dict.fromkeys(way.form for way in screened):
         own = [way for way in screened if way.form == form]
         finalists, wrong = _finalists(own, stream, device, timing)
@@ -71,7 +73,7 @@ def fastest(ways: Sequence[Way], stream: Stream, device: Device, timing: Timing)
     seconds, error, way = min(best.values(), key=lambda item: item[0])
     others = {form: item[0] for form, item in best.items() if form != way.form}
     name = f"{way.form}, {way.name}" if way.form else way.name
-    return PeerTime(seconds, name, len(screened), float(error), others)
+    return PeerTime(seconds, name, len(screened), error, others)
 
 
 def _screened(ways: Sequence[Way], stream: Stream, device: Device) -> tuple[list[Way], str]:
@@ -89,18 +91,18 @@ def _screened(ways: Sequence[Way], stream: Stream, device: Device) -> tuple[list
 
 def _finalists(
     ways: Sequence[Way], stream: Stream, device: Device, timing: Timing
-) -> tuple[list[tuple[float, int, Way]], str]:
+) -> tuple[list[tuple[float, float, Way]], str]:
     """Median seconds and error of the first right ones, and why another is wrong."""
-    found: list[tuple[float, int, Way]] = []
+    found: list[tuple[float, float, Way]] = []
     wrong = ""
     for way in ways:
         if len(found) == _FINALISTS:
             break
         error = _error(way, stream, device)
-        if error <= _ALLOWED_STEPS:
+        if error <= way.allowed:
             found.append((_median(way, stream, timing), error, way))
         else:
-            wrong = f"{way.name} is wrong by {error} quantisation steps"
+            wrong = f"{way.name} is wrong by {error:.3g}, where {way.allowed:g} is allowed"
     return found, wrong
 
 
@@ -109,7 +111,7 @@ def _median(way: Way, stream: Stream, timing: Timing) -> float:
     return statistics.median(timer.timings(timing))
 
 
-def _error(way: Way, stream: Stream, device: Device) -> int:
+def _error(way: Way, stream: Stream, device: Device) -> float:
     """Over poisoned memory, so that what a kernel leaves out counts as wrong."""
     way.y.fill(POISON[0])
     device.synchronize()
@@ -117,4 +119,4 @@ def _error(way: Way, stream: Stream, device: Device) -> int:
     device.synchronize()
     y = np.empty(way.y.size, np.int8)
     way.y.read(y)
-    return way.check(y)
+    return float(way.check(y))

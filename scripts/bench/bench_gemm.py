@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from case_candidates import Candidate, Kernels, autoq_runner, candidates
+from case_report import case_row, cases_table, verdict
 from checkout import commit
-from conv_candidates import Candidate, Kernels, autoq_runner, candidates
-from conv_report import case_row, cases_table, verdict
 from peers.worker import PeerProcesses
 
 import autoq

@@ -62,7 +62,10 @@ def test_products_of_floats(library: FakeCublasLt, workload: FloatGemm, cold: bo
     assert products.version == "13.0.1" and products.supports(workload)
     found = products.measure(workload, Timing(cold=cold))
     assert found.what == f"algorithm {RIGHT}"
-    assert (found.seconds, found.tried, found.max_error) == (5e-6, 2, 0)
+    assert (found.seconds, found.tried) == (5e-6, 2)
+    # What rounding to the output's type makes of it.
+    rounding = {"float16": 3e-3, "bfloat16": 2.4e-2, "float32": 1e-4}[workload.out_dtype]
+    assert rounding / 100 * (workload.out_dtype != "float32") <= found.max_error <= rounding
     assert library.products
 
 

@@ -18,6 +18,7 @@ from autoq.templates.operators.lookup import Lookup
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
+from autoq.templates.random_arrays import random_inputs
 from autoq.templates.reference import reference
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -147,7 +148,7 @@ class Copied(Workload):
         return activations
 
     def random_case(self, rng):
-        raise NotImplementedError
+        return random_inputs(rng, self.inputs), {}
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn"])

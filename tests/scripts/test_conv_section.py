@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from conv_report import case_name
+from conv_names import case_name
 from conv_section import DENSE, GROUPED, section
 from grouped_cases import convolutions as grouped_convolutions
 from resnet50_cases import convolutions

@@ -74,17 +74,12 @@ def _mean(step: Step, x: Value) -> Value:
     return Value(shape, "float32", lambda index: total[tuple(index)] / constant(float(count)))
 
 
-def _factor(value: Value, name: str) -> Value:
-    """A factor of a product, as an array.
-
-    dlight pads the reduction to whole tiles with zeros of what the product reads: a zero of an
-    array of floats adds nothing to a sum, a zero that is dequantised does.
-    """
-    return stored(value, name)
+# Factors of a product are stored: dlight pads the reduction to whole tiles with zeros of what the
+# product reads, and a zero that is dequantised behind the padding is not the number 0.
 
 
 def _matmul(step: Step, a: Value, b: Value) -> Value:
-    a, b = _factor(a, "left"), _factor(b, "right")
+    a, b = stored(a, "left"), stored(b, "right")
     shape = infer_shape("MatMul", [a.shape, b.shape], {})
     k = te.reduce_axis((0, a.shape[-1]), "k")
 
@@ -97,7 +92,7 @@ def _matmul(step: Step, a: Value, b: Value) -> Value:
 
 
 def _gemm(step: Step, x: Value, weight: Value, *bias: Value) -> Value:
-    x, weight = _factor(x, "left"), _factor(weight, "right")
+    x, weight = stored(x, "left"), stored(weight, "right")
     k = te.reduce_axis((0, x.shape[1]), "k")
     products = te.compute(
         (x.shape[0], weight.shape[0]),

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
+from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 
-BARRIER_BYTES = 8
 STEP_K = 64
 """Values of k in a row of 128 bytes of activations: a step of the reduction."""
-STORE_ROWS = 64
-"""Columns of D that are stored at a time."""
 
 
 @dataclass(frozen=True)
@@ -80,15 +78,6 @@ class MixedConfig:
         return 128 * self.block_m
 
     @property
-    def store_rows(self) -> int:
-        """Rows of x whose results are staged at a time."""
-        return min(self.block_m, STORE_ROWS)
-
-    @property
-    def store_bytes(self) -> int:
-        """Shared memory of a staging buffer."""
-        return 128 * STORE_ROWS
-
-    @property
     def barriers_bytes(self) -> int:
+        """Shared memory of the ring's full and empty barriers."""
         return 2 * self.stages * BARRIER_BYTES

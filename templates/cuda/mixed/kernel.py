@@ -3,7 +3,7 @@
 A warp brings rows of x and tiles of weights into a ring of stages. Each consumer warpgroup widens
 the weights of the next stage while its products of this one run, so that registers of A take turns;
 D [weight rows, rows of x] has x as its B, in shared memory as it lies in memory. The scheme is that
-of CUTLASS's mixed-input kernels with its constants swapped.
+of CUTLASS's mixed-input kernels with its operands swapped.
 """
 
 from tvm.script import tirx as T
@@ -34,10 +34,12 @@ from autoq.templates.cuda.mixed.consumer import (
 from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.cuda.mixed.producer import produce
 from autoq.templates.cuda.mixed.store import TileStore, finish_pair
+from autoq.templates.target import Target
 
 
-def build_kernel(plan: MixedPlan) -> PrimFunc:
+def build_kernel(plan: MixedPlan, target: Target) -> PrimFunc:
     """The kernel; parameters x, the arrays of `pack.packed` and y."""
+    grid = plan.grid(target)
     work, config, registers = plan.workload, plan.config, plan.config.registers
     finish = finish_pair(work)
 
@@ -73,10 +75,10 @@ def build_kernel(plan: MixedPlan) -> PrimFunc:
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": 1})
         if config.cluster > 1:
-            cta = T.cluster_id([plan.grid])
+            cta = T.cluster_id([grid])
             rank = T.cta_id_in_cluster([config.cluster])
         else:
-            cta = T.cta_id([plan.grid])
+            cta = T.cta_id([grid])
             rank = T.meta_var(0)
         warpgroup = T.warpgroup_id([config.consumers + 1])
         warp = T.warp_id_in_wg([4])
@@ -114,7 +116,7 @@ def build_kernel(plan: MixedPlan) -> PrimFunc:
                     m, n = plan.tile(work_index, rank)
                     place = T.meta_var(TilePlace(m, n, rank))
                     produce(plan, smem, RingCursor(ring, head), x_map, weight, place)
-                    work_index = work_index + plan.grid
+                    work_index = work_index + grid
                 if config.cluster > 1:
                     ring.wait_until_left(head)
         else:
@@ -158,7 +160,7 @@ def build_kernel(plan: MixedPlan) -> PrimFunc:
                     add_groups(plan, accumulator, sums, k_group, thread)
                 if k_group == 0:
                     store.store(plan, accumulator, TilePlace(m, n, rank), thread)
-                work_index = work_index + plan.grid
+                work_index = work_index + grid
             if (warp == 0) & (lane == 0):
                 T.ptx.cp.async_.bulk.wait_group(0)
 

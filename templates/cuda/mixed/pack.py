@@ -7,6 +7,7 @@ import numpy as np
 from autoq.templates.cuda.device.memory.swizzle import shared_image
 from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.element import element
+from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
@@ -41,18 +42,18 @@ def pack(plan: MixedPlan, constants: Constants) -> tuple[np.ndarray, ...]:
         arrays.append(taken | taken << 16)
     if work.quantised:
         scale = np.asarray(constants["scale"], np.float32)
-        arrays.append(np.pad(_row_scale(scale), (0, rows)))
+        arrays.append(np.pad(_row_scale(work, scale), (0, rows)))
     if work.bias:
         arrays.append(np.pad(np.asarray(constants["bias"], np.float32), (0, rows)))
     return tuple(map(np.ascontiguousarray, arrays))
 
 
-def _row_scale(scale: np.ndarray) -> np.ndarray:
+def _row_scale(work: FloatGemm, scale: np.ndarray) -> np.ndarray:
     """What a row's sums are multiplied by: its scale, or the largest of its groups' scales.
 
     A group's scale is kept as its share of that, which no 16-bit float is too narrow for.
     """
-    if scale.shape[1] == 1:
+    if not work.group:
         return scale[:, 0]
     largest = np.abs(scale).max(axis=1)
     return np.where(largest > 0, largest, np.float32(1))
@@ -96,7 +97,7 @@ def _group_words(plan: MixedPlan, constants: Constants) -> np.ndarray:
     """For each block, step, group and row what is taken away, above the group's scale, uint32."""
     conversion, work = plan.conversion, plan.workload
     scale = np.asarray(constants["scale"], np.float32)
-    share = scale / _row_scale(scale)[:, None]
+    share = scale / _row_scale(work, scale)[:, None]
     zeros = constants["zero_point"] if work.zero_points else np.zeros(scale.shape, np.int32)
     # A group longer than a step counts for each of its steps.
     repeat = max(work.group // 64, 1)

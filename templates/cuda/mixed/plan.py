@@ -23,10 +23,10 @@ _FLOAT_TILE_BYTES = 64 * STEP_K * 2
 class MixedPlan:
     """What the kernel's parts share; every attribute is a constant of the kernel.
 
-    weights are tiles of 64 rows and 64 k, one behind the other along k.
+    Weights are tiles of 64 rows and 64 k, one behind the other along k.
     """
 
-    def __init__(self, workload: FloatGemm, config: MixedConfig, target: Target) -> None:
+    def __init__(self, workload: FloatGemm, config: MixedConfig) -> None:
         self.workload, self.config = workload, config
         self.conversion = Conversion(workload)
         self.atom = Wgmma(
@@ -44,8 +44,6 @@ class MixedPlan:
         self.k_stages = self.k_steps // config.steps
         self.own_stages = self.k_stages // config.k_groups
         self.works = self.m_tiles * self.n_clusters
-        clusters = target.units_in_clusters(config.cluster) // config.cluster
-        self.grid = max(min(clusters, self.works), 1)
 
         self.tile_bytes = self.conversion.tile_bytes if workload.quantised else _FLOAT_TILE_BYTES
         self.weight_bytes = self.padded_n // 64 * self.k_steps * self.tile_bytes
@@ -63,14 +61,18 @@ class MixedPlan:
         self.barrier_offset = self.exchange_offset + config.exchange_bytes
         self.smem_bytes = self.barrier_offset + config.barriers_bytes
 
-        self.rows_shifted = (
-            workload.quantised and not workload.group
-        )  # what is taken from a row stays over all k
+        # Without groups, what is taken from a row's weights is the same over all k.
+        self.rows_shifted = workload.quantised and not workload.group
+        # Registers of A of a row block's stage.
         self.a_registers = 4 * _STEP_INSTRUCTIONS * config.steps
-        """Registers of A of a row block's stage."""
         self.instructions = _STEP_INSTRUCTIONS * config.steps
         self.converts = workload.quantised
         self.convert = self.conversion.function() if workload.quantised else None
+
+    def grid(self, target: Target) -> int:
+        """Clusters that a target runs at once, at most one for each piece of work."""
+        clusters = target.units_in_clusters(self.config.cluster) // self.config.cluster
+        return max(min(clusters, self.works), 1)
 
     def x_map(self) -> list[int]:
         """Arguments of the map of x: boxes of 64 k and the rows that a block loads."""

@@ -10,7 +10,7 @@ from autoq.templates.operators.float_gemm import FloatGemm
 
 _ACTIVATIONS = {
     "none": "v",
-    "relu": "fmaxf(v, 0.f)",
+    "relu": "v < 0.f ? 0.f : v",
     "gelu": "0.5f * v * (1.f + error_function_@(v * 0.70710678f))",
     "gelu_tanh": "v * logistic_@(1.59576912f * (v + 0.044715f * v * v * v))",
     "silu": "v * logistic_@(v)",

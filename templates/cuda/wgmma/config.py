@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autoq.templates.cuda.device.launch.team import Team
+from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 from autoq.templates.cuda.device.memory.swizzle import swizzle_period
 from autoq.templates.cuda.device.weights import KLayout, ceil_div, channels_per_thread
 from autoq.templates.epilogue.cuda.epilogue_table import table_words
 from autoq.templates.operators.conv2d import Conv2d
-
-BARRIER_BYTES = 8
 
 
 @dataclass(frozen=True)

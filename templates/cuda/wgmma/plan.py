@@ -15,12 +15,13 @@ from autoq.templates.cuda.device.memory.exchange import (
     send_partial,
     store_partial,
 )
+from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import Delivery, tiled_map
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.device.pixel import Pixel
 from autoq.templates.cuda.device.weights import KLayout, ceil_div
-from autoq.templates.cuda.wgmma.config import BARRIER_BYTES, PipelineConfig
+from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.loads import Load
 from autoq.templates.epilogue.cuda.bounds import LIMITS
 from autoq.templates.epilogue.cuda.epilogue_table import table_words

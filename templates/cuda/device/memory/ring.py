@@ -6,6 +6,9 @@ must be ordered behind the one that reads them.
 
 from tvm.script import tirx as T
 
+BARRIER_BYTES = 8
+"""Shared memory of an mbarrier."""
+
 
 @T.meta_class
 class Ring:

@@ -39,7 +39,7 @@ def test_defaults_compile_without_spills(workload: FloatGemm) -> None:
     assert kernel.spill_bytes == 0
     (launch,) = kernel.launches
     assert launch.block == (config.threads, 1, 1)
-    assert launch.smem_bytes == MixedPlan(workload, config, TARGET).smem_bytes
+    assert launch.smem_bytes == MixedPlan(workload, config).smem_bytes
     budget = config.registers
     asked = budget.producer + config.consumers * budget.consumer
     assert asked <= kernel.registers * (config.consumers + 1)

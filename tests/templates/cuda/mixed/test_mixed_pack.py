@@ -75,7 +75,7 @@ def test_registers_hold_the_weights(dtype: str, weight_dtype: str, group: int, z
     workload = FloatGemm(
         16, 200, 384, dtype, weight_dtype, dtype, group=group, zero_points=zeros
     )  # fmt: skip
-    plan = MixedPlan(workload, CONFIG, TARGET)
+    plan = MixedPlan(workload, CONFIG)
     _, constants = workload.random_case(np.random.default_rng(3))
     names = [spec.name for spec in TEMPLATE.packed(workload, CONFIG)]
     arrays = dict(zip(names, TEMPLATE.pack(workload, CONFIG, constants), strict=True))
@@ -100,7 +100,7 @@ def test_registers_hold_the_weights(dtype: str, weight_dtype: str, group: int, z
 
 def test_weights_of_floats_are_swizzled_rows() -> None:
     workload = FloatGemm(16, 100, 200, weight_dtype="float16")
-    plan = MixedPlan(workload, CONFIG, TARGET)
+    plan = MixedPlan(workload, CONFIG)
     _, constants = workload.random_case(np.random.default_rng(3))
     (weight,) = TEMPLATE.pack(workload, CONFIG, constants)
     chunks = weight.view(np.float16).reshape(plan.padded_n // 64, plan.k_steps, 64, 8, 8)
@@ -108,3 +108,16 @@ def test_weights_of_floats_are_swizzled_rows() -> None:
     plain = chunks[:, :, row, np.arange(8) ^ (row % 8)]
     found = plain.transpose(0, 2, 1, 3, 4).reshape(plan.padded_n, plan.padded_k)
     np.testing.assert_array_equal(found[:100, :200], constants["weight"])
+
+
+def test_a_row_whose_groups_have_no_scale_is_zero() -> None:
+    workload = FloatGemm(16, 64, 128, group=128)
+    _, constants = workload.random_case(np.random.default_rng(3))
+    constants["scale"][5] = 0
+    names = [spec.name for spec in TEMPLATE.packed(workload, CONFIG)]
+    arrays = dict(zip(names, TEMPLATE.pack(workload, CONFIG, constants), strict=True))
+    plan = MixedPlan(workload, CONFIG)
+    tiles = arrays["weight"].reshape(-1, plan.tile_bytes)[: plan.k_steps]
+    shares = tiles[:, plan.conversion.values_bytes :].view(np.uint32) & 0xFFFF
+    assert (shares[:2, 5] == 0).all() and (shares[:2, 4] != 0).all()
+    assert np.isfinite(arrays["scale"]).all()

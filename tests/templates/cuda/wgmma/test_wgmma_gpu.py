@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpu_kernels import compiled, hopper_target, sampled
+from gpu_kernels import assert_right, hopper_target, sampled
 from wgmma_cases import CASES, SHARING, TARGET, TEMPLATES, case_id, few_shared
 
-from autoq.measure.arrays import random_case
-from autoq.measure.check import complaints
-from autoq.measure.cuda_bench import CudaBench
-from autoq.runtime.cuda_driver import Device
 from autoq.templates.workload import Workload
 
 pytestmark = pytest.mark.gpu
@@ -39,18 +35,5 @@ def configurations(case: tuple[str, Workload]) -> list[Any]:
 def test_every_element_is_exact(case: tuple[str, Workload]) -> None:
     target = hopper_target()
     name, workload = case
-    template, configs = TEMPLATES[name], configurations(case)
-    kernels = compiled(template, workload, [(config, TARGET) for config in configs], target)
-    activations, constants = random_case(workload, seed=7)
-    expected = workload.reference_in_threads(activations, constants, 8)
-    bench = CudaBench(Device(), activations, expected)
-    failures = []
-    for config, kernel in zip(configs, kernels, strict=True):
-        candidate = bench.load(kernel, template.pack(workload, config, constants))
-        for poison in (0x55, 0xAA):
-            wrong = complaints(candidate.run_over(poison), expected, workload, TARGET)
-            if wrong:
-                failures.append(f"{config}: {wrong}")
-        if bench.restore_inputs():
-            failures.append(f"{config}: inputs were written to")
-    assert not failures, "\n".join(failures)
+    candidates = [(config, TARGET) for config in configurations(case)]
+    assert_right(TEMPLATES[name], workload, candidates, target)

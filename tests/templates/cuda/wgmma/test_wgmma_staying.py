@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpu_kernels import compiled, hopper_target
+from gpu_kernels import assert_right, hopper_target
 from wgmma_cases import EPILOGUES, TARGET
 
 from autoq.kernel import compile_kernel
-from autoq.measure.arrays import random_case
-from autoq.measure.check import complaints
-from autoq.measure.cuda_bench import CudaBench
-from autoq.runtime.cuda_driver import Device
 from autoq.templates.base import Template
 from autoq.templates.cuda.wgmma import conv2d_im2col, conv2d_tap, gemm_wgmma
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
@@ -99,11 +95,4 @@ def test_compiles_without_spills(case: tuple[Template, Conv2d, Any]) -> None:
 def test_every_element_is_exact(case: tuple[Template, Conv2d, Any]) -> None:
     target = hopper_target()
     template, workload, config = case
-    (kernel,) = compiled(template, workload, [(config, TARGET)], target)
-    activations, constants = random_case(workload, seed=9)
-    expected = workload.reference_in_threads(activations, constants, 8)
-    bench = CudaBench(Device(), activations, expected)
-    candidate = bench.load(kernel, template.pack(workload, config, constants))
-    for poison in (0x55, 0xAA):
-        assert not complaints(candidate.run_over(poison), expected, workload, TARGET)
-    assert not bench.restore_inputs()
+    assert_right(template, workload, [(config, TARGET)], target, seed=9)

@@ -1,4 +1,4 @@
-"""What bench_conv.py reports of its measurements: a row of a case, the table, the verdict."""
+"""What benchmarks of single layers report: a row of a case, the table, the verdict."""
 
 from __future__ import annotations
 
@@ -10,27 +10,12 @@ from autoq.compilation.selection import DEFAULT
 from autoq.libraries.ranking import PeerTime
 from autoq.measure.job import Job, Measurement
 from autoq.report.text import share, table
-from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 from autoq.templates.workload_key import to_dict
 from autoq.tuning.task import roofline_seconds
 
 UNTUNED = "untuned default"
-
-
-def case_name(workload: Conv2d) -> str:
-    """The case as people call it: "N8 3x3 56x56x64", with "->256", "s2", "g32", "+residual"."""
-    if (workload.r, workload.s, workload.c) == (4, 4, 16):
-        return f"N{workload.n} stem 7x7 s2 {2 * workload.h}x{2 * workload.w}x3->{workload.k}"
-    text = f"N{workload.n} {workload.r}x{workload.s} {workload.h}x{workload.w}x{workload.c}"
-    if workload.k != workload.c:
-        text += f"->{workload.k}"
-    if workload.stride != (1, 1):
-        text += f" s{workload.stride[0]}"
-    if workload.groups != 1:
-        text += f" g{workload.groups}"
-    return text + (" +residual" if workload.epilogue.residual_dtype else "")
 
 
 def fastest(ours: Sequence[tuple[Job, str, Measurement]]) -> tuple[Job, str, float] | None:

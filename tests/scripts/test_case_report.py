@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from conv_report import case_name, case_row, cases_table, fastest, verdict
+from case_report import case_row, cases_table, fastest, verdict
+from conv_names import case_name
 from resnet50_cases import convolutions
 
 from autoq.compilation.selection import DEFAULT

@@ -1,0 +1,84 @@
+"""The space of the mixed-input product: the values of its knobs and the rules of a legal one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from autoq.search.space import Space
+from autoq.templates.cuda.mixed.config import MixedConfig
+from autoq.templates.cuda.mixed.cost import features
+from autoq.templates.cuda.mixed.plan import MixedPlan
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.target import Target
+
+# Registers of a consumer beside accumulators and A: addresses, descriptors, barriers, and what the
+# functions behind the sums take (ptxas 13.0 spills none of the sampled kernels).
+_OTHER_REGISTERS = {"none": 48, "relu": 48, "gelu": 100, "gelu_tanh": 64, "silu": 64}
+WIDTHS = (
+    8, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 216, 224, 232, 240, 248, 256,
+)  # fmt: skip
+"""Rows of x of a tile; 216 and 232 are there because they divide some products evenly."""
+
+
+def space(workload: FloatGemm, target: Target) -> Space[MixedConfig]:
+    """Legal tiles and pipelines."""
+    knobs = {
+        "block_m": WIDTHS,
+        "consumers": (1, 2, 3, 4),
+        "k_groups": (1, 2, 4),
+        "row_blocks": (1, 2),
+        "steps": (1, 2, 4),
+        "stages": (3, 4, 5, 6, 8, 10, 12, 16),
+        "cluster": (1, 2, 4),
+        "group_m": (1, 4, 8, 16),
+    }
+    # The other rules rest on the first one.
+    rules = [*_tile_rules(workload), *_resource_rules(workload, target)]
+    return Space(MixedConfig, knobs, rules, lambda config: features(workload, config, target))
+
+
+def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:
+    def groups_divide_consumers(config: MixedConfig) -> bool:
+        """groups along k divide the consumers and the stages, and are not for wide tiles"""
+        whole = config.consumers % config.k_groups == 0 == config.stages % config.k_groups
+        return whole and (config.k_groups == 1 or config.block_m <= 128)
+
+    def rows_not_wasted(config: MixedConfig) -> bool:
+        """rows of x padded by at most half, or block_m at its least"""
+        padded = -(-workload.m // config.block_m) * config.block_m
+        return 2 * padded <= 3 * workload.m or config.block_m == WIDTHS[0]
+
+    def weights_not_wasted(config: MixedConfig) -> bool:
+        """weight rows padded by at most half, or block_n at its least"""
+        least = config.block_n == 64 and config.cluster == 1
+        return least or 2 * MixedPlan(workload, config).padded_n <= 3 * workload.n
+
+    def parts_divide_rows(config: MixedConfig) -> bool:
+        """each block of a cluster has rows of x to load"""
+        return config.block_m >= 8 * config.cluster
+
+    def columns_are_whole(config: MixedConfig) -> bool:
+        """with the weight on the left tiles are stored 64 columns at a time"""
+        return not workload.weight_left or config.block_m % 64 == 0
+
+    return [
+        groups_divide_consumers,
+        rows_not_wasted,
+        weights_not_wasted,
+        parts_divide_rows,
+        columns_are_whole,
+    ]
+
+
+def _resource_rules(workload: FloatGemm, target: Target) -> list[Callable[[MixedConfig], bool]]:
+    def registers_fit(config: MixedConfig) -> bool:
+        """accumulators and two stages of A fit the registers of a consumer"""
+        a = 32 * config.row_blocks * config.steps if workload.quantised else 0
+        other = _OTHER_REGISTERS[workload.activation]
+        return config.accumulators + a + other <= config.registers.consumer
+
+    def shared_memory_fits(config: MixedConfig) -> bool:
+        """stages and staging buffers fit the shared memory of a block"""
+        return MixedPlan(workload, config).smem_bytes <= target.smem_bytes
+
+    return [registers_fit, shared_memory_fits]
