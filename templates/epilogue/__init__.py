@@ -1,5 +1,6 @@
 """The fused epilogue: what it says and its numpy meaning; its emitters are `cuda` and `cpu`."""
 
+from autoq.templates.epilogue.activation import ACTIVATIONS, activated
 from autoq.templates.epilogue.reference import apply_epilogue, clamp_numbers, requantize_numbers
 from autoq.templates.epilogue.specification import (
     SCALAR_NAMES,
@@ -8,8 +9,10 @@ from autoq.templates.epilogue.specification import (
 )
 
 __all__ = [
+    "ACTIVATIONS",
     "SCALAR_NAMES",
     "Epilogue",
+    "activated",
     "apply_epilogue",
     "clamp_numbers",
     "pack_scalars",

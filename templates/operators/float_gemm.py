@@ -15,14 +15,12 @@ import numpy as np
 
 from autoq.errors import InputError
 from autoq.templates.element import INTEGER_RANGE, element
+from autoq.templates.epilogue import ACTIVATIONS, activated
 from autoq.templates.random_arrays import random_array, random_inputs
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.threads import in_threads
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
-
-ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu")
-"""Functions behind the bias: gelu by the error function, gelu_tanh its usual approximation."""
 
 _FLOATS = ("float16", "bfloat16")
 # Rows of a reference that a thread computes at a time.
@@ -153,7 +151,7 @@ class FloatGemm(Workload, operator="float_gemm"):
             sums = np.asarray(x[rows]).astype(np.float32) @ weight
             if bias is not None:
                 sums += bias
-            by_rows[rows] = _activated(sums, self.activation)
+            by_rows[rows] = activated(sums, self.activation)
 
         step = max(1, min(_MOST_ROWS, -(-self.m // max(1, threads))))
         in_threads(compute, [slice(at, at + step) for at in range(0, self.m, step)], threads)
@@ -180,18 +178,3 @@ class FloatGemm(Workload, operator="float_gemm"):
             sides.reverse()
         group = f" g{self.group}" if self.group else ""
         return f"{self.m}x{self.n}x{self.k} {'x'.join(sides)}{group}"
-
-
-def _activated(v: np.ndarray, activation: str) -> np.ndarray:
-    if activation == "relu":
-        return np.maximum(v, np.float32(0))
-    if activation == "gelu":
-        from scipy.special import erf
-
-        return (0.5 * v * (1 + erf(v * np.float32(math.sqrt(0.5))))).astype(np.float32)
-    if activation == "gelu_tanh":
-        inner = np.float32(math.sqrt(2 / math.pi)) * (v + np.float32(0.044715) * v**3)
-        return (0.5 * v * (1 + np.tanh(inner))).astype(np.float32)
-    if activation == "silu":
-        return (v / (1 + np.exp(-v))).astype(np.float32)
-    return v

@@ -6,29 +6,12 @@ from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.cuda.device.memory.tma import store_tiled
+from autoq.templates.epilogue.cuda.activations import activation_source
 from autoq.templates.operators.float_gemm import FloatGemm
 
-_ACTIVATIONS = {
-    "none": "v",
-    "relu": "v < 0.f ? 0.f : v",
-    "gelu": "0.5f * v * (1.f + error_function_@(v * 0.70710678f))",
-    "gelu_tanh": "v * logistic_@(1.59576912f * (v + 0.044715f * v * v * v))",
-    "silu": "v * logistic_@(v)",
-}
-# The error function is that of Abramowitz and Stegun, 7.1.26, off by at most 1.5e-7: CUDA's own
-# takes registers that accumulators need. (1 + tanh(x)) / 2 is the logistic function of 2 x.
 _SOURCE = r"""
-__device__ __forceinline__ float logistic_@(float x) { return __fdividef(1.f, 1.f + __expf(-x)); }
-__device__ __forceinline__ float error_function_@(float x) {
-  const float t = __fdividef(1.f, 1.f + 0.3275911f * fabsf(x));
-  const float polynomial =
-      t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f +
-      t * 1.061405429f))));
-  return copysignf(1.f - polynomial * __expf(-x * x), x);
-}
 __device__ __forceinline__ float finish_@(float sum, float scale, float bias) {
-  const float v = sum * scale + bias;
-  return ACTIVATION;
+  return activated_@(sum * scale + bias);
 }
 __device__ __forceinline__ unsigned finish_pair_@(float left, float right, float scale,
                                                  float bias) {
@@ -42,7 +25,7 @@ __device__ __forceinline__ unsigned finish_pair_@(float left, float right, float
 
 def finish_pair(workload: FloatGemm) -> DeviceFunction:
     """finish_pair(left, right, scale, bias): two results of one weight row as a word."""
-    source = _SOURCE.replace("ACTIVATION", _ACTIVATIONS[workload.activation])
+    source = activation_source(workload.activation) + _SOURCE
     source = source.replace("KIND", "f16x2" if workload.out_dtype == "float16" else "bf16x2")
     return device_function("finish_pair", source)
 

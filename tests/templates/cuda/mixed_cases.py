@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from autoq.templates.element import INTEGER_RANGE
-from autoq.templates.operators.float_gemm import ACTIVATIONS, FloatGemm
+from autoq.templates.epilogue import ACTIVATIONS
+from autoq.templates.operators.float_gemm import FloatGemm
 
 _FLOATS = ("float16", "bfloat16")
 

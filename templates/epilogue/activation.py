@@ -1,0 +1,26 @@
+"""Functions behind the bias of a product whose outputs are floats, and their numpy meaning."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu")
+"""Their names: gelu is by the error function, gelu_tanh its usual approximation."""
+
+
+def activated(v: np.ndarray, activation: str) -> np.ndarray:
+    """An activation of float32 values, float32."""
+    if activation == "relu":
+        return np.maximum(v, np.float32(0))
+    if activation == "gelu":
+        from scipy.special import erf
+
+        return (0.5 * v * (1 + erf(v * np.float32(math.sqrt(0.5))))).astype(np.float32)
+    if activation == "gelu_tanh":
+        inner = np.float32(math.sqrt(2 / math.pi)) * (v + np.float32(0.044715) * v**3)
+        return (0.5 * v * (1 + np.tanh(inner))).astype(np.float32)
+    if activation == "silu":
+        return (v / (1 + np.exp(-v))).astype(np.float32)
+    return v
