@@ -158,7 +158,7 @@ def _activations(node: Layer | Fusion) -> tuple[list[Array], list[Array]]:
     """Shapes and dtypes of what a node reads and writes, in values."""
     if isinstance(node, Fusion):
         inputs = list(zip(node.input_shapes, node.input_dtypes, strict=True))
-        return inputs, [(node.output_shape, node.steps[-1].dtype)]
+        return inputs, [(node.output_shape, node.primitives[-1].dtype)]
     given, results = (
         [(spec.shape, spec.dtype) for spec in specs]
         for specs in (node.workload.inputs, node.workload.outputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autoq.graph.dump import dump
 from autoq.graph.evaluate import evaluate
-from autoq.graph.ir import Fusion, Graph, Layer, Node, Operation, Step, Tensor
+from autoq.graph.ir import Fusion, Graph, Layer, Node, Operation, Primitive, Tensor
 from autoq.graph.optimise import optimise, workloads
 
 __all__ = [
@@ -13,7 +13,7 @@ __all__ = [
     "Layer",
     "Node",
     "Operation",
-    "Step",
+    "Primitive",
     "Tensor",
     "dump",
     "evaluate",

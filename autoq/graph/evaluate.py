@@ -8,7 +8,7 @@ import numpy as np
 
 from autoq.errors import InputError
 from autoq.graph.ir import Fusion, Graph, Layer
-from autoq.graph.step_numpy import evaluate_fusion
+from autoq.graph.primitive_numpy import evaluate_fusion
 
 
 def evaluate(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

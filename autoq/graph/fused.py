@@ -20,7 +20,7 @@ CONV, GEMM, POOL, ADD, CONCAT = (
     "fused.add",
     "fused.concat",
 )
-QUANTIZE, DEQUANTIZE, FUSION = "fused.quantize", "fused.dequantize", "fused.steps"
+QUANTIZE, DEQUANTIZE, FUSION = "fused.quantize", "fused.dequantize", "fused.primitives"
 TABLE = "fused.table"
 WORKLOAD = "fused.workload"
 """Any workload as it stands, in the attributes `workload` and `constants`, over arrays in the plain

@@ -114,10 +114,10 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Step:
-    """One step of an `Fusion`: `op` over earlier values, with JSON-able attributes.
+class Primitive:
+    """One primitive of an `Fusion`: `op` over earlier values, with JSON-able attributes.
 
-    arguments index the fusion's values: its inputs, then its constants, then earlier steps.
+    arguments index the fusion's values: its inputs, then its constants, then earlier primitives.
     `dtype` is that of the result.
     """
 
@@ -132,12 +132,12 @@ class Step:
 
 @dataclass(eq=False)
 class Fusion:
-    """A node that no template computes: steps fused into one kernel.
+    """A node that no template computes: primitives fused into one kernel.
 
-    The last step is the result. `key` is equal for fusions that share machine code.
+    The last primitive is the result. `key` is equal for fusions that share machine code.
     """
 
-    steps: tuple[Step, ...]
+    primitives: tuple[Primitive, ...]
     inputs: tuple[str, ...]
     input_shapes: tuple[tuple[int, ...], ...]
     input_dtypes: tuple[str, ...]
@@ -163,15 +163,15 @@ class Fusion:
 
     @property
     def kind(self) -> str:
-        """Its steps in one word, for reports: "transpose", "dequantize+softmax"."""
-        ops = [step.op for step in self.steps]
+        """Its primitives in one word, for reports: "transpose", "dequantize+softmax"."""
+        ops = [primitive.op for primitive in self.primitives]
         return "+".join(ops if len(ops) <= 4 else [*ops[:2], f"{len(ops) - 3} more", ops[-1]])
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Hashable identity of the computation, constants' values left out."""
         constants = tuple((array.shape, str(array.dtype)) for array in self.constants)
-        return (self.steps, self.input_shapes, self.input_dtypes, constants, self.output_shape)
+        return (self.primitives, self.input_shapes, self.input_dtypes, constants, self.output_shape)
 
 
 Node = Operation | Layer | Fusion

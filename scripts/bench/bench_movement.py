@@ -24,7 +24,7 @@ import numpy as np
 
 from autoq.graph import Fusion
 from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family
-from autoq.graph.step_numpy import evaluate_fusion
+from autoq.graph.primitive_numpy import evaluate_fusion
 from autoq.kernel import compile_kernel
 from autoq.kernel.kernel_store import KernelStore
 from autoq.measure.arrays import random_case, stored_activations, stored_outputs
@@ -51,7 +51,7 @@ BANDWIDTH = 4.3e12
 ALLOWED_RATIO, ALLOWED_SECONDS = 1.5, 2e-6
 POISON = 0xA5
 MOST_BESIDE_TIES = 1e-3
-"""Share of a row program's integers that may lie a step from numpy's."""
+"""Share of a row formula's integers that may lie a step from numpy's."""
 U8 = {"in_dtype": "uint8", "out_dtype": "uint8"}
 
 
@@ -123,7 +123,7 @@ def operator_case(node: Fusion, target: Target, cache: Path | None) -> Case:
             inputs.append(rng.integers(limits.min, limits.max + 1, shape).astype(dtype))
     sizes = " ".join("x".join(map(str, shape)) for shape in node.input_shapes)
     expected = evaluate_fusion(node, inputs)
-    # A transposition's steps do not say what it moves.
+    # A transposition's primitives do not say what it moves.
     moved = node.input_dtypes[0] if node.kind == "Transpose" else "int8"
     name = f"{node.kind} {sizes}" + (f" {moved}" if moved != "int8" else "")
     return Case(name, kernel_family(node, target), kernel, inputs, expected)

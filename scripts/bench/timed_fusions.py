@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from autoq.graph import Fusion, Step
+from autoq.graph import Fusion, Primitive
 
 BATCH = 8
 GLOBAL_POOLS = ((112, 32), (56, 96), (56, 144), (28, 144), (28, 240), (14, 240), (14, 480),
@@ -26,18 +26,22 @@ def fusions() -> Iterator[Fusion]:
 def _element_wise() -> Iterator[Fusion]:
     """Gates of squeeze and excitation, sums of two schemes, float32."""
     for op, shapes in _pairs():
-        steps = (
-            _step("dequantize", 0, scale=0.02, zero_point=3),
-            _step("dequantize", 1, scale=0.0117, zero_point=100),
-            _step(op, 2, 3),
-            _step("quantize", 4, dtype="int8", **_BYTES),
+        primitives = (
+            _primitive("dequantize", 0, scale=0.02, zero_point=3),
+            _primitive("dequantize", 1, scale=0.0117, zero_point=100),
+            _primitive(op, 2, 3),
+            _primitive("quantize", 4, dtype="int8", **_BYTES),
         )
-        yield _operator(steps, shapes, ("int8", "uint8"))
-    mixed = _step("dequantize", 0, scale=0.05, zero_point=3), _step("Add", 2, 1), _step("Relu", 3)
+        yield _operator(primitives, shapes, ("int8", "uint8"))
+    mixed = (
+        _primitive("dequantize", 0, scale=0.05, zero_point=3),
+        _primitive("Add", 2, 1),
+        _primitive("Relu", 3),
+    )
     yield _operator(mixed, (_IMAGE, _IMAGE), ("int8", "float32"))
-    yield _operator((_step("HardSwish", 0),), (_IMAGE,))
-    yield _operator((_step("Sigmoid", 0), _step("Mul", 0, 1)), (_IMAGE,))
-    yield _operator((_step("Add", 0, 1),), (_TOKENS, (768,)))
+    yield _operator((_primitive("HardSwish", 0),), (_IMAGE,))
+    yield _operator((_primitive("Sigmoid", 0), _primitive("Mul", 0, 1)), (_IMAGE,))
+    yield _operator((_primitive("Add", 0, 1),), (_TOKENS, (768,)))
 
 
 def _pairs() -> Iterator[tuple[str, tuple[tuple[int, ...], ...]]]:
@@ -52,21 +56,21 @@ def _softmaxes() -> Iterator[Fusion]:
     rows = ((BATCH, 1000), (BATCH, 12, 197, 197), (BATCH, 12, 128, 128), (BATCH, 12, 384, 384),
             (64, 4, 49, 49), (64, 4096))  # fmt: skip
     for shape in rows:
-        yield _operator((_step("Softmax", 0, axis=len(shape) - 1),), (shape,))
+        yield _operator((_primitive("Softmax", 0, axis=len(shape) - 1),), (shape,))
     scores = rows[1]
     probabilities = {"scale": 1 / 255, "zero_point": 0, "low": 0.0, "high": 255.0}
-    steps = (
-        _step("dequantize", 0, scale=0.05, zero_point=3),
-        _step("Softmax", 1, axis=3),
-        _step("quantize", 2, dtype="uint8", **probabilities),
+    primitives = (
+        _primitive("dequantize", 0, scale=0.05, zero_point=3),
+        _primitive("Softmax", 1, axis=3),
+        _primitive("quantize", 2, dtype="uint8", **probabilities),
     )
-    yield _operator(steps, (scores,), ("int8",))
+    yield _operator(primitives, (scores,), ("int8",))
 
 
 def _over_tokens() -> Iterator[Fusion]:
     """Means and normalisations of the channels of transformers' tokens."""
     for tokens in (_TOKENS, (BATCH, 3136, 96), (BATCH, 49, 1024)):
-        mean = _step("ReduceMean", 0, axes=(2,))
+        mean = _primitive("ReduceMean", 0, axes=(2,))
         yield _operator((mean,), (tokens,), output=(*tokens[:2], 1))
     for tokens in (_TOKENS, (BATCH, 3136, 96), (BATCH, 128, 768), (BATCH, 49, 768), (2, 197, 1023)):
         yield _normalisation(tokens, quantised=True)
@@ -75,11 +79,15 @@ def _over_tokens() -> Iterator[Fusion]:
 
 def _normalisation(tokens: tuple[int, ...], quantised: bool) -> Fusion:
     """Of bytes to bytes or of float32, with a scale and a shift of each channel."""
-    start = _step("dequantize", 0, scale=0.02, zero_point=3) if quantised else _step("Identity", 0)
-    centred = _step("ReduceMean", 3, axes=(2,)), _step("Sub", 3, 4)
-    spread = _step("Mul", 5, 5), _step("ReduceMean", 6, axes=(2,)), _step("Sqrt", 7)
-    scaled = _step("Div", 5, 8), _step("Mul", 9, 1), _step("Add", 10, 2)
-    end = (_step("quantize", 11, dtype="int8", **_BYTES),) if quantised else ()
+    start = (
+        _primitive("dequantize", 0, scale=0.02, zero_point=3)
+        if quantised
+        else _primitive("Identity", 0)
+    )
+    centred = _primitive("ReduceMean", 3, axes=(2,)), _primitive("Sub", 3, 4)
+    spread = _primitive("Mul", 5, 5), _primitive("ReduceMean", 6, axes=(2,)), _primitive("Sqrt", 7)
+    scaled = _primitive("Div", 5, 8), _primitive("Mul", 9, 1), _primitive("Add", 10, 2)
+    end = (_primitive("quantize", 11, dtype="int8", **_BYTES),) if quantised else ()
     shapes = tokens, tokens[-1:], tokens[-1:]
     dtypes = "int8" if quantised else "float32", "float32", "float32"
     return _operator((start, *centred, *spread, *scaled, *end), shapes, dtypes)
@@ -101,19 +109,20 @@ def _transpositions() -> Iterator[Fusion]:
 
 def _transposition(shape: tuple[int, ...], perm: tuple[int, ...], dtype: str) -> Fusion:
     output = tuple(shape[axis] for axis in perm)
-    step = _step("Transpose", 0, dtype=dtype, perm=perm)
-    return _operator((step,), (shape,), (dtype,), output)
+    primitive = _primitive("Transpose", 0, dtype=dtype, perm=perm)
+    return _operator((primitive,), (shape,), (dtype,), output)
 
 
-def _step(op: str, *arguments: int, dtype: str = "float32", **attributes: object) -> Step:
-    return Step(op, arguments, dtype, tuple(sorted(attributes.items())))
+def _primitive(op: str, *arguments: int, dtype: str = "float32", **attributes: object) -> Primitive:
+    return Primitive(op, arguments, dtype, tuple(sorted(attributes.items())))
 
 
 def _operator(
-    steps: tuple[Step, ...], shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str] = (),
+    primitives: tuple[Primitive, ...], shapes: Sequence[tuple[int, ...]],
+    dtypes: Sequence[str] = (),
     output: tuple[int, ...] | None = None,
 ) -> Fusion:  # fmt: skip
     """Of float32 if no dtypes are given, with an output like the first input unless one is."""
     names = tuple(f"x{index}" for index in range(len(shapes)))
     types = tuple(dtypes) or ("float32",) * len(shapes)
-    return Fusion(steps, names, tuple(shapes), types, (), "y", output or shapes[0], ("node",))
+    return Fusion(primitives, names, tuple(shapes), types, (), "y", output or shapes[0], ("node",))

@@ -79,11 +79,11 @@ def case(rng: np.random.Generator, folder: Path) -> None:
 def _is_small(graph: Graph) -> bool:
     elements = sum(tensor.size for tensor in graph.tensors.values())
     windows = [
-        math.prod(step["window"])
+        math.prod(primitive["window"])
         for node in graph.nodes
         if isinstance(node, Fusion)
-        for step in node.steps
-        if "Pool" in step.op
+        for primitive in node.primitives
+        if "Pool" in primitive.op
     ]
     return elements * max([1, *windows]) <= SMALL
 

@@ -1,1 +1,1 @@
-"""What neither a template nor a CUDA program computes: TE expressions under TVM's schedules."""
+"""What neither a template nor a CUDA formula computes: TE expressions under TVM's schedules."""

@@ -1,6 +1,6 @@
 """Fusions as TE expressions with TVM's schedules, for what has no kernel of its own.
 
-All elementwise steps of a fusion become one expression, so that most fusions are one loop
+All elementwise primitives of a fusion become one expression, so that most fusions are one loop
 nest; only reductions (softmax, means, products of activations) get loops of their own.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import tvm
 from tvm import te
 
-from autoq.graph.fallback.step_te import STEPS
+from autoq.graph.fallback.primitive_te import PRIMITIVES
 from autoq.graph.fallback.te_value import Value, output
 from autoq.graph.ir import Fusion
 from autoq.templates.target import Target
@@ -41,9 +41,11 @@ def scheduled_prim_func(node: Fusion, target: Target) -> PrimFunc:
         for i, array in enumerate(node.constants)
     ]
     values = [Value.of(tensor) for tensor in arguments]
-    for step in node.steps:
-        values.append(STEPS[step.op](step, *(values[index] for index in step.arguments)))
-    result = output(values[-1], node.output_shape, node.steps[-1].dtype)
+    for primitive in node.primitives:
+        values.append(
+            PRIMITIVES[primitive.op](primitive, *(values[index] for index in primitive.arguments))
+        )
+    result = output(values[-1], node.output_shape, node.primitives[-1].dtype)
     function = te.create_prim_func([*arguments, result]).with_attr("global_symbol", "main")
     if target.kind == "cpu":
         schedule = Schedule(function)

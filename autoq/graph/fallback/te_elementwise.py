@@ -1,4 +1,4 @@
-"""Elementwise steps as TE expressions."""
+"""Elementwise primitives as TE expressions."""
 
 from __future__ import annotations
 
@@ -8,96 +8,100 @@ from typing import Any
 from tvm import tirx
 
 from autoq.graph.fallback.te_value import Index, Value, clip, clip_numbers, constant, largest, least
-from autoq.graph.ir import Step
+from autoq.graph.ir import Primitive
 from autoq.graph.shapes import broadcast
 
 
-def unary(function: Callable[[Step, Any], Any]) -> Callable[..., Value]:
-    """A step of one argument from its expression."""
+def unary(function: Callable[[Primitive, Any], Any]) -> Callable[..., Value]:
+    """A primitive of one argument from its expression."""
 
-    def step_value(step: Step, x: Value) -> Value:
+    def primitive_value(primitive: Primitive, x: Value) -> Value:
         return Value(
-            x.shape, step.dtype, lambda index: function(step, x.at(index)).astype(step.dtype)
+            x.shape,
+            primitive.dtype,
+            lambda index: function(primitive, x.at(index)).astype(primitive.dtype),
         )
 
-    return step_value
+    return primitive_value
 
 
 def binary(function: Callable[[Any, Any], Any]) -> Callable[..., Value]:
-    """A step of two arguments, broadcast, from its expression."""
+    """A primitive of two arguments, broadcast, from its expression."""
 
-    def step_value(step: Step, a: Value, b: Value) -> Value:
+    def primitive_value(primitive: Primitive, a: Value, b: Value) -> Value:
         shape = broadcast([a.shape, b.shape])
 
         def at(index: Index) -> Any:
-            return function(a.broadcast_at(index), b.broadcast_at(index)).astype(step.dtype)
+            return function(a.broadcast_at(index), b.broadcast_at(index)).astype(primitive.dtype)
 
-        return Value(shape, step.dtype, at)
+        return Value(shape, primitive.dtype, at)
 
-    return step_value
-
-
-def _quantize(step: Step, x: Any) -> Any:
-    rounded = tirx.nearbyint(x / constant(step["scale"]))
-    clamped = clip_numbers(rounded, step["low"], step["high"])
-    return (clamped + constant(float(step["zero_point"]))).astype("int32")
+    return primitive_value
 
 
-def _dequantize(step: Step, x: Any) -> Any:
-    centred = (x.astype("int32") - step["zero_point"]).astype("float32")
-    return centred * constant(step["scale"])
+def _quantize(primitive: Primitive, x: Any) -> Any:
+    rounded = tirx.nearbyint(x / constant(primitive["scale"]))
+    clamped = clip_numbers(rounded, primitive["low"], primitive["high"])
+    return (clamped + constant(float(primitive["zero_point"]))).astype("int32")
+
+
+def _dequantize(primitive: Primitive, x: Any) -> Any:
+    centred = (x.astype("int32") - primitive["zero_point"]).astype("float32")
+    return centred * constant(primitive["scale"])
 
 
 def _extreme(
     numbers: Callable[[Any, Any], Any], integers: Callable[[Any, Any], Any]
 ) -> Callable[..., Value]:
-    """A step that chooses one of two arguments."""
+    """A primitive that chooses one of two arguments."""
 
-    def step_value(step: Step, a: Value, b: Value) -> Value:
-        return binary(numbers if step.dtype == "float32" else integers)(step, a, b)
+    def primitive_value(primitive: Primitive, a: Value, b: Value) -> Value:
+        return binary(numbers if primitive.dtype == "float32" else integers)(primitive, a, b)
 
-    return step_value
+    return primitive_value
 
 
-def _relu(step: Step, x: Any) -> Any:
-    zero = tirx.const(0, step.dtype)
+def _relu(primitive: Primitive, x: Any) -> Any:
+    zero = tirx.const(0, primitive.dtype)
     return tirx.Select(x < zero, zero, x)
 
 
 ELEMENTWISE: dict[str, Callable[..., Value]] = {
     "quantize": unary(_quantize),
     "dequantize": unary(_dequantize),
-    "Identity": unary(lambda step, x: x),
-    "Cast": unary(lambda step, x: x),
+    "Identity": unary(lambda primitive, x: x),
+    "Cast": unary(lambda primitive, x: x),
     "Relu": unary(_relu),
-    "Clip": unary(lambda step, x: clip(x, step["low"], step["high"])),
-    "Sigmoid": unary(lambda step, x: constant(1.0) / (constant(1.0) + tirx.exp(-x))),
+    "Clip": unary(lambda primitive, x: clip(x, primitive["low"], primitive["high"])),
+    "Sigmoid": unary(lambda primitive, x: constant(1.0) / (constant(1.0) + tirx.exp(-x))),
     "HardSigmoid": unary(
-        lambda step, x: clip(x * constant(step["alpha"]) + constant(step["beta"]), 0.0, 1.0)
+        lambda primitive, x: clip(
+            x * constant(primitive["alpha"]) + constant(primitive["beta"]), 0.0, 1.0
+        )
     ),
-    "HardSwish": unary(lambda step, x: x * clip(x / constant(6.0) + constant(0.5), 0.0, 1.0)),
+    "HardSwish": unary(lambda primitive, x: x * clip(x / constant(6.0) + constant(0.5), 0.0, 1.0)),
     "LeakyRelu": unary(
-        lambda step, x: tirx.Select(x < constant(0.0), x * constant(step["alpha"]), x)
+        lambda primitive, x: tirx.Select(x < constant(0.0), x * constant(primitive["alpha"]), x)
     ),
     "Elu": unary(
-        lambda step, x: tirx.Select(
+        lambda primitive, x: tirx.Select(
             x < constant(0.0),
-            constant(step["alpha"]) * (tirx.exp(tirx.min(x, constant(0.0))) - constant(1.0)),
+            constant(primitive["alpha"]) * (tirx.exp(tirx.min(x, constant(0.0))) - constant(1.0)),
             x,
         )
     ),
-    "Tanh": unary(lambda step, x: tirx.tanh(x)),
-    "Exp": unary(lambda step, x: tirx.exp(x)),
-    "Log": unary(lambda step, x: tirx.log(x)),
-    "Sqrt": unary(lambda step, x: tirx.sqrt(x)),
-    "Neg": unary(lambda step, x: -x),
-    "Abs": unary(lambda step, x: tirx.abs(x)),
-    "Reciprocal": unary(lambda step, x: constant(1.0) / x),
-    "Erf": unary(lambda step, x: tirx.erf(x)),
-    "Floor": unary(lambda step, x: tirx.floor(x)),
-    "Ceil": unary(lambda step, x: tirx.ceil(x)),
+    "Tanh": unary(lambda primitive, x: tirx.tanh(x)),
+    "Exp": unary(lambda primitive, x: tirx.exp(x)),
+    "Log": unary(lambda primitive, x: tirx.log(x)),
+    "Sqrt": unary(lambda primitive, x: tirx.sqrt(x)),
+    "Neg": unary(lambda primitive, x: -x),
+    "Abs": unary(lambda primitive, x: tirx.abs(x)),
+    "Reciprocal": unary(lambda primitive, x: constant(1.0) / x),
+    "Erf": unary(lambda primitive, x: tirx.erf(x)),
+    "Floor": unary(lambda primitive, x: tirx.floor(x)),
+    "Ceil": unary(lambda primitive, x: tirx.ceil(x)),
     "Softplus": unary(
-        lambda step, x: _relu(step, x) + tirx.log(constant(1.0) + tirx.exp(-tirx.abs(x)))
+        lambda primitive, x: _relu(primitive, x) + tirx.log(constant(1.0) + tirx.exp(-tirx.abs(x)))
     ),
     "Add": binary(lambda a, b: a + b),
     "Sub": binary(lambda a, b: a - b),

@@ -1,4 +1,4 @@
-"""Steps that move values, as TE expressions."""
+"""Primitives that move values, as TE expressions."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from typing import Any
 from tvm import tirx
 
 from autoq.graph.fallback.te_value import Index, Value, constant
-from autoq.graph.ir import Step
+from autoq.graph.ir import Primitive
 from autoq.graph.shapes import infer_shape
 
 
-def _moved(where: Callable[[Step, Value, Index], Index]) -> Callable[..., Value]:
-    """A step that reads its input elsewhere."""
+def _moved(where: Callable[[Primitive, Value, Index], Index]) -> Callable[..., Value]:
+    """A primitive that reads its input elsewhere."""
 
-    def step_value(step: Step, x: Value) -> Value:
-        if step.op == "ChannelShuffle":
+    def primitive_value(primitive: Primitive, x: Value) -> Value:
+        if primitive.op == "ChannelShuffle":
             shape = x.shape
         else:
-            shape = infer_shape(step.op, [x.shape], dict(step.attributes))
-        return Value(shape, x.dtype, lambda index: x.at(where(step, x, index)))
+            shape = infer_shape(primitive.op, [x.shape], dict(primitive.attributes))
+        return Value(shape, x.dtype, lambda index: x.at(where(primitive, x, index)))
 
-    return step_value
+    return primitive_value
 
 
-def _transposed(step: Step, x: Value, index: Index) -> Index:
+def _transposed(primitive: Primitive, x: Value, index: Index) -> Index:
     source = [None] * len(index)
-    for position, axis in enumerate(step["perm"]):
+    for position, axis in enumerate(primitive["perm"]):
         source[axis] = index[position]
     return source
 
 
-def _sliced(step: Step, x: Value, index: Index) -> Index:
+def _sliced(primitive: Primitive, x: Value, index: Index) -> Index:
     return [
         start + i * stride
-        for start, i, stride in zip(step["starts"], index, step["steps"], strict=True)
+        for start, i, stride in zip(primitive["starts"], index, primitive["steps"], strict=True)
     ]
 
 
-def _shuffled(step: Step, x: Value, index: Index) -> Index:
-    axis, groups = step["axis"], step["groups"]
+def _shuffled(primitive: Primitive, x: Value, index: Index) -> Index:
+    axis, groups = primitive["axis"], primitive["groups"]
     source = list(index)
     each = x.shape[axis] // groups
     channel = index[axis]
@@ -48,28 +48,28 @@ def _shuffled(step: Step, x: Value, index: Index) -> Index:
     return source
 
 
-def pad(step: Step, x: Value) -> Value:
+def pad(primitive: Primitive, x: Value) -> Value:
     """Constant padding."""
 
-    shape = infer_shape("Pad", [x.shape], dict(step.attributes))
+    shape = infer_shape("Pad", [x.shape], dict(primitive.attributes))
 
     def at(index: Index) -> Any:
         inside, source = [], []
-        for i, before, size, whole in zip(index, step["before"], x.shape, shape, strict=True):
+        for i, before, size, whole in zip(index, primitive["before"], x.shape, shape, strict=True):
             source.append(i - before)
             if whole != size:
                 inside += [i >= before, i < before + size]
         if not inside:
             return x.at(source)
-        outside = constant(step["value"], x.dtype)
+        outside = constant(primitive["value"], x.dtype)
         return tirx.if_then_else(tirx.all(*inside), x.at(source), outside)
 
     return Value(shape, x.dtype, at)
 
 
-def _concat(step: Step, *parts: Value) -> Value:
-    axis = step["axis"]
-    shape = infer_shape("Concat", [part.shape for part in parts], dict(step.attributes))
+def _concat(primitive: Primitive, *parts: Value) -> Value:
+    axis = primitive["axis"]
+    shape = infer_shape("Concat", [part.shape for part in parts], dict(primitive.attributes))
 
     def at(index: Index) -> Any:
         starts = [sum(part.shape[axis] for part in parts[:i]) for i in range(len(parts))]

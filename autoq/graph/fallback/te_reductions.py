@@ -1,4 +1,4 @@
-"""Steps that look at many elements for each result, as TE expressions."""
+"""Primitives that look at many elements for each result, as TE expressions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tvm import te, tirx
 
 from autoq.graph.fallback.te_elementwise import binary
 from autoq.graph.fallback.te_value import Index, Value, constant, stored
-from autoq.graph.ir import Step
+from autoq.graph.ir import Primitive
 from autoq.graph.shapes import infer_shape
 
 
-def _softmax(step: Step, x: Value) -> Value:
-    axis = step["axis"]
+def _softmax(primitive: Primitive, x: Value) -> Value:
+    axis = primitive["axis"]
     rest = tuple(size for i, size in enumerate(x.shape) if i != axis)
 
     def whole(outer: Index, inner: Any) -> list[Any]:
@@ -38,8 +38,8 @@ def _softmax(step: Step, x: Value) -> Value:
     return Value(x.shape, "float32", at)
 
 
-def _lrn(step: Step, x: Value) -> Value:
-    axis, size = step["axis"], step["size"]
+def _lrn(primitive: Primitive, x: Value) -> Value:
+    axis, size = primitive["axis"], primitive["size"]
     before = (size - 1) // 2
 
     def at(index: Index) -> Any:
@@ -50,15 +50,15 @@ def _lrn(step: Step, x: Value) -> Value:
             element = x.at(source)
             inside = tirx.all(channel >= 0, channel < x.shape[axis])
             total = total + tirx.if_then_else(inside, element * element, constant(0.0))
-        divisor = constant(step["bias"]) + constant(step["alpha"] / size) * total
-        return x.at(index) / tirx.pow(divisor, constant(step["beta"]))
+        divisor = constant(primitive["bias"]) + constant(primitive["alpha"] / size) * total
+        return x.at(index) / tirx.pow(divisor, constant(primitive["beta"]))
 
     return Value(x.shape, "float32", at)
 
 
-def _mean(step: Step, x: Value) -> Value:
-    axes = step["axes"]
-    shape = infer_shape("ReduceMean", [x.shape], dict(step.attributes))
+def _mean(primitive: Primitive, x: Value) -> Value:
+    axes = primitive["axes"]
+    shape = infer_shape("ReduceMean", [x.shape], dict(primitive.attributes))
     reduced = {axis: te.reduce_axis((0, x.shape[axis]), f"k{axis}") for axis in axes}
     count = 1
     for axis in axes:
@@ -78,7 +78,7 @@ def _mean(step: Step, x: Value) -> Value:
 # product reads, and a zero that is dequantised behind the padding is not the number 0.
 
 
-def _matmul(step: Step, a: Value, b: Value) -> Value:
+def _matmul(primitive: Primitive, a: Value, b: Value) -> Value:
     a, b = stored(a, "left"), stored(b, "right")
     shape = infer_shape("MatMul", [a.shape, b.shape], {})
     k = te.reduce_axis((0, a.shape[-1]), "k")
@@ -91,7 +91,7 @@ def _matmul(step: Step, a: Value, b: Value) -> Value:
     return Value.of(te.compute(shape, element, name="matmul"))
 
 
-def _gemm(step: Step, x: Value, weight: Value, *bias: Value) -> Value:
+def _gemm(primitive: Primitive, x: Value, weight: Value, *bias: Value) -> Value:
     x, weight = stored(x, "left"), stored(weight, "right")
     k = te.reduce_axis((0, x.shape[1]), "k")
     products = te.compute(
@@ -101,7 +101,7 @@ def _gemm(step: Step, x: Value, weight: Value, *bias: Value) -> Value:
     )
     if not bias:
         return Value.of(products)
-    return binary(lambda a, b: a + b)(step, Value.of(products), bias[0])
+    return binary(lambda a, b: a + b)(primitive, Value.of(products), bias[0])
 
 
 REDUCTIONS: dict[str, Callable[..., Value]] = {

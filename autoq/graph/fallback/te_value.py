@@ -1,6 +1,6 @@
 """Values: functions from indices to TE expressions.
 
-Elementwise steps compose such functions; nothing is stored until `output`, or a reduction that
+Elementwise primitives compose such functions; nothing is stored until `output`, or a reduction that
 reads its input more than once.
 """
 
@@ -45,7 +45,7 @@ class Value:
 def output(value: Value, shape: tuple[int, ...], dtype: str) -> te.Tensor:
     """The stored result of a fusion."""
     if value.shape != shape:
-        raise ValueError(f"the last step gives {value.shape}, the fusion {shape}")
+        raise ValueError(f"the last primitive gives {value.shape}, the fusion {shape}")
     return te.compute(shape, lambda *index: value.at(index).astype(dtype), name="y")
 
 

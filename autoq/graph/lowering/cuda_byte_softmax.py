@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autoq.graph.ir import Step
+from autoq.graph.ir import Primitive
 from autoq.graph.lowering.cuda_expressions import output_bounds
 from autoq.templates.cuda.movement.elementwise import float_literal
-from autoq.templates.cuda.movement.rows import ROUNDS, RowProgram, RowValue
+from autoq.templates.cuda.movement.rows import ROUNDS, RowFormula, RowValue
 
 _MOST_EXPONENT = 100
 """Size of powers of two, of which float32 holds a row's sum and its reciprocal."""
@@ -39,16 +39,20 @@ __device__ __forceinline__ float reciprocal(float total) {
 """
 
 
-def byte_softmax(dtype: str, rank: int, steps: Sequence[Step]) -> RowProgram | None:
-    """The program of `steps` over one operand, None where they are something else.
+def byte_softmax(dtype: str, rank: int, primitives: Sequence[Primitive]) -> RowFormula | None:
+    """The formula of `primitives` over one operand, None where they are something else.
 
     Rows lie along the last of `rank` axes.
 
     A result differs from exact arithmetic's, as every sum of a row does, only beside a tie.
     """
-    if dtype not in _BIAS or [step.op for step in steps] != ["dequantize", "Softmax", "quantize"]:
+    if dtype not in _BIAS or [primitive.op for primitive in primitives] != [
+        "dequantize",
+        "Softmax",
+        "quantize",
+    ]:
         return None
-    first, softmax, last = steps
+    first, softmax, last = primitives
     if softmax["axis"] % rank != rank - 1:
         return None
     factor = np.float32(first["scale"] * math.log2(math.e))
@@ -67,4 +71,4 @@ def byte_softmax(dtype: str, rank: int, steps: Sequence[Step]) -> RowProgram | N
         RowValue(rounded, (1, 3), True),
     )
     # Nothing is left of the bias to take away when a byte is read.
-    return RowProgram(_SOURCE, values, (-_BIAS[dtype],), last.dtype, *output_bounds(last), True)
+    return RowFormula(_SOURCE, values, (-_BIAS[dtype],), last.dtype, *output_bounds(last), True)

@@ -1,4 +1,4 @@
-"""Steps as CUDA expressions over float32, rounded one by one as numpy rounds them.
+"""Primitives as CUDA expressions over float32, rounded one by one as numpy rounds them.
 
 NaN comes out where NaN goes in.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from autoq.graph.ir import Step
+from autoq.graph.ir import Primitive
 from autoq.graph.lowering.exact_quotient import Parts, exact_parts
 from autoq.templates.cuda.movement.elementwise import float_literal
 from autoq.templates.element import INTEGER_RANGE
@@ -33,36 +33,36 @@ __device__ __forceinline__ float times(float x, float large, float small) {
 """Functions that expressions call."""
 
 
-def is_expression(step: Step) -> bool:
-    """Whether a step is one of EXPRESSIONS whose result is float32, or integers that one holds."""
-    exact = step.op in ("quantize", "Identity") and step.dtype in ("int8", "uint8")
-    return step.op in EXPRESSIONS and (step.dtype == "float32" or exact)
+def is_expression(primitive: Primitive) -> bool:
+    """Whether it is one of EXPRESSIONS whose result is float32, or integers that one holds."""
+    exact = primitive.op in ("quantize", "Identity") and primitive.dtype in ("int8", "uint8")
+    return primitive.op in EXPRESSIONS and (primitive.dtype == "float32" or exact)
 
 
-def zero_points(steps: Sequence[Step], operands: int) -> tuple[float, ...]:
+def zero_points(primitives: Sequence[Primitive], operands: int) -> tuple[float, ...]:
     """For each operand what every reader of it takes from it first, else 0."""
-    return tuple(_zero_point(steps, index) for index in range(operands))
+    return tuple(_zero_point(primitives, index) for index in range(operands))
 
 
-def _zero_point(steps: Sequence[Step], index: int) -> float:
-    readers = [step for step in steps if index in step.arguments]
-    offsets = {step["zero_point"] for step in readers if step.op == "dequantize"}
-    alone = len(offsets) == 1 and all(step.op == "dequantize" for step in readers)
+def _zero_point(primitives: Sequence[Primitive], index: int) -> float:
+    readers = [primitive for primitive in primitives if index in primitive.arguments]
+    offsets = {primitive["zero_point"] for primitive in readers if primitive.op == "dequantize"}
+    alone = len(offsets) == 1 and all(primitive.op == "dequantize" for primitive in readers)
     return float(offsets.pop()) if alone else 0.0
 
 
-def expression(step: Step, names: Sequence[str], taken: Sequence[float]) -> str:
-    """A step over values called `names`; `taken` are the operands' zero points that are taken."""
-    arguments = [names[index] for index in step.arguments]
-    if step.op == "dequantize":
-        first = step.arguments[0]
+def expression(primitive: Primitive, names: Sequence[str], taken: Sequence[float]) -> str:
+    """A primitive over values called `names`; `taken` are operands' zero points that are taken."""
+    arguments = [names[index] for index in primitive.arguments]
+    if primitive.op == "dequantize":
+        first = primitive.arguments[0]
         centred = first < len(taken) and taken[first] != 0.0
-        arguments.append(_TAKEN if centred else float_literal(step["zero_point"]))
-    return EXPRESSIONS[step.op](step, *arguments)
+        arguments.append(_TAKEN if centred else float_literal(primitive["zero_point"]))
+    return EXPRESSIONS[primitive.op](primitive, *arguments)
 
 
-def output_bounds(last: Step) -> tuple[float, float, float]:
-    """low, high and zero_point of what the last step stores; zeros for float32."""
+def output_bounds(last: Primitive) -> tuple[float, float, float]:
+    """low, high and zero_point of what the last primitive stores; zeros for float32."""
     if last.op == "quantize":
         return float(last["low"]), float(last["high"]), float(last["zero_point"])
     if last.dtype == "float32":
@@ -76,11 +76,11 @@ def multiplied(x: str, factor: np.float32) -> str:
     return f"__fmul_rn({x}, {float_literal(factor)})"
 
 
-def divided(step: Step, x: str) -> str:
+def divided(primitive: Primitive, x: str) -> str:
     """x over a quantisation's scale, so that it rounds to the same integer as the quotient."""
-    parts = exact_parts(step["scale"], step["low"], step["high"])
+    parts = exact_parts(primitive["scale"], primitive["low"], primitive["high"])
     if parts is None:
-        return f"__fdiv_rn({x}, {float_literal(step['scale'])})"
+        return f"__fdiv_rn({x}, {float_literal(primitive['scale'])})"
     return times(x, parts)
 
 
@@ -91,15 +91,15 @@ def times(x: str, parts: Parts) -> str:
     return f"times({x}, {float_literal(parts.large)}, {float_literal(parts.small)})"
 
 
-def _quantize(step: Step, x: str) -> str:
-    low, high = float_literal(step["low"]), float_literal(step["high"])
-    clamped = f"fminf(fmaxf(rintf({divided(step, x)}), {low}), {high})"
-    return f"__fadd_rn({clamped}, {float_literal(step['zero_point'])})"
+def _quantize(primitive: Primitive, x: str) -> str:
+    low, high = float_literal(primitive["low"]), float_literal(primitive["high"])
+    clamped = f"fminf(fmaxf(rintf({divided(primitive, x)}), {low}), {high})"
+    return f"__fadd_rn({clamped}, {float_literal(primitive['zero_point'])})"
 
 
-def _dequantize(step: Step, x: str, zero_point: str) -> str:
+def _dequantize(primitive: Primitive, x: str, zero_point: str) -> str:
     centred = x if zero_point == _TAKEN else f"__fsub_rn({x}, {zero_point})"
-    return f"__fmul_rn({centred}, {float_literal(step['scale'])})"
+    return f"__fmul_rn({centred}, {float_literal(primitive['scale'])})"
 
 
 def _clip(x: str, low: float, high: float) -> str:
@@ -109,31 +109,31 @@ def _clip(x: str, low: float, high: float) -> str:
     return f"at_most({x}, {float_literal(high)})" if high < math.inf else x
 
 
-def _hard_sigmoid(step: Step, x: str) -> str:
-    product = f"__fmul_rn({x}, {float_literal(step['alpha'])})"
-    return _clip(f"__fadd_rn({product}, {float_literal(step['beta'])})", 0.0, 1.0)
+def _hard_sigmoid(primitive: Primitive, x: str) -> str:
+    product = f"__fmul_rn({x}, {float_literal(primitive['alpha'])})"
+    return _clip(f"__fadd_rn({product}, {float_literal(primitive['beta'])})", 0.0, 1.0)
 
 
-def _hard_swish(step: Step, x: str) -> str:
+def _hard_swish(primitive: Primitive, x: str) -> str:
     return f"__fmul_rn({x}, {_clip(f'__fadd_rn(__fdiv_rn({x}, 6.f), 0.5f)', 0.0, 1.0)})"
 
 
-def _leaky_relu(step: Step, x: str) -> str:
-    return f"({x} < 0.f ? __fmul_rn({x}, {float_literal(step['alpha'])}) : {x})"
+def _leaky_relu(primitive: Primitive, x: str) -> str:
+    return f"({x} < 0.f ? __fmul_rn({x}, {float_literal(primitive['alpha'])}) : {x})"
 
 
-def _elu(step: Step, x: str) -> str:
-    below = f"__fmul_rn({float_literal(step['alpha'])}, __fsub_rn(expf({x}), 1.f))"
+def _elu(primitive: Primitive, x: str) -> str:
+    below = f"__fmul_rn({float_literal(primitive['alpha'])}, __fsub_rn(expf({x}), 1.f))"
     return f"({x} < 0.f ? {below} : {x})"
 
 
-def _softplus(step: Step, x: str) -> str:
+def _softplus(primitive: Primitive, x: str) -> str:
     return f"__fadd_rn(at_least({x}, 0.f), logf(__fadd_rn(1.f, expf(-fabsf({x})))))"
 
 
 def _call(form: str) -> Callable[..., str]:
-    """A step whose expression is `form` with its arguments in place of {0} and {1}."""
-    return lambda step, *arguments: form.format(*arguments)
+    """A primitive whose expression is `form` with its arguments in place of {0} and {1}."""
+    return lambda primitive, *arguments: form.format(*arguments)
 
 
 EXPRESSIONS: dict[str, Callable[..., str]] = {
@@ -142,7 +142,7 @@ EXPRESSIONS: dict[str, Callable[..., str]] = {
     "Identity": _call("{0}"),
     "Cast": _call("{0}"),
     "Relu": _call("at_least({0}, 0.f)"),
-    "Clip": lambda step, x: _clip(x, step["low"], step["high"]),
+    "Clip": lambda primitive, x: _clip(x, primitive["low"], primitive["high"]),
     "Sigmoid": _call("__fdiv_rn(1.f, __fadd_rn(1.f, expf(-{0})))"),
     "HardSigmoid": _hard_sigmoid,
     "HardSwish": _hard_swish,
@@ -167,4 +167,4 @@ EXPRESSIONS: dict[str, Callable[..., str]] = {
     "Min": _call("at_most({0}, {1})"),
     "Max": _call("at_least({0}, {1})"),
 }
-"""How the result of each op is computed, from the step and its arguments' names."""
+"""How the result of each op is computed, from the primitive and its arguments' names."""

@@ -1,4 +1,4 @@
-"""Fusions that reduce rows as CUDA: softmax, means, and the element-wise steps around them."""
+"""Fusions that reduce rows as CUDA: softmax, means, and the element-wise primitives around them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from autoq.graph.ir import Fusion, Step
+from autoq.graph.ir import Fusion, Primitive
 from autoq.graph.lowering.cuda_byte_softmax import byte_softmax
 from autoq.graph.lowering.cuda_expressions import (
     HELPERS,
@@ -22,12 +22,12 @@ from autoq.graph.lowering.cuda_expressions import (
 )
 from autoq.graph.lowering.exact_quotient import split_reciprocal
 from autoq.graph.shapes import broadcast
-from autoq.templates.cuda.movement.rows import RowProgram, RowValue
+from autoq.templates.cuda.movement.rows import RowFormula, RowValue
 from autoq.templates.cuda.movement.rows_plan import LONGEST_ROW, RowArrays
 from autoq.templates.tensor_spec import TensorSpec
 
 _MOST_OPERANDS = 8
-_MOST_STEPS = 64
+_MOST_PRIMITIVES = 64
 
 _SOURCE = r"""
 // A power of two that moves a row's divisor to where its reciprocal neither over- nor underflows.
@@ -51,14 +51,14 @@ __device__ __forceinline__ float small_part(float divisor, float large) {
 
 @dataclass(frozen=True)
 class RowFusion:
-    """A fusion as a program over the rows of its arrays."""
+    """A fusion as a formula over the rows of its arrays."""
 
     arrays: RowArrays
-    program: RowProgram
+    formula: RowFormula
 
 
 def row_fusion(node: Fusion) -> RowFusion | None:
-    """The fusion for one row, None where no step reduces rows, or something else is in the way.
+    """The fusion for one row, None where nothing reduces rows, or something else is in the way.
 
     Rows are the last axes. All reductions are over the same of them, arrays hold bytes or float32
     and each has all elements of a row or one, and rows are not longer than LONGEST_ROW.
@@ -66,14 +66,16 @@ def row_fusion(node: Fusion) -> RowFusion | None:
     constants = [(array.shape, str(array.dtype)) for array in node.constants]
     arrays = [*zip(node.input_shapes, node.input_dtypes, strict=True), *constants]
     operands = tuple(TensorSpec(f"x{i}", shape, dtype) for i, (shape, dtype) in enumerate(arrays))
-    inner = _reduced_axes(node.steps)
+    inner = _reduced_axes(node.primitives)
     fits = (
         inner > 0
         and 0 < len(operands) <= _MOST_OPERANDS
-        and len(node.steps) <= _MOST_STEPS
+        and len(node.primitives) <= _MOST_PRIMITIVES
         and all(item.dtype in READ for item in operands)
-        and node.steps[-1].dtype in READ
-        and all(step.op in _REDUCTIONS or is_expression(step) for step in node.steps)
+        and node.primitives[-1].dtype in READ
+        and all(
+            primitive.op in _REDUCTIONS or is_expression(primitive) for primitive in node.primitives
+        )
     )
     if not fits:
         return None
@@ -82,34 +84,36 @@ def row_fusion(node: Fusion) -> RowFusion | None:
     held = inner <= len(shape) and 1 < rows.row <= LONGEST_ROW
     if not held or not 0 < math.prod(shape) < 1 << 31:
         return None
-    program = byte_softmax(operands[0].dtype, len(shape), node.steps)
-    if program is not None and shape == tuple(node.output_shape):
-        return RowFusion(rows, program)
-    writer = _Writer(rows, node.steps, zero_points(node.steps, len(operands)))
-    last = len(node.steps) - 1
-    written = all(writer.write(step, index == last) for index, step in enumerate(node.steps))
+    formula = byte_softmax(operands[0].dtype, len(shape), node.primitives)
+    if formula is not None and shape == tuple(node.output_shape):
+        return RowFusion(rows, formula)
+    writer = _Writer(rows, node.primitives, zero_points(node.primitives, len(operands)))
+    last = len(node.primitives) - 1
+    written = all(
+        writer.write(primitive, index == last) for index, primitive in enumerate(node.primitives)
+    )
     if not written or not writer.ends_with(node.output_shape):
         return None
-    return RowFusion(rows, writer.program(node.steps[-1]))
+    return RowFusion(rows, writer.formula(node.primitives[-1]))
 
 
-def _reduced_axes(steps: Sequence[Step]) -> int:
+def _reduced_axes(primitives: Sequence[Primitive]) -> int:
     """How many axes every reduction takes, 0 without reductions or where they differ."""
-    counts = {1 if step.op == "Softmax" else len(step["axes"])
-              for step in steps if step.op in _REDUCTIONS}  # fmt: skip
+    counts = {1 if primitive.op == "Softmax" else len(primitive["axes"])
+              for primitive in primitives if primitive.op in _REDUCTIONS}  # fmt: skip
     return counts.pop() if len(counts) == 1 else 0
 
 
 @dataclass
 class _Writer:
-    """A program under construction.
+    """A formula under construction.
 
-    shapes: those of the operands and of every step's result; places: where each of them is among
-    the program's operands and values.
+    shapes: those of the operands and of every primitive's result; places: where each of them is
+    among the formula's operands and values.
     """
 
     arrays: RowArrays
-    steps: Sequence[Step]
+    primitives: Sequence[Primitive]
     taken: tuple[float, ...]
     shapes: list[tuple[int, ...]] = field(init=False)
     places: list[int] = field(init=False)
@@ -119,29 +123,29 @@ class _Writer:
         self.shapes = [tuple(item.shape) for item in self.arrays.operands]
         self.places = list(range(len(self.shapes)))
 
-    def write(self, step: Step, last: bool) -> bool:
-        """Append a step; False where it is no step over these rows.
+    def write(self, primitive: Primitive, last: bool) -> bool:
+        """Append a primitive; False where it is no primitive over these rows.
 
         The rounding of a quantisation that comes last is left to the store.
         """
-        shapes = [self.shapes[index] for index in step.arguments]
+        shapes = [self.shapes[index] for index in primitive.arguments]
         shape = broadcast(shapes)
-        if step.op in _REDUCTIONS:
-            if not self._reduces_rows(step, shape):
+        if primitive.op in _REDUCTIONS:
+            if not self._reduces_rows(primitive, shape):
                 return False
-            place = _REDUCTIONS[step.op](self, self.places[step.arguments[0]])
-            shape = shape if step.op == "Softmax" else self._row_shape(shape)
+            place = _REDUCTIONS[primitive.op](self, self.places[primitive.arguments[0]])
+            shape = shape if primitive.op == "Softmax" else self._row_shape(shape)
         else:
-            place = self._computed(step, self._spans(shape), last)
+            place = self._computed(primitive, self._spans(shape), last)
         self.shapes.append(shape)
         self.places.append(place)
         return all(map(self._fits, [*shapes, shape]))
 
-    def program(self, last: Step) -> RowProgram:
-        """The whole program; the last step's rounding is that of the store."""
+    def formula(self, last: Primitive) -> RowFormula:
+        """The whole formula; the last primitive's rounding is that of the store."""
         bounds = output_bounds(last)
         source = HELPERS + _SOURCE
-        return RowProgram(source, tuple(self.values), self.taken, last.dtype, *bounds)
+        return RowFormula(source, tuple(self.values), self.taken, last.dtype, *bounds)
 
     def add(self, expression: str, arguments: tuple[int, ...], spans: bool = False) -> int:
         """Append a value of expression {0}, {1}, ... and return its place."""
@@ -161,25 +165,25 @@ class _Writer:
 
     def op_of(self, index: int) -> str:
         """What computes value `index`, nothing if it is an operand."""
-        return self.steps[index - len(self.taken)].op if index >= len(self.taken) else ""
+        return self.primitives[index - len(self.taken)].op if index >= len(self.taken) else ""
 
     def ends_with(self, shape: tuple[int, ...]) -> bool:
-        """Whether the last step's result is of `shape` and holds all rows."""
+        """Whether the last primitive's result is of `shape` and holds all rows."""
         whole = self.arrays.shape
         return self.shapes[-1] == tuple(shape) and shape in (whole, self._row_shape(whole))
 
-    def _computed(self, step: Step, spans: bool, last: bool) -> int:
+    def _computed(self, primitive: Primitive, spans: bool, last: bool) -> int:
         names = [""] * len(self.places)
-        for position, index in enumerate(step.arguments):
+        for position, index in enumerate(primitive.arguments):
             names[index] = names[index] or f"{{{position}}}"
-        arguments = tuple(self.places[index] for index in step.arguments)
-        if step.op == "Div" and spans and not self._spans(self.shapes[step.arguments[1]]):
+        arguments = tuple(self.places[index] for index in primitive.arguments)
+        if primitive.op == "Div" and spans and not self._spans(self.shapes[primitive.arguments[1]]):
             # A square root of a float is 0, infinite, NaN, or far from both ends of the range.
-            rooted = self.op_of(step.arguments[1]) == "Sqrt"
+            rooted = self.op_of(primitive.arguments[1]) == "Sqrt"
             return (self.divided if rooted else self._divided_by_any)(*arguments)
-        if last and step.op == "quantize":
-            return self.add(divided(step, names[step.arguments[0]]), arguments, spans)
-        return self.add(expression(step, names, self.taken), arguments, spans)
+        if last and primitive.op == "quantize":
+            return self.add(divided(primitive, names[primitive.arguments[0]]), arguments, spans)
+        return self.add(expression(primitive, names, self.taken), arguments, spans)
 
     def _divided_by_any(self, x: int, divisor: int) -> int:
         """x over a value that a row has one of, moved where its reciprocal would not be exact."""
@@ -187,9 +191,9 @@ class _Writer:
         moved = self.add("__fmul_rn({0}, {1})", (divisor, shift))
         return self.divided(self.add("__fmul_rn({0}, {1})", (x, shift), True), moved)
 
-    def _reduces_rows(self, step: Step, shape: tuple[int, ...]) -> bool:
+    def _reduces_rows(self, primitive: Primitive, shape: tuple[int, ...]) -> bool:
         rank, inner = len(shape), self.arrays.inner
-        axes = (step["axis"],) if step.op == "Softmax" else step["axes"]
+        axes = (primitive["axis"],) if primitive.op == "Softmax" else primitive["axes"]
         last = tuple(sorted(axis % rank for axis in axes)) == tuple(range(rank - inner, rank))
         return last and self._spans(shape)
 

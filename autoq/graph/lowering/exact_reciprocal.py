@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.graph.ir import Fusion
-from autoq.graph.step_numpy import STEPS
+from autoq.graph.primitive_numpy import PRIMITIVES
 
 _ROUNDED_ALIKE = frozenset(
     ("dequantize", "Identity", "Relu", "Clip", "Neg", "Abs", "Add", "Sub", "Mul", "Min", "Max")
 )
-"""Steps that numpy and kernels round alike."""
+"""Primitives that numpy and kernels round alike."""
 _NEIGHBOURS = 4
 """Float32 numbers on either side of the reciprocal that are tried."""
 
@@ -24,17 +24,19 @@ def exact_reciprocal(node: Fusion) -> np.float32 | None:
 
     None where no such number is found, or where there are other inputs than one or two of bytes.
     """
-    *steps, last = node.steps
+    *primitives, last = node.primitives
     bytes_only = all(dtype in ("int8", "uint8") for dtype in node.input_dtypes)
     if last.op != "quantize" or node.constants or not bytes_only or len(node.inputs) > 2:
         return None
-    if not all(step.op in _ROUNDED_ALIKE for step in steps):
+    if not all(primitive.op in _ROUNDED_ALIKE for primitive in primitives):
         return None
     every = [np.arange(256).astype(dtype) for dtype in node.input_dtypes]
     values = [array.reshape(-1, *(1,) * axis) for axis, array in enumerate(every)]
-    for step in steps:
-        arguments = [values[index] for index in step.arguments]
-        values.append(np.asarray(STEPS[step.op](step, *arguments)).astype(step.dtype))
+    for primitive in primitives:
+        arguments = [values[index] for index in primitive.arguments]
+        values.append(
+            np.asarray(PRIMITIVES[primitive.op](primitive, *arguments)).astype(primitive.dtype)
+        )
     x, scale = values[last.arguments[0]], np.float32(last["scale"])
 
     def rounded(quotient: np.ndarray) -> np.ndarray:

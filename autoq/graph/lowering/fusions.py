@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from autoq.graph.fallback.scheduled import scheduled_prim_func
 from autoq.graph.ir import Fusion
-from autoq.graph.lowering.cuda_elementwise import element_program
+from autoq.graph.lowering.cuda_elementwise import element_formula
 from autoq.graph.lowering.cuda_rows import row_fusion
 from autoq.templates.cuda.movement.elementwise import elementwise_kernel
 from autoq.templates.cuda.movement.permute import permute_kernel, permutes
@@ -51,18 +51,18 @@ class _Written:
 
 
 def _written(node: Fusion) -> _Written | None:
-    program = element_program(node)
-    if program is not None:
+    formula = element_formula(node)
+    if formula is not None:
         constants = [(array.shape, str(array.dtype)) for array in node.constants]
         arrays = [*zip(node.input_shapes, node.input_dtypes, strict=True), *constants]
         operands = [TensorSpec(f"x{i}", shape, dtype) for i, (shape, dtype) in enumerate(arrays)]
-        kernel = partial(elementwise_kernel, node.output_shape, operands, program)
+        kernel = partial(elementwise_kernel, node.output_shape, operands, formula)
         return _Written("elementwise", kernel)
     rows = row_fusion(node)
     if rows is not None:
-        return _Written("rows", partial(row_kernel, rows.arrays, rows.program))
-    if len(node.steps) == 1 and node.steps[0].op == "Transpose" and not node.constants:
-        array = node.input_shapes[0], node.steps[0]["perm"], node.input_dtypes[0]
+        return _Written("rows", partial(row_kernel, rows.arrays, rows.formula))
+    if len(node.primitives) == 1 and node.primitives[0].op == "Transpose" and not node.constants:
+        array = node.input_shapes[0], node.primitives[0]["perm"], node.input_dtypes[0]
         if permutes(*array):
             return _Written("transposition", partial(permute_kernel, *array))
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.graph.ir import Fusion, Operation, Step
+from autoq.graph.ir import Fusion, Operation, Primitive
 from autoq.graph.lowering.placement import NHWC, PLAIN, TO_NHWC, Placement, to_layout
 
 _PLAIN_ONLY = ("MatMul", "Conv", "Gemm", "MaxPool", "AveragePool")
@@ -12,17 +12,17 @@ _AXIS_TO_NHWC = {0: 0, 1: 3, 2: 1, 3: 2}
 
 
 def lower_fusion(node: Operation, place: Placement) -> None:
-    """Append the fusion for a `fused.steps`, in the layout that moves the least."""
+    """Append the fusion for a `fused.primitives`, in the layout that moves the least."""
     graph = place.semantic
-    steps: tuple[Step, ...] = node.attributes["steps"]
-    layout = _layout(node, steps, place)
+    primitives: tuple[Primitive, ...] = node.attributes["primitives"]
+    layout = _layout(node, primitives, place)
     inputs = tuple(place.read(name, layout) for name in node.inputs)
     shapes = tuple(to_layout(graph.shape(name), layout) for name in node.inputs)
     constants = tuple(_constant(array, layout) for array in node.attributes["constants"])
     output = place.write(node.output, layout)
     place.graph.nodes.append(
         Fusion(
-            tuple(_in_layout(step, layout) for step in steps),
+            tuple(_in_layout(primitive, layout) for primitive in primitives),
             inputs,
             shapes,
             tuple(graph.dtype(name) for name in node.inputs),
@@ -34,13 +34,13 @@ def lower_fusion(node: Operation, place: Placement) -> None:
     )
 
 
-def _layout(node: Operation, steps: tuple[Step, ...], place: Placement) -> str:
+def _layout(node: Operation, primitives: tuple[Primitive, ...], place: Placement) -> str:
     """NHWC where every tensor is an image and one of them is only there channels last."""
     graph = place.semantic
     names = (*node.inputs, node.output)
     if any(len(graph.shape(name)) != 4 for name in names):
         return PLAIN
-    if any(step.op in _PLAIN_ONLY for step in steps):
+    if any(primitive.op in _PLAIN_ONLY for primitive in primitives):
         return PLAIN
     if any(array.ndim > 4 for array in node.attributes["constants"]):
         return PLAIN
@@ -54,11 +54,11 @@ def _constant(array: np.ndarray, layout: str) -> np.ndarray:
     return np.ascontiguousarray(full.transpose(TO_NHWC))
 
 
-def _in_layout(step: Step, layout: str) -> Step:
-    """The step with its axes renamed."""
+def _in_layout(primitive: Primitive, layout: str) -> Primitive:
+    """The primitive with its axes renamed."""
     if layout == PLAIN:
-        return step
-    attributes = dict(step.attributes)
+        return primitive
+    attributes = dict(primitive.attributes)
     if "axis" in attributes:
         attributes["axis"] = _AXIS_TO_NHWC[attributes["axis"]]
     if "axes" in attributes:
@@ -69,4 +69,6 @@ def _in_layout(step: Step, layout: str) -> Step:
     if "perm" in attributes:  # logical output axis i reads logical axis perm[i]; both are stored
         perm = attributes["perm"]
         attributes["perm"] = tuple(_AXIS_TO_NHWC[perm[axis]] for axis in TO_NHWC)
-    return Step(step.op, step.arguments, step.dtype, tuple(sorted(attributes.items())))
+    return Primitive(
+        primitive.op, primitive.arguments, primitive.dtype, tuple(sorted(attributes.items()))
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.graph.ir import Fusion, Graph, Step, Tensor
+from autoq.graph.ir import Fusion, Graph, Primitive, Tensor
 
 PLAIN, NHWC = "plain", "NHWC"
 """Layouts of a tensor: row-major as in ONNX, or channels last (4-D tensors only)."""
@@ -46,12 +46,12 @@ class Placement:
         if _same_bytes(shape):
             return source
         perm = TO_NHWC if layout == NHWC else TO_NCHW
-        step = Step("Transpose", (0,), self.graph.dtype(source), (("perm", perm),))
+        primitive = Primitive("Transpose", (0,), self.graph.dtype(source), (("perm", perm),))
         suffix = "nhwc" if layout == NHWC else "nchw"
         buffer = self._new(f"{name}.{suffix}", to_layout(shape, layout), name)
         self.graph.nodes.append(
             Fusion(
-                (step,),
+                (primitive,),
                 (source,),
                 (to_layout(shape, source_layout),),
                 (self.graph.dtype(source),),
@@ -108,9 +108,9 @@ class Placement:
     def _copy(self, name: str, source: str) -> str:
         shape, dtype = self.semantic.shape(name), self.semantic.dtype(name)
         buffer = self._new(f"{name}.copy", shape, name)
-        step = Step("Identity", (0,), dtype)
+        primitive = Primitive("Identity", (0,), dtype)
         self.graph.nodes.append(
-            Fusion((step,), (source,), (shape,), (dtype,), (), buffer, shape, ())
+            Fusion((primitive,), (source,), (shape,), (dtype,), (), buffer, shape, ())
         )
         return buffer
 

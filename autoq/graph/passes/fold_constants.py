@@ -10,9 +10,9 @@ from autoq.errors import ModelError
 from autoq.graph.constants import dequantised
 from autoq.graph.folding_budget import BudgetError, FoldingBudget
 from autoq.graph.ir import Fusion, Graph, Node, Operation
-from autoq.graph.passes.steps import StepWriter
+from autoq.graph.passes.primitives import PrimitiveWriter
+from autoq.graph.primitive_numpy import evaluate_fusion
 from autoq.graph.rewrite import Neighbourhood, fresh_name, prune, rename_inputs
-from autoq.graph.step_numpy import evaluate_fusion
 
 
 def fold_operations(graph: Graph, budget: FoldingBudget | None = None) -> None:
@@ -64,11 +64,11 @@ def _evaluated(graph: Graph, node: Operation, values: list[np.ndarray]) -> np.nd
     shape = graph.shape(node.output)
     if node.op == "Reshape":
         return values[0].reshape(shape)
-    writer = StepWriter(0, values)
+    writer = PrimitiveWriter(0, values)
     writer.write(graph, node, list(range(len(values))))
-    steps, constants = writer.finish()
+    primitives, constants = writer.finish()
     return evaluate_fusion(
-        Fusion(steps, (), (), (), constants, node.output, shape, node.covers), []
+        Fusion(primitives, (), (), (), constants, node.output, shape, node.covers), []
     )
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from autoq.errors import ModelError
 from autoq.graph.fused import DEQUANTIZE, FUSED, FUSION, QUANTIZE, Bounds, Scheme
 from autoq.graph.ir import Graph, Operation
+from autoq.graph.passes.primitives import PrimitiveWriter
 from autoq.graph.passes.regions import ELEMENTWISE, QUANTISED, STRUCTURED, Partition
-from autoq.graph.passes.steps import StepWriter
 from autoq.graph.rewrite import prune
 from autoq.templates.element import INTEGER_RANGE
 
@@ -66,11 +66,11 @@ def _fusion(graph: Graph, members: list[Operation]) -> Operation:
     inputs = [name for name in names if name not in graph.constants]
     constants = [graph.constants[name] for name in names if name in graph.constants]
     index = {name: i for i, name in enumerate([*inputs, *(n for n in names if n not in inputs)])}
-    writer = StepWriter(len(inputs), constants)
+    writer = PrimitiveWriter(len(inputs), constants)
     for member in members:
         index[member.output] = writer.write(graph, member, [index[n] for n in member.inputs])
-    steps, all_constants = writer.finish()
+    primitives, all_constants = writer.finish()
     covers = tuple(dict.fromkeys(name for member in members for name in member.covers))
-    attributes = {"steps": steps, "constants": all_constants}
+    attributes = {"primitives": primitives, "constants": all_constants}
     root = members[-1]
     return Operation(FUSION, root.name, tuple(inputs), root.output, attributes, covers)

@@ -102,10 +102,11 @@ def _workload(
 
 
 def _widen_fusion(node: Fusion) -> None:
-    """Give a fusion's inputs, constants and steps whole bytes."""
+    """Give a fusion's inputs, constants and primitives whole bytes."""
     node.input_dtypes = tuple(BYTE_DTYPES.get(dtype, dtype) for dtype in node.input_dtypes)
-    node.steps = tuple(
-        replace(step, dtype=BYTE_DTYPES.get(step.dtype, step.dtype)) for step in node.steps
+    node.primitives = tuple(
+        replace(primitive, dtype=BYTE_DTYPES.get(primitive.dtype, primitive.dtype))
+        for primitive in node.primitives
     )
     node.constants = tuple(
         array.astype(BYTE_DTYPES.get(str(array.dtype), array.dtype)) for array in node.constants

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from autoq.graph.ir import Fusion, Graph, Operation
-from autoq.graph.passes.steps import StepWriter
-from autoq.graph.step_numpy import evaluate_fusion
+from autoq.graph.passes.primitives import PrimitiveWriter
+from autoq.graph.primitive_numpy import evaluate_fusion
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.storage import value_dtype
 from autoq.templates.table import ENTRIES
@@ -24,17 +24,17 @@ def entries_of_operation(
     graph: Graph, node: Operation, arguments: Sequence[np.ndarray]
 ) -> np.ndarray:
     """An element-wise operation over values [256] and scalars."""
-    writer = StepWriter(0, [np.asarray(argument) for argument in arguments])
+    writer = PrimitiveWriter(0, [np.asarray(argument) for argument in arguments])
     writer.write(graph, node, list(range(len(arguments))))
-    steps, constants = writer.finish()
-    return _evaluated(Fusion(steps, (), (), (), constants, node.output, (ENTRIES,), ()), [])
+    primitives, constants = writer.finish()
+    return _evaluated(Fusion(primitives, (), (), (), constants, node.output, (ENTRIES,), ()), [])
 
 
 def entries_of_fusion(node: Operation, dtype: str) -> np.ndarray:
-    """A `fused.steps` of element-wise steps of one tensor of `dtype` and scalars."""
+    """A `fused.primitives` of element-wise primitives of one tensor of `dtype` and scalars."""
     constants = tuple(array.reshape(()) for array in node.attributes["constants"])
     fusion = Fusion(
-        node.attributes["steps"], node.inputs, ((ENTRIES,),), (dtype,), constants, node.output,
+        node.attributes["primitives"], node.inputs, ((ENTRIES,),), (dtype,), constants, node.output,
         (ENTRIES,), (),
     )  # fmt: skip
     return _evaluated(fusion, [input_values(dtype)])

@@ -136,14 +136,14 @@ def _table(around: Neighbourhood, sources: _Sources, name: str) -> Operation | N
 
 
 def _is_function(graph: Graph, node: Operation) -> bool:
-    steps, constants = node.attributes["steps"], node.attributes["constants"]
+    primitives, constants = node.attributes["primitives"], node.attributes["constants"]
     known = {"quantize", "dequantize", *ELEMENTWISE}
     return (
         len(node.inputs) == 1
         and graph.dtype(node.inputs[0]) in INTEGER_RANGE
         and graph.dtype(node.output) in (*INTEGER_RANGE, "float32")
         and graph.shape(node.inputs[0]) == graph.shape(node.output)
-        and all(step.op in known for step in steps)
+        and all(primitive.op in known for primitive in primitives)
         and all(array.size == 1 for array in constants)
     )
 

@@ -1,1 +1,1 @@
-"""Kernels that memory limits: pools, sums, concatenations, conversions, programs of steps."""
+"""Kernels that memory limits: pools, sums, concatenations, conversions, formulas."""

@@ -30,7 +30,7 @@ asks for so many vectors of each operand before it computes: the fastest of 21 o
 
 
 class Quantised(Protocol):
-    """How a program's output becomes integers."""
+    """How a formula's output becomes integers."""
 
     @property
     def low(self) -> float: ...
@@ -41,7 +41,7 @@ class Quantised(Protocol):
 
 
 @dataclass(frozen=True)
-class ElementProgram:
+class ElementFormula:
     """What is computed for one element.
 
     source: CUDA functions, among them `float element(float x0, float x1, ...)` of one operand
@@ -86,14 +86,14 @@ template <int N> __device__ __forceinline__ void write(
 
 
 def elementwise_kernel(
-    shape: tuple[int, ...], operands: Sequence[TensorSpec], program: ElementProgram, target: Target
+    shape: tuple[int, ...], operands: Sequence[TensorSpec], formula: ElementFormula, target: Target
 ) -> PrimFunc:
-    """The kernel of a program over `operands` of bytes or float32, which broadcast to `shape`.
+    """The kernel of a formula over `operands` of bytes or float32, which broadcast to `shape`.
 
     Parameters are the operands, then y. Arrays hold fewer than 2^31 elements, and at least one.
     """
     whole = [operand.dtype for operand in operands if math.prod(operand.shape) > 1]
-    lanes = 4 if "float32" in (*whole, program.out_dtype) else 16
+    lanes = 4 if "float32" in (*whole, formula.out_dtype) else 16
     walk = Walk.over(shape, [operand.shape for operand in operands], lanes)
     values = math.gcd(walk.row, lanes)
     vectors = math.prod(shape) // values
@@ -103,12 +103,12 @@ def elementwise_kernel(
     types = {f"T{index}": operand.dtype for index, operand in enumerate(operands)}
     functions = NumberNamespace(
         "elementwise",
-        bounds(program) + WRITE + _SOURCE + program.source + _entry(walk, program, together),
-        {**types, "OUT": program.out_dtype},
+        bounds(formula) + WRITE + _SOURCE + formula.source + _entry(walk, formula, together),
+        {**types, "OUT": formula.out_dtype},
         {"V": values, "TOGETHER": together, "SPREAD": spread, "ROWS": walk.rows},
     )
     arrays = [TensorSpec(item.name, (math.prod(item.shape),), item.dtype) for item in operands]
-    output = TensorSpec("y", (math.prod(shape),), program.out_dtype)
+    output = TensorSpec("y", (math.prod(shape),), formula.out_dtype)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         item = block * threads + thread
@@ -123,15 +123,15 @@ def float_literal(value: float) -> str:
     return f"{float(np.float32(value)).hex()}f"
 
 
-def bounds(program: Quantised) -> str:
-    """C++ constants LOW, HIGH and ZERO_POINT of a program's output."""
-    names = {"LOW": program.low, "HIGH": program.high, "ZERO_POINT": program.zero_point}
+def bounds(formula: Quantised) -> str:
+    """C++ constants LOW, HIGH and ZERO_POINT of a formula's output."""
+    names = {"LOW": formula.low, "HIGH": formula.high, "ZERO_POINT": formula.zero_point}
     return "".join(
         f"constexpr float {name} = {float_literal(value)};\n" for name, value in names.items()
     )
 
 
-def _entry(walk: Walk, program: ElementProgram, together: int) -> str:
+def _entry(walk: Walk, formula: ElementFormula, together: int) -> str:
     """compute(x0, x1, ..., y, item): the vectors of one thread."""
     count = len(walk.strides)
     parameters = "".join(f"From<T{k}> x{k}, " for k in range(count))
@@ -153,7 +153,7 @@ def _entry(walk: Walk, program: ElementProgram, together: int) -> str:
             f"    v{k}[p].read(x{k}, {start} + min(first + p * SPREAD, ROWS - 1) * {step});",
         ]
         which = "p" if reads > 1 else "0"
-        zero_point = float_literal(program.zero_points[k])
+        zero_point = float_literal(formula.zero_points[k])
         arguments.append(f"v{k}[{which}].value(i, {zero_point})")
     dense = [walk.rows * walk.row * math.prod(walk.outer[axis + 1 :])
              for axis in range(len(walk.outer))]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Programs over the rows of arrays: what is computed of one element, and of all elements of a row.
+"""Formulas over the rows of arrays: what is computed of one element, and of all elements of a row.
 
 The lanes of a row hold it in registers from the first load to the last store, so that sums, maxima
 and what follows from them cost no second pass over memory. Lanes join their values by shuffles,
@@ -29,7 +29,7 @@ from autoq.templates.tensor_spec import TensorSpec
 
 @dataclass(frozen=True)
 class RowValue:
-    """A float32 value that a program computes, for each element of a row or once a row.
+    """A float32 value that a formula computes, for each element of a row or once a row.
 
     expression: CUDA with {0}, {1}, ... in place of the values that `arguments` index: the operands
     in order, then earlier values. For a value that reduces rows it is the name of what joins two
@@ -43,7 +43,7 @@ class RowValue:
 
 
 @dataclass(frozen=True)
-class RowProgram:
+class RowFormula:
     """What is computed for one row; the last value is the output.
 
     source: CUDA functions that the expressions call. zero_points: what is taken from each operand
@@ -130,21 +130,21 @@ template <class J> __device__ __forceinline__ void over_rows(
 """
 
 
-def row_kernel(arrays: RowArrays, program: RowProgram, target: Target) -> PrimFunc:
-    """The kernel of a program over arrays of bytes or float32; parameters x0, x1, ..., y.
+def row_kernel(arrays: RowArrays, formula: RowFormula, target: Target) -> PrimFunc:
+    """The kernel of a formula over arrays of bytes or float32; parameters x0, x1, ..., y.
 
     The output has an element for each of the rows' elements if the last value spans, else one a
     row; rows have 2 elements at least and LONGEST_ROW at most.
     """
-    spans = program.values[-1].spans
-    plan = RowPlan.of(arrays, program.out_dtype if spans else None, target)
-    reductions = sum(value.reduces for value in program.values)
+    spans = formula.values[-1].spans
+    plan = RowPlan.of(arrays, formula.out_dtype if spans else None, target)
+    reductions = sum(value.reduces for value in formula.values)
     warps = plan.lanes // 32
     types = {f"T{k}": operand.dtype for k, operand in enumerate(arrays.operands)}
     functions = NumberNamespace(
         "rows",
-        bounds(program) + WRITE + _SOURCE + program.source + _entry(arrays, program),
-        {**types, "OUT": program.out_dtype},
+        bounds(formula) + WRITE + _SOURCE + formula.source + _entry(arrays, formula),
+        {**types, "OUT": formula.out_dtype},
         {
             "ROW": arrays.row,
             "ROWS": arrays.rows,
@@ -159,7 +159,7 @@ def row_kernel(arrays: RowArrays, program: RowProgram, target: Target) -> PrimFu
         TensorSpec(item.name, (math.prod(item.shape),), item.dtype) for item in arrays.operands
     ]
     size = arrays.rows * (arrays.row if spans else 1)
-    parameters.append(TensorSpec("y", (size,), program.out_dtype))
+    parameters.append(TensorSpec("y", (size,), formula.out_dtype))
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         words = (max(reductions * plan.together * warps, 1),)
@@ -170,7 +170,7 @@ def row_kernel(arrays: RowArrays, program: RowProgram, target: Target) -> PrimFu
     return thread_kernel(parameters, blocks, plan.threads, target, body)
 
 
-def _entry(arrays: RowArrays, program: RowProgram) -> str:
+def _entry(arrays: RowArrays, formula: RowFormula) -> str:
     """compute(x0, x1, ..., y, shared, block, thread): the rows of one lane."""
     count = len(arrays.operands)
     parameters = "".join(f"From<T{k}> x{k}, " for k in range(count))
@@ -186,14 +186,14 @@ def _entry(arrays: RowArrays, program: RowProgram) -> str:
     for k in range(count):
         lines += _load(arrays, k)
     for k in range(count):
-        lines += _number(arrays, k, program.zero_points[k])
+        lines += _number(arrays, k, formula.zero_points[k])
     names = [_reading(arrays, k) for k in range(count)]
     slot = 0
-    for number, value in enumerate(program.values, count):
+    for number, value in enumerate(formula.values, count):
         lines += _value(value, number, names, slot)
         slot += value.reduces
         names.append(f"v{number}[t][k]" if value.spans else f"v{number}[t]")
-    return "\n".join([*lines, *_store(program, names[-1]), "}"]) + "\n"
+    return "\n".join([*lines, *_store(formula, names[-1]), "}"]) + "\n"
 
 
 def _load(arrays: RowArrays, k: int) -> list[str]:
@@ -270,14 +270,14 @@ def _over_elements(statement: str, rows: str = "TOGETHER") -> list[str]:
     ]
 
 
-def _store(program: RowProgram, name: str) -> list[str]:
-    write = "write_rounded" if program.rounded else "write"
+def _store(formula: RowFormula, name: str) -> list[str]:
+    write = "write_rounded" if formula.rounded else "write"
     lines = [
         "  #pragma unroll",
         "  for (int t = 0; t < TOGETHER; ++t) {",
         "    if (first + t * GROUPS >= ROWS) continue;",
     ]
-    if not program.values[-1].spans:
+    if not formula.values[-1].spans:
         return [
             *lines,
             f"    const float result[1] = {{{name}}};",

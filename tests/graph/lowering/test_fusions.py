@@ -1,4 +1,4 @@
-"""Every step of a fusion: TVM's kernel agrees with numpy, and lowers for CUDA."""
+"""Every primitive of a fusion: TVM's kernel agrees with numpy, and lowers for CUDA."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from fusion_cases import CASES, random_inputs
 
-from autoq.graph.fallback.step_te import STEPS as TE_STEPS
+from autoq.graph.fallback.primitive_te import PRIMITIVES as TE_PRIMITIVES
 from autoq.graph.lowering.fusions import fusion_prim_func
-from autoq.graph.step_numpy import STEPS as NUMPY_STEPS
-from autoq.graph.step_numpy import evaluate_fusion
+from autoq.graph.primitive_numpy import PRIMITIVES as NUMPY_PRIMITIVES
+from autoq.graph.primitive_numpy import evaluate_fusion
 from autoq.kernel.compile import compile_kernel
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import cuda_source, lower
@@ -21,7 +21,7 @@ from autoq.templates.target import host_cpu, parse_target
 
 def _multiplies_bytes(node):
     """Whether a fusion multiplies matrices that it dequantises itself."""
-    ops = {step.op for step in node.steps}
+    ops = {primitive.op for primitive in node.primitives}
     return bool(ops & {"MatMul", "Gemm"}) and "float32" not in node.input_dtypes[:2]
 
 
@@ -34,9 +34,11 @@ def aligned(array: np.ndarray) -> np.ndarray:
     return copy
 
 
-def test_both_meanings_know_the_same_steps():
-    assert set(NUMPY_STEPS) == set(TE_STEPS)
-    assert {step.op for node in CASES.values() for step in node.steps} == set(TE_STEPS)
+def test_both_meanings_know_the_same_primitives():
+    assert set(NUMPY_PRIMITIVES) == set(TE_PRIMITIVES)
+    assert {primitive.op for node in CASES.values() for primitive in node.primitives} == set(
+        TE_PRIMITIVES
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -74,7 +76,7 @@ def with_missing_numbers(array: np.ndarray) -> np.ndarray:
     return spoilt
 
 
-@pytest.mark.parametrize("name", ["Relu", *(n for n in CASES if n not in NUMPY_STEPS)])
+@pytest.mark.parametrize("name", ["Relu", *(n for n in CASES if n not in NUMPY_PRIMITIVES)])
 def test_cuda_lowering_launches_kernels(name):
     node, target = CASES[name], parse_target("cuda:sm_90a")
     function = fusion_prim_func(node, target)

@@ -13,7 +13,7 @@ from onnx_makers import model, node, normal
 
 from autoq.frontend import from_model, load
 from autoq.graph import Fusion, evaluate, optimise
-from autoq.graph.ir import Step
+from autoq.graph.ir import Primitive
 from autoq.graph.lowering.fusions import fusion_prim_func
 from autoq.graph.passes.regions import (
     ELEMENTWISE,
@@ -189,9 +189,9 @@ def tree_size(node: Fusion) -> int:
     """Operations of the fusion's expression when nothing in it is shared."""
     first = len(node.inputs) + len(node.constants)
     sizes = [0] * first
-    for step in node.steps:
-        times = READINGS.get(step.op, 1)
-        sizes.append(1 + times * sum(sizes[argument] for argument in step.arguments))
+    for primitive in node.primitives:
+        times = READINGS.get(primitive.op, 1)
+        sizes.append(1 + times * sum(sizes[argument] for argument in primitive.arguments))
     return sizes[-1]
 
 
@@ -203,7 +203,7 @@ def test_long_chains_become_fusions_of_bounded_size(kind):
     fusions = [n for n in graph.nodes if isinstance(n, Fusion)]
     assert max(map(tree_size, fusions)) <= LARGEST_EXPRESSION
     assert max(len(n.inputs) for n in fusions) <= LARGEST_INPUTS
-    assert sum(len(n.steps) for n in fusions) >= 1200 / 2  # nothing is left out
+    assert sum(len(n.primitives) for n in fusions) >= 1200 / 2  # nothing is left out
 
 
 @pytest.mark.parametrize(("kind", "length"), [("SiLU", 25), ("x + x", 40), ("Tanh", 12)])
@@ -237,9 +237,16 @@ def test_readings_say_how_often_a_lowered_expression_holds_its_argument(op):
     inputs = 2 if op in BINARY else 1
     arguments = [(0, 1)[:inputs], *(((inputs + i, 1)[:inputs]) for i in range(length - 1))]
     attributes = tuple(sorted(ATTRIBUTES.get(op, {}).items()))
-    steps = tuple(Step(op, a, "float32", attributes) for a in arguments)
+    primitives = tuple(Primitive(op, a, "float32", attributes) for a in arguments)
     fusion = Fusion(
-        steps, ("x", "c")[:inputs], (shape,) * inputs, ("float32",) * inputs, (), "y", shape, ()
+        primitives,
+        ("x", "c")[:inputs],
+        (shape,) * inputs,
+        ("float32",) * inputs,
+        (),
+        "y",
+        shape,
+        (),
     )
     text = lower(fusion_prim_func(fusion, host_cpu()), host_cpu()).final_host.script()
     loads = text.count("x0_1[") or text.count("x0[")

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.graph import Fusion, Step
+from autoq.graph import Fusion, Primitive
 
 
-def step(op: str, *arguments: int, dtype: str = "float32", **attributes: object) -> Step:
-    """A step; its attributes are in the order of their names."""
-    return Step(op, arguments, dtype, tuple(sorted(attributes.items())))
+def primitive(op: str, *arguments: int, dtype: str = "float32", **attributes: object) -> Primitive:
+    """A primitive; its attributes are in the order of their names."""
+    return Primitive(op, arguments, dtype, tuple(sorted(attributes.items())))
 
 
 def _fusion(
-    steps: list[Step], shapes: list[tuple[int, ...]], dtypes: list[str], output: tuple[int, ...],
-    constants: tuple[np.ndarray, ...] = (),
+    primitives: list[Primitive], shapes: list[tuple[int, ...]], dtypes: list[str],
+    output: tuple[int, ...], constants: tuple[np.ndarray, ...] = (),
 ) -> Fusion:  # fmt: skip
     names = tuple(f"x{index}" for index in range(len(shapes)))
     shapes_and_types = tuple(shapes), tuple(dtypes)
-    return Fusion(tuple(steps), names, *shapes_and_types, constants, "y", output, ("node",))
+    return Fusion(tuple(primitives), names, *shapes_and_types, constants, "y", output, ("node",))
 
 
-def _quantize(argument: int) -> Step:
+def _quantize(argument: int) -> Primitive:
     scheme = {"scale": 0.031, "zero_point": -5, "low": -123.0, "high": 132.0}
-    return step("quantize", argument, dtype="int8", **scheme)
+    return primitive("quantize", argument, dtype="int8", **scheme)
 
 
 def softmax(*shape: int) -> Fusion:
     """Softmax over the last axis of float32."""
-    return _fusion([step("Softmax", 0, axis=len(shape) - 1)], [shape], ["float32"], shape)
+    return _fusion([primitive("Softmax", 0, axis=len(shape) - 1)], [shape], ["float32"], shape)
 
 
 def quantised_softmax(
@@ -37,45 +37,47 @@ def quantised_softmax(
 ) -> Fusion:  # fmt: skip
     """Softmax of bytes of `step_size`, as bytes of `scale`, whose zero point is -low."""
     scheme = {"scale": scale, "zero_point": int(-low), "low": low, "high": low + 255}
-    steps = [
-        step("dequantize", 0, scale=step_size, zero_point=zero_point),
-        step("Softmax", 1, axis=len(shape) - 1),
-        step("quantize", 2, dtype="uint8", **scheme),
+    primitives = [
+        primitive("dequantize", 0, scale=step_size, zero_point=zero_point),
+        primitive("Softmax", 1, axis=len(shape) - 1),
+        primitive("quantize", 2, dtype="uint8", **scheme),
     ]
-    return _fusion(steps, [shape], [dtype], shape)
+    return _fusion(primitives, [shape], [dtype], shape)
 
 
 def masked_softmax(shape: tuple[int, ...], mask: tuple[int, ...]) -> Fusion:
     """Softmax over the last axis of a sum."""
-    steps = [step("Add", 0, 1), step("Softmax", 2, axis=len(shape) - 1)]
-    return _fusion(steps, [shape, mask], ["float32"] * 2, shape)
+    primitives = [primitive("Add", 0, 1), primitive("Softmax", 2, axis=len(shape) - 1)]
+    return _fusion(primitives, [shape, mask], ["float32"] * 2, shape)
 
 
 def mean(shape: tuple[int, ...], axes: tuple[int, ...]) -> Fusion:
     """The mean over the last axes, which stay as axes of one element."""
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
-    return _fusion([step("ReduceMean", 0, axes=axes)], [shape], ["float32"], kept)
+    return _fusion([primitive("ReduceMean", 0, axes=axes)], [shape], ["float32"], kept)
 
 
 def norm(*shape: int, quantised: bool = True, constant: bool = False) -> Fusion:
     """A normalisation of the last axis with its scale and shift, from bytes to bytes or float32."""
     channels, axes = shape[-1:], (len(shape) - 1,)
-    steps = [
-        step("dequantize", 0, scale=0.02, zero_point=3) if quantised else step("Identity", 0),
-        step("ReduceMean", 3, axes=axes),
-        step("Sub", 3, 4),
-        step("Mul", 5, 5),
-        step("ReduceMean", 6, axes=axes),
-        step("Sqrt", 7),
-        step("Div", 5, 8),
-        step("Mul", 9, 1),
-        step("Add", 10, 2),
+    primitives = [
+        primitive("dequantize", 0, scale=0.02, zero_point=3)
+        if quantised
+        else primitive("Identity", 0),
+        primitive("ReduceMean", 3, axes=axes),
+        primitive("Sub", 3, 4),
+        primitive("Mul", 5, 5),
+        primitive("ReduceMean", 6, axes=axes),
+        primitive("Sqrt", 7),
+        primitive("Div", 5, 8),
+        primitive("Mul", 9, 1),
+        primitive("Add", 10, 2),
     ]
     if quantised:
-        steps.append(_quantize(11))
+        primitives.append(_quantize(11))
     x = "int8" if quantised else "float32"
     if constant:
         rng = np.random.default_rng(1)
         constants = tuple(rng.standard_normal((2, *channels), np.float32))
-        return _fusion(steps, [shape], [x], shape, constants)
-    return _fusion(steps, [shape, channels, channels], [x, "float32", "float32"], shape)
+        return _fusion(primitives, [shape], [x], shape, constants)
+    return _fusion(primitives, [shape, channels, channels], [x, "float32", "float32"], shape)

@@ -9,12 +9,12 @@ import pytest
 from gpu_kernels import end_if_compile_only, gpu_target
 from host_cuda import needs_host_compiler, needs_nvcc, run_function_on_gpu, run_function_on_host
 
-from autoq.graph import Fusion, Step
-from autoq.graph.lowering.cuda_elementwise import element_program
+from autoq.graph import Fusion, Primitive
+from autoq.graph.lowering.cuda_elementwise import element_formula
 from autoq.graph.lowering.exact_reciprocal import exact_reciprocal
 from autoq.graph.lowering.fusions import fusion_prim_func
+from autoq.graph.primitive_numpy import evaluate_fusion
 from autoq.graph.shapes import BINARY, UNARY, broadcast
-from autoq.graph.step_numpy import evaluate_fusion
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.movement.elementwise_walk import Walk
 from autoq.templates.target import parse_target
@@ -28,31 +28,33 @@ _ATTRIBUTES = {
 }
 
 
-def step(op: str, *arguments: int, dtype: str = "float32", **attributes: object) -> Step:
-    return Step(op, arguments, dtype, tuple(sorted(attributes.items())))
+def primitive(op: str, *arguments: int, dtype: str = "float32", **attributes: object) -> Primitive:
+    return Primitive(op, arguments, dtype, tuple(sorted(attributes.items())))
 
 
-def fusion(steps, shapes, dtypes, constants=()):
+def fusion(primitives, shapes, dtypes, constants=()):
     shape = broadcast([*shapes, *(array.shape for array in constants)])
     names = tuple(f"x{index}" for index in range(len(shapes)))
     return Fusion(
-        tuple(steps), names, tuple(shapes), tuple(dtypes), constants, "y", shape, ("node",)
+        tuple(primitives), names, tuple(shapes), tuple(dtypes), constants, "y", shape, ("node",)
     )
 
 
-def quantize(argument: int, dtype: str = "int8", scale: float = 0.013) -> Step:
+def quantize(argument: int, dtype: str = "int8", scale: float = 0.013) -> Primitive:
     zero_point, low = (-5, -128) if dtype == "int8" else (77, 0)
     bounds = {"low": float(low - zero_point), "high": float(low + 255 - zero_point)}
-    return step("quantize", argument, dtype=dtype, scale=scale, zero_point=zero_point, **bounds)
+    return primitive(
+        "quantize", argument, dtype=dtype, scale=scale, zero_point=zero_point, **bounds
+    )
 
 
 def pair(op, shapes, dtypes, out_dtype="int8"):
     """`op` of two integer tensors of unrelated schemes."""
     return fusion(
         [
-            step("dequantize", 0, scale=0.02, zero_point=3),
-            step("dequantize", 1, scale=0.0117, zero_point=100),
-            step(op, 2, 3),
+            primitive("dequantize", 0, scale=0.02, zero_point=3),
+            primitive("dequantize", 1, scale=0.0117, zero_point=100),
+            primitive(op, 2, 3),
             quantize(4, out_dtype),
         ],
         shapes, dtypes,
@@ -61,17 +63,17 @@ def pair(op, shapes, dtypes, out_dtype="int8"):
 
 def summed(ops, shape):
     """The sum of every unary operation of one tensor."""
-    steps = [step(ops[0], 0, **_ATTRIBUTES.get(ops[0], {}))]
+    primitives = [primitive(ops[0], 0, **_ATTRIBUTES.get(ops[0], {}))]
     for op in ops[1:]:
-        steps.append(step(op, 0, **_ATTRIBUTES.get(op, {})))
-        steps.append(step("Add", len(steps) - 1, len(steps)))
-    return fusion(steps, [shape], ["float32"])
+        primitives.append(primitive(op, 0, **_ATTRIBUTES.get(op, {})))
+        primitives.append(primitive("Add", len(primitives) - 1, len(primitives)))
+    return fusion(primitives, [shape], ["float32"])
 
 
 def chained(ops, shapes):
     """`op(... op(op(x0, x1), x1) ..., x1)`."""
-    steps = [step(op, 0 if index == 0 else index + 1, 1) for index, op in enumerate(ops)]
-    return fusion(steps, shapes, ["float32"] * 2)
+    primitives = [primitive(op, 0 if index == 0 else index + 1, 1) for index, op in enumerate(ops)]
+    return fusion(primitives, shapes, ["float32"] * 2)
 
 
 EXACT = {
@@ -82,22 +84,25 @@ EXACT = {
     "odd": pair("Add", [(3, 5, 7, 3), (3, 5, 7, 3)], ["uint8", "int8"], "uint8"),
     "column and row": pair("Sub", [(7, 1), (6, 1, 9)], ["int8", "int8"]),
     "twice the same": fusion(
-        [step("dequantize", 0, scale=0.02, zero_point=3), step("Mul", 2, 1), step("Relu", 3),
-         quantize(4), step("dequantize", 5, scale=0.5, zero_point=7), step("Add", 6, 2),
+        [primitive("dequantize", 0, scale=0.02, zero_point=3), primitive("Mul", 2, 1),
+         primitive("Relu", 3),
+         quantize(4), primitive("dequantize", 5, scale=0.5, zero_point=7), primitive("Add", 6, 2),
          quantize(7, "uint8", 0.031)],
         [(2, 9, 24)], ["uint8"], (np.linspace(0.5, 1.5, 24, dtype=np.float32),),
     ),
     "mixed": fusion(
-        [step("dequantize", 0, scale=0.05, zero_point=3), step("Add", 2, 1)],
+        [primitive("dequantize", 0, scale=0.05, zero_point=3), primitive("Add", 2, 1)],
         [(2, 5, 7, 24), (7, 1)], ["int8", "float32"],
     ),
-    "scalars": fusion([step("Add", 0, 1)], [(), ()], ["float32", "float32"]),
-    "hard swish": fusion([step("HardSwish", 0), step("Neg", 1)], [(3, 7, 11)], ["float32"]),
+    "scalars": fusion([primitive("Add", 0, 1)], [(), ()], ["float32", "float32"]),
+    "hard swish": fusion(
+        [primitive("HardSwish", 0), primitive("Neg", 1)], [(3, 7, 11)], ["float32"]
+    ),
 }  # fmt: skip
 CLOSE = {
     "unary": summed([op for op in UNARY if op not in ("Cast", "Identity")], (3, 5, 33)),
     "binary": chained([op for op in BINARY if op != "Pow"], [(4, 6, 8), (6, 1)]),
-    "power": fusion([step("Pow", 0, 1)], [(4, 6), (6,)], ["float32"] * 2),
+    "power": fusion([primitive("Pow", 0, 1)], [(4, 6), (6,)], ["float32"] * 2),
 }
 
 
@@ -123,7 +128,7 @@ def assert_agrees(name, got, expected):
 def on_host(node, arrays, folder):
     function = fusion_prim_func(node, HOPPER)
     shape = node.output_shape
-    output = np.zeros(shape, node.steps[-1].dtype)
+    output = np.zeros(shape, node.primitives[-1].dtype)
     return run_function_on_host(function, HOPPER, [*arrays, *node.constants], output, folder)
 
 
@@ -149,7 +154,7 @@ def test_quotients_at_ties_round_as_divisions_do(scale, tmp_path):
 
 @needs_host_compiler
 def test_nan_comes_out_where_it_goes_in(tmp_path):
-    ops = [step("Relu", 0), step("Max", 2, 1), step("Clip", 3, low=-1.0, high=1.0)]
+    ops = [primitive("Relu", 0), primitive("Max", 2, 1), primitive("Clip", 3, low=-1.0, high=1.0)]
     node = fusion(ops, [(5,), (5,)], ["float32"] * 2)
     arrays = [np.array([np.nan, 1, -2, 3, 0.5], np.float32),
               np.array([0, np.nan, -1, 0.25, 0], np.float32)]  # fmt: skip
@@ -179,14 +184,14 @@ def test_walk_reads_what_numpy_broadcasts(seed):
 
 def test_what_is_not_elementwise_is_left_to_tvm():
     gate = EXACT["gate"]
-    assert element_program(gate) is not None
-    softmax = fusion([step("Softmax", 0, axis=1)], [(3, 8)], ["float32"])
-    assert element_program(softmax) is None
-    wide = fusion([step("Cast", 0)], [(3, 8)], ["int32"])
-    assert element_program(wide) is None
-    integers = fusion([step("Relu", 0, dtype="int8")], [(3, 8)], ["int8"])
-    assert element_program(integers) is None
-    assert element_program(dataclasses.replace(gate, output_shape=(2, 5, 7, 1, 48))) is None
+    assert element_formula(gate) is not None
+    softmax = fusion([primitive("Softmax", 0, axis=1)], [(3, 8)], ["float32"])
+    assert element_formula(softmax) is None
+    wide = fusion([primitive("Cast", 0)], [(3, 8)], ["int32"])
+    assert element_formula(wide) is None
+    integers = fusion([primitive("Relu", 0, dtype="int8")], [(3, 8)], ["int8"])
+    assert element_formula(integers) is None
+    assert element_formula(dataclasses.replace(gate, output_shape=(2, 5, 7, 1, 48))) is None
 
 
 @needs_nvcc
@@ -216,9 +221,9 @@ def test_a_product_stands_for_a_division_where_every_pair_of_bytes_agrees():
     for _ in range(20):
         scales = rng.uniform(0.002, 0.05, 3)
         node = fusion(
-            [step("dequantize", 0, scale=float(scales[0]), zero_point=3),
-             step("dequantize", 1, scale=float(scales[1]), zero_point=128),
-             step("Mul", 2, 3), quantize(4, "uint8", float(scales[2] / 10))],
+            [primitive("dequantize", 0, scale=float(scales[0]), zero_point=3),
+             primitive("dequantize", 1, scale=float(scales[1]), zero_point=128),
+             primitive("Mul", 2, 3), quantize(4, "uint8", float(scales[2] / 10))],
             [(256, 1), (256,)], ["int8", "uint8"],
         )  # fmt: skip
         factor = exact_reciprocal(node)
@@ -226,8 +231,11 @@ def test_a_product_stands_for_a_division_where_every_pair_of_bytes_agrees():
             continue
         found += 1
         every = [np.arange(256).astype("int8")[:, None], np.arange(256).astype("uint8")]
-        last = node.steps[-1]
-        x = evaluate_fusion(dataclasses.replace(node, steps=node.steps[:-1]), every) * factor
+        last = node.primitives[-1]
+        x = (
+            evaluate_fusion(dataclasses.replace(node, primitives=node.primitives[:-1]), every)
+            * factor
+        )
         got = np.clip(np.rint(x), last["low"], last["high"]) + last["zero_point"]
         np.testing.assert_array_equal(got, evaluate_fusion(node, every))
     assert found > 10
@@ -235,7 +243,11 @@ def test_a_product_stands_for_a_division_where_every_pair_of_bytes_agrees():
 
 def test_no_product_stands_for_a_division_of_other_inputs():
     floats = fusion([quantize(0)], [(8,)], ["float32"])
-    sigmoid = [step("dequantize", 0, scale=0.1, zero_point=0), step("Sigmoid", 1), quantize(2)]
+    sigmoid = [
+        primitive("dequantize", 0, scale=0.1, zero_point=0),
+        primitive("Sigmoid", 1),
+        quantize(2),
+    ]
     assert exact_reciprocal(floats) is None
     assert exact_reciprocal(fusion(sigmoid, [(8,)], ["int8"])) is None
     assert exact_reciprocal(EXACT["twice the same"]) is None

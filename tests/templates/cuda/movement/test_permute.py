@@ -7,7 +7,7 @@ import pytest
 from gpu_kernels import end_if_compile_only, gpu_target
 from host_cuda import needs_host_compiler, needs_nvcc, run_function_on_gpu, run_function_on_host
 
-from autoq.graph import Fusion, Step
+from autoq.graph import Fusion, Primitive
 from autoq.graph.lowering.fusions import kernel_family
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.movement.permute import TilePlan, TurnPlan, permute_kernel, permutes
@@ -116,8 +116,8 @@ def test_rows_of_a_few_bytes_are_taken_apart_where_16_lie_together():
 
 def transposition(shape, perm, dtype):
     output = tuple(shape[axis] for axis in perm)
-    steps = (Step("Transpose", (0,), dtype, (("perm", perm),)),)
-    return Fusion(steps, ("x0",), (shape,), (dtype,), (), "y", output, ("node",))
+    primitives = (Primitive("Transpose", (0,), dtype, (("perm", perm),)),)
+    return Fusion(primitives, ("x0",), (shape,), (dtype,), (), "y", output, ("node",))
 
 
 def test_small_matrices_are_left_to_tvm():

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from gpu_kernels import end_if_compile_only, gpu_target
 from host_cuda import needs_host_compiler, needs_nvcc, run_function_on_gpu, run_function_on_host
-from row_cases import masked_softmax, mean, norm, quantised_softmax, softmax, step
+from row_cases import masked_softmax, mean, norm, primitive, quantised_softmax, softmax
 
 from autoq.graph import Fusion
 from autoq.graph.lowering.cuda_rows import row_fusion
 from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family
-from autoq.graph.step_numpy import evaluate_fusion
+from autoq.graph.primitive_numpy import evaluate_fusion
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.movement.rows_plan import LONGEST_ROW, RowArrays, RowPlan
 from autoq.templates.target import parse_target
@@ -72,7 +72,7 @@ def assert_agrees(got: np.ndarray, expected: np.ndarray) -> None:
 
 def on_host(node, arrays, folder):
     function = fusion_prim_func(node, HOPPER)
-    output = np.zeros(node.output_shape, node.steps[-1].dtype)
+    output = np.zeros(node.output_shape, node.primitives[-1].dtype)
     return run_function_on_host(function, HOPPER, [*arrays, *node.constants], output, folder)
 
 
@@ -87,7 +87,7 @@ def test_agrees_with_numpy_on_host(name, tmp_path):
 
 def test_bytes_have_a_softmax_of_their_own_where_no_power_overflows():
     def own(node: Fusion) -> bool:
-        return row_fusion(node).program.rounded
+        return row_fusion(node).formula.rounded
 
     assert own(SMALL["softmax of 200 bytes"]) and own(SMALL["softmax of bytes of wide steps"])
     assert own(SMALL["softmax of bytes that saturates"])
@@ -114,9 +114,9 @@ def test_one_divisor_a_row_divides_as_numpy_does(tmp_path):
     rows = np.float32([1.0, 3.0, 2e-39, 1e-30, 3e38, 1e30, 0.0, np.inf, -7.0])
     x = np.outer(rows[:-3], np.float32([1, 0.3, -5e-5, 0.9])).astype(np.float32)
     x = np.concatenate([x, np.float32([[1, 0, -1, np.inf], [1, 0, np.inf, -3], [9, 1, 2, 0.1]])])
-    # A program over rows reduces one, though nothing reads the mean.
-    steps = (step("ReduceMean", 0, axes=(1,)), step("Div", 0, 1))
-    node = dataclasses.replace(masked_softmax((9, 4), (9, 1)), steps=steps)
+    # A formula over rows reduces one, though nothing reads the mean.
+    primitives = (primitive("ReduceMean", 0, axes=(1,)), primitive("Div", 0, 1))
+    node = dataclasses.replace(masked_softmax((9, 4), (9, 1)), primitives=primitives)
     divisors = rows.reshape(9, 1)
     with np.errstate(all="ignore"):
         expected = evaluate_fusion(node, [x, divisors])
@@ -128,8 +128,12 @@ def test_a_root_that_divides_a_row_may_be_none(tmp_path):
     """Roots of any size, of zero, of infinity and of what has none, under finite and infinite x."""
     squares = np.float32([1e-45, 2e-38, 0.3, 1.0, 7.0, 3e38, 0.0, np.inf, -1.0, np.nan])
     x = np.float32([3.0, -0.0, 1e-38, -2e38, np.inf, -np.inf, np.nan])
-    steps = (step("ReduceMean", 0, axes=(1,)), step("Sqrt", 1), step("Div", 0, 3))
-    node = dataclasses.replace(masked_softmax((10, 7), (10, 1)), steps=steps)
+    primitives = (
+        primitive("ReduceMean", 0, axes=(1,)),
+        primitive("Sqrt", 1),
+        primitive("Div", 0, 3),
+    )
+    node = dataclasses.replace(masked_softmax((10, 7), (10, 1)), primitives=primitives)
     arrays = [np.tile(x, (10, 1)), squares.reshape(10, 1)]
     with np.errstate(all="ignore"):
         expected = evaluate_fusion(node, arrays)
@@ -189,23 +193,25 @@ def test_what_no_row_kernel_computes_is_left_to_tvm():
     whole = softmax(3, 8)
     assert row_fusion(whole) is not None
 
-    def left(steps, node=whole, **changes):
-        changed = dataclasses.replace(node, steps=tuple(steps), **changes)
+    def left(primitives, node=whole, **changes):
+        changed = dataclasses.replace(node, primitives=tuple(primitives), **changes)
         return row_fusion(changed) is None and kernel_family(changed, HOPPER) == "tvm"
 
-    assert left([step("Softmax", 0, axis=0)]), "rows are the last axes"
-    assert left([step("Softmax", 0, axis=1), step("ReduceMean", 1, axes=(0, 1))],
+    assert left([primitive("Softmax", 0, axis=0)]), "rows are the last axes"
+    assert left([primitive("Softmax", 0, axis=1), primitive("ReduceMean", 1, axes=(0, 1))],
                 output_shape=(1, 1)), "reductions over different axes"  # fmt: skip
-    assert left([step("Softmax", 0, axis=1)], input_shapes=((3, LONGEST_ROW + 1),),
+    assert left([primitive("Softmax", 0, axis=1)], input_shapes=((3, LONGEST_ROW + 1),),
                 output_shape=(3, LONGEST_ROW + 1)), "no lanes hold such a row"  # fmt: skip
-    assert left([step("Softmax", 0, axis=1)], input_shapes=((3, 1),), output_shape=(3, 1))
-    assert left([step("Softmax", 0, axis=1), step("Transpose", 1, perm=(1, 0))],
-                output_shape=(8, 3)), "a step that is not element-wise"  # fmt: skip
-    assert left([step("Softmax", 0, axis=1)], input_dtypes=("int32",)), "other dtypes"
+    assert left([primitive("Softmax", 0, axis=1)], input_shapes=((3, 1),), output_shape=(3, 1))
+    assert left([primitive("Softmax", 0, axis=1), primitive("Transpose", 1, perm=(1, 0))],
+                output_shape=(8, 3)), "a primitive that is not element-wise"  # fmt: skip
+    assert left([primitive("Softmax", 0, axis=1)], input_dtypes=("int32",)), "other dtypes"
     assert row_fusion(masked_softmax((2, 4, 6), (4, 6))) is not None
     part = masked_softmax((4, 2, 6), (6,))
     two = dataclasses.replace(
-        part, steps=(step("Add", 0, 1), step("ReduceMean", 2, axes=(1, 2))), output_shape=(4, 1, 1)
+        part,
+        primitives=(primitive("Add", 0, 1), primitive("ReduceMean", 2, axes=(1, 2))),
+        output_shape=(4, 1, 1),
     )
     assert row_fusion(two) is None, "an operand that has only a part of a row"
     assert kernel_family(whole, parse_target("cpu")) == "tvm"

@@ -1,4 +1,4 @@
-"""What the steps of a fusion compute, as TE expressions; `step_numpy.py` says the same."""
+"""The primitives of a fusion as TE expressions; `primitive_numpy.py` says the same."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from autoq.graph.fallback.te_reductions import REDUCTIONS
 from autoq.graph.fallback.te_value import Value
 from autoq.graph.fallback.te_windows import WINDOWS
 
-STEPS: dict[str, Callable[..., Value]] = {**ELEMENTWISE, **MOVEMENT, **REDUCTIONS, **WINDOWS}
-"""The Value of each step's op, from the step and the Values of its arguments."""
+PRIMITIVES: dict[str, Callable[..., Value]] = {**ELEMENTWISE, **MOVEMENT, **REDUCTIONS, **WINDOWS}
+"""The Value of each primitive's op, from the primitive and the Values of its arguments."""

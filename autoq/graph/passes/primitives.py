@@ -1,4 +1,4 @@
-"""From operations of the semantic graph to the steps of a fusion."""
+"""From operations of the semantic graph to the primitives of a fusion."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numpy as np
 
 from autoq.graph.constants import along_axis
 from autoq.graph.fused import Bounds, Scheme
-from autoq.graph.ir import Graph, Operation, Step
+from autoq.graph.ir import Graph, Operation, Primitive
 
 
-class StepWriter:
-    """Steps under construction; indices of steps are negative until all constants are known."""
+class PrimitiveWriter:
+    """Primitives under construction; their indices are negative until all constants are known."""
 
     def __init__(self, inputs: int, constants: list[np.ndarray]) -> None:
         self._inputs = inputs
         self._constants = constants
-        self._steps: list[tuple[str, list[int], str, dict[str, Any]]] = []
+        self._primitives: list[tuple[str, list[int], str, dict[str, Any]]] = []
 
     def write(self, graph: Graph, node: Operation, arguments: list[int]) -> int:
-        """Append a node's steps and return the index of its result."""
+        """Append a node's primitives and return the index of its result."""
         dtype = graph.dtype(node.output)
         attributes = dict(node.attributes)
         if node.op == "QuantizeLinear":
@@ -55,19 +55,19 @@ class StepWriter:
         return self._inputs + len(self._constants) - 1
 
     def _add(self, op: str, arguments: list[int], dtype: str, attributes: dict[str, Any]) -> int:
-        self._steps.append((op, arguments, dtype, attributes))
-        return -len(self._steps)
+        self._primitives.append((op, arguments, dtype, attributes))
+        return -len(self._primitives)
 
-    def finish(self) -> tuple[tuple[Step, ...], tuple[np.ndarray, ...]]:
-        """All steps with final indices, and the constants."""
+    def finish(self) -> tuple[tuple[Primitive, ...], tuple[np.ndarray, ...]]:
+        """All primitives with final indices, and the constants."""
         first = self._inputs + len(self._constants)
-        steps = tuple(
-            Step(
+        primitives = tuple(
+            Primitive(
                 op,
                 tuple(a if a >= 0 else first - a - 1 for a in arguments),
                 dtype,
                 tuple(sorted(attributes.items())),
             )
-            for op, arguments, dtype, attributes in self._steps
+            for op, arguments, dtype, attributes in self._primitives
         )
-        return steps, tuple(self._constants)
+        return primitives, tuple(self._constants)
