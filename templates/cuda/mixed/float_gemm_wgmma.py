@@ -21,13 +21,13 @@ from autoq.templates.workload import Constants, Workload
 
 
 def matches(workload: Workload, target: Target) -> bool:
-    """16-bit outputs, rows of x and y of whole 16 bytes, groups of 32, 64 or more."""
+    """Rows of x and y of whole 16 bytes, groups of 32, 64 or more."""
     if not (isinstance(workload, FloatGemm) and target.has_wgmma):
         return False
-    row = workload.y_shape[1]
+    rows = (workload.k * 2, workload.y_shape[1] * workload.outputs[0].element.bytes)
     group = workload.group
     whole = group == 0 or group == 32 or group % 64 == 0
-    return workload.out_dtype != "float32" and workload.k % 8 == row % 8 == 0 and whole
+    return all(row_bytes % 16 == 0 for row_bytes in rows) and whole
 
 
 def build(workload: FloatGemm, config: MixedConfig, target: Target) -> PrimFunc:

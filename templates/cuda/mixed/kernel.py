@@ -31,9 +31,10 @@ from autoq.templates.cuda.mixed.consumer import (
     load_rows,
     main_loop,
 )
+from autoq.templates.cuda.mixed.finish import finish, finish_pair
 from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.cuda.mixed.producer import produce
-from autoq.templates.cuda.mixed.store import TileStore, finish_pair
+from autoq.templates.cuda.mixed.store import TileStore
 from autoq.templates.target import Target
 
 
@@ -41,7 +42,7 @@ def build_kernel(plan: MixedPlan, target: Target) -> PrimFunc:
     """The kernel; parameters x, the arrays of `pack.packed` and y."""
     grid = plan.grid(target)
     work, config, registers = plan.workload, plan.config, plan.config.registers
-    finish = finish_pair(work)
+    finished = finish(work) if work.out_dtype == "float32" else finish_pair(work)
 
     @T.jit
     def main(
@@ -70,7 +71,7 @@ def build_kernel(plan: MixedPlan, target: Target) -> PrimFunc:
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(ENCODE_TILED, x_map, work.in_dtype, 2, x.data, *plan.x_map())
         y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-        T.call_packed(ENCODE_TILED, y_map, work.out_dtype, 2, y.data, *plan.y_map())
+        T.call_packed(ENCODE_TILED, y_map, work.out_dtype, 2, y.data, *plan.staging.map())
 
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": 1})
@@ -88,6 +89,9 @@ def build_kernel(plan: MixedPlan, target: Target) -> PrimFunc:
             (2 * config.stages,), "uint64", data=smem.data,
             byte_offset=plan.barrier_offset, scope="shared.dyn",
         )  # fmt: skip
+        staged = T.decl_buffer(
+            (plan.smem_bytes // 4,), "float32", data=smem.data, scope="shared.dyn"
+        )
         ring = T.meta_var(Ring(barriers, 0, config.stages))
         if config.k_groups > 1:
             sums = T.decl_buffer(
@@ -149,7 +153,7 @@ def build_kernel(plan: MixedPlan, target: Target) -> PrimFunc:
             thread = T.meta_var(ConsumerThread(consumer, warp, lane))
             operands = T.meta_var(Operands(smem, a, rows, first_a, first_x))
             constants = T.meta_var(RowConstants(taken, scale, bias))
-            store = T.meta_var(TileStore(finish, smem, y_map, scales, packed, turn))
+            store = T.meta_var(TileStore(finished, smem, staged, y_map, scales, packed, turn))
             work_index: T.int32 = cta
             wait_for_predecessors()
             while work_index < plan.works:

@@ -12,6 +12,7 @@ from autoq.templates.cuda.device.memory.tma import tiled_map
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.mixed.config import STEP_K, MixedConfig
 from autoq.templates.cuda.mixed.conversion import Conversion
+from autoq.templates.cuda.mixed.staging import Staging
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
 
@@ -55,9 +56,8 @@ class MixedPlan:
         self.transaction = self.loaded_bytes + config.blocks * self.block_bytes
 
         self.store_offset = config.stages * self.stage_bytes
-        self.store_rows = store_rows(workload, config)
-        self.store_bytes = 128 * (64 if workload.weight_left else self.store_rows)
-        self.exchange_offset = self.store_offset + 2 * config.row_team * self.store_bytes
+        self.staging = Staging(workload, config)
+        self.exchange_offset = self.store_offset + 2 * config.row_team * self.staging.bytes
         self.barrier_offset = self.exchange_offset + config.exchange_bytes
         self.smem_bytes = self.barrier_offset + config.barriers_bytes
 
@@ -79,14 +79,6 @@ class MixedPlan:
         work = self.workload
         box = [STEP_K, self.config.loaded_rows]
         return tiled_map(work.in_dtype, [work.k, work.m], [work.k], box, swizzle_mode(128))
-
-    def y_map(self) -> list[int]:
-        """Arguments of the map of y: what is stored at a time."""
-        rows, columns = self.workload.y_shape
-        box = [64, 64 if self.workload.weight_left else self.store_rows]
-        return tiled_map(
-            self.workload.out_dtype, [columns, rows], [columns], box, swizzle_mode(128)
-        )
 
     def tile(self, work: Any, rank: Any) -> tuple[Any, Any]:
         """The (m, n) tile of a work index and a block of its cluster."""
@@ -122,21 +114,3 @@ class MixedPlan:
     def exchanged(self, giver: Any, index: Any, thread: Any) -> Any:
         """Place of a consumer's sum among those given, by its number behind the first group's."""
         return (giver * self.config.accumulators + index) * 128 + thread
-
-    @property
-    def slices(self) -> int:
-        """Parts of a tile's columns that are stored one behind the other."""
-        return self.config.block_m // self.store_rows
-
-    def staged(self, row: Any, chunk: Any) -> Any:
-        """Byte offset in a staging buffer of 16 bytes of a row, as TMA swizzles them."""
-        return row * 128 + ((chunk ^ (row % 8)) * 16)
-
-
-def store_rows(workload: FloatGemm, config: MixedConfig) -> int:
-    """Rows of x whose results are stored at a time: a divisor of the tile's."""
-    if workload.weight_left:
-        return 64
-    choices = [rows for rows in range(8, 129, 8) if config.block_m % rows == 0]
-    few = [rows for rows in choices if rows <= 72 and config.block_m // rows <= 8]
-    return max(few or choices)

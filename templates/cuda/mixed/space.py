@@ -57,16 +57,11 @@ def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:
         """each block of a cluster has rows of x to load"""
         return config.block_m >= 8 * config.cluster
 
-    def columns_are_whole(config: MixedConfig) -> bool:
-        """with the weight on the left tiles are stored 64 columns at a time"""
-        return not workload.weight_left or config.block_m % 64 == 0
-
     return [
         groups_divide_consumers,
         rows_not_wasted,
         weights_not_wasted,
         parts_divide_rows,
-        columns_are_whole,
     ]
 
 

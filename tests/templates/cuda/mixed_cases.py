@@ -26,6 +26,15 @@ CASES = [
     ),
     *(FloatGemm(65, 120, 200, bias=True, activation=name) for name in ACTIVATIONS),
     *(FloatGemm(m, 1000, 1032) for m in (1, 7, 8, 17, 63, 130, 257)),
+    *(
+        FloatGemm(m, 1000, 520, floats, weights, out, weight_left=left, bias=True)
+        for m, floats, weights, out in (
+            (52, "float16", "int8", "float32"), (232, "bfloat16", "uint4", "float32"),
+            (72, "float16", "float16", "float32"), (120, "bfloat16", "int8", "float16"),
+            (216, "float16", "int4", "bfloat16"),
+        )
+        for left in (False, True)
+    ),
     FloatGemm(8, 8, 8),
     FloatGemm(3000, 1000, 4096, weight_dtype="int4", group=128),
 ]  # fmt: skip

@@ -27,6 +27,8 @@ WORKLOADS = [
     FloatGemm(64, 512, 512, weight_dtype="int4", group=32, weight_left=True),
     FloatGemm(700, 512, 512, "bfloat16", "uint4", "bfloat16", group=128, zero_points=True),
     FloatGemm(512, 512, 512, weight_dtype="float16", activation="silu"),
+    FloatGemm(216, 512, 512, out_dtype="float32", activation="gelu"),
+    FloatGemm(3456, 4096, 2048, "bfloat16", out_dtype="float32", weight_left=True),
 ]
 
 
@@ -85,7 +87,7 @@ extern "C" __global__ void kernel(const uint4* from, uint4* to, const unsigned* 
 def test_what_no_kernel_takes_is_declined() -> None:
     for workload in (
         FloatGemm(8, 8, 12), FloatGemm(8, 12, 8), FloatGemm(8, 8, 48, group=16),
-        FloatGemm(8, 8, 8, out_dtype="float32"),
+        FloatGemm(8, 2, 8, out_dtype="float32"),
     ):  # fmt: skip
         assert not matching(workload, TARGET)
     assert not matching(FloatGemm(8, 8, 8), parse_target("cuda:sm_80"))
