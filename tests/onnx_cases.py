@@ -111,6 +111,8 @@ ELEMENTWISE = {
         [node("Abs", "x", "p"), node("Cast", "f", "n", to=6), node("Pow", "p n")],
         {"x": ((2, 3, 4), "float32"), "f": ((2, 1, 4), "float32")},
     ),
+    "gelu": image("Gelu", opset=20),
+    "gelu_tanh": image("Gelu", opset=20, approximate="tanh"),
     "prelu": with_constants("PRelu", "x c", c=normal(6, 1, 1)),
     "sum": model(
         [node("Sum", "a b c")], {name: ((2, 3, 4, 5), "float32") for name in "abc"}
@@ -156,6 +158,11 @@ LAYOUT = {
         "Slice", "x s e a t", s=int64(1, -1), e=int64(5, -9), a=int64(1, 3), t=int64(2, -3)
     ),
     "slice_old": image("Slice", opset=9, starts=[1, 0], ends=[1000, -2], axes=[2, 3]),
+    "gather_one": with_constants("Gather", "x i", i=np.int64(-2), attributes={"axis": 3}),
+    "gather_some": with_constants("Gather", "x i", i=int64(5, 3, 1), attributes={"axis": 1}),
+    "gather_table": with_constants(
+        "Gather", "x i", i=int64(1, -7, 3)[None], attributes={"axis": 2}
+    ),
     "split": model(
         [node("Split", "x s", "a b", axis=1), node("Mul", "a a", "y"), node("Neg", "b", "z")],
         {"x": (IMAGE, "float32")}, {"s": int64(2, 4)}, ("y", "z"),
@@ -238,6 +245,10 @@ NORMALISATION = {
         {"x": (IMAGE, "float32")},
         {"w": normal(4, 6, 3, 3), "s": normal(4), "b": normal(4), "m": normal(4),
          "v": np.abs(normal(4)) + 0.1},
+    ),
+    "layer_norm": with_constants("LayerNormalization", "x s b", s=normal(10), b=normal(10)),
+    "layer_norm_of_axes": with_constants(
+        "LayerNormalization", "x s", s=normal(9, 10), attributes={"axis": 2, "epsilon": 0.1}
     ),
     "lrn": image("LRN", size=3, alpha=0.1, beta=0.75, bias=1.5),
     "lrn_wide": image("LRN", size=9, alpha=0.5),

@@ -18,6 +18,7 @@ from autoq.graph.passes.fold_constants import fold_dequantisations, fold_operati
 from autoq.graph.passes.fuse_movement import fuse_movement
 from autoq.graph.passes.fuse_products import fuse_products
 from autoq.graph.passes.fusions import gather_fusions
+from autoq.graph.passes.reshape_late import reshape_late
 from autoq.graph.passes.stem import widen_stem
 from autoq.graph.passes.storage import choose_storage
 from autoq.graph.passes.tables import gather_tables, tabulate_fusions
@@ -35,6 +36,7 @@ def optimise(graph: Graph, target: Target, templates: Sequence[Template] = TEMPL
     """
     graph = _copied(graph)
     prune(graph)
+    reshape_late(graph)
     dequantise_late(graph)
     fold_operations(graph)
     fold_affine(graph)

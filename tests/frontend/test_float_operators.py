@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from integer_cases import MICROSOFT, with_known_output
 from models import random_feeds, run_onnxruntime
-from onnx_cases import FLOAT_CASES
+from onnx_cases import FLOAT_CASES, model, node
 
 from autoq.frontend import load
 from autoq.frontend.registry import OPERATORS
@@ -30,6 +31,16 @@ def test_agrees_with_onnxruntime(name, target, tmp_path):
     for output, value in expected.items():
         assert results[output].dtype == value.dtype
         np.testing.assert_allclose(results[output], value, rtol=1e-4, atol=1e-5)
+
+
+def test_gelu_of_onnxruntime(target, tmp_path):
+    made = model([node("Gelu", "x", domain=MICROSOFT)], {"x": ((3, 50), "float32")})
+    path = tmp_path / "case.onnx"
+    onnx.save(with_known_output(made, (3, 50), "float32"), path)
+    feeds = random_feeds(path)
+    results = evaluate(optimise(load(path), target), feeds)
+    expected = run_onnxruntime(path, feeds)["y"]
+    np.testing.assert_allclose(results["y"], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_every_importer_of_the_default_domain_has_a_case():

@@ -103,6 +103,25 @@ def variadic(node: OnnxNode, b: GraphBuilder) -> str:
     return result
 
 
+@importer("Gelu")
+@importer("Gelu", domain="com.microsoft")
+def gelu(node: OnnxNode, b: GraphBuilder) -> str:
+    """`x / 2 * (1 + erf(x / sqrt(2)))`, or its approximation by tanh."""
+
+    def number(value: float) -> str:
+        return b.add_constant(np.float32(value))
+
+    x = node.required(0, b)
+    if node.attributes.get("approximate", "none") == "tanh":
+        cube = b.emit("Mul", [b.emit("Mul", [x, x]), x])
+        inner = b.emit("Add", [x, b.emit("Mul", [cube, number(0.044715)])])
+        share = b.emit("Tanh", [b.emit("Mul", [inner, number(math.sqrt(2 / math.pi))])])
+    else:
+        share = b.emit("Erf", [b.emit("Mul", [x, number(math.sqrt(0.5))])])
+    half = b.emit("Mul", [x, number(0.5)])
+    return b.emit("Mul", [half, b.emit("Add", [share, number(1.0)])])
+
+
 @importer("PRelu")
 def prelu(node: OnnxNode, b: GraphBuilder) -> str:
     """`max(x, 0) + slope * min(x, 0)`."""

@@ -1,4 +1,4 @@
-"""BatchNormalization, LRN and Softmax."""
+"""BatchNormalization, LayerNormalization, LRN and Softmax."""
 
 from __future__ import annotations
 
@@ -38,6 +38,22 @@ def batch_normalization(node: OnnxNode, b: GraphBuilder) -> str:
     shape = (-1,) + (1,) * (len(b.shape(x)) - 2)
     product = b.emit("Mul", [x, b.add_constant(factor.astype(np.float32).reshape(shape))])
     return b.emit("Add", [product, b.add_constant(offset.reshape(shape))])
+
+
+@importer("LayerNormalization")
+def layer_normalization(node: OnnxNode, b: GraphBuilder) -> str:
+    """Rows less their mean, over the root of their variance; then a scale and a bias."""
+    x = node.required(0, b)
+    rank = len(b.shape(x))
+    first = normal_axis(b, int(node.attributes.get("axis", -1)), rank)
+    axes = tuple(range(first, rank))
+    epsilon = b.add_constant(np.float32(node.attributes.get("epsilon", 1e-5)))
+    centred = b.emit("Sub", [x, b.emit("ReduceMean", [x], axes=axes)])
+    variance = b.emit("ReduceMean", [b.emit("Mul", [centred, centred])], axes=axes)
+    deviation = b.emit("Sqrt", [b.emit("Add", [variance, epsilon])])
+    y = b.emit("Mul", [b.emit("Div", [centred, deviation]), node.required(1, b)])
+    bias = node.input(2)
+    return y if bias is None else b.emit("Add", [y, bias])
 
 
 @importer("LRN")
