@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
+from autoq.templates.cuda.mixed.conversion import GroupScale
 
 STEP_K = 64
 """Values of k in a row of 128 bytes of activations: a step of the reduction."""
@@ -23,6 +24,7 @@ class MixedConfig:
     stages: stages of the ring in shared memory.
     cluster: blocks that share their rows of x, of which each loads a part for all.
     group_m: tiles of x that share their weight rows (rasterisation).
+    group_scale: whether groups' scales multiply weights or sums.
     """
 
     block_m: int
@@ -33,6 +35,7 @@ class MixedConfig:
     stages: int
     cluster: int
     group_m: int
+    group_scale: GroupScale = GroupScale.WEIGHT
 
     @property
     def row_team(self) -> int:

@@ -63,12 +63,13 @@ def convert(plan, operands, parity, stage, thread):
 
 
 @T.inline
-def multiply(plan, accumulator, operands, parity, stage, started):
-    """Consumer: start the products of a stage."""
+def multiply(plan, accumulator, operands, parity, stage, started, unit=0):
+    """Consumer: start the products of a stage, or of one of the units that it is summed in."""
     x: T.uint64 = operands.first_x + descriptor_step(stage * plan.stage_bytes)
     own: T.uint64 = operands.first_a + descriptor_step(stage * plan.stage_bytes)
     T.ptx.wgmma.fence.sync.aligned()
-    for i in T.unroll(plan.instructions):
+    for instruction in T.unroll(plan.unit_instructions):
+        i = T.meta_var(unit * plan.unit_instructions + instruction)
         for block in T.unroll(plan.config.row_blocks):
             registers = T.meta_var([operands.a[plan.a_at(parity, block, i) + r] for r in range(4)])
             tile = T.meta_var(own + descriptor_step(block * plan.block_bytes + plan.a_step(i)))
@@ -77,7 +78,7 @@ def multiply(plan, accumulator, operands, parity, stage, started):
                     accumulator, block * plan.atom.d_registers,
                     registers if plan.converts else tile,
                     x + descriptor_step(plan.x_step(i)),
-                    (i > 0) | started,
+                    (instruction > 0) | started,
                 )
             )  # fmt: skip
     T.ptx.wgmma.commit_group.sync.aligned()
@@ -94,11 +95,20 @@ def leave(plan, ring, stage, lane):
 
 
 @T.inline
-def main_loop(plan, accumulator, operands, cursor, thread):
-    """Consumer: all products of an output tile."""
+def next_stage(plan, cursor):
+    """Consumer: on to the next stage of its own."""
+    if plan.config.k_groups > 1:
+        cursor.at.stride(plan.config.k_groups)
+    else:
+        cursor.advance()
+
+
+@T.inline
+def main_loop(plan, accumulator, operands, cursor, piece, thread):
+    """Consumer: all products of a piece of an output tile."""
     cursor.wait()
     convert(plan, operands, 0, cursor.stage, thread)
-    for pair in T.serial(plan.own_stages // 2):
+    for pair in T.serial(piece.pairs):
         for parity in T.unroll(2):
             started = T.meta_var((pair > 0) | (parity > 0))
             multiply(plan, accumulator, operands, parity, cursor.stage, started)
@@ -106,11 +116,8 @@ def main_loop(plan, accumulator, operands, cursor, thread):
             if started:
                 leave(plan, cursor.ring, cursor.held.stage, thread.lane)
             cursor.held.stage = cursor.stage
-            if plan.config.k_groups > 1:
-                cursor.at.stride(plan.config.k_groups)
-            else:
-                cursor.advance()
-            if (pair < plan.own_stages // 2 - 1) | (parity < 1):
+            next_stage(plan, cursor)
+            if (pair < piece.pairs - 1) | (parity < 1):
                 cursor.wait()
                 convert(plan, operands, 1 - parity, cursor.stage, thread)
     T.ptx.wgmma.wait_group.sync.aligned(0)
@@ -144,9 +151,7 @@ def load_rows(plan, constants, scales, rows, n, thread):
                 (n * plan.config.blocks + thread.consumer * plan.config.row_blocks + block) * 64
                 + thread.warp * 16 + thread.lane // 4 + 8 * half
             )  # fmt: skip
-            scales[4 * block + half] = (
-                constants.scale[row] if plan.workload.quantised else T.float32(1)
-            )
+            scales[4 * block + half] = constants.scale[row] if plan.rows_scaled else T.float32(1)
             scales[4 * block + 2 + half] = (
                 constants.bias[row] if plan.workload.bias else T.float32(0)
             )

@@ -12,6 +12,7 @@ masked in place it counts sixteenfold, which a multiply-add undoes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
@@ -111,7 +112,7 @@ __device__ __forceinline__ void convert_@(unsigned* a, const void* from, const u
       state[1] = __byte_perm(second, 0, 0x3232), state[3] = __byte_perm(second, 0, 0x1010);
     }
     CONVERT
-    if (GROUPED) {
+    if (SCALED) {
       #pragma unroll
       for (int i = 0; i < 16 / PARTS; ++i)
         a[part * (16 / PARTS) + i] = mul_@(a[part * (16 / PARTS) + i], state[2 + i % 2]);
@@ -128,11 +129,29 @@ _NIBBLE_PART = """const uint4 four = *words;
     widen_@(a + 8 * part + 4, pair[1], state);"""
 
 
+class GroupScale(str, Enum):
+    """What the scale of a group multiplies.
+
+    WEIGHT: the widened weights, which are rounded to 16 bits once more. SUM: the float32 sum of a
+    group's products, of exact factors, before it is added to the others; the group costs a
+    multiply-add an accumulator, and as many registers again.
+    """
+
+    WEIGHT = "weight"
+    SUM = "sum"
+
+
 @dataclass(frozen=True)
 class Conversion:
-    """How the integers of a workload's weight become floats of its activations' type."""
+    """How the integers of a workload's weight become floats of its activations' type.
+
+    A tile of 64 rows and 64 k holds the values, for each of its groups and rows a word of the
+    group's zero point and scale where one of them goes to the weights, and the float32 scales where
+    they go to the sums.
+    """
 
     workload: FloatGemm
+    group_scale: GroupScale = GroupScale.WEIGHT
 
     @property
     def values_bytes(self) -> int:
@@ -147,8 +166,28 @@ class Conversion:
 
     @property
     def tile_bytes(self) -> int:
-        """Bytes of such a tile with what its groups need, a word for each row and group."""
-        return self.values_bytes + 256 * self.groups
+        """Bytes of such a tile with what its groups need."""
+        return self.sum_scales_at + 256 * self.groups * self.scales_sums
+
+    @property
+    def scales_weights(self) -> bool:
+        """Whether each widened weight is multiplied by its group's scale."""
+        return bool(self.groups) and self.group_scale is GroupScale.WEIGHT
+
+    @property
+    def scales_sums(self) -> bool:
+        """Whether the sum of each group's products is."""
+        return bool(self.groups) and self.group_scale is GroupScale.SUM
+
+    @property
+    def group_words(self) -> bool:
+        """Whether a tile holds a word of each row and group, for its weights."""
+        return self.scales_weights or (self.scales_sums and self.workload.zero_points)
+
+    @property
+    def sum_scales_at(self) -> int:
+        """Byte offset in a tile of the scales of sums, float32 [groups, 64]."""
+        return self.values_bytes + 256 * self.groups * self.group_words
 
     @property
     def nibbles(self) -> bool:
@@ -203,7 +242,8 @@ class Conversion:
         for name, value in {
             "KIND": "f16x2" if self.half else "bf16x2",
             "SHIFTED": str(int(self.shifted)),
-            "GROUPED": str(int(self.groups > 0)),
+            "GROUPED": str(int(self.group_words)),
+            "SCALED": str(int(self.scales_weights)),
             "GROUPS": str(max(self.groups, 1)),
             "PARTS": "2",
             "VALUES": str(self.values_bytes),

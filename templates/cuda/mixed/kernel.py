@@ -32,9 +32,11 @@ from autoq.templates.cuda.mixed.consumer import (
     main_loop,
 )
 from autoq.templates.cuda.mixed.finish import finish, finish_pair
+from autoq.templates.cuda.mixed.groups import main_loop_of_groups
 from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.cuda.mixed.producer import produce
 from autoq.templates.cuda.mixed.store import TileStore
+from autoq.templates.cuda.mixed.walk import TileWalk
 from autoq.templates.target import Target
 
 
@@ -89,7 +91,7 @@ def build_kernel(plan: MixedPlan, target: Target) -> PrimFunc:
             (2 * config.stages,), "uint64", data=smem.data,
             byte_offset=plan.barrier_offset, scope="shared.dyn",
         )  # fmt: skip
-        staged = T.decl_buffer(
+        words = T.decl_buffer(
             (plan.smem_bytes // 4,), "float32", data=smem.data, scope="shared.dyn"
         )
         ring = T.meta_var(Ring(barriers, 0, config.stages))
@@ -113,14 +115,15 @@ def build_kernel(plan: MixedPlan, target: Target) -> PrimFunc:
             if (warp == 0) & (T.cuda.elect_sync() != 0):
                 head = T.meta_var(RingPosition(config.stages))
                 head.start(0)
-                work_index: T.int32 = cta
+                walk = T.meta_var(TileWalk(plan, grid))
+                walk.start(cta)
                 wait_for_predecessors()
                 start_successor()
-                while work_index < plan.works:
-                    m, n = plan.tile(work_index, rank)
+                while walk.more:
+                    m, n = plan.tile(walk.tile, rank)
                     place = T.meta_var(TilePlace(m, n, rank))
-                    produce(plan, smem, RingCursor(ring, head), x_map, weight, place)
-                    work_index = work_index + grid
+                    produce(plan, smem, RingCursor(ring, head), x_map, weight, place, walk)
+                    walk.advance()
                 if config.cluster > 1:
                     ring.wait_until_left(head)
         else:
@@ -128,6 +131,8 @@ def build_kernel(plan: MixedPlan, target: Target) -> PrimFunc:
             consumer = T.meta_var((warpgroup - 1) % config.row_team)
             k_group = T.meta_var((warpgroup - 1) // config.row_team)
             accumulator = T.alloc_local((config.row_blocks * plan.atom.d_registers,), "float32")
+            if plan.groups is not None:
+                sums_of_group = T.alloc_local((config.accumulators,), "float32")
             a = T.alloc_local((2 * config.row_blocks * plan.a_registers,), "uint32")
             rows = T.alloc_local((4 * config.row_blocks,), "uint32")
             scales = T.alloc_local((4 * config.row_blocks,), "float32")
@@ -153,25 +158,31 @@ def build_kernel(plan: MixedPlan, target: Target) -> PrimFunc:
             thread = T.meta_var(ConsumerThread(consumer, warp, lane))
             operands = T.meta_var(Operands(smem, a, rows, first_a, first_x))
             constants = T.meta_var(RowConstants(taken, scale, bias))
-            store = T.meta_var(TileStore(finished, smem, staged, y_map, scales, packed, turn))
-            work_index: T.int32 = cta
+            store = T.meta_var(TileStore(finished, smem, words, y_map, scales, packed, turn))
+            walk = T.meta_var(TileWalk(plan, grid))
+            walk.start(cta)
             wait_for_predecessors()
-            while work_index < plan.works:
-                m, n = plan.tile(work_index, rank)
+            while walk.more:
+                m, n = plan.tile(walk.tile, rank)
                 load_rows(plan, constants, scales, rows, n, thread)
-                main_loop(plan, accumulator, operands, cursor, thread)
+                if plan.groups is not None:
+                    main_loop_of_groups(
+                        plan, accumulator, sums_of_group, words, operands, cursor, walk, thread
+                    )
+                else:
+                    main_loop(plan, accumulator, operands, cursor, walk, thread)
                 if config.k_groups > 1:
                     add_groups(plan, accumulator, sums, k_group, thread)
                 if k_group == 0:
                     store.store(plan, accumulator, TilePlace(m, n, rank), thread)
-                work_index = work_index + grid
+                walk.advance()
             if (warp == 0) & (lane == 0):
                 T.ptx.cp.async_.bulk.wait_group(0)
 
     absent = {}
     if not plan.rows_shifted:
         absent["taken_ptr"] = None
-    if not work.quantised:
+    if not plan.rows_scaled:
         absent["scale_ptr"] = None
     if not work.bias:
         absent["bias_ptr"] = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.templates.cuda.device.memory.swizzle import shared_image
+from autoq.templates.cuda.mixed.config import STEP_K
 from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.element import element
 from autoq.templates.operators.float_gemm import FloatGemm
@@ -18,7 +19,7 @@ def packed(plan: MixedPlan) -> tuple[TensorSpec, ...]:
     specs = [TensorSpec("weight", (plan.weight_bytes,), "uint8")]
     if plan.rows_shifted:
         specs.append(TensorSpec("taken", (plan.padded_n,), "uint32"))
-    if work.quantised:
+    if plan.rows_scaled:
         specs.append(TensorSpec("scale", (plan.padded_n,), "float32"))
     if work.bias:
         specs.append(TensorSpec("bias", (plan.padded_n,), "float32"))
@@ -36,11 +37,11 @@ def pack(plan: MixedPlan, constants: Constants) -> tuple[np.ndarray, ...]:
     else:
         arrays = [_integer_tiles(plan, weight, constants)]
     if plan.rows_shifted:
-        zeros = np.zeros((work.n, 1)) if not work.zero_points else constants["zero_point"]
+        zeros = constants["zero_point"] if work.zero_points else np.zeros(work.n)
         zeros = np.pad(np.asarray(zeros).reshape(work.n).astype(np.int32), (0, rows))
         taken = plan.conversion.taken_of(zeros, _second_rows(plan.padded_n)).astype(np.uint32)
         arrays.append(taken | taken << 16)
-    if work.quantised:
+    if plan.rows_scaled:
         scale = np.asarray(constants["scale"], np.float32)
         arrays.append(np.pad(_row_scale(work, scale), (0, rows)))
     if work.bias:
@@ -89,25 +90,37 @@ def _integer_tiles(plan: MixedPlan, weight: np.ndarray, constants: Constants) ->
     values = values.reshape(blocks, steps, -1)
     if not conversion.groups:
         return values.reshape(-1)
-    words = _group_words(plan, constants).view(np.uint8).reshape(blocks, steps, -1)
-    return np.concatenate([values, words], axis=-1).reshape(-1)
+    parts = [values]
+    if conversion.group_words:
+        parts.append(_group_words(plan, constants))
+    if conversion.scales_sums:
+        parts.append(_by_step(plan, np.asarray(constants["scale"], np.float32)))
+    lying = [part.view(np.uint8).reshape(blocks, steps, -1) for part in parts]
+    return np.concatenate(lying, axis=-1).reshape(-1)
 
 
 def _group_words(plan: MixedPlan, constants: Constants) -> np.ndarray:
     """For each block, step, group and row what is taken away, above the group's scale, uint32."""
     conversion, work = plan.conversion, plan.workload
     scale = np.asarray(constants["scale"], np.float32)
-    share = scale / _row_scale(work, scale)[:, None]
-    zeros = constants["zero_point"] if work.zero_points else np.zeros(scale.shape, np.int32)
-    # A group longer than a step counts for each of its steps.
-    repeat = max(work.group // 64, 1)
-    columns = plan.padded_k // 64 * conversion.groups
-    bits = element(work.in_dtype).dtype
-    share = np.repeat(share.astype(bits).view(np.uint16), repeat, axis=1)
-    zeros = np.repeat(np.asarray(zeros).astype(np.int32), repeat, axis=1)
-    pad = [(0, plan.padded_n - work.n), (0, columns - share.shape[1])]
-    share, zeros = np.pad(share, pad), np.pad(zeros, pad)
-    taken = conversion.taken_of(zeros, _second_rows(plan.padded_n)[:, None])
-    words = share.astype(np.uint32) | taken.astype(np.uint32) << 16
-    by_block = words.reshape(plan.padded_n // 64, 64, columns)
+    zeros = constants["zero_point"] if work.zero_points else np.zeros(scale.shape)
+    second = _second_rows(work.n)[:, None]
+    taken = conversion.taken_of(np.asarray(zeros).astype(np.int32), second)
+    words = taken.astype(np.uint32) << 16
+    if conversion.scales_weights:
+        share = scale / _row_scale(work, scale)[:, None]
+        words |= share.astype(element(work.in_dtype).dtype).view(np.uint16)
+    return _by_step(plan, words)
+
+
+def _by_step(plan: MixedPlan, of_groups: np.ndarray) -> np.ndarray:
+    """Words of rows and groups [n, groups] as [blocks, steps, groups of a step, 64 rows].
+
+    A group longer than a step counts for each of its steps; rows and k beyond the weight have 0.
+    """
+    work = plan.workload
+    columns = plan.k_steps * plan.conversion.groups
+    repeated = np.repeat(of_groups, max(work.group // STEP_K, 1), axis=1)
+    pad = [(0, plan.padded_n - work.n), (0, columns - repeated.shape[1])]
+    by_block = np.pad(repeated, pad).reshape(plan.padded_n // 64, 64, columns)
     return np.ascontiguousarray(by_block.transpose(0, 2, 1))

@@ -12,6 +12,7 @@ from autoq.templates.cuda.device.memory.tma import tiled_map
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.mixed.config import STEP_K, MixedConfig
 from autoq.templates.cuda.mixed.conversion import Conversion
+from autoq.templates.cuda.mixed.groups import GroupSums
 from autoq.templates.cuda.mixed.staging import Staging
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
@@ -29,7 +30,7 @@ class MixedPlan:
 
     def __init__(self, workload: FloatGemm, config: MixedConfig) -> None:
         self.workload, self.config = workload, config
-        self.conversion = Conversion(workload)
+        self.conversion = Conversion(workload, config.group_scale)
         self.atom = Wgmma(
             (64, config.block_m, _K16), workload.in_dtype, workload.in_dtype, "float32",
             a_from_registers=workload.quantised,
@@ -43,7 +44,7 @@ class MixedPlan:
         self.padded_k = -(-workload.k // pair) * pair
         self.k_steps = self.padded_k // STEP_K
         self.k_stages = self.k_steps // config.steps
-        self.own_stages = self.k_stages // config.k_groups
+        self.pairs = self.k_stages // config.k_groups // 2
         self.works = self.m_tiles * self.n_clusters
 
         self.tile_bytes = self.conversion.tile_bytes if workload.quantised else _FLOAT_TILE_BYTES
@@ -62,11 +63,16 @@ class MixedPlan:
         self.smem_bytes = self.barrier_offset + config.barriers_bytes
 
         # Without groups, what is taken from a row's weights is the same over all k.
-        self.rows_shifted = workload.quantised and not workload.group
+        self.rows_shifted = workload.quantised and not self.conversion.group_words
+        self.rows_scaled = workload.quantised and not self.conversion.scales_sums
         # Registers of A of a row block's stage.
         self.a_registers = 4 * _STEP_INSTRUCTIONS * config.steps
-        self.instructions = _STEP_INSTRUCTIONS * config.steps
         self.converts = workload.quantised
+        self.groups = GroupSums(self.conversion, config) if self.conversion.scales_sums else None
+        # Instructions along k that are started together.
+        self.unit_instructions = _STEP_INSTRUCTIONS * config.steps
+        if self.groups is not None:
+            self.unit_instructions //= self.groups.units
         self.convert = self.conversion.function() if workload.quantised else None
 
     def grid(self, target: Target) -> int:

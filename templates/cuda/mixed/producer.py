@@ -6,9 +6,11 @@ from autoq.templates.cuda.device.memory.tma import LOAD_BULK, Delivery, load_til
 
 
 @T.inline
-def produce(plan, smem, cursor, x_map, weight, place):
-    """Producer thread: fill the stages of one output tile."""
-    for stage in T.serial(plan.k_stages):
+def produce(plan, smem, cursor, x_map, weight, place, piece):
+    """Producer thread: fill the stages of a piece of an output tile."""
+    first_stage = T.meta_var(2 * plan.config.k_groups * piece.first)
+    for turn in T.serial(2 * plan.config.k_groups * piece.pairs):
+        stage = T.meta_var(first_stage + turn)
         cursor.acquire(plan.transaction)
         base = T.meta_var(cursor.stage * plan.stage_bytes)
         full = T.meta_var(cursor.full)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from autoq.search.space import Space
 from autoq.templates.cuda.mixed.config import MixedConfig
+from autoq.templates.cuda.mixed.conversion import GroupScale
 from autoq.templates.cuda.mixed.cost import features
 from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.operators.float_gemm import FloatGemm
@@ -31,6 +32,7 @@ def space(workload: FloatGemm, target: Target) -> Space[MixedConfig]:
         "stages": (3, 4, 5, 6, 8, 10, 12, 16),
         "cluster": (1, 2, 4),
         "group_m": (1, 4, 8, 16),
+        "group_scale": tuple(GroupScale),
     }
     # The other rules rest on the first one.
     rules = [*_tile_rules(workload), *_resource_rules(workload, target)]
@@ -57,20 +59,26 @@ def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:
         """each block of a cluster has rows of x to load"""
         return config.block_m >= 8 * config.cluster
 
+    def scales_are_of_groups(config: MixedConfig) -> bool:
+        """sums are scaled only where weights have groups"""
+        return config.group_scale is GroupScale.WEIGHT or workload.group > 0
+
     return [
         groups_divide_consumers,
         rows_not_wasted,
         weights_not_wasted,
         parts_divide_rows,
+        scales_are_of_groups,
     ]
 
 
 def _resource_rules(workload: FloatGemm, target: Target) -> list[Callable[[MixedConfig], bool]]:
     def registers_fit(config: MixedConfig) -> bool:
-        """accumulators and two stages of A fit the registers of a consumer"""
+        """accumulators, those of a group's sum and two stages of A fit a consumer's registers"""
+        sums = config.accumulators if config.group_scale is GroupScale.SUM else 0
         a = 32 * config.row_blocks * config.steps if workload.quantised else 0
         other = _OTHER_REGISTERS[workload.activation]
-        return config.accumulators + a + other <= config.registers.consumer
+        return config.accumulators + sums + a + other <= config.registers.consumer
 
     def shared_memory_fits(config: MixedConfig) -> bool:
         """stages and staging buffers fit the shared memory of a block"""

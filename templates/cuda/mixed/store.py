@@ -11,14 +11,14 @@ from autoq.templates.cuda.device.memory.tma import store_tiled
 class TileStore:
     """How a consumer stores its part of an output tile, through two staging buffers of its own.
 
-    finish: of `finish_pair`, or of `finish` for float32; staged: the same memory as float32;
+    finish: of `finish_pair`, or of `finish` for float32; words: the same memory as float32;
     scales: a thread's scales and biases, as `load_rows` fills them; packed: four words of results;
     turn: which of the two buffers comes next.
     """
 
-    def __init__(self, finish, smem, staged, y_map, scales, packed, turn):
+    def __init__(self, finish, smem, words, y_map, scales, packed, turn):
         self.finish = finish
-        self.smem, self.staged, self.y_map = smem, staged, y_map
+        self.smem, self.words, self.y_map = smem, words, y_map
         self.scales, self.packed, self.turn = scales, packed, turn
 
     @T.inline
@@ -49,7 +49,7 @@ class TileStore:
         for half in T.unroll(2):
             for value in T.unroll(2):
                 place = T.meta_var(plan.staging.place_float(thread, within, half, value))
-                self.staged[(offset + place) // 4] = T.cuda.func_call(
+                self.words[(offset + place) // 4] = T.cuda.func_call(
                     self.finish.name,
                     accumulator[block * plan.atom.d_registers + group * 4 + half * 2 + value],
                     self.scales[4 * block + half],

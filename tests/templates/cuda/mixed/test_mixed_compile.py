@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from gpu_kernels import kernel_store
 from with_nvcc import needs_nvcc
 
 from autoq.errors import InputError
 from autoq.kernel import compile_kernel
 from autoq.kernel.elf import text_sections
 from autoq.kernel.nvcc import run_nvcc
-from autoq.templates.cuda.mixed.conversion import Conversion
+from autoq.templates.cuda.mixed.config import MixedConfig
+from autoq.templates.cuda.mixed.conversion import Conversion, GroupScale
 from autoq.templates.cuda.mixed.float_gemm_wgmma import TEMPLATE
 from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.operators.float_gemm import FloatGemm
@@ -53,6 +57,28 @@ def test_sampled_configurations_compile_without_spills(workload: FloatGemm) -> N
     for config in TEMPLATE.space(workload, TARGET).sample(np.random.default_rng(5), 2):
         kernel = compile_kernel(TEMPLATE.build(workload, config, TARGET), TARGET)
         assert kernel.spill_bytes == 0, config
+
+
+SMALL = MixedConfig(
+    block_m=32, consumers=2, k_groups=1, row_blocks=1, steps=1, stages=4, cluster=1, group_m=1
+)  # fmt: skip
+GROUPS = FloatGemm(72, 136, 512, weight_dtype="int4", group=128, zero_points=True)
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    "workload, knobs",
+    [
+        (GROUPS, {"group_scale": GroupScale.SUM}),
+        (replace(GROUPS, group=32), {"group_scale": GroupScale.SUM, "k_groups": 2}),
+    ],
+    ids=repr,
+)
+def test_each_knob_compiles_without_spills(workload: FloatGemm, knobs: dict[str, object]) -> None:
+    config = replace(SMALL, **knobs)
+    assert TEMPLATE.space(workload, TARGET).rejection(config) is None
+    kernel = kernel_store().kernel(TEMPLATE, workload, config, TARGET)
+    assert kernel.spill_bytes == 0
 
 
 @needs_nvcc

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from autoq.templates.cuda.device.mma.fragments import scatter
 from autoq.templates.cuda.mixed.config import MixedConfig
+from autoq.templates.cuda.mixed.conversion import GroupScale
 from autoq.templates.cuda.mixed.float_gemm_wgmma import TEMPLATE
 from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.element import INTEGER_RANGE, element
@@ -32,15 +35,20 @@ def widened(plan: MixedPlan, tile: np.ndarray, taken: np.ndarray) -> np.ndarray:
     """
     conversion, dtype = plan.conversion, plan.workload.in_dtype
     values = tile[: conversion.values_bytes]
-    own = tile[conversion.values_bytes :].view(np.uint32).reshape(-1, 64)
+    own = tile[conversion.values_bytes : conversion.sum_scales_at].view(np.uint32).reshape(-1, 64)
+    of_sums = tile[conversion.sum_scales_at :].view(np.float32).reshape(-1, 64)
     result = np.empty((4, 128, 4, 2), np.float32)
     for step in range(4):
         scale = np.ones((128, 2), np.float32)
         less = np.stack([taken[ROWS], taken[ROWS + 8]], axis=1)
-        if conversion.groups:
-            group = own[step * conversion.groups // 4]
-            pair = np.stack([group[ROWS], group[ROWS + 8]], axis=1)
-            less, scale = pair >> 16, as_float(pair & 0xFFFF, dtype)
+        group = step * conversion.groups // 4
+        if conversion.group_words:
+            pair = np.stack([own[group, ROWS], own[group, ROWS + 8]], axis=1)
+            less = pair >> 16
+            if conversion.scales_weights:
+                scale = as_float(pair & 0xFFFF, dtype)
+        if conversion.scales_sums:  # of the products, which is as if it were the weights'
+            scale = np.stack([of_sums[group, ROWS], of_sums[group, ROWS + 8]], axis=1)
         less = as_float(less, dtype)
         for register in range(4):
             for place in (0, 1):
@@ -66,19 +74,29 @@ def _value(plan: MixedPlan, raw: np.ndarray, register: int, less: np.ndarray) ->
     return (raw & 127) - (raw & 128) - (less if conversion.shifted else 0)
 
 
+WEIGHT, SUM = GroupScale
+
+
 @pytest.mark.parametrize(
-    "group, zeros", [(0, False), (0, True), (32, True), (64, False), (128, True)]
-)
+    "group, zeros, scaled",
+    [
+        (0, False, WEIGHT), (0, True, WEIGHT), (32, True, WEIGHT), (64, False, WEIGHT),
+        (128, True, WEIGHT), (32, False, SUM), (128, True, SUM),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("weight_dtype", INTEGER_RANGE)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_registers_hold_the_weights(dtype: str, weight_dtype: str, group: int, zeros: bool) -> None:
+def test_registers_hold_the_weights(
+    dtype: str, weight_dtype: str, group: int, zeros: bool, scaled: GroupScale
+) -> None:
     workload = FloatGemm(
         16, 200, 384, dtype, weight_dtype, dtype, group=group, zero_points=zeros
     )  # fmt: skip
-    plan = MixedPlan(workload, CONFIG)
+    config = replace(CONFIG, group_scale=scaled)
+    plan = MixedPlan(workload, config)
     _, constants = workload.random_case(np.random.default_rng(3))
-    names = [spec.name for spec in TEMPLATE.packed(workload, CONFIG)]
-    arrays = dict(zip(names, TEMPLATE.pack(workload, CONFIG, constants), strict=True))
+    names = [spec.name for spec in TEMPLATE.packed(workload, config)]
+    arrays = dict(zip(names, TEMPLATE.pack(workload, config, constants), strict=True))
     tiles = arrays["weight"].reshape(plan.padded_n // 64, plan.k_steps, plan.tile_bytes)
     taken = arrays.get("taken", np.zeros(plan.padded_n, np.uint32)) & 0xFFFF
     found = np.empty((plan.padded_n, plan.padded_k), np.float32)
@@ -89,9 +107,11 @@ def test_registers_hold_the_weights(dtype: str, weight_dtype: str, group: int, z
             for i, registers in enumerate(widened(plan, tile, taken[rows])):
                 at = 64 * step + 16 * i
                 found[rows, at : at + 16] = scatter(registers, fragment)
-    found = (found * arrays["scale"][:, None])[: workload.n, : workload.k]
+    if "scale" in arrays:
+        found *= arrays["scale"][:, None]
+    found = found[: workload.n, : workload.k]
     expected = workload.dequantised(constants)
-    if group:  # a scale of a group is rounded to 16 bits
+    if group and scaled is WEIGHT:  # a scale of a group is rounded to 16 bits
         unit = 2.0**-11 if dtype == "float16" else 2.0**-8
         np.testing.assert_allclose(found, expected, rtol=unit, atol=unit * np.abs(expected).max())
     else:
