@@ -14,7 +14,7 @@ from autoq.templates.target import Target
 
 # Registers of a consumer beside accumulators and A: addresses, descriptors, barriers, and what the
 # functions behind the sums take (ptxas 13.0 spills none of the sampled kernels).
-_OTHER_REGISTERS = {"none": 48, "relu": 48, "gelu": 100, "gelu_tanh": 64, "silu": 64}
+_OTHER_REGISTERS = {"none": 48, "relu": 48, "gelu": 108, "gelu_tanh": 64, "silu": 64}
 WIDTHS = (
     8, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 216, 224, 232, 240, 248, 256,
 )  # fmt: skip
