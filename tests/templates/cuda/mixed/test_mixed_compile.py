@@ -62,7 +62,7 @@ def test_sampled_configurations_compile_without_spills(workload: FloatGemm) -> N
 SMALL = MixedConfig(
     block_m=32, consumers=2, k_groups=1, row_blocks=1, steps=1, stages=4, cluster=1, group_m=1
 )  # fmt: skip
-GROUPS = FloatGemm(72, 136, 512, weight_dtype="int4", group=128, zero_points=True)
+GROUPS = FloatGemm(72, 200, 512, weight_dtype="int4", group=128, zero_points=True)
 
 
 @needs_nvcc
