@@ -31,6 +31,9 @@ _LEAST_MARGIN = 1 << 10
 # Addresses, loop counters and predicates beside accumulators and fragments, by ptxas's reports.
 _OTHER_REGISTERS = 40
 
+Rule = Callable[[MmaSyncConfig], bool]
+TilingOf = Callable[[MmaSyncConfig], MmaSyncTiling]
+
 
 def space(workload: Conv2d | Gemm, target: Target) -> Space[MmaSyncConfig]:
     """Configurations that compile for the target and waste no whole tile on the workload."""
@@ -105,14 +108,8 @@ def _packings(conv: Conv2d) -> tuple[str, ...]:
     return ("weights", "shared")
 
 
-def _constraints(conv: Conv2d, target: Target) -> list[Callable[[MmaSyncConfig], bool]]:
-    @functools.lru_cache(maxsize=1)  # all rules look at one configuration before the next
-    def tiling_of(config: MmaSyncConfig) -> MmaSyncTiling:
-        return MmaSyncTiling(conv, config)
-
-    def warps_fill_the_schedulers(config: MmaSyncConfig) -> bool:
-        """A block has 2 to 16 warps."""
-        return 64 <= config.threads <= 512
+def _resource_rules(tiling_of: TilingOf, target: Target) -> list[Rule]:
+    """What the target's registers and shared memory ask of a configuration."""
 
     def registers_suffice(config: MmaSyncConfig) -> bool:
         """Accumulators, fragments and copies of a thread fit its share of the registers."""
@@ -125,6 +122,18 @@ def _constraints(conv: Conv2d, target: Target) -> list[Callable[[MmaSyncConfig],
             return False
         margin = smem_margin(target)
         return config.blocks_per_sm * (smem_bytes + margin) <= target.smem_bytes + margin
+
+    return [registers_suffice, shared_memory_suffices]
+
+
+def _constraints(conv: Conv2d, target: Target) -> list[Rule]:
+    @functools.lru_cache(maxsize=1)  # all rules look at one configuration before the next
+    def tiling_of(config: MmaSyncConfig) -> MmaSyncTiling:
+        return MmaSyncTiling(conv, config)
+
+    def warps_fill_the_schedulers(config: MmaSyncConfig) -> bool:
+        """A block has 2 to 16 warps."""
+        return 64 <= config.threads <= 512
 
     def tile_within_output(config: MmaSyncConfig) -> bool:
         """Less than half of the tiles' pixels and channels lie outside, but for the least tile."""
@@ -159,8 +168,7 @@ def _constraints(conv: Conv2d, target: Target) -> list[Callable[[MmaSyncConfig],
     return [
         warps_fill_the_schedulers,
         *box_constraints(tiling_of),
-        registers_suffice,
-        shared_memory_suffices,
+        *_resource_rules(tiling_of, target),
         tile_within_output,
         chunk_within_reduction,
         stages_are_used,

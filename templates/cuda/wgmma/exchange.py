@@ -13,9 +13,11 @@ EXCHANGE_BARRIER = 2
 def expect_partials(plan, barriers):
     """One thread of the block: announce the partial sums that each consumer will receive."""
     for consumer in T.unroll(plan.config.consumers):
-        barrier = T.meta_var(barriers.ptr_to([plan.exchange_barriers + consumer]))
+        barrier = T.meta_var(barriers.ptr_to([plan.memory.consumer_barriers + consumer]))
         T.ptx.mbarrier.init.shared.b64(barrier, T.uint32(1))
-        T.ptx.mbarrier.arrive.expect_tx.shared.b64(barrier, T.uint32(plan.exchange_transaction))
+        T.ptx.mbarrier.arrive.expect_tx.shared.b64(
+            barrier, T.uint32(plan.memory.exchange_transaction)
+        )
 
 
 @T.inline
@@ -32,13 +34,13 @@ def send_slices(plan, accumulator, smem, barriers, part, row, byte):
         if part != other:
             receiver = T.meta_var(other % plan.config.k_groups * plan.config.row_team + row)
             words = T.meta_var(accumulator.ptr_to([other * plan.config.slice_words]))
-            place = T.meta_var(smem.ptr_to([plan.partial_at(receiver, other, part) + byte]))
+            place = T.meta_var(smem.ptr_to([plan.memory.partial_at(receiver, other, part) + byte]))
             if plan.config.split_k > 1:
                 T.cuda.func_call(
                     plan.send_partial.name,
                     words,
                     place,
-                    barriers.ptr_to([plan.exchange_barriers + receiver]),
+                    barriers.ptr_to([plan.memory.consumer_barriers + receiver]),
                     other // plan.config.k_groups,
                     source_code=plan.send_partial.source,
                 )
@@ -64,13 +66,13 @@ def exchange(plan, accumulator, smem, barriers, rank, thread):
                 source_code=plan.keep_slice.source,
             )
     if plan.config.split_k > 1:
-        T.cuda.mbarrier_wait(barriers.ptr_to([plan.exchange_barriers + thread.consumer]), 0)
+        T.cuda.mbarrier_wait(barriers.ptr_to([plan.memory.consumer_barriers + thread.consumer]), 0)
     else:
         T.ptx.bar.sync(T.uint32(EXCHANGE_BARRIER), T.uint32(128 * plan.config.consumers))
     for arrived in T.unroll(plan.config.parts - 1):
         T.cuda.func_call(
             plan.add_partial.name,
             accumulator.ptr_to([0]),
-            smem.ptr_to([plan.arrived_at(thread.consumer, arrived) + byte]),
+            smem.ptr_to([plan.memory.arrived_at(thread.consumer, arrived) + byte]),
             source_code=plan.add_partial.source,
         )

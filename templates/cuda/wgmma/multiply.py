@@ -32,7 +32,7 @@ def multiply_stage(plan, accumulator, operands, cursor, k, rank, thread):
     T.ptx.wgmma.fence.sync.aligned()
     a: T.uint64 = operands.first_a + descriptor_step(cursor.stage * plan.config.stage_bytes)
     b_step = T.meta_var(
-        k * plan.b_stage_bytes
+        k * plan.memory.b_stage_bytes
         if plan.config.weights_stay
         else cursor.stage * plan.config.stage_bytes
     )
@@ -40,14 +40,14 @@ def multiply_stage(plan, accumulator, operands, cursor, k, rank, thread):
     for step in T.unroll(plan.instructions):
         for block in T.unroll(plan.config.m_blocks):
             a_offset = T.meta_var(
-                plan.k_offset(step, plan.a_bytes) + block * (64 * plan.config.row_bytes)
+                plan.k_offset(step, plan.memory.a_bytes) + block * (64 * plan.config.row_bytes)
             )
             T.evaluate(
                 plan.atom.call(
                     accumulator,
                     block * plan.block_accumulators,
                     a + descriptor_step(a_offset),
-                    b + descriptor_step(plan.k_offset(step, plan.b_bytes)),
+                    b + descriptor_step(plan.k_offset(step, plan.memory.b_bytes)),
                     T.bool(True) if plan.started else k * plan.instructions + step != 0,
                 )
             )
@@ -57,7 +57,7 @@ def multiply_stage(plan, accumulator, operands, cursor, k, rank, thread):
         leave(plan, cursor.ring, cursor.held.stage, rank)
     cursor.held.stage = cursor.stage
     if plan.ping_pong:
-        following = T.meta_var(plan.order_barriers + (thread.consumer + 1) % plan.teams)
+        following = T.meta_var(plan.memory.consumer_barriers + (thread.consumer + 1) % plan.teams)
         if (k == plan.layout.stages - 1) & (thread.lane == 0):
             barrier = T.meta_var(cursor.ring.barriers.ptr_to([following]))
             T.ptx.mbarrier.arrive.shared.b64(barrier, T.uint32(1))

@@ -54,7 +54,9 @@ def initialise_barriers(plan, ring, slots, rank):
         T.ptx.mbarrier.init.shared.b64(ring.empty(stage), plan.empty_arrivals(stage, rank))
     slots.initialise(4 * plan.team_warpgroups)
     for i in T.unroll(plan.teams if plan.ping_pong else 0):
-        T.ptx.mbarrier.init.shared.b64(ring.barriers.ptr_to([plan.order_barriers + i]), T.uint32(4))
+        T.ptx.mbarrier.init.shared.b64(
+            ring.barriers.ptr_to([plan.memory.consumer_barriers + i]), T.uint32(4)
+        )
     if plan.config.split_k > 1:
         expect_partials(plan, ring.barriers)
     fence_barriers()
@@ -108,7 +110,7 @@ def build_pipeline(
         else:
             residual_nhwc = T.meta_var(y_nhwc)
         if table_ptr is not None:
-            words_of_tables = T.meta_var((plan.n_tiles * plan.table_words,))
+            words_of_tables = T.meta_var((plan.n_tiles * plan.memory.table_words,))
             table = T.match_buffer(table_ptr, words_of_tables, "int32", align=16)
         else:
             table = T.meta_var(bias)
@@ -143,13 +145,13 @@ def build_pipeline(
         warpgroup = T.warpgroup_id([config.consumers + 1])
         warp = T.warp_id_in_wg([4])
         lane = T.lane_id([32])
-        smem = T.alloc_buffer((plan.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
+        smem = T.alloc_buffer((plan.memory.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
         barriers = T.decl_buffer(
             (config.barriers,), "uint64", data=smem.data,
-            byte_offset=plan.barrier_offset, scope="shared.dyn",
+            byte_offset=plan.memory.barrier_offset, scope="shared.dyn",
         )  # fmt: skip
         ring = T.meta_var(Ring(barriers, 0, config.stages))
-        slots = T.meta_var(Ring(barriers, plan.slot_barriers, config.slots))
+        slots = T.meta_var(Ring(barriers, plan.memory.slot_barriers, config.slots))
 
         if (warpgroup == 0) & (warp == 0):
             if T.cuda.elect_sync() != 0:
@@ -195,13 +197,13 @@ def build_pipeline(
             T.evaluate(
                 encode_descriptor(
                     first_a, smem.ptr_to([first_row * config.row_bytes]), config.row_bytes,
-                    8 * config.row_bytes, plan.a_bytes,
+                    8 * config.row_bytes, plan.memory.a_bytes,
                 )
             )  # fmt: skip
             T.evaluate(
                 encode_descriptor(
-                    first_b, smem.ptr_to([plan.b_offset]), config.row_bytes,
-                    8 * config.row_bytes, plan.b_bytes,
+                    first_b, smem.ptr_to([plan.memory.b_offset]), config.row_bytes,
+                    8 * config.row_bytes, plan.memory.b_bytes,
                 )
             )  # fmt: skip
             tail = T.meta_var(RingPosition(config.stages))
@@ -239,7 +241,7 @@ def build_pipeline(
                     fetch_residuals(plan, arrays, share)
                 if plan.ping_pong:
                     T.cuda.mbarrier_wait(
-                        barriers.ptr_to([plan.order_barriers + consumer]),
+                        barriers.ptr_to([plan.memory.consumer_barriers + consumer]),
                         turn ^ T.cast(consumer == 0, "int32"),
                     )
                     turn = turn ^ 1

@@ -15,7 +15,7 @@ def load_weights(plan, smem, offset, weight, n, step, to, full):
         tma_load(
             LOAD_BULK, to, smem.ptr_to([offset]),
             weight.ptr_to([(n * plan.layout.stages + step) * plan.b_stage_values]),
-            T.uint32(plan.b_stage_bytes), full,
+            T.uint32(plan.memory.b_stage_bytes), full,
         )
     )  # fmt: skip
 
@@ -23,7 +23,7 @@ def load_weights(plan, smem, offset, weight, n, step, to, full):
 @T.inline
 def load_staying_weights(plan, smem, ring, weight, n, step, stage):
     """Producer thread: the weights of a stage's step of the reduction, to where they stay."""
-    offset = T.meta_var(plan.b_offset + step * plan.b_stage_bytes)
+    offset = T.meta_var(plan.memory.b_offset + step * plan.memory.b_stage_bytes)
     load_weights(plan, smem, offset, weight, n, step, Delivery(), ring.full(stage))
 
 
@@ -40,7 +40,7 @@ def produce(plan, smem, cursor, x_map, weight, place, first):
         full = T.meta_var(cursor.full)
         for i in T.unroll(plan.config.per_stage):
             sub_tile = T.meta_var(k * plan.config.per_stage + i)
-            a_tile = T.meta_var(smem.ptr_to([base + i * plan.a_bytes]))
+            a_tile = T.meta_var(smem.ptr_to([base + i * plan.memory.a_bytes]))
             if plan.loads("activations", cursor.stage, place.rank):
                 to = T.meta_var(plan.delivery("activations"))
                 T.evaluate(
@@ -48,7 +48,14 @@ def produce(plan, smem, cursor, x_map, weight, place, first):
                 )
         if plan.loads("weights", cursor.stage, place.rank):
             load_weights(
-                plan, smem, base + plan.b_offset, weight, place.n, k, plan.delivery("weights"), full
+                plan,
+                smem,
+                base + plan.memory.b_offset,
+                weight,
+                place.n,
+                k,
+                plan.delivery("weights"),
+                full,
             )
         if plan.config.weights_stay and plan.layout.stages > plan.config.stages:  # noqa: SIM102
             if first & (step >= plan.early_stages):
@@ -59,11 +66,12 @@ def produce(plan, smem, cursor, x_map, weight, place, first):
 @T.inline
 def load_operands(plan, smem, cursor, table, residual_map, place):
     """Producer thread: scale and bias of a tile's channels, and its residuals if ahead."""
-    cursor.acquire(plan.slot_transaction)
-    base = T.meta_var(plan.slot_offset + cursor.stage * plan.config.slot_bytes)
+    cursor.acquire(plan.memory.slot_transaction)
+    base = T.meta_var(plan.memory.slot_offset + cursor.stage * plan.config.slot_bytes)
     T.ptx[LOAD_BULK](
-        smem.ptr_to([base + plan.residual_bytes]), table.ptr_to([place.n * plan.table_words]),
-        T.uint32(4 * plan.table_words), cursor.full,
+        smem.ptr_to([base + plan.memory.residual_bytes]),
+        table.ptr_to([place.n * plan.memory.table_words]),
+        T.uint32(4 * plan.memory.table_words), cursor.full,
     )  # fmt: skip
     box = T.meta_var(plan.config.residual_box)
     for i in T.unroll(plan.config.block_n // box if plan.residual_ahead else 0):

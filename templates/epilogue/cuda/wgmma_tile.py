@@ -80,7 +80,9 @@ def start_tile(plan, accumulator, smem, slot, bias, share):
             channel = T.meta_var(share.channel(plan, group))
             at = T.meta_var(block * plan.block_accumulators + group * 2 * plan.channels)
             if plan.table_start:
-                table = T.meta_var(smem.ptr_to([plan.table_at(slot, group, share.thread.lane)]))
+                table = T.meta_var(
+                    smem.ptr_to([plan.memory.table_at(slot, group, share.thread.lane)])
+                )
                 T.cuda.func_call(
                     plan.start_rows.name, accumulator.ptr_to([at]), table, table,
                     source_code=plan.start_rows.source,
@@ -104,7 +106,7 @@ def store_bounded_tile(plan, rows, accumulator, arrays, smem, slot, limits, shar
         if plan.residual_ahead:
             for half in T.unroll(2):
                 shared = T.meta_var(
-                    plan.shared_residual_at(
+                    plan.memory.shared_residual_at(
                         slot, unit.group, share.row(unit.block, half), share.thread.lane
                     )
                 )
@@ -120,7 +122,7 @@ def store_bounded_tile(plan, rows, accumulator, arrays, smem, slot, limits, shar
         T.cuda.func_call(
             rows.name,
             accumulator.ptr_to([unit.accumulator]),
-            smem.ptr_to([plan.scale_at(slot, unit.group, share.thread.lane)]),
+            smem.ptr_to([plan.memory.scale_at(slot, unit.group, share.thread.lane)]),
             limits.ptr_to([0]),
             limits[8],
             *row_stores(plan, arrays, unit, pixels, channel),

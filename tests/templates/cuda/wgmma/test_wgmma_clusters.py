@@ -94,16 +94,20 @@ def test_partial_sums_have_places_of_their_own(case: Case) -> None:
         for rank in range(config.split_k):
             part = plan.part(rank, receiver)
             senders = [other for other in range(config.parts) if other != part]
-            places = [plan.partial_at(receiver, part, sender) for sender in senders]
-            assert sorted(places) == [plan.arrived_at(receiver, i) for i in range(config.parts - 1)]
+            places = [plan.memory.partial_at(receiver, part, sender) for sender in senders]
+            assert sorted(places) == [
+                plan.memory.arrived_at(receiver, i) for i in range(config.parts - 1)
+            ]
     every = [
-        plan.arrived_at(receiver, i)
+        plan.memory.arrived_at(receiver, i)
         for receiver, i in itertools.product(range(config.consumers), range(config.parts - 1))
     ]
-    assert sorted(every) == list(range(plan.exchange_offset, plan.barrier_offset, plan.slice_bytes))
-    end_of_slots = plan.slot_offset + config.slots * config.slot_bytes
-    assert plan.exchange_offset == end_of_slots and end_of_slots % 16 == 0
-    assert plan.exchange_transaction == (config.parts - 1) * plan.slice_bytes
+    assert sorted(every) == list(
+        range(plan.memory.exchange_offset, plan.memory.barrier_offset, plan.memory.slice_bytes)
+    )
+    end_of_slots = plan.memory.slot_offset + config.slots * config.slot_bytes
+    assert plan.memory.exchange_offset == end_of_slots and end_of_slots % 16 == 0
+    assert plan.memory.exchange_transaction == (config.parts - 1) * plan.memory.slice_bytes
 
 
 @pytest.mark.parametrize("case", MULTICAST, ids=label)

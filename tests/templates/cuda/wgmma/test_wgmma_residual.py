@@ -38,7 +38,7 @@ def test_residuals_are_read_where_they_lie(block_n: int) -> None:
     assert (dims, strides, extents) == ([768, 8 * 784], 768, [box, 128])
     swizzled = plan.residual_map()[-3] != 0
     for slot in range(plan.config.slots):
-        start = plan.slot_offset + slot * plan.config.slot_bytes
+        start = plan.memory.slot_offset + slot * plan.config.slot_bytes
         assert start % (swizzle_period(128) if swizzled else 128) == 0
         for group in range(plan.groups):
             for row in range(plan.config.block_m):
@@ -47,4 +47,4 @@ def test_residuals_are_read_where_they_lie(block_n: int) -> None:
                     linear = channel // box * (box * 128) + row * box + channel % box
                     found = swizzled_address(start + linear, box) if swizzled else start + linear
                     lane = row % 8 * 4 + column
-                    assert plan.shared_residual_at(slot, group, row, lane) == found
+                    assert plan.memory.shared_residual_at(slot, group, row, lane) == found

@@ -73,14 +73,14 @@ def test_first_tile_expects_all_weights_once(ring: tuple[Any, ...]) -> None:
     config = config_of(gemm_wgmma.TEMPLATE, ONE_TAP, ring)
     plan = plan_of(config)
     steps = plan.layout.stages
-    activations = plan.transaction
+    activations = plan.memory.transaction
     assert activations == config.per_stage * config.block_m * config.row_bytes
-    assert plan.b_stage_bytes * steps == config.resident_bytes(plan.layout)
-    assert plan.b_offset + plan.b_stage_bytes * steps == plan.slot_offset
+    assert plan.memory.b_stage_bytes * steps == config.resident_bytes(plan.layout)
+    assert plan.memory.b_offset + plan.memory.b_stage_bytes * steps == plan.memory.slot_offset
     assert plan.early_stages == min(steps, config.stages)
     assert int(plan.expected(False)) == activations
-    assert int(plan.expected(True)) == activations + plan.b_stage_bytes
-    assert plan.barrier_offset + 8 * config.barriers == plan.smem_bytes
+    assert int(plan.expected(True)) == activations + plan.memory.b_stage_bytes
+    assert plan.memory.barrier_offset + 8 * config.barriers == plan.memory.smem_bytes
 
 
 @pytest.mark.parametrize("case", [CASES[0], CASES[7], CASES[10]], ids=case_id)

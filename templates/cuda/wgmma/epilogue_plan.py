@@ -1,0 +1,133 @@
+"""What the epilogue of a wgmma tile is written with: its rows, its forms and its residuals."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from autoq.templates.border import border_classes
+from autoq.templates.cuda.device.border_bias import bias_row
+from autoq.templates.cuda.device.functions import DeviceFunction
+from autoq.templates.cuda.device.pixel import Pixel
+from autoq.templates.cuda.device.weights import ceil_div
+from autoq.templates.cuda.wgmma.config import PipelineConfig
+from autoq.templates.epilogue.cuda.bounds import LIMITS
+from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
+from autoq.templates.epilogue.cuda.requantisation import Form, boundable, convertible
+from autoq.templates.epilogue.cuda.scalars import scalar_words
+from autoq.templates.epilogue.cuda.started_rows import shared_residual, start_rows
+from autoq.templates.epilogue.cuda.wgmma_units import Unit, unit_at
+from autoq.templates.operators.conv2d import Conv2d
+
+
+class EpiloguePlan:
+    """Compile-time constants of the functions of `epilogue/cuda/wgmma_tile.py`.
+
+    A unit is a group of channels in a 64-row block of a thread's accumulators.
+    """
+
+    def __init__(self, workload: Conv2d, config: PipelineConfig) -> None:
+        self.workload, self.config, self.epilogue = workload, config, workload.epilogue
+        self.rows, self.columns = border_classes(workload)
+        self.classes = self.rows.count * self.columns.count
+        self.padded_n = ceil_div(workload.k, config.block_n) * config.block_n
+        self.channels, self.groups = config.channels, config.groups
+        self.units = config.m_blocks * self.groups // config.parts
+        self.bounded = boundable(self.epilogue)
+        self.convertible = convertible(self.epilogue)
+        self.limits_at = scalar_words(self.epilogue)
+        self.scalars = self.limits_at + (LIMITS if self.bounded else 0)
+
+    @cached_property
+    def row_epilogue(self) -> FragmentRows:
+        """Two rows of a thread's channels."""
+        return FragmentRows(
+            self.epilogue,
+            self.channels,
+            self.workload.k,
+            tail=self.padded_n != self.workload.k,
+            row_bias=self.classes > 1,
+            bias=not self.bounded,
+        )
+
+    @cached_property
+    def requantise(self) -> DeviceFunction:
+        """Stores a unit, whatever its operands."""
+        return self.row_epilogue.rows()
+
+    @cached_property
+    def bounded_rows(self) -> DeviceFunction:
+        """Stores a unit where `bounds.py` proves its values small."""
+        return self.row_epilogue.rows(Form.BOUNDED)
+
+    @cached_property
+    def converted_rows(self) -> DeviceFunction:
+        """Stores a unit where `conversion.py` proves its roundings."""
+        return self.row_epilogue.rows(Form.CONVERTED)
+
+    @cached_property
+    def start_rows(self) -> DeviceFunction:
+        """Loads the bias of a unit into its accumulators."""
+        return start_rows(self.channels, self.classes > 1)
+
+    @cached_property
+    def shared_residual(self) -> DeviceFunction:
+        """Loads a row's residuals from shared memory."""
+        return shared_residual()
+
+    @cached_property
+    def load_residual(self) -> DeviceFunction:
+        """Loads a row's residuals from global memory."""
+        return self.row_epilogue.load()
+
+    @property
+    def started(self) -> bool:
+        """Whether accumulators hold something before the first product."""
+        return self.bounded or self.config.parts > 1
+
+    @property
+    def table_start(self) -> bool:
+        """Whether accumulators start from the table of scale and bias."""
+        return self.classes == 1
+
+    @property
+    def words(self) -> int:
+        """Registers of a row's residuals."""
+        return self.row_epilogue.residual_words
+
+    @property
+    def residual_ahead(self) -> bool:
+        return self.config.residual_ahead
+
+    @property
+    def residual_early(self) -> bool:
+        """Whether residuals are fetched before the main loop."""
+        return self.config.residual_early and self.words > 0
+
+    @property
+    def residual_late(self) -> bool:
+        """Whether they are fetched with each unit."""
+        return not self.config.residual_early and self.words > 0
+
+    @property
+    def residual_registers(self) -> int:
+        held = self.units if self.residual_early else 1
+        return max(1, held * 2 * self.words)
+
+    def bias_offset(self, pixel: Pixel) -> Any:
+        """Offset of an output pixel's border class in the flat bias table."""
+        if self.classes == 1:
+            return 0
+        return bias_row(self.rows, self.columns, pixel.p, pixel.q) * self.padded_n
+
+    def residual_at(self, unit: Unit, half: Any) -> Any:
+        """First register of a fragment row's residual."""
+        return ((unit.index if self.residual_early else 0) * 2 + half) * self.words
+
+    def unit(self, step: Any, part: Any) -> Unit:
+        """The unit that comes at a step of the epilogue of a part."""
+        config, channels = self.config, self.channels
+        if config.parts == 1:
+            return unit_at(step, config.m_blocks, self.groups, channels, config.channels_outer)
+        index = part * self.units + step
+        return Unit(step, step * (2 * channels), index // self.groups, index % self.groups)
