@@ -1,0 +1,227 @@
+"""Launches of a compiled kernel on this CPU, every access checked."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autoq.kernel.device_headers import DEVICE_HEADERS
+from autoq.kernel.nvcc import FLAGS, find_nvcc
+from autoq.runtime.kernel import Argument, Buffer, Im2colMap, Launch, Scalar, TiledMap
+from autoq.templates.element import element
+from autoq.templates.target import Target
+from ptx import arithmetic, movement
+from ptx.library import Input, Range, Settings, TensorMap, handlers, library
+from ptx.program import Assembler, Program
+from ptx.text import Variable, read
+
+GUARD = 256
+GUARDED = 0xC3
+_SCALARS = {
+    "int32": np.int32, "uint32": np.uint32, "int64": np.int64, "uint64": np.uint64,
+    "float32": np.float32,
+}  # fmt: skip
+_RULES = {**arithmetic.RULES, **movement.RULES}
+_MOST_INSTRUCTIONS = 2_000_000_000
+
+
+class EmulationFault(AssertionError):
+    """What a kernel does that it must not: a wrong access, a deadlock, or what is not known."""
+
+
+class Memory:
+    """Bytes of an array on the device, guarded before and behind."""
+
+    def __init__(self, content: np.ndarray, writable: bool) -> None:
+        size = content.nbytes
+        room = np.full(size + 2 * GUARD + 256, GUARDED, np.uint8)
+        start = -room.ctypes.data % 256
+        self._room = room[start : start + size + 2 * GUARD]
+        self.bytes = self._room[GUARD : GUARD + size]
+        self.bytes[:] = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
+        self.writable = writable
+
+    @property
+    def address(self) -> int:
+        return self.bytes.ctypes.data
+
+    def range(self) -> Range:
+        """What a launch may access."""
+        return Range(self.address, self.address + self.bytes.nbytes, int(self.writable))
+
+    def intact(self) -> bool:
+        """Whether nothing was written around the array."""
+        size = self.bytes.nbytes
+        around = np.concatenate([self._room[:GUARD], self._room[GUARD + size :]])
+        return bool((around == GUARDED).all())
+
+
+@functools.lru_cache(maxsize=64)
+def ptx_of(source: str, arch: str) -> str:
+    """What nvcc makes of CUDA source; raises EmulationFault with its complaint."""
+    flags = [flag for flag in FLAGS if flag not in ("-cubin", "-Xptxas", "-v")]
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "kernel.cu").write_text(source)
+        for name, text in DEVICE_HEADERS.items():
+            (Path(folder) / name).write_text(text)
+        number = arch.removeprefix("sm_")
+        command = [
+            find_nvcc(),
+            *flags,
+            "-ptx",
+            f"-arch=compute_{number}",
+            "-o",
+            "k.ptx",
+            "kernel.cu",
+        ]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise EmulationFault(done.stderr[:2000])
+        return (Path(folder) / "k.ptx").read_text()
+
+
+@functools.lru_cache(maxsize=64)
+def assembled(ptx: str, symbol: str) -> Program:
+    """The interpreter's program of a kernel; raises UnknownInstruction."""
+    return Assembler(read(ptx, symbol), handlers()).assemble(_RULES)
+
+
+@dataclass(frozen=True)
+class Mode:
+    """When asynchronous operations happen, the order that is drawn, and how many clusters run.
+
+    late: as late as what waits for them allows, in an order drawn from the seed; else at once.
+    """
+
+    late: bool = False
+    seed: int = 1
+    residents: int = 2
+
+
+def launch(ptx: str, item: Launch, memories: Sequence[Memory], target: Target, mode: Mode) -> int:
+    """Run a launch over the arrays that its arguments number; the instructions that warps executed.
+
+    Raises EmulationFault for what the kernel does wrong, UnknownInstruction for unknown PTX.
+    """
+    program = assembled(ptx, item.symbol)
+    variables = [Memory(_content(variable), True) for variable in program.variables]
+    constants = program.constants.copy()
+    for variable, memory in zip(program.variables, variables, strict=True):
+        slot = program.slots.get(variable.name)
+        if slot is not None:
+            constants[32 * slot : 32 * slot + 64].view(np.uint64)[:] = memory.address
+    parameters, maps = _parameters(program, item.arguments, memories)
+    ranges = [memory.range() for memory in (*memories, *variables)]
+    shared_bytes = program.shared_bytes + item.smem_bytes
+    settings = Settings(
+        grid=item.grid,
+        block=item.block,
+        cluster=item.cluster,
+        shared_bytes=shared_bytes,
+        local_bytes=program.local_bytes,
+        late=int(mode.late),
+        seed=mode.seed,
+        residents=mode.residents,
+        registers=program.registers,
+        predicates=program.predicates,
+        most_instructions=_MOST_INSTRUCTIONS,
+    )
+    given = Input(settings=settings)
+    kept = [
+        _give(given, "code", program.code, len(program.code)),
+        _give(given, "operands", program.operands, len(program.operands)),
+        _give(given, "constants", constants, len(constants)),
+        _give(given, "specials", program.specials, len(program.specials) - 1),
+        _give(given, "parameters", parameters, len(parameters)),
+        _give(given, "ranges", (Range * len(ranges))(*ranges), len(ranges)),
+        _give(given, "maps", (TensorMap * max(len(maps), 1))(*maps), len(maps)),
+    ]
+    if library().ptx_run(ctypes.byref(given)):
+        raise EmulationFault(_message(given, program))
+    del kept
+    for number, memory in enumerate(memories):
+        if not memory.intact():
+            raise EmulationFault(f"array {number} was written beyond its ends")
+    return int(given.executed)
+
+
+def _give(given: Input, name: str, array: Any, count: int) -> Any:
+    address = array.ctypes.data if isinstance(array, np.ndarray) else ctypes.addressof(array)
+    setattr(given, name, address)
+    setattr(given, f"{name}_count", count)
+    return array
+
+
+def _message(given: Input, program: Program) -> str:
+    """The fault with the instructions that it names in place of their numbers."""
+    text = given.message.decode()
+    words = []
+    for word in text.split(" "):
+        place = word.removeprefix("@").split("\n")[0]
+        if word.startswith("@") and place.isdigit():
+            word = word.replace(f"@{place}", f"`{program.statements[int(place)]}`")
+        words.append(word)
+    text = " ".join(words)
+    if given.fault_at < 0:
+        return text
+    block = ",".join(map(str, given.fault_block))
+    at = program.statements[given.fault_at]
+    return f"{text}\n  in block {block} warp {given.fault_warp}: `{at}` ({given.fault_at})"
+
+
+def _content(variable: Variable) -> np.ndarray:
+    """The bytes that a variable in global or constant memory begins with."""
+    content = np.zeros(variable.size, np.uint8)
+    if variable.value is not None:
+        kind = f"u{variable.element_bytes}"
+        numbers = [int(item, 0) for item in variable.value.strip(" {}\n").split(",")]
+        bits = (1 << 8 * variable.element_bytes) - 1
+        values = np.array([number & bits for number in numbers], np.uint64).astype(kind)
+        content[: values.nbytes] = values.view(np.uint8)
+    return content
+
+
+def _parameters(
+    program: Program, arguments: Sequence[Argument], memories: Sequence[Memory]
+) -> tuple[np.ndarray, list[TensorMap]]:
+    """The bytes of all parameters; a tensor map among them is its number."""
+    if len(arguments) != len(program.offsets):
+        raise EmulationFault("a launch gives another number of arguments than its kernel takes")
+    size = max((offset + size for offset, size in program.offsets), default=0)
+    content = np.zeros(size + 8, np.uint8)
+    maps: list[TensorMap] = []
+    for argument, (offset, _) in zip(arguments, program.offsets, strict=True):
+        if isinstance(argument, Buffer):
+            value = np.array([memories[argument.index].address], np.uint64)
+        elif isinstance(argument, Scalar):
+            value = np.array([argument.value], _SCALARS[argument.dtype])
+        else:
+            value = np.array([len(maps)], np.uint64)
+            maps.append(_map(argument, memories[argument.index].address))
+        content[offset : offset + value.nbytes] = value.view(np.uint8)
+    return content, maps
+
+
+def _map(item: TiledMap | Im2colMap, base: int) -> TensorMap:
+    tensor = TensorMap(base=base, rank=len(item.dims), element_bytes=element(item.dtype).bytes)
+    tensor.swizzle = item.swizzle
+    tensor.dims[: len(item.dims)] = item.dims
+    tensor.strides[1 : len(item.dims)] = item.strides
+    tensor.steps[: len(item.dims)] = item.element_strides
+    if isinstance(item, TiledMap):
+        if item.interleave or item.out_of_bounds_fill:
+            raise EmulationFault("interleaved maps and fills other than zero are not known here")
+        tensor.box[: len(item.dims)] = item.box
+        return tensor
+    tensor.im2col = 1
+    tensor.lower[:2], tensor.upper[:2] = item.lower, item.upper
+    tensor.channels, tensor.pixels = item.channels, item.pixels
+    return tensor

@@ -1,0 +1,129 @@
+// Instructions over floats of 16, 32 and 64 bits, and over pairs of 16 bits.
+//
+// Approximations are computed in double precision and rounded once, which is within what the PTX
+// ISA allows the hardware.
+#pragma once
+
+#include "halves.h"
+
+namespace ptx {
+
+template <class T>
+inline auto wide_of(T a) {
+  if constexpr (std::is_same_v<T, double>) return a;
+  else return to_float(a);
+}
+
+// -0 is less than +0, and a NaN loses against a number.
+template <class T>
+inline T least(T a, T b) {
+  auto x = wide_of(a), y = wide_of(b);
+  if (x != x) return b;
+  if (y != y) return a;
+  return x < y || (x == y && std::signbit(x)) ? a : b;
+}
+
+template <class T>
+inline T most(T a, T b) {
+  auto x = wide_of(a), y = wide_of(b);
+  if (x != x) return b;
+  if (y != y) return a;
+  return x > y || (x == y && !std::signbit(x)) ? a : b;
+}
+
+template <class T>
+inline T fused(T a, T b, T c) {
+  if constexpr (std::is_same_v<T, float>) return __builtin_fmaf(a, b, c);
+  else if constexpr (std::is_same_v<T, double>) return std::fma(a, b, c);
+  else return narrowed<T>(double(to_float(a)) * to_float(b) + to_float(c));
+}
+
+inline float saturated(float a) { return a > 0 ? (a < 1 ? a : 1.f) : 0.f; }
+
+// The same instruction over both 16-bit floats of a register.
+template <class T, size_t N, class F>
+void pairs_of(Table& t, const std::string& name, F) {
+  t.add(name + "." + Name<T>::text + "x2", [](Warp& w, const Instruction& in) {
+    auto low = [](uint32_t a) { return T{uint16_t(a)}; };
+    auto high = [](uint32_t a) { return T{uint16_t(a >> 16)}; };
+    auto both = [](T x, T y) { return uint32_t(x.bits) | uint32_t(y.bits) << 16; };
+    if constexpr (N == 1) {
+      return lanes<uint32_t, uint32_t>(
+          w, in, [=](uint32_t a) { return both(F{}(low(a)), F{}(high(a))); });
+    } else if constexpr (N == 2) {
+      return lanes<uint32_t, uint32_t, uint32_t>(w, in, [=](uint32_t a, uint32_t b) {
+        return both(F{}(low(a), low(b)), F{}(high(a), high(b)));
+      });
+    } else {
+      return lanes<uint32_t, uint32_t, uint32_t, uint32_t>(
+          w, in, [=](uint32_t a, uint32_t b, uint32_t c) {
+            return both(F{}(low(a), low(b), low(c)), F{}(high(a), high(b), high(c)));
+          });
+    }
+  });
+}
+
+template <class F>
+void every_unary(Table& t, const std::string& name, F f) {
+  unary<half_t, bfloat_t, float, double>(t, name, f);
+  pairs_of<half_t, 1>(t, name, f);
+  pairs_of<bfloat_t, 1>(t, name, f);
+}
+
+template <class F>
+void every_binary(Table& t, const std::string& name, F f) {
+  binary<half_t, bfloat_t, float, double>(t, name, f);
+  pairs_of<half_t, 2>(t, name, f);
+  pairs_of<bfloat_t, 2>(t, name, f);
+}
+
+template <class F>
+void every_ternary(Table& t, const std::string& name, F f) {
+  ternary<half_t, bfloat_t, float, double>(t, name, f);
+  pairs_of<half_t, 3>(t, name, f);
+  pairs_of<bfloat_t, 3>(t, name, f);
+}
+
+// Of sums and products the result is that of exact arithmetic, rounded once: a float holds more
+// than twice the bits of a 16-bit float.
+inline void add_sums(Table& t) {
+  every_binary(t, "add", [](auto a, auto b) {
+    return narrowed<decltype(a)>(wide_of(a) + wide_of(b));
+  });
+  every_binary(t, "sub", [](auto a, auto b) {
+    return narrowed<decltype(a)>(wide_of(a) - wide_of(b));
+  });
+  every_binary(t, "mul", [](auto a, auto b) {
+    return narrowed<decltype(a)>(wide_of(a) * wide_of(b));
+  });
+  every_ternary(t, "fma", [](auto a, auto b, auto c) { return fused(a, b, c); });
+  every_binary(t, "min", [](auto a, auto b) { return least(a, b); });
+  every_binary(t, "max", [](auto a, auto b) { return most(a, b); });
+  every_unary(t, "neg", [](auto a) { return narrowed<decltype(a)>(-wide_of(a)); });
+  every_unary(t, "abs", [](auto a) { return narrowed<decltype(a)>(std::fabs(wide_of(a))); });
+  binary<float>(t, "add.sat", [](float a, float b) { return saturated(a + b); });
+  binary<float>(t, "mul.sat", [](float a, float b) { return saturated(a * b); });
+  ternary<float>(t, "fma.sat", [](float a, float b, float c) {
+    return saturated(__builtin_fmaf(a, b, c));
+  });
+}
+
+inline void add_functions(Table& t) {
+  binary<float, double>(t, "div", [](auto a, auto b) { return a / b; });
+  unary<float, double>(t, "sqrt", [](auto a) { return std::sqrt(a); });
+  unary<float, double>(t, "rcp", [](auto a) { return 1 / a; });
+  unary<float>(t, "rsqrt", [](float a) { return 1 / std::sqrt(double(a)); });
+  every_unary(t, "ex2", [](auto a) { return narrowed<decltype(a)>(std::exp2(double(wide_of(a)))); });
+  every_unary(t, "tanh", [](auto a) { return narrowed<decltype(a)>(std::tanh(double(wide_of(a)))); });
+  unary<float>(t, "lg2", [](float a) { return std::log2(double(a)); });
+  unary<float>(t, "sin", [](float a) { return std::sin(double(a)); });
+  unary<float>(t, "cos", [](float a) { return std::cos(double(a)); });
+  binary<float, double>(t, "copysign", [](auto a, auto b) { return std::copysign(b, a); });
+}
+
+inline void add_floats(Table& t) {
+  add_sums(t);
+  add_functions(t);
+}
+
+}  // namespace ptx

@@ -1,0 +1,122 @@
+// A launch that runs: its clusters, their blocks, their shared memory and barriers.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "core.h"
+
+namespace ptx {
+
+// Shared addresses of 32 bits have a block's rank in its cluster above RANK_SHIFT, and as generic
+// addresses SHARED_BASE before them. The first bytes of shared memory are the system's.
+constexpr uint64_t SHARED_BASE = 1ull << 56, LOCAL_BASE = 2ull << 56, PARAM_BASE = 3ull << 56;
+constexpr int RANK_SHIFT = 24;
+constexpr uint32_t SYSTEM_SHARED = 1024;
+constexpr uint32_t GRANULE = 4;  // bytes whose last writer is known
+
+struct Range {
+  uint64_t start, end;
+  int64_t writable;
+};
+
+struct TensorMap {
+  uint64_t base;
+  int64_t rank, element_bytes, swizzle, im2col, fill;
+  int64_t dims[5], strides[5], box[5], steps[5], lower[5], upper[5], channels, pixels;
+};
+
+// What a launch is given, and how it behaves: `late` lets everything asynchronous happen as late
+// as what waits for it allows.
+struct Settings {
+  int32_t grid[3], block[3], cluster[3];
+  int32_t shared_bytes, local_bytes, late, seed, residents, registers, predicates;
+  int64_t most_instructions;
+};
+
+struct Barrier {
+  uint32_t arrived = 0, expected = 0, round = 0;
+};
+
+// Who wrote a granule of shared memory last through the generic proxy, and its fences until then.
+struct Write {
+  int32_t thread = -1;
+  uint32_t fences = 0;
+};
+
+struct Cluster;
+struct Launch;
+
+struct Block {
+  Launch* launch = nullptr;
+  Cluster* cluster = nullptr;
+  int rank = 0;
+  int32_t index[3] = {}, cluster_index[3] = {};
+  std::vector<uint8_t> shared;
+  std::vector<Write> writes;
+  std::vector<Warp> warps;
+  Barrier barriers[16];
+  uint32_t threads = 0;  // that have not exited
+};
+
+struct Cluster {
+  std::vector<Block> blocks;
+  Barrier barrier;
+  uint32_t threads = 0;
+  int pending = 0;  // asynchronous operations on its shared memory
+  uint32_t at[3] = {};
+};
+
+struct PendingOperation {
+  Cluster* cluster;
+  Block* block;
+  int32_t instruction;
+  std::function<void()> run;
+};
+
+// A bulk store: its thread waits first until its source was read, then until it is written.
+struct BulkStore {
+  int lane;
+  uint32_t group;
+  bool read;
+  std::function<std::function<void()>()> fetch;  // reads the source, gives what writes it
+  std::function<void()> write;
+};
+
+struct PendingProduct {
+  uint32_t group;
+  const Instruction* in;
+  uint64_t a_descriptor, b_descriptor;
+  bool accumulate;
+  std::vector<uint32_t> a;                          // registers of A, as they were at the issue
+  std::vector<std::pair<int32_t, int32_t>> copies;  // a register that took an accumulator's value
+};
+
+struct Launch {
+  Settings settings;
+  std::vector<Instruction> code;
+  std::vector<int32_t> operands;
+  std::vector<uint32_t> constants;
+  std::vector<int32_t> specials;
+  std::vector<uint8_t> parameters;
+  std::vector<Range> ranges;
+  std::vector<TensorMap> maps;
+  std::vector<std::unique_ptr<Cluster>> clusters;
+  std::deque<PendingOperation> pending;
+  std::vector<BulkStore> left_stores;  // of threads that have exited
+  uint64_t instructions = 0, events = 0, random = 0;
+
+  uint32_t draw() {
+    random = random * 6364136223846793005ull + 1442695040888963407ull;
+    return uint32_t(random >> 33);
+  }
+};
+
+inline Launch& launch_of(const Warp& w) { return *w.block->launch; }
+
+inline Warp::Warp() = default;
+inline Warp::Warp(Warp&&) = default;
+inline Warp::~Warp() = default;
+
+}  // namespace ptx

@@ -1,0 +1,132 @@
+"""Kernels of templates on the emulator: their outputs, and whether these are right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from tvm.tirx import PrimFunc
+
+from autoq.kernel.host_launches import host_launches
+from autoq.kernel.lowering import cuda_source, lower
+from autoq.measure.arrays import random_case, stored_activations, stored_outputs
+from autoq.measure.check import complaints
+from autoq.templates.base import Template
+from autoq.templates.element import numpy_dtype
+from autoq.templates.program import Initially, Program
+from autoq.templates.target import Target
+from autoq.templates.workload import Workload
+from ptx.emulate import EmulationFault, Memory, Mode, launch, ptx_of
+
+POISON = 0x55
+EAGER, LATE = Mode(), Mode(late=True)
+MODES = {"eager": EAGER, "late": LATE}
+
+
+def run(
+    function: PrimFunc,
+    target: Target,
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[tuple[tuple[int, ...], str]],
+    mode: Mode = EAGER,
+) -> list[np.ndarray]:
+    """What a function writes to its last parameters, whose shapes and dtypes are given.
+
+    Raises EmulationFault and UnknownInstruction.
+    """
+    memories = [Memory(array, False) for array in inputs]
+    memories += [_poisoned(*spec) for spec in outputs]
+    _run_function(function, target, memories, mode)
+    written = memories[len(inputs) :]
+    return [_array(memory, *spec) for memory, spec in zip(written, outputs, strict=True)]
+
+
+def run_program(
+    program: Program,
+    target: Target,
+    arrays: Mapping[str, np.ndarray],
+    outputs: Mapping[str, tuple[tuple[int, ...], str]],
+    mode: Mode = EAGER,
+) -> dict[str, np.ndarray]:
+    """The outputs of a program by name, from its inputs and constants by name.
+
+    Raises EmulationFault, also for a workspace that stays zero and does not.
+    """
+    memories = {name: Memory(array, False) for name, array in arrays.items()}
+    memories |= {name: _poisoned(*spec) for name, spec in outputs.items()}
+    for space in program.workspaces:
+        memory = _poisoned(*space.spec.stored)
+        if space.initially is not Initially.ANYTHING:
+            memory.bytes[:] = 0
+        memories[space.spec.name] = memory
+    for stage in program.stages:
+        for name in stage.parameters:
+            memories[name].writable = name in stage.writes
+        _run_function(stage.function, target, [memories[name] for name in stage.parameters], mode)
+    for space in program.workspaces:
+        if space.initially is Initially.STAYS_ZERO and memories[space.spec.name].bytes.any():
+            raise EmulationFault(f"workspace {space.spec.name} does not stay zero")
+    return {name: _array(memories[name], *spec) for name, spec in outputs.items()}
+
+
+def wrong(
+    template: Template,
+    workload: Workload,
+    config: Any,
+    target: Target,
+    modes: Sequence[str] = ("eager", "late"),
+    seed: int = 7,
+) -> str | None:
+    """What is wrong with the outputs of a configuration, compared in full; None if they are right.
+
+    Raises EmulationFault and UnknownInstruction.
+    """
+    values, constants = random_case(workload, seed)
+    expected = stored_outputs(workload, workload.reference_in_threads(values, constants, 2))
+    program = template.program(workload, config, target)
+    packed = template.constants(workload, config, constants)
+    specs = (*workload.inputs, *template.packed(workload, config))
+    given = (*stored_activations(workload, values), *packed)
+    arrays = {spec.name: array for spec, array in zip(specs, given, strict=True)}
+    outputs = {spec.name: spec.stored for spec in workload.outputs}
+    for mode in modes:
+        found = run_program(program, target, arrays, outputs, MODES[mode])
+        complaint = complaints(list(found.values()), expected, workload, target)
+        if complaint is not None:
+            return f"{mode}: {complaint}"
+    return None
+
+
+def assert_right_emulated(
+    template: Template,
+    workload: Workload,
+    config: Any,
+    target: Target,
+    modes: Sequence[str] = ("eager", "late"),
+) -> None:
+    """Fail unless a configuration gives the reference's outputs on the emulator in every mode."""
+    complaint = wrong(template, workload, config, target, modes)
+    assert complaint is None, f"{target.arch} {template.name} {workload} {config}: {complaint}"
+
+
+def _run_function(
+    function: PrimFunc, target: Target, memories: Sequence[Memory], mode: Mode
+) -> None:
+    lowered = lower(function, target)
+    launches, spaces = host_launches(lowered.host["main"], len(function.params))
+    ptx = ptx_of(cuda_source(lowered, target), target.arch)
+    own = [_poisoned((size,), "uint8") for size in spaces]
+    for item in launches:
+        launch(ptx, item, [*memories, *own], target, mode)
+
+
+def _poisoned(shape: tuple[int, ...], dtype: str) -> Memory:
+    content = np.empty(shape, numpy_dtype(dtype))
+    memory = Memory(content, True)
+    memory.bytes[:] = POISON
+    return memory
+
+
+def _array(memory: Memory, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    return memory.bytes.view(numpy_dtype(dtype)).reshape(shape)
