@@ -22,11 +22,13 @@ CONV, GEMM, POOL, ADD, CONCAT = (
 )
 QUANTIZE, DEQUANTIZE, FUSION = "fused.quantize", "fused.dequantize", "fused.primitives"
 TABLE = "fused.table"
+BATCHED = "fused.batched"
+"""Products of two activations: its attributes are a workload without its epilogue's constants."""
 WORKLOAD = "fused.workload"
 """Any workload as it stands, in the attributes `workload` and `constants`, over arrays in the plain
 layout; its outputs may be several."""
 
-FUSED = (CONV, GEMM, POOL, ADD, CONCAT, QUANTIZE, DEQUANTIZE, FUSION, TABLE, WORKLOAD)
+FUSED = (CONV, GEMM, BATCHED, POOL, ADD, CONCAT, QUANTIZE, DEQUANTIZE, FUSION, TABLE, WORKLOAD)
 
 
 LARGEST_SCALE = 2.0**40

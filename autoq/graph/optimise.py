@@ -15,6 +15,7 @@ from autoq.graph.passes.convolve_beside import convolve_beside
 from autoq.graph.passes.dequantise_late import dequantise_late
 from autoq.graph.passes.fold_affine import fold_affine
 from autoq.graph.passes.fold_constants import fold_dequantisations, fold_operations
+from autoq.graph.passes.fuse_batched import fuse_batched_products
 from autoq.graph.passes.fuse_movement import fuse_movement
 from autoq.graph.passes.fuse_products import fuse_products
 from autoq.graph.passes.fusions import gather_fusions
@@ -44,6 +45,7 @@ def optimise(graph: Graph, target: Target, templates: Sequence[Template] = TEMPL
     choose_activation_dtypes(graph, target)
     gather_tables(graph)
     fuse_products(graph)
+    fuse_batched_products(graph)
     fold_dequantisations(graph)
     fuse_movement(graph)
     convolve_beside(graph, target)

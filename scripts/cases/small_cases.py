@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.add import Add
+from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.dequantize import Dequantize
@@ -31,6 +32,8 @@ CASES: list[Workload] = [
     Gemm(9, 40, 64, epilogue=Epilogue("int32")),
     FloatGemm(130, 264, 320, weight_dtype="int4", group=64, zero_points=True),
     FloatGemm(300, 200, 512, "bfloat16", "int8", "bfloat16", bias=True, activation="silu"),
+    BatchedGemm(2, 17, 20, 16, 3, "uint8", "int8", "bmhk", "bnhk", epilogue=Epilogue("uint8")),
+    BatchedGemm(1, 9, 12, 18, 2, "int8", "uint8", "bhmk", "bkhn", "bmhn"),
     Pool2d("max", 2, 15, 15, 32, 3, 3, (2, 2), (1, 1, 1, 1)),
     Pool2d("max", 1, 9, 9, 48, 3, 3, (2, 2), (1, 1, 1, 1), in_dtype="int4", out_dtype="int4"),
     Pool2d("average", 2, 7, 7, 64, 7, 7, requantize=True),

@@ -102,17 +102,10 @@ class Product(Workload):
     def before_table(
         self, constants: Constants, table: np.ndarray, out_dtype: str
     ) -> tuple[Workload, Constants] | None:
-        epilogue = self.epilogue
-        if self.in_dtype == "float32" or epilogue.table:
+        if self.in_dtype == "float32":
             return None
-        if epilogue.out_dtype not in _BYTES or out_dtype not in _BYTES:
-            return None
-        scalars = np.array(constants["scalars"], np.float32)
-        if epilogue.out_dtype != out_dtype:  # what selects an entry takes the output's sign
-            scalars[SCALAR_NAMES.index("zero_point")] += 128 if out_dtype == "uint8" else -128
-            table = np.roll(table, 128)
-        behind = dataclasses.replace(epilogue, out_dtype=out_dtype, table=True)
-        return self._replace(epilogue=behind), {**constants, "scalars": scalars, "table": table}
+        behind = behind_table(self.epilogue, constants, table, out_dtype)
+        return behind and (self._replace(epilogue=behind[0]), behind[1])
 
     def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
         return self.reference_in_threads(activations, constants, 1)
@@ -163,6 +156,20 @@ class Product(Workload):
             ),
             "x_zero_point": 0 if self.pads_with_zero else x_zero_points[self.in_dtype],
         }
+
+
+def behind_table(
+    epilogue: Epilogue, constants: Constants, table: np.ndarray, out_dtype: str
+) -> tuple[Epilogue, Constants] | None:
+    """The epilogue with a table behind its output, and its constants; None where it takes none."""
+    if epilogue.table or not {epilogue.out_dtype, out_dtype} <= {*_BYTES}:
+        return None
+    scalars = np.array(constants["scalars"], np.float32)
+    if epilogue.out_dtype != out_dtype:  # what selects an entry takes the output's sign
+        scalars[SCALAR_NAMES.index("zero_point")] += 128 if out_dtype == "uint8" else -128
+        table = np.roll(table, 128)
+    behind = dataclasses.replace(epilogue, out_dtype=out_dtype, table=True)
+    return behind, {**constants, "scalars": scalars, "table": table}
 
 
 def _deviation(dtype: str) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 
 from autoq.graph.fused import (
     ADD,
+    BATCHED,
     CONCAT,
     CONV,
     DEQUANTIZE,
@@ -29,6 +30,7 @@ from autoq.graph.lowering.lower_fusion import lower_fusion
 from autoq.graph.lowering.placement import NHWC, PLAIN, Placement, to_layout
 from autoq.graph.rewrite import Neighbourhood
 from autoq.templates.operators.add import Add
+from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.dequantize import Dequantize
@@ -96,6 +98,19 @@ def _gemm(node: Operation, place: Placement, around: Neighbourhood) -> None:
     workload = Gemm(m, len(weight), k, graph.dtype(x), weight_dtype, node.attributes["epilogue"])
     inputs = (buffer, *(place.read(name, PLAIN) for name in node.inputs[1:]))
     _layer(place, node, workload, _product_constants(node, weight), inputs, PLAIN)
+
+
+def _batched(node: Operation, place: Placement, around: Neighbourhood) -> None:
+    graph, a = place.semantic, node.attributes
+    dtypes = (graph.dtype(name) for name in node.inputs[:2])
+    workload = BatchedGemm(*a["extents"], *dtypes, *a["orders"], a["epilogue"])
+    x_zero_point, other_zero_point = a["zero_points"]
+    constants = {"scalars": a["scalars"], "x_zero_point": x_zero_point}
+    constants["other_zero_point"] = other_zero_point
+    if a["scale"] is not None:
+        constants["scale"] = np.array([a["scale"]], np.float32)
+    inputs = tuple(place.read(name, PLAIN) for name in node.inputs)
+    _layer(place, node, workload, constants, inputs, PLAIN)
 
 
 def _pool(node: Operation, place: Placement, around: Neighbourhood) -> None:
@@ -219,6 +234,7 @@ def _fusion(node: Operation, place: Placement, around: Neighbourhood) -> None:
 _LOWERINGS = {
     CONV: _conv,
     GEMM: _gemm,
+    BATCHED: _batched,
     POOL: _pool,
     ADD: _add,
     CONCAT: _concat,

@@ -8,6 +8,7 @@ from autoq.graph.fused import CONV, GEMM
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.passes.epilogue_match import Tail, match_tail
 from autoq.graph.passes.integer_operands import IntegerOperands, integer_operands, out_of_range
+from autoq.graph.passes.tail_epilogue import epilogue_of
 from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
 from autoq.templates.epilogue import Epilogue, pack_scalars
 
@@ -46,33 +47,11 @@ def fuse_products(graph: Graph) -> None:
 def _integer_operation(
     graph: Graph, node: Operation, tail: Tail, operands: IntegerOperands
 ) -> Operation:
-    product = operands.product
-    scalars: dict[str, float] = {}
-    unit = np.float32(1) if tail.scheme is None else tail.scheme.scale
-    scale = None if tail.sums else product / unit
-    if tail.inner is not None:
-        inner, inner_bounds = tail.inner
-        scale = product / inner.scale
-        low, high = inner.bounds(inner_bounds)
-        scalars.update(accumulator_low=low, accumulator_high=high)
-        scalars["accumulator_scale"] = float(inner.scale / unit)
-    residual_dtype = None
-    if tail.residual is not None:
-        residual_dtype = graph.dtype(tail.residual)
-        other = tail.residual_scheme
-        other_scale = np.float32(1) if other is None else other.scale
-        scalars["residual_scale"] = float(other_scale / unit)
-        scalars["residual_zero_point"] = 0 if other is None else other.zero_point
-    if tail.scheme is not None:
-        scalars["low"], scalars["high"] = tail.scheme.bounds(tail.bounds)
-        scalars["zero_point"] = tail.scheme.zero_point
-    else:
-        scalars.update(low=tail.bounds.low, high=tail.bounds.high)
-    epilogue = Epilogue(graph.dtype(tail.output), residual_dtype, tail.inner is not None)
+    behind = epilogue_of(graph, tail, operands.product)
     return _operation(node, tail, operands.x, {
         "weight": operands.weight, "weight_dtype": operands.weight_dtype, "bias": operands.bias,
-        "scale": scale, "scalars": pack_scalars(**scalars),
-        "x_zero_point": operands.scheme.zero_point, "epilogue": epilogue,
+        "scale": behind.scale, "scalars": behind.scalars,
+        "x_zero_point": operands.scheme.zero_point, "epilogue": behind.epilogue,
     })  # fmt: skip
 
 

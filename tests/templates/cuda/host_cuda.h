@@ -66,6 +66,9 @@ inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
   return dot4<uint8_t, uint8_t>(a, b, c);
 }
 inline int dp4a_u32_s32(unsigned a, unsigned b, int c) { return dot4<uint8_t, int8_t>(a, b, c); }
+inline int dp4a_s32_u32(unsigned a, unsigned b, int c) { return dot4<int8_t, uint8_t>(a, b, c); }
+inline int dp4a_s32_s32(unsigned a, unsigned b, int c) { return dot4<int8_t, int8_t>(a, b, c); }
+inline int dp4a_u32_u32(unsigned a, unsigned b, int c) { return dot4<uint8_t, uint8_t>(a, b, c); }
 // Two integers saturated to bytes, below the lower half of c.
 inline unsigned pack_saturated(int a, int b, unsigned c, int least, int most) {
   const auto byte = [=](int v) { return (unsigned)(v < least ? least : v > most ? most : v) & 255u; };

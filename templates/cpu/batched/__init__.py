@@ -1,0 +1,1 @@
+"""Batches of products of two activations on a CPU."""
