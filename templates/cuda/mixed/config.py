@@ -25,6 +25,8 @@ class MixedConfig:
     cluster: blocks that share their rows of x, of which each loads a part for all.
     group_m: tiles of x that share their weight rows (rasterisation).
     group_scale: whether groups' scales multiply weights or sums.
+    split_k: blocks that share the reduction of each tile.
+    stream_k: whether tiles that fill no whole waves are shared out evenly, by their reductions.
     """
 
     block_m: int
@@ -36,6 +38,8 @@ class MixedConfig:
     cluster: int
     group_m: int
     group_scale: GroupScale = GroupScale.WEIGHT
+    split_k: int = 1
+    stream_k: bool = False
 
     @property
     def row_team(self) -> int:
@@ -51,6 +55,11 @@ class MixedConfig:
     def block_n(self) -> int:
         """Weight rows of a tile."""
         return 64 * self.blocks
+
+    @property
+    def splits(self) -> bool:
+        """Whether the reductions of tiles are divided among blocks."""
+        return self.stream_k or self.split_k > 1
 
     @property
     def threads(self) -> int:

@@ -229,6 +229,17 @@ class Conversion:
         """Whether bytes in bfloat16 have something taken away."""
         return bool(self.taken) or self.workload.zero_points
 
+    @property
+    def instructions(self) -> tuple[float, float]:
+        """Integer and packed floating-point instructions that widen four values."""
+        if self.nibbles:
+            integer, packed = (2.5 if self.half else 3.5), 2.0
+        elif self.half:
+            integer, packed = 2.0, 2.0
+        else:
+            integer, packed = 6.0, 4.0 if self.shifted else 2.0
+        return integer, packed + 2.0 * self.scales_weights
+
     def function(self) -> DeviceFunction:
         """convert(a, from, rows, thread): 16 registers of A [64, 64] from a tile.
 

@@ -11,38 +11,88 @@ from autoq.templates.target import Target
 
 # What a multiprocessor takes of the L2 while its tensor cores work.
 _NOMINAL_BYTES_A_CYCLE = 40.0
+# Cycles of a scheduler for a warp's instruction: integer instructions of compute capability 9.0
+# have half the throughput of packed arithmetic (CUDA C++ Programming Guide, Arithmetic
+# Instructions).
+_INTEGER_CYCLES, _PACKED_CYCLES = 2.0, 1.0
+# A warp waits, loads, fences and starts products for so many cycles a step and row block.
+_OTHER_CYCLES = 25.0
+# The share of the products' time in which other instructions cost nothing: bfloat16 with bytes took
+# 46 cycles more than float16 for a step of 64 x 112 results on an H200, of 64 that it has more.
+_HIDDEN_SHARE = 0.4
+# Between a part's last store and its first addition in another block.
+_HANDOVER_CYCLES = 2000.0
 
 
 def estimate(workload: FloatGemm, config: MixedConfig, target: Target) -> float:
     """Roughly the seconds: waves of tiles, each as long as its products, loads or conversions.
 
-    Its constants are guesses from a few kernels on an H200.
+    Its constants are guesses from a few kernels on an H200; those of split reductions are guesses.
     """
     plan = MixedPlan(workload, config)
-    products = config.block_m * config.block_n * 64
-    rate = target.rate(workload.in_dtype) / 2 / target.clock_hz / target.units
-    loaded = config.x_bytes / config.cluster + config.blocks * plan.tile_bytes
+    step = step_cycles(plan, target)
+    a_tile = 10 * config.block_m + 1500
+    clusters, grid = plan.clusters(target), plan.grid(target)
+    part = 4 * config.block_m * config.block_n / _NOMINAL_BYTES_A_CYCLE
+    if config.stream_k:
+        tiles = plan.works / grid
+        givers = plan.pairs * grid / (plan.shared_tiles(grid) * plan.pairs)
+        cycles = tiles * plan.k_steps * step + (tiles + 1) * a_tile
+        cycles += part + max(1.0, givers) * part + _HANDOVER_CYCLES
+    else:
+        share = math.ceil(plan.pairs / config.split_k) / plan.pairs
+        waves = math.ceil(plan.works * config.split_k / clusters)
+        cycles = waves * (share * plan.k_steps * step + a_tile)
+        if config.split_k > 1:
+            cycles += config.split_k * part + _HANDOVER_CYCLES
     memory = workload.bytes / target.memory_rate * target.clock_hz
+    return max(cycles, memory) / target.clock_hz
+
+
+def step_cycles(plan: MixedPlan, target: Target) -> float:
+    """Cycles of a tile's step of 64 values of k."""
+    config = plan.config
+    products = product_cycles(plan, target)
     busy = min(1.0, 0.5 + 0.25 * config.consumers)
+    exposed = max(0.0, issue_cycles(plan) - _HIDDEN_SHARE * products)
+    loaded = config.x_bytes / config.cluster + config.blocks * plan.tile_bytes
     # A consumer waits, reads, widens and multiplies for so long, whatever the tile's width.
     latency = (90.0 + 220.0 / config.steps) * config.row_blocks / config.k_groups
-    step = max(products / rate / busy, loaded / _NOMINAL_BYTES_A_CYCLE, latency)
-    waves = math.ceil(plan.works / plan.grid(target))
-    cycles = waves * (plan.k_steps * step + 10 * config.block_m + 1500)
-    return max(cycles, memory) / target.clock_hz
+    return max(products / busy + exposed, loaded / _NOMINAL_BYTES_A_CYCLE, latency)
+
+
+def product_cycles(plan: MixedPlan, target: Target) -> float:
+    """Cycles of the tensor cores for a step."""
+    rate = target.rate(plan.workload.in_dtype) / 2 / target.clock_hz / target.units
+    return plan.config.block_m * plan.config.block_n * 64 / rate
+
+
+def issue_cycles(plan: MixedPlan) -> float:
+    """Cycles of each scheduler for what a step takes beside its products."""
+    config = plan.config
+    if not plan.converts:
+        return _OTHER_CYCLES * config.blocks
+    integer, packed = plan.conversion.instructions
+    # A thread widens 32 of a row block's values; four are counted.
+    cycles = 8 * (integer * _INTEGER_CYCLES + packed * _PACKED_CYCLES)
+    if plan.groups is not None:
+        sums_a_step = plan.groups.units / plan.groups.stages / config.steps
+        cycles += sums_a_step * config.block_m / 2
+    return (cycles + _OTHER_CYCLES) * config.blocks
 
 
 def features(workload: FloatGemm, config: MixedConfig, target: Target) -> dict[str, float]:
     """Features of a configuration for a cost model."""
     plan = MixedPlan(workload, config)
-    waves = plan.works / plan.grid(target)
+    waves = plan.works * config.split_k / plan.clusters(target)
     return {
         "works": float(plan.works),
         "waves": waves,
-        "tail": waves / math.ceil(waves),
+        "tail": 1.0 if config.stream_k else waves / math.ceil(waves),
         "tile": float(config.block_m * config.block_n),
         "smem_bytes": float(plan.smem_bytes),
         "bytes_in_flight": float(config.stages * plan.stage_bytes),
         "bytes_a_product": plan.stage_bytes / (config.block_m * config.block_n * config.steps),
+        "issue_share": issue_cycles(plan) / product_cycles(plan, target),
         "log_seconds": math.log(estimate(workload, config, target)),
     }

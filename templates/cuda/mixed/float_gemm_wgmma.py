@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from tvm.tirx import PrimFunc
 
 from autoq.templates.base import Template
 from autoq.templates.cuda.mixed.config import MixedConfig
@@ -12,9 +11,11 @@ from autoq.templates.cuda.mixed.default import default
 from autoq.templates.cuda.mixed.kernel import build_kernel
 from autoq.templates.cuda.mixed.pack import pack as pack_plan
 from autoq.templates.cuda.mixed.pack import packed as packed_plan
+from autoq.templates.cuda.mixed.parts import workspaces
 from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.cuda.mixed.space import space
 from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.program import Program, Stage
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
@@ -30,9 +31,16 @@ def matches(workload: Workload, target: Target) -> bool:
     return all(row_bytes % 16 == 0 for row_bytes in rows) and whole
 
 
-def build(workload: FloatGemm, config: MixedConfig, target: Target) -> PrimFunc:
-    """The kernel of a configuration."""
-    return build_kernel(MixedPlan(workload, config), target)
+def build(workload: FloatGemm, config: MixedConfig, target: Target) -> Program:
+    """The kernel of a configuration; split reductions have workspaces of their parts' sums."""
+    plan = MixedPlan(workload, config)
+    grid = plan.grid(target)
+    spaces = workspaces(plan, grid) if config.splits else ()
+    kernel = build_kernel(plan, spaces, grid)
+    arrays = (*workload.inputs, *packed_plan(plan))
+    reads = tuple(spec.name for spec in arrays)
+    names = tuple(space.spec.name for space in spaces)
+    return Program((Stage(kernel, (*reads, *names[:1]), (*names, "y")),), spaces)
 
 
 def pack(workload: FloatGemm, config: MixedConfig, constants: Constants) -> tuple[np.ndarray, ...]:

@@ -6,6 +6,8 @@ D [weight rows, rows of x] has x as its B, in shared memory as it lies in memory
 of CUTLASS's mixed-input kernels with its operands swapped.
 """
 
+from collections.abc import Sequence
+
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
@@ -33,16 +35,16 @@ from autoq.templates.cuda.mixed.consumer import (
 )
 from autoq.templates.cuda.mixed.finish import finish, finish_pair
 from autoq.templates.cuda.mixed.groups import main_loop_of_groups
+from autoq.templates.cuda.mixed.parts import PartSums
 from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.cuda.mixed.producer import produce
 from autoq.templates.cuda.mixed.store import TileStore
-from autoq.templates.cuda.mixed.walk import TileWalk
-from autoq.templates.target import Target
+from autoq.templates.cuda.mixed.walk import walk_of
+from autoq.templates.program import Workspace
 
 
-def build_kernel(plan: MixedPlan, target: Target) -> PrimFunc:
-    """The kernel; parameters x, the arrays of `pack.packed` and y."""
-    grid = plan.grid(target)
+def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> PrimFunc:
+    """The kernel of so many clusters; parameters x, the arrays of `packed`, workspaces and y."""
     work, config, registers = plan.workload, plan.config, plan.config.registers
     finished = finish(work) if work.out_dtype == "float32" else finish_pair(work)
 
@@ -53,6 +55,8 @@ def build_kernel(plan: MixedPlan, target: Target) -> PrimFunc:
         taken_ptr: T.Optional(T.handle),
         scale_ptr: T.Optional(T.handle),
         bias_ptr: T.Optional(T.handle),
+        arrived_ptr: T.Optional(T.handle),
+        parts_ptr: T.Optional(T.handle),
         y_ptr: T.handle,
     ):
         x = T.match_buffer(x_ptr, (work.m, work.k), work.in_dtype, align=16)
@@ -69,6 +73,9 @@ def build_kernel(plan: MixedPlan, target: Target) -> PrimFunc:
             bias = T.match_buffer(bias_ptr, (plan.padded_n,), "float32", align=16)
         else:
             bias = T.meta_var(weight)
+        if arrived_ptr is not None:
+            arrived = T.match_buffer(arrived_ptr, spaces[0].spec.shape, "int32", align=16)
+            parts = T.match_buffer(parts_ptr, spaces[1].spec.shape, "float32", align=16)
         y = T.match_buffer(y_ptr, work.y_shape, work.out_dtype, align=16)
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(ENCODE_TILED, x_map, work.in_dtype, 2, x.data, *plan.x_map())
@@ -115,7 +122,7 @@ def build_kernel(plan: MixedPlan, target: Target) -> PrimFunc:
             if (warp == 0) & (T.cuda.elect_sync() != 0):
                 head = T.meta_var(RingPosition(config.stages))
                 head.start(0)
-                walk = T.meta_var(TileWalk(plan, grid))
+                walk = T.meta_var(walk_of(plan, grid))
                 walk.start(cta)
                 wait_for_predecessors()
                 start_successor()
@@ -159,7 +166,9 @@ def build_kernel(plan: MixedPlan, target: Target) -> PrimFunc:
             operands = T.meta_var(Operands(smem, a, rows, first_a, first_x))
             constants = T.meta_var(RowConstants(taken, scale, bias))
             store = T.meta_var(TileStore(finished, smem, words, y_map, scales, packed, turn))
-            walk = T.meta_var(TileWalk(plan, grid))
+            if config.splits:
+                sums_of_parts = T.meta_var(PartSums(plan, arrived, parts, cta, rank, thread))
+            walk = T.meta_var(walk_of(plan, grid))
             walk.start(cta)
             wait_for_predecessors()
             while walk.more:
@@ -174,7 +183,12 @@ def build_kernel(plan: MixedPlan, target: Target) -> PrimFunc:
                 if config.k_groups > 1:
                     add_groups(plan, accumulator, sums, k_group, thread)
                 if k_group == 0:
-                    store.store(plan, accumulator, TilePlace(m, n, rank), thread)
+                    if config.splits:
+                        sums_of_parts.settle(accumulator, walk)
+                        if sums_of_parts.ends_tile(walk):
+                            store.store(plan, accumulator, TilePlace(m, n, rank), thread)
+                    else:
+                        store.store(plan, accumulator, TilePlace(m, n, rank), thread)
                 walk.advance()
             if (warp == 0) & (lane == 0):
                 T.ptx.cp.async_.bulk.wait_group(0)
@@ -186,4 +200,6 @@ def build_kernel(plan: MixedPlan, target: Target) -> PrimFunc:
         absent["scale_ptr"] = None
     if not work.bias:
         absent["bias_ptr"] = None
+    if not spaces:
+        absent |= {"arrived_ptr": None, "parts_ptr": None}
     return overlapping(main.specialize(**absent))

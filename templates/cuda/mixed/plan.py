@@ -75,10 +75,21 @@ class MixedPlan:
             self.unit_instructions //= self.groups.units
         self.convert = self.conversion.function() if workload.quantised else None
 
+    def clusters(self, target: Target) -> int:
+        """Clusters that a target runs at once."""
+        return target.units_in_clusters(self.config.cluster) // self.config.cluster
+
     def grid(self, target: Target) -> int:
-        """Clusters that a target runs at once, at most one for each piece of work."""
-        clusters = target.units_in_clusters(self.config.cluster) // self.config.cluster
-        return max(min(clusters, self.works), 1)
+        """Clusters of the launch: those that run at once, or one for each piece of work."""
+        if self.config.split_k > 1:
+            return self.works * self.config.split_k
+        most = self.works * self.pairs if self.config.stream_k else self.works
+        return max(min(self.clusters(target), most), 1)
+
+    def shared_tiles(self, grid: int) -> int:
+        """Tiles of which `stream_k` shares out the reductions: less than two waves of them."""
+        waves = self.works // grid
+        return self.works - max(waves - 1, 0) * grid
 
     def x_map(self) -> list[int]:
         """Arguments of the map of x: boxes of 64 k and the rows that a block loads."""

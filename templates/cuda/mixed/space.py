@@ -33,6 +33,8 @@ def space(workload: FloatGemm, target: Target) -> Space[MixedConfig]:
         "cluster": (1, 2, 4),
         "group_m": (1, 4, 8, 16),
         "group_scale": tuple(GroupScale),
+        "split_k": (1, 2, 3, 4, 6, 8, 16),
+        "stream_k": (False, True),
     }
     # The other rules rest on the first one.
     rules = [*_tile_rules(workload), *_resource_rules(workload, target)]
@@ -84,4 +86,25 @@ def _resource_rules(workload: FloatGemm, target: Target) -> list[Callable[[Mixed
         """stages and staging buffers fit the shared memory of a block"""
         return MixedPlan(workload, config).smem_bytes <= target.smem_bytes
 
-    return [registers_fit, shared_memory_fits]
+    def reductions_are_split_once(config: MixedConfig) -> bool:
+        """reductions are divided equally or shared out by stream-K, if at all"""
+        return not (config.stream_k and config.split_k > 1)
+
+    def parts_fill_few_waves(config: MixedConfig) -> bool:
+        """each part of a split reduction has stages, and all parts are at most two waves"""
+        plan = MixedPlan(workload, config)
+        few = plan.works * config.split_k <= 2 * plan.clusters(target)
+        return config.split_k == 1 or (plan.pairs >= config.split_k and few)
+
+    def waves_are_broken(config: MixedConfig) -> bool:
+        """stream-K is for tiles that fill no whole waves"""
+        plan = MixedPlan(workload, config)
+        return not config.stream_k or plan.works % plan.clusters(target) != 0
+
+    return [
+        registers_fit,
+        shared_memory_fits,
+        reductions_are_split_once,
+        parts_fill_few_waves,
+        waves_are_broken,
+    ]

@@ -1,13 +1,20 @@
-"""Which pieces of work a block takes, one behind the other."""
+"""Which pieces of work a block takes, one behind the other: tiles, or parts of their reductions.
+
+A piece is a tile and some of its pairs of stages, counted as each consumer takes them. Producer
+and consumers walk for themselves. Where a tile's reduction is divided among blocks, the one with
+its last part finishes it; it waits for the others' sums, all of blocks with lower numbers, which
+start earlier and wait for none with higher ones: however few blocks run at once, none waits for
+ever.
+"""
 
 from tvm.script import tirx as T
 
 
 @T.meta_class
 class TileWalk:
-    """Whole output tiles, `grid` apart; producer and consumers each walk for themselves.
+    """Whole output tiles, `grid` apart.
 
-    first, pairs: of the pairs of stages of the current piece, counted for each consumer.
+    tile: of the current piece; first, pairs: of its pairs of stages.
     """
 
     def __init__(self, plan, grid):
@@ -16,8 +23,8 @@ class TileWalk:
         self.first, self.pairs = 0, plan.pairs
 
     @T.inline
-    def start(self, cta):
-        self.tile = cta
+    def start(self, block):
+        self.tile = block
 
     @property
     def more(self):
@@ -27,3 +34,112 @@ class TileWalk:
     @T.inline
     def advance(self):
         self.tile = self.tile + self.grid
+
+
+@T.meta_class
+class SplitWalk:
+    """One of `split_k` equal parts of one tile for each block.
+
+    givers: parts of the tile before this one, of blocks `stride` apart, from `first_giver` on.
+    """
+
+    def __init__(self, plan, grid):
+        self.plan, self.stride = plan, plan.works
+        self.tile, self.first, self.pairs = (T.local_scalar("int32") for _ in range(3))
+        self.givers, self.left = T.local_scalar("int32"), T.local_scalar("int32")
+
+    @property
+    def first_giver(self):
+        return self.tile
+
+    @T.inline
+    def start(self, block):
+        parts = T.meta_var(self.plan.config.split_k)
+        self.tile = block % self.plan.works
+        self.givers = block // self.plan.works
+        self.first = self.givers * self.plan.pairs // parts
+        self.pairs = (self.givers + 1) * self.plan.pairs // parts - self.first
+        self.left = 1
+
+    @property
+    def more(self):
+        """Whether there is a current piece."""
+        return self.left > 0
+
+    @T.inline
+    def advance(self):
+        self.left = 0
+
+
+@T.meta_class
+class StreamWalk:
+    """An equal share of the pairs of stages of the first tiles, then whole tiles, `grid` apart.
+
+    A share is walked from its end, so that a block gives away the beginning of a tile before it
+    waits for others' parts of another. The members are those of `SplitWalk`.
+    """
+
+    def __init__(self, plan, grid):
+        self.plan, self.grid, self.stride = plan, grid, 1
+        self.tile, self.first, self.pairs = (T.local_scalar("int32") for _ in range(3))
+        self.begin, self.at, self.whole = (T.local_scalar("int32") for _ in range(3))
+        self.block = T.local_scalar("int32")
+        self.shared = plan.shared_tiles(grid)
+        self.share, self.longer = divmod(self.shared * plan.pairs, grid)
+
+    def owner(self, pair):
+        """The block whose share holds a pair of stages of the shared tiles."""
+        of_longer = self.longer * (self.share + 1)
+        return T.if_then_else(
+            pair < of_longer,
+            pair // (self.share + 1),
+            self.longer + (pair - of_longer) // self.share,
+        )
+
+    @property
+    def first_giver(self):
+        return self.owner(self.tile * self.plan.pairs)
+
+    @property
+    def givers(self):
+        return self.block - self.first_giver
+
+    @T.inline
+    def start(self, block):
+        self.block = block
+        self.begin = block * self.share + T.min(block, self.longer)
+        self.at = self.begin + self.share + T.cast(block < self.longer, "int32")
+        self.whole = self.shared + block
+        self.settle()
+
+    @property
+    def more(self):
+        """Whether there is a current piece."""
+        return (self.at > self.begin) | (self.tile < self.plan.works)
+
+    @T.inline
+    def advance(self):
+        if self.at > self.begin:
+            self.at = self.at - self.pairs
+        else:
+            self.whole = self.whole + self.grid
+        self.settle()
+
+    @T.inline
+    def settle(self):
+        """The current piece, of what is left."""
+        if self.at > self.begin:
+            self.tile = (self.at - 1) // self.plan.pairs
+            self.first = T.max(self.begin - self.tile * self.plan.pairs, 0)
+            self.pairs = self.at - self.tile * self.plan.pairs - self.first
+        else:
+            self.tile = self.whole
+            self.first = 0
+            self.pairs = self.plan.pairs
+
+
+def walk_of(plan, grid):
+    """The walk of a plan's configuration."""
+    if plan.config.stream_k:
+        return StreamWalk(plan, grid)
+    return SplitWalk(plan, grid) if plan.config.split_k > 1 else TileWalk(plan, grid)

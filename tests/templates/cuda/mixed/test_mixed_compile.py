@@ -10,7 +10,6 @@ from gpu_kernels import kernel_store
 from with_nvcc import needs_nvcc
 
 from autoq.errors import InputError
-from autoq.kernel import compile_kernel
 from autoq.kernel.elf import text_sections
 from autoq.kernel.nvcc import run_nvcc
 from autoq.templates.cuda.mixed.config import MixedConfig
@@ -41,7 +40,7 @@ WORKLOADS = [
 def test_defaults_compile_without_spills(workload: FloatGemm) -> None:
     config = TEMPLATE.default(workload, TARGET)
     assert TEMPLATE.space(workload, TARGET).rejection(config) is None
-    kernel = compile_kernel(TEMPLATE.build(workload, config, TARGET), TARGET)
+    kernel = kernel_store().kernel(TEMPLATE, workload, config, TARGET)
     assert kernel.spill_bytes == 0
     (launch,) = kernel.launches
     assert launch.block == (config.threads, 1, 1)
@@ -55,7 +54,7 @@ def test_defaults_compile_without_spills(workload: FloatGemm) -> None:
 @pytest.mark.parametrize("workload", WORKLOADS[:4], ids=str)
 def test_sampled_configurations_compile_without_spills(workload: FloatGemm) -> None:
     for config in TEMPLATE.space(workload, TARGET).sample(np.random.default_rng(5), 2):
-        kernel = compile_kernel(TEMPLATE.build(workload, config, TARGET), TARGET)
+        kernel = kernel_store().kernel(TEMPLATE, workload, config, TARGET)
         assert kernel.spill_bytes == 0, config
 
 
@@ -71,6 +70,8 @@ GROUPS = FloatGemm(72, 200, 512, weight_dtype="int4", group=128, zero_points=Tru
     [
         (GROUPS, {"group_scale": GroupScale.SUM}),
         (replace(GROUPS, group=32), {"group_scale": GroupScale.SUM, "k_groups": 2}),
+        (GROUPS, {"group_scale": GroupScale.SUM, "split_k": 3}),
+        (GROUPS, {"stream_k": True, "k_groups": 2, "cluster": 2}),
     ],
     ids=repr,
 )
