@@ -26,6 +26,16 @@ def store(buffer: Buffer, start: Expr | int, value: Expr, lanes: int) -> None:
     T.buffer_store(buffer, value, [T.ramp(start, 1, lanes) if lanes > 1 else start])
 
 
+def held(value: Expr, lanes: int, dtype: str = "float32") -> Expr:
+    """A value of many readers in a register.
+
+    Unlike a bound variable TVM's simplifier does not look into it: chains of those take it minutes.
+    """
+    register = T.alloc_buffer((lanes,), dtype)
+    store(register, 0, value, lanes)
+    return load(register, 0, lanes)
+
+
 def splat(value: Expr, lanes: int) -> Expr:
     """One scalar in every lane."""
     return T.broadcast(value, lanes) if lanes > 1 else value

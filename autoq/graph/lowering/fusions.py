@@ -1,7 +1,7 @@
 """PrimFuncs for fusions, which no template computes.
 
-On CUDA element-wise fusions, those that reduce rows and transpositions have kernels of their own;
-everything else is written in TE and scheduled by TVM.
+Element-wise fusions and those that reduce rows have kernels of their own, on CUDA transpositions
+too; everything else is written in TE and scheduled by TVM.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from autoq.graph.fallback.scheduled import scheduled_prim_func
 from autoq.graph.ir import Fusion
+from autoq.graph.lowering.cpu_rows import cpu_row_formula
 from autoq.graph.lowering.cuda_elementwise import element_formula
 from autoq.graph.lowering.cuda_rows import row_fusion
+from autoq.templates.cpu.movement.rows import row_kernel as row_kernel_cpu
 from autoq.templates.cuda.movement.elementwise import elementwise_kernel
 from autoq.templates.cuda.movement.permute import permute_kernel, permutes
 from autoq.templates.cuda.movement.rows import row_kernel
@@ -30,7 +32,7 @@ def fusion_prim_func(node: Fusion, target: Target) -> PrimFunc:
 
     Parameters: the inputs in order, the constants, then the output, in the node's shapes.
     """
-    written = _written(node) if target.kind == "cuda" else None
+    written = _written(node, target)
     if written is not None:
         return written.kernel(target)
     return scheduled_prim_func(node, target)
@@ -38,19 +40,31 @@ def fusion_prim_func(node: Fusion, target: Target) -> PrimFunc:
 
 def kernel_family(node: Fusion, target: Target) -> str:
     """Which kernels compute a fusion: elementwise, rows or transposition, else tvm."""
-    written = _written(node) if target.kind == "cuda" else None
+    written = _written(node, target)
     return "tvm" if written is None else written.family
 
 
 @dataclass(frozen=True)
 class _Written:
-    """A fusion that has a kernel in CUDA of its own."""
+    """A fusion that has a kernel of its own."""
 
     family: str
     kernel: Callable[[Target], PrimFunc]
 
 
-def _written(node: Fusion) -> _Written | None:
+def _written(node: Fusion, target: Target) -> _Written | None:
+    return _written_for_cpu(node) if target.kind == "cpu" else _written_for_cuda(node)
+
+
+def _written_for_cpu(node: Fusion) -> _Written | None:
+    formula = cpu_row_formula(node)
+    if formula is None:
+        return None
+    reduces = any(value.reduces for value in formula.values)
+    return _Written("rows" if reduces else "elementwise", partial(row_kernel_cpu, formula))
+
+
+def _written_for_cuda(node: Fusion) -> _Written | None:
     formula = element_formula(node)
     if formula is not None:
         constants = [(array.shape, str(array.dtype)) for array in node.constants]

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from autoq.templates.broadcasting import dense_strides, merged_axes
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for
-from autoq.templates.cuda.movement.elementwise_walk import dense_strides, merged_axes
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 

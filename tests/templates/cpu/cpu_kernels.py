@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tvm.runtime
+from tvm.tirx import PrimFunc
 
 from autoq.kernel import compile_kernel
 from autoq.runtime.cpu_kernel import LoadedCpuKernel
@@ -141,3 +143,14 @@ def check(
 def check_layer(template: Template, workload: Conv2d | Gemm, **options: Any) -> None:
     """`check` over a random layer."""
     check(template, workload, *random_layer(workload), **options)
+
+
+def run_function(
+    function: PrimFunc, inputs: Sequence[np.ndarray], shape: tuple[int, ...], dtype: str
+) -> np.ndarray:
+    """The only output of a kernel over aligned copies of `inputs`, poisoned before it runs."""
+    arrays = [tvm.runtime.tensor(array) for array in inputs]
+    poison = np.full(shape, 77, dtype)
+    output = tvm.runtime.tensor(poison)
+    LoadedCpuKernel(compile_kernel(function, host()))(*arrays, output)
+    return output.numpy()
