@@ -1,12 +1,14 @@
 """Estimated cycles of a CPU convolution configuration: the untuned choice and a model feature.
 
 The constants are rounded from measurements on an AMD EPYC 9005 core (Zen 5, 2 vector products and
-2 vector loads a cycle); only their ratios matter for the choice.
+2 vector loads a cycle); only their ratios matter for the choice. A configuration whose knobs are
+arrays stands for many, and its cycles are an array.
 """
 
 from __future__ import annotations
 
 import math
+from typing import TypeVar
 
 import numpy as np
 
@@ -23,13 +25,16 @@ _COPY_ROW_CYCLES = 20
 _TASK_CYCLES = 200
 _FORK_CYCLES = 10_000  # 1 to 3 us from one thread to two and back
 
-# Bytes a cycle at which one core streams data that fits no closer cache: (capacity, rate).
-_STREAM_RATES = ((32 << 10, 128.0), (512 << 10, 40.0), (math.inf, 12.0))
+# Bytes of the caches, and at how many a cycle one core streams what fits each, and what fits none.
+_STREAM_CAPACITIES = np.array([32 << 10, 512 << 10])
+_STREAM_RATES = np.array([128.0, 40.0, 12.0])
+
+Number = TypeVar("Number", float, np.ndarray)
 
 
-def estimated_cycles(tiling: ConvTiling, units: int) -> float:
+def estimated_cycles(tiling: ConvTiling, units: int) -> Number:
     """Cycles that the slowest of `units` cores needs."""
-    fork = _FORK_CYCLES if tiling.tasks > 1 else 0
+    fork = np.where(tiling.tasks > 1, _FORK_CYCLES, 0)
     tasks = -(-tiling.tasks // units)
     return fork + tasks * (_TASK_CYCLES + _copy_cycles(tiling) + _tile_cycles(tiling))
 
@@ -54,7 +59,7 @@ def _weight_bytes(tiling: ConvTiling) -> int:
     return math.prod(tiling.weight_shape[1:]) * np.dtype(tiling.weight_dtype).itemsize
 
 
-def _copy_cycles(tiling: ConvTiling) -> float:
+def _copy_cycles(tiling: ConvTiling) -> Number:
     if not tiling.copies:
         return 0.0
     cycles = tiling.scratch_rows * _COPY_ROW_CYCLES + _scratch_bytes(tiling) / _COPY_BYTES_A_CYCLE
@@ -64,28 +69,28 @@ def _copy_cycles(tiling: ConvTiling) -> float:
     return cycles
 
 
-def _stream_cycles(bytes: float) -> float:
-    return next(bytes / rate for capacity, rate in _STREAM_RATES if bytes <= capacity)
+def _stream_cycles(bytes: Number) -> Number:
+    return bytes / _STREAM_RATES[np.searchsorted(_STREAM_CAPACITIES, bytes)]
 
 
-def _tile_cycles(tiling: ConvTiling) -> float:
+def _tile_cycles(tiling: ConvTiling) -> Number:
     """Cycles of all register tiles of a task."""
     config, (rows, columns, _) = tiling.config, tiling.reduction
     products = config.pixels * config.vectors
     if not tiling.dot.fused:
         products *= 2  # a multiplication and an addition
     loads = config.vectors + config.pixels * (config.vectors if tiling.dot.depthwise else 1)
-    step = max(products / _PRODUCTS_A_CYCLE, loads / _LOADS_A_CYCLE, _PRODUCT_LATENCY)
+    step = np.maximum(products / _PRODUCTS_A_CYCLE, loads / _LOADS_A_CYCLE)
+    step = np.maximum(step, _PRODUCT_LATENCY)
     compute = rows * (columns * (tiling.steps * step + _LOOP_CYCLES) + _LOOP_CYCLES)
     compute += config.pixels * config.vectors * _EPILOGUE_CYCLES + _TILE_CYCLES
     pixel_tiles = -(-config.rows // config.tile_p) * -(-tiling.conv.q // config.tile_q)
     weights, image = _weight_bytes(tiling), _scratch_bytes(tiling)
     first_pass, all_weights = _stream_cycles(weights), weights * tiling.tiles_per_task
-    if config.channels_outer:
-        fetched = _stream_cycles(all_weights) + tiling.tiles_per_task * _stream_cycles(image)
-        fetched += tiling.tiles_per_task * (pixel_tiles - 1) * first_pass
-    else:
-        fetched = pixel_tiles * _stream_cycles(all_weights) + _stream_cycles(image)
+    channel_by_channel = _stream_cycles(all_weights) + tiling.tiles_per_task * _stream_cycles(image)
+    channel_by_channel += tiling.tiles_per_task * (pixel_tiles - 1) * first_pass
+    pixel_by_pixel = pixel_tiles * _stream_cycles(all_weights) + _stream_cycles(image)
+    fetched = np.where(config.channels_outer, channel_by_channel, pixel_by_pixel)
     tiles = tiling.tiles_per_task * pixel_tiles
     # Prefetching hides most, not all, of the traffic behind the products.
-    return max(tiles * compute, fetched) + 0.2 * fetched
+    return np.maximum(tiles * compute, fetched) + 0.2 * fetched

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+import numpy as np
+
 from autoq.search.space import Space
 from autoq.templates.cpu.conv.config import ConvConfig
 from autoq.templates.cpu.conv.cost import cost_features, estimated_cycles
@@ -82,7 +84,11 @@ def _halvings(extent: int) -> tuple[int, ...]:
 def fastest_estimate(conv: Conv2d, dot: Dot, target: Target) -> ConvConfig:
     """The legal configuration with the least estimated cycles."""
     space = conv_space(conv, dot, target)
-    return min(
-        space.enumerate(),
-        key=lambda config: estimated_cycles(ConvTiling(conv, config, dot), target.units),
-    )
+    grid = np.meshgrid(*space.knobs.values(), indexing="ij")
+    knobs = dict(zip(space.knobs, map(np.ravel, grid), strict=True))
+    for rule in space.constraints:
+        legal = rule(ConvConfig(**knobs))
+        knobs = {name: values[legal] for name, values in knobs.items()}
+    cycles = estimated_cycles(ConvTiling(conv, ConvConfig(**knobs), dot), target.units)
+    best = np.argmin(cycles)
+    return ConvConfig(**{name: values[best].item() for name, values in knobs.items()})
