@@ -3,6 +3,9 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#include <barrier>
+#include <thread>
+#include <vector>
 
 #define __device__
 #define __global__

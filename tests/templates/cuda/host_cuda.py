@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from gpu_kernels import compiled, gpu_target, sampled
+from host_compiler import compile_for_host
 from tvm.tirx import PrimFunc
 
 from autoq.kernel.host_launches import host_launches
@@ -32,14 +32,10 @@ from autoq.templates.workload import Constants, Workload
 
 GUARD = 256
 POISON = 0xA5
-COMPILERS = ("g++", "clang++")
 
 needs_nvcc = pytest.mark.skipif(
     shutil.which("nvcc", path="/usr/local/cuda/bin") is None and shutil.which("nvcc") is None,
     reason="nvcc is not installed",
-)
-needs_host_compiler = pytest.mark.skipif(
-    not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on this host"
 )
 
 _SERIAL = """
@@ -67,9 +63,6 @@ extern "C" void run(void** p) {
 }
 """
 _BARRIER = """
-#include <barrier>
-#include <thread>
-#include <vector>
 static std::barrier<>* barrier;
 static void __syncthreads() { barrier->arrive_and_wait(); }
 """
@@ -114,7 +107,7 @@ def run_function_on_host(
     lowered = lower(function, target)
     (launch,), _ = host_launches(lowered.host["main"], len(function.params))
     source = _host_source(cuda_source(lowered, target), target, launch.grid, launch.block)
-    library = _compile(source, folder)
+    library = compile_for_host(source, folder)
     buffers = [_guarded(array) for array in (*arrays, output)]
     before = [bytes(buffer) for buffer in buffers[:-1]]
     buffers[-1][GUARD:-GUARD] = POISON
@@ -156,22 +149,10 @@ def _host_source(source: str, target: Target, grid: Any, block: Any) -> str:
     run = (_THREADED if synchronises else _SERIAL).replace("BLOCKS", str(grid[0]))
     run = run.replace("THREADS", str(block[0]))
     arguments = ", ".join(f"({name})p[{index}]" for index, name in enumerate(types))
-    header = (Path(__file__).parent / "host_cuda.h").read_text()
     arch = f"#define __CUDA_ARCH__ {target.compute_capability}0\n"
     barrier = _BARRIER if synchronises else ""
     shuffle = _SHUFFLE if synchronises else ""
-    return arch + barrier + header + shuffle + body + run.replace("ARGUMENTS", arguments)
-
-
-def _compile(source: str, folder: Path) -> ctypes.CDLL:
-    file, library = folder / "kernel.cc", folder / "kernel.so"
-    file.write_text(source)
-    compiler = next(filter(shutil.which, COMPILERS))
-    flags = ["-std=c++20", "-O0", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared"]
-    command = [compiler, *flags, "-fPIC", "-pthread", "-o", str(library), str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert not done.returncode, done.stderr[:2000]
-    return ctypes.CDLL(str(library))
+    return arch + barrier + shuffle + body + run.replace("ARGUMENTS", arguments)
 
 
 def assert_equal(workload: Workload, got: np.ndarray, expected: np.ndarray) -> None:

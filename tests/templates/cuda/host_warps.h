@@ -2,8 +2,6 @@
 // A copy of cp.async happens when its group is waited for, its target holds rubbish until then.
 #include <atomic>
 #include <deque>
-#include <thread>
-#include <vector>
 
 #define __grid_constant__
 

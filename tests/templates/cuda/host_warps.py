@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from host_cuda import GUARD, POISON, _compile, _guarded
+from host_compiler import compile_for_host
+from host_cuda import GUARD, POISON, _guarded
 from tvm.tirx import PrimFunc
 
 from autoq.kernel.host_launches import host_launches
@@ -63,7 +64,6 @@ _CALLS = {
     "cvt.pack.sat.s8": "{0} = cvt_pack_sat_s8_s32_b32({1}, {2}, {3})",
 }
 """Inline PTX of hand-written device functions, by how it begins; operands by their number."""
-_HEADERS = ("host_cuda.h", "host_warps.h")
 
 
 def run_warps_on_host(
@@ -92,7 +92,8 @@ def run_function(
     """The output, of a shape and a dtype, of a function of one launch that takes inputs and it."""
     lowered = lower(function, target)
     (launch,), _ = host_launches(lowered.host["main"], len(function.params))
-    library = _compile(_host_source(cuda_source(lowered, target), target, launch), folder)
+    source = _host_source(cuda_source(lowered, target), target, launch)
+    library = compile_for_host(source, folder, headers=2)
     y = np.zeros(*output)
     buffers = [_guarded(array) for array in (*inputs, y)]
     buffers[-1][GUARD:-GUARD] = POISON
@@ -124,8 +125,7 @@ def _host_source(source: str, target: Target, launch: Any) -> str:
         f"  run_blocks({launch.grid[0]}, {launch.block[0]}, [=] {{ main_kernel({arguments}); }});\n"
         "}\n"
     )
-    headers = "".join((Path(__file__).parent / name).read_text() for name in _HEADERS)
-    return f"#define __CUDA_ARCH__ {target.compute_capability}0\n{headers}{body}{entry}"
+    return f"#define __CUDA_ARCH__ {target.compute_capability}0\n{body}{entry}"
 
 
 def _host_inline(found: re.Match[str]) -> str:

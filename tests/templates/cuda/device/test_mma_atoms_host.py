@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from atom_cases import arrays, name_of, outputs, random_case, result, wrong
 from atom_kernels import kernel
-from host_cuda import needs_host_compiler
+from host_compiler import needs_host_compiler
 from host_warps import run_function
 
 from autoq.templates.cuda.device.mma.catalogue import mma_sync_atoms

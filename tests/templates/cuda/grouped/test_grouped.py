@@ -7,7 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 from direct_cases import case_id, depthwise, random_convolution
-from host_cuda import assert_equal, check_on_gpu, needs_host_compiler, needs_nvcc
+from host_compiler import needs_host_compiler
+from host_cuda import assert_equal, check_on_gpu, needs_nvcc
 from host_warps import run_warps_on_host
 
 from autoq.kernel import compile_kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from host_cuda import needs_host_compiler
+from host_compiler import needs_host_compiler
 from host_warps import run_warps_on_host
 
 from autoq.measure.arrays import random_case, stored_outputs

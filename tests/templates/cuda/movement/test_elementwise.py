@@ -7,7 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 from gpu_kernels import end_if_compile_only, gpu_target
-from host_cuda import needs_host_compiler, needs_nvcc, run_function_on_gpu, run_function_on_host
+from host_compiler import needs_host_compiler
+from host_cuda import needs_nvcc, run_function_on_gpu, run_function_on_host
 
 from autoq.graph import Fusion, Primitive
 from autoq.graph.lowering.cuda_elementwise import element_formula

@@ -6,10 +6,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+from host_compiler import needs_host_compiler
 from host_cuda import (
     assert_equal,
     check_on_gpu,
-    needs_host_compiler,
     needs_nvcc,
     run_on_host,
 )

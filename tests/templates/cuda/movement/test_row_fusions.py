@@ -6,7 +6,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from host_cuda import needs_host_compiler, run_function_on_host
+from host_compiler import needs_host_compiler
+from host_cuda import run_function_on_host
 from row_cases import primitive, quantised_softmax
 
 from autoq.graph import Fusion, Primitive

@@ -7,7 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 from gpu_kernels import end_if_compile_only, gpu_target
-from host_cuda import needs_host_compiler, needs_nvcc, run_function_on_gpu, run_function_on_host
+from host_compiler import needs_host_compiler
+from host_cuda import needs_nvcc, run_function_on_gpu, run_function_on_host
 from row_cases import masked_softmax, mean, norm, primitive, quantised_softmax, softmax
 
 from autoq.graph import Fusion

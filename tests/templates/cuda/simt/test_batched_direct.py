@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from batched_cases import BATCHED, TABLES, case_id
+from host_compiler import needs_host_compiler
 from host_cuda import (
     assert_equal,
     check_on_gpu,
-    needs_host_compiler,
     needs_nvcc,
     run_on_host,
 )
