@@ -18,7 +18,7 @@ from autoq.kernel.nvcc import FLAGS, find_nvcc
 from autoq.runtime.kernel import Argument, Buffer, Im2colMap, Launch, Scalar, TiledMap
 from autoq.templates.element import element
 from autoq.templates.target import Target
-from ptx import arithmetic, movement
+from ptx import arithmetic, asynchronous, movement
 from ptx.library import Input, Range, Settings, TensorMap, handlers, library
 from ptx.program import Assembler, Program
 from ptx.text import Variable, read
@@ -29,8 +29,7 @@ _SCALARS = {
     "int32": np.int32, "uint32": np.uint32, "int64": np.int64, "uint64": np.uint64,
     "float32": np.float32,
 }  # fmt: skip
-_RULES = {**arithmetic.RULES, **movement.RULES}
-_MOST_INSTRUCTIONS = 2_000_000_000
+_RULES = {**arithmetic.RULES, **movement.RULES, **asynchronous.RULES}
 
 
 class EmulationFault(AssertionError):
@@ -132,7 +131,6 @@ def launch(ptx: str, item: Launch, memories: Sequence[Memory], target: Target, m
         residents=mode.residents,
         registers=program.registers,
         predicates=program.predicates,
-        most_instructions=_MOST_INSTRUCTIONS,
     )
     given = Input(settings=settings)
     kept = [

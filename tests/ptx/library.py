@@ -55,7 +55,6 @@ class Settings(ctypes.Structure):
                 "predicates",
             )
         ),
-        ("most_instructions", ctypes.c_int64),
     ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ _IGNORED = re.compile(
     r"nc|ca|cg|cs|lu|cv|wb|wt|weak|relaxed|acquire|release|volatile|cta|cluster|gpu|sys|"
     r"L[12]::\w+|"
 )
-_ELEMENTS = ("s4", "u4", "s8", "u8", "f16", "bf16", "e4m3")
+ELEMENTS = ("s4", "u4", "s8", "u8", "f16", "bf16", "e4m3")
 _ACCUMULATORS = ("s32", "f32", "f16")
 _SHUFFLES = ("idx", "up", "down", "bfly")
 _VOTES = ("all", "any", "uni", "ballot")
@@ -57,7 +57,7 @@ def _load(asm: Assembler, parts: list[str], ops: list[str]) -> None:
     asm.emit(f"ld.{bits_of(kind)}", [*taken, *base], *modifiers)
 
 
-def _store(asm: Assembler, parts: list[str], ops: list[str]) -> None:
+def store(asm: Assembler, parts: list[str], ops: list[str]) -> None:
     space, count, kind = _memory(parts)
     values = elements(ops[1])
     if len(values) != count:
@@ -81,7 +81,7 @@ def _convert_address(asm: Assembler, parts: list[str], ops: list[str]) -> None:
     return asm.emit(".".join(["cvta", *way, space.split("::")[0]]), taken)
 
 
-def _copy(asm: Assembler, parts: list[str], ops: list[str]) -> None:
+def copy(asm: Assembler, parts: list[str], ops: list[str]) -> None:
     """cp.async of threads."""
     if parts[1] == "commit_group":
         return asm.emit("cp.async.commit_group", [])
@@ -135,7 +135,7 @@ def _mma(asm: Assembler, parts: list[str], ops: list[str]) -> None:
     if sparse:
         registers.append(asm.register(ops[4], 32))
         selector = int(ops[5], 0)
-    kinds = (_ELEMENTS.index(a), _ELEMENTS.index(b), _ACCUMULATORS.index(d))
+    kinds = (ELEMENTS.index(a), ELEMENTS.index(b), _ACCUMULATORS.index(d))
     asm.emit("mma", registers, m, k, *kinds, selector)
 
 
@@ -212,8 +212,6 @@ def _trap(asm: Assembler, parts: list[str], ops: list[str]) -> None:
 RULES: dict[str, Rule] = {
     "ld": _load,
     "ldu": _load,
-    "st": _store,
-    "cp": _copy,
     "cvta": _convert_address,
     "ldmatrix": _matrices("ldmatrix"),
     "stmatrix": _matrices("stmatrix"),

@@ -8,16 +8,32 @@ from collections.abc import Callable
 import pytest
 from with_nvcc import needs_nvcc
 
-from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
+from autoq.templates.base import Template
+from autoq.templates.cuda.halo.swapped import conv2d_swapped
+from autoq.templates.cuda.mma_sync import conv2d_mma_sync
+from autoq.templates.cuda.wgmma import gemm_wgmma
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.target import parse_target
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.target import Target, parse_target
+from autoq.templates.workload import Workload
 from ptx import emulate, kernels
 from ptx.emulate import EmulationFault
+from ptx.program import UnknownInstruction
 
 pytestmark = needs_nvcc
 
-TARGET = parse_target("cuda:sm_80")
-WORKLOAD = Conv2d(1, 9, 9, 32, 24, 3, 3, (1, 1), (1, 1, 1, 1))
+Case = tuple[Template, Workload, Target]
+MMA_SYNC: Case = (
+    conv2d_mma_sync.TEMPLATE,
+    Conv2d(1, 9, 9, 32, 24, 3, 3, (1, 1), (1, 1, 1, 1)),
+    parse_target("cuda:sm_80"),
+)
+SWAPPED: Case = (
+    conv2d_swapped.TEMPLATE,
+    Conv2d(1, 9, 9, 16, 24, 3, 3, (1, 1), (1, 1, 1, 1)),
+    parse_target("cuda:sm_90a"),
+)
+WGMMA: Case = (gemm_wgmma.TEMPLATE, Gemm(70, 40, 2048), parse_target("cuda:sm_90a"))
 
 
 def swap_fragments(ptx: str) -> str:
@@ -37,35 +53,70 @@ def store_beyond(ptx: str) -> str:
 
 
 def complaint(
-    monkeypatch: pytest.MonkeyPatch, fault: Callable[[str], str], mode: str
+    monkeypatch: pytest.MonkeyPatch, case: Case, fault: Callable[[str], str], mode: str
 ) -> str | None:
     """What is wrong with a kernel that has a fault planted."""
-    genuine = emulate.ptx_of
 
     def planted(source: str, arch: str) -> str:
-        before = genuine(source, arch)
+        before = emulate.ptx_of(source, arch)
         after = fault(before)
         assert after != before, "the fault was not planted"
         return after
 
+    template, workload, target = case
+    config = template.default(workload, target)
     monkeypatch.setattr(kernels, "ptx_of", planted)
-    config = TEMPLATE.default(WORKLOAD, TARGET)
-    return kernels.wrong(TEMPLATE, WORKLOAD, config, TARGET, [mode])
+    return kernels.wrong(template, workload, config, target, [mode])
 
 
 def test_a_swapped_fragment_gives_wrong_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "elements wrong" in str(complaint(monkeypatch, swap_fragments, "eager"))
+    assert "elements wrong" in str(complaint(monkeypatch, MMA_SYNC, swap_fragments, "eager"))
 
 
-def test_a_missing_wait_gives_wrong_numbers_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    fault = without("cp.async.wait_")
-    assert complaint(monkeypatch, fault, "eager") is None
-    assert "elements wrong" in str(complaint(monkeypatch, fault, "late"))
+@pytest.mark.parametrize(
+    ("case", "instruction"),
+    [(MMA_SYNC, "cp.async.wait_"), (WGMMA, "wgmma.wait_group")],
+    ids=["cp.async", "wgmma"],
+)
+def test_a_missing_wait_gives_wrong_numbers_late(
+    monkeypatch: pytest.MonkeyPatch, case: Case, instruction: str
+) -> None:
+    fault = without(instruction)
+    assert complaint(monkeypatch, case, fault, "eager") is None
+    assert "elements wrong" in str(complaint(monkeypatch, case, fault, "late"))
+
+
+def test_a_missing_wait_for_an_mbarrier_gives_wrong_numbers_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No wait for a stage at all: its bytes are multiplied before they have come."""
+
+    def fault(ptx: str) -> str:
+        return re.sub(r"mbarrier\.try_wait\S+ P1, [^;]*;", "setp.eq.u32 P1, 0, 0;", ptx)
+
+    with pytest.raises(EmulationFault, match=r"under way|more arrivals|ended"):
+        complaint(monkeypatch, WGMMA, fault, "late")
+
+
+def test_what_threads_write_is_fenced_before_a_bulk_store_reads_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(
+        EmulationFault, match=r"without a fence\.proxy\.async(.|\n)*`cp\.async\.bulk"
+    ):
+        complaint(monkeypatch, SWAPPED, without("fence.proxy.async"), "eager")
+
+
+def test_a_wait_for_an_mbarrier_that_nobody_arrives_at_is_a_deadlock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(EmulationFault, match=r"nothing can go on(.|\n)*4 arrivals"):
+        complaint(monkeypatch, WGMMA, without("mbarrier.arrive.shared"), "eager")
 
 
 def test_a_store_beyond_an_array_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EmulationFault, match=r"out of bounds(.|\n)*`st.global"):
-        complaint(monkeypatch, store_beyond, "eager")
+        complaint(monkeypatch, MMA_SYNC, store_beyond, "eager")
 
 
 def test_a_barrier_that_one_warp_leaves_out_is_a_deadlock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,4 +126,14 @@ def test_a_barrier_that_one_warp_leaves_out_is_a_deadlock(monkeypatch: pytest.Mo
         return ptx.replace("{\n", "{\n" + start + wait, 1)
 
     with pytest.raises(EmulationFault, match=r"nothing can go on(.|\n)*waits for barrier 3"):
-        complaint(monkeypatch, fault, "eager")
+        complaint(monkeypatch, MMA_SYNC, fault, "eager")
+
+
+def test_an_instruction_that_the_emulator_does_not_know_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fault(ptx: str) -> str:
+        return ptx.replace("ret;", "vabsdiff.s32.s32.s32 %r1, %r1, %r1; ret;")
+
+    with pytest.raises(UnknownInstruction, match="vabsdiff"):
+        complaint(monkeypatch, MMA_SYNC, fault, "eager")

@@ -20,7 +20,11 @@ inline bool run_pending(Launch& launch) {
   PendingOperation operation = std::move(launch.pending[chosen]);
   launch.pending.erase(launch.pending.begin() + chosen);
   if (operation.cluster) --operation.cluster->pending;
-  operation.run();
+  try {
+    operation.run();
+  } catch (const Fault& fault) {
+    throw Fault(std::string(fault.what()) + "\n  in the operation of @" + std::to_string(operation.instruction));
+  }
   ++launch.events;
   return true;
 }

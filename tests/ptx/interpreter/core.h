@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -57,6 +58,7 @@ struct Copy {
 };
 
 struct PendingProduct;
+struct Owner;
 struct BulkStore;
 
 struct Warp {
@@ -77,7 +79,8 @@ struct Warp {
   uint32_t copy_groups[LANES] = {};
   uint32_t store_groups[LANES] = {};
   uint32_t fences[LANES] = {};  // fence.proxy.async that each lane has executed
-  std::vector<PendingProduct> products;
+  std::vector<std::unique_ptr<PendingProduct>> products;
+  std::vector<Owner> owners;  // of registers, while products are under way
   uint32_t product_groups = 0;
   std::vector<BulkStore> stores;
   std::vector<uint32_t> storage;

@@ -10,7 +10,9 @@
 #include "mma.h"
 #include "schedule.h"
 #include "selections.h"
+#include "tensors.h"
 #include "warp_operations.h"
+#include "wgmma.h"
 
 namespace ptx {
 
@@ -28,6 +30,10 @@ const Table& table() {
     add_barriers(t);
     add_matrices(t);
     add_mma(t);
+    add_mbarriers(t);
+    add_bulk(t);
+    add_tensors(t);
+    add_wgmma(t);
     add_control(t);
     return t;
   }();

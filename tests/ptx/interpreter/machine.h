@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <unordered_set>
 
 #include "core.h"
 
@@ -32,7 +33,6 @@ struct TensorMap {
 struct Settings {
   int32_t grid[3], block[3], cluster[3];
   int32_t shared_bytes, local_bytes, late, seed, residents, registers, predicates;
-  int64_t most_instructions;
 };
 
 struct Barrier {
@@ -57,6 +57,7 @@ struct Block {
   std::vector<Write> writes;
   std::vector<Warp> warps;
   Barrier barriers[16];
+  std::unordered_set<uint32_t> mbarriers;  // offsets of those that are initialised
   uint32_t threads = 0;  // that have not exited
 };
 
@@ -84,13 +85,26 @@ struct BulkStore {
   std::function<void()> write;
 };
 
+// A product of wgmma that is under way, with what it was issued with.
 struct PendingProduct {
-  uint32_t group;
-  const Instruction* in;
-  uint64_t a_descriptor, b_descriptor;
-  bool accumulate;
-  std::vector<uint32_t> a;                          // registers of A, as they were at the issue
-  std::vector<std::pair<int32_t, int32_t>> copies;  // a register that took an accumulator's value
+  struct Feed {
+    int index, at;
+    PendingProduct* into;
+  };
+  const Instruction* in = nullptr;
+  uint32_t group = 0;
+  uint64_t a_descriptor = 0, b_descriptor = 0;
+  bool accumulate = false;
+  std::vector<uint32_t> words;    // registers of A and of metadata
+  std::vector<uint32_t> initial;  // accumulators
+  std::vector<int32_t> targets;   // registers that hold a result, as far as it still owns them
+  std::vector<Feed> feeds;        // accumulators of later products
+};
+
+// Which product under way a register waits for, and which of its accumulators it is.
+struct Owner {
+  PendingProduct* product = nullptr;
+  int32_t index = 0;
 };
 
 struct Launch {

@@ -113,6 +113,9 @@ inline void end_cluster(Launch& launch, Cluster& cluster) {
   if (cluster.pending) throw Fault("a cluster ends while a bulk copy into its shared memory is under way");
 }
 
+// Instructions without a barrier, an arrival or an end, behind which a launch is given up.
+constexpr uint64_t MOST_QUIET = 100000000;
+
 struct At {
   const Warp* warp = nullptr;
 };
@@ -144,16 +147,20 @@ inline void run_launch(Launch& launch, At& at) {
   for (int axis = 0; axis < 3; ++axis) total *= s.grid[axis] / s.cluster[axis];
   size_t most = s.residents;
   int idle = 0;
+  uint64_t quiet_from = 0;
   uint64_t events = launch.events;
   while (started < total || !launch.clusters.empty()) {
     while (started < total && launch.clusters.size() < most) launch.clusters.push_back(start_cluster(launch, started++));
     bool ended = false;
     const bool moved = turn(launch, at, ended);
-    if (launch.instructions > uint64_t(s.most_instructions)) throw Fault("runs for ever: " + stand(launch));
     // Warps that only read a semaphore over and over let others start as well.
-    idle = launch.events != events || ended ? 0 : idle + 1;
+    if (launch.events != events || ended) idle = 0, quiet_from = launch.instructions;
     events = launch.events;
-    if (idle > 200) most += 4, idle = 0;
+    if (++idle > 100) {
+      if (!run_pending(launch)) most += 4;
+      idle = 0;
+    }
+    if (launch.instructions - quiet_from > MOST_QUIET) throw Fault("runs for ever: " + stand(launch));
     if (moved) continue;
     if (run_pending(launch)) continue;
     if (started < total) { most += 4; continue; }

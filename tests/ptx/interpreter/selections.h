@@ -2,6 +2,7 @@
 #pragma once
 
 #include "halves.h"
+#include "machine.h"
 
 namespace ptx {
 
@@ -85,8 +86,16 @@ inline Outcome select(Warp& w, const Instruction& in) {
   return DONE;
 }
 
+// A register that takes an accumulator of a product under way will hold its result as well.
+inline void move_owner(Warp& w, int32_t to, int32_t from) {
+  Owner& owner = w.owners[to];
+  owner = from >= 0 ? w.owners[from] : Owner{};
+  if (owner.product) owner.product->targets.push_back(to);
+}
+
 template <class Word>
 inline Outcome move(Warp& w, const Instruction& in) {
+  if (!w.products.empty() && sizeof(Word) == 4) move_owner(w, in.operand[0], in.operand[1]);
   if (w.exec == ALL) {
     std::memmove(w.registers + in.operand[0] * LANES, source(w, in.operand[1]), LANES * sizeof(Word));
     return DONE;
