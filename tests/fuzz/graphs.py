@@ -22,6 +22,7 @@ from autoq.templates.workload import Workload
 
 LIMIT_SECONDS = 120
 COMPILED_SHARE = 1 / 12
+MATRICES_SHARE = 1 / 3
 
 
 class RandomCosts:
@@ -42,7 +43,8 @@ class RandomCosts:
 
 def case(rng: np.random.Generator, folder: Path, compiled_share: float = COMPILED_SHARE) -> None:
     """One graph."""
-    model = random_model(rng, exact=bool(rng.random() < 0.5))
+    kind = float(rng.random())
+    model = random_model(rng, exact=kind < 0.5, matrices=kind % 0.5 < MATRICES_SHARE / 2)
     feeds = normal_feeds(model, rng)
     oracle = Oracle(model, feeds)
     for kind in ("cpu", "cuda"):

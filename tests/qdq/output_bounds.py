@@ -104,11 +104,16 @@ def _dequantize(node: Any, x: Bounds, scale: Bounds, zero_point: Bounds) -> Boun
 
 
 def _gemm(node: Any, x: Bounds, w: Bounds, bias: Bounds | None = None) -> Bounds:
+    x = x.map(np.transpose) if node.get("transA", 0) else x
     weight = w.low if node.get("transB", 0) else w.low.T
     y = linear_of(node, x, Bounds(weight, weight, w.grid), lambda a, b: a @ b.T)
     if x.scale is not None and w.scale is not None:
         y.step = np.broadcast_to(x.scale * w.scale.reshape(-1), (len(weight),))
-    return y if bias is None else sum_of(y, bias)
+    alpha, beta = (Bounds.of(np.asarray(node.get(n, 1.0)), True) for n in ("alpha", "beta"))
+    y = y if alpha.low == 1 else product_of(y, alpha)
+    if bias is None or beta.low == 0:
+        return y
+    return sum_of(y, bias if beta.low == 1 else product_of(bias, beta))
 
 
 def _matmul(node: Any, a: Bounds, b: Bounds) -> Bounds:

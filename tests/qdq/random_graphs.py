@@ -12,18 +12,20 @@ from dataclasses import replace
 import numpy as np
 import onnx
 
+from qdq import matrices
 from qdq.products import affine, chain, clamp, conv, gemm, matmul, residual
 from qdq.writer import FOUR_BITS, GraphWriter, Real
 
 
-def random_model(rng: np.random.Generator, exact: bool) -> onnx.ModelProto:
+def random_model(rng: np.random.Generator, exact: bool, matrices: bool = False) -> onnx.ModelProto:
     """A model of 3 to 14 layers over one or two inputs, float32 or integers.
 
-    exact: scales are powers of two, so that most of its arithmetic rounds nothing.
+    exact: scales are powers of two, so that most of its arithmetic rounds nothing. matrices: most
+    layers are of rows and batches of matrices, not of images.
     """
     writer = GraphWriter(rng, exact)
     for _ in range(int(rng.integers(3, 15))):
-        layer(writer)
+        layer(writer, MATRIX_LAYERS if matrices else LAYERS)
     return writer.finish()
 
 
@@ -175,14 +177,30 @@ def shuffle(w: GraphWriter) -> Real | None:
 
 Layer = Callable[[GraphWriter], Real | None]
 LAYERS: list[Layer] = [
-    *[conv] * 3, *[residual] * 3, chain, gemm, matmul, *[binary] * 2, *[unary] * 2, gate, scaled,
-    *[pool] * 2, transpose, *[movement] * 2, *[concat] * 2, shuffle,
+    *[conv] * 3,
+    *[residual] * 3,
+    chain,
+    gemm,
+    matmul,
+    *[binary] * 2,
+    *[unary] * 2,
+    gate,
+    scaled,
+    *[pool] * 2,
+    transpose,
+    *[movement] * 2,
+    *[concat] * 2,
+    shuffle,
+]
+MATRIX_LAYERS: list[Layer] = [
+    *[matrices.tokens] * 2, *[matrices.rows] * 4, matrices.gemm, *[matrices.batched] * 3,
+    *[matrices.attention] * 3, *[binary] * 2, *[unary] * 2, transpose, movement, concat, conv,
 ]  # fmt: skip
 
 
-def layer(w: GraphWriter) -> None:
+def layer(w: GraphWriter, layers: list[Layer]) -> None:
     """One operator, then mostly clamps and a quantisation."""
-    made = w.choose(LAYERS)(w)
+    made = w.choose(layers)(w)
     if made is None:
         return
     if w.chance(0.25):

@@ -44,7 +44,7 @@ class GraphWriter:
         self.constants: dict[str, np.ndarray] = {}
         self.reals: list[Real] = []
         self.integers: list[Integers] = []
-        self.shared_weights: list[tuple[tuple[Shape, bool], tuple[str, np.ndarray]]] = []
+        self.shared_weights: list[tuple[tuple[Shape, bool, int], tuple[str, np.ndarray]]] = []
         self.inputs: list[tuple[Real, str]] = []
         images, channels = int(rng.integers(1, 3)), int(rng.choice([1, 3, 4, 6, 8, 12, 15, 16]))
         if self.chance(0.1):  # which fill the blocks of NHWCnc
@@ -139,19 +139,24 @@ class GraphWriter:
         recent = fit[-3:] if self.chance(0.7) else fit
         return self.choose(recent) if recent else None
 
-    def weights(self, shape: Shape, per_channel: bool = True) -> tuple[str, np.ndarray]:
+    def weights(
+        self, shape: Shape, per_channel: bool = True, axis: int = 0
+    ) -> tuple[str, np.ndarray]:
         """(dequantised weights, their scales): 8 or 4 bits, some shared by several layers."""
-        known = [pair for key, pair in self.shared_weights if key == (shape, per_channel)]
+        asked = (shape, per_channel, axis)
+        known = [pair for key, pair in self.shared_weights if key == asked]
         if known and self.chance(0.5):
             return self.choose(known)
-        pair = self._new_weights(shape, per_channel)
-        self.shared_weights.append(((shape, per_channel), pair))
+        pair = self._new_weights(*asked)
+        self.shared_weights.append((asked, pair))
         return pair
 
-    def _new_weights(self, shape: Shape, per_channel: bool) -> tuple[str, np.ndarray]:
-        fan_in = int(np.prod(shape[1:]))
+    def _new_weights(
+        self, shape: Shape, per_channel: bool, channels: int
+    ) -> tuple[str, np.ndarray]:
+        fan_in = int(np.prod(shape)) // shape[channels]
         typical = 2.0 ** np.rint(np.log2(1 / (48 * fan_in**0.5)))
-        filters = shape[0] if per_channel and self.chance(0.6) else 1
+        filters = shape[channels] if per_channel and self.chance(0.6) else 1
         scale = np.array([self.scale(typical) for _ in range(filters)], np.float32)
         integers = self.rng.integers(-100, 101, shape).astype(np.int8)
         zero = np.zeros(filters, np.int8)
@@ -161,7 +166,7 @@ class GraphWriter:
         elif filters == 1 and self.chance(0.3):
             integers = (integers.astype(np.int16) + 128).astype(np.uint8)
             zero = np.uint8([self.choose([128, 128, 128, 60])])  # 60 leaves more than 8 bits
-        axis = {"axis": 0} if filters > 1 else {}
+        axis = {"axis": channels} if filters > 1 else {}
         if filters == 1:
             scale, zero = scale.reshape(()), zero.reshape(())
         inputs = [self.constant(integers), self.constant(scale), self.constant(zero)]

@@ -166,7 +166,9 @@ def _quantize(node: Operation, place: Placement, around: Neighbourhood) -> None:
     shape = graph.shape(x)
     constants = {"scalars": a["scalars"]}
     dtype = graph.dtype(node.output)
-    if len(shape) != 4:
+    readers = around.readers(node.output)
+    matrices = bool(readers) and all(reader.op == BATCHED for reader in readers)
+    if len(shape) != 4 or (matrices and place.has(x, PLAIN)):
         n, h, w, c = _flat_image(shape)
         workload = Quantize(n, h, w, c, c, 1, "NHWC", dtype)
         _layer(place, node, workload, constants, (place.read(x, PLAIN),), PLAIN)

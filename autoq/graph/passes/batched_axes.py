@@ -13,7 +13,7 @@ from autoq.graph.rewrite import Neighbourhood
 Label = int | str
 """An axis: the number of a batch axis, or "row" or "column" of the matrices."""
 
-_ORDERS = {"x": ("bmhk", "bhmk"), "other": ("bnhk", "bkhn", "bhnk", "bhkn"), "y": ("bmhn", "bhmn")}
+_ORDERS = {"x": ("bhmk", "bmhk"), "other": ("bhnk", "bhkn", "bnhk", "bkhn"), "y": ("bhmn", "bmhn")}
 _COLUMN_OF = {"x": "k", "other": "n", "y": "n"}
 
 

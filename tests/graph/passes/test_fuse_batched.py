@@ -1,0 +1,145 @@
+"""Products of two quantised activations become one kernel with what stands around them."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx_makers import model, node
+from qdq.oracle import Oracle, normal_feeds, run_in_memory
+
+from autoq.frontend import from_model
+from autoq.graph import Fusion, Layer, evaluate, optimise
+from autoq.graph.passes.batched_axes import Source, common_axes
+from autoq.templates.operators.batched_gemm import BatchedGemm
+from autoq.templates.target import parse_target
+
+TARGETS = [parse_target("cpu"), parse_target("cuda")]
+HEADS = (2, 5, 3, 4)
+CONSTANTS = {
+    "s": np.float32(0.05), "t": np.float32(0.07), "u": np.float32(0.3),
+    "z": np.int8(3), "zu": np.uint8(120), "c": np.float32(0.125),
+    "w": np.ones((4, 6), np.float32), "flat": np.int64([30, 12]),
+}  # fmt: skip
+
+
+def pair(x: str, to: str, scale: str = "s", zero: str = "z") -> list[onnx.NodeProto]:
+    """`to` is `x`, quantised and dequantised."""
+    return [node("QuantizeLinear", f"{x} {scale} {zero}", f"{to}.q"),
+            node("DequantizeLinear", f"{to}.q {scale} {zero}", to)]  # fmt: skip
+
+
+def layers(made: onnx.ModelProto, target) -> list[Layer | Fusion]:
+    """The nodes between the quantisations of inputs and the dequantisation of the output."""
+    feeds = normal_feeds(made, np.random.default_rng(1))
+    graph = optimise(from_model(made), target)
+    assert not Oracle(made, feeds).complaint(evaluate(graph, feeds))
+    names = [n.workload.operator if isinstance(n, Layer) else n.kind for n in graph.nodes]
+    edges = ("quantize", "dequantize", "Identity")
+    return [node for node, name in zip(graph.nodes, names, strict=True) if name not in edges]
+
+
+def products(made: onnx.ModelProto, target) -> list[BatchedGemm]:
+    """The workloads of a graph in which nothing else is left."""
+    found = layers(made, target)
+    assert all(isinstance(n, Layer) and isinstance(n.workload, BatchedGemm) for n in found)
+    return [node.workload for node in found]
+
+
+ATTENTION = [
+    *pair("q", "qd", "s", "zu"), *pair("k", "kd"), *pair("v", "vd", "t"),
+    node("Transpose", "qd", "qt", perm=[0, 2, 1, 3]),
+    node("Transpose", "kd", "kt", perm=[0, 2, 3, 1]),
+    node("Transpose", "vd", "vt", perm=[0, 2, 1, 3]),
+    node("MatMul", "qt kt", "a"), *pair("a", "ad", "u"),
+    node("MatMul", "ad vt", "b"), *pair("b", "bd", "u"),
+    node("Transpose", "bd", "y", perm=[0, 2, 1, 3]),
+]  # fmt: skip
+QKV = {name: (HEADS, "float32") for name in "qkv"}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_attention_transposes_nothing(target):
+    scores, values = products(model(ATTENTION, QKV, CONSTANTS), target)
+    assert (scores.batch, scores.heads, scores.m, scores.n, scores.k) == (2, 3, 5, 5, 4)
+    assert (scores.x_order, scores.other_order, scores.y_order) == ("bmhk", "bnhk", "bhmn")
+    assert (values.batch, values.heads, values.m, values.n, values.k) == (2, 3, 5, 4, 5)
+    assert (values.x_order, values.other_order, values.y_order) == ("bhmk", "bkhn", "bmhn")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_result_that_others_read_is_not_transposed(target):
+    made = model([*ATTENTION, node("Relu", "bd", "r")], QKV, CONSTANTS, outputs=("y", "r"))
+    found = [n for n in layers(made, target) if isinstance(n, Layer)]
+    orders = [n.workload.y_order for n in found if isinstance(n.workload, BatchedGemm)]
+    assert orders == ["bhmn", "bhmn"]
+
+
+MATRICES = {"x": ((3, 5, 4), "float32"), "o": ((3, 4, 6), "float32"), "r": ((3, 5, 6), "float32")}
+START = [*pair("x", "xd"), *pair("o", "od", "t", "zu"), node("MatMul", "xd od", "m")]
+TAILS = {
+    "float32": ([node("Identity", "m", "y")], ("float32", None)),
+    "clamp": ([node("Relu", "m", "c1"), *pair("c1", "y", "u")], ("int8", None)),
+    "residual": (
+        [*pair("m", "n", "u"), *pair("r", "e"), node("Add", "e n", "a"), *pair("a", "y", "t")],
+        ("int8", "int8"),
+    ),
+    "float_residual": ([node("Add", "m r", "a"), *pair("a", "y", "t")], ("int8", "float32")),
+    "turned": (
+        [*pair("m", "n", "u"), node("Transpose", "n", "y", perm=[0, 2, 1])], ("int8", None)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("tail", TAILS)
+def test_what_follows_is_in_the_epilogue(tail, target):
+    nodes, (out_dtype, residual_dtype) = TAILS[tail]
+    workload, *rest = layers(model([*START, *nodes], MATRICES, CONSTANTS), target)
+    assert isinstance(workload, Layer) and len(rest) == (tail == "turned")
+    epilogue = workload.workload.epilogue
+    kinds = {"int8": ("int8", "uint8"), "float32": ("float32",), None: (None,)}
+    assert epilogue.out_dtype in kinds[out_dtype]
+    assert epilogue.residual_dtype in kinds[residual_dtype]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_tensor_by_its_own_transpose(target):
+    nodes = [*pair("x", "xd"), node("Transpose", "xd", "xt", perm=[0, 2, 1]),
+             node("MatMul", "xd xt", "m"), *pair("m", "y", "u")]  # fmt: skip
+    (workload,) = products(model(nodes, {"x": MATRICES["x"]}, CONSTANTS), target)
+    assert (workload.products, workload.other_order) == (3, "bhnk")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_integers_come_out_as_sums(target):
+    inputs = {"a": ((2, 5, 4), "uint8"), "b": ((2, 4, 6), "uint8")}
+    made = model([node("MatMulInteger", "a b zu zu")], inputs, CONSTANTS)
+    feeds = normal_feeds(made, np.random.default_rng(1))
+    graph = optimise(from_model(made), target)
+    assert [n.workload.epilogue.out_dtype for n in graph.nodes] == ["int32"]
+    expected = run_in_memory(made, feeds)
+    np.testing.assert_array_equal(evaluate(graph, feeds)["y"], expected["y"])
+
+
+UNFIT = {
+    "broadcast": [*pair("x", "xd"), *pair("p", "pd"), node("MatMul", "xd pd", "m")],
+    "constant": [*pair("x", "xd"), *pair("w", "wd"), node("MatMul", "xd wd", "m")],
+    "float32": [*pair("x", "xd"), node("MatMul", "xd o", "m")],
+}
+
+
+@pytest.mark.parametrize("kind", UNFIT)
+def test_other_products_are_left(kind):
+    inputs = {**MATRICES, "p": ((4, 6), "float32")}
+    nodes = [*UNFIT[kind], *pair("m", "n", "u"), node("Add", "n r", "y")]
+    found = layers(model(nodes, inputs, CONSTANTS), TARGETS[0])
+    assert not any(isinstance(n, Layer) and isinstance(n.workload, BatchedGemm) for n in found)
+
+
+def test_axes_of_one_element_lie_anywhere():
+    x = [Source("turned", ("row", 1, "column")), Source("x", (1, "row", "column"))]
+    other = [Source("other", (1, "column"))]  # one column of k
+    y = [Source("y", (1, "row"))]
+    axes = common_axes((1, 3), {"x": x, "other": other, "y": y})
+    assert axes.names["x"] == "turned" and axes.heads == 3 and axes.batch == 1
