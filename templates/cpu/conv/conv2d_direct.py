@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autoq.templates.cpu.conv.dot import Dot, multiply_add
 from autoq.templates.cpu.conv.template import conv_template
+from autoq.templates.cpu.dot import Dot, multiply_add
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autoq.templates.cpu.conv.dot import pairs
 from autoq.templates.cpu.conv.template import conv_template, is_byte_product
+from autoq.templates.cpu.dot import pairs
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 

@@ -10,8 +10,8 @@ import numpy as np
 from autoq.search.space import Space
 from autoq.templates.cpu.conv.config import ConvConfig
 from autoq.templates.cpu.conv.cost import cost_features, estimated_cycles
-from autoq.templates.cpu.conv.dot import Dot
 from autoq.templates.cpu.conv.tiling import ConvTiling
+from autoq.templates.cpu.dot import Dot
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 

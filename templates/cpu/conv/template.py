@@ -12,10 +12,10 @@ from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cpu.conv.build import build_conv
 from autoq.templates.cpu.conv.config import ConvConfig
-from autoq.templates.cpu.conv.dot import Dot
 from autoq.templates.cpu.conv.pack import pack_conv, packed_conv
 from autoq.templates.cpu.conv.space import conv_space, fastest_estimate
 from autoq.templates.cpu.conv.tiling import ConvTiling, normalised
+from autoq.templates.cpu.dot import Dot
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target

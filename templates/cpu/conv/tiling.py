@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from autoq.templates.cpu.conv.config import ConvConfig
-from autoq.templates.cpu.conv.dot import Dot
+from autoq.templates.cpu.dot import Dot
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 

@@ -9,7 +9,11 @@ from cpu_kernels import check, host
 
 from autoq.errors import InputError
 from autoq.templates.cpu.batched.batched_gemm_direct import TEMPLATE, BatchedDirectConfig
+from autoq.templates.cpu.batched.batched_gemm_vnni import TEMPLATE as VNNI
+from autoq.templates.cpu.batched.batched_gemm_vnni import BatchedVnniConfig
+from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.batched_gemm import LONGEST_SUM, BatchedGemm
+from autoq.templates.target import Target
 
 
 @pytest.mark.parametrize("workload", BATCHED, ids=case_id)
@@ -22,6 +26,34 @@ def test_rows_of_a_last_task_move_back():
     workload = BatchedGemm(2, 7, 12, 5, other_order="bhkn")
     case = workload.random_case(np.random.default_rng(3))
     check(TEMPLATE, workload, *case, BatchedDirectConfig(3))
+
+
+# Columns and k with tails, more tiles than one, more rows than a tile, every order and dtype.
+WIDE = (
+    (BatchedGemm(2, 7, 16, 64, 2, "uint8", "uint8", "bmhk", "bnhk"), None),
+    (BatchedGemm(1, 13, 33, 131, 2, "uint8", "int8", other_order="bhkn"), (7, 3, 2)),
+    (BatchedGemm(3, 5, 90, 3, in_dtype="int8", other_dtype="uint8"), (5, 2, 4)),
+    (BatchedGemm(2, 19, 50, 70, 3, "int8", "int8", "bmhk", "bkhn", "bmhn"), (10, 1, 4)),
+    (BatchedGemm(1, 1, 130, 66, epilogue=Epilogue("int32")), None),
+    (BatchedGemm(1, 9, 40, 8, epilogue=Epilogue("float32", "uint8")), (9, 4, 3)),
+    (BatchedGemm(2, 8, 18, 5, 2, "uint8", "int8", epilogue=Epilogue("uint8", "int8", True)), None),
+)
+
+
+@pytest.mark.skipif(not (host().vnni and host().avx512), reason="needs AVX512-VNNI")
+@pytest.mark.parametrize(("workload", "config"), WIDE, ids=lambda item: str(item).replace(" ", "-"))
+def test_vnni_is_exact(workload, config):
+    case = workload.random_case(np.random.default_rng(5))
+    config = config and BatchedVnniConfig(*config)
+    assert config is None or VNNI.space(workload, host()).rejection(config) is None
+    check(VNNI, workload, *case, config)
+
+
+def test_vnni_takes_whole_vectors_of_columns_where_there_is_vnni():
+    narrow, wide = BatchedGemm(1, 4, 15, 8), BatchedGemm(1, 4, 16, 8)
+    target = Target("cpu", "znver5", units=2, vnni=True, avx512=True)
+    assert VNNI.matches(wide, target) and not VNNI.matches(narrow, target)
+    assert not VNNI.matches(wide, Target("cpu", "znver3", units=2, avx2=True))
 
 
 def test_tables_are_declined():

@@ -13,8 +13,8 @@ from cpu_kernels import check, host, random_layer
 from autoq.kernel.lowering import tvm_target
 from autoq.templates.cpu.conv import conv2d_direct, conv2d_pairs, conv2d_vnni
 from autoq.templates.cpu.conv.cost import estimated_cycles
-from autoq.templates.cpu.conv.dot import vnni
 from autoq.templates.cpu.conv.tiling import ConvTiling, normalised
+from autoq.templates.cpu.dot import vnni
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm

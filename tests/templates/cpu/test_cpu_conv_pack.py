@@ -7,9 +7,9 @@ import pytest
 from cpu_kernels import random_layer
 
 from autoq.templates.cpu.conv.config import ConvConfig
-from autoq.templates.cpu.conv.dot import multiply_add, vnni
 from autoq.templates.cpu.conv.pack import pack_conv
 from autoq.templates.cpu.conv.tiling import ConvTiling, normalised
+from autoq.templates.cpu.dot import multiply_add, vnni
 from autoq.templates.operators.conv2d import Conv2d
 
 CASES = {

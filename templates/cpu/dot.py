@@ -1,4 +1,4 @@
-"""The innermost step of a convolution tile: what one vector instruction accumulates."""
+"""The innermost step of a register tile: what one vector instruction accumulates."""
 
 from __future__ import annotations
 
