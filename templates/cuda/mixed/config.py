@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 from autoq.templates.cuda.mixed.conversion import GroupScale
+from autoq.templates.cuda.mixed.widening import Widening
 
 STEP_K = 64
 """Values of k in a row of 128 bytes of activations: a step of the reduction."""
@@ -27,6 +28,8 @@ class MixedConfig:
     group_scale: whether groups' scales multiply weights or sums.
     split_k: blocks that share the reduction of each tile.
     stream_k: whether tiles that fill no whole waves are shared out evenly, by their reductions.
+    widening: how narrow weights become floats.
+    weights_once: whether the L2 cache gives up weights before anything else.
     """
 
     block_m: int
@@ -40,6 +43,8 @@ class MixedConfig:
     group_scale: GroupScale = GroupScale.WEIGHT
     split_k: int = 1
     stream_k: bool = False
+    widening: Widening = Widening.PERMUTE
+    weights_once: bool = False
 
     @property
     def row_team(self) -> int:

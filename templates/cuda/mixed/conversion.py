@@ -1,13 +1,4 @@
-"""Narrow weights to pairs of 16-bit floats in registers, in the order of wgmma's A.
-
-PRMT puts bytes u below 0x64, which is the half 1024 + u, and a subtraction of packed halves takes
-1024 and the zero point away: four instructions for four values, all of them exact. A signed byte
-is stored with its sign bit turned, as 128 more. bfloat16 has eight significant bits: 0x43 above the
-low seven bits is 128 + (u & 127), and 0x43 above the eighth bit alone is 128 or 256, so that their
-difference is the signed byte, in eight instructions for four values; unsigned bytes are stored as
-signed ones, and take two more. Nibbles are masked out of the word. Where the upper one of a byte is
-masked in place it counts sixteenfold, which a multiply-add undoes.
-"""
+"""Narrow weights as pairs of 16-bit floats: how they are stored, and what widens them."""
 
 from __future__ import annotations
 
@@ -17,116 +8,16 @@ from enum import Enum
 import numpy as np
 
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
+from autoq.templates.cuda.mixed.widening import (
+    ARITHMETIC,
+    BYTE_PART,
+    NIBBLE_PART,
+    STEP,
+    Widening,
+    widen_source,
+)
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.operators.float_gemm import FloatGemm
-
-_ARITHMETIC = r"""
-__device__ __forceinline__ unsigned sub_@(unsigned a, unsigned b) {
-  unsigned d;
-  asm("sub.rn.KIND %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
-  return d;
-}
-__device__ __forceinline__ unsigned mul_@(unsigned a, unsigned b) {
-  unsigned d;
-  asm("mul.rn.KIND %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
-  return d;
-}
-__device__ __forceinline__ unsigned fma_@(unsigned a, unsigned b, unsigned c) {
-  unsigned d;
-  asm("fma.rn.KIND %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
-  return d;
-}
-"""
-# (word & mask) | bits in one instruction, which ptxas does not find for two constants.
-_MASKED = r"""
-__device__ __forceinline__ unsigned masked_@(unsigned word, unsigned mask, unsigned bits) {
-  unsigned d;
-  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(d) : "r"(word), "r"(mask), "r"(bits));
-  return d;
-}
-"""
-
-# d: the four registers of k = 16; row 0 and row 8 alternate. taken: what is subtracted of each row.
-_BYTES_F16 = r"""
-__device__ __forceinline__ void widen_@(unsigned* d, unsigned low, unsigned high,
-                                        const unsigned* taken) {
-  d[0] = sub_@(__byte_perm(low, 0x64646464u, 0x4140), taken[0]);
-  d[1] = sub_@(__byte_perm(low, 0x64646464u, 0x4342), taken[1]);
-  d[2] = sub_@(__byte_perm(high, 0x64646464u, 0x4140), taken[0]);
-  d[3] = sub_@(__byte_perm(high, 0x64646464u, 0x4342), taken[1]);
-}
-"""
-_BYTES_BF16 = r"""
-__device__ __forceinline__ unsigned signed_@(unsigned pair) {
-  return sub_@(pair & 0xff7fff7fu, pair & 0xff80ff80u);
-}
-__device__ __forceinline__ void widen_@(unsigned* d, unsigned low, unsigned high,
-                                        const unsigned* taken) {
-  d[0] = signed_@(__byte_perm(low, 0x43434343u, 0x4140));
-  d[1] = signed_@(__byte_perm(low, 0x43434343u, 0x4342));
-  d[2] = signed_@(__byte_perm(high, 0x43434343u, 0x4140));
-  d[3] = signed_@(__byte_perm(high, 0x43434343u, 0x4342));
-  if (SHIFTED) {
-    #pragma unroll
-    for (int i = 0; i < 4; ++i) d[i] = sub_@(d[i], taken[i % 2]);
-  }
-}
-"""
-_NIBBLES_F16 = (
-    _MASKED
-    + r"""
-__device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsigned* taken) {
-  const unsigned upper = word >> 8;
-  d[0] = sub_@(masked_@(word, 0x000f000fu, 0x64006400u), taken[0]);
-  d[1] = fma_@(masked_@(word, 0x00f000f0u, 0x64006400u), 0x2c002c00u, taken[1]);
-  d[2] = sub_@(masked_@(upper, 0x000f000fu, 0x64006400u), taken[0]);
-  d[3] = fma_@(masked_@(upper, 0x00f000f0u, 0x64006400u), 0x2c002c00u, taken[1]);
-}
-"""
-)
-_NIBBLES_BF16 = (
-    _MASKED
-    + r"""
-__device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsigned* taken) {
-  #pragma unroll
-  for (int i = 0; i < 4; ++i)
-    d[i] = sub_@(masked_@(word >> (4 * i), 0x000f000fu, 0x43004300u), taken[i % 2]);
-}
-"""
-)
-
-# from: the tile of 64 rows and 64 k in shared memory; thread: of the warpgroup.
-_STEP = r"""
-__device__ __forceinline__ void convert_@(unsigned* a, const void* from, const unsigned* rows,
-                                          int thread) {
-  const uint4* words = reinterpret_cast<const uint4*>(from) + thread;
-  unsigned state[4] = {rows[0], rows[1], rows[2], rows[3]};
-  #pragma unroll
-  for (int part = 0; part < PARTS; ++part) {
-    if (GROUPED && part % (PARTS / GROUPS) == 0) {
-      const unsigned* own = reinterpret_cast<const unsigned*>(
-          reinterpret_cast<const char*>(from) + VALUES) + part / (PARTS / GROUPS) * 64;
-      const int row = thread / 32 * 16 + thread % 32 / 4;
-      const unsigned first = own[row], second = own[row + 8];
-      state[0] = __byte_perm(first, 0, 0x3232), state[2] = __byte_perm(first, 0, 0x1010);
-      state[1] = __byte_perm(second, 0, 0x3232), state[3] = __byte_perm(second, 0, 0x1010);
-    }
-    CONVERT
-    if (SCALED) {
-      #pragma unroll
-      for (int i = 0; i < 16 / PARTS; ++i)
-        a[part * (16 / PARTS) + i] = mul_@(a[part * (16 / PARTS) + i], state[2 + i % 2]);
-    }
-  }
-}
-"""
-_BYTE_PART = """const uint4 four = words[part * 128];
-    widen_@(a + 8 * part, four.x, four.y, state);
-    widen_@(a + 8 * part + 4, four.z, four.w, state);"""
-_NIBBLE_PART = """const uint4 four = *words;
-    const unsigned pair[2] = {part ? four.z : four.x, part ? four.w : four.y};
-    widen_@(a + 8 * part, pair[0], state);
-    widen_@(a + 8 * part + 4, pair[1], state);"""
 
 
 class GroupScale(str, Enum):
@@ -152,6 +43,7 @@ class Conversion:
 
     workload: FloatGemm
     group_scale: GroupScale = GroupScale.WEIGHT
+    widening: Widening = Widening.PERMUTE
 
     @property
     def values_bytes(self) -> int:
@@ -199,17 +91,33 @@ class Conversion:
         return self.workload.in_dtype == "float16"
 
     @property
+    def signed(self) -> bool:
+        """Whether weights may be negative."""
+        return INTEGER_RANGE[self.workload.weight_dtype][0] < 0
+
+    @property
     def offset(self) -> int:
-        """What is added to a value before it is stored as an unsigned one."""
+        """What is added to a value before it is stored."""
         least = INTEGER_RANGE[self.workload.weight_dtype][0]
+        if self.widening is Widening.CONVERT:
+            return 0
+        if self.widening is Widening.TABLE:
+            return 0 if least else -8
         if self.nibbles or self.half:
             return -least
         return 0 if least else -128  # signed bytes as they are, unsigned ones as signed
 
+    def stored(self, weight: np.ndarray) -> np.ndarray:
+        """Weights as they are stored, uint8: nibbles of a table by size and sign."""
+        shifted = weight.astype(np.int16) + self.offset
+        if self.widening is Widening.TABLE:
+            shifted = np.abs(shifted) % 8 + 8 * (shifted < 0)
+        return (shifted & (15 if self.nibbles else 255)).astype(np.uint8)
+
     @property
     def taken(self) -> int:
         """What a zero point of 0 takes from a widened value of the first row."""
-        if self.half or self.nibbles:
+        if self.widening is Widening.PERMUTE and (self.half or self.nibbles):
             return (1024 if self.half else 128) + self.offset
         return self.offset
 
@@ -220,24 +128,34 @@ class Conversion:
         multiplied by a sixteenth first.
         """
         values = self.taken + zero_points.astype(np.float32)
-        if self.nibbles and self.half:
+        if self.nibbles and self.half and self.widening is Widening.PERMUTE:
             values = np.where(second_rows, -(values - 1024 + 64), values)
         return values.astype(element(self.workload.in_dtype).dtype).view(np.uint16)
 
     @property
     def shifted(self) -> bool:
-        """Whether bytes in bfloat16 have something taken away."""
+        """Whether anything is taken away of values that need not be brought near zero."""
         return bool(self.taken) or self.workload.zero_points
 
     @property
     def instructions(self) -> tuple[float, float]:
-        """Integer and packed floating-point instructions that widen four values."""
-        if self.nibbles:
-            integer, packed = (2.5 if self.half else 3.5), 2.0
+        """Integer and packed floating-point instructions that widen four values.
+
+        As nvcc 13.0 has them; I2F, which plain converts of signed bytes take, counts fourfold.
+        """
+        packed = 2.0
+        if self.widening is Widening.CONVERT:
+            integer = 13.5 if self.nibbles else 21.0 if self.signed else 11.0
+        elif self.widening is Widening.TABLE:
+            integer = 7.5 if self.half else 8.5
+        elif self.nibbles:
+            integer = 2.5 if self.half else 3.5
         elif self.half:
-            integer, packed = 2.0, 2.0
+            integer = 2.0
         else:
-            integer, packed = 6.0, 4.0 if self.shifted else 2.0
+            integer, packed = 6.0, 2.0 + packed * self.shifted
+        if self.widening is not Widening.PERMUTE:
+            packed *= self.shifted
         return integer, packed + 2.0 * self.scales_weights
 
     def function(self) -> DeviceFunction:
@@ -245,11 +163,9 @@ class Conversion:
 
         rows: the words that are taken from a thread's two rows, and two that are not read.
         """
-        if self.nibbles:
-            widen, part = (_NIBBLES_F16 if self.half else _NIBBLES_BF16), _NIBBLE_PART
-        else:
-            widen, part = (_BYTES_F16 if self.half else _BYTES_BF16), _BYTE_PART
-        source = (_ARITHMETIC + widen + _STEP).replace("CONVERT", part)
+        widen = widen_source(self.widening, self.half, self.nibbles, self.signed)
+        part = NIBBLE_PART if self.nibbles else BYTE_PART
+        source = (ARITHMETIC + widen + STEP).replace("CONVERT", part)
         for name, value in {
             "KIND": "f16x2" if self.half else "bf16x2",
             "SHIFTED": str(int(self.shifted)),

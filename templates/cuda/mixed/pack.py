@@ -6,7 +6,9 @@ import numpy as np
 
 from autoq.templates.cuda.device.memory.swizzle import shared_image
 from autoq.templates.cuda.mixed.config import STEP_K
+from autoq.templates.cuda.mixed.conversion import Conversion
 from autoq.templates.cuda.mixed.plan import MixedPlan
+from autoq.templates.cuda.mixed.widening import Widening
 from autoq.templates.element import element
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.tensor_spec import TensorSpec
@@ -75,15 +77,14 @@ def _float_tiles(weight: np.ndarray) -> np.ndarray:
 def _integer_tiles(plan: MixedPlan, weight: np.ndarray, constants: Constants) -> np.ndarray:
     """Tiles [64, 64] in the order of threads, and behind each what its groups need, uint8."""
     conversion, work = plan.conversion, plan.workload
-    stored = (weight.astype(np.int16) + conversion.offset).astype(np.uint8)
-    stored = np.pad(stored, [(0, plan.padded_n - work.n), (0, plan.padded_k - work.k)])
+    stored = np.pad(
+        conversion.stored(weight), [(0, plan.padded_n - work.n), (0, plan.padded_k - work.k)]
+    )
     # [blocks, warp, half of 16 rows, row, steps, k 16, half of 16 k, thread of 4, value of 2]
     parts = stored.reshape(plan.padded_n // 64, 4, 2, 8, plan.padded_k // 64, 4, 2, 4, 2)
     blocks, steps = parts.shape[0], parts.shape[4]
     if conversion.nibbles:
-        ordered = parts.transpose(0, 4, 1, 3, 7, 5, 8, 6, 2)
-        pairs = np.ascontiguousarray(ordered).reshape(blocks, steps, -1, 2)
-        values = pairs[..., 0] | pairs[..., 1] << 4
+        values = _nibbles(conversion, parts)
     else:
         halves = parts.reshape(*parts.shape[:5], 2, 2, *parts.shape[6:])
         values = np.ascontiguousarray(halves.transpose(0, 4, 5, 1, 3, 8, 6, 7, 2, 9))
@@ -97,6 +98,20 @@ def _integer_tiles(plan: MixedPlan, weight: np.ndarray, constants: Constants) ->
         parts.append(_by_step(plan, np.asarray(constants["scale"], np.float32)))
     lying = [part.view(np.uint8).reshape(blocks, steps, -1) for part in parts]
     return np.concatenate(lying, axis=-1).reshape(-1)
+
+
+def _nibbles(conversion: Conversion, parts: np.ndarray) -> np.ndarray:
+    """Pairs of the nibbles of words, of which each has a thread's values of k = 16.
+
+    The pairs of the four registers come one behind the other, or for a table the values themselves,
+    whose signs lie in the nibbles where PRMT finds those of four at a time.
+    """
+    if conversion.widening is not Widening.TABLE:
+        ordered = np.ascontiguousarray(parts.transpose(0, 4, 1, 3, 7, 5, 8, 6, 2)).reshape(-1, 8)
+    else:
+        values = np.ascontiguousarray(parts.transpose(0, 4, 1, 3, 7, 5, 6, 2, 8)).reshape(-1, 8)
+        ordered = (values & 7) | (values & 8)[:, [4, 0, 5, 1, 6, 2, 7, 3]]
+    return ordered[:, 0::2] | ordered[:, 1::2] << 4
 
 
 def _group_words(plan: MixedPlan, constants: Constants) -> np.ndarray:

@@ -30,7 +30,7 @@ class MixedPlan:
 
     def __init__(self, workload: FloatGemm, config: MixedConfig) -> None:
         self.workload, self.config = workload, config
-        self.conversion = Conversion(workload, config.group_scale)
+        self.conversion = Conversion(workload, config.group_scale, config.widening)
         self.atom = Wgmma(
             (64, config.block_m, _K16), workload.in_dtype, workload.in_dtype, "float32",
             a_from_registers=workload.quantised,

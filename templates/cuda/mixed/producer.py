@@ -25,9 +25,12 @@ def produce(plan, smem, cursor, x_map, weight, place, piece):
                 )
             )  # fmt: skip
         for block in T.unroll(plan.config.blocks):
-            T.ptx[LOAD_BULK](
-                smem.ptr_to([base + plan.weight_offset + block * plan.block_bytes]),
-                weight.ptr_to([plan.weight_at(place.n, block, stage)]),
-                T.uint32(plan.block_bytes), full,
+            T.evaluate(
+                tma_load(
+                    LOAD_BULK, Delivery(1, plan.config.weights_once),
+                    smem.ptr_to([base + plan.weight_offset + block * plan.block_bytes]),
+                    weight.ptr_to([plan.weight_at(place.n, block, stage)]),
+                    T.uint32(plan.block_bytes), full,
+                )
             )  # fmt: skip
         cursor.advance()

@@ -9,6 +9,8 @@ from autoq.templates.cuda.mixed.config import MixedConfig
 from autoq.templates.cuda.mixed.conversion import GroupScale
 from autoq.templates.cuda.mixed.cost import features
 from autoq.templates.cuda.mixed.plan import MixedPlan
+from autoq.templates.cuda.mixed.widening import Widening
+from autoq.templates.element import element
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
 
@@ -35,6 +37,8 @@ def space(workload: FloatGemm, target: Target) -> Space[MixedConfig]:
         "group_scale": tuple(GroupScale),
         "split_k": (1, 2, 3, 4, 6, 8, 16),
         "stream_k": (False, True),
+        "widening": tuple(Widening),
+        "weights_once": (False, True),
     }
     # The other rules rest on the first one.
     rules = [*_tile_rules(workload), *_resource_rules(workload, target)]
@@ -65,12 +69,19 @@ def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:
         """sums are scaled only where weights have groups"""
         return config.group_scale is GroupScale.WEIGHT or workload.group > 0
 
+    def widening_suits_weights(config: MixedConfig) -> bool:
+        """tables are for weights of 4 bits, and nothing widens those of floats"""
+        if config.widening is Widening.TABLE:
+            return element(workload.weight_dtype).packed
+        return config.widening is Widening.PERMUTE or workload.quantised
+
     return [
         groups_divide_consumers,
         rows_not_wasted,
         weights_not_wasted,
         parts_divide_rows,
         scales_are_of_groups,
+        widening_suits_weights,
     ]
 
 

@@ -16,6 +16,7 @@ from autoq.templates.cuda.mixed.config import MixedConfig
 from autoq.templates.cuda.mixed.conversion import Conversion, GroupScale
 from autoq.templates.cuda.mixed.float_gemm_wgmma import TEMPLATE
 from autoq.templates.cuda.mixed.plan import MixedPlan
+from autoq.templates.cuda.mixed.widening import Widening
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.registry import matching
 from autoq.templates.target import parse_target
@@ -72,6 +73,7 @@ GROUPS = FloatGemm(72, 200, 512, weight_dtype="int4", group=128, zero_points=Tru
         (replace(GROUPS, group=32), {"group_scale": GroupScale.SUM, "k_groups": 2}),
         (GROUPS, {"group_scale": GroupScale.SUM, "split_k": 3}),
         (GROUPS, {"stream_k": True, "k_groups": 2, "cluster": 2}),
+        (GROUPS, {"widening": Widening.TABLE, "weights_once": True}),
     ],
     ids=repr,
 )

@@ -6,12 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from ptx.emulate import Memory, Mode, launch, ptx_of
+from with_nvcc import needs_nvcc
 
+from autoq.runtime.kernel import Buffer, Launch
 from autoq.templates.cuda.device.mma.fragments import scatter
 from autoq.templates.cuda.mixed.config import MixedConfig
 from autoq.templates.cuda.mixed.conversion import GroupScale
 from autoq.templates.cuda.mixed.float_gemm_wgmma import TEMPLATE
 from autoq.templates.cuda.mixed.plan import MixedPlan
+from autoq.templates.cuda.mixed.widening import Widening
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import parse_target
@@ -22,91 +26,96 @@ CONFIG = MixedConfig(
 )  # fmt: skip
 THREADS = np.arange(128)
 ROWS = THREADS // 32 * 16 + THREADS % 32 // 4
+_KERNEL = """
+extern "C" __global__ void widen_tiles(const unsigned char* tiles, const unsigned* taken,
+                                       unsigned* result) {
+  const unsigned row = blockIdx.x / STEPS * 64 + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+  const unsigned rows[4] = {taken[row], taken[row + 8], 0, 0};
+  unsigned a[16];
+  FUNCTION(a, tiles + blockIdx.x * BYTES, rows, threadIdx.x);
+  for (int i = 0; i < 16; ++i) result[(blockIdx.x * 128 + threadIdx.x) * 16 + i] = a[i];
+}
+"""
 
 
-def as_float(words: np.ndarray, dtype: str) -> np.ndarray:
-    return words.astype(np.uint16).view(element(dtype).dtype).astype(np.float32)
+def widened(plan: MixedPlan, tiles: np.ndarray, taken: np.ndarray) -> np.ndarray:
+    """What `convert` makes of tiles, on the emulator: float32 [tiles, 128 threads, 16, 2]."""
+    function = plan.conversion.function()
+    source = function.source + _KERNEL
+    for name, value in {
+        "STEPS": plan.k_steps, "FUNCTION": function.name, "BYTES": plan.tile_bytes,
+    }.items():  # fmt: skip
+        source = source.replace(name, str(value))
+    count = len(tiles)
+    result = np.zeros((count, 128, 16), np.uint32)
+    memories = [Memory(tiles, False), Memory(taken, False), Memory(result, True)]
+    item = Launch(
+        "widen_tiles", (count, 1, 1), (128, 1, 1), (1, 1, 1), 0, (Buffer(0), Buffer(1), Buffer(2))
+    )
+    launch(ptx_of(source, "sm_90a"), item, memories, TARGET, Mode())
+    halves = memories[2].bytes.view(element(plan.workload.in_dtype).dtype)
+    return halves.astype(np.float32).reshape(count, 128, 16, 2)
 
 
-def widened(plan: MixedPlan, tile: np.ndarray, taken: np.ndarray) -> np.ndarray:
-    """What `convert` makes of a tile: float32 [4 instructions, 128 threads, 4 registers, 2].
-
-    taken: 16-bit words [64] of the tile's rows, where no group has its own.
-    """
-    conversion, dtype = plan.conversion, plan.workload.in_dtype
-    values = tile[: conversion.values_bytes]
-    own = tile[conversion.values_bytes : conversion.sum_scales_at].view(np.uint32).reshape(-1, 64)
-    of_sums = tile[conversion.sum_scales_at :].view(np.float32).reshape(-1, 64)
-    result = np.empty((4, 128, 4, 2), np.float32)
-    for step in range(4):
-        scale = np.ones((128, 2), np.float32)
-        less = np.stack([taken[ROWS], taken[ROWS + 8]], axis=1)
-        group = step * conversion.groups // 4
-        if conversion.group_words:
-            pair = np.stack([own[group, ROWS], own[group, ROWS + 8]], axis=1)
-            less = pair >> 16
-            if conversion.scales_weights:
-                scale = as_float(pair & 0xFFFF, dtype)
-        if conversion.scales_sums:  # of the products, which is as if it were the weights'
-            scale = np.stack([of_sums[group, ROWS], of_sums[group, ROWS + 8]], axis=1)
-        less = as_float(less, dtype)
-        for register in range(4):
-            for place in (0, 1):
-                if conversion.nibbles:
-                    word = values.view(np.uint32).reshape(128, 4)[:, step]
-                    raw = (word >> np.uint32(4 * register + 16 * place)) & 15
-                else:
-                    byte = values.reshape(2, 128, 2, 8)[step // 2, :, step % 2]
-                    raw = byte[:, 2 * register + place]
-                found = _value(plan, raw.astype(np.int32), register, less[:, register % 2])
-                result[step, :, register, place] = found * scale[:, register % 2]
-    return result
-
-
-def _value(plan: MixedPlan, raw: np.ndarray, register: int, less: np.ndarray) -> np.ndarray:
+def scales_of_sums(plan: MixedPlan, tiles: np.ndarray) -> np.ndarray:
+    """What multiplies the products of each widened value: float32 [tiles, 128 threads, 16, 1]."""
     conversion = plan.conversion
-    if conversion.nibbles and not conversion.half:
-        return 128 + raw - less
-    if conversion.nibbles:
-        return 64 + raw + less if register % 2 else 1024 + raw - less
-    if conversion.half:
-        return 1024 + raw - less
-    return (raw & 127) - (raw & 128) - (less if conversion.shifted else 0)
+    if not conversion.scales_sums:
+        return np.ones((1, 1, 1, 1), np.float32)
+    words = np.ascontiguousarray(tiles[:, conversion.sum_scales_at :]).view(np.float32)
+    groups = words.reshape(len(tiles), conversion.groups, 64)
+    registers = np.arange(16)
+    group = registers // 4 * conversion.groups // 4
+    return groups[:, group, ROWS[:, None] + 8 * (registers % 2)][..., None]
 
 
 WEIGHT, SUM = GroupScale
+PERMUTE, CONVERT, TABLE = Widening
+FORMS = [
+    *(
+        (dtype, weight_dtype, PERMUTE, *groups)
+        for dtype in ("float16", "bfloat16")
+        for weight_dtype in INTEGER_RANGE
+        for groups in (
+            (0, False, WEIGHT), (0, True, WEIGHT), (32, True, WEIGHT), (128, False, WEIGHT),
+            (32, False, SUM), (128, True, SUM),
+        )
+    ),
+    *(
+        (dtype, weight_dtype, widening, *groups)
+        for dtype in ("float16", "bfloat16")
+        for weight_dtype in INTEGER_RANGE
+        for widening in (CONVERT, TABLE)
+        if widening is CONVERT or weight_dtype.endswith("t4")
+        for groups in ((0, False, WEIGHT), (64, True, WEIGHT))
+    ),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "group, zeros, scaled",
-    [
-        (0, False, WEIGHT), (0, True, WEIGHT), (32, True, WEIGHT), (64, False, WEIGHT),
-        (128, True, WEIGHT), (32, False, SUM), (128, True, SUM),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("weight_dtype", INTEGER_RANGE)
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@needs_nvcc
+@pytest.mark.parametrize("dtype, weight_dtype, widening, group, zeros, scaled", FORMS)
 def test_registers_hold_the_weights(
-    dtype: str, weight_dtype: str, group: int, zeros: bool, scaled: GroupScale
+    dtype: str, weight_dtype: str, widening: Widening, group: int, zeros: bool, scaled: GroupScale
 ) -> None:
     workload = FloatGemm(
         16, 200, 384, dtype, weight_dtype, dtype, group=group, zero_points=zeros
     )  # fmt: skip
-    config = replace(CONFIG, group_scale=scaled)
+    config = replace(CONFIG, group_scale=scaled, widening=widening)
     plan = MixedPlan(workload, config)
     _, constants = workload.random_case(np.random.default_rng(3))
     names = [spec.name for spec in TEMPLATE.packed(workload, config)]
     arrays = dict(zip(names, TEMPLATE.pack(workload, config, constants), strict=True))
-    tiles = arrays["weight"].reshape(plan.padded_n // 64, plan.k_steps, plan.tile_bytes)
-    taken = arrays.get("taken", np.zeros(plan.padded_n, np.uint32)) & 0xFFFF
+    tiles = arrays["weight"].reshape(-1, plan.tile_bytes)
+    taken = arrays.get("taken", np.zeros(plan.padded_n, np.uint32))
+    registers = widened(plan, tiles, taken) * scales_of_sums(plan, tiles)
     found = np.empty((plan.padded_n, plan.padded_k), np.float32)
     fragment = plan.atom.a_fragment()
-    for block, of_block in enumerate(tiles):
-        rows = slice(64 * block, 64 * block + 64)
-        for step, tile in enumerate(of_block):
-            for i, registers in enumerate(widened(plan, tile, taken[rows])):
-                at = 64 * step + 16 * i
-                found[rows, at : at + 16] = scatter(registers, fragment)
+    for number, of_tile in enumerate(registers):
+        block, step = divmod(number, plan.k_steps)
+        for i in range(4):
+            at = 64 * step + 16 * i
+            of_instruction = scatter(of_tile[:, 4 * i : 4 * i + 4], fragment)
+            found[64 * block : 64 * block + 64, at : at + 16] = of_instruction
     if "scale" in arrays:
         found *= arrays["scale"][:, None]
     found = found[: workload.n, : workload.k]

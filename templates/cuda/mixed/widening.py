@@ -1,0 +1,230 @@
+"""CUDA source that widens narrow weights to pairs of 16-bit floats, in the order of wgmma's A.
+
+Byte permutes with packed arithmetic: PRMT puts bytes u below 0x64, which is the half 1024 + u, and
+a subtraction of packed halves takes 1024 and the zero point away: four instructions for four
+values, all of them exact. A signed byte is stored with its sign bit turned, as 128 more. bfloat16
+has eight significant bits: 0x43 above the low seven bits is 128 + (u & 127), and 0x43 above the
+eighth bit alone is 128 or 256, so that their difference is the signed byte, in eight instructions
+for four values; unsigned bytes are stored as signed ones, and take two more. Nibbles are masked out
+of the word. Where the upper one of a byte is masked in place it counts sixteenfold, which a
+multiply-add undoes.
+
+Plain converts: the instruction that makes float32 of an integer, and the one that packs two.
+
+A lookup table, for nibbles: the three bits that all but the sign make up select the upper bytes of
+positive and of negative values from two tables of PRMT, signs choose between them, and bfloat16's
+lower bytes come from a third. Unsigned nibbles are stored as 8 less.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Widening(str, Enum):
+    """How narrow weights become floats.
+
+    PERMUTE: byte permutes and packed arithmetic. CONVERT: plain converts. TABLE: a lookup in
+    registers, for 4 bits.
+    """
+
+    PERMUTE = "permute"
+    CONVERT = "convert"
+    TABLE = "table"
+
+
+ARITHMETIC = r"""
+__device__ __forceinline__ unsigned sub_@(unsigned a, unsigned b) {
+  unsigned d;
+  asm("sub.rn.KIND %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  return d;
+}
+__device__ __forceinline__ unsigned mul_@(unsigned a, unsigned b) {
+  unsigned d;
+  asm("mul.rn.KIND %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  return d;
+}
+__device__ __forceinline__ unsigned fma_@(unsigned a, unsigned b, unsigned c) {
+  unsigned d;
+  asm("fma.rn.KIND %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+"""
+# (word & mask) | bits in one instruction, which ptxas does not find for two constants.
+_MASKED = r"""
+__device__ __forceinline__ unsigned masked_@(unsigned word, unsigned mask, unsigned bits) {
+  unsigned d;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(d) : "r"(word), "r"(mask), "r"(bits));
+  return d;
+}
+"""
+
+# d: the four registers of k = 16; row 0 and row 8 alternate. taken: what is subtracted of each row.
+_BYTES_F16 = r"""
+__device__ __forceinline__ void widen_@(unsigned* d, unsigned low, unsigned high,
+                                        const unsigned* taken) {
+  d[0] = sub_@(__byte_perm(low, 0x64646464u, 0x4140), taken[0]);
+  d[1] = sub_@(__byte_perm(low, 0x64646464u, 0x4342), taken[1]);
+  d[2] = sub_@(__byte_perm(high, 0x64646464u, 0x4140), taken[0]);
+  d[3] = sub_@(__byte_perm(high, 0x64646464u, 0x4342), taken[1]);
+}
+"""
+_BYTES_BF16 = r"""
+__device__ __forceinline__ unsigned signed_@(unsigned pair) {
+  return sub_@(pair & 0xff7fff7fu, pair & 0xff80ff80u);
+}
+__device__ __forceinline__ void widen_@(unsigned* d, unsigned low, unsigned high,
+                                        const unsigned* taken) {
+  d[0] = signed_@(__byte_perm(low, 0x43434343u, 0x4140));
+  d[1] = signed_@(__byte_perm(low, 0x43434343u, 0x4342));
+  d[2] = signed_@(__byte_perm(high, 0x43434343u, 0x4140));
+  d[3] = signed_@(__byte_perm(high, 0x43434343u, 0x4342));
+  SHIFT
+}
+"""
+_NIBBLES_F16 = (
+    _MASKED
+    + r"""
+__device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsigned* taken) {
+  const unsigned upper = word >> 8;
+  d[0] = sub_@(masked_@(word, 0x000f000fu, 0x64006400u), taken[0]);
+  d[1] = fma_@(masked_@(word, 0x00f000f0u, 0x64006400u), 0x2c002c00u, taken[1]);
+  d[2] = sub_@(masked_@(upper, 0x000f000fu, 0x64006400u), taken[0]);
+  d[3] = fma_@(masked_@(upper, 0x00f000f0u, 0x64006400u), 0x2c002c00u, taken[1]);
+}
+"""
+)
+_NIBBLES_BF16 = (
+    _MASKED
+    + r"""
+__device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsigned* taken) {
+  #pragma unroll
+  for (int i = 0; i < 4; ++i)
+    d[i] = sub_@(masked_@(word >> (4 * i), 0x000f000fu, 0x43004300u), taken[i % 2]);
+}
+"""
+)
+
+# from: the tile of 64 rows and 64 k in shared memory; thread: of the warpgroup.
+STEP = r"""
+__device__ __forceinline__ void convert_@(unsigned* a, const void* from, const unsigned* rows,
+                                          int thread) {
+  const uint4* words = reinterpret_cast<const uint4*>(from) + thread;
+  unsigned state[4] = {rows[0], rows[1], rows[2], rows[3]};
+  #pragma unroll
+  for (int part = 0; part < PARTS; ++part) {
+    if (GROUPED && part % (PARTS / GROUPS) == 0) {
+      const unsigned* own = reinterpret_cast<const unsigned*>(
+          reinterpret_cast<const char*>(from) + VALUES) + part / (PARTS / GROUPS) * 64;
+      const int row = thread / 32 * 16 + thread % 32 / 4;
+      const unsigned first = own[row], second = own[row + 8];
+      state[0] = __byte_perm(first, 0, 0x3232), state[2] = __byte_perm(first, 0, 0x1010);
+      state[1] = __byte_perm(second, 0, 0x3232), state[3] = __byte_perm(second, 0, 0x1010);
+    }
+    CONVERT
+    if (SCALED) {
+      #pragma unroll
+      for (int i = 0; i < 16 / PARTS; ++i)
+        a[part * (16 / PARTS) + i] = mul_@(a[part * (16 / PARTS) + i], state[2 + i % 2]);
+    }
+  }
+}
+"""
+BYTE_PART = """const uint4 four = words[part * 128];
+    widen_@(a + 8 * part, four.x, four.y, state);
+    widen_@(a + 8 * part + 4, four.z, four.w, state);"""
+NIBBLE_PART = """const uint4 four = *words;
+    const unsigned pair[2] = {part ? four.z : four.x, part ? four.w : four.y};
+    widen_@(a + 8 * part, pair[0], state);
+    widen_@(a + 8 * part + 4, pair[1], state);"""
+_SHIFT = """if (SHIFTED) {
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) d[i] = sub_@(d[i], taken[i % 2]);
+  }"""
+_CONVERT = r"""
+__device__ __forceinline__ unsigned converted_@(unsigned first, unsigned second) {
+  unsigned d;
+  asm("{ .reg .f32 low, high;\n"
+      "cvt.rn.f32.INTEGER low, %1;\n"
+      "cvt.rn.f32.INTEGER high, %2;\n"
+      "cvt.rn.KIND.f32 %0, high, low; }" : "=r"(d) : "r"(first), "r"(second));
+  return d;
+}
+"""
+_BYTES_CONVERT = (
+    _CONVERT
+    + r"""
+__device__ __forceinline__ void widen_@(unsigned* d, unsigned low, unsigned high,
+                                        const unsigned* taken) {
+  #pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const unsigned word = i < 2 ? low : high;
+    d[i] = converted_@(word >> (16 * (i % 2)), word >> (16 * (i % 2) + 8));
+  }
+  SHIFT
+}
+"""
+)
+_NIBBLES_CONVERT = (
+    _CONVERT
+    + r"""
+__device__ __forceinline__ unsigned nibble_@(unsigned word, int at) {
+  return SIGNED ? (unsigned)((int)(word << (28 - at)) >> 28) : word >> at & 15;
+}
+__device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsigned* taken) {
+  #pragma unroll
+  for (int i = 0; i < 4; ++i) d[i] = converted_@(nibble_@(word, 4 * i), nibble_@(word, 4 * i + 16));
+  SHIFT
+}
+"""
+)
+# Upper bytes of 0 .. 7 and of -8, -1 .. -7, and the lower bytes of both, unless they are zeros.
+_TABLES = {
+    True: ("0x42403c00u, 0x47464544u", "0xc2c0bcc8u, 0xc7c6c5c4u", ""),
+    False: ("0x40403f00u, 0x40404040u", "0xc0c0bfc1u, 0xc0c0c0c0u", "0x40008000u, 0xe0c0a080u"),
+}
+# PRMT itself: CUDA's function for it masks the bit that replicates a byte's sign.
+_NIBBLES_TABLE = r"""
+__device__ __forceinline__ unsigned permuted_@(unsigned low, unsigned high, unsigned places) {
+  unsigned d;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(d) : "r"(low), "r"(high), "r"(places));
+  return d;
+}
+__device__ __forceinline__ unsigned chosen_@(unsigned mask, unsigned yes, unsigned no) {
+  unsigned d;
+  asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(d) : "r"(mask), "r"(yes), "r"(no));
+  return d;
+}
+__device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsigned* taken) {
+  #pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const unsigned places = (word & 0x77777777u) >> (16 * half);
+    const unsigned signs = permuted_@(half ? word << 4 : word, 0, 0xba98);
+    const unsigned upper = chosen_@(signs, NEGATIVE, POSITIVE), lower = LOWER;
+    d[2 * half] = __byte_perm(upper, lower, 0x1504);
+    d[2 * half + 1] = __byte_perm(upper, lower, 0x3726);
+  }
+  SHIFT
+}
+"""
+
+
+def widen_source(widening: Widening, half: bool, nibbles: bool, signed: bool) -> str:
+    """Source of `widen_@` behind `sub_@`; `SHIFTED` says whether anything is taken away.
+
+    half: to float16, else to bfloat16. It takes eight bytes as two words, or eight nibbles as one.
+    """
+    if widening is Widening.CONVERT:
+        source = _NIBBLES_CONVERT if nibbles else _BYTES_CONVERT
+        integer = ("s" if signed else "u") + ("32" if nibbles else "8")
+        source = source.replace("INTEGER", integer).replace("SIGNED", str(int(signed)))
+    elif widening is Widening.TABLE:
+        source = _NIBBLES_TABLE
+        for name, table in zip(("POSITIVE", "NEGATIVE", "LOWER"), _TABLES[half], strict=True):
+            looked_up = f"permuted_@({table}, places)" if table else "0u"
+            source = source.replace(name, looked_up)
+    elif nibbles:
+        source = _NIBBLES_F16 if half else _NIBBLES_BF16
+    else:
+        source = _BYTES_F16 if half else _BYTES_BF16
+    return source.replace("SHIFT\n", _SHIFT + "\n")
