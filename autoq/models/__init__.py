@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from autoq.models.bert import bert
 from autoq.models.efficientnet import efficientnet_b0
+from autoq.models.mixer import mlp_mixer
 from autoq.models.resnet import resnet
 from autoq.models.shufflenet import shufflenet_v2
 
-__all__ = ["efficientnet_b0", "resnet", "shufflenet_v2"]
+__all__ = ["bert", "efficientnet_b0", "mlp_mixer", "resnet", "shufflenet_v2"]

@@ -1,0 +1,70 @@
+"""What networks of tokens `[batch, length, width]` are written with."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from autoq.models.writer import ModelWriter
+
+
+class TokenWriter(ModelWriter):
+    """Nodes and initializers of a network of tokens under construction."""
+
+    def integers(self, values: list[int], name: str) -> str:
+        """An int64 initializer, a shape for Reshape; its name."""
+        return self.constant(np.array(values, np.int64), name)
+
+    def linear(self, x: str, inputs: int, outputs: int, name: str) -> str:
+        """Fully connected layer of each token: MatMul and Add, as torch's exporter writes it."""
+        weight = self.weight((inputs, outputs), inputs, f"{name}.weight", gain=1.0)
+        bias = self.constant(self.rng.normal(0, 0.1, outputs).astype(np.float32), f"{name}.bias")
+        return self.node("Add", [bias, self.node("MatMul", [x, weight], name)], f"{name}.add_bias")
+
+    def gelu(self, x: str, name: str) -> str:
+        """GELU by the error function: `x * (1 + erf(x / sqrt(2))) / 2`."""
+        root, one, half = (
+            self.constant(np.array(value, np.float32), f"{name}.{which}")
+            for which, value in (("root", math.sqrt(2)), ("one", 1.0), ("half", 0.5))
+        )
+        y = self.node("Div", [x, root], f"{name}.scaled")
+        y = self.node("Add", [self.node("Erf", [y], f"{name}.erf"), one], f"{name}.plus_one")
+        return self.node("Mul", [self.node("Mul", [x, y], f"{name}.product"), half], name)
+
+    def layer_norm(self, x: str, width: int, name: str) -> str:
+        """Layer normalisation of each token, spelled out."""
+        factor = self.constant(
+            self.rng.uniform(0.5, 1.5, width).astype(np.float32), f"{name}.factor"
+        )
+        offset = self.constant(self.rng.normal(0, 0.1, width).astype(np.float32), f"{name}.offset")
+        two = self.constant(np.array(2.0, np.float32), f"{name}.two")
+        epsilon = self.constant(np.array(1e-5, np.float32), f"{name}.epsilon")
+        mean = self.node("ReduceMean", [x], f"{name}.mean", axes=[-1], keepdims=1)
+        centred = self.node("Sub", [x, mean], f"{name}.centred")
+        squares = self.node("Pow", [centred, two], f"{name}.squares")
+        variance = self.node("ReduceMean", [squares], f"{name}.variance", axes=[-1], keepdims=1)
+        shifted = self.node("Add", [variance, epsilon], f"{name}.shifted")
+        y = self.node(
+            "Div", [centred, self.node("Sqrt", [shifted], f"{name}.root")], f"{name}.quotient"
+        )
+        y = self.node("Mul", [y, factor], f"{name}.scaled")
+        return self.node("Add", [y, offset], name)
+
+    def tokens_model(
+        self, name: str, y: str, input_shape: tuple[int, ...], output_shape: tuple[int, ...]
+    ) -> onnx.ModelProto:
+        """The model from float32 `input` to `output`, which is tensor `y`."""
+        self.nodes.append(helper.make_node("Identity", [y], ["output"], name="output"))
+        value = helper.make_tensor_value_info
+        graph = helper.make_graph(
+            self.nodes,
+            name,
+            [value("input", onnx.TensorProto.FLOAT, list(input_shape))],
+            [value("output", onnx.TensorProto.FLOAT, list(output_shape))],
+            self.initializers,
+        )
+        opsets = [helper.make_opsetid("", 17)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="autoq")
