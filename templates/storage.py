@@ -38,6 +38,15 @@ def stored(shape: tuple[int, ...], dtype: str) -> Array:
     return (*shape[:-1], (shape[-1] + 1) // 2), "uint8"
 
 
+def moved_as(dtype: str) -> str:
+    """The dtype as which CUDA kernels move values: of 16-bit floats the bits, as integers.
+
+    Types of their own would make the compiler read their headers, which take longer than a kernel.
+    """
+    found = element(dtype)
+    return "uint16" if found.floating and found.bits == 16 else dtype
+
+
 def stored_bytes(shape: tuple[int, ...], dtype: str) -> int:
     """Bytes of memory that an array takes."""
     length, held = stored(shape, dtype)

@@ -3,6 +3,7 @@
 from autoq.templates.epilogue.activation import ACTIVATIONS, activated
 from autoq.templates.epilogue.reference import apply_epilogue, clamp_numbers, requantize_numbers
 from autoq.templates.epilogue.specification import (
+    FLOAT_OUTPUTS,
     SCALAR_NAMES,
     Epilogue,
     pack_scalars,
@@ -10,6 +11,7 @@ from autoq.templates.epilogue.specification import (
 
 __all__ = [
     "ACTIVATIONS",
+    "FLOAT_OUTPUTS",
     "SCALAR_NAMES",
     "Epilogue",
     "activated",

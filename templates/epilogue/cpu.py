@@ -9,7 +9,8 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr
 
 from autoq.templates.cpu.vector import cast, splat, unfused
-from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
+from autoq.templates.epilogue import FLOAT_OUTPUTS, SCALAR_NAMES, Epilogue
+from autoq.templates.epilogue.cpu_activation import Activations
 
 
 def clamped(value: Expr, low: Expr, high: Expr, lanes: int) -> Expr:
@@ -44,6 +45,20 @@ def bind_scalars(scalars: Buffer) -> dict[str, Expr]:
 
 
 @dataclass(frozen=True)
+class VectorOperands:
+    """What an output vector is made of beside its accumulator, None where the epilogue has none.
+
+    scale and float_bias: float32 of its channels; row_scale: float32, of its row; residual: of its
+    elements, as it is stored.
+    """
+
+    scale: Expr | None = None
+    row_scale: Expr | None = None
+    float_bias: Expr | None = None
+    residual: Expr | None = None
+
+
+@dataclass(frozen=True)
 class VectorEpilogue:
     """`Epilogue` over vectors of `lanes` channels; bit for bit what `apply_epilogue` computes."""
 
@@ -52,17 +67,23 @@ class VectorEpilogue:
     lanes: int
     scalars: Mapping[str, Expr]
 
-    def apply(self, total: Expr, scale: Expr | None, residual: Expr | None) -> Expr:
-        """Output vector from the accumulator with its bias, float32 scale and raw residual."""
+    def apply(self, total: Expr, operands: VectorOperands) -> Expr:
+        """Output vector from the accumulator with its bias."""
         if self.epilogue.out_dtype == "int32":
             return total
         value = cast(total, "float32", self.lanes)
+        scale = operands.scale
         if scale is not None:
             value = unfused(value * scale, self.lanes)
-        if residual is not None:
-            value = self._add_residual(value, scale, residual)
-        if self.epilogue.out_dtype == "float32":
-            return self._clamp(value, "low", "high")
+        if operands.row_scale is not None:
+            value = unfused(value * splat(operands.row_scale, self.lanes), self.lanes)
+        if operands.float_bias is not None:
+            value = value + operands.float_bias
+        if operands.residual is not None:
+            value = self._add_residual(value, scale, operands.residual)
+        if self.epilogue.out_dtype in FLOAT_OUTPUTS:
+            value = Activations(self.lanes).apply(self.epilogue.activation, value)
+            return cast(self._clamp(value, "low", "high"), self.epilogue.out_dtype, self.lanes)
         bounds = (self.scalars[name] for name in ("low", "high", "zero_point"))
         return requantised(value, *bounds, self.epilogue.out_dtype, self.lanes)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.epilogue.specification import SCALAR_NAMES, Epilogue
+from autoq.templates.element import element
+from autoq.templates.epilogue.activation import activated
+from autoq.templates.epilogue.specification import FLOAT_OUTPUTS, SCALAR_NAMES, Epilogue
 from autoq.templates.storage import value_dtype
 from autoq.templates.table import look_up
 
@@ -32,12 +34,15 @@ def apply_epilogue(
     scalars: np.ndarray,
     residual: np.ndarray | None,
     table: np.ndarray | None = None,
+    row_scale: np.ndarray | None = None,
+    float_bias: np.ndarray | None = None,
 ) -> np.ndarray:
     """Numpy reference of `Epilogue`.
 
     accumulator: int32 or float32 [..., k]; bias: same dtype, broadcastable to it; scale: float32
     [k], None for a float32 accumulator; scalars: float32 [8]; residual: [..., k] or None; table:
-    [256] where the epilogue has one.
+    [256], row_scale: float32, broadcastable to the accumulator, float_bias: float32 [k], where the
+    epilogue has one.
     Returns an array [..., k] of `epilogue.out_dtype`, 4-bit values unpacked as int8 or uint8.
     """
     s = dict(zip(SCALAR_NAMES, scalars.astype(np.float32), strict=True))
@@ -47,6 +52,10 @@ def apply_epilogue(
     value = total.astype(np.float32)
     if scale is not None:
         value *= scale.astype(np.float32)
+    if row_scale is not None:
+        value *= row_scale
+    if float_bias is not None:
+        value += float_bias
     if residual is not None:
         if epilogue.requantize_before_add:
             np.rint(value, out=value)
@@ -56,8 +65,9 @@ def apply_epilogue(
         addend -= s["residual_zero_point"]
         addend *= s["residual_scale"]
         value = np.where(scale == 0, addend, value) if epilogue.concatenates else value + addend
-    if epilogue.out_dtype == "float32":
-        return np.clip(value, s["low"], s["high"])
+    if epilogue.out_dtype in FLOAT_OUTPUTS:
+        value = np.clip(activated(value, epilogue.activation), s["low"], s["high"])
+        return value.astype(element(epilogue.out_dtype).dtype, copy=False)
     quantised = requantize_numbers(value, s["low"], s["high"], s["zero_point"])
     quantised = quantised.astype(value_dtype(epilogue.out_dtype))
     return quantised if table is None else look_up(table, quantised)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.epilogue.activation import ACTIVATIONS
 
 SCALAR_NAMES = (
     "accumulator_low",
@@ -26,6 +27,12 @@ SCALAR_NAMES = (
 )
 """Order of the `scalars` operand, float32 [8]; see `Epilogue`."""
 
+FLOAT_OUTPUTS = ("float16", "bfloat16", "float32")
+"""Outputs that are not quantised."""
+
+# Fields that a key names only where they say something, so that older keys stay as they are.
+_LATER = ("table", "concatenates", "row_scale", "float_bias", "activation")
+
 
 @dataclass(frozen=True)
 class Epilogue:
@@ -34,21 +41,26 @@ class Epilogue:
     For integer accumulators, with `a = acc + bias` in int32 and all else in float32:
 
     - out int32: `y = a` (then nothing else applies).
-    - no residual: `v = float(a) * scale[k]`.
-    - residual, `requantize_before_add`: `t = clamp(rint(float(a) * scale[k]), accumulator_low,
-      accumulator_high)`, `v = t * accumulator_scale + (res - residual_zero_point) *
-      residual_scale` (the exact meaning of a QDQ graph, whose convolution is quantised before
-      the addition).
+    - `s = float(a) * scale[k]`, then `s * row_scale[row]` with `row_scale`, then
+      `s + float_bias[k]` with `float_bias`; each of them is rounded.
+    - no residual: `v = s`.
+    - residual, `requantize_before_add`: `t = clamp(rint(s), accumulator_low, accumulator_high)`,
+      `v = t * accumulator_scale + (res - residual_zero_point) * residual_scale` (the exact
+      meaning of a QDQ graph, whose convolution is quantised before the addition).
     - `concatenates`, behind `requantize_before_add`: channels whose scale is 0 keep `v = (res -
       residual_zero_point) * residual_scale`, the others `v = t * accumulator_scale`: two halves
       of the channels side by side, wherever each of them lies.
-    - residual, otherwise: `v = float(a) * scale[k] + (res - residual_zero_point) *
-      residual_scale`.
+    - residual, otherwise: `v = s + (res - residual_zero_point) * residual_scale`.
     - out int4, uint4, int8 or uint8: `y = clamp(rint(v), low, high) + zero_point`, with bounds
       inside the output's range less its zero point.
-    - out float32: `y = clamp(v, low, high)`.
+    - out float32, float16 or bfloat16: `y = clamp(activation(v), low, high)`, rounded to the
+      output's type, ties to even.
     - `table`, with out int8 or uint8 and an integer accumulator: `y` as above selects the output,
-      the entry of its byte in the operand `table`, 256 values of out_dtype.
+      the entry of its byte in the operand `table`, 256 values of out_dtype. That is the way of an
+      activation to bytes.
+
+    `row_scale` is an operand beside the activations, not a constant: of activations that are
+    quantised as they come the scale is another one in each run.
 
     For float32 accumulators: `v = acc + bias [+ res]`, `y = clamp(v, low, high)`.
     ReLU and Clip are the bounds `low` and `high`, which are data, not part of the key.
@@ -59,12 +71,15 @@ class Epilogue:
     requantize_before_add: bool = False
     table: bool = False
     concatenates: bool = False
+    row_scale: bool = False
+    float_bias: bool = False
+    activation: str = "none"
 
     def __post_init__(self) -> None:
-        known = ", ".join((*INTEGER_RANGE, "float32"))
-        if self.out_dtype not in (*INTEGER_RANGE, "int32", "float32"):
+        known = ", ".join((*INTEGER_RANGE, *FLOAT_OUTPUTS))
+        if self.out_dtype not in (*INTEGER_RANGE, "int32", *FLOAT_OUTPUTS):
             raise ValueError(f"out_dtype {self.out_dtype!r}: {known} or int32")
-        if self.residual_dtype not in (None, *INTEGER_RANGE, "float32"):
+        if self.residual_dtype not in (None, *INTEGER_RANGE, *FLOAT_OUTPUTS):
             raise ValueError(f"residual_dtype {self.residual_dtype!r}: {known}")
         if self.requantize_before_add and self.residual_dtype is None:
             raise ValueError("requantize_before_add needs a residual_dtype")
@@ -72,14 +87,31 @@ class Epilogue:
             raise ValueError(f"out_dtype {self.out_dtype!r}: int8 or uint8 behind a table")
         if self.concatenates and not self.requantize_before_add:
             raise ValueError("concatenates needs requantize_before_add")
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(f"activation {self.activation!r}: one of {', '.join(ACTIVATIONS)}")
+        if self.activation != "none" and self.out_dtype not in FLOAT_OUTPUTS:
+            raise ValueError(f"out_dtype {self.out_dtype!r}: an activation needs floats")
+        if self.out_dtype == "int32" and (self.row_scale or self.float_bias):
+            raise ValueError("out_dtype 'int32': sums have neither scales nor a float bias")
+
+    @property
+    def of_convolutions(self) -> bool:
+        """Whether it has only what follows convolutions in quantised networks.
+
+        That is what every template computes; the rest is for products of matrices.
+        """
+        narrow = {self.out_dtype, self.residual_dtype} & {"float16", "bfloat16"}
+        plain = self.activation == "none" and not (self.row_scale or self.float_bias)
+        return plain and not narrow
 
     def key_fields(self) -> dict[str, Any]:
-        """Its part of a key: a table and a concatenation where there are, as in older keys."""
+        """Its part of a key: a field that came later is there where it is not as by default."""
+        usual = {field.name: field.default for field in dataclasses.fields(self)}
         fields = dataclasses.asdict(self)
         return {
             name: value
             for name, value in fields.items()
-            if value or name not in ("table", "concatenates")
+            if name not in _LATER or value != usual[name]
         }
 
 

@@ -69,6 +69,8 @@ class BatchedGemm(Workload, operator="batched_gemm"):
                 raise InputError(f"activations of {dtype!r}: choose int8 or uint8")
         if self.epilogue.concatenates:
             raise InputError("products of two activations have no channels that keep a residual")
+        if not self.epilogue.of_convolutions:
+            raise InputError("products of two activations end in bytes, int32 or plain float32")
         if self.k > LONGEST_SUM:
             raise InputError(f"k = {self.k}: sums of at most {LONGEST_SUM} products fit 32 bits")
 

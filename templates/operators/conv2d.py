@@ -15,7 +15,6 @@ from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue, apply_epilogue
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, fits, from_nhwc, shape_in, to_nhwc
 from autoq.templates.operators.product import Product
-from autoq.templates.storage import value_dtype
 from autoq.templates.threads import in_threads
 from autoq.templates.workload import Arrays, Constants
 
@@ -74,7 +73,7 @@ class Conv2d(Product, operator="conv2d"):
     def may_write_blocks(self) -> bool:
         """Whether y, and the residual where there is one, have an NHWCnc form."""
         out, residual = self.epilogue.out_dtype, self.epilogue.residual_dtype
-        if not fits(self.n, self.k, out):
+        if not (fits(self.n, self.k, out) and self.epilogue.of_convolutions):
             return False
         # The residual has y's shape, so its blocks hold as many channels.
         return residual is None or element(residual).bits == element(out).bits
@@ -138,15 +137,16 @@ class Conv2d(Product, operator="conv2d"):
     def reference_in_threads(
         self, activations: Sequence[np.ndarray], constants: Constants, threads: int
     ) -> Arrays:
-        x, *residual = (
-            to_nhwc(array, spec.layout)
+        given = {
+            spec.name: to_nhwc(array, spec.layout)
             for array, spec in zip(activations, self.inputs, strict=True)
-        )
+        }
+        x, residual, rows = given["x"], given.get("residual"), given.get("row_scale")
         bias, scalars = np.asarray(constants["bias"]), np.asarray(constants["scalars"])
         zero_point = int(constants.get("x_zero_point", 0))
         sums = ConvolutionSums(self, x, np.asarray(constants["weight"]), zero_point)
-        scale = constants.get("scale")
-        y = np.empty((self.n, self.p, self.q, self.k), value_dtype(self.epilogue.out_dtype))
+        scale, float_bias = constants.get("scale"), constants.get("float_bias")
+        y = np.empty((self.n, self.p, self.q, self.k), element(self.epilogue.out_dtype).dtype)
 
         def compute(tile: Tile) -> None:
             y[tile.box] = apply_epilogue(
@@ -155,8 +155,10 @@ class Conv2d(Product, operator="conv2d"):
                 bias[tile.channels],
                 None if scale is None else scale[tile.channels],
                 scalars,
-                residual[0][tile.box] if residual else None,
+                None if residual is None else residual[tile.box],
                 constants.get("table"),
+                None if rows is None else rows[tile.images, None, None, None],
+                None if float_bias is None else float_bias[tile.channels],
             )
 
         in_threads(compute, sums.tiles(threads), threads)

@@ -54,7 +54,9 @@ class Gemm(Product, operator="gemm"):
     def reference_in_threads(
         self, activations: Sequence[np.ndarray], constants: Constants, threads: int
     ) -> Arrays:
-        as_images = [array.reshape(self.m, 1, 1, -1) for array in activations]
+        as_images = [
+            array if array.ndim == 1 else array.reshape(self.m, 1, 1, -1) for array in activations
+        ]
         weight = np.asarray(constants["weight"]).reshape(self.n, 1, 1, self.k)
         conv, as_filters = self.as_conv2d(), {**constants, "weight": weight}
         (y,) = conv.reference_in_threads(as_images, as_filters, threads)

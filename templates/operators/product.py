@@ -25,10 +25,12 @@ _BYTES = ("int8", "uint8")
 class Product(Workload):
     """Sums of products of an activation x and a constant weight, then an epilogue.
 
-    The constants are `weight`, `bias` (int32 [k], float32 [k] for float32), `scale` (float32 [k],
-    absent for float32, unused for an int32 output), `scalars` (float32 [8],
-    `epilogue.SCALAR_NAMES`), `x_zero_point` (an int) and `table` ([256], where the epilogue has
-    one), for k the output's channels.
+    The inputs are x, the residual where the epilogue has one, of y's shape, and `row_scale` where
+    it has one: float32, a number for each of the first axis of y. The constants are `weight`,
+    `bias` (int32 [k], float32 [k] for float32), `scale` (float32 [k], absent for float32, unused
+    for an int32 output), `scalars` (float32 [8], `epilogue.SCALAR_NAMES`), `x_zero_point` (an int)
+    and, where the epilogue has them, `table` ([256]) and `float_bias` (float32 [k]), for k the
+    output's channels.
     """
 
     in_dtype: str
@@ -43,11 +45,13 @@ class Product(Workload):
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        x = TensorSpec("x", self.x_shape, self.in_dtype, self.in_layout)
+        specs = [TensorSpec("x", self.x_shape, self.in_dtype, self.in_layout)]
         residual = self.epilogue.residual_dtype
-        if residual is None:
-            return (x,)
-        return x, TensorSpec("residual", self.y_shape, residual, self.out_layout)
+        if residual is not None:
+            specs.append(TensorSpec("residual", self.y_shape, residual, self.out_layout))
+        if self.epilogue.row_scale:
+            specs.append(TensorSpec("row_scale", self.y_shape[:1], "float32"))
+        return tuple(specs)
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
@@ -65,6 +69,8 @@ class Product(Workload):
             unused = self.epilogue.out_dtype == "int32"
             specs.append(TensorSpec("scale", channels, "float32", optional=unused))
             specs.append(TensorSpec("x_zero_point", (), "int32", optional=True))
+        if self.epilogue.float_bias:
+            specs.append(TensorSpec("float_bias", channels, "float32"))
         if self.epilogue.table:
             specs.append(TensorSpec("table", (ENTRIES,), self.epilogue.out_dtype))
         return tuple(specs)
@@ -81,7 +87,9 @@ class Product(Workload):
     def tolerance(self, target: Target) -> Tolerance:
         """On the CPU integers with a fused residual may be one step off.
 
-        LLVM may contract the epilogue's multiplication and addition.
+        LLVM may contract the epilogue's multiplication and addition. Floats are equal but behind an
+        activation: exponentials and the error function are off by less than 1e-6 of their results,
+        which are at most the values that they multiply.
         """
         fused = target.kind == "cpu" and self.epilogue.residual_dtype is not None
         return Tolerance(steps=1 if fused and self.epilogue.out_dtype != "int32" else 0)
@@ -119,28 +127,34 @@ class Product(Workload):
         epilogue = self.epilogue
         filters = self.weight_shape[0]
         depth = math.prod(self.weight_shape[1:])
-        x, *residual = self.inputs
+        x, *others = self.inputs
         images = random_inputs(rng, (x,))
         weight = random_array(rng, self.weight_shape, self.weight_dtype)
-        activations = images + random_inputs(rng, tuple(residual))
+        residual = tuple(spec for spec in others if spec.name == "residual")
+        activations = images + random_inputs(rng, residual)
+        if epilogue.row_scale:
+            activations += (rng.uniform(0.5, 1.5, self.y_shape[0]).astype(np.float32),)
         if self.in_dtype == "float32":
             bias = rng.standard_normal(filters, np.float32)
             scalars = pack_scalars(low=-2.0 * math.sqrt(depth), high=2.0 * math.sqrt(depth))
             return activations, {"weight": weight, "bias": bias, "scalars": scalars}
         # Standard deviation of a sum of `depth` products of uniform values.
         spread = _deviation(self.in_dtype) * _deviation(self.weight_dtype) * math.sqrt(depth)
-        # Outputs of 4 bits have a sixteenth of the range.
-        step = 1 / 16 if is_four_bit(epilogue.out_dtype) else 1
+        # Outputs of 4 bits have a sixteenth of the range, and activations are curved near 0.
+        narrow = is_four_bit(epilogue.out_dtype)
+        step = 1 / 16 if narrow else 1 if epilogue.activation == "none" else 1 / 32
         low, high, zero_point = bounds(epilogue.out_dtype, _zero_point(epilogue.out_dtype, 7))
-        table = {}
+        more: dict[str, Any] = {}
         if epilogue.table:
-            table = {"table": random_array(rng, (ENTRIES,), epilogue.out_dtype)}
+            more["table"] = random_array(rng, (ENTRIES,), epilogue.out_dtype)
+        if epilogue.float_bias:
+            more["float_bias"] = rng.uniform(-40 * step, 40 * step, filters).astype(np.float32)
         scale = (rng.uniform(40, 90, filters) * step / spread).astype(np.float32)
         if epilogue.concatenates:
             scale[rng.permutation(filters)[: filters // 2]] = 0
         x_zero_points = {"uint8": 119, "int8": -11, "uint4": 6, "int4": -3}
         return activations, {
-            **table,
+            **more,
             "weight": weight,
             "bias": rng.integers(-int(spread), int(spread) + 1, filters, np.int32),
             "scale": scale,

@@ -13,7 +13,7 @@ from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cpu.vector import cast, flat, for_chunks, load, loop, splat, store, tasks_loop
 from autoq.templates.epilogue import SCALAR_NAMES
-from autoq.templates.epilogue.cpu import VectorEpilogue, bind_scalars
+from autoq.templates.epilogue.cpu import VectorEpilogue, VectorOperands, bind_scalars
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -122,7 +122,7 @@ def _emit_epilogue(
         epilogue = VectorEpilogue(workload.epilogue, workload.in_dtype, lanes, scalars)
         scales = None if scale is None else splat(scale, lanes)
         addend = None if residual is None else load(residual, y_start + at, lanes)
-        value = epilogue.apply(load(sums, at, lanes), scales, addend)
+        value = epilogue.apply(load(sums, at, lanes), VectorOperands(scales, residual=addend))
         store(buffers["y"], y_start + at, value, lanes)
 
     for_chunks(workload.n, _LANES, chunk)

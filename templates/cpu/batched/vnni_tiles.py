@@ -16,7 +16,7 @@ from tvm.tirx import Buffer, Expr
 
 from autoq.templates.cpu.dot import vnni
 from autoq.templates.cpu.vector import load, loop, splat, store
-from autoq.templates.epilogue.cpu import VectorEpilogue, bind_scalars
+from autoq.templates.epilogue.cpu import VectorEpilogue, VectorOperands, bind_scalars
 from autoq.templates.operators.batched_gemm import BatchedGemm
 
 LANES = 16
@@ -261,4 +261,4 @@ def _emit_outputs(
             at = start + tiling.start(place.tile * tiling.vectors + vector)
             total = load(register, 0, LANES) - splat(shift, LANES)
             addend = None if residual is None else load(residual, at, LANES)
-            store(y, at, epilogue.apply(total, scale, addend), LANES)
+            store(y, at, epilogue.apply(total, VectorOperands(scale, residual=addend)), LANES)

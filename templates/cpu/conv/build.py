@@ -18,7 +18,7 @@ from autoq.templates.cpu.conv.pack import packed_conv
 from autoq.templates.cpu.conv.scratch import emit_scratch
 from autoq.templates.cpu.conv.tiling import ConvTiling
 from autoq.templates.cpu.vector import flat, load, loop, store, tasks_loop
-from autoq.templates.epilogue.cpu import VectorEpilogue, bind_scalars
+from autoq.templates.epilogue.cpu import VectorEpilogue, VectorOperands, bind_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 
@@ -32,6 +32,8 @@ class _Buffers:
     weight: Buffer
     bias: Buffer
     scale: Buffer | None
+    row_scale: Buffer | None
+    float_bias: Buffer | None
     scalars: Buffer
     fill: Buffer | None
     y: Buffer
@@ -56,19 +58,14 @@ def build_conv(workload: Conv2d | Gemm, tiling: ConvTiling) -> PrimFunc:
         parameters = _parameters(workload, tiling)
         with tasks_loop(tiling.tasks) as task:
             views = {name: flat(buffer) for name, buffer in parameters.items()}
-            absent = dict.fromkeys(("residual", "scale", "fill"))
+            absent = dict.fromkeys(("residual", "row_scale", "scale", "float_bias", "fill"))
             _emit_task(tiling, _Buffers(**{**absent, **views}), task)
     return builder.get()
 
 
 def _parameters(workload: Conv2d | Gemm, tiling: ConvTiling) -> dict[str, Buffer]:
-    epilogue, conv = workload.epilogue, tiling.conv
-    shapes: dict[str, tuple[tuple[int, ...], str]] = {"x": (workload.x_shape, conv.in_dtype)}
-    if epilogue.residual_dtype:
-        shapes["residual"] = (workload.y_shape, epilogue.residual_dtype)
-    shapes |= {spec.name: (spec.shape, spec.dtype) for spec in packed_conv(tiling)}
-    shapes["y"] = (workload.y_shape, epilogue.out_dtype)
-    return {name: T.arg(name, T.buffer(*shape)) for name, shape in shapes.items()}
+    specs = (*workload.inputs, *packed_conv(tiling), *workload.outputs)
+    return {spec.name: T.arg(spec.name, T.buffer(spec.shape, spec.dtype)) for spec in specs}
 
 
 def _emit_task(tiling: ConvTiling, buffers: _Buffers, task: Expr) -> None:
@@ -199,10 +196,11 @@ class _Output:
         self.lanes = tiling.dot.lanes
         start = _channel_start(tiling, tile.channel_tile, vector)
         self.channel = T.bind(tile.group * tiling.filters + start)
-        self.scale = None
-        if buffers.scale is not None:
-            packed = (tile.packed * tiling.config.vectors + vector) * self.lanes
-            self.scale = T.bind(load(buffers.scale, packed, self.lanes))
+        packed = (tile.packed * tiling.config.vectors + vector) * self.lanes
+        self.scale, self.float_bias = (
+            None if buffer is None else T.bind(load(buffer, packed, self.lanes))
+            for buffer in (buffers.scale, buffers.float_bias)
+        )
 
     def emit(self, total: Expr, out_pixel: Expr) -> None:
         """One pixel's `lanes` channels; groups with fewer channels go through a line buffer."""
@@ -212,7 +210,10 @@ class _Output:
         addend = None
         if residual is not None:
             addend = load(residual, at, self.lanes) if whole else self._gathered(residual, at)
-        value = self.epilogue.apply(total, self.scale, addend)
+        rows = self.buffers.row_scale
+        row = None if rows is None else rows[out_pixel]
+        operands = VectorOperands(self.scale, row, self.float_bias, addend)
+        value = self.epilogue.apply(total, operands)
         if whole:
             store(y, at, value, self.lanes)
             return

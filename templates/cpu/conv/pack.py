@@ -10,9 +10,10 @@ from autoq.templates.workload import Constants
 
 
 def pack_conv(tiling: ConvTiling, constants: Constants) -> tuple[np.ndarray, ...]:
-    """The kernel's constants: weight, bias, scale (unless absent), scalars, fill (when copied).
+    """The kernel's constants: weight, bias, scale and float bias (unless absent), scalars, fill.
 
-    weight: `tiling.weight_shape`; bias and scale: `tiling.lanes_shape`; fill: [1], the value of
+    weight: `tiling.weight_shape`; bias, scale and float bias: `tiling.lanes_shape`; fill, where
+    there are copies: [1], the value of
     a pixel outside the image. The zero point is folded into the bias: with u the activation as
     the kernel multiplies it and f the fill, `sum((u - f) * w) = sum(u * w) - f * sum(w)`.
     """
@@ -28,6 +29,8 @@ def pack_conv(tiling: ConvTiling, constants: Constants) -> tuple[np.ndarray, ...
     if integer and conv.epilogue.out_dtype != "int32":
         scale = np.asarray(constants["scale"], np.float32).reshape(conv.k)
         packed.append(pack_lanes(tiling, scale))
+    if conv.epilogue.float_bias:
+        packed.append(pack_lanes(tiling, np.asarray(constants["float_bias"], np.float32)))
     packed.append(np.asarray(constants["scalars"], np.float32).reshape(8))
     if tiling.copies:
         packed.append(np.array([fill]).astype(tiling.scratch_dtype))
@@ -41,6 +44,8 @@ def packed_conv(tiling: ConvTiling) -> tuple[TensorSpec, ...]:
     specs = [weight, TensorSpec("bias", tiling.lanes_shape, tiling.dot.accumulator)]
     if conv.in_dtype != "float32" and conv.epilogue.out_dtype != "int32":
         specs.append(TensorSpec("scale", tiling.lanes_shape, "float32"))
+    if conv.epilogue.float_bias:
+        specs.append(TensorSpec("float_bias", tiling.lanes_shape, "float32"))
     specs.append(TensorSpec("scalars", (8,), "float32"))
     if tiling.copies:
         specs.append(TensorSpec("fill", (1,), tiling.scratch_dtype))

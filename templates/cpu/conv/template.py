@@ -38,6 +38,19 @@ def is_byte_product(workload: Workload, depth: int) -> bool:
     return not grouped or workload.c // workload.groups >= depth
 
 
+def _follows(workload: Conv2d | Gemm, target: Target) -> bool:
+    """Whether kernels compute the epilogue: what only products have needs sums of integers.
+
+    Conversions of float16 came with AVX2.
+    """
+    epilogue = workload.epilogue
+    if epilogue.of_convolutions:
+        return True
+    halves = "float16" in (epilogue.out_dtype, epilogue.residual_dtype)
+    integers = isinstance(workload, Gemm) and workload.in_dtype != "float32"
+    return integers and (target.avx2 or not halves)
+
+
 def conv_template(
     name: str,
     version: int,
@@ -80,7 +93,8 @@ def conv_template(
 
     @functools.wraps(matches)
     def without_table(workload: Workload, target: Target) -> bool:
-        return matches(workload, target) and not workload.epilogue.table
+        fits = matches(workload, target) and not workload.epilogue.table
+        return fits and _follows(workload, target)
 
     return Template(
         name, version, without_table, space, default, build, pack, packed, preference=preference

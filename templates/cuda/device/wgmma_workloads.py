@@ -12,6 +12,11 @@ _LARGEST = 1 << 31
 
 def supported(workload: Conv2d, target: Target) -> bool:
     """8-bit dense convolutions whose rows of channels TMA can address (c a multiple of 16)."""
+    return workload.epilogue.of_convolutions and supports_sums(workload, target)
+
+
+def supports_sums(workload: Conv2d, target: Target) -> bool:
+    """The same whatever follows the sums."""
     pixels = workload.n * workload.p * workload.q
     return (
         target.has_wgmma

@@ -87,6 +87,7 @@ def matches(workload: object, target: Target) -> bool:
         and workload.r * workload.s <= _MOST_TAPS
         and workload.in_dtype in ("int8", "uint8")
         and workload.weight_dtype == "int8"
+        and workload.epilogue.of_convolutions
         and ThreadEpilogue(workload, _VALUES).supported
         and indexable(workload.x_shape, workload.weight_shape, workload.y_shape)
     )
@@ -187,7 +188,7 @@ def build(workload: Conv2d, config: GroupedConfig, target: Target) -> PrimFunc:
     functions = _functions(tiling, epilogue, runs)
     parameters = [
         TensorSpec("x", workload.x_shape, workload.in_dtype),
-        *epilogue.residual_parameters(),
+        *epilogue.more_inputs(),
         *packed(workload, config),
         TensorSpec("y", workload.y_shape, workload.epilogue.out_dtype),
     ]

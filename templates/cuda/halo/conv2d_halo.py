@@ -39,6 +39,7 @@ def matches(workload: object, target: Target) -> bool:
         and workload.in_dtype in ("int8", "uint8")
         and workload.weight_dtype in ("int4", "int8")
         and not workload.has_four_bit_activations
+        and workload.epilogue.of_convolutions
         and workload.stride == (1, 1)
         and workload.groups == 1
         and workload.r * workload.s > 1

@@ -24,7 +24,7 @@ from autoq.templates.cuda.mma_sync.space import compute_types, space
 from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling, as_conv2d
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue.cuda.packed_specs import product_specs
-from autoq.templates.epilogue.cuda.scalars import packed_scalars
+from autoq.templates.epilogue.cuda.scalars import packed_scalars, packed_scales
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, block_channels
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
@@ -51,6 +51,8 @@ def matches(workload: Workload, target: Target) -> bool:
     blocks of channels.
     """
     if not isinstance(workload, Conv2d | Gemm) or target.kind != "cuda":
+        return False
+    if isinstance(workload, Conv2d) and not workload.epilogue.of_convolutions:
         return False
     conv = as_conv2d(workload)
     shapes = (conv.x_shape, conv.weight_shape, conv.y_shape)
@@ -104,7 +106,7 @@ def pack(
     packed = (pack_weight(tiling, weight), pack_channels(tiling, bias.reshape(-1, conv.k)))
     if conv.epilogue.out_dtype == "int32":
         return packed
-    scale = pack_channels(tiling, np.asarray(constants["scale"], np.float32))
+    scale = packed_scales(conv.epilogue, constants, lambda one: pack_channels(tiling, one))
     return (*packed, scale, packed_scalars(conv.epilogue, constants))
 
 

@@ -30,6 +30,19 @@ def row_inside(plan, m, row):
     return T.if_then_else(inside, 1, 0)
 
 
+def row_scales(plan, arrays, m, rows):
+    """The scales of two rows of tile m, where the epilogue has them."""
+    box = plan.tiling.box
+    images = [
+        pixel_of_row(plan.conv, m * plan.config.block_m + row)[0]
+        if box is None
+        else box.pixel(m, row)[0]
+        for row in rows
+    ]
+    exist = [row_inside(plan, m, row) != 0 for row in rows]
+    return arrays.row_scales(plan.conv.epilogue, images, exist)
+
+
 def bias_start(plan, m, row):
     """Offset of the bias table's row for a row of tile m."""
     box = plan.tiling.box
@@ -117,6 +130,7 @@ def store_rows(plan, smem, accumulator, arrays, i, rows, channels):
             rows.inside[0],
             rows.inside[1],
             plan.tiling.group_k - channel,
+            *row_scales(plan, arrays, rows.m, (rows.first, rows.first + 8)),
             *table_argument(plan, smem),
             source_code=plan.requantise.source,
         )

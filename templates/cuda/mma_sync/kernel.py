@@ -35,8 +35,8 @@ from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync.staged import store_staged
 from autoq.templates.epilogue.cuda.arrays import EpilogueArrays
 from autoq.templates.epilogue.cuda.lookups import fill_table
-from autoq.templates.epilogue.cuda.scalars import scalar_words
-from autoq.templates.storage import stored
+from autoq.templates.epilogue.cuda.scalars import scalar_words, scale_words
+from autoq.templates.storage import moved_as, stored
 
 # Tiles of 8 neighbouring pixel blocks run together, so that their weights stay in the L2.
 _RASTER_GROUP = 8
@@ -45,15 +45,16 @@ _RASTER_GROUP = 8
 def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
     """The kernel of a plan.
 
-    Parameters: x, the residual where there is one, weight int8 [tiles_n, steps, weight_rows,
-    weight_row_bytes], bias int32 [border classes, padded k], then unless the output is int32
-    scale float32 [padded k] and scalars float32 (`packed_scalars`), and y; activations as
-    they are stored.
+    Parameters: x, the residual and row scales where there are, weight int8 [tiles_n, steps,
+    weight_rows, weight_row_bytes], bias int32 [border classes, padded k], then unless the output is
+    int32 scale float32 (`packed_scales`) and scalars float32 (`packed_scalars`), and y; activations
+    as they are stored.
     """
     workload, conv, config, tiling = plan.workload, plan.conv, plan.config, plan.tiling
     epilogue = workload.epilogue
     steps, stages, rounds = tiling.steps, config.stages, plan.pixel_rounds
     weight_shape = tiling.packed_weight
+    scales = scale_words(epilogue, tiling.padded_k)
     residual_dtype = epilogue.residual_dtype or epilogue.out_dtype
     x_array = stored(workload.x_shape, conv.in_dtype)
     y_array = stored(workload.y_shape, epilogue.out_dtype)
@@ -63,6 +64,7 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
     def main(
         x_ptr: T.handle,
         residual_ptr: T.Optional(T.handle),
+        row_scale_ptr: T.Optional(T.handle),
         weight_ptr: T.handle,
         bias_ptr: T.handle,
         scale_ptr: T.Optional(T.handle),
@@ -74,19 +76,23 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
         bias = T.match_buffer(bias_ptr, (plan.bias_rows * tiling.padded_k,), "int32", align=16)
         y_nhwc = T.match_buffer(y_ptr, *y_array, align=16)
         if scale_ptr is not None:
-            scale = T.match_buffer(scale_ptr, (tiling.padded_k,), "float32", align=16)
+            scale = T.match_buffer(scale_ptr, (scales,), "float32", align=16)
             scalars = T.match_buffer(scalars_ptr, (scalar_words(epilogue),), "float32", align=16)
         else:
             scale = T.meta_var(bias)
             scalars = T.meta_var(bias)
+        if row_scale_ptr is not None:
+            row_scale = T.match_buffer(row_scale_ptr, workload.y_shape[:1], "float32", align=16)
+        else:
+            row_scale = T.meta_var(bias)
         if residual_ptr is not None:
             residual_nhwc = T.match_buffer(residual_ptr, *residual_array, align=16)
         else:
             residual_nhwc = T.meta_var(y_nhwc)
         x = T.decl_buffer((math.prod(x_array[0]),), x_array[1], data=x_nhwc.data)
-        y = T.decl_buffer((math.prod(y_array[0]),), y_array[1], data=y_nhwc.data)
+        y = T.decl_buffer((math.prod(y_array[0]),), moved_as(y_array[1]), data=y_nhwc.data)
         residual = T.decl_buffer(
-            (math.prod(residual_array[0]),), residual_array[1], data=residual_nhwc.data
+            (math.prod(residual_array[0]),), moved_as(residual_array[1]), data=residual_nhwc.data
         )
 
         T.device_entry()
@@ -112,7 +118,7 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
         fragments = T.meta_var(Fragments(a, b))
         pixels = T.meta_var(PixelCopies(x, origin, taps, held_pixels))
         weights = T.meta_var(WeightCopies(weight, n, held_weights))
-        arrays = T.meta_var(EpilogueArrays(bias, scale, scalars, residual, words, y))
+        arrays = T.meta_var(EpilogueArrays(bias, scale, scalars, residual, words, y, row_scale))
 
         @T.inline
         def fetch_step(step, stage):
@@ -191,5 +197,7 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
     absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
     if epilogue.out_dtype == "int32":
         absent |= {"scale_ptr": None, "scalars_ptr": None}
+    if not epilogue.row_scale:
+        absent["row_scale_ptr"] = None
     kernel = main.specialize(**absent)
     return overlapping(kernel) if plan.overlaps else kernel

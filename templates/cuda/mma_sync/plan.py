@@ -261,7 +261,8 @@ class MmaSyncPlan:
             block_pitch = output_channel(self.conv, "int8", ROW_BYTES)
             return ShuffledRows(self.workload.epilogue, group_k, tail, row_bias, block_pitch)
         run = STAGED_RUN if packing == "shared" else self.config.run
-        return FragmentRows(self.workload.epilogue, run, group_k, tail, row_bias)
+        shift_at = self.tiling.padded_k
+        return FragmentRows(self.workload.epilogue, run, group_k, tail, row_bias, shift_at=shift_at)
 
     @property
     def residual_registers(self) -> int:

@@ -103,7 +103,7 @@ def _packings(conv: Conv2d) -> tuple[str, ...]:
     epilogue = conv.epilogue
     nibbles = is_four_bit(epilogue.out_dtype)
     packs = epilogue.out_dtype in ("int8", "uint8") or (nibbles and conv.k // conv.groups % 2 == 0)
-    if packs and not is_four_bit(epilogue.residual_dtype):
+    if packs and epilogue.of_convolutions and not is_four_bit(epilogue.residual_dtype):
         return PACKING
     return ("weights", "shared")
 

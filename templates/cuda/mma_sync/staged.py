@@ -7,7 +7,7 @@ shared memory of packed bytes. Threads then take 4 consecutive channels of two r
 from tvm.script import tirx as T
 
 from autoq.templates.cuda.mma_sync.config import STAGED_RUN
-from autoq.templates.cuda.mma_sync.epilogue import bias_start, row_inside, row_start
+from autoq.templates.cuda.mma_sync.epilogue import bias_start, row_inside, row_scales, row_start
 from autoq.templates.cuda.mma_sync.rows import output_channel
 from autoq.templates.epilogue.cuda.lookups import table_argument
 
@@ -83,6 +83,7 @@ def store_pair(plan, smem, gathered, arrays, m, rows, channels, packed):
             *[arrays.y.ptr_to([row_start(plan, dtype, m, row) + in_row]) for row in rows],
             *[row_inside(plan, m, row) for row in rows],
             channels.left,
+            *row_scales(plan, arrays, m, rows),
             *table_argument(plan, smem),
             source_code=plan.requantise.source,
         )

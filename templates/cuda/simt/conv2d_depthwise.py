@@ -95,6 +95,7 @@ def matches(workload: object, target: Target) -> bool:
         workload.groups == workload.c == workload.k
         and workload.in_dtype in ("int8", "uint8", "float32")
         and workload.weight_dtype == ("float32" if floating else "int8")
+        and workload.epilogue.of_convolutions
         and ThreadEpilogue(workload, 1).supported
         and indexable(workload.x_shape, workload.weight_shape, workload.y_shape)
     )
@@ -128,7 +129,7 @@ def build(workload: Conv2d, config: DepthwiseConfig, target: Target) -> PrimFunc
     functions = _functions(workload, config, epilogue)
     parameters = [
         TensorSpec("x", workload.x_shape, workload.in_dtype),
-        *epilogue.residual_parameters(),
+        *epilogue.more_inputs(),
         *packed(workload, config),
         TensorSpec("y", workload.y_shape, workload.epilogue.out_dtype),
     ]

@@ -97,6 +97,8 @@ def matches(workload: object, target: Target) -> bool:
     """Every convolution and matrix product of bytes or float32 whose arrays have int32 indices."""
     if not isinstance(workload, Conv2d | Gemm) or target.kind != "cuda":
         return False
+    if isinstance(workload, Conv2d) and not workload.epilogue.of_convolutions:
+        return False
     conv = as_conv2d(workload)
     floating = conv.in_dtype == "float32"
     dtypes = conv.in_dtype in ("int8", "uint8", "float32")
@@ -143,12 +145,11 @@ def build(workload: Conv2d | Gemm, config: DirectConfig, target: Target) -> Prim
     conv = as_conv2d(workload)
     epilogue = ThreadEpilogue(conv, _channels(conv))
     functions = _functions(conv, config, epilogue)
-    residuals = epilogue.residual_parameters()
     parameters = [
-        TensorSpec("x", workload.x_shape, conv.in_dtype),
-        *(TensorSpec(item.name, workload.y_shape, item.dtype) for item in residuals),
+        workload.inputs[0],
+        *workload.inputs[1:],
         *packed(workload, config),
-        TensorSpec("y", workload.y_shape, conv.epilogue.out_dtype),
+        *workload.outputs,
     ]
     vectors = conv.k // epilogue.values
     items = blocks_for(conv.n * conv.p * conv.q, config.pixels) * vectors

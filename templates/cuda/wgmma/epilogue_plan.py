@@ -14,7 +14,7 @@ from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.epilogue.cuda.bounds import LIMITS
 from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.requantisation import Form, boundable, convertible
-from autoq.templates.epilogue.cuda.scalars import scalar_words
+from autoq.templates.epilogue.cuda.scalars import scalar_words, scale_words
 from autoq.templates.epilogue.cuda.started_rows import shared_residual, start_rows
 from autoq.templates.epilogue.cuda.wgmma_units import Unit, unit_at
 from autoq.templates.operators.conv2d import Conv2d
@@ -36,6 +36,7 @@ class EpiloguePlan:
         self.bounded = boundable(self.epilogue)
         self.convertible = convertible(self.epilogue)
         self.limits_at = scalar_words(self.epilogue)
+        self.scales = scale_words(self.epilogue, self.padded_n)
         self.scalars = self.limits_at + (LIMITS if self.bounded else 0)
 
     @cached_property
@@ -48,6 +49,7 @@ class EpiloguePlan:
             tail=self.padded_n != self.workload.k,
             row_bias=self.classes > 1,
             bias=not self.bounded,
+            shift_at=self.padded_n,
         )
 
     @cached_property

@@ -7,7 +7,7 @@ from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cuda.device.wgmma_workloads import supported
+from autoq.templates.cuda.device.wgmma_workloads import supported, supports_sums
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.cuda.wgmma.default import default_config
 from autoq.templates.cuda.wgmma.loads import MatrixLoad
@@ -32,7 +32,7 @@ def matches(workload: Workload, target: Target) -> bool:
     if isinstance(workload, Conv2d):
         plain = workload.r == workload.s == 1 and workload.stride == (1, 1)
         return plain and not any(workload.padding) and supported(workload, target)
-    return isinstance(workload, Gemm) and supported(workload.as_conv2d(), target)
+    return isinstance(workload, Gemm) and supports_sums(workload.as_conv2d(), target)
 
 
 def _load(workload: Conv2d, config: WgmmaConfig) -> MatrixLoad:

@@ -19,7 +19,7 @@ from autoq.templates.epilogue.cuda.conversion import conversion_limits
 from autoq.templates.epilogue.cuda.epilogue_table import epilogue_table, table_words
 from autoq.templates.epilogue.cuda.packed_specs import product_specs
 from autoq.templates.epilogue.cuda.requantisation import boundable, convertible
-from autoq.templates.epilogue.cuda.scalars import packed_scalars
+from autoq.templates.epilogue.cuda.scalars import packed_scalars, packed_scales
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -49,11 +49,13 @@ def pack(workload: Conv2d, config: PipelineConfig, constants: Constants) -> tupl
     if boundable(workload.epilogue):
         numbers, sign = _short_form(workload, weight, table, scale, scalars)
         small.append(numbers)
-    scale = pad_channels(scale, config.block_n)
-    arrays += [scale, np.concatenate([packed_scalars(workload.epilogue, constants), *small])]
+    scales = packed_scales(
+        workload.epilogue, constants, lambda one: pad_channels(one, config.block_n)
+    )
+    arrays += [scales, np.concatenate([packed_scalars(workload.epilogue, constants), *small])]
     if boundable(workload.epilogue):
         start = bias[0] if len(bias) == 1 else None
-        arrays.append(epilogue_table(sign * scale, start, config.block_n, config.channels))
+        arrays.append(epilogue_table(sign * scales, start, config.block_n, config.channels))
     return tuple(arrays)
 
 

@@ -40,6 +40,7 @@ from autoq.templates.epilogue.cuda.wgmma_tile import (
     store_tile,
 )
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.storage import moved_as
 from autoq.templates.target import Target
 
 START_BARRIER = 1
@@ -73,10 +74,11 @@ def build_pipeline(
 ) -> PrimFunc:
     """The kernel of a workload.
 
-    Parameters: x (x_shape), the residual (y_shape) where there is one, weights int8
+    Parameters: x (x_shape), the residual (y_shape) and row scales where there are, weights int8
     [padded k * layout.total], bias int32 [border classes, padded k], then unless the output is
-    int32 scale float32 [padded k] and scalars float32 [8], and y (y_shape). Where the epilogue is
-    boundable, limits [8] follow the scalars, and tables int32 [n tiles, table words] the scalars.
+    int32 scale float32 (`packed_scales`) and scalars float32 [8], and y (y_shape). Where the
+    epilogue is boundable, limits [8] follow the scalars, and tables int32 [n tiles, table words]
+    the scalars.
     A table of outputs lies behind the first eight scalars (`packed_scalars`).
     """
     plan = PipelinePlan(workload, config, layout, load, target)
@@ -88,6 +90,7 @@ def build_pipeline(
     def main(
         x_ptr: T.handle,
         residual_ptr: T.Optional(T.handle),
+        row_scale_ptr: T.Optional(T.handle),
         weight_ptr: T.handle,
         bias_ptr: T.handle,
         scale_ptr: T.Optional(T.handle),
@@ -100,11 +103,15 @@ def build_pipeline(
         bias = T.match_buffer(bias_ptr, (plan.classes * plan.padded_n,), "int32", align=16)
         y_nhwc = T.match_buffer(y_ptr, y_shape, epilogue.out_dtype, align=16)
         if scale_ptr is not None:
-            scale = T.match_buffer(scale_ptr, (plan.padded_n,), "float32", align=16)
+            scale = T.match_buffer(scale_ptr, (plan.scales,), "float32", align=16)
             scalars = T.match_buffer(scalars_ptr, (plan.scalars,), "float32", align=16)
         else:
             scale = T.meta_var(bias)
             scalars = T.meta_var(bias)
+        if row_scale_ptr is not None:
+            row_scale = T.match_buffer(row_scale_ptr, y_shape[:1], "float32", align=16)
+        else:
+            row_scale = T.meta_var(bias)
         if residual_ptr is not None:
             residual_nhwc = T.match_buffer(residual_ptr, y_shape, epilogue.residual_dtype, align=16)
         else:
@@ -114,9 +121,9 @@ def build_pipeline(
             table = T.match_buffer(table_ptr, words_of_tables, "int32", align=16)
         else:
             table = T.meta_var(bias)
-        y = T.decl_buffer((plan.elements,), epilogue.out_dtype, data=y_nhwc.data)
+        y = T.decl_buffer((plan.elements,), moved_as(epilogue.out_dtype), data=y_nhwc.data)
         residual = T.decl_buffer(
-            (plan.elements,), epilogue.residual_dtype or epilogue.out_dtype,
+            (plan.elements,), moved_as(epilogue.residual_dtype or epilogue.out_dtype),
             data=residual_nhwc.data,
         )  # fmt: skip
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
@@ -213,7 +220,7 @@ def build_pipeline(
             cursor = T.meta_var(RingCursor(ring, tail, previous))
             thread = T.meta_var(ConsumerThread(consumer, warp, lane))
             operands = T.meta_var(Operands(first_a, first_b))
-            arrays = T.meta_var(EpilogueArrays(bias, scale, scalars, residual, words, y))
+            arrays = T.meta_var(EpilogueArrays(bias, scale, scalars, residual, words, y, row_scale))
             turn: T.int32 = 0
             work: T.int32 = (cta + consumer * plan.grid) if plan.ping_pong else cta
             slot = T.meta_var(RingPosition(config.slots))
@@ -274,6 +281,8 @@ def build_pipeline(
     absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
     if epilogue.out_dtype == "int32":
         absent |= {"scale_ptr": None, "scalars_ptr": None}
+    if not epilogue.row_scale:
+        absent["row_scale_ptr"] = None
     if not plan.bounded:
         absent["table_ptr"] = None
     return overlapping(main.specialize(**absent))

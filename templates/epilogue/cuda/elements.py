@@ -77,9 +77,10 @@ __device__ __forceinline__ unsigned narrow8_@(unsigned a, unsigned b) {
 """narrow8(a, b): the low nibbles of eight bytes in a word."""
 
 _RESCALED = r"""
-__device__ __forceinline__ float rescaled_@(int total, float scale, float addend,
+__device__ __forceinline__ float rescaled_@(int total, float scaleFACTORS, float addend,
                                             float4 first, float4 second) {
   float v = scaled_@(total, scale);
+  SCALING
   if (BEFORE) {
     v = fminf(fmaxf(v, fmaxf(first.x, -4194304.f)), fminf(first.y, 4194304.f));
     v = __fmul_rn(shifted_@(v, -12582912.f), first.z);
@@ -88,6 +89,8 @@ __device__ __forceinline__ float rescaled_@(int total, float scale, float addend
   return v;
 }
 """
+_ROW_SCALED = "v = __fmul_rn(v, row);"
+_SHIFTED_BY = "v = __fadd_rn(v, shift);"
 _ADDITION = "if (RESIDUAL) v = __fadd_rn(v, __fmul_rn(addend, first.w));"
 _CHOICE = "if (scale == 0.f) v = __fmul_rn(addend, first.w);"
 
@@ -103,6 +106,11 @@ _ADDEND4 = r"""
 __device__ __forceinline__ float addend_@(unsigned word, int e, float4 second) {
   float u = __uint_as_float((((word >> (4 * e)) & 15u) ^ FLIP) | 0x4B000000u);
   return __fadd_rn(u, __fsub_rn(OFFSET, second.x));
+}
+"""
+_ADDEND16 = r"""
+__device__ __forceinline__ float addend_@(unsigned word, int e, float4 second) {
+  return __fsub_rn(WIDENED, second.x);
 }
 """
 _ADDEND32 = r"""
@@ -121,13 +129,71 @@ def saturated_source(out_dtype: str) -> str:
     return (SATURATED4 + CONVERTED4).replace("TYPE", element(out_dtype).ptx or "")
 
 
-def rescaled_source(epilogue: Epilogue) -> str:
-    """rescaled(total, scale, addend, first, second): the value before it is clamped and rounded.
+_FLOATS2 = r"""
+__device__ __forceinline__ unsigned floats2_@(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+  unsigned word;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(b), "f"(a));
+  return word;
+#else
+  unsigned short low, high;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(low) : "f"(a));
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(high) : "f"(b));
+  return low | (unsigned)high << 16;
+#endif
+}
+"""
+_BFLOATS2 = r"""
+#if __CUDA_ARCH__ >= 800
+__device__ __forceinline__ unsigned floats2_@(float a, float b) {
+  unsigned word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(b), "f"(a));
+  return word;
+}
+#else
+// Ties to even; a NaN stays one, and neither zero nor infinity changes.
+__device__ __forceinline__ unsigned upper_half_@(float v) {
+  const unsigned bits = __float_as_uint(v);
+  return v != v ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+__device__ __forceinline__ unsigned floats2_@(float a, float b) {
+  return upper_half_@(a) | upper_half_@(b) << 16;
+}
+#endif
+"""
+_WIDENED = r"""
+__device__ __forceinline__ float widened_@(unsigned word, int e) {
+  float v;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"((unsigned short)(word >> 16 * e)));
+  return v;
+}
+"""
 
-    The bias is in total already; first and second are the two halves of the scalars operand. It
-    calls scaled, clamped and shifted.
+
+def narrowing_source(dtype: str) -> str:
+    """floats2(a, b): two floats as float16 or bfloat16 in a word, a in its lower half."""
+    return _FLOATS2 if dtype == "float16" else _BFLOATS2
+
+
+def value_factors(epilogue: Epilogue, scale: str, row: str, shift: str) -> str:
+    """The arguments of rescaled that an accumulator's value comes from: expressions of each."""
+    return ", ".join(
+        [scale, *([row] if epilogue.row_scale else []), *([shift] if epilogue.float_bias else [])]
+    )
+
+
+def rescaled_source(epilogue: Epilogue) -> str:
+    """rescaled(total, factors, addend, first, second): the value before it is clamped and rounded.
+
+    The bias is in total already; factors are what `value_factors` says; first and second are the
+    two halves of the scalars operand. It calls scaled, clamped and shifted.
     """
     source = _RESCALED.replace("ADDITION", _CHOICE if epilogue.concatenates else _ADDITION)
+    factors = value_factors(epilogue, "", "float row", "float shift")
+    scaling = (_ROW_SCALED if epilogue.row_scale else "") + (
+        _SHIFTED_BY if epilogue.float_bias else ""
+    )
+    source = source.replace("FACTORS", factors).replace("SCALING", scaling)
     return for_residual(source, epilogue)
 
 
@@ -148,6 +214,10 @@ def addend_source(dtype: str | None) -> str:
         return ""
     if dtype == "float32":
         return _ADDEND32
+    if dtype == "bfloat16":
+        return _ADDEND16.replace("WIDENED", "__uint_as_float(e ? word & 0xffff0000u : word << 16)")
+    if dtype == "float16":
+        return _WIDENED + _ADDEND16.replace("WIDENED", "widened_@(word, e)")
     if is_four_bit(dtype):
         source = _ADDEND4.replace("FLIP", "8u" if dtype == "int4" else "0u")
         return source.replace("OFFSET", "-8388616.f" if dtype == "int4" else "-8388608.f")

@@ -10,6 +10,7 @@ from autoq.templates.cuda.device.functions import DeviceFunction, device_functio
 from autoq.templates.cuda.device.memory.word_vectors import VECTORS, scatter
 from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.epilogue.cuda.elements import value_factors
 from autoq.templates.epilogue.cuda.requantisation import SHORT, Form, Requantisation
 from autoq.templates.epilogue.cuda.two_rows import (
     residual_words,
@@ -27,7 +28,8 @@ class FragmentRows:
 
     `pitch` is the number of output channels; `tail` says that a tile may reach beyond them.
     Pointers of scale and bias are 16-byte aligned and readable for all `channels`; without `bias`,
-    as in short forms, the accumulators hold it already (`started_rows.py`).
+    as in short forms, the accumulators hold it already (`started_rows.py`). A float bias lies
+    `shift_at` numbers behind its scale, a multiple of 4.
     """
 
     epilogue: Epilogue
@@ -36,6 +38,7 @@ class FragmentRows:
     tail: bool
     row_bias: bool = False
     bias: bool = True
+    shift_at: int = 0
 
     @property
     def residual_words(self) -> int:
@@ -62,7 +65,8 @@ class FragmentRows:
 
         acc: accumulators of one group of columns, [channels / 2][row][2]; bias1 is read with
         `row_bias` only; scale and scalars are not read for int32 outputs (any pointer will do);
-        words: residual registers of each row. The table comes last where the epilogue has one.
+        words: residual registers of each row. Scales of both rows come behind, and last the table,
+        where the epilogue has them.
 
         A short form has limits and the residual's zero point instead of biases and scalars: the
         eight numbers of `bounds.py` or `conversion.py` in registers; scale is then a thread's place
@@ -74,7 +78,10 @@ class FragmentRows:
             body += ["  {", *self._operands(quad, form)]
             for row in range(2):
                 totals = [self._total(quad, row, e, form) for e in range(4)]
-                scales = [f"s.{part}" for part in "xyzw"]
+                scales = [
+                    value_factors(self.epilogue, f"s.{part}", f"row{row}", f"f.{part}")
+                    for part in "xyzw"
+                ]
                 body += row_outputs(requantisation, row, quad, totals, scales)
             body.append("  }")
         for row in range(2):
@@ -106,6 +113,11 @@ class FragmentRows:
         lines = []
         if self.epilogue.out_dtype != "int32":
             lines = [f"  const float4 s = __ldg(reinterpret_cast<const float4*>(scale) + {quad});"]
+        if self.epilogue.float_bias:
+            place = self.shift_at // 4 + quad
+            lines.append(
+                f"  const float4 f = __ldg(reinterpret_cast<const float4*>(scale) + {place});"
+            )
         if self.bias:
             second_bias = f"__ldg(reinterpret_cast<const int4*>(bias1) + {quad})"
             lines += [

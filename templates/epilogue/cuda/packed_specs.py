@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoq.templates.epilogue.cuda.scalars import scalar_words
+from autoq.templates.epilogue.cuda.scalars import scalar_words, scale_words
 from autoq.templates.epilogue.specification import Epilogue
 from autoq.templates.tensor_spec import TensorSpec
 
@@ -24,6 +24,6 @@ def product_specs(
     scalars = (scalar_words(epilogue) + limits,)
     return (
         *sums,
-        TensorSpec("scale", (channels,), "float32"),
+        TensorSpec("scale", (scale_words(epilogue, channels),), "float32"),
         TensorSpec("scalars", scalars, "float32"),
     )

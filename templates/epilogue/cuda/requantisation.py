@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from autoq.templates.element import element
-from autoq.templates.epilogue import Epilogue
+from autoq.templates.epilogue import FLOAT_OUTPUTS, Epilogue
+from autoq.templates.epilogue.cuda.activations import activation_source
 from autoq.templates.epilogue.cuda.elements import (
     BYTES4,
     CLAMPED,
@@ -22,6 +23,7 @@ from autoq.templates.epilogue.cuda.elements import (
     addend_source,
     flip,
     for_residual,
+    narrowing_source,
     rescaled_source,
     saturated_source,
 )
@@ -63,6 +65,7 @@ SHORT = (Form.BOUNDED, Form.CONVERTED)
 def boundable(epilogue: Epilogue) -> bool:
     """Whether `Form.BOUNDED` can compute it: bytes out, and a residual that is added, if any."""
     added = epilogue.residual_dtype != "float32" and not epilogue.concatenates
+    added = added and epilogue.of_convolutions
     return epilogue.out_dtype in ("int8", "uint8") and added
 
 
@@ -160,6 +163,10 @@ class Requantisation:
             source = CLAMPED + SHIFTED + BYTES4 + rescaled_source(epilogue) + _QUANTISED4
             if is_four_bit(epilogue.out_dtype):
                 source += NARROW8
+            if epilogue.out_dtype in ("float16", "bfloat16"):
+                source += narrowing_source(epilogue.out_dtype)
+            if epilogue.activation != "none":
+                source += activation_source(epilogue.activation)
             return source + addend_source(epilogue.residual_dtype)
         source = saturated_source(epilogue.out_dtype)
         if form is Form.BOUNDED:
@@ -189,16 +196,17 @@ class Requantisation:
     def outputs(
         self, totals: Sequence[str], scales: Sequence[str], addends: Sequence[str]
     ) -> list[str]:
-        """Expressions of the words of four outputs: one of bytes, or four of 32 bits.
+        """Expressions of the words of four outputs: one of bytes, two or four of floats or sums.
 
-        totals: accumulators with their bias. Outputs of 4 bits are bytes as well.
+        totals: accumulators with their bias; scales: of each, as `value_factors` joins them.
+        Outputs of 4 bits are bytes as well.
         """
         if self.epilogue.out_dtype == "int32":
             return list(totals)
         operands = list(zip(totals, scales, addends, strict=True))
         values = [self._value(*operand) for operand in operands]
-        if self.epilogue.out_dtype == "float32":
-            return [f"__float_as_uint(bounded_@({value}, second))" for value in values]
+        if self.epilogue.out_dtype in FLOAT_OUTPUTS:
+            return self._floats(values)
         arguments = ",\n    ".join(values)
         if self.form is Form.ANY:
             word = f"quantised4_@({arguments}, second)"
@@ -207,6 +215,16 @@ class Requantisation:
         else:
             word = f"converted4_@({arguments})"
         return [looked_up(self.epilogue, word)]
+
+    def _floats(self, values: Sequence[str]) -> list[str]:
+        """Expressions of the words of float outputs."""
+        if self.epilogue.activation != "none":
+            values = [f"activated_@({value})" for value in values]
+        bounded = [f"bounded_@({value}, second)" for value in values]
+        if self.epilogue.out_dtype == "float32":
+            return [f"__float_as_uint({value})" for value in bounded]
+        pairs = zip(bounded[::2], bounded[1::2], strict=True)
+        return [f"floats2_@({first},\n    {second})" for first, second in pairs]
 
     def _value(self, total: str, scale: str, addend: str) -> str:
         """Expression of a value that the form's last function packs."""

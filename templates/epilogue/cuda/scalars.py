@@ -1,8 +1,11 @@
-"""The scalars of an epilogue as CUDA kernels take them: eight numbers, then a table's bytes."""
+"""The numbers of an epilogue as CUDA kernels take them.
+
+Scalars are eight numbers, then a table's bytes; scales of channels are followed by float biases.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,3 +32,19 @@ def packed_scalars(epilogue: Epilogue, constants: Mapping[str, Any]) -> np.ndarr
 def scalar_words(epilogue: Epilogue) -> int:
     """Words of `packed_scalars`."""
     return len(SCALAR_NAMES) + (ENTRIES // 4 if epilogue.table else 0)
+
+
+def packed_scales(
+    epilogue: Epilogue, constants: Mapping[str, Any], padded: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """The scales, float32 [scale_words], and behind them float biases where there are.
+
+    padded: what fills up [k] to the channels of whole tiles.
+    """
+    names = ("scale", "float_bias") if epilogue.float_bias else ("scale",)
+    return np.concatenate([padded(np.asarray(constants[name], np.float32)) for name in names])
+
+
+def scale_words(epilogue: Epilogue, channels: int) -> int:
+    """Words of `packed_scales` of so many channels, padding included."""
+    return channels * (2 if epilogue.float_bias else 1)

@@ -10,6 +10,7 @@ from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.lookup_source import table_parameter
 from autoq.templates.epilogue.cuda.requantisation import SHORT, Requantisation
+from autoq.templates.storage import moved_as
 
 _ANY = (
     "const void* scale, const int* bias0, const int* bias1, const void* scalars",
@@ -27,18 +28,20 @@ def rows_function(
 ) -> DeviceFunction:
     """rows(acc, scale, bias0, bias1, scalars, words0, words1, y0, y1, ok0, ok1, left).
 
-    In a short form rows(acc, scale, limits, residual zero point, words0, ...). The table comes last
-    where the epilogue has one. words: registers out0 and out1 of each row, which the body fills
-    and stores; source: of what the body calls beside the requantisation.
+    In a short form rows(acc, scale, limits, residual zero point, words0, ...). The two rows' scales
+    come behind, and last the table, where the epilogue has them. words: registers out0 and out1 of
+    each row, which the body fills and stores; source: of what the body calls beside the
+    requantisation.
     """
     epilogue = requantisation.epilogue
-    out = element(epilogue.out_dtype).c_type
+    out = element(moved_as(epilogue.out_dtype)).c_type
+    rows = ", float row0, float row1" if epilogue.row_scale else ""
     operands, *constants = _SHORT if requantisation.form in SHORT else _ANY
     lines = [
         "__device__ __forceinline__ void requantise_rows_@(const unsigned* acc,",
         f"    {operands},",
         f"    const unsigned* words0, const unsigned* words1, {out}* y0, {out}* y1,",
-        f"    int ok0, int ok1, int left{table_parameter(epilogue)}) {{",
+        f"    int ok0, int ok1, int left{rows}{table_parameter(epilogue)}) {{",
         *constants,
         f"  unsigned out0[{words}], out1[{words}];",
     ]
@@ -68,7 +71,7 @@ def residual_words(epilogue: Epilogue, channels: int) -> int:
 
 def row_head(name: str, epilogue: Epilogue) -> str:
     """The first line of a function that loads one row's residual into words."""
-    c_type = element(epilogue.residual_dtype or "int8").c_type
+    c_type = element(moved_as(epilogue.residual_dtype or "int8")).c_type
     return (
         f"__device__ __forceinline__ void {name}_@(unsigned* words, const {c_type}* residual, "
         "int ok, int left) {"

@@ -39,12 +39,20 @@ class ThreadShare:
 
 
 def row_stores(plan, arrays, unit, pixels, channel):
-    """What every requantising function takes last: residuals, outputs, whether they exist, tail."""
+    """What every requantising function takes last but for a table.
+
+    Residuals, outputs, whether they exist, channels left and row scales.
+    """
     return [
         *(arrays.words.ptr_to([plan.residual_at(unit, half)]) for half in (0, 1)),
         *(arrays.y.ptr_to([pixel.index * plan.workload.k + channel]) for pixel in pixels),
         *(T.if_then_else(pixel.exists, 1, 0) for pixel in pixels),
         plan.workload.k - channel,
+        *arrays.row_scales(
+            plan.workload.epilogue,
+            [pixel.index // (plan.workload.p * plan.workload.q) for pixel in pixels],
+            [pixel.exists for pixel in pixels],
+        ),
     ]
 
 

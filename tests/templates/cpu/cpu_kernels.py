@@ -12,7 +12,9 @@ from tvm.tirx import PrimFunc
 
 from autoq.kernel import compile_kernel
 from autoq.runtime.cpu_kernel import LoadedCpuKernel
+from autoq.runtime.dlpack import to_tensor
 from autoq.templates.base import Template
+from autoq.templates.element import numpy_dtype
 from autoq.templates.epilogue import pack_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
@@ -90,9 +92,9 @@ def run(
     target = target or host()
     kernel = LoadedCpuKernel(compile_kernel(template.build(workload, config, target), target))
     packed = template.pack(workload, config, constants)
-    poison = np.full(workload.y_shape, 77, reference_dtype(workload))
+    poison = np.full(workload.y_shape, 77, numpy_dtype(reference_dtype(workload)))
     guarded = [Guarded(array) for array in (*activations, *packed, poison)]
-    kernel(*(tvm.runtime.from_dlpack(buffer.array) for buffer in guarded))
+    kernel(*(to_tensor(buffer.array) for buffer in guarded))
     assert all(buffer.intact for buffer in guarded), f"{workload} {config} wrote out of bounds"
     return guarded[-1].array
 

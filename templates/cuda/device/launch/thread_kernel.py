@@ -22,7 +22,7 @@ from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.dequantize import Dequantize
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
-from autoq.templates.storage import is_four_bit, stored
+from autoq.templates.storage import is_four_bit, moved_as, stored
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -109,12 +109,12 @@ def thread_kernel(
     overlaps = can_overlap(target)
     with IRBuilder() as construction, builder.prim_func():
         builder.func_name("main")
-        pointers = []
+        buffers = []
         for parameter in parameters:
             handle = builder.arg(parameter.name, builder.handle())
             array = stored(parameter.shape, parameter.dtype)
-            buffer = builder.match_buffer(handle, *array, align=16)
-            pointers.append(buffer.data)
+            buffers.append(builder.match_buffer(handle, *array, align=16))
+        pointers = [_pointer(buffer) for buffer in buffers]
         builder.device_entry()
         if cluster > 1:
             rank = builder.cta_id_in_cluster([cluster])
@@ -128,6 +128,15 @@ def thread_kernel(
         body(pointers, block, thread)
     kernel = construction.get()
     return overlapping(kernel) if overlaps else kernel
+
+
+def _pointer(buffer: Any) -> Any:
+    """Of a buffer's first element, as `moved_as` says."""
+    dtype = moved_as(str(buffer.dtype))
+    if dtype == buffer.dtype:
+        return buffer.data
+    elements = math.prod(int(extent) for extent in buffer.shape)
+    return builder.decl_buffer((elements,), dtype, data=buffer.data).ptr_to([0])
 
 
 def items_kernel(

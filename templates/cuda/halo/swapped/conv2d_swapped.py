@@ -41,6 +41,7 @@ def matches(workload: object, target: Target) -> bool:
         and workload.weight_dtype in ("int4", "int8")
         and workload.epilogue.out_dtype in ("int8", "uint8")
         and workload.epilogue.residual_dtype is None
+        and workload.epilogue.of_convolutions
         and workload.stride == (1, 1)
         and workload.groups == 1
         and workload.r * workload.s > 1

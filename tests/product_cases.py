@@ -1,0 +1,21 @@
+"""Integer products with every epilogue that products have and convolutions have not."""
+
+from __future__ import annotations
+
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.gemm import Gemm
+
+PRODUCTS = (
+    Gemm(5, 20, 32, epilogue=Epilogue("float16")),
+    Gemm(7, 33, 48, epilogue=Epilogue("bfloat16", row_scale=True)),
+    Gemm(9, 16, 64, "uint8", epilogue=Epilogue("float32", row_scale=True, float_bias=True)),
+    Gemm(40, 18, 16, epilogue=Epilogue("float16", float_bias=True, activation="gelu")),
+    Gemm(17, 24, 48, "uint8", epilogue=Epilogue("float32", row_scale=True, activation="silu")),
+    Gemm(6, 40, 32, epilogue=Epilogue("bfloat16", "bfloat16", activation="gelu_tanh")),
+    Gemm(33, 17, 64, epilogue=Epilogue("float16", "float16", row_scale=True, activation="relu")),
+    Gemm(12, 21, 32, "uint8", epilogue=Epilogue("float32", "int8", float_bias=True)),
+    Gemm(11, 12, 96, epilogue=Epilogue("uint8", row_scale=True, float_bias=True)),
+    Gemm(18, 26, 32, epilogue=Epilogue("int8", "int8", True, row_scale=True)),
+    Gemm(10, 32, 64, "uint8", epilogue=Epilogue("int8", "float16", float_bias=True)),
+)
+"""Their k is a multiple of 16, as `gemm_wgmma` asks."""

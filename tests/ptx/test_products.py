@@ -1,0 +1,33 @@
+"""What follows integer products on GPUs, whole outputs compared on the emulator."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from product_cases import PRODUCTS
+from with_nvcc import needs_nvcc
+
+from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE as MMA_SYNC
+from autoq.templates.cuda.simt.conv2d_direct import TEMPLATE as DIRECT
+from autoq.templates.target import parse_target
+from ptx.kernels import assert_right_emulated
+
+pytestmark = needs_nvcc
+
+ARCHS = ("sm_80", "sm_75", "sm_89", "sm_86")
+CASES = {
+    f"{case} {template.name} {ARCHS[case % 4]}": (template, workload, ARCHS[case % 4])
+    for case, workload in enumerate(PRODUCTS)
+    for template in ((MMA_SYNC, DIRECT) if case in (0, 1, 5, 8) else (MMA_SYNC,))
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_products(name):
+    template, workload, arch = CASES[name]
+    target = parse_target(f"cuda:{arch}")
+    config = template.default(workload, target)
+    if workload.epilogue.activation == "relu":
+        config = dataclasses.replace(config, packing="shared")
+    assert_right_emulated(template, workload, config, target)
