@@ -12,7 +12,8 @@ import inspect
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import grouped_cases
 import resnet50_cases
 import small_cases
 
+from autoq.search.knobs import plain
 from autoq.templates.base import Template
 from autoq.templates.registry import TEMPLATES
 from autoq.templates.target import Target, parse_target
@@ -196,7 +198,7 @@ def _most_alike(own: dict[str, Any], others: dict[str, Any]) -> tuple[str, list[
 def _values(values: Sequence[Any]) -> str:
     if len(values) == 1 and len(str(values[0])) < 30:
         return _value(values[0])
-    ordered = sorted(values, key=lambda value: (str(type(value)), value))
+    ordered = sorted(values, key=_place)
     if len(ordered) <= _MOST_VALUES:
         return ", ".join(map(_value, ordered))
     if isinstance(ordered[0], int):
@@ -205,9 +207,18 @@ def _values(values: Sequence[Any]) -> str:
     return f"{len(ordered)}, such as {', '.join(map(_value, some))}"
 
 
+def _place(value: Any) -> tuple[Any, ...]:
+    """Sorts values: those of a kind beside each other, numbers by size."""
+    if is_dataclass(value):
+        return str(type(value)), *(_place(getattr(value, part.name)) for part in fields(value))
+    return str(type(value)), plain(value) if isinstance(value, Enum) else value
+
+
 def _value(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"({', '.join(map(_value, value))})"
+    if is_dataclass(value):
+        return f"({', '.join(f'{name} {_value(part)}' for name, part in plain(value).items())})"
+    if value is None:
+        return "none"
     if isinstance(value, bool):
         return str(value).lower()
     return f"`{value}`" if isinstance(value, str) and value else str(value) or '""'

@@ -23,6 +23,7 @@ import autoq
 from autoq.devices import require_device, resolve
 from autoq.measure.job import REGISTRY, UNTRIED, Job, load_registry
 from autoq.records.journal import Journal
+from autoq.records.migration import migrated
 from autoq.scratch import scratch_folder, sweep
 from autoq.templates.base import Template
 from autoq.templates.target import Target
@@ -41,7 +42,8 @@ def job_of(line: Mapping[str, Any], templates: Mapping[str, Template], target: T
         raise ValueError(f"{template.name} does not take its workload")
     space = template.space(workload, target)
     try:
-        config = space.from_dict(line["config"])
+        _, knobs = migrated(template.name, line.get("template_version", 0), line["config"])
+        config = space.from_dict(knobs)
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{template.name} has other knobs") from error
     if config not in space:

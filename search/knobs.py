@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -12,6 +15,25 @@ from autoq.errors import ConfigError
 
 # A code must fit int64 also after a union has multiplied it by its number of templates.
 _MAX_SIZE = 1 << 55
+
+
+def plain(value: Any) -> Any:
+    """A knob's value ready for JSON.
+
+    A frozen dataclass becomes an object of its fields, an enum's member its value, a tuple a list.
+    """
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return [plain(item) for item in value]
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    return value
+
+
+def plain_config(config: Any) -> dict[str, Any]:
+    """The knobs of a configuration ready for JSON, in the order of its fields."""
+    return {field.name: plain(getattr(config, field.name)) for field in fields(config)}
 
 
 class Knobs:
@@ -87,22 +109,41 @@ def _check_values(name: str, choices: tuple[Any, ...]) -> None:
         raise ConfigError(f"knob {name!r} has no values")
     for value in choices:
         if not _storable(value):
-            raise ConfigError(f"knob {name!r}: {value!r} is not a JSON value or a tuple of them")
+            raise ConfigError(
+                f"knob {name!r}: {value!r} is no JSON value, enum member, frozen dataclass or tuple"
+            )
     if len({_key(value) for value in choices}) != len(choices):
         raise ConfigError(f"knob {name!r} repeats a value in {choices}")
 
 
 def _storable(value: Any) -> bool:
+    if isinstance(value, Enum):
+        return _storable(value.value)
     if isinstance(value, tuple):
         return all(_storable(item) for item in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        frozen = type(value).__dataclass_params__.frozen
+        return frozen and all(_storable(getattr(value, field.name)) for field in fields(value))
     return value is None or isinstance(value, (bool, int, float, str))
 
 
 def _key(value: Any) -> tuple[bool, Any]:
-    """What makes two values the same knob value: True is not 1, JSON's list is a tuple."""
+    """What makes two values the same knob value: True is not 1, JSON's list is a tuple.
+
+    An enum's member is its value and a dataclass the object of its fields, as JSON has them.
+    """
     if isinstance(value, (list, tuple)):
         return False, tuple(_key(item) for item in value)
-    return isinstance(value, bool), value
+    if isinstance(value, dict):
+        return False, frozenset((name, _key(item)) for name, item in value.items())
+    if isinstance(value, Enum):
+        return _key(value.value)
+    return _dataclass_key(value) if is_dataclass(value) else (isinstance(value, bool), value)
+
+
+@lru_cache(maxsize=1 << 12, typed=True)
+def _dataclass_key(value: Any) -> tuple[bool, Any]:
+    return _key({field.name: getattr(value, field.name) for field in fields(value)})
 
 
 def _is_number(value: Any) -> bool:

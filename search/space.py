@@ -10,7 +10,7 @@ import numpy as np
 
 from autoq.errors import ConfigError
 from autoq.search.feature_table import FeatureTable
-from autoq.search.knobs import Knobs
+from autoq.search.knobs import Knobs, plain
 from autoq.search.legality import Legality
 
 C = TypeVar("C")
@@ -24,7 +24,8 @@ class Space(Generic[C]):
 
     Args:
         config_type: frozen dataclass whose fields are the knobs.
-        knobs: the values of each field; JSON values or tuples of them.
+        knobs: the values of each field: JSON values, members of enums, frozen dataclasses of
+            such values, or tuples of them.
         constraints: named functions that are true for a legal configuration; a rejection
             quotes the name and the first docstring line of the first that is not.
         features: derived model features of a configuration, the same keys for each.
@@ -150,8 +151,8 @@ class Space(Generic[C]):
         return (self.config(code) for code in self._legality.enumerate())
 
     def to_dict(self, config: C) -> dict[str, Any]:
-        """The knob values of a configuration, ready for JSON (tuples become lists)."""
-        return {name: _to_json(getattr(config, name)) for name in self._knobs.names}
+        """The knob values of a configuration, ready for JSON, as `knobs.plain` says."""
+        return {name: plain(getattr(config, name)) for name in self._knobs.names}
 
     def from_dict(self, values: Mapping[str, Any]) -> C:
         """The legal configuration that to_dict wrote.
@@ -258,7 +259,3 @@ class Space(Generic[C]):
                     return other
         sampled = self.sample_codes(rng, 1, exclude={code})
         return int(sampled[0]) if len(sampled) else code
-
-
-def _to_json(value: Any) -> Any:
-    return [_to_json(item) for item in value] if isinstance(value, tuple) else value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import time
 from collections.abc import Iterator
@@ -148,10 +147,11 @@ def _record_file(output: Path | None) -> Iterator[Path]:
 def _untuned(workload: Gemm | FloatGemm, host: Host, summary: TuneSummary) -> Line:
     """The kernel that is used without tuning."""
     from autoq.report.product import Line, kernel_text
+    from autoq.search.knobs import plain_config
     from autoq.templates.registry import matching
 
     template = matching(workload, host.target)[0]
-    config = dataclasses.asdict(template.default(workload, host.target))
+    config = plain_config(template.default(workload, host.target))
     return Line("untuned", summary.rows[0].default_seconds, kernel_text(template.name, config))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from autoq.records import fields as read
 from autoq.records.line import BadLine, seal, unseal
+from autoq.records.migration import migrated
 from autoq.templates.workload import Workload
 from autoq.templates.workload_key import key, to_dict
 
@@ -118,7 +119,8 @@ class Record:
     def from_line(line: str | bytes) -> Record:
         """The record that `to_line` wrote; unknown fields of a later autoq are passed over.
 
-        A line without a checksum, which an older autoq wrote, holds no unknown fields.
+        A line without a checksum, which an older autoq wrote, holds no unknown fields. Knobs in the
+        form of an earlier version of their template get the present one (`migration.py`).
 
         Raises BadLine, a RecordError of one line, for anything else.
         """
@@ -147,11 +149,15 @@ def _from_fields(fields: Mapping[str, Any]) -> Record:
         raise BadLine("a field is missing", min(missing))
     if (fields["seconds"] is None) == (fields["failure"] is None):
         raise BadLine("invalid field", "exactly one of seconds and failure is needed")
+    template = read.label(fields, "template")
+    version, config = migrated(
+        template, read.count(fields, "template_version"), read.config(fields["config"])
+    )
     return Record(
         workload=read.workload(fields["workload"]),
-        template=read.label(fields, "template"),
-        template_version=read.count(fields, "template_version"),
-        config=read.config(fields["config"]),
+        template=template,
+        template_version=version,
+        config=config,
         device=Device(*(read.label(fields, name) for name in ("device", "arch", "driver", "cuda"))),
         time=read.instant(fields, "time"),
         seconds=read.seconds(fields["seconds"]),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from autoq.report.events import TaskRow, TuneSummary
 from autoq.report.tables import ending_line
-from autoq.report.text import duration, share, table, tera
+from autoq.report.text import duration, knobs_text, share, table, tera
 from autoq.templates.element import element
 
 
@@ -48,7 +48,7 @@ def product_text(summary: TuneSummary, untuned: Line, beside: Line | str, floor:
 
 def kernel_text(template: str, config: Mapping[str, object]) -> str:
     """A template and its knobs: "gemm_wgmma block_m=128 stages=4"."""
-    return " ".join([template, *(f"{knob}={value}" for knob, value in config.items())])
+    return f"{template} {knobs_text(config)}".rstrip()
 
 
 def _best(row: TaskRow) -> Line:

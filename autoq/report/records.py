@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from autoq.records.check import Check, Repaired
 from autoq.records.lines import Lines
 from autoq.records.record import Record
-from autoq.report.text import counts, duration, table, tera
+from autoq.report.text import counts, duration, knobs_text, table, tera
 
 
 def files_table(files: Sequence[Lines]) -> str:
@@ -65,7 +65,7 @@ def best_table(records: Sequence[Record]) -> str:
     cells = [
         (r.workload, r.device.name, f"{r.template} v{r.template_version}", duration(r.seconds),
          tera(r.workload.operations / r.seconds / 1e12 if r.seconds else None),
-         " ".join(f"{knob}={value}" for knob, value in r.config.items()))
+         knobs_text(r.config))
         for r in records
     ]  # fmt: skip
     return table(header, cells, ("workload", "device", "template", "configuration"))

@@ -35,6 +35,17 @@ def share(value: float | None) -> str:
     return "-" if value is None else f"{value:.0%}"
 
 
+def knobs_text(knobs: Mapping[str, object]) -> str:
+    """Knobs as records have them: "block_n=64 team=(consumers=2, cooperative=True)"."""
+    return " ".join(f"{name}={_knob(value)}" for name, value in knobs.items())
+
+
+def _knob(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"({', '.join(f'{name}={_knob(part)}' for name, part in value.items())})"
+    return str(value)
+
+
 def counts(reasons: Mapping[str, int]) -> str:
     """Counts by reason, most frequent first: "7 compile, 2 timeout"; "none" without any."""
     ranked = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))

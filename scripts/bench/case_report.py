@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from autoq.compilation.selection import DEFAULT
 from autoq.libraries.ranking import PeerTime
 from autoq.measure.job import Job, Measurement
 from autoq.report.text import share, table
+from autoq.search.knobs import plain_config
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 from autoq.templates.workload_key import to_dict
@@ -74,7 +74,7 @@ def case_row(
     if best is not None:
         job, source, seconds = best
         row["autoq_us"] = seconds * 1e6
-        row["config"] = {"template": job.template, **dataclasses.asdict(job.config)}
+        row["config"] = {"template": job.template, **plain_config(job.config)}
         row["source"] = UNTUNED if source == DEFAULT else source
         row["roofline_share"] = row["roofline_us"] / row["autoq_us"]
         if row["best_peer"]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, make_dataclass, replace
+from enum import Enum
 
 import numpy as np
 import pytest
@@ -124,6 +125,62 @@ def test_from_dict_says_what_is_wrong(space, change, message):
     assert "\n" not in str(error.value)
 
 
+class Kind(Enum):
+    WHOLE = "whole"
+    SPLIT = "split"
+
+
+@dataclass(frozen=True)
+class Ring:
+    stages: int
+    kind: Kind = Kind.WHOLE
+
+
+@dataclass(frozen=True)
+class Resident:
+    parts: int | None = None
+
+
+@dataclass(frozen=True)
+class StructuredConfig:
+    weights: Ring | Resident
+    kind: Kind
+    blocks: int | None
+
+
+def test_knobs_may_be_dataclasses_enums_and_none():
+    weights = (Ring(1), Ring(2), Ring(2, Kind.SPLIT), Resident(), Resident(2))
+    knobs = {"weights": weights, "kind": tuple(Kind), "blocks": (None, 1)}
+    space = Space(StructuredConfig, knobs)
+    configs = list(space.enumerate())
+    assert len(set(configs)) == space.size == 20
+    written = [json.loads(json.dumps(space.to_dict(config))) for config in configs]
+    assert [space.from_dict(values) for values in written] == configs
+    assert [space.config(space.code(config)) for config in configs] == configs
+    assert written[4] == {
+        "weights": {"stages": 2, "kind": "whole"}, "kind": "whole", "blocks": None,
+    }  # fmt: skip
+    assert written[12]["weights"] == {"parts": None}
+    for wrong in (
+        {"stages": True, "kind": "whole"},
+        {"stages": 2},
+        {"parts": 0},
+        {},
+        None,
+        "whole",
+    ):
+        with pytest.raises(AutoqError, match=r"weights=.* is not one of"):
+            space.from_dict(written[0] | {"weights": wrong})
+    assert np.unique(space.encode(configs), axis=0).shape == (20, len(space.feature_names))
+
+
+def test_knob_values_that_can_change_are_refused():
+    loose = make_dataclass("Loose", [("stages", int)])
+    for values in ((loose(1),), ([1],), (Ring,), (Ring([1]),)):
+        with pytest.raises(AutoqError, match="knob 'weights'"):
+            Space(make_dataclass("Config", [("weights", object)], frozen=True), {"weights": values})
+
+
 def test_from_dict_names_a_missing_knob(space):
     with pytest.raises(AutoqError, match="missing knob 'async_copy'"):
         space.from_dict({"stages": 1})
@@ -221,7 +278,7 @@ def test_a_space_too_large_to_enumerate_still_samples():
         ({"a": (1,), "b": (1,)}, "fields and knobs differ in .'c'."),
         ({"a": (1,), "b": (1,), "c": ()}, "knob 'c' has no values"),
         ({"a": (1,), "b": (1,), "c": (1, 1)}, "knob 'c' repeats a value"),
-        ({"a": (1,), "b": (1,), "c": (object(),)}, "knob 'c': .* is not a JSON value"),
+        ({"a": (1,), "b": (1,), "c": (object(),)}, "knob 'c': .* is no JSON value"),
     ],
 )
 def test_unusable_knobs_are_refused(knobs, message):

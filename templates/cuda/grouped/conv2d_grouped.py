@@ -68,7 +68,7 @@ _DOWN = (1, 2, 3, 4, 7, 8)
 _ACROSS = (1, 2, 3, 4, 5, 7, 8, 14)
 _ROWS = (1, 2, 4, 7, 8)
 _STAGES = (1, 2, 3)
-_BLOCKS = (0, 1, 2, 3, 4, 6, 8, 12)
+_BLOCKS_PER_UNIT = (None, 1, 2, 3, 4, 6, 8, 12)
 
 
 def matches(workload: object, target: Target) -> bool:
@@ -95,11 +95,11 @@ def matches(workload: object, target: Target) -> bool:
 
 def space(workload: Conv2d, target: Target) -> Space[GroupedConfig]:
     """Tiles that fit shared memory and registers and have no strip outside the output."""
-    return _space(workload, target, _STAGES, _BLOCKS)
+    return _space(workload, target, _STAGES, _BLOCKS_PER_UNIT)
 
 
 def _space(
-    workload: Conv2d, target: Target, stages: tuple[int, ...], blocks: tuple[int, ...]
+    workload: Conv2d, target: Target, stages: Sequence[int], blocks: Sequence[int | None]
 ) -> Space[GroupedConfig]:
     units, whole = workload.c // UNIT, group_units(workload)
     knobs = {
@@ -109,7 +109,7 @@ def _space(
         "strips_down": _DOWN,
         "strips_across": _ACROSS,
         "stages": stages,
-        "blocks": blocks,
+        "blocks_per_unit": blocks,
     }
 
     def tiling_of(config: GroupedConfig) -> GroupedTiling:
@@ -121,12 +121,11 @@ def _space(
 
     def blocks_have_tiles_in_turn(config: GroupedConfig) -> bool:
         """Blocks fit a multiprocessor and take several tiles; only then is there a next stage."""
-        if not config.blocks:
+        if config.blocks_per_unit is None:
             return config.stages == 1
         tiling = tiling_of(config)
-        return (
-            config.blocks <= residence(tiling, target) and tiling.runs(target.units) < tiling.tiles
-        )
+        fit = config.blocks_per_unit <= residence(tiling, target)
+        return fit and tiling.runs(target.units) < tiling.tiles
 
     def warps_fill_the_schedulers(config: GroupedConfig) -> bool:
         """A block has 2 to 16 warps."""
@@ -162,9 +161,10 @@ def default(workload: Conv2d, target: Target) -> GroupedConfig:
 
     def in_turn(alone: GroupedConfig, stages: int) -> GroupedConfig:
         fit = residence(GroupedTiling(workload, replace(alone, stages=stages)), target)
-        return replace(alone, stages=stages, blocks=max(b for b in _BLOCKS if b <= fit))
+        most = max((b for b in _BLOCKS_PER_UNIT if b is not None and b <= fit), default=None)
+        return replace(alone, stages=stages, blocks_per_unit=most)
 
-    tiles = list(_space(workload, target, (1,), (0,)).enumerate())
+    tiles = list(_space(workload, target, (1,), (None,)).enumerate())
     others = (in_turn(tile, stages) for tile in tiles for stages in _STAGES)
     return min(
         (*tiles, *(config for config in others if config in legal)),
@@ -249,7 +249,7 @@ def packed(workload: Conv2d, config: GroupedConfig) -> tuple[TensorSpec, ...]:
 
 
 TEMPLATE = Template(
-    "conv2d_grouped", 2, matches, space, default, build, pack, packed, estimate=estimate,
+    "conv2d_grouped", 3, matches, space, default, build, pack, packed, estimate=estimate,
     preference=30,
 )  # fmt: skip
 """Depthwise and grouped convolution on tensor cores from sm_80."""

@@ -47,7 +47,7 @@ _OUTPUT_INSTRUCTIONS = 3.9
 def estimated_seconds(tiling: GroupedTiling, target: Target) -> float:
     """Roughly the seconds: tiles a block takes in turn, each as long as what is slowest in it."""
     conv, config = tiling.workload, tiling.config
-    resident = config.blocks or residence(tiling, target)
+    resident = config.blocks_per_unit or residence(tiling, target)
     tiles = tiling.tiles * tiling.slabs
     here = min(resident, ceil_div(tiles, target.units))
     busy = _together(*_tile_clocks(tiling).values())
@@ -56,10 +56,10 @@ def estimated_seconds(tiling: GroupedTiling, target: Target) -> float:
     if config.stages == 1:
         alone += _ARRIVAL_CLOCKS * _piece_share(tiling)
     turns = ceil_div(tiles, target.units * here)
-    if config.blocks:
+    if config.blocks_per_unit:
         turns = ceil_div(tiling.tiles, tiling.runs(target.units))
     clocks = _START_CLOCKS + turns * max(here * busy, alone)
-    starts = here * (1 if config.blocks else turns)
+    starts = here * (1 if config.blocks_per_unit else turns)
     clocks += starts * _START_INSTRUCTIONS * tiling.threads / 32 / _ISSUES_A_CLOCK
     return _together(conv.bytes / target.memory_rate, clocks / _FITTED_CLOCK)
 

@@ -54,7 +54,8 @@ class GroupedConfig:
     strips_down: strips of a tile below one another.
     strips_across: strips of a tile side by side.
     stages: tiles whose halos shared memory holds.
-    blocks: blocks a multiprocessor, each of which takes tiles in turn; 0: a tile is a block.
+    blocks_per_unit: blocks of a multiprocessor that take tiles in turn; None: every tile has a
+        block of its own.
     """
 
     channels: int
@@ -63,7 +64,7 @@ class GroupedConfig:
     strips_down: int
     strips_across: int
     stages: int = 1
-    blocks: int = 0
+    blocks_per_unit: int | None = None
 
     @property
     def strips(self) -> int:
@@ -149,9 +150,9 @@ class GroupedTiling:
 
     def runs(self, units: int) -> int:
         """Blocks that share the tiles of a slab, on a device of so many multiprocessors."""
-        if not self.config.blocks:
+        if self.config.blocks_per_unit is None:
             return self.tiles
-        return min(self.tiles, max(1, units * self.config.blocks // self.slabs))
+        return min(self.tiles, max(1, units * self.config.blocks_per_unit // self.slabs))
 
     @property
     def outputs(self) -> int:

@@ -14,10 +14,11 @@ from autoq.templates.base import Template
 from autoq.templates.border import border_bias
 from autoq.templates.cuda.device.memory.swizzle import shared_image
 from autoq.templates.cuda.device.weights import pad_channels, row_channels, tile_rows
+from autoq.templates.cuda.halo.config import HaloConvConfig
 from autoq.templates.cuda.halo.default import default_config
 from autoq.templates.cuda.halo.space import halo_space, is_served
 from autoq.templates.cuda.halo.tile import HaloTile
-from autoq.templates.cuda.halo.tiling import HaloConvConfig, HaloTiling
+from autoq.templates.cuda.halo.tiling import HaloTiling
 from autoq.templates.epilogue.cuda.scalars import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
@@ -98,5 +99,5 @@ def packed(workload: Conv2d, config: HaloConvConfig) -> tuple[TensorSpec, ...]:
 
 
 TEMPLATE = Template(
-    "conv2d_halo", 6, matches, halo_space, default_config, build, pack, packed, preference=70
+    "conv2d_halo", 7, matches, halo_space, default_config, build, pack, packed, preference=70
 )

@@ -48,8 +48,8 @@ def features(tiling: HaloTiling) -> Mapping[str, float]:
         "consumers": config.consumers,
         "cooperative": config.cooperative,
         "cluster": config.cluster,
-        "stages": config.stages,
-        "steps_per_stage": config.steps_per_stage,
+        "ring_stages": config.ring_stages,
+        "steps_together": config.steps_together,
         "blocks_per_consumer": tiling.blocks_per_consumer,
         "waves": tiling.waves,
         "last_wave": tiling.work / (tiling.waves * tiling.grid),
@@ -76,9 +76,9 @@ def estimated_cycles(tiling: HaloTiling) -> float:
     groups = tile.chunks * (1 if config.resident else tiling.stages_per_chunk)
     group = instructions * each / groups + _GROUP_CYCLES
     least = _LEAST_GROUP_CYCLES
-    if config.stages > 1:
+    if config.ring_stages > 1:
         latency = _LOAD_LATENCY + tiling.stage_bytes / _FILL_RATE
-        least = max(least, latency / (config.stages - 1))
+        least = max(least, latency / (config.ring_stages - 1))
     rate = _SCATTERED_RATE if tile.scattered else _FILL_RATE
     refill = _LOAD_LATENCY + tile.load_bytes / rate
     tensor = groups * max(group, least)
@@ -95,7 +95,7 @@ def estimated_cycles(tiling: HaloTiling) -> float:
     weights = tile.reduction * config.block_n
     streamed = 0 if config.resident else weights / config.cluster
     loaded = tile.load_bytes * tile.chunks + streamed
-    ring = 0 if config.resident else config.stages * tiling.stage_bytes
+    ring = 0 if config.resident else config.ring_stages * tiling.stage_bytes
     in_flight = config.halo_stages * tile.load_bytes + ring
     fill = loaded / min(_FILL_RATE, in_flight / _LOAD_LATENCY)
     fill += outputs * tile.useful * element(tiling.workload.epilogue.out_dtype).bytes / _FILL_RATE

@@ -10,14 +10,22 @@ from typing import Any
 
 from autoq.errors import ConfigError
 from autoq.templates.cuda.device.launch.input_once import default_input_once
+from autoq.templates.cuda.device.launch.team import Team
+from autoq.templates.cuda.halo.config import (
+    HaloConfig,
+    HaloConvConfig,
+    ResidentWeights,
+    WeightRing,
+)
 from autoq.templates.cuda.halo.cost import estimated_cycles
 from autoq.templates.cuda.halo.space import Rule, channel_tiles, constraints, row_sizes, tile_shapes
 from autoq.templates.cuda.halo.tile import HaloTile
-from autoq.templates.cuda.halo.tiling import HaloConfig, HaloConvConfig, HaloTiling
+from autoq.templates.cuda.halo.tile_shape import TileShape
+from autoq.templates.cuda.halo.tiling import HaloTiling
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 
-TEAMS = ((2, True), (2, False), (1, True), (3, True))
+TRIED_TEAMS = Team(2, True), Team(2, False), Team(1, True), Team(3, True)
 
 _SLOTS = (8, 6, 4, 3, 2, 1)
 
@@ -26,11 +34,11 @@ _SLOTS = (8, 6, 4, 3, 2, 1)
 _STAGES = (8, 6, 4, 3)
 
 
-def _shapes(workload: Conv2d) -> list[tuple[bool, int, int, int]]:
+def _shapes(workload: Conv2d) -> list[TileShape]:
     """The least wasteful shape of each tiling and number of blocks."""
-    best: dict[tuple[bool, int], tuple[float, tuple[bool, int, int, int]]] = {}
+    best: dict[tuple[bool, int], tuple[float, TileShape]] = {}
     for shape in tile_shapes(workload):
-        tile = HaloTile(workload, *shape, 16)
+        tile = HaloTile(workload, shape, 16)
         cost = tile.tiles * (tile.blocks * 64 + tile.halo_rows / 8)
         at = (tile.flat, tile.blocks)
         if at not in best or cost < best[at][0]:
@@ -40,7 +48,7 @@ def _shapes(workload: Conv2d) -> list[tuple[bool, int, int, int]]:
 
 def _rings(
     tile: HaloTile, block_n: int, in_flight: int, bytes: int
-) -> Iterator[list[tuple[int, tuple[int, int]]]]:
+) -> Iterator[list[tuple[int, ResidentWeights | WeightRing]]]:
     """(halo slots, weights) in `bytes` of shared memory, the deepest first.
 
     One list with resident weights, one each with a step and several steps of weights a stage.
@@ -48,14 +56,14 @@ def _rings(
     rooms = {count: bytes - count * tile.slot_bytes for count in _SLOTS}
     resident = tile.reduction * block_n
     yield [
-        (count, (0, 1))
+        (count, ResidentWeights())
         for count, room in rooms.items()
         if count >= (in_flight + 1) * tile.chunks and resident <= room
     ]
     for steps in sorted({1, *(d for d in (2, 3) if tile.steps % d == 0)}):
         stage = steps * tile.step_bytes * block_n
         yield [
-            (count, (stages, steps))
+            (count, WeightRing(stages, steps))
             for count, room in rooms.items()
             for stages in _STAGES
             if count <= 3 * tile.chunks and stages * stage <= room
@@ -67,7 +75,7 @@ def candidates(
     make: Callable[..., HaloConfig],
     tiles: Iterable[HaloTile],
     channel_tiles: Sequence[int],
-    teams: Sequence[tuple[int, bool]],
+    teams: Sequence[Team],
     rules: Sequence[Rule],
     smem_bytes: int,
 ) -> Iterator[HaloTiling]:
@@ -76,12 +84,11 @@ def candidates(
     make(tile=, row_bytes=, block_n=, team=, ..., turns=): a configuration.
     """
     for tile, block_n, team in itertools.product(tiles, channel_tiles, teams):
-        in_flight = 1 if team[1] else team[0]
-        shape = (tile.flat, tile.images, tile.height, tile.width)
+        in_flight = team.tiles
         for rings in _rings(tile, block_n, in_flight, smem_bytes):
             for slots, weights in rings:
                 config = make(
-                    tile=shape,
+                    tile=tile.shape,
                     row_bytes=tile.row_bytes,
                     block_n=block_n,
                     team=team,
@@ -119,7 +126,7 @@ def default_config(workload: Conv2d, target: Target) -> HaloConvConfig:
     Raises ConfigError when nothing is legal.
     """
     tiles = [
-        HaloTile(workload, *shape, row_bytes)
+        HaloTile(workload, shape, row_bytes)
         for shape, row_bytes in itertools.product(_shapes(workload), row_sizes(workload)[:-3:-1])
     ]
     found = candidates(
@@ -127,7 +134,7 @@ def default_config(workload: Conv2d, target: Target) -> HaloConvConfig:
         functools.partial(HaloConvConfig, channels_outer=False),
         tiles,
         channel_tiles(workload),
-        (*TEAMS, (3, False)),
+        (*TRIED_TEAMS, Team(3, False)),
         constraints(workload, target),
         target.smem_bytes,
     )

@@ -35,7 +35,7 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
     workload, config, tile = tiling.workload, tiling.config, tiling.tile
     epilogue, registers = workload.epilogue, config.registers
     residual_dtype = epilogue.residual_dtype or epilogue.out_dtype
-    ring_stages = max(config.stages, 1)
+    ring_stages = max(config.ring_stages, 1)
 
     @T.jit
     def main(

@@ -93,9 +93,9 @@ def start_block(plan, barriers, halo, weights, warpgroup, warp, lane):
 @T.inline
 def await_part(plan, barriers, step, work):
     """Consumer: the part that begins with a step of a tile has arrived; later tiles know."""
-    if (step % plan.config.steps_per_stage == 0) & (work < plan.teams * plan.tiling.grid):
+    if (step % plan.config.steps_together == 0) & (work < plan.teams * plan.tiling.grid):
         T.cuda.mbarrier_wait(
-            barriers.ptr_to([plan.weight_barriers + step // plan.config.steps_per_stage]), 0
+            barriers.ptr_to([plan.weight_barriers + step // plan.config.steps_together]), 0
         )
 
 

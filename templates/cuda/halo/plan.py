@@ -68,7 +68,7 @@ class HaloPipelinePlan:
 
         # Streamed weights: one commit group a stage; resident ones: one a chunk.
         self.groups_per_chunk = 1 if self.resident else tiling.stages_per_chunk
-        self.steps_per_group = self.tile.steps if self.resident else config.steps_per_stage
+        self.steps_per_group = self.tile.steps if self.resident else config.steps_together
         self.unrolled = self.resident and tiling.steps_per_tile <= _UNROLL_LIMIT
 
     @property

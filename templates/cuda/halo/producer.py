@@ -25,8 +25,8 @@ def load_steps(plan, smem, offset, weight, step, steps, place, full):
 def load_part(plan, smem, barriers, weight, part, place):
     """Producer: a part of the resident weights; the last one may have fewer steps."""
     full = T.meta_var(barriers.ptr_to([plan.weight_barriers + part]))
-    first = T.meta_var(part * plan.config.steps_per_stage)
-    steps = T.meta_var(T.min(plan.config.steps_per_stage, plan.tiling.steps_per_tile - first))
+    first = T.meta_var(part * plan.config.steps_together)
+    steps = T.meta_var(T.min(plan.config.steps_together, plan.tiling.steps_per_tile - first))
     T.ptx.mbarrier.arrive.expect_tx.shared.b64(
         full, T.cast(steps * plan.tiling.weight_bytes, "uint32")
     )
@@ -52,7 +52,7 @@ def stream_weights(plan, smem, stages, weight, chunk, place):
     """Producer: the weight stages of one chunk."""
     for t in T.serial(plan.tiling.stages_per_chunk):
         stages.acquire(plan.tiling.stage_bytes)
-        steps = T.meta_var(plan.config.steps_per_stage)
+        steps = T.meta_var(plan.config.steps_together)
         first = T.meta_var((chunk * plan.tiling.stages_per_chunk + t) * steps)
         offset = T.meta_var(plan.tiling.weight_offset + stages.stage * plan.tiling.stage_bytes)
         load_steps(plan, smem, offset, weight, first, steps, place, stages.full)

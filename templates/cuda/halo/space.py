@@ -9,12 +9,20 @@ from typing import Any
 
 from autoq.search.space import Space
 from autoq.templates.cuda.device.launch.input_once import input_once_values
+from autoq.templates.cuda.device.launch.team import Team
 from autoq.templates.cuda.device.memory.swizzle import ROW_BYTES
 from autoq.templates.cuda.device.memory.tma import MAX_BOX
 from autoq.templates.cuda.device.mma.wgmma import INTEGER_N
+from autoq.templates.cuda.halo.config import (
+    HaloConfig,
+    HaloConvConfig,
+    ResidentWeights,
+    WeightRing,
+)
 from autoq.templates.cuda.halo.cost import features
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS, WIDTH, HaloTile
-from autoq.templates.cuda.halo.tiling import MOST_BLOCKS, HaloConfig, HaloConvConfig, HaloTiling
+from autoq.templates.cuda.halo.tile_shape import TileShape
+from autoq.templates.cuda.halo.tiling import MOST_BLOCKS, HaloTiling
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 
@@ -24,8 +32,13 @@ _IMAGES = (1, 2, 3, 4, 8)
 
 STAGES = (2, 3, 4, 6, 8)
 
-PARTS = tuple((1, steps) for steps in (1, 2, 3, 5, 9))
+PARTS = tuple(ResidentWeights(steps) for steps in (1, 2, 3, 5, 9))
 """Resident weights in parts of so many steps."""
+
+SMALLEST_WEIGHTS = WeightRing(2, 1), ResidentWeights()
+"""Of which one takes the least shared memory."""
+
+TEAMS = tuple(Team(n, True) for n in (1, 2, 3)) + tuple(Team(n, False) for n in (2, 3))
 
 # Parts of resident weights, each with a barrier.
 _MOST_PARTS = 36
@@ -40,8 +53,8 @@ def _divides_among_consumers(blocks: int) -> bool:
     return any(blocks % n == 0 and blocks // n <= MOST_BLOCKS for n in (1, 2, 3))
 
 
-def _fitting_shapes(workload: Conv2d) -> Iterator[tuple[bool, int, int, int, int]]:
-    """(flat, images, height, width, blocks) that TMA can load and consumers can hold.
+def _fitting_shapes(workload: Conv2d) -> Iterator[tuple[TileShape, int]]:
+    """Shapes that TMA can load and consumers can hold, and the blocks of each.
 
     Box tiles are 8 wide and whole groups of 8 rows, flat ones no larger than the output; a TMA
     box has at most 256 elements along a dimension.
@@ -61,12 +74,12 @@ def _fitting_shapes(workload: Conv2d) -> Iterator[tuple[bool, int, int, int, int
         for images in _IMAGES:
             blocks = images * _ceil(used, BLOCK_ROWS)
             if images <= workload.n and _divides_among_consumers(blocks):
-                yield flat, images, height, width, blocks
+                yield TileShape(flat, images, height, width), blocks
 
 
 @functools.lru_cache(maxsize=256)
-def tile_shapes(workload: Conv2d) -> tuple[tuple[bool, int, int, int], ...]:
-    """(flat, images, height, width) of the tiles worth trying.
+def tile_shapes(workload: Conv2d) -> tuple[TileShape, ...]:
+    """The tiles worth trying.
 
     A tile computes at most twice as many unused rows as the best one, and no other of its tiling
     and number of blocks wastes less with a halo as small.
@@ -74,13 +87,12 @@ def tile_shapes(workload: Conv2d) -> tuple[tuple[bool, int, int, int], ...]:
     n, p, q = workload.n, workload.p, workload.q
     above = (workload.r - 1) * workload.dilation[0]
     beside = (workload.s - 1) * workload.dilation[1]
-    rivals: dict[tuple[bool, int], list[tuple[int, int, tuple[bool, int, int, int]]]] = {}
-    for flat, images, height, width, blocks in _fitting_shapes(workload):
-        tiles = _ceil(n, images) * _ceil(p, height) * _ceil(q, width)
-        halo_rows = images * (height + above) * (width + beside)
-        shape = (flat, images, height, width)
-        rivals.setdefault((flat, blocks), []).append((tiles, halo_rows, shape))
-    kept: list[tuple[int, tuple[bool, int, int, int]]] = []
+    rivals: dict[tuple[bool, int], list[tuple[int, int, TileShape]]] = {}
+    for shape, blocks in _fitting_shapes(workload):
+        tiles = _ceil(n, shape.images) * _ceil(p, shape.height) * _ceil(q, shape.width)
+        halo_rows = shape.images * (shape.height + above) * (shape.width + beside)
+        rivals.setdefault((shape.flat, blocks), []).append((tiles, halo_rows, shape))
+    kept: list[tuple[int, TileShape]] = []
     for (_, blocks), same in rivals.items():
         least = None
         for tiles, halo_rows, shape in sorted(same):
@@ -107,13 +119,14 @@ def channel_tiles(workload: Conv2d) -> tuple[int, ...]:
 def ring_knobs(workload: Conv2d) -> dict[str, tuple]:
     """Values of the knobs that say how a tile is fed and by how many consumers multiplied."""
     rows = row_sizes(workload)
-    steps = {HaloTile(workload, False, 1, 8, 8, size).steps for size in rows}
+    steps = {HaloTile(workload, TileShape(False, 1, 8, 8), size).steps for size in rows}
     divisors = [d for d in (1, 2, 3, 4, 5, 7) if any(count % d == 0 for count in steps)]
+    rings = itertools.product(STAGES, divisors)
     return {
         "row_bytes": rows,
-        "team": ((1, True), (2, True), (3, True), (2, False), (3, False)),
+        "team": TEAMS,
         "halo_stages": (1, 2, 3, 4, 6, 8),
-        "weights": ((0, 1), *PARTS, *itertools.product(STAGES, divisors)),
+        "weights": (ResidentWeights(), *PARTS, *itertools.starmap(WeightRing, rings)),
         "blocks_per_unit": (1, 2),
         "turns": (False, True),
         "cluster": (1, 2),
@@ -138,9 +151,9 @@ def common_rules(tiling_of: Callable[[Any], HaloTiling], target: Target) -> tupl
         """a weight stage holds a divisor of the steps of a chunk, a part any of a tile's"""
         built = tiling_of(config)
         if config.in_parts:
-            fits = config.steps_per_stage <= built.steps_per_tile
+            fits = config.steps_together <= built.steps_per_tile
             return fits and built.weight_barriers <= _MOST_PARTS
-        return built.tile.steps % config.steps_per_stage == 0
+        return built.tile.steps % config.steps_together == 0
 
     def turns(config: HaloConfig) -> bool:
         """consumers of a tile each take turns if they like, and must where they stream weights"""
@@ -205,9 +218,9 @@ def is_served(workload: Conv2d, target: Target) -> bool:
         tile_shapes(workload), row_sizes(workload), (1, 2, 3)
     ):
         slots = 2 if workload.c > row_bytes else 1
-        for weights in ((2, 1), (0, 1)):
+        for weights in SMALLEST_WEIGHTS:
             config = HaloConvConfig(
-                shape, row_bytes, 16, (consumers, True), slots, weights, 1, False, 1,
+                shape, row_bytes, 16, Team(consumers, True), slots, weights, 1, False, 1,
                 channels_outer=False,
             )  # fmt: skip
             if all(rule(config) for rule in rules):

@@ -11,8 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from autoq.templates.element import element
-from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.cuda.halo.tile_shape import ShapedTile
 
 BLOCK_ROWS = 64
 """Rows of one wgmma block: output pixels, some of them outside the image."""
@@ -22,7 +21,7 @@ WIDTH = 8
 
 
 @dataclass(frozen=True)
-class HaloTile:
+class HaloTile(ShapedTile):
     """An output tile of `images x height x width` pixels of a stride-1 convolution.
 
     flat: blocks run over whole halo rows, so that their groups of eight are contiguous and the
@@ -30,13 +29,6 @@ class HaloTile:
     eight columns wide and a group is one of its rows.
     row_bytes: of the channels in one shared-memory row; 16 takes two taps per 32-byte step.
     """
-
-    workload: Conv2d
-    flat: bool
-    images: int
-    height: int
-    width: int
-    row_bytes: int
 
     @property
     def scattered(self) -> bool:
@@ -62,11 +54,6 @@ class HaloTile:
         return self.halo_rows * self.row_bytes
 
     @cached_property
-    def slot_bytes(self) -> int:
-        """Bytes between halo slots, whole 1024-byte swizzle patterns."""
-        return -(-self.load_bytes // 1024) * 1024
-
-    @cached_property
     def touched_bytes(self) -> int:
         """Bytes from a slot's start that wgmma may read, rows thrown away included."""
         last = self.block_row(self.blocks - 1) + self.tap_row(self.steps - 1) + self.pair_rows
@@ -89,11 +76,6 @@ class HaloTile:
     def blocks(self) -> int:
         """wgmma blocks of the whole tile."""
         return self.images * self.blocks_per_image
-
-    @cached_property
-    def row_channels(self) -> int:
-        """Channels of a shared-memory row."""
-        return self.row_bytes // element(self.workload.in_dtype).bytes
 
     @cached_property
     def chunks(self) -> int:

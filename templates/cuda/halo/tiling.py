@@ -1,15 +1,15 @@
-"""Knobs of the halo convolutions and what follows from them: shared memory, registers, work."""
+"""What follows from the knobs of a halo convolution: shared memory, registers, work."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 from autoq.templates.border import bias_rows
-from autoq.templates.cuda.device.launch.team import Team
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
+from autoq.templates.cuda.halo.config import HaloConfig
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS, HaloTile
 from autoq.templates.epilogue.cuda.lookups import table_bytes
 from autoq.templates.epilogue.cuda.packed_specs import product_specs
@@ -30,67 +30,6 @@ _TURN_CYCLES = 300
 
 
 @dataclass(frozen=True)
-class HaloConfig(Team):
-    """Searched knobs that both halo convolutions have.
-
-    tile: (flat, images, height, width) of output pixels; a flat one is computed over whole rows
-        of its halo, any other eight columns at a time (`HaloTile`).
-    row_bytes: bytes of channels in a shared-memory row; 16 takes two taps for each 32-byte step.
-    block_n: output channels of a tile.
-    team: (consumers, cooperative): warpgroups that multiply, and whether they share a tile or
-        take one each.
-    halo_stages: halo slots, one chunk of channels each.
-    weights: (stages, steps_per_stage): the ring of streamed weights and the steps of the
-        reduction (filter taps) in a stage; 0 stages keep a block's weights resident, 1 stage
-        too, but in parts of so many steps that arrive one by one.
-    blocks_per_unit: blocks that share a multiprocessor.
-    turns: consumers of a tile each multiply one after the other, so that one's epilogue hides
-        behind another's multiplication; left to themselves they fall into step.
-    cluster: blocks that share a tile of channels: each loads a part of its weights into all.
-    input_once: the L2 cache gives up activations before anything else, the output for instance,
-        which the next layer reads.
-    """
-
-    tile: tuple[bool, int, int, int]
-    row_bytes: int
-    block_n: int
-    team: tuple[int, bool]
-    halo_stages: int
-    weights: tuple[int, int]
-    blocks_per_unit: int
-    turns: bool
-    cluster: int
-    input_once: bool = field(default=False, kw_only=True)
-
-    @property
-    def stages(self) -> int:
-        return self.weights[0]
-
-    @property
-    def steps_per_stage(self) -> int:
-        return self.weights[1]
-
-    @property
-    def resident(self) -> bool:
-        return self.stages <= 1
-
-    @property
-    def in_parts(self) -> bool:
-        """Whether resident weights have a barrier for each `steps_per_stage` steps."""
-        return self.stages == 1
-
-
-@dataclass(frozen=True)
-class HaloConvConfig(HaloConfig):
-    """Searched knobs of conv2d_halo.
-
-    channels_outer: the epilogue visits all rows of a channel group before the next group.
-    """
-
-    channels_outer: bool
-
-
-@dataclass(frozen=True)
 class HaloTiling:
     """One configuration of one workload on a GPU of `units` multiprocessors.
 
@@ -102,11 +41,11 @@ class HaloTiling:
     units: int
 
     tile_type: ClassVar[Callable[..., Any]] = HaloTile
-    """Makes what `config.tile` names: (workload, *config.tile, row_bytes)."""
+    """Makes what `config.tile` names: (workload, config.tile, row_bytes)."""
 
     @cached_property
     def tile(self) -> Any:
-        return self.tile_type(self.workload, *self.config.tile, self.config.row_bytes)
+        return self.tile_type(self.workload, self.config.tile, self.config.row_bytes)
 
     @cached_property
     def n_tiles(self) -> int:
@@ -213,7 +152,7 @@ class HaloTiling:
         steps = self.tile.steps * self.tile.chunks
         early = max(min(_TURN_CYCLES, step_cycles * steps // 6) // step_cycles, 1)
         if not self.config.resident:
-            early = min(early, (self.config.stages - 1) * self.config.steps_per_stage)
+            early = min(early, (self.config.ring_stages - 1) * self.config.steps_together)
         return max(steps - min(early, self.tile.steps), 0)
 
     @cached_property
@@ -228,11 +167,11 @@ class HaloTiling:
 
     @cached_property
     def stage_bytes(self) -> int:
-        return self.config.steps_per_stage * self.weight_bytes
+        return self.config.steps_together * self.weight_bytes
 
     @cached_property
     def stages_per_chunk(self) -> int:
-        return self.tile.steps // self.config.steps_per_stage
+        return self.tile.steps // self.config.steps_together
 
     @cached_property
     def steps_per_tile(self) -> int:
@@ -253,7 +192,7 @@ class HaloTiling:
         if self.config.resident:
             weights = self.steps_per_tile * self.weight_bytes
         else:
-            weights = self.config.stages * self.stage_bytes
+            weights = self.config.ring_stages * self.stage_bytes
         return self.weight_offset + weights
 
     @cached_property
@@ -264,8 +203,8 @@ class HaloTiling:
     def weight_barriers(self) -> int:
         """Of the weight ring, of the parts of the resident weights, or of all of them."""
         if self.config.in_parts:
-            return -(-self.steps_per_tile // self.config.steps_per_stage)
-        return 1 if self.config.resident else 2 * self.config.stages
+            return -(-self.steps_per_tile // self.config.steps_together)
+        return 1 if self.config.resident else 2 * self.config.ring_stages
 
     @cached_property
     def barriers(self) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING
 
-from autoq.templates.cuda.device.launch.team import Team
+from autoq.templates.cuda.device.launch.team import Team, WarpSpecialised
 from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 from autoq.templates.cuda.device.memory.swizzle import swizzle_period
 from autoq.templates.cuda.device.weights import KLayout, ceil_div, channels_per_thread
@@ -13,20 +14,65 @@ from autoq.templates.epilogue.cuda.epilogue_table import table_words
 from autoq.templates.operators.conv2d import Conv2d
 
 
+class Operand(Enum):
+    """What a producer brings to shared memory."""
+
+    ACTIVATIONS = "activations"
+    WEIGHTS = "weights"
+    RESIDUAL = "residual"
+
+
+class Shared(Enum):
+    """What the blocks of a cluster have in common."""
+
+    NOTHING = "nothing"
+    REDUCTION = "reduction"
+    """The reduction of one tile: each block takes a part of it."""
+    WEIGHTS = "weights"
+    """Loaded once for all of them, as activations may be."""
+    ACTIVATIONS = "activations"
+
+
 @dataclass(frozen=True)
-class PipelineConfig(Team):
+class Grid:
+    """Which blocks there are.
+
+    persistent: whether a block works on many tiles; cluster: blocks of a cluster; shared: what
+    these have in common.
+    """
+
+    persistent: bool
+    cluster: int = 1
+    shared: Shared = Shared.NOTHING
+
+
+PERSISTENT = Grid(persistent=True)
+"""Blocks that work on many tiles, each alone."""
+
+
+@dataclass(frozen=True)
+class SplitTeam(Team):
+    """Consumers that may divide the reduction of a tile, too.
+
+    k_groups: groups of them that take a tile's pipeline stages in turn, for the same rows.
+    """
+
+    k_groups: int = 1
+
+
+@dataclass(frozen=True)
+class PipelineConfig(WarpSpecialised):
     """Knobs of a tile [block_m, block_n] computed by consumer warpgroups and fed by one warp.
 
     block_n: output channels of a tile.
     row_bytes: bytes of channels of a shared-memory sub-tile (its swizzle).
     per_stage: sub-tiles of a pipeline stage.
     stages: stages of the pipeline's ring in shared memory.
-    team: (consumers, cooperative, k_groups): warpgroups that multiply, whether they share a tile
-        or take one each, and groups of them that take a tile's stages in turn.
+    team: warpgroups that multiply, whether they share a tile or take one each, and groups of them
+        that take a tile's stages in turn.
     blocks_per_unit: blocks that share a multiprocessor.
-    grid: (persistent, cluster, shared): whether a block works on many tiles, the blocks of a
-        cluster, and what these have in common: an operand that is loaded once for all, or the
-        reduction of one tile.
+    grid: whether a block works on many tiles, the blocks of a cluster, and what these have in
+        common: an operand that is loaded once for all, or the reduction of one tile.
     group: m tiles that share their n tiles (rasterisation).
     channels_outer: the epilogue visits all rows of a channel group before the next group.
     residual_early: residuals are fetched before the main loop and wait in registers.
@@ -46,9 +92,9 @@ class PipelineConfig(Team):
     row_bytes: int
     per_stage: int
     stages: int
-    team: tuple[int, bool, int]
+    team: SplitTeam
     blocks_per_unit: int
-    grid: tuple[bool, int, str]
+    grid: Grid
     group: int
     channels_outer: bool
     residual_early: bool
@@ -59,30 +105,27 @@ class PipelineConfig(Team):
     @property
     def k_groups(self) -> int:
         """Groups of consumers that take a tile's pipeline stages in turn, for the same rows."""
-        return self.team[2]
+        return self.team.k_groups
 
     @property
     def persistent(self) -> bool:
         """Whether a block works on many tiles."""
-        return self.grid[0]
+        return self.grid.persistent
 
     @property
     def cluster(self) -> int:
         """Blocks of a cluster."""
-        return self.grid[1]
+        return self.grid.cluster
 
     @property
-    def shared(self) -> str:
-        """What the blocks of a cluster have in common.
-
-        "": nothing; "reduction": of one tile; "weights" or "activations": loaded once for all.
-        """
-        return self.grid[2]
+    def shared(self) -> Shared:
+        """What the blocks of a cluster have in common."""
+        return self.grid.shared
 
     @property
     def split_k(self) -> int:
         """Blocks of a cluster that take a part of a tile's reduction each."""
-        return self.cluster if self.shared == "reduction" else 1
+        return self.cluster if self.shared is Shared.REDUCTION else 1
 
     @property
     def receivers(self) -> int:

@@ -57,4 +57,4 @@ def build(workload: Conv2d, config: WgmmaConfig, target: Target) -> PrimFunc:
     )
 
 
-TEMPLATE = Template("conv2d_im2col", 5, matches, space, default, build, pack, packed, preference=60)
+TEMPLATE = Template("conv2d_im2col", 6, matches, space, default, build, pack, packed, preference=60)

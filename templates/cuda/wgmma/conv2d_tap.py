@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 from tvm.tirx import PrimFunc
@@ -14,7 +15,7 @@ from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.device.wgmma_workloads import supported
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.default import default_config
-from autoq.templates.cuda.wgmma.loads import TapLoad
+from autoq.templates.cuda.wgmma.loads import PixelBox, TapLoad
 from autoq.templates.cuda.wgmma.operands import pack, packed
 from autoq.templates.cuda.wgmma.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.problem import Problem
@@ -32,15 +33,15 @@ _LARGEST_BLOCK = 576
 class TapConfig(PipelineConfig):
     """Knobs of the pipeline over boxes of output pixels.
 
-    tile: (images, rows, columns) of output pixels in a block.
+    tile: box of output pixels of a block.
     """
 
-    tile: tuple[int, int, int]
+    tile: PixelBox
 
     @property
     def m_blocks(self) -> int:
         """64-row blocks of a warpgroup that hold its part of the tile."""
-        return ceil_div(self.tile[0] * self.tile[1] * self.tile[2], 64 * self.row_team)
+        return ceil_div(self.tile.pixels, 64 * self.row_team)
 
 
 def matches(workload: Workload, target: Target) -> bool:
@@ -58,31 +59,26 @@ def _extents(size: int) -> list[int]:
     return sorted(cuts | {2**i for i in range(8) if 2**i <= size})
 
 
-def tiles(workload: Conv2d) -> tuple[tuple[int, int, int], ...]:
+def tiles(workload: Conv2d) -> tuple[PixelBox, ...]:
     """Boxes of output pixels that waste least, a few for each block_m."""
     stride_h, stride_w = workload.stride
-    boxes = [
-        box
-        for box in itertools.product(
-            [e for e in _extents(workload.n) if e <= 16],
-            [e for e in _extents(workload.p) if e * stride_h <= MAX_BOX],
-            [e for e in _extents(workload.q) if e * stride_w <= MAX_BOX],
-        )
-        if box[0] * box[1] * box[2] <= _BLOCKS_M[-1]
-    ]
-    chosen: dict[tuple[int, int, int], None] = {}
+    extents = itertools.product(
+        [e for e in _extents(workload.n) if e <= 16],
+        [e for e in _extents(workload.p) if e * stride_h <= MAX_BOX],
+        [e for e in _extents(workload.q) if e * stride_w <= MAX_BOX],
+    )
+    boxes = [box for box in itertools.starmap(PixelBox, extents) if box.pixels <= _BLOCKS_M[-1]]
+    chosen: dict[PixelBox, None] = {}
     for block_m in _BLOCKS_M:
-        fitting = [box for box in boxes if 0 <= block_m - box[0] * box[1] * box[2] < 64]
-        fitting.sort(key=lambda box: (_computed(workload, box, block_m), box[0], -box[2]))
+        fitting = [box for box in boxes if 0 <= block_m - box.pixels < 64]
+        fitting.sort(key=lambda box: (_computed(workload, box, block_m), box.images, -box.columns))
         chosen.update(dict.fromkeys(fitting[:_TILES_PER_BLOCK]))
     return tuple(sorted(chosen))
 
 
-def _computed(workload: Conv2d, box: tuple[int, int, int], block_m: int) -> int:
+def _computed(workload: Conv2d, box: PixelBox, block_m: int) -> int:
     """Rows that the tiles of a box compute."""
-    sizes = (workload.n, workload.p, workload.q)
-    counts = [ceil_div(size, extent) for size, extent in zip(sizes, box, strict=True)]
-    return counts[0] * counts[1] * counts[2] * block_m
+    return math.prod(box.counts(workload)) * block_m
 
 
 def _load(workload: Conv2d, config: TapConfig) -> TapLoad:
@@ -102,7 +98,7 @@ def _problem(workload: Conv2d, target: Target) -> Problem:
 
 def tile_divides_among_team(config: TapConfig) -> bool:
     """the tile's 64-row blocks divide evenly among its warpgroups, three at most for each"""
-    blocks = ceil_div(config.tile[0] * config.tile[1] * config.tile[2], 64)
+    blocks = ceil_div(config.tile.pixels, 64)
     return blocks % config.row_team == 0 and blocks <= 3 * config.row_team
 
 
@@ -125,4 +121,4 @@ def build(workload: Conv2d, config: TapConfig, target: Target) -> PrimFunc:
     )
 
 
-TEMPLATE = Template("conv2d_tap", 5, matches, space, default, build, pack, packed, preference=50)
+TEMPLATE = Template("conv2d_tap", 6, matches, space, default, build, pack, packed, preference=50)

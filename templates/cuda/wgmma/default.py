@@ -11,6 +11,7 @@ from autoq.errors import ConfigError
 from autoq.search.space import Space
 from autoq.templates.cuda.device.launch.input_once import default_input_once
 from autoq.templates.cuda.device.weights import ceil_div
+from autoq.templates.cuda.wgmma.config import PERSISTENT
 from autoq.templates.cuda.wgmma.cost import estimate_seconds
 from autoq.templates.cuda.wgmma.problem import Problem
 
@@ -46,7 +47,7 @@ def _candidates(problem: Problem, space: Space[Any]) -> Iterator[Any]:
                 row_bytes=row_bytes,
                 per_stage=per_stage,
                 stages=stages,
-                grid=(True, 1, ""),
+                grid=PERSISTENT,
                 group=8,
                 channels_outer=True,
                 residual_early=knobs["residual_early"][0] and not knobs["residual_ahead"][0],

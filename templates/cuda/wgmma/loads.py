@@ -6,6 +6,8 @@ pixel that a row of a tile computes.
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tvm.script import tirx as T
@@ -134,25 +136,44 @@ class Im2colLoad(_RowsLoad):
         )  # fmt: skip
 
 
+@dataclass(frozen=True, order=True)
+class PixelBox:
+    """A box of output pixels."""
+
+    images: int
+    rows: int
+    columns: int
+
+    @property
+    def pixels(self) -> int:
+        """How many it has."""
+        return self.images * self.rows * self.columns
+
+    def counts(self, workload: Conv2d) -> tuple[int, int, int]:
+        """Boxes along the images, rows and columns of the output."""
+        return (
+            ceil_div(workload.n, self.images),
+            ceil_div(workload.p, self.rows),
+            ceil_div(workload.q, self.columns),
+        )
+
+
 class TapLoad:
-    """Boxes of tile = (images, rows, columns) output pixels, one TMA box for each filter tap."""
+    """Boxes of output pixels, one TMA box for each filter tap."""
 
     encode = ENCODE_TILED
     rank = 4
 
-    def __init__(
-        self, workload: Conv2d, layout: KLayout, block_m: int, tile: tuple[int, int, int]
-    ) -> None:
+    def __init__(self, workload: Conv2d, layout: KLayout, block_m: int, tile: PixelBox) -> None:
         self.workload, self.layout, self.block_m, self.tile = workload, layout, block_m, tile
-        self.rows = tile[0] * tile[1] * tile[2]
-        sizes = (workload.n, workload.p, workload.q)
-        self.counts = [ceil_div(size, extent) for size, extent in zip(sizes, tile, strict=True)]
-        self.m_tiles = self.counts[0] * self.counts[1] * self.counts[2]
+        self.rows = tile.pixels
+        self.counts = tile.counts(workload)
+        self.m_tiles = math.prod(self.counts)
         self.wasted = self.m_tiles * block_m / (workload.n * workload.p * workload.q)
 
     def map_arguments(self) -> list[int]:
         work, layout = self.workload, self.layout
-        images, rows, columns = self.tile
+        images, rows, columns = self.tile.images, self.tile.rows, self.tile.columns
         n, h, w, c = work.x_shape
         box = [layout.row_channels, columns * work.stride[1], rows * work.stride[0], images]
         return tiled_map(
@@ -163,9 +184,9 @@ class TapLoad:
     def _origin(self, m: Any) -> tuple[Any, Any, Any]:
         _, rows, columns = self.counts
         return (
-            m // (rows * columns) * self.tile[0],
-            m // columns % rows * self.tile[1],
-            m % columns * self.tile[2],
+            m // (rows * columns) * self.tile.images,
+            m // columns % rows * self.tile.rows,
+            m % columns * self.tile.columns,
         )
 
     def fetch(
@@ -188,7 +209,7 @@ class TapLoad:
 
     def pixel(self, m: Any, row: Any) -> Pixel:
         work = self.workload
-        _, rows, columns = self.tile
+        rows, columns = self.tile.rows, self.tile.columns
         image, p, q = self._origin(m)
         image += row // (rows * columns)
         p += row // columns % rows

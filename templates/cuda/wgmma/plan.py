@@ -17,7 +17,7 @@ from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import Delivery, tiled_map
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.device.weights import KLayout, ceil_div
-from autoq.templates.cuda.wgmma.config import PipelineConfig
+from autoq.templates.cuda.wgmma.config import Operand, PipelineConfig, Shared
 from autoq.templates.cuda.wgmma.epilogue_plan import EpiloguePlan
 from autoq.templates.cuda.wgmma.loads import Load
 from autoq.templates.cuda.wgmma.memory import PipelineMemory
@@ -102,8 +102,8 @@ class PipelinePlan(EpiloguePlan):
         """
         if self.config.weights_stay:
             return work // self.n_tiles, work % self.n_tiles
-        each_m = self.receivers if self.config.shared == "weights" else 1
-        each_n = self.receivers if self.config.shared == "activations" else 1
+        each_m = self.receivers if self.config.shared is Shared.WEIGHTS else 1
+        each_n = self.receivers if self.config.shared is Shared.ACTIVATIONS else 1
         m, n = tile_of(work, self.load.m_tiles // each_m, self.n_tiles // each_n, self.config.group)
         if each_m > 1:
             return m * each_m + rank, n
@@ -116,14 +116,14 @@ class PipelinePlan(EpiloguePlan):
         both = self.memory.transaction + self.memory.b_stage_bytes
         return T.if_then_else(first, T.uint32(both), T.uint32(self.memory.transaction))
 
-    def delivery(self, operand: str) -> Delivery:
-        """How "activations", "weights" or a "residual" are loaded."""
-        blocks = self.receivers if operand == self.config.shared else 1
-        return Delivery(blocks, once=self.config.input_once and operand != "weights")
+    def delivery(self, operand: Operand) -> Delivery:
+        """How an operand is loaded."""
+        blocks = self.receivers if operand.value == self.config.shared.value else 1
+        return Delivery(blocks, once=self.config.input_once and operand is not Operand.WEIGHTS)
 
-    def loads(self, operand: str, stage: Any, rank: Any) -> Any:
+    def loads(self, operand: Operand, stage: Any, rank: Any) -> Any:
         """Whether block `rank` of a cluster loads an operand's part of a stage."""
-        if operand == "weights" and self.config.weights_stay:
+        if operand is Operand.WEIGHTS and self.config.weights_stay:
             return False
         return True if self.delivery(operand).blocks == 1 else stage % self.receivers == rank
 

@@ -6,6 +6,7 @@ from autoq.templates.cuda.device.launch.dependent_launch import wait_for_predece
 from autoq.templates.cuda.device.launch.place import TilePlace
 from autoq.templates.cuda.device.memory.ring import RingCursor, RingPosition
 from autoq.templates.cuda.device.memory.tma import LOAD_BULK, Delivery, load_tiled, tma_load
+from autoq.templates.cuda.wgmma.config import Operand
 
 
 @T.inline
@@ -41,12 +42,12 @@ def produce(plan, smem, cursor, x_map, weight, place, first):
         for i in T.unroll(plan.config.per_stage):
             sub_tile = T.meta_var(k * plan.config.per_stage + i)
             a_tile = T.meta_var(smem.ptr_to([base + i * plan.memory.a_bytes]))
-            if plan.loads("activations", cursor.stage, place.rank):
-                to = T.meta_var(plan.delivery("activations"))
+            if plan.loads(Operand.ACTIVATIONS, cursor.stage, place.rank):
+                to = T.meta_var(plan.delivery(Operand.ACTIVATIONS))
                 T.evaluate(
                     plan.load.fetch(a_tile, T.address_of(x_map), place.m, sub_tile, full, to)
                 )
-        if plan.loads("weights", cursor.stage, place.rank):
+        if plan.loads(Operand.WEIGHTS, cursor.stage, place.rank):
             load_weights(
                 plan,
                 smem,
@@ -54,7 +55,7 @@ def produce(plan, smem, cursor, x_map, weight, place, first):
                 weight,
                 place.n,
                 k,
-                plan.delivery("weights"),
+                plan.delivery(Operand.WEIGHTS),
                 full,
             )
         if plan.config.weights_stay and plan.layout.stages > plan.config.stages:  # noqa: SIM102
@@ -77,7 +78,7 @@ def load_operands(plan, smem, cursor, table, residual_map, place):
     for i in T.unroll(plan.config.block_n // box if plan.residual_ahead else 0):
         T.evaluate(
             tma_load(
-                load_tiled(2), plan.delivery("residual"),
+                load_tiled(2), plan.delivery(Operand.RESIDUAL),
                 smem.ptr_to([base + i * (box * plan.config.block_m)]), T.address_of(residual_map),
                 place.n * plan.config.block_n + i * box, place.m * plan.config.block_m, cursor.full,
             )

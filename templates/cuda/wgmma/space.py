@@ -10,7 +10,13 @@ from autoq.search.space import Space
 from autoq.templates.cuda.device.launch.input_once import input_once_values
 from autoq.templates.cuda.device.memory.tma import MAX_BOX
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.cuda.wgmma.config import PipelineConfig
+from autoq.templates.cuda.wgmma.config import (
+    PERSISTENT,
+    Grid,
+    PipelineConfig,
+    Shared,
+    SplitTeam,
+)
 from autoq.templates.cuda.wgmma.cost import features
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.element import element
@@ -28,13 +34,17 @@ _WIDTHS = (16, 32, 48, 64, 96, 128, 192, 256)
 _STAGES = (2, 3, 4, 5, 6, 8, 10)
 
 _TEAMS = (
-    (1, True, 1), (2, True, 1), (3, True, 1), (2, True, 2), (2, False, 1), (3, False, 1),
-)  # fmt: skip
+    *(SplitTeam(n, True) for n in (1, 2, 3)),
+    SplitTeam(2, True, k_groups=2),
+    *(SplitTeam(n, False) for n in (2, 3)),
+)
 _GRIDS = (
-    (True, 1, ""), (False, 1, ""),
-    (False, 2, "reduction"), (False, 4, "reduction"), (False, 8, "reduction"),
-    (True, 2, "weights"), (True, 4, "weights"), (True, 2, "activations"),
-)  # fmt: skip
+    PERSISTENT,
+    Grid(False),
+    *(Grid(False, n, Shared.REDUCTION) for n in (2, 4, 8)),
+    *(Grid(True, n, Shared.WEIGHTS) for n in (2, 4)),
+    Grid(True, 2, Shared.ACTIVATIONS),
+)
 
 
 def constraints(problem: Problem) -> list[Callable[[Any], bool]]:
@@ -196,8 +206,8 @@ def _split_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         """tiles of one column, or of one row, divide among the blocks that share an operand"""
         m_tiles = problem.load_of(config).m_tiles
         n_tiles = ceil_div(problem.workload.k, config.block_n)
-        tiles = {"weights": m_tiles, "activations": n_tiles}.get(config.shared, config.cluster)
-        return tiles % config.cluster == 0
+        tiles = {Shared.WEIGHTS: m_tiles, Shared.ACTIVATIONS: n_tiles}
+        return tiles.get(config.shared, config.cluster) % config.cluster == 0
 
     def receivers_take_turns_to_load(config: PipelineConfig) -> bool:
         """every block loads as many of the ring's stages for its cluster"""
@@ -244,19 +254,19 @@ def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
         "per_stage": tuple(n for n in (1, 2, 4) if n <= 2 or 2 * n <= 3 * longest),
         "stages": tuple(n for n in _STAGES if several_tiles or n <= max(2, longest)),
         "team": tuple(
-            (consumers, cooperative, k_groups)
-            for consumers, cooperative, k_groups in _TEAMS
-            if (consumers == 1 or k_groups > 1 or 64 * consumers <= 2 * pixels)
-            and (cooperative or several_tiles)
-            and (k_groups == 1 or long)
+            team
+            for team in _TEAMS
+            if (team.consumers == 1 or team.k_groups > 1 or 64 * team.consumers <= 2 * pixels)
+            and (team.cooperative or several_tiles)
+            and (team.k_groups == 1 or long)
         ),
         "blocks_per_unit": (1, 2, 3) if several_tiles else (1,),
         "grid": tuple(
             grid
             for grid in _GRIDS
-            if grid == (True, 1, "")
-            or (grid[2] == "reduction" and long and few_tiles)
-            or (grid[2] != "reduction" and several_tiles)
+            if grid == PERSISTENT
+            or (grid.shared is Shared.REDUCTION and long and few_tiles)
+            or (grid.shared is not Shared.REDUCTION and several_tiles)
         ),
         "group": (4, 8, 16) if several_n and several_tiles else (8,),
         "channels_outer": (True, False),

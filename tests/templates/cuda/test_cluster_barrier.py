@@ -12,6 +12,7 @@ from autoq.templates.base import Template
 from autoq.templates.cuda.halo import conv2d_halo
 from autoq.templates.cuda.halo.swapped import conv2d_swapped
 from autoq.templates.cuda.wgmma import conv2d_im2col
+from autoq.templates.cuda.wgmma.config import Grid, Shared, SplitTeam
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 
@@ -35,8 +36,8 @@ def test_halo_kernels_meet_at_the_start(template: Template) -> None:
     assert calls(template, {"cluster": 1}) == (0, 0)
 
 
-@pytest.mark.parametrize("shared", ["weights", "activations", "reduction"])
-def test_producers_and_consumers_of_the_pipeline_both_wait(shared: str) -> None:
-    grid = (shared != "reduction", 2, shared)
-    changes = {"grid": grid, "stages": 4, "block_n": 64, "team": (1, True, 1), "m_blocks": 1}
-    assert calls(conv2d_im2col.TEMPLATE, changes) == (1, 2)
+@pytest.mark.parametrize("shared", [Shared.WEIGHTS, Shared.ACTIVATIONS, Shared.REDUCTION])
+def test_producers_and_consumers_of_the_pipeline_both_wait(shared: Shared) -> None:
+    grid = Grid(shared is not Shared.REDUCTION, 2, shared)
+    changes = {"grid": grid, "stages": 4, "block_n": 64, "m_blocks": 1}
+    assert calls(conv2d_im2col.TEMPLATE, {**changes, "team": SplitTeam(1, True)}) == (1, 2)

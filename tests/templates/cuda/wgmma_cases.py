@@ -98,7 +98,7 @@ def few_shared(space: Any, each: int) -> list[Any]:
     found: list[Any] = []
     kinds: Counter[Any] = Counter()
     for config in shared_configs(space, 11):
-        kind = (config.grid[1:], config.k_groups)
+        kind = (config.cluster, config.shared, config.k_groups)
         kinds[kind] += 1
         if kinds[kind] <= each:
             found.append(config)
@@ -111,7 +111,7 @@ def shared_configs(space: Any, seed: int) -> list[Any]:
     knobs = space.knobs
     drawn = []
     for grid, team in itertools.product(knobs["grid"], knobs["team"]):
-        if grid[1] * team[2] == 1:
+        if grid.cluster * team.k_groups == 1:
             continue
         for _ in range(150):
             values = {name: choice[rng.integers(len(choice))] for name, choice in knobs.items()}

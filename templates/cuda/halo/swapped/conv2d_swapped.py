@@ -107,5 +107,5 @@ def packed(workload: Conv2d, config: SwappedConvConfig) -> tuple[TensorSpec, ...
 
 
 TEMPLATE = Template(
-    "conv2d_swapped", 5, matches, swapped_space, default_config, build, pack, packed, preference=80
+    "conv2d_swapped", 6, matches, swapped_space, default_config, build, pack, packed, preference=80
 )

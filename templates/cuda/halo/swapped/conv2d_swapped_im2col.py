@@ -15,14 +15,16 @@ from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.memory.swizzle import shared_image
 from autoq.templates.cuda.device.wgmma_workloads import supports_im2col
+from autoq.templates.cuda.halo.config import ResidentWeights, WeightRing
 from autoq.templates.cuda.halo.cost import features
-from autoq.templates.cuda.halo.default import TEAMS, candidates, fastest
+from autoq.templates.cuda.halo.default import TRIED_TEAMS, candidates, fastest
 from autoq.templates.cuda.halo.space import PARTS, STAGES, Rule, common_rules, ring_knobs, row_sizes
 from autoq.templates.cuda.halo.swapped.conv2d_swapped import order_rows, pack_channels
 from autoq.templates.cuda.halo.swapped.im2col_tile import Im2colTile
 from autoq.templates.cuda.halo.swapped.space import channel_tiles
 from autoq.templates.cuda.halo.swapped.tile import COLUMNS
 from autoq.templates.cuda.halo.swapped.tiling import SwappedConvConfig
+from autoq.templates.cuda.halo.tile_shape import TileShape
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -63,8 +65,8 @@ def _tiling(workload: Conv2d, config: SwappedConvConfig, target: Target) -> Swap
     return SwappedIm2colTiling(workload, config, target.units)
 
 
-def _tiles() -> tuple[tuple[bool, int, int, int], ...]:
-    return tuple((True, 1, 1, width) for width in _WIDTHS)
+def _tiles() -> tuple[TileShape, ...]:
+    return tuple(TileShape(True, 1, 1, width) for width in _WIDTHS)
 
 
 def _constraints(workload: Conv2d, target: Target) -> tuple[Rule, ...]:
@@ -80,7 +82,7 @@ def space(workload: Conv2d, target: Target) -> Space[SwappedConvConfig]:
     knobs = {
         **ring_knobs(workload),
         "row_bytes": _row_sizes(workload),
-        "weights": ((0, 1), *PARTS, *((stages, 1) for stages in STAGES)),
+        "weights": (ResidentWeights(), *PARTS, *(WeightRing(stages, 1) for stages in STAGES)),
         "tile": _tiles(),
         "block_n": channel_tiles(workload),
         "store_stages": (1, 2),
@@ -97,7 +99,7 @@ def space(workload: Conv2d, target: Target) -> Space[SwappedConvConfig]:
 def default(workload: Conv2d, target: Target) -> SwappedConvConfig:
     """The candidate with the fewest estimated cycles; ConfigError when nothing is legal."""
     tiles = [
-        Im2colTile(workload, *shape, row_bytes)
+        Im2colTile(workload, shape, row_bytes)
         for row_bytes in _row_sizes(workload)[-1:]
         for shape in _tiles()
     ]
@@ -106,7 +108,7 @@ def default(workload: Conv2d, target: Target) -> SwappedConvConfig:
         functools.partial(SwappedConvConfig, store_stages=1),
         tiles,
         channel_tiles(workload),
-        TEAMS,
+        TRIED_TEAMS,
         _constraints(workload, target),
         target.smem_bytes,
     )
@@ -139,7 +141,7 @@ def pack(
     """weight int8 [k' * reduction], bias int32 [classes * k'], scale float32 [k'],
     scalars [8]; k' is k padded to block_n, classes are the border classes, row by row.
     """
-    tile = Im2colTile(workload, *config.tile, config.row_bytes)
+    tile = Im2colTile(workload, config.tile, config.row_bytes)
     weight = pack_weight(np.asarray(constants["weight"]), tile, config.block_n)
     return shared_image(weight), *pack_channels(workload, config, constants)
 
@@ -152,5 +154,5 @@ def packed(workload: Conv2d, config: SwappedConvConfig) -> tuple[TensorSpec, ...
 
 
 TEMPLATE = Template(
-    "conv2d_swapped_im2col", 3, matches, space, default, build, pack, packed, preference=40
+    "conv2d_swapped_im2col", 4, matches, space, default, build, pack, packed, preference=40
 )

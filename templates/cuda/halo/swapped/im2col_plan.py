@@ -24,7 +24,7 @@ from autoq.templates.cuda.halo.tile import BLOCK_ROWS
 
 @dataclass(frozen=True)
 class SwappedIm2colTiling(SwappedTiling):
-    """One configuration of one workload; `config.tile` is (True, 1, 1, columns)."""
+    """One configuration of one workload; `config.tile` is a flat row of columns."""
 
     tile_type = Im2colTile
 

@@ -6,24 +6,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from autoq.templates.element import element
-from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.cuda.halo.tile_shape import ShapedTile
 
 
 @dataclass(frozen=True)
-class Im2colTile:
+class Im2colTile(ShapedTile):
     """`columns` output pixels, whatever their image or row; a chunk is one tap of some channels.
 
     It answers what `SwappedTiling` and the halo pipeline ask of a tile: a chunk of the reduction
     fills one slot, [columns, row_bytes], and is one step.
     """
-
-    workload: Conv2d
-    flat: bool
-    images: int
-    height: int
-    width: int
-    row_bytes: int
 
     steps = 1
     group_rows = 8
@@ -47,11 +39,6 @@ class Im2colTile:
         return self.row_bytes
 
     @cached_property
-    def row_channels(self) -> int:
-        """Channels of a shared-memory row."""
-        return self.row_bytes // element(self.workload.in_dtype).bytes
-
-    @cached_property
     def chunks_of_a_tap(self) -> int:
         """Chunks of `row_channels`; the last one may reach past c and is zero-filled."""
         return -(-self.workload.c // self.row_channels)
@@ -69,11 +56,6 @@ class Im2colTile:
     def load_bytes(self) -> int:
         """Bytes of one load."""
         return self.columns * self.row_bytes
-
-    @cached_property
-    def slot_bytes(self) -> int:
-        """Bytes between slots, whole 1024-byte swizzle patterns."""
-        return -(-self.load_bytes // 1024) * 1024
 
     @property
     def touched_bytes(self) -> int:

@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
+from autoq.templates.cuda.halo.config import HaloConfig
 from autoq.templates.cuda.halo.swapped.tile import SwappedTile
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS
-from autoq.templates.cuda.halo.tiling import HaloConfig, HaloTiling
+from autoq.templates.cuda.halo.tiling import HaloTiling
 
 
 @dataclass(frozen=True)

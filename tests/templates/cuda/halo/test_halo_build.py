@@ -10,8 +10,11 @@ from halo_cases import CASES
 
 from autoq.kernel import compile_kernel
 from autoq.runtime.kernel import TiledMap
+from autoq.templates.cuda.device.launch.team import Team
+from autoq.templates.cuda.halo.config import HaloConvConfig, WeightRing
 from autoq.templates.cuda.halo.conv2d_halo import TEMPLATE
-from autoq.templates.cuda.halo.tiling import HaloConvConfig, HaloTiling
+from autoq.templates.cuda.halo.tile_shape import TileShape
+from autoq.templates.cuda.halo.tiling import HaloTiling
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 
@@ -48,17 +51,17 @@ def test_samples_compile(workload):
 @pytest.mark.parametrize(
     "workload, tile, row_bytes, block_n, weights",
     [
-        (CASES[4], (True, 1, 8, 38), 16, 48, (4, 2)),
+        (CASES[4], TileShape(True, 1, 8, 38), 16, 48, WeightRing(4, 2)),
         (Conv2d(n=8, h=28, w=28, c=128, k=128, r=3, s=3, padding=(1, 1, 1, 1)),
-         (True, 1, 28, 10), 64, 64, (3, 1)),
+         TileShape(True, 1, 28, 10), 64, 64, WeightRing(3, 1)),
         (Conv2d(n=8, h=28, w=28, c=128, k=128, r=3, s=3, padding=(1, 1, 1, 1)),
-         (True, 2, 14, 8), 16, 96, (4, 1)),
+         TileShape(True, 2, 14, 8), 16, 96, WeightRing(4, 1)),
     ],
     ids=str,
 )  # fmt: skip
 def test_three_consumers_share_the_blocks_of_a_tile(workload, tile, row_bytes, block_n, weights):
     config = HaloConvConfig(
-        tile, row_bytes, block_n, (3, True), 3, weights, 1, False, 1, channels_outer=False
+        tile, row_bytes, block_n, Team(3, True), 3, weights, 1, False, 1, channels_outer=False
     )
     assert TEMPLATE.space(workload, TARGET).legal(config)
     kernel = compile_kernel(TEMPLATE.build(workload, config, TARGET), TARGET)

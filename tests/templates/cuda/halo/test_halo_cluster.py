@@ -11,10 +11,12 @@ from gpu_kernels import sampled
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.device.memory.swizzle import swizzle_period
 from autoq.templates.cuda.halo import conv2d_halo
+from autoq.templates.cuda.halo.config import ResidentWeights, WeightRing
 from autoq.templates.cuda.halo.plan import HaloPlan
 from autoq.templates.cuda.halo.swapped import conv2d_swapped, conv2d_swapped_im2col
 from autoq.templates.cuda.halo.swapped.plan import SwappedPlan
 from autoq.templates.cuda.halo.swapped.tiling import SwappedTiling
+from autoq.templates.cuda.halo.tile_shape import TileShape
 from autoq.templates.cuda.halo.tiling import HaloTiling
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
@@ -35,8 +37,8 @@ def clustered(template, count):
 @pytest.mark.parametrize("resident", [False, True])
 def test_each_tile_once_and_partners_share_their_channels(units, cluster, resident):
     config = dataclasses.replace(
-        conv2d_swapped.TEMPLATE.default(WORKLOAD, TARGET), tile=(False, 1, 3, 8), block_n=128,
-        weights=(0, 1) if resident else (3, 1), cluster=cluster,
+        conv2d_swapped.TEMPLATE.default(WORKLOAD, TARGET), tile=TileShape(False, 1, 3, 8),
+        block_n=128, weights=ResidentWeights() if resident else WeightRing(3, 1), cluster=cluster,
     )  # fmt: skip
     tiling = SwappedTiling(WORKLOAD, config, units if not resident else max(units, 6))
     assert tiling.grid % cluster == 0 and tiling.work % cluster == 0

@@ -13,6 +13,7 @@ from autoq.templates.cuda.device.weights import row_channels
 from autoq.templates.cuda.halo.conv2d_halo import TEMPLATE, matches, pack_weight
 from autoq.templates.cuda.halo.space import tile_shapes
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS, HaloTile
+from autoq.templates.cuda.halo.tile_shape import TileShape
 from autoq.templates.cuda.halo.tiling import HaloTiling
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.reference import reference
@@ -92,7 +93,7 @@ def emulate(tile: HaloTile, x: np.ndarray, weight: np.ndarray, block_n: int) -> 
 )
 def test_shifted_reads_are_the_convolution(workload, flat, images, height, width, row_bytes):
     rng = np.random.default_rng(1)
-    tile = HaloTile(workload, flat, images, height, width, row_bytes)
+    tile = HaloTile(workload, TileShape(flat, images, height, width), row_bytes)
     x = rng.integers(-128, 128, workload.x_shape)
     weight = rng.integers(-128, 128, workload.weight_shape).astype(np.int8)
     plain = dataclasses.replace(
@@ -107,7 +108,7 @@ def test_shifted_reads_are_the_convolution(workload, flat, images, height, width
 
 def test_pairs_of_an_odd_filter_row_have_a_zero_second_tap():
     workload = SMALL[0]
-    tile = HaloTile(workload, True, 1, 3, 5, 16)
+    tile = HaloTile(workload, TileShape(True, 1, 3, 5), 16)
     weight = np.ones(workload.weight_shape, np.int8)
     packed = pack_weight(weight, tile, 16).reshape(32, 1, 3, 2, 2, 16)
     assert packed[: workload.k, :, :, 1, 1].sum() == 0

@@ -10,10 +10,13 @@ import pytest
 from gpu_kernels import sampled
 
 from autoq.kernel import compile_kernel
+from autoq.templates.cuda.device.launch.team import Team
 from autoq.templates.cuda.halo import conv2d_halo
+from autoq.templates.cuda.halo.config import ResidentWeights
 from autoq.templates.cuda.halo.cost import estimated_cycles
 from autoq.templates.cuda.halo.swapped import conv2d_swapped, conv2d_swapped_im2col
 from autoq.templates.cuda.halo.swapped.tiling import SwappedTiling
+from autoq.templates.cuda.halo.tile_shape import TileShape
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
@@ -25,9 +28,9 @@ TEMPLATES = [template.TEMPLATE for template in (conv2d_halo, conv2d_swapped, con
 
 def swapped(weights, row_bytes=32, cluster=1):
     return dataclasses.replace(
-        conv2d_swapped.TEMPLATE.default(WORKLOAD, TARGET), tile=(False, 1, 4, 8), block_n=64,
-        row_bytes=row_bytes, halo_stages=2, weights=weights, team=(1, True), turns=False,
-        cluster=cluster,
+        conv2d_swapped.TEMPLATE.default(WORKLOAD, TARGET), tile=TileShape(False, 1, 4, 8),
+        block_n=64, row_bytes=row_bytes, halo_stages=2, weights=weights, team=Team(1, True),
+        turns=False, cluster=cluster,
     )  # fmt: skip
 
 
@@ -39,7 +42,8 @@ def in_parts(template, workload, count):
 @pytest.mark.parametrize("steps, parts", [(1, 18), (3, 6), (5, 4), (9, 2)])
 def test_parts_take_the_room_and_the_blocks_of_resident_weights(steps, parts):
     whole, tiling = (
-        SwappedTiling(WORKLOAD, swapped(weights), TARGET.units) for weights in ((0, 1), (1, steps))
+        SwappedTiling(WORKLOAD, swapped(ResidentWeights(together)), TARGET.units)
+        for together in (None, steps)
     )
     assert (tiling.weights_end, tiling.grid) == (whole.weights_end, whole.grid)
     assert tiling.weight_barriers == parts
@@ -49,16 +53,17 @@ def test_parts_take_the_room_and_the_blocks_of_resident_weights(steps, parts):
 
 def test_a_part_is_at_most_the_steps_of_a_tile():
     legal = conv2d_swapped.TEMPLATE.space(WORKLOAD, TARGET).legal
-    assert legal(swapped((1, 2))) and legal(swapped((1, 9), row_bytes=64))
+    assert legal(swapped(ResidentWeights(2))) and legal(swapped(ResidentWeights(9), row_bytes=64))
     column = dataclasses.replace(WORKLOAD, s=1, padding=(1, 0, 1, 0))
     legal = conv2d_swapped.TEMPLATE.space(column, TARGET).legal
-    assert legal(swapped((1, 5))) and not legal(swapped((1, 9)))
-    assert legal(swapped((1, 3), row_bytes=64)) and not legal(swapped((1, 5), row_bytes=64))
+    assert legal(swapped(ResidentWeights(5))) and not legal(swapped(ResidentWeights(9)))
+    assert legal(swapped(ResidentWeights(3), row_bytes=64))
+    assert not legal(swapped(ResidentWeights(5), row_bytes=64))
 
 
 @pytest.mark.parametrize("cluster", [1, 2])
 def test_only_a_cluster_waits_for_all_its_threads_before_it_loads(cluster):
-    config = swapped((1, 3), cluster=cluster)
+    config = swapped(ResidentWeights(3), cluster=cluster)
     script = conv2d_swapped.TEMPLATE.build(WORKLOAD, config, TARGET).script()
     assert bool(re.search(r'T\.ptx\.bar\(.*"arrive"', script)) == (cluster == 1)
 

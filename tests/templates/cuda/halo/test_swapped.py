@@ -11,11 +11,14 @@ from halo_cases import CASES
 from test_halo_tile import load_halo
 
 from autoq.kernel import compile_kernel
+from autoq.templates.cuda.device.launch.team import Team
 from autoq.templates.cuda.device.memory.swizzle import swizzled_address
+from autoq.templates.cuda.halo.config import ResidentWeights
 from autoq.templates.cuda.halo.swapped.conv2d_swapped import TEMPLATE, matches, pack_weight
 from autoq.templates.cuda.halo.swapped.plan import SwappedPlan
 from autoq.templates.cuda.halo.swapped.tile import SwappedTile
 from autoq.templates.cuda.halo.swapped.tiling import SwappedTiling
+from autoq.templates.cuda.halo.tile_shape import TileShape
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.reference import reference
@@ -82,8 +85,8 @@ def test_columns_staging_and_clipped_stores_are_the_convolution(
     width = width or workload.q
     config = dataclasses.replace(
         TEMPLATE.default(workload, TARGET),
-        tile=(flat, images, height, width), row_bytes=row_bytes, block_n=64, team=(1, True),
-        weights=(0, 1),
+        tile=TileShape(flat, images, height, width), row_bytes=row_bytes, block_n=64,
+        team=Team(1, True), weights=ResidentWeights(),
     )  # fmt: skip
     plan = SwappedPlan(SwappedTiling(workload, config, TARGET.units))
     tile = plan.tile

@@ -12,6 +12,7 @@ from halo_cases import CASES
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.halo.swapped.conv2d_swapped_im2col import TEMPLATE, matches, pack_weight
 from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colPlan, SwappedIm2colTiling
+from autoq.templates.cuda.halo.tile_shape import TileShape
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.reference import reference
@@ -61,8 +62,8 @@ def load(plan: SwappedIm2colPlan, x: np.ndarray, m: int, chunk: int) -> np.ndarr
 def test_chunks_times_packed_weights_are_the_convolution(workload, columns, row_bytes, block_n):
     rng = np.random.default_rng(3)
     config = dataclasses.replace(
-        TEMPLATE.default(workload, TARGET), tile=(True, 1, 1, columns), row_bytes=row_bytes,
-        block_n=block_n,
+        TEMPLATE.default(workload, TARGET), tile=TileShape(True, 1, 1, columns),
+        row_bytes=row_bytes, block_n=block_n,
     )  # fmt: skip
     plan = SwappedIm2colPlan(SwappedIm2colTiling(workload, config, TARGET.units))
     tile = plan.tile

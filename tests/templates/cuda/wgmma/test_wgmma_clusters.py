@@ -12,6 +12,7 @@ from wgmma_cases import TARGET, TEMPLATES, case_id, shared_cases
 
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.wgmma import conv2d_im2col, conv2d_tap, gemm_wgmma
+from autoq.templates.cuda.wgmma.config import Operand, Shared
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.workload import Workload
@@ -54,7 +55,7 @@ def test_every_kind_is_covered() -> None:
     kinds = {(config.split_k, config.k_groups) for _, _, config in SPLIT}
     assert {(2, 1), (4, 1), (8, 1), (1, 2), (2, 2)} <= kinds
     kinds = {(config.shared, config.cluster) for _, _, config in MULTICAST}
-    assert kinds == {("weights", 2), ("weights", 4), ("activations", 2)}
+    assert kinds == {(Shared.WEIGHTS, 2), (Shared.WEIGHTS, 4), (Shared.ACTIVATIONS, 2)}
 
 
 @pytest.mark.parametrize("case", SPLIT, ids=label)
@@ -117,7 +118,7 @@ def test_clusters_compute_every_tile_once(case: Case) -> None:
     for work in range(plan.works):
         found = [plan.tile(work, rank) for rank in range(plan.receivers)]
         tiles += [(constant(m), constant(n)) for m, n in found]
-        common = 1 if plan.config.shared == "weights" else 0
+        common = 1 if plan.config.shared is Shared.WEIGHTS else 0
         assert len({tile[common] for tile in tiles[-plan.receivers :]}) == 1
     every = itertools.product(range(plan.load.m_tiles), range(plan.n_tiles))
     assert sorted(tiles) == sorted(every)
@@ -138,15 +139,16 @@ def test_one_block_loads_the_shared_part_of_a_stage(case: Case) -> None:
     plan = plan_of(case)
     config = plan.config
     warps = 4 * config.row_team
-    own = "weights" if config.shared == "activations" else "activations"
+    shared = Operand(config.shared.value)
+    own = Operand.WEIGHTS if shared is Operand.ACTIVATIONS else Operand.ACTIVATIONS
     for stage in range(config.stages):
-        loaders = [r for r in range(config.cluster) if plan.loads(config.shared, stage, r)]
+        loaders = [r for r in range(config.cluster) if plan.loads(shared, stage, r)]
         assert len(loaders) == 1
         assert all(plan.loads(own, stage, rank) for rank in range(config.cluster))
         arrivals = [constant(plan.empty_arrivals(stage, r)) for r in range(config.cluster)]
         expected = [warps * (config.cluster if r in loaders else 1) for r in range(config.cluster)]
         assert arrivals == expected
-    assert plan.delivery(config.shared).blocks == config.cluster
+    assert plan.delivery(shared).blocks == config.cluster
     assert plan.delivery(own).blocks == 1
 
 

@@ -7,7 +7,7 @@ from wgmma_cases import EPILOGUES, TARGET
 
 from autoq.templates.cuda.device.memory.swizzle import swizzle_period, swizzled_address
 from autoq.templates.cuda.wgmma import gemm_wgmma
-from autoq.templates.cuda.wgmma.config import WgmmaConfig
+from autoq.templates.cuda.wgmma.config import PERSISTENT, SplitTeam, WgmmaConfig
 from autoq.templates.cuda.wgmma.loads import MatrixLoad
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.operators.conv2d import Conv2d
@@ -16,7 +16,7 @@ from autoq.templates.operators.conv2d import Conv2d
 def plan_of(block_n: int) -> PipelinePlan:
     workload = Conv2d(8, 28, 28, 64, 768, 1, 1, epilogue=EPILOGUES["u8+s8 requantised"])
     config = WgmmaConfig(
-        block_n, 64, 1, 2, team=(2, True, 1), blocks_per_unit=1, grid=(True, 1, ""), group=8,
+        block_n, 64, 1, 2, team=SplitTeam(2, True), blocks_per_unit=1, grid=PERSISTENT, group=8,
         channels_outer=True, residual_early=False, residual_ahead=True, weights_stay=False,
         m_blocks=1,
     )  # fmt: skip

@@ -11,8 +11,8 @@ from wgmma_cases import EPILOGUES, TARGET
 from autoq.kernel import compile_kernel
 from autoq.templates.base import Template
 from autoq.templates.cuda.wgmma import conv2d_im2col, conv2d_tap, gemm_wgmma
-from autoq.templates.cuda.wgmma.config import WgmmaConfig
-from autoq.templates.cuda.wgmma.loads import MatrixLoad
+from autoq.templates.cuda.wgmma.config import PERSISTENT, SplitTeam, WgmmaConfig
+from autoq.templates.cuda.wgmma.loads import MatrixLoad, PixelBox
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.operators.conv2d import Conv2d
 
@@ -22,23 +22,23 @@ NINE_TAPS = Conv2d(40, 29, 27, 64, 96, 3, 3, (1, 2), (1, 1, 1, 1), epilogue=EPIL
 
 # stages, per_stage, team, blocks_per_unit: rings shorter and longer than a tile of 5 or 9 steps.
 RINGS = [
-    (2, 1, (1, True, 1), 1),
-    (3, 1, (3, False, 1), 1),
-    (4, 2, (2, False, 1), 1),
-    (10, 1, (2, True, 1), 1),
-    (8, 1, (1, True, 1), 2),
+    (2, 1, SplitTeam(1, True), 1),
+    (3, 1, SplitTeam(3, False), 1),
+    (4, 2, SplitTeam(2, False), 1),
+    (10, 1, SplitTeam(2, True), 1),
+    (8, 1, SplitTeam(1, True), 2),
 ]
 
 
 def config_of(template: Template, workload: Conv2d, ring: tuple[Any, ...]) -> Any:
     """A legal configuration with weights that stay."""
     stages, per_stage, team, blocks = ring
-    own = {"tile": (3, 6, 7)} if template.name == "conv2d_tap" else {"m_blocks": 1}
+    own = {"tile": PixelBox(3, 6, 7)} if template.name == "conv2d_tap" else {"m_blocks": 1}
     config = template.space(workload, TARGET).from_dict(
         dict(block_n=64, row_bytes=64 if workload.r == 3 else 32, per_stage=per_stage,
-             stages=stages, team=team, blocks_per_unit=blocks, grid=(True, 1, ""), group=8,
+             stages=stages, team=team, blocks_per_unit=blocks, grid=PERSISTENT, group=8,
              channels_outer=True, residual_early=False,
-             residual_ahead=workload.epilogue.residual_dtype is not None and team[0] < 3,
+             residual_ahead=workload.epilogue.residual_dtype is not None and team.consumers < 3,
              weights_stay=True, **own)
     )  # fmt: skip
     return config
