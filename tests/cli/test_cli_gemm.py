@@ -68,11 +68,11 @@ BAD = {
         (64, 32, 48, "--target", "cuda:sm_90a", "--b", "u8"),
         ("s8 [64, 48] x u8 [48, 32]", "no kernel for cuda sm_90a", "f16, bf16"),
     ),
-    "floats on an A100": (
-        (64, 32, 48, "--target", "cuda:sm_80", "--a", "bf16"), ("cuda sm_80", "s8, s4"),
+    "bfloat16 on a T4": (
+        (64, 32, 48, "--target", "cuda:sm_75", "--a", "bf16"), ("cuda sm_75", "s8, s4"),
     ),
     "odd depth": (
-        (64, 32, 47, "--target", "cuda:sm_90a", "--a", "f16"), ("M, N, K = 64, 32, 48 would do",),
+        (64, 32, 47, "--target", "cuda:sm_90a"), ("M, N, K = 64, 32, 48 would do",),
     ),
     "odd group": (
         (64, 32, 96, "--target", "cuda:sm_90a", "--a", "f16", "--group", 48),

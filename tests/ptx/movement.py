@@ -94,8 +94,15 @@ def copy(asm: Assembler, parts: list[str], ops: list[str]) -> None:
         raise ValueError("this cp.async is not known here")
     to, to_bits = asm.address(ops[0])
     source, source_bits = asm.address(ops[1])
-    read = [asm.register(ops[3], 32)] if len(ops) > 3 and "cache_hint" not in parts[-1] else []
+    if "L2::cache_hint" in parts:
+        ops = ops[:-1]
+    read = [asm.register(ops[3], 32)] if len(ops) > 3 else []
     asm.emit("cp.async", [*to, *source, *read], int(ops[2]), to_bits, source_bits, len(read))
+
+
+def _policy(asm: Assembler, parts: list[str], ops: list[str]) -> None:
+    """A cache policy changes no value."""
+    asm.emit("mov.u64", [asm.register(ops[0], 64), asm.constant(0, 64)])
 
 
 def _matrices(name: str) -> Rule:
@@ -212,6 +219,7 @@ def _trap(asm: Assembler, parts: list[str], ops: list[str]) -> None:
 RULES: dict[str, Rule] = {
     "ld": _load,
     "ldu": _load,
+    "createpolicy": _policy,
     "cvta": _convert_address,
     "ldmatrix": _matrices("ldmatrix"),
     "stmatrix": _matrices("stmatrix"),

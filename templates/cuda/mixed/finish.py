@@ -22,13 +22,18 @@ __device__ __forceinline__ unsigned finish_pair_@(float left, float right, float
 """
 
 
+def finish_source(workload: FloatGemm) -> str:
+    """Source of `finish_@`(sum, scale, bias), a float32 result."""
+    return activation_source(workload.activation) + _FINISH
+
+
 def finish(workload: FloatGemm) -> DeviceFunction:
     """finish(sum, scale, bias): a float32 result."""
-    return device_function("finish", activation_source(workload.activation) + _FINISH)
+    return device_function("finish", finish_source(workload))
 
 
 def finish_pair(workload: FloatGemm) -> DeviceFunction:
     """finish_pair(left, right, scale, bias): two results of one weight row as a word."""
-    source = activation_source(workload.activation) + _FINISH + _PAIR
+    source = finish_source(workload) + _PAIR
     source = source.replace("KIND", "f16x2" if workload.out_dtype == "float16" else "bf16x2")
     return device_function("finish_pair", source)

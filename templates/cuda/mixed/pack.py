@@ -8,9 +8,9 @@ from autoq.templates.cuda.device.memory.swizzle import shared_image
 from autoq.templates.cuda.mixed.config import STEP_K
 from autoq.templates.cuda.mixed.conversion import Conversion
 from autoq.templates.cuda.mixed.plan import MixedPlan
+from autoq.templates.cuda.mixed.row_scale import row_scale
 from autoq.templates.cuda.mixed.widening import Widening
 from autoq.templates.element import element
-from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
@@ -45,21 +45,10 @@ def pack(plan: MixedPlan, constants: Constants) -> tuple[np.ndarray, ...]:
         arrays.append(taken | taken << 16)
     if plan.rows_scaled:
         scale = np.asarray(constants["scale"], np.float32)
-        arrays.append(np.pad(_row_scale(work, scale), (0, rows)))
+        arrays.append(np.pad(row_scale(work, scale), (0, rows)))
     if work.bias:
         arrays.append(np.pad(np.asarray(constants["bias"], np.float32), (0, rows)))
     return tuple(map(np.ascontiguousarray, arrays))
-
-
-def _row_scale(work: FloatGemm, scale: np.ndarray) -> np.ndarray:
-    """What a row's sums are multiplied by: its scale, or the largest of its groups' scales.
-
-    A group's scale is kept as its share of that, which no 16-bit float is too narrow for.
-    """
-    if not work.group:
-        return scale[:, 0]
-    largest = np.abs(scale).max(axis=1)
-    return np.where(largest > 0, largest, np.float32(1))
 
 
 def _second_rows(count: int) -> np.ndarray:
@@ -123,7 +112,7 @@ def _group_words(plan: MixedPlan, constants: Constants) -> np.ndarray:
     taken = conversion.taken_of(np.asarray(zeros).astype(np.int32), second)
     words = taken.astype(np.uint32) << 16
     if conversion.scales_weights:
-        share = scale / _row_scale(work, scale)[:, None]
+        share = scale / row_scale(work, scale)[:, None]
         words |= share.astype(element(work.in_dtype).dtype).view(np.uint16)
     return _by_step(plan, words)
 

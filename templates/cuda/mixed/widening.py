@@ -50,8 +50,22 @@ __device__ __forceinline__ unsigned fma_@(unsigned a, unsigned b, unsigned c) {
   return d;
 }
 """
+# bfloat16 has sums and products of its own from sm_90 on; -0 leaves a product as it is.
+_FUSED = r"""
+__device__ __forceinline__ unsigned fma_@(unsigned a, unsigned b, unsigned c) {
+  unsigned d;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+__device__ __forceinline__ unsigned sub_@(unsigned a, unsigned b) {
+  return fma_@(b, 0xbf80bf80u, a);
+}
+__device__ __forceinline__ unsigned mul_@(unsigned a, unsigned b) {
+  return fma_@(a, b, 0x80008000u);
+}
+"""
 # (word & mask) | bits in one instruction, which ptxas does not find for two constants.
-_MASKED = r"""
+MASKED = r"""
 __device__ __forceinline__ unsigned masked_@(unsigned word, unsigned mask, unsigned bits) {
   unsigned d;
   asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(d) : "r"(word), "r"(mask), "r"(bits));
@@ -83,7 +97,7 @@ __device__ __forceinline__ void widen_@(unsigned* d, unsigned low, unsigned high
 }
 """
 _NIBBLES_F16 = (
-    _MASKED
+    MASKED
     + r"""
 __device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsigned* taken) {
   const unsigned upper = word >> 8;
@@ -95,7 +109,7 @@ __device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsign
 """
 )
 _NIBBLES_BF16 = (
-    _MASKED
+    MASKED
     + r"""
 __device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsigned* taken) {
   #pragma unroll
@@ -207,6 +221,14 @@ __device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsign
   SHIFT
 }
 """
+
+
+def arithmetic(half: bool, fused: bool) -> str:
+    """Source of `sub_@`, `mul_@` and `fma_@` of pairs of float16, or else of bfloat16.
+
+    fused: of bfloat16, by multiply-adds alone, beside which sm_80 to sm_89 have nothing.
+    """
+    return _FUSED if fused and not half else ARITHMETIC
 
 
 def widen_source(widening: Widening, half: bool, nibbles: bool, signed: bool) -> str:

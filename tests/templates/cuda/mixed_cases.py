@@ -39,3 +39,18 @@ CASES = [
     FloatGemm(3000, 1000, 4096, weight_dtype="int4", group=128),
 ]  # fmt: skip
 """FloatGemm workloads."""
+
+ODD_CASES = [
+    *(
+        FloatGemm(m, n, k, floats, weights, out, bias=True, weight_left=left)
+        for m, n, k, floats, weights, out in (
+            (33, 65, 127, "float16", "int8", "float16"),
+            (7, 131, 258, "bfloat16", "uint4", "bfloat16"),
+            (129, 63, 77, "float16", "float16", "float32"),
+            (1, 1, 1, "bfloat16", "uint8", "float32"),
+        )
+        for left in (False, True)
+    ),
+    FloatGemm(5, 1001, 3072, weight_dtype="uint4", group=64, zero_points=True),
+]  # fmt: skip
+"""Rows that start anywhere, which only some templates take."""

@@ -18,7 +18,6 @@ from autoq.templates.cuda.mixed.float_gemm_wgmma import TEMPLATE
 from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.cuda.mixed.widening import Widening
 from autoq.templates.operators.float_gemm import FloatGemm
-from autoq.templates.registry import matching
 from autoq.templates.target import parse_target
 
 TARGET = parse_target("cuda:sm_90a")
@@ -118,8 +117,8 @@ def test_what_no_kernel_takes_is_declined() -> None:
         FloatGemm(8, 8, 12), FloatGemm(8, 12, 8), FloatGemm(8, 8, 48, group=16),
         FloatGemm(8, 2, 8, out_dtype="float32"),
     ):  # fmt: skip
-        assert not matching(workload, TARGET)
-    assert not matching(FloatGemm(8, 8, 8), parse_target("cuda:sm_80"))
+        assert not TEMPLATE.matches(workload, TARGET)
+    assert not TEMPLATE.matches(FloatGemm(8, 8, 8), parse_target("cuda:sm_80"))
 
 
 @pytest.mark.parametrize(

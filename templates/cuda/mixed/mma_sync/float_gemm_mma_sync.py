@@ -1,0 +1,79 @@
+"""Products of 16-bit floats with weights of floats or narrow integers, on mma.sync."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from autoq.templates.base import Template
+from autoq.templates.cuda.mixed.mma_sync.add_up import add_up
+from autoq.templates.cuda.mixed.mma_sync.config import MixedSyncConfig
+from autoq.templates.cuda.mixed.mma_sync.cost import estimate
+from autoq.templates.cuda.mixed.mma_sync.default import default
+from autoq.templates.cuda.mixed.mma_sync.kernel import build_kernel
+from autoq.templates.cuda.mixed.mma_sync.pack import pack as pack_tiling
+from autoq.templates.cuda.mixed.mma_sync.pack import packed as packed_tiling
+from autoq.templates.cuda.mixed.mma_sync.plan import MixedSyncPlan
+from autoq.templates.cuda.mixed.mma_sync.space import MOST_VALUES, space
+from autoq.templates.cuda.mixed.mma_sync.tiling import MixedSyncTiling
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.program import Program, Stage, Workspace, alone
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Constants, Workload
+
+_SECOND = ("scale", "bias")
+
+
+def matches(workload: Workload, target: Target) -> bool:
+    """Any m, n and k; groups of 32, 64 or multiples of 64; bfloat16 from sm_80 on."""
+    if not isinstance(workload, FloatGemm) or target.kind != "cuda":
+        return False
+    group = workload.group
+    types = (workload.in_dtype, workload.out_dtype)
+    values = ((workload.m, workload.k), (workload.n, workload.k), workload.y_shape)
+    return (
+        target.compute_capability >= (80 if "bfloat16" in types else 75)
+        and (group == 0 or group == 32 or group % 64 == 0)
+        and all(math.prod(shape) < MOST_VALUES for shape in values)
+    )
+
+
+def build(workload: FloatGemm, config: MixedSyncConfig, target: Target) -> Program:
+    """One kernel, or two with sums float32 `[split_k, *y_shape]` between them."""
+    kernel = build_kernel(MixedSyncPlan(workload, config, target))
+    specs = packed(workload, config)
+    if config.split_k == 1:
+        return alone(kernel, workload.inputs, specs, workload.outputs)
+    sums = TensorSpec("sums", (config.split_k, *workload.y_shape), "float32")
+    second = [spec for spec in specs if spec.name in _SECOND]
+    parameters = (sums, *second, *workload.outputs)
+    first = tuple(spec.name for spec in specs if spec.name not in _SECOND)
+    stages = (
+        Stage(kernel, ("x", *first), ("sums",)),
+        Stage(
+            add_up(workload, config.split_k, parameters, target),
+            ("sums", *(spec.name for spec in second)),
+            ("y",),
+        ),
+    )
+    return Program(stages, (Workspace(sums),))
+
+
+def pack(
+    workload: FloatGemm, config: MixedSyncConfig, constants: Constants
+) -> tuple[np.ndarray, ...]:
+    """Weights, what groups need or is taken from each row, scales and bias, as there are."""
+    return pack_tiling(MixedSyncTiling(workload, config), constants)
+
+
+def packed(workload: FloatGemm, config: MixedSyncConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    return packed_tiling(MixedSyncTiling(workload, config))
+
+
+TEMPLATE = Template(
+    "float_gemm_mma_sync", 1, matches, space, default, build, pack, packed, preference=20,
+    estimate=estimate, keeps_nibbles=True,
+)  # fmt: skip

@@ -1,0 +1,174 @@
+"""The mixed-input product on mma.sync: rows of weights times rows of x, D [weight rows, x rows].
+
+The weight is the instruction's A, so that 8 rows of x make a tile. From sm_80 tiles arrive by
+cp.async in a ring of stages; sm_75 has no such copies, and none starts at an odd multiple of 2
+bytes, so there they wait in registers while the other of two stages is multiplied.
+"""
+
+from tvm.script import tirx as T
+from tvm.tirx import PrimFunc
+
+from autoq.templates.cuda.device.launch.dependent_launch import (
+    overlapping,
+    start_successor,
+    wait_for_predecessors,
+)
+from autoq.templates.cuda.device.launch.place import TilePlace
+from autoq.templates.cuda.device.launch.raster import tile_of
+from autoq.templates.cuda.mixed.mma_sync.copies import Sources, fetch, keep
+from autoq.templates.cuda.mixed.mma_sync.multiply import (
+    Registers,
+    SyncThread,
+    load_taken,
+    multiply_stage,
+)
+from autoq.templates.cuda.mixed.mma_sync.plan import MixedSyncPlan
+from autoq.templates.cuda.mixed.mma_sync.store import (
+    RowConstants,
+    copy_tile,
+    load_rows,
+    stage_tile,
+)
+from autoq.templates.cuda.mixed.widening import Widening
+from autoq.templates.storage import moved_as
+
+_EVICT_FIRST = "createpolicy.fractional.L2::evict_first.b64"
+
+
+def build_kernel(plan: MixedSyncPlan) -> PrimFunc:
+    """The kernel; parameters x, those arrays of `pack.packed` that it reads, and y or sums.
+
+    With the reduction split it writes sums float32 `[split_k, *y_shape]`, and reads neither scale
+    nor bias.
+    """
+    work, config = plan.workload, plan.config
+    stages = config.stages
+    y_shape = work.y_shape if plan.finishes else (config.split_k, *work.y_shape)
+    y_values = work.m * work.n * config.split_k
+    held = 4 * (plan.x_rounds + plan.weight_rounds + plan.group_rounds)
+
+    @T.jit
+    def main(
+        x_ptr: T.handle,
+        weight_ptr: T.handle,
+        groups_ptr: T.Optional(T.handle),
+        taken_ptr: T.Optional(T.handle),
+        scale_ptr: T.Optional(T.handle),
+        bias_ptr: T.Optional(T.handle),
+        y_ptr: T.handle,
+    ):
+        x_whole = T.match_buffer(x_ptr, (work.m, work.k), work.in_dtype, align=16)
+        weight = T.match_buffer(weight_ptr, (plan.packed_bytes,), "uint8", align=16)
+        if groups_ptr is not None:
+            groups = T.match_buffer(
+                groups_ptr, (plan.group_columns * plan.padded_n,), "uint32", align=16
+            )
+        else:
+            groups = T.meta_var(weight)
+        if taken_ptr is not None:
+            taken = T.match_buffer(taken_ptr, (plan.padded_n,), "uint32", align=16)
+        else:
+            taken = T.meta_var(weight)
+        if scale_ptr is not None:
+            scale = T.match_buffer(scale_ptr, (plan.padded_n,), "float32", align=16)
+        else:
+            scale = T.meta_var(weight)
+        if bias_ptr is not None:
+            bias = T.match_buffer(bias_ptr, (plan.padded_n,), "float32", align=16)
+        else:
+            bias = T.meta_var(weight)
+        y_whole = T.match_buffer(y_ptr, y_shape, plan.result.name, align=16)
+
+        T.device_entry()
+        x = T.decl_buffer((work.m, work.k), moved_as(work.in_dtype), data=x_whole.data)
+        y = T.decl_buffer((y_values,), moved_as(plan.result.name), data=y_whole.data)
+        T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_sm})
+        block = T.cta_id([plan.tiles * config.split_k])
+        index = T.thread_id([config.threads])
+        smem = T.alloc_buffer((plan.smem_bytes,), "uint8", scope="shared.dyn", align=128)
+        words = T.decl_buffer((plan.smem_bytes // 4,), "uint32", data=smem.data, scope="shared.dyn")
+        split: T.int32 = block // plan.tiles
+        tile = T.meta_var(tile_of(block % plan.tiles, plan.m_tiles, plan.n_tiles, config.group_m))
+        m: T.int32 = tile[0]
+        n: T.int32 = tile[1]
+        lane: T.int32 = index % 32
+        warp_m: T.int32 = index // 32 % config.warps_m
+        warp_n: T.int32 = index // 32 // config.warps_m
+        sums = T.alloc_local((config.accumulators,), "float32")
+        x_fragments = T.alloc_local((4 * config.column_tiles,), "uint32")
+        raw = T.alloc_local((8 * config.row_tiles,), "uint32")
+        weights = T.alloc_local((4 * config.row_tiles,), "uint32")
+        state = T.alloc_local((4 * config.row_tiles,), "uint32")
+        waiting = T.alloc_local((1 if plan.asynchronous else held,), "uint32")
+        policy = T.alloc_local((1,), "uint64")
+        row_scale = T.alloc_local((2 * config.row_tiles,), "float32")
+        row_bias = T.alloc_local((2 * config.row_tiles,), "float32")
+        pair = T.alloc_local((2,), "uint32")
+        thread = T.meta_var(SyncThread(index, lane, warp_m, warp_n))
+        place = T.meta_var(TilePlace(m, n))
+        sources = T.meta_var(Sources(x, weight, groups, m, n, policy, waiting))
+        registers = T.meta_var(Registers(sums, x_fragments, raw, weights, state))
+        constants = T.meta_var(RowConstants(row_scale, row_bias, pair))
+
+        @T.inline
+        def multiply(stage):
+            multiply_stage(plan, smem, words, registers, stage, thread)
+
+        if plan.hinted:
+            T.ptx[_EVICT_FIRST](policy[0])
+        if config.widening is Widening.TABLE:
+            for i in T.unroll(-(-256 // config.threads)):
+                entry = T.meta_var(i * config.threads + index)
+                if entry < 256:
+                    T.cuda.func_call(
+                        plan.fill.name, smem.ptr_to([plan.table_offset]), entry,
+                        source_code=plan.fill.source,
+                    )  # fmt: skip
+        for i in T.unroll(config.accumulators):
+            sums[i] = T.float32(0)
+        load_taken(plan, registers, taken, n, thread)
+        first: T.int32 = split * plan.split_steps
+        count: T.int32 = T.min(plan.split_steps, plan.k_steps - first)
+        if plan.overlaps:
+            wait_for_predecessors()
+            start_successor()
+        if plan.asynchronous:
+            for s in T.unroll(stages - 1):
+                if s < count:
+                    fetch(plan, smem, sources, first + s, s, thread)
+                T.ptx.cp.async_.commit_group()
+            for step in T.serial(count, unroll=False):
+                T.ptx.cp.async_.wait_group(stages - 2)
+                T.cuda.cta_sync()
+                if step + stages - 1 < count:
+                    ahead = T.meta_var(step + stages - 1)
+                    fetch(plan, smem, sources, first + ahead, ahead % stages, thread)
+                T.ptx.cp.async_.commit_group()
+                multiply(step % stages)
+        else:
+            fetch(plan, smem, sources, first, 0, thread)
+            keep(plan, smem, sources, 0, thread)
+            T.cuda.cta_sync()
+            for step in T.serial(count, unroll=False):
+                if step + 1 < count:
+                    fetch(plan, smem, sources, first + step + 1, 0, thread)
+                multiply(step % 2)
+                if step + 1 < count:
+                    keep(plan, smem, sources, (step + 1) % 2, thread)
+                T.cuda.cta_sync()
+        if plan.finishes:
+            load_rows(plan, constants, scale, bias, n, thread)
+        T.cuda.cta_sync()
+        stage_tile(plan, smem, sums, constants, thread)
+        T.cuda.cta_sync()
+        copy_tile(plan, smem, y, place, split, thread)
+
+    present = {
+        "groups_ptr": bool(work.group),
+        "taken_ptr": plan.row_shifted,
+        "scale_ptr": plan.finishes and plan.converts,
+        "bias_ptr": plan.finishes and work.bias,
+    }
+    absent = {name: None for name, there in present.items() if not there}
+    kernel = main.specialize(**absent)
+    return overlapping(kernel) if plan.overlaps else kernel

@@ -1,0 +1,44 @@
+"""Registers and shared memory of the mma.sync product's blocks, and how many fit together."""
+
+from __future__ import annotations
+
+from autoq.templates.cuda.mixed.mma_sync.config import MixedSyncConfig
+from autoq.templates.cuda.mixed.mma_sync.plan import copies_bypass_registers
+from autoq.templates.cuda.mixed.mma_sync.tiling import UNIT_BYTES, MixedSyncTiling
+from autoq.templates.target import Target
+
+# Addresses, loop counters and predicates, and what the functions behind the sums take.
+_OTHER_REGISTERS = 44
+# Bytes that sm_75, which reserves no shared memory for a block, is left in each as well.
+_LEAST_MARGIN = 1 << 10
+
+
+def registers(tiling: MixedSyncTiling, target: Target) -> int:
+    """Estimate of the registers a thread needs."""
+    config = tiling.config
+    weights = 8 if tiling.workload.quantised else 4
+    rows = weights + (4 if tiling.workload.group else 2)
+    found = config.accumulators + 4 * config.column_tiles + rows * config.row_tiles
+    if not copies_bypass_registers(tiling.workload, target):
+        units = tiling.stage_bytes // UNIT_BYTES
+        found += 4 * -(-units // config.threads)
+    return found + _OTHER_REGISTERS
+
+
+def register_limit(config: MixedSyncConfig, target: Target) -> int:
+    """Registers a thread may have: allocated by 8 within the multiprocessor's file."""
+    share = target.register_file // (config.threads * config.blocks_per_sm) // 8 * 8
+    return min(target.thread_registers, share)
+
+
+def smem_margin(target: Target) -> int:
+    """Shared memory that a block costs its multiprocessor beside its own, bytes."""
+    return max(target.reserved_smem_bytes, _LEAST_MARGIN)
+
+
+def resident(tiling: MixedSyncTiling, target: Target) -> int:
+    """Blocks that share a multiprocessor, as far as there are so many."""
+    by_smem = (target.smem_bytes + smem_margin(target)) // (tiling.smem_bytes + smem_margin(target))
+    by_registers = target.register_file // (tiling.config.threads * registers(tiling, target))
+    blocks = -(-tiling.tiles * tiling.config.split_k // target.units)
+    return max(1, min(by_smem, by_registers, blocks))

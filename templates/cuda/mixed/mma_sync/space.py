@@ -1,0 +1,156 @@
+"""The space of the mma.sync product: the values of its knobs and the rules of a legal one."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from autoq.search.space import Space
+from autoq.templates.cuda.mixed.mma_sync.config import (
+    COLUMN_TILE,
+    ROW_TILE,
+    Conform,
+    MixedSyncConfig,
+)
+from autoq.templates.cuda.mixed.mma_sync.cost import features
+from autoq.templates.cuda.mixed.mma_sync.plan import copies_bypass_registers
+from autoq.templates.cuda.mixed.mma_sync.resources import register_limit, registers, smem_margin
+from autoq.templates.cuda.mixed.mma_sync.tiling import MixedSyncTiling
+from autoq.templates.cuda.mixed.widening import Widening
+from autoq.templates.element import element
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.target import Target
+
+BLOCK_M = (8, 16, 32, 64, 128, 256)
+BLOCK_N = (32, 64, 128, 256)
+MOST_VALUES = (1 << 31) - (1 << 24)
+"""Indices are 32 bits wide, and tiles that overhang an array count on a little."""
+
+Rule = Callable[[MixedSyncConfig], bool]
+TilingOf = Callable[[MixedSyncConfig], MixedSyncTiling]
+
+
+def space(workload: FloatGemm, target: Target) -> Space[MixedSyncConfig]:
+    """Legal tiles, pipelines and ways of weights to the tensor cores."""
+
+    @functools.lru_cache(maxsize=1)  # all rules look at one configuration before the next
+    def tiling_of(config: MixedSyncConfig) -> MixedSyncTiling:
+        return MixedSyncTiling(workload, config)
+
+    rules = [
+        *_tile_rules(workload, tiling_of),
+        *_reduction_rules(workload, target, tiling_of),
+        *_resource_rules(target, tiling_of),
+    ]
+    return Space(
+        MixedSyncConfig,
+        _knobs(workload, target),
+        rules,
+        lambda config: features(workload, config, target),
+    )
+
+
+def _knobs(workload: FloatGemm, target: Target) -> dict[str, Sequence[Any]]:
+    asynchronous = copies_bypass_registers(workload, target)
+    return {
+        "block_m": BLOCK_M,
+        "block_n": BLOCK_N,
+        "block_k": (64, 128),
+        "warps_m": (1, 2, 4),
+        "warps_n": (1, 2, 4, 8),
+        "stages": (2, 3, 4, 5, 6) if asynchronous else (2,),
+        "split_k": (1, 2, 4, 8, 16),
+        "group_m": (1, 4, 8, 16),
+        "widening": widenings(workload),
+        "layout": layouts(workload),
+        "weights_once": (False, True) if asynchronous else (False,),
+        "blocks_per_sm": (1, 2, 3),
+    }
+
+
+def widenings(workload: FloatGemm) -> tuple[Widening, ...]:
+    """Ways of a workload's weights to floats, the best one first."""
+    if not workload.quantised:
+        return (Widening.PERMUTE,)
+    nibbles = element(workload.weight_dtype).packed
+    return (Widening.PERMUTE, Widening.CONVERT, *((Widening.TABLE,) if nibbles else ()))
+
+
+def layouts(workload: FloatGemm) -> tuple[Conform, ...]:
+    """Ways of a workload's weights to the threads that multiply them, the best one first."""
+    if not workload.quantised:
+        return (Conform.NONE,)
+    return (Conform.OFFLINE, Conform.SHUFFLE, Conform.NARROW)
+
+
+def _tile_rules(workload: FloatGemm, tiling_of: TilingOf) -> list[Rule]:
+    def warps_divide_the_tile(config: MixedSyncConfig) -> bool:
+        """warps have whole tiles of 16 weight rows, and one tile of 8 rows of x or pairs of them"""
+        rows = config.block_n % (ROW_TILE * config.warps_n)
+        columns = config.block_m % (COLUMN_TILE * config.warps_m)
+        return rows == columns == 0 and (config.column_tiles == 1 or config.column_tiles % 2 == 0)
+
+    def warps_fill_the_schedulers(config: MixedSyncConfig) -> bool:
+        """a block has 2 to 16 warps"""
+        return 64 <= config.threads <= 512
+
+    def rows_not_wasted(config: MixedSyncConfig) -> bool:
+        """less than half of the tiles' rows of x lie outside, but for the least tile"""
+        padded = tiling_of(config).m_tiles * config.block_m
+        return padded < 2 * workload.m or config.block_m == BLOCK_M[0]
+
+    def weights_not_wasted(config: MixedSyncConfig) -> bool:
+        """less than half of the tiles' weight rows lie outside, but for the least tile"""
+        return tiling_of(config).padded_n < 2 * workload.n or config.block_n == BLOCK_N[0]
+
+    return [
+        warps_divide_the_tile,
+        warps_fill_the_schedulers,
+        rows_not_wasted,
+        weights_not_wasted,
+    ]
+
+
+def _reduction_rules(workload: FloatGemm, target: Target, tiling_of: TilingOf) -> list[Rule]:
+    def groups_fit_stages(config: MixedSyncConfig) -> bool:
+        """groups divide a stage, or stages a group"""
+        group = workload.group
+        return not group or group % config.block_k == 0 or config.block_k % group == 0
+
+    def stages_are_used(config: MixedSyncConfig) -> bool:
+        """there are at most as many stages as steps of the reduction, or two"""
+        return config.stages <= max(2, tiling_of(config).split_steps)
+
+    def parts_have_steps(config: MixedSyncConfig) -> bool:
+        """each part of a split reduction has a step"""
+        tiling = tiling_of(config)
+        return -(-tiling.k_steps // tiling.split_steps) == config.split_k
+
+    def parts_are_wanted(config: MixedSyncConfig) -> bool:
+        """a reduction is split where tiles are few: two waves of blocks at most"""
+        tiles = tiling_of(config).tiles
+        few = tiles * config.split_k <= 2 * target.units
+        return config.split_k == 1 or (few and _indexable(workload, config))
+
+    return [groups_fit_stages, stages_are_used, parts_have_steps, parts_are_wanted]
+
+
+def _indexable(workload: FloatGemm, config: MixedSyncConfig) -> bool:
+    return config.split_k * workload.m * workload.n < MOST_VALUES
+
+
+def _resource_rules(target: Target, tiling_of: TilingOf) -> list[Rule]:
+    def registers_suffice(config: MixedSyncConfig) -> bool:
+        """sums, fragments and copies of a thread fit its share of the registers"""
+        return registers(tiling_of(config), target) <= register_limit(config, target)
+
+    def shared_memory_suffices(config: MixedSyncConfig) -> bool:
+        """the stages, or the results, of all blocks of a multiprocessor fit its shared memory"""
+        smem_bytes = tiling_of(config).smem_bytes
+        if smem_bytes > target.smem_bytes:
+            return False
+        margin = smem_margin(target)
+        return config.blocks_per_sm * (smem_bytes + margin) <= target.smem_bytes + margin
+
+    return [registers_suffice, shared_memory_suffices]
