@@ -35,14 +35,21 @@ B = Annotated[
 Out = Annotated[
     str | None,
     typer.Option(
-        "--out", metavar="TYPE", help="Of the result: the type of the floats, or s8; also s32, f32."
+        "--out", metavar="TYPE", help="Of the result: the floats' type, or s8; also s32, f16, f32."
     ),
 ]
 Group = Annotated[
     int, typer.Option(metavar="N", help="Values along K that share a scale; 0: a whole row.")
 ]
 ZeroPoints = Annotated[bool, typer.Option("--zero-points", help="Integers have zero points.")]
-Bias = Annotated[bool, typer.Option("--bias", help="Add a bias to products of floats.")]
+Bias = Annotated[bool, typer.Option("--bias", help="Add a bias of floats.")]
+Scale = Annotated[
+    str,
+    typer.Option(metavar="NAMES", help="Of sums of integers: column, row or row,column."),
+]
+Residual = Annotated[
+    str | None, typer.Option("--residual", metavar="TYPE", help="Added to scaled sums of integers.")
+]
 Activation = Annotated[
     str, typer.Option(metavar="NAME", help="Behind the bias: none, relu, gelu, gelu_tanh or silu.")
 ]
@@ -60,6 +67,8 @@ def gemm(
     zero_points: ZeroPoints = False,
     bias: Bias = False,
     activation: Activation = "none",
+    scale: Scale = "column",
+    residual: Residual = None,
     output: RecordFile = None,
     target: Target = "auto",
     trials: Trials = 256,
@@ -75,7 +84,7 @@ def gemm(
 
     A [M, K] times B [K, N]. Where one is of floats, the other may be of narrow integers: that is
     the weight, whose values are scaled, in groups of K if wanted. Of two matrices of integers, B is
-    the weight.
+    the weight; their sums are scaled by columns, and by rows, whose scales are an input, if wanted.
 
     Without --output the records of the trials are not kept.
     """
@@ -89,7 +98,9 @@ def gemm(
     from autoq.tuner import tune
     from autoq.tuning.task import roofline_seconds
 
-    request = ProductRequest(m, n, k, a, b, out, group, zero_points, bias, activation)
+    request = ProductRequest(
+        m, n, k, a, b, out, group, zero_points, bias, activation, scale, residual
+    )
     workload = request.workload()
     host = resolve(target, device)
     require_kernel(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from autoq.errors import InputError
 from autoq.templates.element import ELEMENTS, element
-from autoq.templates.epilogue import Epilogue
+from autoq.templates.epilogue import ACTIVATIONS, Epilogue
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
@@ -16,8 +16,10 @@ from autoq.templates.target import Target
 FACTORS = ("s8", "u8", "s4", "u4", "f16", "bf16")
 """Element types of a factor, as PTX calls them."""
 
-INTEGER_OUTPUTS = ("s8", "u8", "s4", "u4", "s32", "f32")
 FLOAT_OUTPUTS = ("f16", "bf16", "f32")
+INTEGER_OUTPUTS = ("s8", "u8", "s4", "u4", "s32", *FLOAT_OUTPUTS)
+RESIDUALS = ("s8", "u8", "s4", "u4", *FLOAT_OUTPUTS)
+SCALES = ("column", "row")
 
 _DTYPES = {row.ptx: row.name for row in ELEMENTS.values() if row.ptx}
 # Kernels count the values of a matrix in 32 bits.
@@ -38,8 +40,9 @@ def short(dtype: str) -> str:
 class ProductRequest:
     """A product `[m, k]` times `[k, n]` in the words of the command line.
 
-    a, b and out are element types by their short or long names, out None for the usual one; group,
-    zero_points, bias and activation are as in `FloatGemm`.
+    a, b, out and residual are element types by their short or long names, out None for the usual
+    one, residual None for none; group, zero_points, bias and activation are as in `FloatGemm`.
+    scale: what the sums of integers are scaled by, "column", "row" or both, with a comma between.
     """
 
     m: int
@@ -52,6 +55,8 @@ class ProductRequest:
     zero_points: bool = False
     bias: bool = False
     activation: str = "none"
+    scale: str = "column"
+    residual: str | None = None
 
     def workload(self) -> Gemm | FloatGemm:
         """The workload; raises InputError for extents and types that make no product."""
@@ -60,6 +65,9 @@ class ProductRequest:
         left, right = element(a).floating, element(b).floating
         if not (left or right):
             return self._of_integers(a, b)
+        for option, given in (("--scale", self.scale != "column"), ("--residual", self.residual)):
+            if given:
+                raise InputError(f"{option}: is for products of two matrices of integers")
         if left and right and a != b:
             raise InputError(f"--a {self.a} --b {self.b}: factors of floats are of the same type")
         if left and right and (self.group or self.zero_points):
@@ -85,15 +93,42 @@ class ProductRequest:
     def _of_integers(self, a: str, b: str) -> Gemm:
         for option, given in (
             (f"--group {self.group}", self.group), ("--zero-points", self.zero_points),
-            ("--bias", self.bias), (f"--activation {self.activation}", self.activation != "none"),
         ):  # fmt: skip
             if given:
                 raise InputError(
                     f"{option}: needs a factor of floats; a product of {short(a)} and {short(b)} "
-                    "always has a bias, zero points and bounds, of which ReLU is one"
+                    "always has zero points"
                 )
         out = _dtype("--out", self.out or "s8", INTEGER_OUTPUTS)
-        return Gemm(self.m, self.n, self.k, a, b, Epilogue(out))
+        residual = self.residual and _dtype("--residual", self.residual, RESIDUALS)
+        scales = self.scale.split(",")
+        if not scales or not set(scales) <= set(SCALES):
+            raise InputError(f"--scale {self.scale!r}: {', '.join(SCALES)} or row,column")
+        by_row = "row" in scales
+        if out == "int32" and (by_row or self.bias or residual):
+            option = "--scale row" if by_row else "--bias" if self.bias else "--residual"
+            raise InputError(f"{option}: sums of s32 have neither; choose another --out")
+        activation, table = self._integer_activation(out)
+        epilogue = Epilogue(
+            out, residual, table=table, row_scale=by_row, float_bias=self.bias,
+            activation=activation,
+        )  # fmt: skip
+        return Gemm(self.m, self.n, self.k, a, b, epilogue)
+
+    def _integer_activation(self, out: str) -> tuple[str, bool]:
+        """The epilogue's activation, and whether a table of bytes takes its place."""
+        if self.activation not in ACTIVATIONS:
+            raise InputError(f"activation {self.activation!r}: one of {', '.join(ACTIVATIONS)}")
+        if self.activation == "none" or element(out).floating:
+            return self.activation, False
+        if self.activation == "relu":
+            raise InputError(
+                f"--activation relu: a product that gives {short(out)} always has bounds, of which "
+                "ReLU is one"
+            )
+        if out not in ("int8", "uint8"):
+            raise InputError(f"--activation {self.activation}: is not for results of {short(out)}")
+        return "none", True
 
     def __str__(self) -> str:
         workload = self.workload()

@@ -35,10 +35,16 @@ BAD = {
     "unknown type of B": ((64, 32, 48, "--b", "int7"), ("--b 'int7'", "s8, u8")),
     "sums as a factor": ((64, 32, 48, "--a", "s32"), ("--a 's32'", "s8, u8")),
     "two types of floats": ((64, 32, 48, "--a", "f16", "--b", "bf16"), ("--a f16 --b bf16",)),
-    "result of integers": ((64, 32, 48, "--out", "f16"), ("--out 'f16'", "s8, u8", "s32, f32")),
+    "result of integers": ((64, 32, 48, "--out", "f8"), ("--out 'f8'", "s8, u8", "s32, f16, bf16")),
     "result of floats": ((64, 32, 48, "--a", "f16", "--out", "s8"), ("--out 's8'", "f16, bf16")),
     "group of integers": ((64, 32, 48, "--group", 16), ("--group 16", "s8 and s8")),
-    "bias of integers": ((64, 32, 48, "--bias"), ("--bias", "always has a bias")),
+    "bias of sums": ((64, 32, 48, "--out", "s32", "--bias"), ("--bias", "s32")),
+    "scaled sums": ((64, 32, 48, "--out", "s32", "--scale", "row"), ("--scale row", "s32")),
+    "unknown scale": ((64, 32, 48, "--scale", "block"), ("--scale 'block'", "column, row")),
+    "scale of floats": ((64, 32, 48, "--a", "f16", "--scale", "row"), ("--scale", "integers")),
+    "unknown residual": ((64, 32, 48, "--residual", "s32"), ("--residual 's32'", "s8, u8")),
+    "curved nibbles": ((64, 32, 48, "--out", "s4", "--activation", "silu"), ("silu", "s4")),
+    "unknown curve": ((64, 32, 48, "--activation", "tanh"), ("'tanh'", "relu, gelu")),
     "zero points of integers": ((64, 32, 48, "--zero-points"), ("--zero-points", "floats")),
     "activation of integers": ((64, 32, 48, "--activation", "relu"), ("--activation relu",)),
     "group of floats": (
@@ -114,6 +120,24 @@ def test_a_product_on_the_cpu(autoq, folder):
     assert "cuBLASLt: none on a CPU" in screen.out
     assert "TOPS" in screen.out and "4 trials measured" in screen.out
     assert not list(folder.iterdir())
+
+
+def test_a_product_of_activations_quantised_as_they_come(autoq, folder):
+    screen = autoq(
+        "gemm", 8, 16, 32, *CPU, "--out", "bf16", "--scale", "row,column", "--bias",
+        "--activation", "gelu", "--residual", "bf16", "--trials", 1, "-o", "gemm.jsonl",
+    )  # fmt: skip
+    assert screen.code == 0 and "-> bf16 [8, 16]" in screen.out, screen
+    (record, *_) = read_records("gemm.jsonl").records
+    assert record.workload == Gemm(
+        8, 16, 32, "int8", "int8",
+        Epilogue("bfloat16", "bfloat16", row_scale=True, float_bias=True, activation="gelu"),
+    )  # fmt: skip
+
+
+def test_a_table_is_the_way_of_an_activation_to_bytes():
+    request = ProductRequest(64, 32, 48, "s8", "s8", "u8", activation="silu", scale="row")
+    assert request.workload().epilogue == Epilogue("uint8", table=True, row_scale=True)
 
 
 def test_an_output_is_resumed(autoq, folder):
