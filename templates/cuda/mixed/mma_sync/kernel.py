@@ -78,10 +78,10 @@ def build_kernel(plan: MixedSyncPlan) -> PrimFunc:
         else:
             bias = T.meta_var(weight)
         y_whole = T.match_buffer(y_ptr, y_shape, plan.result.name, align=16)
-
-        T.device_entry()
         x = T.decl_buffer((work.m, work.k), moved_as(work.in_dtype), data=x_whole.data)
         y = T.decl_buffer((y_values,), moved_as(plan.result.name), data=y_whole.data)
+
+        T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_sm})
         block = T.cta_id([plan.tiles * config.split_k])
         index = T.thread_id([config.threads])
