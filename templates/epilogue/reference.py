@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from autoq.templates.element import element
@@ -26,6 +28,17 @@ def requantize_numbers(value: np.ndarray, low: float, high: float, zero_point: f
     return result
 
 
+@dataclass(frozen=True)
+class FloatTerms:
+    """What an epilogue of floats has behind the scale of its channels, None for what it has not.
+
+    row_scale: float32, broadcastable to the accumulator, a factor; bias: float32 [k], added then.
+    """
+
+    row_scale: np.ndarray | None = None
+    bias: np.ndarray | None = None
+
+
 def apply_epilogue(
     epilogue: Epilogue,
     accumulator: np.ndarray,
@@ -34,15 +47,13 @@ def apply_epilogue(
     scalars: np.ndarray,
     residual: np.ndarray | None,
     table: np.ndarray | None = None,
-    row_scale: np.ndarray | None = None,
-    float_bias: np.ndarray | None = None,
+    terms: FloatTerms = FloatTerms(),
 ) -> np.ndarray:
     """Numpy reference of `Epilogue`.
 
     accumulator: int32 or float32 [..., k]; bias: same dtype, broadcastable to it; scale: float32
     [k], None for a float32 accumulator; scalars: float32 [8]; residual: [..., k] or None; table:
-    [256], row_scale: float32, broadcastable to the accumulator, float_bias: float32 [k], where the
-    epilogue has one.
+    [256], where the epilogue has one.
     Returns an array [..., k] of `epilogue.out_dtype`, 4-bit values unpacked as int8 or uint8.
     """
     s = dict(zip(SCALAR_NAMES, scalars.astype(np.float32), strict=True))
@@ -52,10 +63,10 @@ def apply_epilogue(
     value = total.astype(np.float32)
     if scale is not None:
         value *= scale.astype(np.float32)
-    if row_scale is not None:
-        value *= row_scale
-    if float_bias is not None:
-        value += float_bias
+    if terms.row_scale is not None:
+        value *= terms.row_scale
+    if terms.bias is not None:
+        value += terms.bias
     if residual is not None:
         if epilogue.requantize_before_add:
             np.rint(value, out=value)

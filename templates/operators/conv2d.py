@@ -12,7 +12,7 @@ import numpy as np
 
 from autoq.templates.convolution_sums import ConvolutionSums, Tile
 from autoq.templates.element import element
-from autoq.templates.epilogue import Epilogue, apply_epilogue
+from autoq.templates.epilogue import Epilogue, FloatTerms, apply_epilogue
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, fits, from_nhwc, shape_in, to_nhwc
 from autoq.templates.operators.product import Product
 from autoq.templates.threads import in_threads
@@ -157,8 +157,10 @@ class Conv2d(Product, operator="conv2d"):
                 scalars,
                 None if residual is None else residual[tile.box],
                 constants.get("table"),
-                None if rows is None else rows[tile.images, None, None, None],
-                None if float_bias is None else float_bias[tile.channels],
+                FloatTerms(
+                    None if rows is None else rows[tile.images, None, None, None],
+                    None if float_bias is None else float_bias[tile.channels],
+                ),
             )
 
         in_threads(compute, sums.tiles(threads), threads)
