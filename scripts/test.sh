@@ -4,6 +4,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh" test,quantize
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
+# Hundreds of processes import autoq: its bytecode is kept, even where the environment says not to.
+unset PYTHONDONTWRITEBYTECODE
 # tests/conftest.py puts the longest files first, so xdist must keep their order.
 # One kernel cache for the whole suite: many tests compile the same kernels.
 export AUTOQ_CACHE_DIR=${AUTOQ_CACHE_DIR:-$(mktemp -d)}

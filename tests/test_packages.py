@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import functools
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -49,7 +50,10 @@ def imported(tree: ast.AST) -> Iterator[str]:
         yield from imported(node)
 
 
-IMPORTS = {name: set(imported(ast.parse(path.read_text()))) for name, path in MODULES.items()}
+@functools.cache
+def imports() -> dict[str, set[str]]:
+    """What every module imports."""
+    return {name: set(imported(ast.parse(path.read_text()))) for name, path in MODULES.items()}
 
 
 def within(module: str, package: str) -> bool:
@@ -65,7 +69,7 @@ def crossings(source: str, *allowed: str) -> list[str]:
     """Imports from modules of a package that lead neither into it nor into what is allowed."""
     return [
         f"{module} imports {goal}"
-        for module, goals in sorted(IMPORTS.items())
+        for module, goals in sorted(imports().items())
         if within(module, source)
         for goal in sorted(goals)
         if not any(within(goal, package) for package in (source, *allowed))
@@ -103,12 +107,12 @@ def test_every_package_has_its_own_module():
 
 
 def test_no_module_imports_itself_however_indirectly():
-    assert circle(IMPORTS) == []
+    assert circle(imports()) == []
 
 
 def test_no_two_packages_of_autoq_need_each_other():
     packages: dict[str, set[str]] = {}
-    for name, goals in IMPORTS.items():
+    for name, goals in imports().items():
         source = package_of(name)
         packages.setdefault(source, set()).update({package_of(goal) for goal in goals} - {source})
     packages.pop("autoq")  # whose version alone is asked for, and whose functions load when used
@@ -141,7 +145,7 @@ def test_what_an_epilogue_means_reaches_no_emitter():
     reached, todo = set(), {name for name in MODULES if within(name, "autoq.templates.operators")}
     while todo:
         reached |= todo
-        todo = {goal for module in todo for goal in IMPORTS[module]} - reached
+        todo = {goal for module in todo for goal in imports()[module]} - reached
     assert {EPILOGUE, f"{EPILOGUE}.specification", f"{EPILOGUE}.reference"} <= reached
     assert [name for name in sorted(reached) if any(within(name, one) for one in EMITTERS)] == []
 
@@ -153,7 +157,7 @@ def test_what_families_share_imports_none_of_them():
         f"{module} imports {goal}"
         for module in shared
         if module != "autoq.templates" and not any(within(module, package) for package in above)
-        for goal in sorted(IMPORTS[module])
+        for goal in sorted(imports()[module])
     ]
     assert lines and [line for line in lines if leads_into(line, above)] == []
 
@@ -184,7 +188,7 @@ def test_the_graph_itself_imports_none_of_its_packages():
         and name not in GRAPH_FRONT
         and not any(within(name, package) for package in packages)
     ]
-    lines = [f"{name} imports {goal}" for name in itself for goal in sorted(IMPORTS[name])]
+    lines = [f"{name} imports {goal}" for name in itself for goal in sorted(imports()[name])]
     assert lines and [line for line in lines if leads_up(line, packages)] == []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -94,31 +93,26 @@ def shared_cases(each: int) -> list[tuple[str, Gemm | Conv2d, Any]]:
 
 
 def few_shared(space: Any, each: int) -> list[Any]:
-    """Sampled configurations whose blocks or consumers share work, at most `each` of each kind."""
-    found: list[Any] = []
-    kinds: Counter[Any] = Counter()
-    for config in shared_configs(space, 11):
-        kind = (config.cluster, config.shared, config.k_groups)
-        kinds[kind] += 1
-        if kinds[kind] <= each:
-            found.append(config)
-    return found
+    """Random configurations whose blocks or consumers share work: `each` of each kind there is.
 
-
-def shared_configs(space: Any, seed: int) -> list[Any]:
-    """Legal configurations of a space with every kind of cluster and of consumers that split k."""
-    rng = np.random.default_rng(seed)
+    A kind is a cluster and how many groups of consumers split k. 150 draws a grid and team that
+    find no legal configuration say that there is none.
+    """
+    rng = np.random.default_rng(11)
     knobs = space.knobs
-    drawn = []
+    kinds: dict[Any, list[Any]] = {}
     for grid, team in itertools.product(knobs["grid"], knobs["team"]):
         if grid.cluster * team.k_groups == 1:
             continue
         for _ in range(150):
+            found = kinds.setdefault((grid.cluster, grid.shared, team.k_groups), [])
+            if len(found) == each:
+                break
             values = {name: choice[rng.integers(len(choice))] for name, choice in knobs.items()}
             config = space.config_type(**{**values, "grid": grid, "team": team})
-            if space.legal(config):
-                drawn.append(config)
-    return drawn
+            if space.legal(config) and config not in found:
+                found.append(config)
+    return [config for found in kinds.values() for config in found]
 
 
 def case_id(case: object) -> str:
