@@ -32,9 +32,11 @@ def check(path, graph: Graph) -> None:
             np.testing.assert_allclose(result, value, rtol=1e-4, atol=1e-4 * np.abs(value).max())
 
 
-@pytest.mark.parametrize("target", ["cuda", "cpu"])
-@pytest.mark.parametrize("activation", ["uint8", "int8"])
-@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
+@pytest.mark.parametrize(
+    ("form", "activation", "target"),
+    [("QDQ", "uint8", "cpu"), ("QDQ", "int8", "cuda"), ("QOperator", "uint8", "cuda"),
+     ("QOperator", "int8", "cpu")],
+)  # fmt: skip
 def test_quantised_resnet18(form, activation, target):
     path = resnet_path(18, form, activation=activation)
     graph = optimise(load(path), parse_target(target))
@@ -42,13 +44,10 @@ def test_quantised_resnet18(form, activation, target):
     check(path, graph)
 
 
-@pytest.mark.parametrize(
-    ("form", "activation", "target"), [("QDQ", "uint8", "cuda"), ("QOperator", "int8", "cpu")]
-)
-def test_quantised_resnet50(form, activation, target):
+def test_quantised_resnet50():
     # Fewer pixels than 128 x 128 average too little: one flipped rounding moves outputs two steps.
-    path = resnet_path(50, form, image=128, activation=activation)
-    graph = optimise(load(path), parse_target(target))
+    path = resnet_path(50, "QDQ", image=128)
+    graph = optimise(load(path), parse_target("cuda"))
     assert all(isinstance(node, Layer) for node in graph.nodes)
     check(path, graph)
 
@@ -111,9 +110,15 @@ def test_batch_can_be_given():
         np.testing.assert_array_equal(together[image : image + 1], alone)
 
 
-@pytest.mark.parametrize("logits", [False, True])
-@pytest.mark.parametrize("form", ["float32", "QDQ", "QOperator"])
-@pytest.mark.parametrize("name", ["shufflenet", "squeezenet"])
+@pytest.mark.parametrize(
+    ("name", "form", "logits"),
+    [
+        ("shufflenet", "float32", False), ("shufflenet", "QDQ", False),
+        ("shufflenet", "QDQ", True), ("shufflenet", "QOperator", False),
+        ("squeezenet", "float32", True), ("squeezenet", "QDQ", False),
+        ("squeezenet", "QOperator", True),
+    ],
+)  # fmt: skip
 def test_light_model(name, form, logits):
     path = light_path(name, form, logits=logits)
     check(path, optimise(load(path), parse_target("cuda")))
