@@ -15,15 +15,26 @@ use_every_core()
 
 _LONGEST = (
     "test_light_models.py",
-    "test_halo_build.py",
-    "test_swapped.py",
-    "test_wgmma_compile.py",
-    "test_mma_sync_build.py",
-    "test_wgmma_clusters.py",
-    "test_grouped.py",
     "test_tuner.py",
+    "test_cpu_conv2d.py",
+    "test_networks.py",
+    "test_grouped.py",
+    "test_mma_atoms.py",
+    "test_mma_sync_build.py",
+    "test_movement.py",
+    "test_split_k.py",
+    "test_fragment_rows.py",
+    "test_cli_process.py",
+    "test_halo_build.py",
+    "test_runner.py",
+    "test_cli_flow.py",
+    "test_cli_gemm.py",
+    "test_asking.py",
+    "test_mma_sync_host.py",
+    "test_strategy_contract.py",
+    "test_session.py",
 )
-"""Files that take minutes, the longest first."""
+"""Files that take more than 15 CPU seconds, the longest first."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
