@@ -13,7 +13,14 @@ from typing import Any
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr
 
+from autoq.templates.target import Target
+
 WIDEST_BYTES = 64
+
+
+def vector_lanes(target: Target) -> int:
+    """4-byte lanes of the widest vector register of a CPU."""
+    return 16 if target.avx512 else 8 if target.avx2 else 4
 
 
 def load(buffer: Buffer, start: Expr | int, lanes: int) -> Expr:

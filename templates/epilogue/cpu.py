@@ -10,7 +10,7 @@ from tvm.tirx import Buffer, Expr
 
 from autoq.templates.cpu.vector import cast, splat, unfused
 from autoq.templates.epilogue import FLOAT_OUTPUTS, SCALAR_NAMES, Epilogue
-from autoq.templates.epilogue.cpu_activation import Activations
+from autoq.templates.epilogue.cpu_activation import activated
 
 
 def clamped(value: Expr, low: Expr, high: Expr, lanes: int) -> Expr:
@@ -82,7 +82,7 @@ class VectorEpilogue:
         if operands.residual is not None:
             value = self._add_residual(value, scale, operands.residual)
         if self.epilogue.out_dtype in FLOAT_OUTPUTS:
-            value = Activations(self.lanes).apply(self.epilogue.activation, value)
+            value = activated(value, self.epilogue.activation, self.lanes)
             return cast(self._clamp(value, "low", "high"), self.epilogue.out_dtype, self.lanes)
         bounds = (self.scalars[name] for name in ("low", "high", "zero_point"))
         return requantised(value, *bounds, self.epilogue.out_dtype, self.lanes)

@@ -69,7 +69,9 @@ BAD = {
     "negative device": ((64, 32, 48, "--device", -1), ("--device",)),
     "absent records": ((64, 32, 48, *CPU, "--tuning-records", "no.jsonl"), ("no.jsonl", "No such")),
     "absent folder": ((64, 32, 48, *CPU, "-o", "absent/x.jsonl"), ("absent",)),
-    "floats on the CPU": ((64, 32, 48, *CPU, "--a", "f16"), ("no kernel for cpu", "u8 x s8 to s8")),
+    "four bits on the CPU": (
+        (64, 32, 48, *CPU, "--a", "s4", "--b", "s4"), ("no kernel for cpu", "u8 x s8 to s8"),
+    ),
     "unsigned weights": (
         (64, 32, 48, "--target", "cuda:sm_90a", "--b", "u8"),
         ("s8 [64, 48] x u8 [48, 32]", "no kernel for cuda sm_90a", "f16, bf16"),
@@ -138,6 +140,14 @@ def test_a_product_of_activations_quantised_as_they_come(autoq, folder):
 def test_a_table_is_the_way_of_an_activation_to_bytes():
     request = ProductRequest(64, 32, 48, "s8", "s8", "u8", activation="silu", scale="row")
     assert request.workload().epilogue == Epilogue("uint8", table=True, row_scale=True)
+
+
+def test_a_mixed_product_on_the_cpu(autoq):
+    screen = autoq(
+        "gemm", 9, 32, 64, "--a", "bf16", "--b", "s4", "--group", 32, *CPU, "--trials", 2
+    )
+    assert screen.code == 0, screen
+    assert "float_gemm_cpu" in screen.out and "TFLOPS" in screen.out
 
 
 def test_an_output_is_resumed(autoq, folder):

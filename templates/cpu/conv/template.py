@@ -16,16 +16,12 @@ from autoq.templates.cpu.conv.pack import pack_conv, packed_conv
 from autoq.templates.cpu.conv.space import conv_space, fastest_estimate
 from autoq.templates.cpu.conv.tiling import ConvTiling, normalised
 from autoq.templates.cpu.dot import Dot
+from autoq.templates.cpu.vector import vector_lanes
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
-
-
-def vector_lanes(target: Target) -> int:
-    """4-byte lanes of the widest vector register of a CPU."""
-    return 16 if target.avx512 else 8 if target.avx2 else 4
 
 
 def is_byte_product(workload: Workload, depth: int) -> bool:

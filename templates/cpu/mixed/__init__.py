@@ -1,0 +1,1 @@
+"""Products of 16-bit floats with floats or narrow integers on a CPU, in float32."""

@@ -1,0 +1,63 @@
+"""Products of 16-bit floats on the CPU against the numpy reference."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from cpu_kernels import host, run, run_function
+from tvm.script.ir_builder import tirx as T
+
+from autoq.measure.check import complaint
+from autoq.templates.cpu.floats import narrowed, widened
+from autoq.templates.cpu.mixed.float_gemm_cpu import TEMPLATE, MixedCpuConfig
+from autoq.templates.cpu.movement.template import kernel_frame
+from autoq.templates.cpu.vector import load, store
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.target import Target
+
+CASES = (
+    (FloatGemm(7, 33, 40), None),
+    (FloatGemm(20, 130, 321, "bfloat16", "int8", "bfloat16", bias=True, activation="gelu"), None),
+    (FloatGemm(5, 20, 96, "float16", "int4", "float32", 32, True, activation="gelu_tanh"), None),
+    (FloatGemm(9, 50, 64, "bfloat16", "bfloat16", activation="silu", weight_left=True), (4, 3)),
+    (FloatGemm(3, 48, 100, "float16", "float16", activation="relu", bias=True), (2, 2)),
+    (FloatGemm(13, 17, 130, "float16", "uint8", zero_points=True), (6, 1)),
+    (FloatGemm(1, 64, 128, "bfloat16", "uint4", group=64), (1, 4)),
+)
+
+
+@pytest.mark.parametrize(("workload", "tile"), CASES, ids=lambda item: str(item).replace(" ", "-"))
+def test_within_the_operators_bound(workload, tile):
+    activations, constants = workload.random_case(np.random.default_rng(6))
+    config = TEMPLATE.default(workload, host())
+    if tile:
+        block = min(workload.m, 5)
+        config = MixedCpuConfig(config.lanes, min(tile[0], block), tile[1], block, 32)
+    y = run(TEMPLATE, workload, config, list(activations), constants, host())
+    (expected,) = workload.reference(activations, constants)
+    assert complaint(y, expected, workload, host()) is None
+
+
+@pytest.mark.parametrize("features", [{}, {"avx2": True}, {"avx2": True, "avx512": True}], ids=str)
+def test_the_default_is_legal_on_every_cpu(features):
+    target = Target("cpu", "x86-64", units=4, **features)
+    for workload, _ in CASES:
+        config = TEMPLATE.default(workload, target)
+        assert TEMPLATE.space(workload, target).rejection(config) is None
+
+
+def test_every_bfloat16_comes_back_and_ties_go_to_even():
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    exact = bits.view(ml_dtypes.bfloat16).astype(np.float32)
+    halves = (bits.astype(np.uint32) << 16 | 0x8000).view(np.float32)
+    x = np.concatenate([exact, halves])
+    with kernel_frame(x=(x.shape, "float32"), y=(x.shape, "float32")) as frame:
+        source, target = frame["x"], frame["y"]
+        with T.serial(0, x.size // 16) as index:
+            value = narrowed(load(source, index * 16, 16), "bfloat16", 16)
+            store(target, index * 16, widened(value, "bfloat16", 16), 16)
+    y = run_function(frame.result, [x], x.shape, "float32")
+    with np.errstate(invalid="ignore"):
+        expected = x.astype(ml_dtypes.bfloat16).astype(np.float32)
+    np.testing.assert_array_equal(y, expected)
