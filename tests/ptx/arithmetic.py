@@ -46,6 +46,8 @@ def _arithmetic(name: str) -> Rule:
     """add, sub, min, max and so on: all operands of one type."""
 
     def rule(asm: Assembler, parts: list[str], ops: list[str]) -> None:
+        if parts[-1] == "relu" and len(parts) == 2:
+            return _alike(asm, f"{name}.relu.{parts[0]}", parts[0], ops)
         kind, flags = parts[-1], parts[:-1]
         if kind in FLOATS:
             # Approximations are more exact here; `rn` is how everything rounds.

@@ -77,6 +77,11 @@ inline int32_t dot2(uint32_t a, uint32_t b, uint32_t c) {
   return sum;
 }
 
+template <class T>
+inline T rectified(T a) {
+  return a < 0 ? T(0) : a;
+}
+
 // f over both halves of a register.
 template <class T, class F>
 inline uint32_t pairwise(uint32_t a, uint32_t b, F f) {
@@ -155,6 +160,8 @@ inline void add_words(Table& t) {
   PTX_PAIRS("max.s16x2", int16_t, x > y ? x : y);
   PTX_PAIRS("min.u16x2", uint16_t, x < y ? x : y);
   PTX_PAIRS("max.u16x2", uint16_t, x > y ? x : y);
+  PTX_PAIRS("min.relu.s16x2", int16_t, rectified(x < y ? x : y));
+  PTX_PAIRS("max.relu.s16x2", int16_t, rectified(x > y ? x : y));
   PTX_PAIRS("add.u16x2", uint16_t, x + y);
   PTX_WORDS("prmt", permuted);
   PTX_WORDS("dp4a.s32.s32", (dot4<int8_t, int8_t>));
@@ -207,6 +214,8 @@ inline void add_integers(Table& t) {
   ternary<PTX_ALL>(t, "mad.hi", [](auto a, auto b, auto c) { return high_product(a, b) + c; });
   binary<PTX_ALL>(t, "min", [](auto a, auto b) { return a < b ? a : b; });
   binary<PTX_ALL>(t, "max", [](auto a, auto b) { return a > b ? a : b; });
+  binary<int32_t>(t, "min.relu", [](auto a, auto b) { return rectified(a < b ? a : b); });
+  binary<int32_t>(t, "max.relu", [](auto a, auto b) { return rectified(a > b ? a : b); });
   // A divisor of -1 would overflow on the host.
   binary<PTX_ALL>(t, "div", [](auto a, auto b) {
     return b == 0 ? decltype(a)(-1) : std::is_signed_v<decltype(a)> && b == decltype(b)(-1) ? 0 - a : a / b;

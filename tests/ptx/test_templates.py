@@ -1,0 +1,67 @@
+"""Every CUDA template on every architecture that it takes: right on the emulator, eager and late.
+
+Each pair has another of the small cases for its default configuration, and others for sampled ones.
+`scripts/emulate_kernels.py` does the same for as many configurations as there is time for.
+"""
+
+from __future__ import annotations
+
+import runpy
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from with_nvcc import needs_nvcc
+
+from autoq.templates.base import Template
+from autoq.templates.hardware import HARDWARE
+from autoq.templates.registry import TEMPLATES
+from autoq.templates.target import Target, parse_target
+from autoq.templates.workload import Workload
+from ptx.kernels import wrong
+
+TARGETS = [parse_target(f"cuda:{arch}") for arch in HARDWARE]
+_FILE = Path(__file__).parents[2] / "scripts" / "cases" / "small_cases.py"
+CASES: list[Workload] = runpy.run_path(str(_FILE))["CASES"]
+# The families with the most knobs, and how many configurations beside the default are drawn.
+SAMPLES = {"sm_80": 1, "sm_90a": 2}
+
+
+def matched(template: Template, target: Target) -> list[Workload]:
+    """The cases that a template computes on a target."""
+    return [case for case in CASES if template.matches(case, target)]
+
+
+PAIRS = [(t, target) for t in TEMPLATES for target in TARGETS if matched(t, target)]
+
+
+def candidates(template: Template, target: Target) -> list[tuple[Workload, Any]]:
+    """Cases with a configuration each, others for every architecture."""
+    found = matched(template, target)
+    first = TARGETS.index(target)
+    picked = [(case := found[first % len(found)], template.default(case, target))]
+    rng = np.random.default_rng(zlib.crc32(f"{template.name} {target.arch}".encode()))
+    for number in range(SAMPLES.get(target.arch, 0) if template.tunable else 0):
+        case = found[(first + 1 + number) % len(found)]
+        picked += [(case, config) for config in template.space(case, target).sample(rng, 1)]
+    return picked
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("template", "target"), PAIRS, ids=[f"{t.name}-{target.arch}" for t, target in PAIRS]
+)
+def test_template_is_right(template: Template, target: Target) -> None:
+    complaints = []
+    for case, config in candidates(template, target):
+        complaint = wrong(template, case, config, target)
+        if complaint is not None:
+            complaints.append(f"{case} {config}: {complaint}")
+    assert not complaints, "\n".join(complaints)
+
+
+def test_every_template_has_a_case() -> None:
+    cuda = {t.name for t in TEMPLATES if t.space.__module__.startswith("autoq.templates.cuda")}
+    assert cuda == {template.name for template, _ in PAIRS}
