@@ -164,6 +164,12 @@ def _microsoft() -> dict[str, onnx.ModelProto]:
     cases["QGemm"] = with_known_output(made, (7, 10), "uint8")
     made = model([node("QGemm", "a as az b bs bz c", domain=MICROSOFT)], inputs, constants)
     cases["QGemm_float"] = with_known_output(made, (7, 10), "float32")
+    sizes = {"bits": 4, "block_size": 16, "N": 10, "K": 32}
+    pairs = np.random.default_rng(5).integers(0, 256, (10, 2, 8)).astype(np.uint8)
+    constants = {"b": pairs, "s": np.linspace(0.002, 0.01, 20, dtype=np.float32)}
+    made = model([node("MatMulNBits", "a b s", domain=MICROSOFT, **sizes)],
+                 {"a": ((7, 32), "float32")}, constants)  # fmt: skip
+    cases["MatMulNBits"] = with_known_output(made, (7, 10), "float32")
     return cases
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from autoq.errors import ModelError
-from autoq.graph.constants import dequantised
+from autoq.graph.constants import DEQUANTISATIONS, dequantised
 from autoq.graph.folding_budget import FoldingBudget
 from autoq.graph.ir import Graph, Operation, Tensor
 from autoq.graph.shapes import broadcast, check_size, infer_shape
@@ -39,8 +39,8 @@ class GraphBuilder:
     `source` is the model's file, for messages. `values` maps every ONNX name read so far to the
     name of a tensor or constant of the graph (several ONNX names may share one: Identity);
     `reserved` names are kept for the graph's inputs and outputs;
-    `used` are the ONNX names that some node or output reads; `budget` is what folding constants
-    may cost.
+    `used` are the ONNX names that some node or output reads; `halves` those of float16 tensors,
+    which the graph computes in float32; `budget` is what folding constants may cost.
     """
 
     def __init__(self, source: str, name: str, opset: int, budget: FoldingBudget) -> None:
@@ -51,6 +51,7 @@ class GraphBuilder:
         self.values: dict[str, str] = {}
         self.reserved: set[str] = set()
         self.used: set[str] = set()
+        self.halves: set[str] = set()
         self._node: onnx.NodeProto | None = None
         self._producers: dict[str, Operation] = {}
         self._counts: dict[str, int] = {}
@@ -85,17 +86,21 @@ class GraphBuilder:
         if name in self.graph.constants:
             return self.graph.constants[name]
         node = self._producers.get(name)
-        if node is not None and node.op == "DequantizeLinear":
+        if node is not None and node.op in DEQUANTISATIONS:
             integers = self.graph.constants.get(node.inputs[0])
             if integers is not None:
                 return dequantised(integers, node)
         raise self.error(f"its {role} {name!r} must be constant; export it as an initializer")
 
+    def producer(self, name: str) -> Operation | None:
+        """The operation that writes a tensor, None for an input or a constant."""
+        return self._producers.get(name)
+
     def is_constant(self, name: str) -> bool:
         """Whether `name` is a constant, or the dequantisation or transposition of one."""
         while name not in self.graph.constants:
             node = self._producers.get(name)
-            if node is None or node.op not in ("DequantizeLinear", "Transpose", "Reshape"):
+            if node is None or node.op not in (*DEQUANTISATIONS, "Transpose", "Reshape"):
                 return False
             name = node.inputs[0]
         return True
@@ -151,6 +156,18 @@ class GraphBuilder:
         self.graph.tensors[name] = Tensor(name, shape, dtype)
         self.graph.inputs = (*self.graph.inputs, name)
         self.values[name] = name
+        if dtype == "float16":
+            self.halves.add(name)
+            self.values[name] = f"{name}/float32"
+            self.graph.tensors[f"{name}/float32"] = Tensor(f"{name}/float32", shape, "float32")
+            self.graph.nodes.append(Operation("Cast", name, (name,), f"{name}/float32"))
+
+    def add_value(self, name: str, value: np.ndarray) -> None:
+        """Let a constant be the value of an ONNX name."""
+        if value.dtype == np.float16:
+            self.halves.add(name)
+            value = value.astype(np.float32)
+        self.values[name] = self.add_constant(value, name)
 
     def _check_dtypes(self, op: str, inputs: list[str]) -> None:
         for name in inputs if op in FLOAT_ONLY else ():

@@ -24,9 +24,12 @@ _MALFORMED = (
 )  # fmt: skip
 """What an importer stumbles over a malformed node with."""
 
+_OF_INTEGERS = ("QuantizeLinear", "DynamicQuantizeLinear", "ArgMax", "ArgMin")
+"""Operators whose outputs are integers also where their inputs are float16."""
+
 InputShapes = Mapping[str, Sequence[int]]
 
-INPUT_DTYPES = ("float32", "int8", "uint8", "int4", "uint4", "int32")
+INPUT_DTYPES = ("float32", "float16", "int8", "uint8", "int4", "uint4", "int32")
 
 DYNAMIC = ("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulIntegerToFloat")
 """Operators whose scales are only known while the model runs."""
@@ -66,7 +69,7 @@ def from_model(
     builder.used |= {output.name for output in graph.output}
     _declare_inputs(builder, graph, set(arrays), dict(input_shapes or {}))
     for name, value in arrays.items():
-        builder.values[name] = builder.add_constant(value, name)
+        builder.add_value(name, value)
     _import_nodes(builder, graph)
     _finish(builder, graph)
     return builder.graph
@@ -150,7 +153,7 @@ def _import_nodes(b: GraphBuilder, graph: onnx.GraphProto) -> None:
                 check_node(proto, context, b)
                 for name, value in zip(proto.output, fold(proto, b), strict=False):
                     if name:
-                        b.values[name] = b.add_constant(value, name)
+                        b.add_value(name, value)
             else:
                 _import_node(proto, context, b)
         except AutoqError:
@@ -176,13 +179,31 @@ def _import_node(
     if not domain:
         check_node(proto, context, b)
     node = OnnxNode.read(proto, b)
+    written = len(b.graph.nodes)
     results = function(node, b)
     results = [results] if isinstance(results, str) else results
     for name, result in zip(node.outputs, results, strict=False):
         b.values[name] = result
+    _mark_halves(proto, b, written)
     for name in node.outputs[len(results) :]:
         if name and name in b.used:
             raise b.error(f"its output {name!r} is used; only the first one is supported")
+
+
+def _mark_halves(proto: onnx.NodeProto, b: GraphBuilder, written: int) -> None:
+    """Note which outputs of a node are float16, and the products that it wrote over float16.
+
+    written: how many operations the graph had before.
+    """
+    half = any(name in b.halves for name in proto.input)
+    if proto.op_type == "Cast":
+        half = any(a.name == "to" and a.i == onnx.TensorProto.FLOAT16 for a in proto.attribute)
+    if not half or proto.op_type in _OF_INTEGERS:
+        return
+    b.halves.update(name for name in proto.output if name)
+    for node in b.graph.operations[written:]:
+        if node.op == "Gemm":
+            node.attributes["floats"] = "float16"
 
 
 def _finish(b: GraphBuilder, graph: onnx.GraphProto) -> None:
@@ -198,6 +219,8 @@ def _finish(b: GraphBuilder, graph: onnx.GraphProto) -> None:
             raise ModelError(f"{b.source}: output {name!r} is an input of the graph; remove it")
         if name in b.graph.inputs or name in b.graph.constants or name in renamed:
             name = b.emit("Identity", [name])
+        if value.name in b.halves:
+            name = b.emit("Cast", [name], "float16")
         renamed[name] = value.name
     for old, new in renamed.items():
         b.graph.tensors[new] = replace(b.graph.tensors.pop(old), name=new)

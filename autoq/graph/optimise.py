@@ -16,6 +16,7 @@ from autoq.graph.passes.dequantise_late import dequantise_late
 from autoq.graph.passes.fold_affine import fold_affine
 from autoq.graph.passes.fold_constants import fold_dequantisations, fold_operations
 from autoq.graph.passes.fuse_batched import fuse_batched_products
+from autoq.graph.passes.fuse_float_products import fuse_float_products
 from autoq.graph.passes.fuse_movement import fuse_movement
 from autoq.graph.passes.fuse_products import fuse_products
 from autoq.graph.passes.fusions import gather_fusions
@@ -44,6 +45,7 @@ def optimise(graph: Graph, target: Target, templates: Sequence[Template] = TEMPL
     find_channel_shuffles(graph)
     choose_activation_dtypes(graph, target)
     gather_tables(graph)
+    fuse_float_products(graph, target, templates)
     fuse_products(graph)
     fuse_batched_products(graph)
     fold_dequantisations(graph)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from autoq.graph.constants import dequantised
+from autoq.graph.constants import DEQUANTISATIONS, dequantised
 from autoq.graph.ir import Graph, Node, Operation, Tensor
 
 
@@ -40,7 +40,7 @@ class Neighbourhood:
         """The value of a constant, or of the dequantisation of one; None for anything else."""
         if name in self.graph.constants:
             return self.graph.constants[name]
-        node = self.producer(name, "DequantizeLinear")
+        node = self.producer(name, *DEQUANTISATIONS)
         if node is not None and node.inputs[0] in self.graph.constants:
             return dequantised(self.graph.constants[node.inputs[0]], node)
         return None

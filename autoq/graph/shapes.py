@@ -20,7 +20,7 @@ LARGEST_SIZE = 2**31 - 1
 LARGEST_INPUTS = 32
 """Tensors and constants that one kernel reads."""
 
-SAME = (*UNARY, "QuantizeLinear", "DequantizeLinear", "Softmax", "LRN")
+SAME = (*UNARY, "QuantizeLinear", "DequantizeLinear", "DequantizeBlocks", "Softmax", "LRN")
 
 
 def infer_shape(op: str, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:

@@ -210,11 +210,11 @@ CASES = {
     ),
     "a flag of means": (image("ReduceMean", keepdims=-1), "keepdims -1; it is 0 or 1"),
     "mean over an axis twice": (image("ReduceMean", axes=[1, -3]), "one is named twice"),
-    "float16": (
+    "bfloat16": (
         model(
-            [node("Cast", "x", to=onnx.TensorProto.FLOAT16)], {"x": (IMAGE, "float32")}
+            [node("Cast", "x", to=onnx.TensorProto.BFLOAT16)], {"x": (IMAGE, "float32")}
         ),
-        "float32 to float16",
+        "float32 to bfloat16",
     ),
 }  # fmt: skip
 

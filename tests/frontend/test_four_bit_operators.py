@@ -120,8 +120,8 @@ def test_casts_to_four_bits_are_refused(tmp_path):
     assert_refused(saved(made, tmp_path), r"node 'Cast_y' .*float32 to int4; casts from")
 
 
-def test_blocked_scales_are_refused_with_advice(tmp_path):
+def test_blocked_scales_that_do_not_fit_are_refused(tmp_path):
     constants = {"w": numbers("int4", 8, 6), "s": np.ones((4, 6), np.float32)}
-    blocked = node("DequantizeLinear", "w s", axis=0, block_size=2)
+    blocked = node("DequantizeLinear", "w s", axis=0, block_size=3)
     path = saved(model([blocked], {}, constants, opset=OPSET), tmp_path)
-    assert_refused(path, r"'DequantizeLinear_y' .*blocked scales; .*again without block_size")
+    assert_refused(path, r"'DequantizeLinear_y' .*scale \[4, 6\] .*for blocks of 3 along axis 0")

@@ -135,8 +135,9 @@ def prelu(node: OnnxNode, b: GraphBuilder) -> str:
 
 @importer("Cast")
 def cast(node: OnnxNode, b: GraphBuilder) -> str:
-    """Between float32 and the integers of quantised models."""
+    """Between floats and the integers of quantised models; float16 is computed in float32."""
     dtype = str(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.attributes["to"])))
+    dtype = "float32" if dtype == "float16" else dtype
     x = node.required(0, b)
     if dtype not in _CAST_DTYPES or b.dtype(x) not in _CAST_SOURCES:
         raise b.error(

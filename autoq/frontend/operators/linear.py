@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 
 from autoq.frontend.builder import GraphBuilder
@@ -15,6 +16,7 @@ from autoq.frontend.operators.qdq import (
     constant_scalar,
     dequantise,
     dequantise_bias,
+    dequantise_blocks,
     operator_scale,
     quantise,
 )
@@ -35,8 +37,19 @@ def _emit_products(node: OnnxNode, b: GraphBuilder, x: str, weight: str) -> str:
     if node.flag("transA", b):
         x = b.emit("Transpose", [x], perm=(1, 0))
     if not node.flag("transB", b):
-        weight = b.emit("Transpose", [weight], perm=(1, 0))
+        weight = _transposed(b, weight)
     return b.emit("Gemm", [x, weight])
+
+
+def _transposed(b: GraphBuilder, weight: str) -> str:
+    """A matrix with its axes exchanged; of a dequantised constant by blocks, the constant's."""
+    node = b.producer(weight)
+    if node is None or node.op != "DequantizeBlocks":
+        return b.emit("Transpose", [weight], perm=(1, 0))
+    a = node.attributes
+    integers = b.emit("Transpose", [node.inputs[0]], perm=(1, 0))
+    scale, zero_point = (np.ascontiguousarray(a[n].T) for n in ("scale", "zero_point"))
+    return dequantise_blocks(b, integers, scale, zero_point, 1 - a["axis"], a["block"])
 
 
 def _emit_gemm(node: OnnxNode, b: GraphBuilder, x: str, weight: str, c: str | None) -> str:
@@ -66,7 +79,7 @@ def emit_matmul(b: GraphBuilder, x: str, weight: str) -> str:
             raise b.error(f"matrices {list(x_shape)} and {list(shape)} do not multiply")
         rows = math.prod(x_shape[:-1])
         flat = x if len(x_shape) == 2 else b.emit("Reshape", [x], shape=(rows, shape[0]))
-        y = b.emit("Gemm", [flat, b.emit("Transpose", [weight], perm=(1, 0))])
+        y = b.emit("Gemm", [flat, _transposed(b, weight)])
         whole = (*x_shape[:-1], shape[1])
         return y if len(x_shape) == 2 else b.emit("Reshape", [y], shape=whole)
     if len(x_shape) < 2 or len(shape) < 2:
@@ -101,6 +114,49 @@ def qlinear_matmul(node: OnnxNode, b: GraphBuilder) -> str:
         b, node.required(3, b), b_scale, b_zero, axis=1 if b_scale.size > 1 else None
     )
     return quantise(b, emit_matmul(b, x, weight), y_scale, y_zero)
+
+
+@importer("MatMulNBits", domain="com.microsoft")
+def matmul_nbits(node: OnnxNode, b: GraphBuilder) -> str:
+    """A product with a constant [n, k] of 4 or 8 bits that has a scale for each block of k."""
+    bits, block = int(node.attributes.get("bits", 4)), int(node.attributes["block_size"])
+    n, k = int(node.attributes["N"]), int(node.attributes["K"])
+    if bits not in (4, 8) or block < 2 or n < 1 or k < 1:
+        raise b.error(f"{n}x{k} weights of {bits} bits in blocks of {block}; 4 and 8 bits do")
+    blocks = -(-k // block)
+    x, packed = node.required(0, b), b.constant(node.required(1, b), "B")
+    if not b.shape(x) or b.shape(x)[-1] != k:
+        raise b.error(f"rows of {list(b.shape(x))[-1:]} numbers for K = {k}")
+    if packed.dtype != np.uint8 or packed.size != n * blocks * (-(-block * bits // 8)):
+        raise b.error(f"weights {packed.dtype}{list(packed.shape)} for {n}x{k} of {bits} bits")
+    if node.input(4) is not None:
+        order = b.constant(node.required(4, b), "g_idx")
+        if not np.array_equal(order, np.arange(order.size) // block):
+            raise b.error("its g_idx is not the order of blocks; other orders are not supported")
+    values = _unpacked(packed.reshape(n, blocks, -1), bits)[:, :, :block].reshape(n, -1)[:, :k]
+    scale = b.constant(node.required(2, b), "scales")
+    zero_point = np.full((n, blocks), 1 << (bits - 1), np.uint8)
+    if node.input(3) is not None:
+        given = b.constant(node.required(3, b), "zero_points")
+        if given.dtype != np.uint8:
+            raise b.error(f"zero_points of {given.dtype}; uint8 is supported")
+        zero_point = _unpacked(given.reshape(n, -1), bits)[:, :blocks]
+    dtype = np.dtype(ml_dtypes.uint4) if bits == 4 else np.dtype(np.uint8)
+    weight = b.add_constant(values.astype(dtype))
+    weight = dequantise_blocks(b, weight, scale.reshape(n, blocks), zero_point, 1, block)
+    rows = math.prod(b.shape(x)[:-1])
+    flat = x if len(b.shape(x)) == 2 else b.emit("Reshape", [x], shape=(rows, k))
+    y = b.emit("Gemm", [flat, weight])
+    if len(b.shape(x)) != 2:
+        y = b.emit("Reshape", [y], shape=(*b.shape(x)[:-1], n))
+    return y if node.input(5) is None else b.emit("Add", [y, node.required(5, b)])
+
+
+def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
+    """Bytes, or the two values of 4 bits in each, the lower first, along the last axis."""
+    if bits == 8:
+        return packed
+    return np.stack([packed & 15, packed >> 4], axis=-1).reshape(*packed.shape[:-1], -1)
 
 
 @importer("QGemm", domain="com.microsoft")

@@ -75,6 +75,34 @@ def dequantise(
     return b.emit("DequantizeLinear", [x], "float32", **attributes)
 
 
+def dequantise_blocks(
+    b: GraphBuilder, x: str, scale: np.ndarray, zero_point: np.ndarray, axis: int, block: int
+) -> str:
+    """A DequantizeBlocks of a constant matrix to float32, one scale for `block` numbers of `axis`.
+
+    scale and zero_point have the matrix's shape with ceil(size / block) along the axis.
+    """
+    shape = b.shape(x)
+    if x not in b.graph.constants or len(shape) != 2 or b.dtype(x) not in _QUANTISED:
+        raise b.error("blocked scales of anything but a constant matrix of 8 or 4 bits")
+    if block < 1 or axis not in range(-2, 2):
+        raise b.error(f"blocks of {block} along axis {axis} of a matrix")
+    axis %= 2
+    blocks = list(shape)
+    blocks[axis] = -(-shape[axis] // block)
+    if list(scale.shape) != blocks or list(zero_point.shape) != blocks:
+        raise b.error(
+            f"scale {list(scale.shape)} and zero point {list(zero_point.shape)} for blocks of "
+            f"{block} along axis {axis} of {list(shape)}"
+        )
+    if scale.dtype != np.float32 or not np.all(np.isfinite(scale)):
+        raise b.error("a scale that is no float32 or float16 number")
+    return b.emit(
+        "DequantizeBlocks", [x], "float32", scale=scale, zero_point=zero_point.astype(np.int32),
+        axis=axis, block=block,
+    )  # fmt: skip
+
+
 def dequantise_bias(b: GraphBuilder, bias: str, x_scale: Number, w_scale: Number) -> str:
     """A DequantizeLinear of an int32 bias [k], whose scale is that of the products."""
     scale = np.asarray(x_scale, np.float32).reshape(()) * np.asarray(w_scale, np.float32)
@@ -95,7 +123,8 @@ def quantise(b: GraphBuilder, x: str, scale: Number, zero_point: Number) -> str:
 @importer("QuantizeLinear", domain="com.microsoft")
 def quantize_linear(node: OnnxNode, b: GraphBuilder) -> str:
     """Per-tensor quantisation to 8 or 4 bits."""
-    _no_blocks(node, b)
+    if node.attributes.get("block_size", 0):
+        raise b.error("blocks of activations; quantise activations with one scale a tensor")
     if b.dtype(node.required(0, b)) != "float32":
         raise b.error(f"an input of {b.dtype(node.required(0, b))}; float32 is supported")
     scale = b.constant(node.required(1, b), "scale")
@@ -112,18 +141,12 @@ def quantize_linear(node: OnnxNode, b: GraphBuilder) -> str:
 @importer("DequantizeLinear")
 @importer("DequantizeLinear", domain="com.microsoft")
 def dequantize_linear(node: OnnxNode, b: GraphBuilder) -> str:
-    """Dequantisation of activations (per tensor) and weights (per tensor or per channel)."""
-    _no_blocks(node, b)
+    """Of activations (a scale a tensor) and weights (a scale a tensor, a channel or a block)."""
     x = node.required(0, b)
     scale = b.constant(node.required(1, b), "scale")
     name = node.input(2)
     zero_point = b.constant(name, "zero point") if name else np.zeros(scale.shape, b.dtype(x))
-    return dequantise(b, x, scale, zero_point, node.attributes.get("axis", 1))
-
-
-def _no_blocks(node: OnnxNode, b: GraphBuilder) -> None:
-    if node.attributes.get("block_size", 0):
-        raise b.error(
-            "blocked scales; one scale a tensor or one a channel is supported: quantise the "
-            "weights again without block_size"
-        )
+    axis, block = int(node.attributes.get("axis", 1)), int(node.attributes.get("block_size", 0))
+    if block:
+        return dequantise_blocks(b, x, scale, zero_point, axis, block)
+    return dequantise(b, x, scale, zero_point, axis)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.graph.constants import along_axis
+from autoq.graph.constants import DEQUANTISATIONS, along_axis
 from autoq.graph.fused import LARGEST_SCALE
 from autoq.graph.ir import Graph, Node, Operation
 from autoq.graph.rewrite import Neighbourhood, add_tensor, fresh_name, prune, replace_nodes
@@ -87,11 +87,12 @@ def _weights(
     """(weight constant, its DequantizeLinear if any, float64 bias), None if not constant."""
     weight = node.inputs[1]
     scaled = node.attributes.get("scaled_weight")
-    dequantise = scaled or around.producer(weight, "DequantizeLinear")
+    dequantise = scaled or around.producer(weight, *DEQUANTISATIONS)
     source = weight if dequantise is None else dequantise.inputs[0]
     if source not in graph.constants:
         return None
-    if dequantise is not None and dequantise.attributes["axis"] not in (None, 0):
+    by_blocks = dequantise is not None and dequantise.op == "DequantizeBlocks"
+    if dequantise is not None and not by_blocks and dequantise.attributes["axis"] not in (None, 0):
         return None
     bias = np.zeros(graph.shape(node.output)[1])
     if len(node.inputs) > 2:
@@ -120,7 +121,7 @@ def _folded(
         if dequantise is None:
             scaled = weight.astype(np.float64) * along_axis(factor, 0, weight.ndim)
             weight_name = _constant(graph, f"{node.output}/weight", scaled.astype(np.float32))
-        elif np.any(factor == 0.0):
+        elif dequantise.op == "DequantizeBlocks" or np.any(factor == 0.0):
             return None  # integers times a scale of 0 have no bias to round to
         else:
             attributes["scaled_weight"] = _rescaled(graph, node, dequantise, factor)

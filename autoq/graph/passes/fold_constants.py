@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from autoq.errors import ModelError
-from autoq.graph.constants import dequantised
+from autoq.graph.constants import DEQUANTISATIONS, dequantised
 from autoq.graph.folding_budget import BudgetError, FoldingBudget
 from autoq.graph.ir import Fusion, Graph, Node, Operation
 from autoq.graph.passes.primitives import PrimitiveWriter
@@ -30,7 +30,7 @@ def fold_operations(graph: Graph, budget: FoldingBudget | None = None) -> None:
         node.inputs = tuple(renamed.get(name, name) for name in node.inputs)
         known = [around.constant(name) for name in node.inputs]
         values = [value for value in known if value is not None]
-        if node.op in ("DequantizeLinear", "Identity") or len(values) < len(known):
+        if node.op in (*DEQUANTISATIONS, "Identity") or len(values) < len(known):
             nodes.append(node)
             continue
         try:
@@ -73,14 +73,14 @@ def _evaluated(graph: Graph, node: Operation, values: list[np.ndarray]) -> np.nd
 
 
 def fold_dequantisations(graph: Graph) -> None:
-    """Replace what is left of `DequantizeLinear(constant)` by float32 constants.
+    """Replace what is left of dequantised constants by float32 ones.
 
     Runs after weights and biases have gone into kernels.
     """
     renamed: dict[str, str] = {}
     for node in graph.operations:
         constant = graph.constants.get(node.inputs[0]) if node.inputs else None
-        if node.op != "DequantizeLinear" or constant is None or node.output in graph.outputs:
+        if node.op not in DEQUANTISATIONS or constant is None or node.output in graph.outputs:
             continue
         name = fresh_name(graph, f"{node.output}/value")
         graph.constants[name] = dequantised(constant, node)

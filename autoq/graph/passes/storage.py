@@ -98,7 +98,10 @@ def _workload(
     matches = matching(workload, target, templates)
     if matches and matches[0].keeps_nibbles:
         return workload
-    return workload.with_constant("weight", BYTE_DTYPES[weight.dtype])
+    try:
+        return workload.with_constant("weight", BYTE_DTYPES[weight.dtype])
+    except ValueError:  # it has no such form
+        return workload
 
 
 def _widen_fusion(node: Fusion) -> None:

@@ -1,0 +1,183 @@
+"""Products of a float16 model with constant weights, where a kernel of the target takes them.
+
+The graph computes a float16 model in float32. A kernel for float16 reads activations that are
+rounded to it, and weights as integers with their scales.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from autoq.graph.constants import DEQUANTISATIONS
+from autoq.graph.fused import WORKLOAD
+from autoq.graph.ir import Graph, Node, Operation
+from autoq.graph.rewrite import Neighbourhood, add_tensor, prune, rename_inputs, replace_nodes
+from autoq.templates.base import Template
+from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.registry import matching
+from autoq.templates.storage import value_dtype
+from autoq.templates.target import Target
+
+_SIGNED = {"uint4": ("int4", 8), "uint8": ("int8", 128)}
+
+
+def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Template]) -> None:
+    """Replace each float16 Gemm of constant weights that a template computes by its workload."""
+    around = Neighbourhood(graph)
+    rounded: dict[str, Operation] = {}
+    groups = []
+    for node in graph.operations:
+        if node.op != "Gemm" or node.attributes.get("floats") != "float16":
+            continue
+        weight, bias = _weight(around, node), _bias(around, node)
+        if weight is None or bias is False:
+            continue
+        relu = around.only_reader(node.output, "Relu")
+        m, k = graph.shape(node.inputs[0])
+        workload = FloatGemm(
+            m, graph.shape(node.inputs[1])[0], k, "float16", weight.dtype, "float32", weight.group,
+            "zero_point" in weight.constants, bias is not None, "none" if relu is None else "relu",
+        )  # fmt: skip
+        if not matching(workload, target, templates):
+            continue
+        constants = weight.constants if bias is None else {**weight.constants, "bias": bias}
+        members = [node] if relu is None else [node, relu]
+        covers = tuple(dict.fromkeys(name for member in members for name in member.covers))
+        x = _rounded(graph, around, node, rounded)
+        attributes = {"workload": workload, "constants": constants}
+        groups.append(
+            (members, Operation(WORKLOAD, node.name, (x,), members[-1].output, attributes, covers))
+        )
+    replace_nodes(graph, groups)
+    _place_roundings(graph, rounded)
+    for _, product in groups:
+        _narrow(graph, product, target, templates)
+    prune(graph)
+
+
+@dataclass(frozen=True)
+class _Weight:
+    """A constant [n, k] as a kernel takes it; group is 0 for a scale a row."""
+
+    dtype: str
+    group: int
+    constants: dict[str, Any]
+
+
+def _bias(around: Neighbourhood, node: Operation) -> Any:
+    """float32 [n], None without a bias, False for one that is not constant."""
+    if len(node.inputs) < 3:
+        return None
+    value = around.constant(node.inputs[2])
+    if value is None:
+        return False
+    n = around.graph.shape(node.output)[1]
+    return np.ascontiguousarray(np.broadcast_to(value.reshape(-1), (n,)), np.float32)
+
+
+def _weight(around: Neighbourhood, node: Operation) -> _Weight | None:
+    graph, name = around.graph, node.inputs[1]
+    if name in graph.constants:
+        halves = graph.constants[name].astype(np.float16)
+        same = np.array_equal(halves.astype(np.float32), graph.constants[name])
+        return _Weight("float16", 0, {"weight": halves}) if same else None
+    dequantise = around.producer(name, *DEQUANTISATIONS)
+    integers = None if dequantise is None else graph.constants.get(dequantise.inputs[0])
+    if dequantise is None or integers is None or str(integers.dtype) not in INTEGER_RANGE:
+        return None
+    a, (n, k) = dequantise.attributes, integers.shape
+    group = 0
+    if dequantise.op == "DequantizeBlocks":
+        if a["axis"] != 1 or (a["block"] < k and k % a["block"]):
+            return None
+        group = a["block"] if a["block"] < k else 0
+    elif a["axis"] not in (None, 0):
+        return None
+    rows = (n, k // group if group else 1)
+    scale, zero_point = (
+        np.broadcast_to(np.reshape(a[key], rows if np.size(a[key]) > 1 else (1, 1)), rows)
+        for key in ("scale", "zero_point")
+    )
+    return _with_zero_points(integers, np.asarray(scale, np.float32), zero_point, group)
+
+
+def _with_zero_points(
+    integers: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, group: int
+) -> _Weight:
+    """Integers whose zero points are all that of the middle are signed ones without."""
+    dtype, values = str(integers.dtype), integers.astype(np.int16)
+    signed, middle = _SIGNED.get(dtype, (dtype, 0))
+    if np.all(zero_point == middle):
+        dtype, values, zero_point = signed, values - middle, np.zeros_like(zero_point)
+    constants = {
+        "weight": np.ascontiguousarray(values.astype(value_dtype(dtype))),
+        "scale": np.ascontiguousarray(scale),
+    }
+    if np.any(zero_point):
+        constants["zero_point"] = np.ascontiguousarray(zero_point.astype(value_dtype(dtype)))
+    return _Weight(dtype, group, constants)
+
+
+def _rounded(
+    graph: Graph, around: Neighbourhood, node: Operation, rounded: dict[str, Operation]
+) -> str:
+    """The float16 tensor that a product reads: what its input was widened from, or its rounding."""
+    x = node.inputs[0]
+    if x not in rounded:
+        shape, source = graph.shape(x), x
+        while (reshape := around.producer(source, "Reshape")) is not None:
+            source = reshape.inputs[0]
+        widened = around.producer(source, "Cast")
+        half = add_tensor(graph, f"{x}/float16", shape, "float16")
+        rounded[x] = Operation("Cast", half, (x,), half)
+        if widened is not None and graph.dtype(widened.inputs[0]) == "float16":
+            rounded[x] = Operation("Reshape", half, widened.inputs, half, {"shape": shape})
+    return rounded[x].output
+
+
+def _place_roundings(graph: Graph, rounded: dict[str, Operation]) -> None:
+    """Put each tensor's rounding behind what makes the tensor."""
+    nodes: list[Node] = [made for x, made in rounded.items() if x in graph.inputs]
+    for node in graph.operations:
+        nodes.append(node)
+        nodes += [rounded[x] for x in node.outputs if x in rounded]
+    graph.nodes = nodes
+
+
+def _narrow(
+    graph: Graph, product: Operation, target: Target, templates: Sequence[Template]
+) -> None:
+    """Let a product write float16 where everything that reads it rounds it to that."""
+    around = Neighbourhood(graph)
+    narrow = replace(product.attributes["workload"], out_dtype="float16")
+    pending, reshaped, casts = [product.output], [product.output], []
+    while pending:
+        name = pending.pop()
+        readers = around.readers(name)
+        if name in graph.outputs or not readers:
+            return
+        for reader in readers:
+            if reader.op == "Cast" and graph.dtype(reader.output) == "float16":
+                casts.append(reader)
+            elif reader.op == "Reshape":
+                pending.append(reader.output)
+                reshaped.append(reader.output)
+            else:
+                return
+    if any(cast.output in graph.outputs for cast in casts) and len(casts) > 1:
+        return
+    if not matching(narrow, target, templates):
+        return
+    product.attributes["workload"] = narrow
+    for name in reshaped:
+        graph.tensors[name] = replace(graph.tensors[name], dtype="float16")
+    removed = {id(cast) for cast in casts if cast.output not in graph.outputs}
+    rename_inputs(graph, {c.output: c.inputs[0] for c in casts if id(c) in removed})
+    for cast in casts:
+        cast.op = "Identity"
+    graph.nodes = [node for node in graph.nodes if id(node) not in removed]
