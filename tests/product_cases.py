@@ -19,3 +19,14 @@ PRODUCTS = (
     Gemm(10, 32, 64, "uint8", epilogue=Epilogue("int8", "float16", float_bias=True)),
 )
 """Their k is a multiple of 16, as `gemm_wgmma` asks."""
+
+ODD_PRODUCTS = (
+    Gemm(5, 20, 33),
+    Gemm(40, 7, 17, "uint8", epilogue=Epilogue("float16", "float16", row_scale=True)),
+    Gemm(9, 33, 13, "int4", "int4", Epilogue("int4")),
+    Gemm(3, 1, 1, "uint4", "int4", Epilogue("float32", float_bias=True)),
+    Gemm(3, 5, 7, "int8", "int4", Epilogue("int4", "int4")),
+    Gemm(3, 1, 1),
+    Gemm(17, 1, 19, "uint8"),
+)
+"""Their rows of x are no whole vectors."""

@@ -30,6 +30,7 @@ CASES: list[Workload] = [
     Conv2d(2, 9, 9, 64, 40, 3, 3, padding=(1, 1, 1, 1), in_dtype="uint4", weight_dtype="int4",
            epilogue=Epilogue("uint4")),
     Gemm(9, 40, 64, epilogue=Epilogue("int32")),
+    Gemm(70, 52, 99, epilogue=Epilogue("float16", row_scale=True, activation="gelu")),
     FloatGemm(130, 264, 320, weight_dtype="int4", group=64, zero_points=True),
     FloatGemm(300, 200, 512, "bfloat16", "int8", "bfloat16", bias=True, activation="silu"),
     BatchedGemm(2, 17, 20, 16, 3, "uint8", "int8", "bmhk", "bnhk", epilogue=Epilogue("uint8")),

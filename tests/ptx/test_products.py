@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from product_cases import PRODUCTS
+from product_cases import ODD_PRODUCTS, PRODUCTS
 from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE as MMA_SYNC
 from autoq.templates.cuda.simt.conv2d_direct import TEMPLATE as DIRECT
+from autoq.templates.registry import matching
 from autoq.templates.target import parse_target
 from ptx.kernels import assert_right_emulated
 
@@ -31,3 +32,18 @@ def test_products(name):
     if workload.epilogue.activation == "relu":
         config = dataclasses.replace(config, packing="shared")
     assert_right_emulated(template, workload, config, target)
+
+
+@pytest.mark.parametrize("case", range(len(ODD_PRODUCTS)))
+def test_odd_rows(case):
+    workload, target = ODD_PRODUCTS[case], parse_target(f"cuda:{ARCHS[case % 4]}")
+    template = matching(workload, target)[0]
+    assert_right_emulated(template, workload, template.default(workload, target), target)
+
+
+@pytest.mark.parametrize("workload", [*PRODUCTS, *ODD_PRODUCTS[:2]], ids=str)
+def test_products_of_warpgroups(workload):
+    target = parse_target("cuda:sm_90a")
+    template = matching(workload, target)[0]
+    assert template.name in ("gemm_wgmma", "gemm_wgmma_padded")
+    assert_right_emulated(template, workload, template.default(workload, target), target)

@@ -49,6 +49,7 @@ WORKLOADS: list[Workload] = [
            epilogue=Epilogue("float32")),
     Gemm(8, 1000, 512, in_dtype="uint8"),
     Gemm(3, 10, 64, epilogue=Epilogue("int32")),
+    Gemm(4, 24, 35, epilogue=Epilogue("bfloat16", row_scale=True, float_bias=True)),
     BatchedGemm(1, 17, 20, 16, 2, "uint8", "int8", "bmhk", "bnhk"),
     BatchedGemm(2, 5, 6, 9, other_order="bhkn", epilogue=Epilogue("uint8", "int8", True)),
     Pool2d("max", 2, 15, 15, 32, 3, 3, (2, 2), (1, 1, 1, 1)),

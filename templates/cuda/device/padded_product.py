@@ -1,0 +1,92 @@
+"""Products whose rows end anywhere: x is copied to rows of whole vectors, and then multiplied.
+
+The weights of the additional k are 0, so that it does not matter what lies there in x.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
+from autoq.templates.cuda.device.launch.thread_kernel import call, indexable, items_kernel
+from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.program import Program, Stage, Workspace
+from autoq.templates.storage import is_four_bit, stored
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Constants
+
+_ROW_UNIT_BYTES = 16
+_THREADS = 128
+_SOURCE = r"""
+__device__ __forceinline__ void copy_word(const void* from, void* to, int row, int word) {
+  const unsigned char* x = static_cast<const unsigned char*>(from) + row * ROW;
+  unsigned bytes = 0;
+  #pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int at = 4 * word + i;
+    if (at < ROW) bytes |= (unsigned)__ldg(x + at) << 8 * i;
+  }
+  static_cast<unsigned*>(to)[row * WORDS + word] = bytes;
+}
+"""
+_PADDED = "padded_x"
+
+
+def whole(workload: Gemm) -> Gemm:
+    """The product over rows of x that are whole vectors of 16 bytes."""
+    values = _ROW_UNIT_BYTES * (2 if is_four_bit(workload.in_dtype) else 1)
+    return dataclasses.replace(workload, k=-(-workload.k // values) * values)
+
+
+def takes_copy(workload: Gemm) -> bool:
+    """Whether there is something to copy, in 32-bit indices."""
+    wide = whole(workload)
+    return wide.k != workload.k and indexable(wide.x_shape)
+
+
+def whole_constants(workload: Gemm, constants: Constants) -> dict[str, Any]:
+    """The constants of `whole(workload)`."""
+    wider = ((0, 0), (0, whole(workload).k - workload.k))
+    return {**constants, "weight": np.pad(np.asarray(constants["weight"]), wider)}
+
+
+def copy_first(
+    workload: Gemm, product: PrimFunc, packed: Sequence[TensorSpec], target: Target
+) -> Program:
+    """The program that copies x and runs `product`, a kernel of `whole(workload)`.
+
+    packed: constants of the product.
+    """
+    padded = TensorSpec(_PADDED, whole(workload).x_shape, workload.in_dtype)
+    _, *others = (spec.name for spec in workload.inputs)
+    reads = (_PADDED, *others, *(spec.name for spec in packed))
+    return Program(
+        (
+            Stage(_copy(workload, padded, target), ("x",), (_PADDED,)),
+            Stage(product, reads, ("y",)),
+        ),
+        (Workspace(padded),),
+    )
+
+
+def _copy(workload: Gemm, padded: TensorSpec, target: Target) -> PrimFunc:
+    """The kernel that copies rows, a thread a word; parameters x and the padded x."""
+    (_, row), _ = stored(workload.x_shape, workload.in_dtype)
+    (_, wide), _ = stored(padded.shape, padded.dtype)
+    words = wide // 4
+    functions = DeviceNamespace("padded_rows", _SOURCE, {}, {"ROW": row, "WORDS": words})
+    items = workload.m * words
+
+    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+        item = block * _THREADS + thread
+        with builder.If(item < items), builder.Then():
+            call(functions.function("copy_word"), *pointers, item // words, item % words)
+
+    return items_kernel([workload.inputs[0], padded], items, _THREADS, target, body)
