@@ -2,7 +2,7 @@
 
 Every output element is compared with numpy before a time counts. A time is the median over replays
 of a CUDA graph of many launches, each started while the one before it drains, as in a model; the
-arrays then lie in the L2.
+arrays then lie in the L2. `--plans SHAPE` times element-wise kernels under every plan instead.
 """
 
 from __future__ import annotations
@@ -10,20 +10,26 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import math
 import multiprocessing
 import os
 import statistics
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tvm.tirx import PrimFunc
 
 from autoq.graph import Fusion
-from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family
+from autoq.graph.lowering.fusions import (
+    elementwise_prim_func,
+    fusion_prim_func,
+    kernel_family,
+)
 from autoq.graph.primitive_numpy import evaluate_fusion
 from autoq.kernel import compile_kernel
 from autoq.kernel.kernel_store import KernelStore
@@ -44,6 +50,7 @@ from autoq.templates.workload import Workload
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from checkout import commit
+from elementwise_plans import Planned, planned
 from timed_fusions import BATCH, GLOBAL_POOLS, fusions
 
 BANDWIDTH = 4.3e12
@@ -93,10 +100,14 @@ class Case:
         return sum(array.nbytes for array in (*self.inputs, self.expected))
 
 
-def case(item: Workload | Fusion, target: Target, cache: Path | None) -> Case:
+def case(item: Workload | Fusion | Planned, target: Target, cache: Path | None) -> Case:
     """An item compiled, with random arrays."""
+    if isinstance(item, Planned):
+        function = elementwise_prim_func(item.node, target, item.plan)
+        made = operator_case(item.node, target, cache, function)
+        return replace(made, name=f"{made.name}: {item}")
     if isinstance(item, Fusion):
-        return operator_case(item, target, cache)
+        return operator_case(item, target, cache, fusion_prim_func(item, target))
     return template_case(item, target, cache)
 
 
@@ -111,8 +122,8 @@ def template_case(workload: Workload, target: Target, cache: Path | None) -> Cas
     return Case(str(workload), template.name, kernel, inputs, expected)
 
 
-def operator_case(node: Fusion, target: Target, cache: Path | None) -> Case:
-    kernel = compile_kernel(fusion_prim_func(node, target), target, cache_dir=cache)
+def operator_case(node: Fusion, target: Target, cache: Path | None, function: PrimFunc) -> Case:
+    kernel = compile_kernel(function, target, cache_dir=cache)
     rng = np.random.default_rng(3)
     inputs = []
     for shape, dtype in zip(node.input_shapes, node.input_dtypes, strict=True):
@@ -144,6 +155,8 @@ def measured(case: Case, device: Device) -> dict[str, Any]:
         "kernel": case.kernel_name,
         "us": overlapped * 1e6,
         "us_apart": apart * 1e6,
+        "blocks": sum(math.prod(launch.grid) for launch in case.kernel.launches),
+        "registers": case.kernel.registers,
         "floor_us": floor * 1e6,
         "ratio": overlapped / floor,
         "within": overlapped <= max(ALLOWED_RATIO * floor, floor + ALLOWED_SECONDS),
@@ -166,23 +179,30 @@ def line(row: dict[str, Any]) -> str:
     """A row as text."""
     was = f"{row['us_before']:8.2f}" if row.get("us_before") else " " * 8
     mark = "WRONG" if not row["checked"] else "" if row["within"] else "far"
-    times = f"{was}{row['us']:8.2f} us, floor {row['floor_us']:6.2f}"
+    times = f"{was}{row['us']:8.2f} us, apart {row['us_apart']:6.2f}, floor {row['floor_us']:6.2f}"
     return f"{times} {mark:5s} {row['kernel']:16s} {row['case']}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("scripts/results/movement_h200.json"))
+    parser.add_argument("--output", type=Path, help="(one of scripts/results)")
     parser.add_argument("--target", default="cuda:sm_90a")
     parser.add_argument("--before", type=Path, help="results of an earlier commit to set beside")
     parser.add_argument("--cache-dir", type=Path, help="keeps machine code")
     parser.add_argument("--compile-only", action="store_true", help="fill --cache-dir, no GPU")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--plans", nargs="+", metavar="SHAPE",
+                        help="only element-wise fusions of these first inputs, as 8x112x112x32, "
+                        "under every plan")  # fmt: skip
     parser.add_argument("--commit", default=commit(), help="recorded in the output")
     options = parser.parse_args()
-    compiled = partial(case, target=parse_target(options.target), cache=options.cache_dir)
+    target = parse_target(options.target)
+    items = [*workloads(), *fusions()]
+    if options.plans:
+        items = [*planned(fusions(), options.plans, target)]
+    compiled = partial(case, target=target, cache=options.cache_dir)
     with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
-        cases = list(pool.map(compiled, [*workloads(), *fusions()]))
+        cases = list(pool.map(compiled, items))
     if options.compile_only:
         return
     device = Device()
@@ -194,10 +214,12 @@ def main() -> None:
             row["us_before"] = earlier.get(row["case"], {}).get("us")
     for row in rows:
         print(line(row))
-    options.output.parent.mkdir(parents=True, exist_ok=True)
+    kind = "movement_plans" if options.plans else "movement"
+    output = options.output or Path(f"scripts/results/{kind}_h200.json")
+    output.parent.mkdir(parents=True, exist_ok=True)
     today = datetime.date.today().isoformat()
     result = {"device": device.name, "date": today, "commit": options.commit, "rows": rows}
-    options.output.write_text(json.dumps(result, indent=1) + "\n")
+    output.write_text(json.dumps(result, indent=1) + "\n")
     if not all(row["checked"] for row in rows):
         raise SystemExit("an output is wrong: see the rows without checked")
 

@@ -17,7 +17,7 @@ from autoq.graph.lowering.cpu_rows import cpu_row_formula
 from autoq.graph.lowering.cuda_elementwise import element_formula
 from autoq.graph.lowering.cuda_rows import row_fusion
 from autoq.templates.cpu.movement.rows import row_kernel as row_kernel_cpu
-from autoq.templates.cuda.movement.elementwise import elementwise_kernel
+from autoq.templates.cuda.movement.elementwise import Plan, elementwise_kernel
 from autoq.templates.cuda.movement.permute import permute_kernel, permutes
 from autoq.templates.cuda.movement.rows import row_kernel
 from autoq.templates.target import Target
@@ -36,6 +36,14 @@ def fusion_prim_func(node: Fusion, target: Target) -> PrimFunc:
     if written is not None:
         return written.kernel(target)
     return scheduled_prim_func(node, target)
+
+
+def elementwise_prim_func(node: Fusion, target: Target, plan: Plan) -> PrimFunc:
+    """The kernel of an element-wise fusion under another plan; ValueError for other fusions."""
+    kernel = _elementwise(node)
+    if kernel is None or target.kind != "cuda":
+        raise ValueError(f"{node.kind} has no element-wise kernel for {target.kind}")
+    return kernel(target, plan)
 
 
 def kernel_family(node: Fusion, target: Target) -> str:
@@ -65,12 +73,8 @@ def _written_for_cpu(node: Fusion) -> _Written | None:
 
 
 def _written_for_cuda(node: Fusion) -> _Written | None:
-    formula = element_formula(node)
-    if formula is not None:
-        constants = [(array.shape, str(array.dtype)) for array in node.constants]
-        arrays = [*zip(node.input_shapes, node.input_dtypes, strict=True), *constants]
-        operands = [TensorSpec(f"x{i}", shape, dtype) for i, (shape, dtype) in enumerate(arrays)]
-        kernel = partial(elementwise_kernel, node.output_shape, operands, formula)
+    kernel = _elementwise(node)
+    if kernel is not None:
         return _Written("elementwise", kernel)
     rows = row_fusion(node)
     if rows is not None:
@@ -80,3 +84,14 @@ def _written_for_cuda(node: Fusion) -> _Written | None:
         if permutes(*array):
             return _Written("transposition", partial(permute_kernel, *array))
     return None
+
+
+def _elementwise(node: Fusion) -> Callable[..., PrimFunc] | None:
+    """The kernel of an element-wise fusion on CUDA, for a target and a plan."""
+    formula = element_formula(node)
+    if formula is None:
+        return None
+    constants = [(array.shape, str(array.dtype)) for array in node.constants]
+    arrays = [*zip(node.input_shapes, node.input_dtypes, strict=True), *constants]
+    operands = [TensorSpec(f"x{i}", shape, dtype) for i, (shape, dtype) in enumerate(arrays)]
+    return partial(elementwise_kernel, node.output_shape, operands, formula)

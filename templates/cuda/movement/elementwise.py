@@ -5,6 +5,8 @@ The caller says in CUDA what becomes of one element; here threads are given vect
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ import numpy as np
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
 from autoq.templates.cuda.device.launch.thread_kernel import (
     blocks_for,
     call,
@@ -24,9 +27,33 @@ from autoq.templates.epilogue.cuda.numbers import NumberNamespace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
-_PLANS = ((2560, 256, 4), (512, 128, 2), (0, 256, 1))
-"""Vectors of the output a multiprocessor, from which on a block has so many threads, and a thread
-asks for so many vectors of each operand before it computes: the fastest of 21 on an H200."""
+
+class Successor(enum.Enum):
+    """When the next kernel's blocks may start: at once, behind a thread's loads, or its stores."""
+
+    FIRST = "first"
+    LOADED = "loaded"
+    STORED = "stored"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the output's vectors are shared out.
+
+    threads: of a block; together: vectors of each operand that a thread asks for before it
+    computes; successor: when the next kernel may start.
+    """
+
+    threads: int
+    together: int
+    successor: Successor = Successor.FIRST
+
+
+_PLANS = ((2560, Plan(256, 4)), (512, Plan(128, 2)), (0, Plan(256, 1)))
+"""Plans, and the vectors of the output a multiprocessor from which on they are for: the fastest of
+21 on an H200."""
+
+_START_SUCCESSOR = 'asm volatile("griddepcontrol.launch_dependents;" : : : "memory");'
 
 
 class Quantised(Protocol):
@@ -86,36 +113,44 @@ template <int N> __device__ __forceinline__ void write(
 
 
 def elementwise_kernel(
-    shape: tuple[int, ...], operands: Sequence[TensorSpec], formula: ElementFormula, target: Target
+    shape: tuple[int, ...],
+    operands: Sequence[TensorSpec],
+    formula: ElementFormula,
+    target: Target,
+    plan: Plan | None = None,
 ) -> PrimFunc:
     """The kernel of a formula over `operands` of bytes or float32, which broadcast to `shape`.
 
     Parameters are the operands, then y. Arrays hold fewer than 2^31 elements, and at least one.
+    plan: another than the fastest that is known.
     """
     whole = [operand.dtype for operand in operands if math.prod(operand.shape) > 1]
     lanes = 4 if "float32" in (*whole, formula.out_dtype) else 16
     walk = Walk.over(shape, [operand.shape for operand in operands], lanes)
     values = math.gcd(walk.row, lanes)
     vectors = math.prod(shape) // values
-    threads, together = next(plan for least, *plan in _PLANS if vectors >= least * target.units)
-    spread = blocks_for(walk.rows, together)
+    plan = plan or next(plan for least, plan in _PLANS if vectors >= least * target.units)
+    if not can_overlap(target):
+        plan = dataclasses.replace(plan, successor=Successor.FIRST)
+    spread = blocks_for(walk.rows, plan.together)
     items = math.prod(walk.outer) * spread * (walk.row // values)
     types = {f"T{index}": operand.dtype for index, operand in enumerate(operands)}
     functions = NumberNamespace(
         "elementwise",
-        bounds(formula) + WRITE + _SOURCE + formula.source + _entry(walk, formula, together),
+        bounds(formula) + WRITE + _SOURCE + formula.source + _entry(walk, formula, plan),
         {**types, "OUT": formula.out_dtype},
-        {"V": values, "TOGETHER": together, "SPREAD": spread, "ROWS": walk.rows},
+        {"V": values, "TOGETHER": plan.together, "SPREAD": spread, "ROWS": walk.rows},
     )
     arrays = [TensorSpec(item.name, (math.prod(item.shape),), item.dtype) for item in operands]
     output = TensorSpec("y", (math.prod(shape),), formula.out_dtype)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        item = block * threads + thread
+        item = block * plan.threads + thread
         with builder.If(item < items), builder.Then():
             call(functions.function("compute"), *pointers, item)
 
-    return items_kernel([*arrays, output], items, threads, target, body)
+    at_once = plan.successor is Successor.FIRST
+    return items_kernel([*arrays, output], items, plan.threads, target, body, at_once)
 
 
 def float_literal(value: float) -> str:
@@ -131,7 +166,7 @@ def bounds(formula: Quantised) -> str:
     )
 
 
-def _entry(walk: Walk, formula: ElementFormula, together: int) -> str:
+def _entry(walk: Walk, formula: ElementFormula, plan: Plan) -> str:
     """compute(x0, x1, ..., y, item): the vectors of one thread."""
     count = len(walk.strides)
     parameters = "".join(f"From<T{k}> x{k}, " for k in range(count))
@@ -144,7 +179,7 @@ def _entry(walk: Walk, formula: ElementFormula, together: int) -> str:
     arguments = []
     for k, strides in enumerate(walk.strides):
         *outer, step, unit = strides
-        reads = together if step else 1
+        reads = plan.together if step else 1
         start = _offset(walk, outer, f"column * {unit}")
         lines += [
             f"  Vector<T{k}, V, {str(bool(unit)).lower()}> v{k}[{reads}];",
@@ -155,6 +190,8 @@ def _entry(walk: Walk, formula: ElementFormula, together: int) -> str:
         which = "p" if reads > 1 else "0"
         zero_point = float_literal(formula.zero_points[k])
         arguments.append(f"v{k}[{which}].value(i, {zero_point})")
+    if plan.successor is Successor.LOADED:
+        lines.append(f"  {_START_SUCCESSOR}")
     dense = [walk.rows * walk.row * math.prod(walk.outer[axis + 1 :])
              for axis in range(len(walk.outer))]  # fmt: skip
     lines += [
@@ -167,9 +204,10 @@ def _entry(walk: Walk, formula: ElementFormula, together: int) -> str:
         f"    for (int i = 0; i < V; ++i) value[i] = element({', '.join(arguments)});",
         f"    write<V>(y, {_offset(walk, dense, 'column')} + row * ROW, value);",
         "  }",
-        "}",
     ]
-    return "\n".join(lines) + "\n"
+    if plan.successor is Successor.STORED:
+        lines.append(f"  {_START_SUCCESSOR}")
+    return "\n".join([*lines, "}"]) + "\n"
 
 
 def _offset(walk: Walk, strides: Sequence[int], start: str) -> str:

@@ -101,10 +101,12 @@ def thread_kernel(
     target: Target,
     body: Body,
     cluster: int = 1,
+    starts_successor: bool = True,
 ) -> PrimFunc:
     """A PrimFunc that launches `blocks` blocks of `threads` threads, each running `body`.
 
-    Every `cluster` neighbouring blocks reach each other's shared memory.
+    Every `cluster` neighbouring blocks reach each other's shared memory. starts_successor: the next
+    kernel may start as soon as every block of this one runs; otherwise `body` says when.
     """
     overlaps = can_overlap(target)
     with IRBuilder() as construction, builder.prim_func():
@@ -124,7 +126,8 @@ def thread_kernel(
         thread = builder.thread_id([threads])
         if overlaps:
             builder.evaluate(T.ptx.griddepcontrol.wait())
-            builder.evaluate(T.ptx.griddepcontrol.launch_dependents())
+            if starts_successor:
+                builder.evaluate(T.ptx.griddepcontrol.launch_dependents())
         body(pointers, block, thread)
     kernel = construction.get()
     return overlapping(kernel) if overlaps else kernel
@@ -140,10 +143,18 @@ def _pointer(buffer: Any) -> Any:
 
 
 def items_kernel(
-    parameters: Sequence[TensorSpec], items: int, threads: int, target: Target, body: Body
+    parameters: Sequence[TensorSpec],
+    items: int,
+    threads: int,
+    target: Target,
+    body: Body,
+    starts_successor: bool = True,
 ) -> PrimFunc:
     """`thread_kernel` with a thread for each of `items`, and some that have none."""
-    return thread_kernel(parameters, blocks_for(items, threads), threads, target, body)
+    blocks = blocks_for(items, threads)
+    return thread_kernel(
+        parameters, blocks, threads, target, body, starts_successor=starts_successor
+    )
 
 
 def call(function: DeviceFunction, *arguments: Any) -> None:
