@@ -65,10 +65,10 @@ def _parts(tiling: MixedSyncTiling, target: Target) -> tuple[float, float, float
 
 def instructions(tiling: MixedSyncTiling) -> float:
     """Instructions of a thread for a value of the weight, those for layout and scales included."""
-    shared, config = tiling.fragments.shared, tiling.config
+    fragments, config = tiling.fragments, tiling.config
     if not tiling.workload.quantised:
         return 0.0
-    half, nibbles = shared.half, shared.nibbles
+    half, nibbles = fragments.shared.half, fragments.shared.nibbles
     if config.widening is Widening.CONVERT:
         found = 2.5
     elif config.widening is Widening.TABLE:
@@ -76,7 +76,7 @@ def instructions(tiling: MixedSyncTiling) -> float:
     elif nibbles:
         found = 1.5 if half else 1.75
     else:
-        found = 1.0 if half else 2.0 + 0.5 * shared.shifted
+        found = 1.0 if half else 2.0 + 0.5 * fragments.shifted
     if config.layout is not Conform.OFFLINE:
         found += 0.75
     return found + (0.5 if tiling.workload.group else 0.0)

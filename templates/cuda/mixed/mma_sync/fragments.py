@@ -24,6 +24,22 @@ __device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsign
                  taken[i % 2]);
 }
 """
+# 0x43 above a byte is 128 + u below 128, and else twice u: halves that and takes 128 away or not.
+_UNSIGNED_BYTES = r"""
+__device__ __forceinline__ unsigned unsigned_@(unsigned pair) {
+  unsigned factor;
+  asm("lop3.b32 %0, %1, %2, %3, 0xae;"
+      : "=r"(factor) : "r"(pair), "r"(0x00800080u), "r"(0x3f003f00u));
+  return fma_@(pair, factor, fma_@(factor, 0xc380c380u, 0x43004300u));
+}
+__device__ __forceinline__ void widen_@(unsigned* d, unsigned low, unsigned high,
+                                        const unsigned* taken) {
+  d[0] = unsigned_@(__byte_perm(low, 0x43434343u, 0x4140));
+  d[1] = unsigned_@(__byte_perm(low, 0x43434343u, 0x4342));
+  d[2] = unsigned_@(__byte_perm(high, 0x43434343u, 0x4140));
+  d[3] = unsigned_@(__byte_perm(high, 0x43434343u, 0x4342));
+}
+"""
 _CONVERT = r"""
 __device__ __forceinline__ float value_@(unsigned word, int index) {
   return (float)((TYPE)(word << (32 - BITS - BITS * index)) >> (32 - BITS));
@@ -103,6 +119,12 @@ class Fragments:
         return self.shared.nibbles and not (self.permutes and self.layout is Conform.OFFLINE)
 
     @property
+    def unsigned(self) -> bool:
+        """Whether bytes become bfloat16 as they are, and have nothing taken away."""
+        integers = not (self.shared.half or self.shared.nibbles or self.shared.signed)
+        return self.permutes and integers and not self.workload.zero_points
+
+    @property
     def words(self) -> int:
         """Words of integers of a fragment in a thread."""
         return 1 if self.shared.nibbles else 2
@@ -110,12 +132,12 @@ class Fragments:
     @property
     def offset(self) -> int:
         """What is added to a value before it is stored as an unsigned one."""
-        return self.shared.offset if self.permutes else 0
+        return self.shared.offset if self.permutes and not self.unsigned else 0
 
     @property
     def shifted(self) -> bool:
         """Whether something is taken away from widened values."""
-        if not self.permutes:
+        if not self.permutes or self.unsigned:
             return self.workload.zero_points
         return self.shared.half or self.shared.nibbles or self.shared.shifted
 
@@ -148,6 +170,8 @@ class Fragments:
         if self.permutes:
             if self.pairs:
                 return basis + MASKED + _PAIRS
+            if self.unsigned:
+                return basis + _UNSIGNED_BYTES
             kind = (self.shared.half, self.shared.nibbles, self.shared.signed)
             return basis + widen_source(self.widening, *kind)
         if self.widening is Widening.TABLE:
