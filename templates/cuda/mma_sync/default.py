@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
+from autoq.templates.cuda.device.launch.occupancy import smem_margin
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync.plan import copies_bypass_registers
@@ -13,7 +14,6 @@ from autoq.templates.cuda.mma_sync.space import (
     compute_types,
     read_again,
     registers,
-    smem_margin,
     space,
 )
 from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling, as_conv2d

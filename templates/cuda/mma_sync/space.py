@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from autoq.search.space import Space
+from autoq.templates.cuda.device.launch.occupancy import register_limit, shared_memory_fits
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.box_space import box_constraints, box_knobs
 from autoq.templates.cuda.mma_sync.config import (
@@ -26,8 +27,6 @@ from autoq.templates.operators.gemm import Gemm
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 
-# Bytes that sm_75, which reserves no shared memory for a block, is left in each as well.
-_LEAST_MARGIN = 1 << 10
 # Addresses, loop counters and predicates beside accumulators and fragments, by ptxas's reports.
 _OTHER_REGISTERS = 40
 
@@ -113,15 +112,12 @@ def _resource_rules(tiling_of: TilingOf, target: Target) -> list[Rule]:
 
     def registers_suffice(config: MmaSyncConfig) -> bool:
         """Accumulators, fragments and copies of a thread fit its share of the registers."""
-        return registers(tiling_of(config), target) <= register_limit(config, target)
+        limit = register_limit(config.threads, config.blocks_per_sm, target)
+        return registers(tiling_of(config), target) <= limit
 
     def shared_memory_suffices(config: MmaSyncConfig) -> bool:
         """The stages of all blocks of a multiprocessor fit its shared memory."""
-        smem_bytes = tiling_of(config).smem_bytes
-        if smem_bytes > target.smem_bytes:
-            return False
-        margin = smem_margin(target)
-        return config.blocks_per_sm * (smem_bytes + margin) <= target.smem_bytes + margin
+        return shared_memory_fits(tiling_of(config).smem_bytes, config.blocks_per_sm, target)
 
     return [registers_suffice, shared_memory_suffices]
 
@@ -196,17 +192,6 @@ def _fragment_registers(tiling: MmaSyncTiling) -> int:
         fragments = config.WARP_ROW_TILES * 4 + config.WARP_COL_TILES * 2
         return fragments * min(config.CHUNK, 2)
     return 2 * tiling.fragments.pairs + 2 * config.WARP_COL_TILES * 2
-
-
-def smem_margin(target: Target) -> int:
-    """Shared memory that a block costs its multiprocessor beside its own, bytes."""
-    return max(target.reserved_smem_bytes, _LEAST_MARGIN)
-
-
-def register_limit(config: MmaSyncConfig, target: Target) -> int:
-    """Registers a thread may have: allocated by 8 within the multiprocessor's file."""
-    share = target.register_file // (config.threads * config.blocks_per_sm) // 8 * 8
-    return min(target.thread_registers, share)
 
 
 def _features(conv: Conv2d, config: MmaSyncConfig, target: Target) -> Mapping[str, float]:

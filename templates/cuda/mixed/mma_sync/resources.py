@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from autoq.templates.cuda.mixed.mma_sync.config import MixedSyncConfig
+from autoq.templates.cuda.device.launch.occupancy import smem_margin
 from autoq.templates.cuda.mixed.mma_sync.plan import copies_bypass_registers
 from autoq.templates.cuda.mixed.mma_sync.tiling import UNIT_BYTES, MixedSyncTiling
 from autoq.templates.target import Target
 
 # Addresses, loop counters and predicates, and what the functions behind the sums take.
 _OTHER_REGISTERS = 44
-# Bytes that sm_75, which reserves no shared memory for a block, is left in each as well.
-_LEAST_MARGIN = 1 << 10
 
 
 def registers(tiling: MixedSyncTiling, target: Target) -> int:
@@ -25,20 +23,10 @@ def registers(tiling: MixedSyncTiling, target: Target) -> int:
     return found + _OTHER_REGISTERS
 
 
-def register_limit(config: MixedSyncConfig, target: Target) -> int:
-    """Registers a thread may have: allocated by 8 within the multiprocessor's file."""
-    share = target.register_file // (config.threads * config.blocks_per_sm) // 8 * 8
-    return min(target.thread_registers, share)
-
-
-def smem_margin(target: Target) -> int:
-    """Shared memory that a block costs its multiprocessor beside its own, bytes."""
-    return max(target.reserved_smem_bytes, _LEAST_MARGIN)
-
-
 def resident(tiling: MixedSyncTiling, target: Target) -> int:
     """Blocks that share a multiprocessor, as far as there are so many."""
-    by_smem = (target.smem_bytes + smem_margin(target)) // (tiling.smem_bytes + smem_margin(target))
+    margin = smem_margin(target)
+    by_smem = (target.smem_bytes + margin) // (tiling.smem_bytes + margin)
     by_registers = target.register_file // (tiling.config.threads * registers(tiling, target))
     blocks = -(-tiling.tiles * tiling.config.split_k // target.units)
     return max(1, min(by_smem, by_registers, blocks))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autoq.search.space import Space
+from autoq.templates.cuda.device.launch.occupancy import register_limit, shared_memory_fits
 from autoq.templates.cuda.mixed.mma_sync.config import (
     COLUMN_TILE,
     ROW_TILE,
@@ -15,7 +16,7 @@ from autoq.templates.cuda.mixed.mma_sync.config import (
 )
 from autoq.templates.cuda.mixed.mma_sync.cost import features
 from autoq.templates.cuda.mixed.mma_sync.plan import copies_bypass_registers
-from autoq.templates.cuda.mixed.mma_sync.resources import register_limit, registers, smem_margin
+from autoq.templates.cuda.mixed.mma_sync.resources import registers
 from autoq.templates.cuda.mixed.mma_sync.tiling import MixedSyncTiling
 from autoq.templates.cuda.mixed.widening import Widening
 from autoq.templates.element import element
@@ -143,14 +144,11 @@ def _indexable(workload: FloatGemm, config: MixedSyncConfig) -> bool:
 def _resource_rules(target: Target, tiling_of: TilingOf) -> list[Rule]:
     def registers_suffice(config: MixedSyncConfig) -> bool:
         """sums, fragments and copies of a thread fit its share of the registers"""
-        return registers(tiling_of(config), target) <= register_limit(config, target)
+        limit = register_limit(config.threads, config.blocks_per_sm, target)
+        return registers(tiling_of(config), target) <= limit
 
     def shared_memory_suffices(config: MixedSyncConfig) -> bool:
         """the stages, or the results, of all blocks of a multiprocessor fit its shared memory"""
-        smem_bytes = tiling_of(config).smem_bytes
-        if smem_bytes > target.smem_bytes:
-            return False
-        margin = smem_margin(target)
-        return config.blocks_per_sm * (smem_bytes + margin) <= target.smem_bytes + margin
+        return shared_memory_fits(tiling_of(config).smem_bytes, config.blocks_per_sm, target)
 
     return [registers_suffice, shared_memory_suffices]

@@ -52,8 +52,8 @@ def test_defaults_compile_without_spills(workload: FloatGemm, arch: str) -> None
     "dtype, weight_dtype, zeros, most",
     [
         ("float16", "int8", True, 4), ("float16", "uint8", True, 4), ("bfloat16", "int8", False, 8),
-        ("bfloat16", "uint8", False, 8), ("bfloat16", "uint8", True, 10), ("float16", "int4", True, 5),
-        ("bfloat16", "uint4", True, 6),
+        ("bfloat16", "uint8", False, 8), ("bfloat16", "uint8", True, 10),
+        ("float16", "int4", True, 5), ("bfloat16", "uint4", True, 6),
     ],
 )  # fmt: skip
 def test_conversion_takes_few_instructions(

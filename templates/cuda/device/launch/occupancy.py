@@ -1,0 +1,26 @@
+"""What the blocks that share a multiprocessor may each have of its registers and shared memory."""
+
+from __future__ import annotations
+
+from autoq.templates.target import Target
+
+# Bytes that sm_75, which reserves no shared memory for a block, is left in each as well.
+_LEAST_MARGIN = 1 << 10
+
+
+def smem_margin(target: Target) -> int:
+    """Shared memory that a block costs its multiprocessor beside its own, bytes."""
+    return max(target.reserved_smem_bytes, _LEAST_MARGIN)
+
+
+def shared_memory_fits(smem_bytes: int, blocks: int, target: Target) -> bool:
+    """Whether so many blocks of so much shared memory fit a multiprocessor."""
+    margin = smem_margin(target)
+    together = blocks * (smem_bytes + margin)
+    return smem_bytes <= target.smem_bytes and together <= target.smem_bytes + margin
+
+
+def register_limit(threads: int, blocks: int, target: Target) -> int:
+    """Registers that a thread may have: allocated by 8 within the multiprocessor's file."""
+    share = target.register_file // (threads * blocks) // 8 * 8
+    return min(target.thread_registers, share)
