@@ -1,7 +1,7 @@
 """PrimFuncs for fusions, which no template computes.
 
-Element-wise fusions and those that reduce rows have kernels of their own, on CUDA transpositions
-too; everything else is written in TE and scheduled by TVM.
+Element-wise fusions, those that reduce rows and transpositions have kernels of their own;
+everything else is written in TE and scheduled by TVM.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING
 from autoq.graph.fallback.scheduled import scheduled_prim_func
 from autoq.graph.ir import Fusion
 from autoq.graph.lowering.cpu_rows import cpu_row_formula
+from autoq.graph.lowering.cpu_transposed import transposed_first
 from autoq.graph.lowering.cuda_elementwise import element_formula
 from autoq.graph.lowering.cuda_rows import row_fusion
-from autoq.templates.cpu.movement.rows import row_kernel as row_kernel_cpu
+from autoq.templates.cpu.movement.permute import permute_kernel as cpu_permute_kernel
+from autoq.templates.cpu.movement.permute import permutes as cpu_permutes
+from autoq.templates.cpu.movement.rows import row_kernel as cpu_row_kernel
 from autoq.templates.cuda.movement.elementwise import Plan, elementwise_kernel
 from autoq.templates.cuda.movement.permute import permute_kernel, permutes
 from autoq.templates.cuda.movement.rows import row_kernel
@@ -65,11 +68,20 @@ def _written(node: Fusion, target: Target) -> _Written | None:
 
 
 def _written_for_cpu(node: Fusion) -> _Written | None:
-    formula = cpu_row_formula(node)
+    found = transposed_first(node)
+    turned, rest = found or (None, node)
+    if turned is not None:
+        array = turned.shape, turned.perm, node.input_dtypes[turned.operand]
+        if not cpu_permutes(*array):
+            return None
+        if not rest.primitives:
+            return _Written("transposition", partial(cpu_permute_kernel, *array))
+    formula = cpu_row_formula(rest)
     if formula is None:
         return None
     reduces = any(value.reduces for value in formula.values)
-    return _Written("rows" if reduces else "elementwise", partial(row_kernel_cpu, formula))
+    kernel = partial(cpu_row_kernel, formula, turned)
+    return _Written("rows" if reduces else "elementwise", kernel)
 
 
 def _written_for_cuda(node: Fusion) -> _Written | None:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.cpu.movement.permute import emit_permutation
 from autoq.templates.cpu.movement.row_walks import Walk, walks_of
-from autoq.templates.cpu.movement.template import LANES, kernel_frame, span
+from autoq.templates.cpu.movement.template import LANES, KernelFrame, kernel_frame, span
 from autoq.templates.cpu.vector import cast, held, load, loop, splat, store, tasks_loop
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -90,7 +91,19 @@ class RowFormula:
     output: TensorSpec
 
 
-def row_kernel(formula: RowFormula, target: Target) -> PrimFunc:
+@dataclass(frozen=True)
+class Turned:
+    """An operand of a formula whose array has other axes: it is transposed first.
+
+    shape is the array's; axis i of the operand is its axis perm[i].
+    """
+
+    operand: int
+    shape: tuple[int, ...]
+    perm: tuple[int, ...]
+
+
+def row_kernel(formula: RowFormula, turned: Turned | None, target: Target) -> PrimFunc:
     """The kernel: operands, then the output. Tasks share rows, or segments of rows."""
     arrays = formula.arrays
     walks = walks_of([value.arguments for value in formula.values], len(arrays.operands),
@@ -103,22 +116,39 @@ def row_kernel(formula: RowFormula, target: Target) -> PrimFunc:
     work = arrays.rows * arrays.row * len(formula.values)
     tasks = max(1, min(target.units, units, work // _TASK_OPERATIONS))
     parameters = {spec.name: (spec.shape, spec.dtype) for spec in arrays.operands}
-    with (
-        kernel_frame(**parameters, y=(formula.output.shape, formula.output.dtype)) as frame,
-        tasks_loop(tasks) as task,
-    ):
-        row = _Row(formula, [frame[spec.name] for spec in arrays.operands], frame["y"], segment)
-        row.lines = {
-            value: T.alloc_buffer((segment,), "float32") for walk in walks for value in walk.kept
-        }
-        first, share = span(task, units, tasks)
-        with loop(share) as index:
-            unit = T.bind(first + index)
-            start = T.int32(0)
-            if segments > 1:
-                start = T.bind(T.min(unit % segments * segment, arrays.row - segment))
-            row.emit(T.bind(unit // segments if segments > 1 else unit), start, walks)
+    names = [spec.name for spec in arrays.operands]
+    if turned is not None:
+        parameters[names[turned.operand]] = turned.shape, arrays.operands[turned.operand].dtype
+    with kernel_frame(**parameters, y=(formula.output.shape, formula.output.dtype)) as frame:
+        scratch = {} if turned is None else _turned(frame, arrays.operands, turned, target)
+        with tasks_loop(tasks) as task:
+            operands = [scratch[k] if k in scratch else frame[name] for k, name in enumerate(names)]
+            row = _Row(formula, operands, frame["y"], segment)
+            row.lines = {
+                value: T.alloc_buffer((segment,), "float32")
+                for walk in walks
+                for value in walk.kept
+            }
+            first, share = span(task, units, tasks)
+            with loop(share) as index:
+                unit = T.bind(first + index)
+                start = T.int32(0)
+                if segments > 1:
+                    start = T.bind(T.min(unit % segments * segment, arrays.row - segment))
+                row.emit(T.bind(unit // segments if segments > 1 else unit), start, walks)
     return frame.result
+
+
+def _turned(
+    frame: KernelFrame, operands: Sequence[TensorSpec], turned: Turned, target: Target
+) -> dict[int, Buffer]:
+    """The operand with its axes in order, by its number."""
+    spec = operands[turned.operand]
+    scratch = T.alloc_buffer((math.prod(turned.shape),), spec.dtype)
+    emit_permutation(
+        lambda: (frame[spec.name], scratch), turned.shape, turned.perm, spec.dtype, target
+    )
+    return {turned.operand: scratch}
 
 
 class _Row:

@@ -22,8 +22,8 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.movement.permute_apart import APART, ApartPlan
-from autoq.templates.cuda.movement.permute_axes import PermutedAxes
 from autoq.templates.element import element
+from autoq.templates.permuted_axes import PermutedAxes
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
@@ -212,8 +212,8 @@ def permute_kernel(
         source, sizes = _TILE, _tile_sizes(axes, tile, size)
         words = blocks_for(sizes["PITCH"] * tile.across * size, 4)
         blocks = _outer(axes) * sizes["TILES_A"] * sizes["TILES_B"]
-    source = source.replace("IN_OFFSET", f"({axes.offset('outer', axes.strides)})")
-    source = source.replace("OUT_OFFSET", f"({axes.offset('outer', axes.out_strides)})")
+    source = source.replace("IN_OFFSET", f"({offset(axes, 'outer', axes.strides)})")
+    source = source.replace("OUT_OFFSET", f"({offset(axes, 'outer', axes.out_strides)})")
     sizes["THREADS"] = threads
     functions = DeviceNamespace("permute", source, {"T": _MOVED_AS[size]}, sizes)
     parameters = [TensorSpec("x", (count,), dtype), TensorSpec("y", (count,), dtype)]
@@ -223,6 +223,16 @@ def permute_kernel(
         call(functions.function("permute"), *pointers, shared, block, thread)
 
     return thread_kernel(parameters, blocks, threads, target, body)
+
+
+def offset(axes: PermutedAxes, index: str, strides: tuple[int, ...]) -> str:
+    """C++ of the place of an index that counts through `others`."""
+    terms, after = [], 1
+    for axis in reversed(axes.others):
+        place = f"{index} / {after}" if after > 1 else index
+        terms.append(f"{place} % {axes.sizes[axis]} * {strides[axis]}")
+        after *= axes.sizes[axis]
+    return " + ".join(reversed(terms)) or "0"
 
 
 def _outer(axes: PermutedAxes) -> int:

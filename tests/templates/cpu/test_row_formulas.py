@@ -64,6 +64,40 @@ CASES = {
         fusion([primitive("Mul", 0, 1)], [(4, 1, 40), (3, 1)], ["float32"] * 2, (4, 3, 40)),
         "elementwise",
     ),
+    "transposition of bytes": (
+        fusion([primitive("Transpose", 0, dtype="uint8", perm=(0, 3, 1, 2))], [(2, 5, 9, 37)],
+               ["uint8"], (2, 37, 5, 9)), "transposition",
+    ),
+    "transposition of rows": (
+        fusion([primitive("Transpose", 0, perm=(0, 2, 1, 3))], [(3, 50, 4, 33)], ["float32"],
+               (3, 4, 50, 33)), "transposition",
+    ),
+    "transposition of many": (
+        fusion([primitive("Transpose", 0, dtype="int8", perm=(1, 0))], [(600, 700)], ["int8"],
+               (700, 600)), "transposition",
+    ),
+    "transposition between": (
+        fusion(
+            [
+                primitive("dequantize", 0, scale=0.1, zero_point=3),
+                primitive("Transpose", 2, perm=(0, 2, 1)), primitive("Add", 3, 1),
+                primitive("quantize", 4, dtype="uint8", **QUANTIZE),
+            ],
+            [(2, 19, 40), (2, 40, 19)], ["uint8", "float32"], (2, 40, 19),
+        ), "elementwise",
+    ),
+    "transposition and softmax": (
+        fusion([primitive("Transpose", 0, perm=(1, 0)), primitive("Softmax", 1, axis=1)],
+               [(17, 30)], ["float32"], (30, 17)), "rows",
+    ),
+    "transposition of what is read twice": (
+        fusion([primitive("Transpose", 0, perm=(1, 0)), primitive("Add", 1, 0)],
+               [(32, 32)], ["float32"], (32, 32)), "tvm",
+    ),
+    "transposition of a few channels": (
+        fusion([primitive("Transpose", 0, perm=(0, 2, 1))], [(1, 3, 400)], ["float32"],
+               (1, 400, 3)), "tvm",
+    ),
     "short rows": (fusion([primitive("Sqrt", 0)], [(3, 5)], ["float32"], (3, 5)), "tvm"),
     "broadcast along short rows": (
         fusion([primitive("Add", 0, 1)], [(9, 40, 3), (40, 1)], ["float32"] * 2, (9, 40, 3)), "tvm",
@@ -86,7 +120,7 @@ def test_agrees_with_numpy(name):
     assert kernel_family(node, host()) == family
     rng = np.random.default_rng(3)
     inputs = [
-        rng.integers(0, 256, shape).astype(dtype) if dtype == "uint8"
+        rng.integers(0, 256, shape).astype(dtype) if dtype != "float32"
         else np.abs(rng.standard_normal(shape, np.float32))
         for shape, dtype in zip(node.input_shapes, node.input_dtypes, strict=True)
     ]  # fmt: skip

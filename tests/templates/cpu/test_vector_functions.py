@@ -27,7 +27,7 @@ def test_within_eight_units_in_the_last_place(name):
     spec = TensorSpec("x", x.shape, "float32")
     arrays = RowArrays((), x.size, (spec,), ((),), (True,))
     formula = RowFormula(arrays, (RowValue(compute, (0,), True),), TensorSpec("y", *spec.stored))
-    target = run_function(row_kernel(formula, host()), [x], x.shape, "float32")
+    target = run_function(row_kernel(formula, None, host()), [x], x.shape, "float32")
     with np.errstate(over="ignore"):
         expected = exact(x.astype(np.float64))
         rounded = expected.astype(np.float32)

@@ -11,9 +11,15 @@ from host_cuda import needs_nvcc, run_function_on_gpu, run_function_on_host
 from autoq.graph import Fusion, Primitive
 from autoq.graph.lowering.fusions import kernel_family
 from autoq.kernel import compile_kernel
-from autoq.templates.cuda.movement.permute import TilePlan, TurnPlan, permute_kernel, permutes
+from autoq.templates.cuda.movement.permute import (
+    TilePlan,
+    TurnPlan,
+    offset,
+    permute_kernel,
+    permutes,
+)
 from autoq.templates.cuda.movement.permute_apart import ApartPlan
-from autoq.templates.cuda.movement.permute_axes import PermutedAxes
+from autoq.templates.permuted_axes import PermutedAxes
 from autoq.templates.target import parse_target
 
 HOPPER = parse_target("cuda:sm_90a")
@@ -84,8 +90,8 @@ def test_merged_axes_are_the_transposition(seed):
     if axes.keeps_rows:
         return
     outer = int(np.prod([axes.sizes[axis] for axis in axes.others]))
-    offset = axes.offset("outer", axes.strides).replace("/", "//")
-    starts = [eval(offset, {"outer": index}) for index in range(outer)]
+    place = offset(axes, "outer", axes.strides).replace("/", "//")
+    starts = [eval(place, {"outer": index}) for index in range(outer)]
     corner = tuple(slice(None) if axis in axes.others else 0 for axis in range(len(axes.sizes)))
     np.testing.assert_array_equal(starts, places.reshape(axes.sizes)[corner].reshape(-1))
 

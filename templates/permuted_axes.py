@@ -52,12 +52,3 @@ class PermutedAxes:
     def others(self) -> tuple[int, ...]:
         """Axes but the one of the input's and the one of the output's neighbours."""
         return tuple(axis for axis in range(len(self.sizes) - 1) if axis != self.across)
-
-    def offset(self, index: str, strides: tuple[int, ...]) -> str:
-        """C++ of the place of an index that counts through `others`."""
-        terms, after = [], 1
-        for axis in reversed(self.others):
-            place = f"{index} / {after}" if after > 1 else index
-            terms.append(f"{place} % {self.sizes[axis]} * {strides[axis]}")
-            after *= self.sizes[axis]
-        return " + ".join(reversed(terms)) or "0"
