@@ -6,8 +6,10 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import bench_gemm
+import gemm_plot
 import pytest
 from bench_gemm import Case
 
@@ -67,3 +69,31 @@ def test_the_plot_has_eight_mixed_products_and_two_native_ones() -> None:
         assert isinstance(workload, FloatGemm)
         assert workload.operations == 2 * 3456 * 4096 * 2048
         assert workload.y_shape == (3456, 4096) or workload.weight_left
+
+
+def plotted() -> dict[str, Any]:
+    """A result of the plot's cases whose library is twice as fast as autoq."""
+    rows = [
+        {"case": case.name, "tops": 500.0, "autoq_us": 20.0, "peers": {"cublaslt_float": 10.0},
+         "date": "2026-01-01", "commit": "0123456789"}
+        for case in bench_gemm.paper_cases()
+    ]  # fmt: skip
+    return {"device": "a GPU", "cases": rows}
+
+
+def test_the_plot_shows_what_the_benchmark_wrote(tmp_path: Path) -> None:
+    result = plotted()
+    shown = gemm_plot.panels(result)
+    assert {row["case"] for rows in shown.values() for row in rows} == {
+        row["case"] for row in result["cases"]
+    }
+    assert gemm_plot.library_tops(result["cases"][0]) == 1000.0
+    gemm_plot.draw(result, tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_plot_without_a_case_is_refused() -> None:
+    result = plotted()
+    result["cases"][3]["tops"] = None
+    with pytest.raises(SystemExit, match="holds no time of f16 x u8 3456x4096x2048"):
+        gemm_plot.draw(result, Path("nowhere.png"))
