@@ -18,6 +18,8 @@ _LANES = 64.0
 # What does not hide behind the slowest part of a stage: a share of the others, and its barrier.
 _SHOWN_SHARE = 0.3
 _STAGE_CLOCKS = 100.0
+# From a stage's loads to their arrival.
+_LATENCY_CLOCKS = 900.0
 # Of a block: its first loads and its last stores.
 _BLOCK_CLOCKS = 1500.0
 # A second kernel in the same stream, and the L2 that partial sums pass, seconds and bytes a second.
@@ -29,18 +31,18 @@ def estimate(workload: FloatGemm, config: MixedSyncConfig, target: Target) -> fl
     """Roughly the seconds: by the slowest of tensor cores, L2, shared memory and conversions, of
     which a share of the others shows.
 
-    Four warps, or two stages of loads under way in each of several blocks, hide latency.
+    Four warps keep the schedulers busy, and stages under way hide the latency of loads.
     """
     tiling = MixedSyncTiling(workload, config)
     together = resident(tiling, target)
     parts = _parts(tiling, target)
     clocks = max(parts) + _SHOWN_SHARE * (sum(parts) - max(parts)) + _STAGE_CLOCKS / together
-    warps = config.threads // 32
+    clocks *= max(1.0, 4 / (config.threads // 32 * together))
     steps = tiling.split_steps
     under_way = max(1, min(config.stages, steps) - 1)
-    idle = max(1.0, 4 / (warps * together), 3 / (under_way * together))
+    clocks = max(clocks, _LATENCY_CLOCKS / (under_way * together))
     waves = math.ceil(tiling.tiles * config.split_k / (target.units * together))
-    whole = waves * together * (steps * clocks * idle + _BLOCK_CLOCKS / together)
+    whole = waves * together * (steps * clocks + _BLOCK_CLOCKS / together)
     seconds = max(whole / target.clock_hz, workload.bytes / target.memory_rate)
     if config.split_k > 1:
         passed = 8 * config.split_k * workload.m * workload.n

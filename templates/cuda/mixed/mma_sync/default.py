@@ -21,13 +21,22 @@ _TILES = (
     (8, 256, 1, 8), (8, 128, 1, 8), (8, 128, 1, 4), (8, 64, 1, 4), (8, 32, 1, 2),
 )  # fmt: skip
 
+# Estimates that differ by less do not tell candidates apart.
+_ABOUT = 1.03
+
 
 def default(workload: FloatGemm, target: Target) -> MixedSyncConfig:
-    """The candidate of least estimated time; raises ConfigError where nothing is legal."""
+    """Of the candidates of about the least estimated time one of the most stages.
+
+    Raises ConfigError where nothing is legal.
+    """
     legal = space(workload, target)
     candidates = [config for config in _candidates(workload) if config in legal]
     if candidates:
-        return min(candidates, key=lambda config: estimate(workload, config, target))
+        seconds = {config: estimate(workload, config, target) for config in candidates}
+        most = _ABOUT * min(seconds.values())
+        near = [config for config in candidates if seconds[config] <= most]
+        return max(near, key=lambda config: (config.stages, -seconds[config]))
     found = next(legal.enumerate(), None)
     if found is None:
         raise ConfigError(f"no legal configuration for {workload}")
