@@ -85,111 +85,47 @@ class Hardware:
         return replace(self, units=units, clustered_units=share)
 
 
+# What all architectures have in common.
+_LIMITS = Hardware(register_file=65536, thread_registers=255, schedulers=4)
+_SINCE_SM_80 = replace(_LIMITS, reserved_smem_bytes=1 << 10, sparse_factor=2.0)
+
 HARDWARE = {
-    "sm_75": Hardware(
-        smem_bytes=64 << 10,
-        register_file=65536,
-        thread_registers=255,
-        unit_threads=1024,
-        unit_blocks=16,
-        schedulers=4,
-        product="NVIDIA T4",
-        units=40,
-        clock_hz=1.59e9,
-        l2_bytes=4 << 20,
-        memory_rate=0.32e12,
-        int4_rate=260e12,
-        int8_rate=130e12,
-        float16_rate=65e12,
-        float32_rate=8.1e12,
+    "sm_75": replace(
+        _LIMITS, smem_bytes=64 << 10, unit_threads=1024, unit_blocks=16,
+        product="NVIDIA T4", units=40, clock_hz=1.59e9, l2_bytes=4 << 20, memory_rate=0.32e12,
+        int4_rate=260e12, int8_rate=130e12, float16_rate=65e12, float32_rate=8.1e12,
     ),
-    "sm_80": Hardware(
-        smem_bytes=163 << 10,
-        reserved_smem_bytes=1 << 10,
-        register_file=65536,
-        thread_registers=255,
-        unit_threads=2048,
-        unit_blocks=32,
-        schedulers=4,
-        product="NVIDIA A100 80GB PCIe",
-        units=108,
-        clock_hz=1.41e9,
-        l2_bytes=40 << 20,
-        memory_rate=1.9e12,
-        int4_rate=1248e12,
-        int8_rate=624e12,
-        float16_rate=312e12,
-        bfloat16_rate=312e12,
-        float32_rate=19.5e12,
-        sparse_factor=2.0,
+    "sm_80": replace(
+        _SINCE_SM_80, smem_bytes=163 << 10, unit_threads=2048, unit_blocks=32,
+        product="NVIDIA A100 80GB PCIe", units=108, clock_hz=1.41e9, l2_bytes=40 << 20,
+        memory_rate=1.9e12, int4_rate=1248e12, int8_rate=624e12,
+        float16_rate=312e12, bfloat16_rate=312e12, float32_rate=19.5e12,
     ),
     # The multiprocessors are those of an RTX A6000.
-    "sm_86": Hardware(
-        smem_bytes=99 << 10,
-        reserved_smem_bytes=1 << 10,
-        register_file=65536,
-        thread_registers=255,
-        unit_threads=1536,
-        unit_blocks=16,
-        schedulers=4,
-        product="NVIDIA GeForce RTX 3090",
-        units=84,
-        clock_hz=1.695e9,
-        l2_bytes=6 << 20,
-        memory_rate=0.9e12,
-        int4_rate=568e12,
-        int8_rate=284e12,
-        float16_rate=71e12,
-        bfloat16_rate=71e12,
-        float32_rate=35e12,
-        sparse_factor=2.0,
+    "sm_86": replace(
+        _SINCE_SM_80, smem_bytes=99 << 10, unit_threads=1536, unit_blocks=16,
+        product="NVIDIA GeForce RTX 3090", units=84, clock_hz=1.695e9, l2_bytes=6 << 20,
+        memory_rate=0.9e12, int4_rate=568e12, int8_rate=284e12,
+        float16_rate=71e12, bfloat16_rate=71e12, float32_rate=35e12,
     ),
     # Multiprocessors and memory rate are those of an RTX 6000 Ada.
-    "sm_89": Hardware(
-        smem_bytes=99 << 10,
-        reserved_smem_bytes=1 << 10,
-        register_file=65536,
-        thread_registers=255,
-        unit_threads=1536,
-        unit_blocks=24,
-        schedulers=4,
-        product="NVIDIA GeForce RTX 4090",
-        units=142,
-        clock_hz=2.52e9,
-        l2_bytes=72 << 20,
-        memory_rate=0.96e12,
-        int4_rate=1320e12,
-        int8_rate=660e12,
-        float16_rate=165e12,
-        bfloat16_rate=165e12,
-        e4m3_rate=330e12,
-        float32_rate=82e12,
-        sparse_factor=2.0,
+    "sm_89": replace(
+        _SINCE_SM_80, smem_bytes=99 << 10, unit_threads=1536, unit_blocks=24,
+        product="NVIDIA GeForce RTX 4090", units=142, clock_hz=2.52e9, l2_bytes=72 << 20,
+        memory_rate=0.96e12, int4_rate=1320e12, int8_rate=660e12,
+        float16_rate=165e12, bfloat16_rate=165e12, e4m3_rate=330e12, float32_rate=82e12,
     ),
-    # It has no 4-bit tensor cores; the other architectures have no clusters.
-    "sm_90a": Hardware(
-        smem_bytes=227 << 10,
-        reserved_smem_bytes=1 << 10,
-        register_file=65536,
-        thread_registers=255,
-        unit_threads=2048,
-        unit_blocks=32,
-        schedulers=4,
-        product="NVIDIA H200",
-        units=132,
-        clustered_units=120,  # measured
-        clock_hz=1.755e9,  # measured under load
-        l2_bytes=60 << 20,  # as the driver reports it
-        memory_rate=4.3e12,  # measured, a copy; 4.8e12 in the datasheet
-        launch_seconds=0.5e-6,  # measured, an empty kernel
-        int8_rate=1979e12,  # 1861e12 measured, wgmma on random data
-        float16_rate=989e12,  # 868e12 measured, likewise
-        bfloat16_rate=989e12,
-        e4m3_rate=1979e12,
-        float32_rate=67e12,
-        sparse_factor=2.0,  # 1.6 to 1.9 measured for int8
+    # It has no 4-bit tensor cores; the other architectures have no clusters. Measured are the
+    # multiprocessors in clusters, the clock under load, a copy (the datasheet has 4.8e12) and an
+    # empty kernel. wgmma on random data reached 1861e12 for int8, 868e12 for float16, and for
+    # sparse int8 1.6 to 1.9 times as much.
+    "sm_90a": replace(
+        _SINCE_SM_80, smem_bytes=227 << 10, unit_threads=2048, unit_blocks=32,
+        product="NVIDIA H200", units=132, clustered_units=120, clock_hz=1.755e9, l2_bytes=60 << 20,
+        memory_rate=4.3e12, launch_seconds=0.5e-6, int8_rate=1979e12, e4m3_rate=1979e12,
+        float16_rate=989e12, bfloat16_rate=989e12, float32_rate=67e12,
     ),
-}
+}  # fmt: skip
 """Rows by architecture, oldest first."""
 
 MOST_SMEM_BYTES = max(row.smem_bytes for row in HARDWARE.values())

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class Pool2d(Workload, operator="pool2d"):
     sum / count, low, high)`. A window over the whole image is global average pooling.
     """
 
-    kind: str
+    kind: Literal["max", "average"]
     n: int
     h: int
     w: int

@@ -20,8 +20,9 @@ from autoq.templates.cpu.vector import cast, held, load, loop, splat, store, tas
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
-LONGEST_ROW = 1 << 16
-"""Elements of a row with reductions: 256 KiB a line."""
+LONGEST_ROW_BYTES = 256 << 10
+LONGEST_ROW = LONGEST_ROW_BYTES // 4
+"""Elements of a row with reductions, as float32."""
 _SEGMENT = 4096
 """Elements of a row without reductions that are taken at a time."""
 _TASK_OPERATIONS = 1 << 18

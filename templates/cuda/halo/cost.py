@@ -41,10 +41,10 @@ def features(tiling: HaloTiling) -> Mapping[str, float]:
     outputs = tiling.computed
     streamed = 0 if config.resident else tile.reduction * config.block_n // config.cluster
     return {
-        "flat": tile.flat,
-        "images": tile.images,
-        "height": tile.height,
-        "width": tile.width,
+        "flat": tile.shape.flat,
+        "images": tile.shape.images,
+        "height": tile.shape.height,
+        "width": tile.shape.width,
         "consumers": config.consumers,
         "cooperative": config.cooperative,
         "cluster": config.cluster,

@@ -40,7 +40,7 @@ def _shapes(workload: Conv2d) -> list[TileShape]:
     for shape in tile_shapes(workload):
         tile = HaloTile(workload, shape, 16)
         cost = tile.tiles * (tile.blocks * 64 + tile.halo_rows / 8)
-        at = (tile.flat, tile.blocks)
+        at = (tile.shape.flat, tile.blocks)
         if at not in best or cost < best[at][0]:
             best[at] = cost, shape
     return [shape for _, shape in best.values()]

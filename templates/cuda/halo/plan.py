@@ -113,9 +113,9 @@ class HaloPipelinePlan:
         n, h, w, c = self.workload.x_shape
         dtype, mode = self.workload.in_dtype, swizzle_mode(tile.row_bytes)
         if self.whole_rows:
-            box = [tile.halo_width * c, tile.halo_height, tile.images]
+            box = [tile.halo_width * c, tile.halo_height, tile.shape.images]
             return tiled_map(dtype, [w * c, h, n], [w * c, h * w * c], box, mode)
-        box = [tile.row_channels, tile.halo_width, tile.halo_height, tile.images]
+        box = [tile.row_channels, tile.halo_width, tile.halo_height, tile.shape.images]
         return tiled_map(dtype, [c, w, h, n], nhwc_strides(h, w, c), box, mode)
 
     def x_coordinates(self, chunk: Any, image: Any, h: Any, w: Any) -> tuple[Any, ...]:
@@ -135,9 +135,9 @@ class HaloPipelinePlan:
         tile = self.tile
         _, rows, columns = tile.grid
         return (
-            m // (rows * columns) * tile.images,
-            m // columns % rows * tile.height,
-            m % columns * tile.width,
+            m // (rows * columns) * tile.shape.images,
+            m // columns % rows * tile.shape.height,
+            m % columns * tile.shape.width,
         )
 
     def halo_origin(self, m: Any) -> tuple[Any, Any, Any]:
@@ -206,7 +206,7 @@ class HaloPlan(HaloPipelinePlan):
         work, tile = self.workload, self.tile
         image, p, q = self.origin(m)
         in_image, in_row, in_column = tile.pixel(row // BLOCK_ROWS, row % BLOCK_ROWS)
-        inside = T.And(in_row < tile.height, in_column < tile.width)
+        inside = T.And(in_row < tile.shape.height, in_column < tile.shape.width)
         image, p, q = image + in_image, p + in_row, q + in_column
         inside = T.And(inside, T.And(image < work.n, T.And(p < work.p, q < work.q)))
         return Pixel((image * work.p + p) * work.q + q, inside, p, q)

@@ -37,16 +37,16 @@ class HaloTile(ShapedTile):
 
     @cached_property
     def halo_height(self) -> int:
-        return self.height + (self.workload.r - 1) * self.workload.dilation[0]
+        return self.shape.height + (self.workload.r - 1) * self.workload.dilation[0]
 
     @cached_property
     def halo_width(self) -> int:
-        return self.width + (self.workload.s - 1) * self.workload.dilation[1]
+        return self.shape.width + (self.workload.s - 1) * self.workload.dilation[1]
 
     @cached_property
     def halo_rows(self) -> int:
         """Shared-memory rows that one load fills."""
-        return self.images * self.halo_height * self.halo_width
+        return self.shape.images * self.halo_height * self.halo_width
 
     @cached_property
     def load_bytes(self) -> int:
@@ -63,19 +63,19 @@ class HaloTile(ShapedTile):
     @cached_property
     def group_rows(self) -> int:
         """Rows between the groups of eight of one block."""
-        return 8 if self.flat else self.halo_width
+        return 8 if self.shape.flat else self.halo_width
 
     @cached_property
     def blocks_per_image(self) -> int:
-        if self.flat:
-            pixels = (self.height - 1) * self.halo_width + self.width
+        if self.shape.flat:
+            pixels = (self.shape.height - 1) * self.halo_width + self.shape.width
             return -(-pixels // BLOCK_ROWS)
-        return -(-self.height * WIDTH // BLOCK_ROWS)
+        return -(-self.shape.height * WIDTH // BLOCK_ROWS)
 
     @cached_property
     def blocks(self) -> int:
         """wgmma blocks of the whole tile."""
-        return self.images * self.blocks_per_image
+        return self.shape.images * self.blocks_per_image
 
     @cached_property
     def chunks(self) -> int:
@@ -116,9 +116,9 @@ class HaloTile(ShapedTile):
         """Tiles along images, rows and columns."""
         workload = self.workload
         return (
-            -(-workload.n // self.images),
-            -(-workload.p // self.height),
-            -(-workload.q // self.width),
+            -(-workload.n // self.shape.images),
+            -(-workload.p // self.shape.height),
+            -(-workload.q // self.shape.width),
         )
 
     @cached_property
@@ -142,7 +142,7 @@ class HaloTile(ShapedTile):
 
     def block_row(self, block: int) -> int:
         """First halo row of a block; also what a kernel computes."""
-        pitch = BLOCK_ROWS if self.flat else 8 * self.halo_width
+        pitch = BLOCK_ROWS if self.shape.flat else 8 * self.halo_width
         image = block // self.blocks_per_image * self.halo_height * self.halo_width
         return image + block % self.blocks_per_image * pitch
 
@@ -158,5 +158,5 @@ class HaloTile(ShapedTile):
         Arguments may be TIR expressions.
         """
         row = block % self.blocks_per_image * BLOCK_ROWS + m
-        pitch = self.halo_width if self.flat else WIDTH
+        pitch = self.halo_width if self.shape.flat else WIDTH
         return block // self.blocks_per_image, row // pitch, row % pitch

@@ -37,22 +37,6 @@ class ShapedTile:
     shape: TileShape
     row_bytes: int
 
-    @property
-    def flat(self) -> bool:
-        return self.shape.flat
-
-    @property
-    def images(self) -> int:
-        return self.shape.images
-
-    @property
-    def height(self) -> int:
-        return self.shape.height
-
-    @property
-    def width(self) -> int:
-        return self.shape.width
-
     @cached_property
     def row_channels(self) -> int:
         """Channels of a shared-memory row."""

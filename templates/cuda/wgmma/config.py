@@ -103,44 +103,24 @@ class PipelineConfig(WarpSpecialised):
     input_once: bool = field(default=False, kw_only=True)
 
     @property
-    def k_groups(self) -> int:
-        """Groups of consumers that take a tile's pipeline stages in turn, for the same rows."""
-        return self.team.k_groups
-
-    @property
-    def persistent(self) -> bool:
-        """Whether a block works on many tiles."""
-        return self.grid.persistent
-
-    @property
-    def cluster(self) -> int:
-        """Blocks of a cluster."""
-        return self.grid.cluster
-
-    @property
-    def shared(self) -> Shared:
-        """What the blocks of a cluster have in common."""
-        return self.grid.shared
-
-    @property
     def split_k(self) -> int:
         """Blocks of a cluster that take a part of a tile's reduction each."""
-        return self.cluster if self.shared is Shared.REDUCTION else 1
+        return self.grid.cluster if self.grid.shared is Shared.REDUCTION else 1
 
     @property
     def receivers(self) -> int:
         """Blocks of a cluster that an operand is loaded into at once."""
-        return self.cluster // self.split_k
+        return self.grid.cluster // self.split_k
 
     @property
     def row_team(self) -> int:
         """Warpgroups among which the rows of a tile are divided."""
-        return self.consumers // (self.teams * self.k_groups)
+        return self.consumers // (self.teams * self.team.k_groups)
 
     @property
     def parts(self) -> int:
         """Parts of a tile's reduction; whoever computes one finishes a slice of the tile."""
-        return self.split_k * self.k_groups
+        return self.split_k * self.team.k_groups
 
     @property
     def channels(self) -> int:

@@ -80,12 +80,12 @@ def estimate_seconds(problem: Problem, config: PipelineConfig) -> float:
     teams = config.teams * config.blocks_per_unit
     blocks, units = (
         problem.tiles(config) * config.split_k,
-        problem.target.units_in_clusters(config.cluster),
+        problem.target.units_in_clusters(config.grid.cluster),
     )
     chain = ceil_div(blocks, units * teams) * alone
     work_seconds = ceil_div(blocks, units) * busy
     # Weights that stay arrive before the first product.
     resident = config.resident_bytes(layout) * config.blocks_per_unit / 40e9
-    exchange = (0.6e-6 if config.split_k > 1 else 0) + (0.2e-6 if config.k_groups > 1 else 0)
+    exchange = (0.6e-6 if config.split_k > 1 else 0) + (0.2e-6 if config.team.k_groups > 1 else 0)
     launch = 2.2e-6 + layout.stages / config.split_k * 0.03e-6 + resident + exchange
     return launch + max(chain, work_seconds) + 0.5 * min(chain, work_seconds)

@@ -54,7 +54,7 @@ def _candidates(problem: Problem, space: Space[Any]) -> Iterator[Any]:
                 residual_ahead=knobs["residual_ahead"][0] and chosen["block_n"] % 64 == 0,
                 **chosen,
             )
-            if config.k_groups == 1 and stages <= _MOST_STAGES and space.legal(config):
+            if config.team.k_groups == 1 and stages <= _MOST_STAGES and space.legal(config):
                 if not config.weights_stay or _staying_pays(problem, config):
                     yield config
                 break

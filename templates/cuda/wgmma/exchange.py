@@ -32,7 +32,7 @@ def send_slices(plan, accumulator, smem, barriers, part, row, byte):
     """Send what others finish; `byte` is where a thread's begin in a place."""
     for other in T.unroll(plan.config.parts):
         if part != other:
-            receiver = T.meta_var(other % plan.config.k_groups * plan.config.row_team + row)
+            receiver = T.meta_var(other % plan.config.team.k_groups * plan.config.row_team + row)
             words = T.meta_var(accumulator.ptr_to([other * plan.config.slice_words]))
             place = T.meta_var(smem.ptr_to([plan.memory.partial_at(receiver, other, part) + byte]))
             if plan.config.split_k > 1:
@@ -41,7 +41,7 @@ def send_slices(plan, accumulator, smem, barriers, part, row, byte):
                     words,
                     place,
                     barriers.ptr_to([plan.memory.consumer_barriers + receiver]),
-                    other // plan.config.k_groups,
+                    other // plan.config.team.k_groups,
                     source_code=plan.send_partial.source,
                 )
             else:

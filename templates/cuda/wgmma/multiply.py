@@ -61,8 +61,8 @@ def multiply_stage(plan, accumulator, operands, cursor, k, rank, thread):
         if (k == plan.layout.stages - 1) & (thread.lane == 0):
             barrier = T.meta_var(cursor.ring.barriers.ptr_to([following]))
             T.ptx.mbarrier.arrive.shared.b64(barrier, T.uint32(1))
-    if plan.config.k_groups > 1:
-        cursor.at.stride(plan.config.k_groups)
+    if plan.config.team.k_groups > 1:
+        cursor.at.stride(plan.config.team.k_groups)
     else:
         cursor.advance()
 

@@ -88,16 +88,10 @@ def build_pipeline(
 
     @T.jit
     def main(
-        x_ptr: T.handle,
-        residual_ptr: T.Optional(T.handle),
-        row_scale_ptr: T.Optional(T.handle),
-        weight_ptr: T.handle,
-        bias_ptr: T.handle,
-        scale_ptr: T.Optional(T.handle),
-        scalars_ptr: T.Optional(T.handle),
-        table_ptr: T.Optional(T.handle),
-        y_ptr: T.handle,
-    ):
+        x_ptr: T.handle, residual_ptr: T.Optional(T.handle), row_scale_ptr: T.Optional(T.handle),
+        weight_ptr: T.handle, bias_ptr: T.handle, scale_ptr: T.Optional(T.handle),
+        scalars_ptr: T.Optional(T.handle), table_ptr: T.Optional(T.handle), y_ptr: T.handle,
+    ):  # fmt: skip
         x = T.match_buffer(x_ptr, x_shape, workload.in_dtype, align=16)
         weight = T.match_buffer(weight_ptr, (plan.padded_n * layout.total,), plan.atom.b, align=16)
         bias = T.match_buffer(bias_ptr, (plan.classes * plan.padded_n,), "int32", align=16)
@@ -143,9 +137,9 @@ def build_pipeline(
 
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_unit})
-        if config.cluster > 1:
+        if config.grid.cluster > 1:
             cta = T.cluster_id([plan.grid])
-            rank = T.cta_id_in_cluster([config.cluster])
+            rank = T.cta_id_in_cluster([config.grid.cluster])
         else:
             cta = T.cta_id([plan.grid])
             rank = T.meta_var(0)
@@ -166,12 +160,12 @@ def build_pipeline(
             T.ptx.bar.arrive(T.uint32(START_BARRIER), T.uint32(plan.started_threads))
         elif (warpgroup > 0) | (warp < plan.starting_warps):
             T.ptx.bar.sync(T.uint32(START_BARRIER), T.uint32(plan.started_threads))
-        if config.cluster > 1:
+        if config.grid.cluster > 1:
             arrive_at_cluster()
 
         if warpgroup == 0:
             T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
-            if config.cluster > 1:
+            if config.grid.cluster > 1:
                 wait_for_cluster()
             if (warp == 0) & (T.cuda.elect_sync() != 0):
                 head = T.meta_var(RingPosition(config.stages))
@@ -233,7 +227,7 @@ def build_pipeline(
             if epilogue.table:
                 fill_table(plan, smem, scalars, lane)
             wait_for_predecessors()
-            if config.cluster > 1:
+            if config.grid.cluster > 1:
                 wait_for_cluster()
             while work < plan.works:
                 m, n = plan.tile(work, rank)

@@ -27,10 +27,10 @@ from autoq.templates.target import Target
 
 def grid_clusters(config: PipelineConfig, target: Target, works: int, n_tiles: int) -> int:
     """Clusters of a kernel; with weights that stay, as many for every n tile."""
-    if not config.persistent:
+    if not config.grid.persistent:
         return works
-    units = target.units_in_clusters(config.cluster)
-    resident = units * config.blocks_per_unit // config.cluster
+    units = target.units_in_clusters(config.grid.cluster)
+    resident = units * config.blocks_per_unit // config.grid.cluster
     clusters = min(resident, works)
     return clusters // n_tiles * n_tiles if config.weights_stay else clusters
 
@@ -102,8 +102,8 @@ class PipelinePlan(EpiloguePlan):
         """
         if self.config.weights_stay:
             return work // self.n_tiles, work % self.n_tiles
-        each_m = self.receivers if self.config.shared is Shared.WEIGHTS else 1
-        each_n = self.receivers if self.config.shared is Shared.ACTIVATIONS else 1
+        each_m = self.receivers if self.config.grid.shared is Shared.WEIGHTS else 1
+        each_n = self.receivers if self.config.grid.shared is Shared.ACTIVATIONS else 1
         m, n = tile_of(work, self.load.m_tiles // each_m, self.n_tiles // each_n, self.config.group)
         if each_m > 1:
             return m * each_m + rank, n
@@ -118,7 +118,7 @@ class PipelinePlan(EpiloguePlan):
 
     def delivery(self, operand: Operand) -> Delivery:
         """How an operand is loaded."""
-        blocks = self.receivers if operand.value == self.config.shared.value else 1
+        blocks = self.receivers if operand.value == self.config.grid.shared.value else 1
         return Delivery(blocks, once=self.config.input_once and operand is not Operand.WEIGHTS)
 
     def loads(self, operand: Operand, stage: Any, rank: Any) -> Any:
@@ -147,7 +147,7 @@ class PipelinePlan(EpiloguePlan):
         if self.config.parts == 1:
             return 0
         rank = rank if self.config.split_k > 1 else 0
-        return rank * self.config.k_groups + consumer // self.config.row_team
+        return rank * self.config.team.k_groups + consumer // self.config.row_team
 
     def first_stage(self, rank: Any) -> Any:
         """First pipeline stage of the reduction that block `rank` of a cluster computes."""
@@ -163,4 +163,4 @@ class PipelinePlan(EpiloguePlan):
         """Stages that pass before a consumer's first one."""
         if self.ping_pong:
             return consumer * self.layout.stages
-        return 0 if self.config.k_groups == 1 else consumer // self.config.row_team
+        return 0 if self.config.team.k_groups == 1 else consumer // self.config.row_team

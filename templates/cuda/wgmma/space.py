@@ -131,7 +131,7 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         if config.cooperative:
             return True
         tiles = problem.tiles(config)
-        return config.persistent and tiles > problem.resident(config)
+        return config.grid.persistent and tiles > problem.resident(config)
 
     def blocks_have_tiles(config: PipelineConfig) -> bool:
         """several blocks a multiprocessor need more tiles than multiprocessors"""
@@ -141,12 +141,12 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
     def persistence_matters(config: PipelineConfig) -> bool:
         """blocks of one tile are told apart only where tiles outnumber resident blocks"""
         several = problem.tiles(config) > problem.resident(config)
-        return config.persistent or config.split_k > 1 or several
+        return config.grid.persistent or config.split_k > 1 or several
 
     def stages_are_filled(config: PipelineConfig) -> bool:
         """a block of one tile fills no more stages than the tile has, but at least two"""
         layout = config.layout(problem.workload)
-        single = not config.persistent or problem.tiles(config) <= problem.resident(config)
+        single = not config.grid.persistent or problem.tiles(config) <= problem.resident(config)
         each = ceil_div(layout.stages, config.split_k)
         return config.stages <= max(2, each) or not single
 
@@ -161,7 +161,7 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
             return True
         n_tiles = ceil_div(problem.workload.k, config.block_n)
         resident = problem.resident(config)
-        once = config.persistent and config.cluster == 1
+        once = config.grid.persistent and config.grid.cluster == 1
         return once and n_tiles <= resident < problem.tiles(config)
 
     return [
@@ -194,20 +194,22 @@ def _split_rules(problem: Problem) -> list[Callable[[Any], bool]]:
     def k_groups_own_stages(config: PipelineConfig) -> bool:
         """groups of consumers that take stages in turn have two or more each, all as many"""
         # A consumer leaves a stage when the products of its next one have been issued.
-        return config.stages % config.k_groups == 0 and config.stages >= 2 * config.k_groups
+        return (
+            config.stages % config.team.k_groups == 0 and config.stages >= 2 * config.team.k_groups
+        )
 
     def exchange_happens_once(config: PipelineConfig) -> bool:
         """blocks whose consumers split the reduction compute one tile each"""
-        if config.k_groups == 1 or config.split_k > 1:
+        if config.team.k_groups == 1 or config.split_k > 1:
             return True
-        return not config.persistent or problem.tiles(config) <= problem.resident(config)
+        return not config.grid.persistent or problem.tiles(config) <= problem.resident(config)
 
     def clusters_have_tiles(config: PipelineConfig) -> bool:
         """tiles of one column, or of one row, divide among the blocks that share an operand"""
         m_tiles = problem.load_of(config).m_tiles
         n_tiles = ceil_div(problem.workload.k, config.block_n)
         tiles = {Shared.WEIGHTS: m_tiles, Shared.ACTIVATIONS: n_tiles}
-        return tiles.get(config.shared, config.cluster) % config.cluster == 0
+        return tiles.get(config.grid.shared, config.grid.cluster) % config.grid.cluster == 0
 
     def receivers_take_turns_to_load(config: PipelineConfig) -> bool:
         """every block loads as many of the ring's stages for its cluster"""

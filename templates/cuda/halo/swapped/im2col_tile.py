@@ -26,12 +26,12 @@ class Im2colTile(ShapedTile):
     @property
     def columns(self) -> int:
         """Columns of one wgmma."""
-        return self.width
+        return self.shape.width
 
     @property
     def staged_rows(self) -> int:
         """Shared-memory rows that a store of the tile reads."""
-        return self.width
+        return self.shape.width
 
     @property
     def step_bytes(self) -> int:

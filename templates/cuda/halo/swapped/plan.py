@@ -33,21 +33,21 @@ class SwappedPlan(HaloPipelinePlan):
 
     @property
     def whole_rows(self) -> bool:
-        return self.tile.images == 1 and super().whole_rows
+        return self.tile.shape.images == 1 and super().whole_rows
 
     def x_arguments(self) -> list[int]:
         """Tensor map of the activations: one box is a chunk of a halo, images innermost."""
         tile = self.tile
-        if tile.images == 1:
+        if tile.shape.images == 1:
             return super().x_arguments()
         n, h, w, c = self.workload.x_shape
         dtype, mode = self.workload.in_dtype, swizzle_mode(tile.row_bytes)
-        box = [tile.row_channels, tile.images, tile.halo_width, tile.halo_height]
+        box = [tile.row_channels, tile.shape.images, tile.halo_width, tile.halo_height]
         return tiled_map(dtype, [c, n, w, h], [h * w * c, c, w * c], box, mode)
 
     def x_coordinates(self, chunk: Any, image: Any, h: Any, w: Any) -> tuple[Any, ...]:
         """Coordinates of a chunk of the halo that starts at row h and column w."""
-        if self.tile.images == 1:
+        if self.tile.shape.images == 1:
             return super().x_coordinates(chunk, image, h, w)
         return chunk * self.tile.row_channels, image, w, h
 
@@ -57,7 +57,7 @@ class SwappedPlan(HaloPipelinePlan):
         """Tensor map of the output: one box is 64 channels of a tile, clipped at its edges."""
         tile = self.tile
         n, p, q, k = self.workload.y_shape
-        box = [BLOCK_ROWS, tile.images, tile.store_width, tile.height]
+        box = [BLOCK_ROWS, tile.shape.images, tile.store_width, tile.shape.height]
         strides = [p * q * k, k, q * k]
         dtype = self.workload.epilogue.out_dtype
         return tiled_map(dtype, [k, n, q, p], strides, box, swizzle_mode(BLOCK_ROWS))

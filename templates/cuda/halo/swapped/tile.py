@@ -22,14 +22,16 @@ class SwappedTile(HaloTile):
 
     @property
     def scattered(self) -> bool:
-        return self.images > 1
+        return self.shape.images > 1
 
     @cached_property
     def pixels(self) -> int:
         """Columns up to the last output pixel."""
-        if self.flat:
-            return ((self.height - 1) * self.halo_width + self.width) * self.images
-        return self.height * WIDTH
+        if self.shape.flat:
+            return (
+                (self.shape.height - 1) * self.halo_width + self.shape.width
+            ) * self.shape.images
+        return self.shape.height * WIDTH
 
     @cached_property
     def columns(self) -> int:
@@ -39,14 +41,14 @@ class SwappedTile(HaloTile):
     @cached_property
     def store_width(self) -> int:
         """Pixels between two rows of the tile, as it is stored."""
-        if self.flat:
-            return self.halo_width if self.height > 1 else self.width
+        if self.shape.flat:
+            return self.halo_width if self.shape.height > 1 else self.shape.width
         return WIDTH
 
     @cached_property
     def staged_rows(self) -> int:
         """Shared-memory rows that a store of the tile reads; at least its columns."""
-        return max(self.columns, self.height * self.store_width * self.images)
+        return max(self.columns, self.shape.height * self.store_width * self.shape.images)
 
     @cached_property
     def touched_bytes(self) -> int:
@@ -57,16 +59,16 @@ class SwappedTile(HaloTile):
 
     @cached_property
     def pair_rows(self) -> int:
-        return self.workload.dilation[1] * self.images if self.pairs_taps else 0
+        return self.workload.dilation[1] * self.shape.images if self.pairs_taps else 0
 
     def tap_row(self, step: int) -> int:
-        return super().tap_row(step) * self.images
+        return super().tap_row(step) * self.shape.images
 
     def pixel(self, block: int, m: int) -> tuple[int, int, int]:
         """Image, row and column inside the tile of column m; there is one block."""
-        pitch = self.halo_width if self.flat else WIDTH
-        pixel = m // self.images
-        return m % self.images, pixel // pitch, pixel % pitch
+        pitch = self.halo_width if self.shape.flat else WIDTH
+        pixel = m // self.shape.images
+        return m % self.shape.images, pixel // pitch, pixel % pitch
 
     @cached_property
     def useful(self) -> float:

@@ -32,12 +32,12 @@ def load_halo(tile: HaloTile, x: np.ndarray, m: int, chunk: int) -> np.ndarray:
     work = tile.workload
     _, rows, columns = tile.grid
     first = (
-        m // (rows * columns) * tile.images,
-        m // columns % rows * tile.height - work.padding[0],
-        m % columns * tile.width - work.padding[1],
+        m // (rows * columns) * tile.shape.images,
+        m // columns % rows * tile.shape.height - work.padding[0],
+        m % columns * tile.shape.width - work.padding[1],
         chunk * tile.row_bytes,
     )
-    extents = (tile.images, tile.halo_height, tile.halo_width, tile.row_bytes)
+    extents = (tile.shape.images, tile.halo_height, tile.halo_width, tile.row_bytes)
     box = np.zeros(extents, np.int64)
     for index in np.ndindex(*extents[:3]):
         at = tuple(a + b for a, b in zip(first, index, strict=False))
@@ -60,9 +60,9 @@ def emulate(tile: HaloTile, x: np.ndarray, weight: np.ndarray, block_n: int) -> 
         halos = [load_halo(tile, x, m, chunk) for chunk in range(tile.chunks)]
         _, rows, columns = tile.grid
         origin = (
-            m // (rows * columns) * tile.images,
-            m // columns % rows * tile.height,
-            m % columns * tile.width,
+            m // (rows * columns) * tile.shape.images,
+            m // columns % rows * tile.shape.height,
+            m % columns * tile.shape.width,
         )
         for block, row in np.ndindex(tile.blocks, BLOCK_ROWS):
             halves = range(2 if tile.pairs_taps else 1)
@@ -72,7 +72,7 @@ def emulate(tile: HaloTile, x: np.ndarray, weight: np.ndarray, block_n: int) -> 
                 total += packed[:, chunk, step] @ halos[chunk][at].reshape(-1)
             image, in_row, column = tile.pixel(block, row)
             at = (origin[0] + image, origin[1] + in_row, origin[2] + column)
-            inside = in_row < tile.height and column < tile.width
+            inside = in_row < tile.shape.height and column < tile.shape.width
             if inside and all(a < b for a, b in zip(at, work.y_shape, strict=False)):
                 y[at] = total[: work.k]
                 written[at] += 1

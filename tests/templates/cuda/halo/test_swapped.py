@@ -37,7 +37,7 @@ def load_tile(tile: SwappedTile, x: np.ndarray, m: int, chunk: int) -> np.ndarra
     """What TMA leaves of a chunk: `load_halo`'s rows, but images innermost."""
     smem = np.full((tile.touched_bytes // tile.row_bytes, tile.row_bytes), 77)
     alone = load_halo(tile, x, m, chunk)[: tile.halo_rows]
-    rows = alone.reshape(tile.images, -1, tile.row_bytes).swapaxes(0, 1)
+    rows = alone.reshape(tile.shape.images, -1, tile.row_bytes).swapaxes(0, 1)
     smem[: tile.halo_rows] = rows.reshape(-1, tile.row_bytes)[: len(smem)]
     return smem
 
@@ -102,12 +102,14 @@ def test_columns_staging_and_clipped_stores_are_the_convolution(
         image, top, left = plan.origin(m)
         for first in range(0, len(packed), 64):
             staged = stage(plan, d[first : first + 64])
-            for row, column, i in np.ndindex(tile.height, tile.store_width, tile.images):
+            for row, column, i in np.ndindex(
+                tile.shape.height, tile.store_width, tile.shape.images
+            ):
                 p, q = top + row, left + column
                 if p >= workload.p or q >= workload.q or image + i >= workload.n:
                     continue
                 channels = min(64, workload.k - first)
-                at = (row * tile.store_width + column) * tile.images + i
+                at = (row * tile.store_width + column) * tile.shape.images + i
                 y[image + i, p, q, first : first + channels] = staged[at, :channels]
                 written[image + i, p, q, first : first + channels] += 1
                 assert tile.pixel(0, at) == (i, row, column)
@@ -126,8 +128,8 @@ def test_default_and_samples_are_legal_and_lay_out_without_overlap(workload):
     for config in [default, *space.sample(np.random.default_rng(0), 20)]:
         tiling = SwappedTiling(workload, config, TARGET.units)
         tile = tiling.tile
-        assert tile.width == workload.q or tile.height == 1 or not tile.flat
-        assert tile.images == 1 or (tile.flat and tile.images % 8 == 0)
+        assert tile.shape.width == workload.q or tile.shape.height == 1 or not tile.shape.flat
+        assert tile.shape.images == 1 or (tile.shape.flat and tile.shape.images % 8 == 0)
         assert tiling.store_offset % 1024 == tiling.store_bytes % 1024 == 0
         assert tiling.store_offset >= tiling.weights_end
         buffers = config.consumers * config.store_stages

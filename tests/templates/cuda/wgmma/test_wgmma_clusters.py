@@ -37,7 +37,8 @@ def plan_of(case: Case) -> PipelinePlan:
 def label(case: Case) -> str:
     """A readable test name."""
     config = case[2]
-    return f"{case_id(case[:2])}-{config.cluster}{config.shared}-groups{config.k_groups}"
+    grid = f"{config.grid.cluster}{config.grid.shared.value}"
+    return f"{case_id(case[:2])}-{grid}-groups{config.team.k_groups}"
 
 
 def constant(value: Any) -> int:
@@ -52,9 +53,9 @@ def members(plan: PipelinePlan) -> list[tuple[int, int]]:
 
 
 def test_every_kind_is_covered() -> None:
-    kinds = {(config.split_k, config.k_groups) for _, _, config in SPLIT}
+    kinds = {(config.split_k, config.team.k_groups) for _, _, config in SPLIT}
     assert {(2, 1), (4, 1), (8, 1), (1, 2), (2, 2)} <= kinds
-    kinds = {(config.shared, config.cluster) for _, _, config in MULTICAST}
+    kinds = {(config.grid.shared, config.grid.cluster) for _, _, config in MULTICAST}
     assert kinds == {(Shared.WEIGHTS, 2), (Shared.WEIGHTS, 4), (Shared.ACTIVATIONS, 2)}
 
 
@@ -64,7 +65,7 @@ def test_parts_cover_the_reduction_of_every_row_once(case: Case) -> None:
     config = plan.config
     for row in range(config.row_team):
         covered = [
-            plan.first_stage(rank) + plan.first_step(consumer) + i * config.k_groups
+            plan.first_stage(rank) + plan.first_step(consumer) + i * config.team.k_groups
             for rank, consumer in members(plan)
             if consumer % config.row_team == row
             for i in range(plan.own_stages)
@@ -118,7 +119,7 @@ def test_clusters_compute_every_tile_once(case: Case) -> None:
     for work in range(plan.works):
         found = [plan.tile(work, rank) for rank in range(plan.receivers)]
         tiles += [(constant(m), constant(n)) for m, n in found]
-        common = 1 if plan.config.shared is Shared.WEIGHTS else 0
+        common = 1 if plan.config.grid.shared is Shared.WEIGHTS else 0
         assert len({tile[common] for tile in tiles[-plan.receivers :]}) == 1
     every = itertools.product(range(plan.load.m_tiles), range(plan.n_tiles))
     assert sorted(tiles) == sorted(every)
@@ -128,7 +129,7 @@ def test_clusters_compute_every_tile_once(case: Case) -> None:
 def test_every_block_of_a_multicast_computes_the_whole_reduction(case: Case) -> None:
     plan = plan_of(case)
     assert plan.block_stages == plan.layout.stages
-    for rank in range(plan.config.cluster):
+    for rank in range(plan.config.grid.cluster):
         assert plan.first_stage(rank) == 0
         parts = {plan.part(rank, consumer) for consumer in range(plan.config.consumers)}
         assert parts == set(range(plan.config.parts))
@@ -139,16 +140,18 @@ def test_one_block_loads_the_shared_part_of_a_stage(case: Case) -> None:
     plan = plan_of(case)
     config = plan.config
     warps = 4 * config.row_team
-    shared = Operand(config.shared.value)
+    shared = Operand(config.grid.shared.value)
     own = Operand.WEIGHTS if shared is Operand.ACTIVATIONS else Operand.ACTIVATIONS
     for stage in range(config.stages):
-        loaders = [r for r in range(config.cluster) if plan.loads(shared, stage, r)]
+        loaders = [r for r in range(config.grid.cluster) if plan.loads(shared, stage, r)]
         assert len(loaders) == 1
-        assert all(plan.loads(own, stage, rank) for rank in range(config.cluster))
-        arrivals = [constant(plan.empty_arrivals(stage, r)) for r in range(config.cluster)]
-        expected = [warps * (config.cluster if r in loaders else 1) for r in range(config.cluster)]
+        assert all(plan.loads(own, stage, rank) for rank in range(config.grid.cluster))
+        arrivals = [constant(plan.empty_arrivals(stage, r)) for r in range(config.grid.cluster)]
+        expected = [
+            warps * (config.grid.cluster if r in loaders else 1) for r in range(config.grid.cluster)
+        ]
         assert arrivals == expected
-    assert plan.delivery(shared).blocks == config.cluster
+    assert plan.delivery(shared).blocks == config.grid.cluster
     assert plan.delivery(own).blocks == 1
 
 
@@ -159,8 +162,8 @@ def test_kernel_compiles_without_spills(case: Case) -> None:
     assert kernel.spill_bytes == 0
     (launch,) = kernel.launches
     plan = plan_of(case)
-    assert launch.cluster == (config.cluster, 1, 1)
-    assert launch.grid == (plan.grid * config.cluster, 1, 1)
+    assert launch.cluster == (config.grid.cluster, 1, 1)
+    assert launch.grid == (plan.grid * config.grid.cluster, 1, 1)
     if config.split_k > 1:
         assert plan.grid == plan.tiles
 
@@ -187,11 +190,11 @@ def ends(stages: int, k_groups: int, steps: int) -> bool:
 @pytest.mark.parametrize("case", SPLIT, ids=label)
 def test_no_ring_waits_for_itself(case: Case) -> None:
     plan = plan_of(case)
-    assert ends(plan.config.stages, plan.config.k_groups, plan.block_stages)
+    assert ends(plan.config.stages, plan.config.team.k_groups, plan.block_stages)
 
 
 def test_consumers_with_one_stage_each_are_not_legal() -> None:
     assert not ends(stages=2, k_groups=2, steps=8)
-    name, workload, config = next(case for case in SPLIT if case[2].k_groups == 2)
+    name, workload, config = next(case for case in SPLIT if case[2].team.k_groups == 2)
     complaint = TEMPLATES[name].space(workload, TARGET).rejection(replace(config, stages=2))
     assert complaint is not None and "two or more each" in complaint
