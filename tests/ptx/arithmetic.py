@@ -51,8 +51,9 @@ def _arithmetic(name: str) -> Rule:
         kind, flags = parts[-1], parts[:-1]
         if kind in FLOATS:
             # Approximations are more exact here; `rn` is how everything rounds.
-            _only(flags, "rn", "approx", "full", "sat")
-            handler = f"{name}.sat" if "sat" in flags else name
+            _only(flags, "rn", "approx", "full", "sat", "ftz", "rm", "rp", "rz")
+            kept = [flag for flag in flags if flag not in ("rn", "approx", "full")]
+            handler = ".".join([name, *kept])
             return _alike(asm, f"{handler}.{kind}", kind, ops)
         _only(flags, "lo", "hi")
         part = f".{flags[0]}" if flags else ""

@@ -6,7 +6,7 @@ import ctypes
 import functools
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,26 +65,32 @@ class Memory:
 
 @functools.lru_cache(maxsize=64)
 def ptx_of(source: str, arch: str) -> str:
-    """What nvcc makes of CUDA source; raises EmulationFault with its complaint."""
+    """What nvcc makes of CUDA source; raises EmulationFault with its complaint.
+
+    A kernel that the headers here do not suffice for gets all of the toolkit's.
+    """
+    code, found = _run_nvcc(source, arch, DEVICE_HEADERS)
+    if code:
+        code, found = _run_nvcc(source, arch, {})
+    if code:
+        raise EmulationFault(found[:2000])
+    return found
+
+
+def _run_nvcc(source: str, arch: str, headers: Mapping[str, str]) -> tuple[int, str]:
+    """nvcc's exit code, and the PTX or what it complains of."""
     flags = [flag for flag in FLAGS if flag not in ("-cubin", "-Xptxas", "-v")]
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "kernel.cu").write_text(source)
-        for name, text in DEVICE_HEADERS.items():
-            (Path(folder) / name).write_text(text)
-        number = arch.removeprefix("sm_")
-        command = [
-            find_nvcc(),
-            *flags,
-            "-ptx",
-            f"-arch=compute_{number}",
-            "-o",
-            "k.ptx",
-            "kernel.cu",
-        ]
+    architecture = f"-arch=compute_{arch.removeprefix('sm_')}"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "kernel.cu").write_text(source)
+        for header, text in headers.items():
+            (folder / header).write_text(text)
+        command = [find_nvcc(), *flags, "-ptx", architecture, "-o", "kernel.ptx", "kernel.cu"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise EmulationFault(done.stderr[:2000])
-        return (Path(folder) / "k.ptx").read_text()
+            return done.returncode, done.stderr
+        return 0, (folder / "kernel.ptx").read_text()
 
 
 @functools.lru_cache(maxsize=64)

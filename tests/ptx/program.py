@@ -262,7 +262,8 @@ def _places(body: Body, space: str) -> tuple[dict[str, int], int]:
     for variable in sorted(found, key=lambda item: item.count == 0):
         offset = -(-offset // variable.align) * variable.align
         places[variable.name] = offset
-        offset += variable.size
+        # LLVM widens a load to what the alignment allows, behind the last element too.
+        offset += -(-variable.size // 16) * 16
     return places, offset
 
 

@@ -108,6 +108,62 @@ inline void add_sums(Table& t) {
   });
 }
 
+// a * b + c rounded down, up or to zero: the nearest float, and one further where it lies on the
+// other side of the exact sum, which is that of two doubles.
+template <char Way>
+inline float directed(float a, float b, float c) {
+  const double product = double(a) * b, sum = product + c;
+  const double part = sum - product, error = (product - (sum - part)) + (c - part);
+  const float near = float(sum);
+  if (!std::isfinite(near)) return near;
+  const double above = (double(near) - sum) - error;
+  const bool down = Way == 'm' || (Way == 'z' && sum > 0), up = Way == 'p' || (Way == 'z' && sum < 0);
+  if (down && above > 0) return std::nextafter(near, -INFINITY);
+  if (up && above < 0) return std::nextafter(near, INFINITY);
+  return near;
+}
+
+template <char Way>
+void directed_sums(Table& t) {
+  const std::string way = std::string(".r") + Way;
+  ternary<float>(t, "fma" + way, [](float a, float b, float c) { return directed<Way>(a, b, c); });
+  binary<float>(t, "add" + way, [](float a, float b) { return directed<Way>(a, 1, b); });
+  binary<float>(t, "sub" + way, [](float a, float b) { return directed<Way>(a, 1, -b); });
+  binary<float>(t, "mul" + way, [](float a, float b) { return directed<Way>(a, b, -0.f); });
+}
+
+// A subnormal number becomes a zero of its sign.
+inline float flushed(float a) { return std::fabs(a) < 0x1p-126f ? std::copysign(0.f, a) : a; }
+
+template <class F>
+void flushing_unary(Table& t, const std::string& name, F) {
+  unary<float>(t, name + ".ftz", [](float a) { return flushed(F{}(flushed(a))); });
+}
+
+template <class F>
+void flushing_binary(Table& t, const std::string& name, F) {
+  binary<float>(t, name + ".ftz", [](float a, float b) {
+    return flushed(F{}(flushed(a), flushed(b)));
+  });
+}
+
+inline void add_flushing(Table& t) {
+  flushing_binary(t, "add", [](float a, float b) { return a + b; });
+  flushing_binary(t, "sub", [](float a, float b) { return a - b; });
+  flushing_binary(t, "mul", [](float a, float b) { return a * b; });
+  flushing_binary(t, "div", [](float a, float b) { return a / b; });
+  flushing_binary(t, "min", [](float a, float b) { return least(a, b); });
+  flushing_binary(t, "max", [](float a, float b) { return most(a, b); });
+  ternary<float>(t, "fma.ftz", [](float a, float b, float c) {
+    return flushed(__builtin_fmaf(flushed(a), flushed(b), flushed(c)));
+  });
+  flushing_unary(t, "rcp", [](float a) { return 1 / a; });
+  flushing_unary(t, "sqrt", [](float a) { return std::sqrt(a); });
+  flushing_unary(t, "rsqrt", [](float a) -> float { return 1 / std::sqrt(double(a)); });
+  flushing_unary(t, "ex2", [](float a) -> float { return std::exp2(double(a)); });
+  flushing_unary(t, "lg2", [](float a) -> float { return std::log2(double(a)); });
+}
+
 inline void add_functions(Table& t) {
   binary<float, double>(t, "div", [](auto a, auto b) { return a / b; });
   unary<float, double>(t, "sqrt", [](auto a) { return std::sqrt(a); });
@@ -124,6 +180,10 @@ inline void add_functions(Table& t) {
 inline void add_floats(Table& t) {
   add_sums(t);
   add_functions(t);
+  add_flushing(t);
+  directed_sums<'m'>(t);
+  directed_sums<'p'>(t);
+  directed_sums<'z'>(t);
 }
 
 }  // namespace ptx

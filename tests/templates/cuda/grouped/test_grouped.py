@@ -1,4 +1,4 @@
-"""The grouped convolution: exact on this host warp by warp, compiled, exact on a GPU."""
+"""The grouped convolution: exact on the emulator, compiled, exact on a GPU."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 from direct_cases import case_id, depthwise, random_convolution
-from host_compiler import needs_host_compiler
-from host_cuda import assert_equal, check_on_gpu, needs_nvcc
-from host_warps import run_warps_on_host
+from kernel_runs import assert_equal, check_on_gpu, emulated
+from with_nvcc import needs_nvcc
 
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.grouped.conv2d_grouped import TEMPLATE
@@ -72,41 +71,41 @@ def arrays_of(workload, whole_range, rng):
     return activations, constants
 
 
-def exact_on_host(workload, config, whole_range, folder, target=CUDA):
+def exact_emulated(workload, config, whole_range, target=CUDA):
     assert TEMPLATE.matches(workload, target)
     assert TEMPLATE.space(workload, target).rejection(config) is None
     values, constants = arrays_of(workload, whole_range, np.random.default_rng(5))
-    got = run_warps_on_host(TEMPLATE, workload, config, target, values, constants, folder)
+    got = emulated(TEMPLATE, workload, config, target, values, constants)
     assert_equal(workload, got, reference(workload, values, constants))
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize(("workload", "config"), CASES, ids=IDS)
-def test_exact_on_host(workload, config, tmp_path):
-    exact_on_host(workload, config, False, tmp_path)
+def test_exact_emulated(workload, config):
+    exact_emulated(workload, config, False)
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize(("workload", "config"), TURNS, ids=[str(case[1]) for case in TURNS])
-def test_tiles_in_turn_are_exact_on_host(workload, config, tmp_path):
-    exact_on_host(workload, config, False, tmp_path, SMALL)
+def test_tiles_in_turn_are_exact_emulated(workload, config):
+    exact_emulated(workload, config, False, SMALL)
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize("case", [0, -1], ids=["uint8", "int8"])
-def test_shifted_conversion_is_exact_on_host(case, tmp_path):
+def test_shifted_conversion_is_exact_emulated(case):
     """The type's own bounds, and a zero point that is odd."""
     workload, config = CASES[case]
     values, constants = arrays_of(workload, True, np.random.default_rng(6))
     constants["scalars"][5:] = (*(constants["scalars"][5:7] - 7), 7)
-    got = run_warps_on_host(TEMPLATE, workload, config, CUDA, values, constants, tmp_path)
+    got = emulated(TEMPLATE, workload, config, CUDA, values, constants)
     assert_equal(workload, got, reference(workload, values, constants))
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize("case", [0, -1], ids=["uint8", "int8"])
-def test_saturating_conversion_is_exact_on_host(case, tmp_path):
-    exact_on_host(*CASES[case], True, tmp_path)
+def test_saturating_conversion_is_exact_emulated(case):
+    exact_emulated(*CASES[case], True)
 
 
 @pytest.mark.parametrize("width", [1, 2])

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 from gpu_kernels import end_if_compile_only, gpu_target
-from host_compiler import needs_host_compiler
-from host_cuda import needs_nvcc, run_function_on_gpu, run_function_on_host
+from kernel_runs import emulated_function, run_function_on_gpu
+from with_nvcc import needs_nvcc
 
 from autoq.graph import Fusion, Primitive
 from autoq.graph.lowering.cuda_elementwise import element_formula
@@ -126,40 +126,40 @@ def assert_agrees(name, got, expected):
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
-def on_host(node, arrays, folder):
+def on_emulator(node, arrays):
     function = fusion_prim_func(node, HOPPER)
     shape = node.output_shape
     output = np.zeros(shape, node.primitives[-1].dtype)
-    return run_function_on_host(function, HOPPER, [*arrays, *node.constants], output, folder)
+    return emulated_function(function, HOPPER, [*arrays, *node.constants], output)
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize("name", [name for name in (*EXACT, *CLOSE) if "many" not in name])
-def test_agrees_with_numpy_on_host(name, tmp_path):
+def test_agrees_with_numpy_emulated(name):
     node = {**EXACT, **CLOSE}[name]
     arrays = inputs_of(node)
-    assert_agrees(name, on_host(node, arrays, tmp_path), evaluate_fusion(node, arrays))
+    assert_agrees(name, on_emulator(node, arrays), evaluate_fusion(node, arrays))
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize("scale", [0.0117, 1 / 3])
-def test_quotients_at_ties_round_as_divisions_do(scale, tmp_path):
+def test_quotients_at_ties_round_as_divisions_do(scale):
     """Near k + 1/2 one bit of the quotient decides; far values and infinities saturate."""
     ties = (np.arange(-200, 200, dtype=np.float32) + np.float32(0.5)) * np.float32(scale)
     bits = ties.view(np.int32)[:, None] + np.arange(-8, 9, dtype=np.int32)
     far = np.array([0.0, -0.0, 1e30, -1e30, np.inf, -np.inf, 1e-42], np.float32)
     x = np.concatenate([bits.reshape(-1).view(np.float32), far])
     node = fusion([quantize(0, scale=scale)], [x.shape], ["float32"])
-    np.testing.assert_array_equal(on_host(node, [x], tmp_path), evaluate_fusion(node, [x]))
+    np.testing.assert_array_equal(on_emulator(node, [x]), evaluate_fusion(node, [x]))
 
 
-@needs_host_compiler
-def test_nan_comes_out_where_it_goes_in(tmp_path):
+@needs_nvcc
+def test_nan_comes_out_where_it_goes_in():
     ops = [primitive("Relu", 0), primitive("Max", 2, 1), primitive("Clip", 3, low=-1.0, high=1.0)]
     node = fusion(ops, [(5,), (5,)], ["float32"] * 2)
     arrays = [np.array([np.nan, 1, -2, 3, 0.5], np.float32),
               np.array([0, np.nan, -1, 0.25, 0], np.float32)]  # fmt: skip
-    got = on_host(node, arrays, tmp_path)
+    got = on_emulator(node, arrays)
     np.testing.assert_array_equal(got, evaluate_fusion(node, arrays))
     assert np.isnan(got[:2]).all()
 

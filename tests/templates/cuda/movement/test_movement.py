@@ -1,4 +1,4 @@
-"""CUDA templates limited by memory: exact on this host, compiled for every arch, exact on a GPU."""
+"""CUDA templates limited by memory: exact on the emulator, compiled for every arch, exact on a GPU."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from host_compiler import needs_host_compiler
-from host_cuda import (
-    assert_equal,
-    check_on_gpu,
-    needs_nvcc,
-    run_on_host,
-)
+from kernel_runs import assert_equal, check_on_gpu, emulated
 from movement_cases import (
     ADDS,
     CASES,
@@ -27,6 +21,7 @@ from movement_cases import (
     case_id,
     random_movement,
 )
+from with_nvcc import needs_nvcc
 
 from autoq.kernel import compile_kernel
 from autoq.kernel.host_launches import host_launches
@@ -45,20 +40,20 @@ COMPILED = (POOLS[0], POOLS[9], POOLS[14], ADDS[0], CONCATS[1], QUANTIZES[0], DE
             LOOKUPS[0], LOOKUPS[3], RELAYOUTS[0], FOUR_BITS[0], FOUR_BITS[6])  # fmt: skip
 
 
-def exact_on_host(workload, arch, folder, config=None):
+def exact_emulated(workload, arch, config=None):
     target, template = parse_target(f"cuda:{arch}"), TEMPLATES[type(workload)]
     assert template.matches(workload, target)
     config = config or template.default(workload, target)
     assert config in template.space(workload, target)
     activations, constants = random_movement(workload, np.random.default_rng(7))
-    got = run_on_host(template, workload, config, target, activations, constants, folder)
+    got = emulated(template, workload, config, target, activations, constants)
     assert_equal(workload, got, reference(workload, activations, constants))
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize("workload", CASES, ids=case_id)
-def test_exact_on_host(workload, tmp_path):
-    exact_on_host(workload, "sm_75", tmp_path)
+def test_exact_emulated(workload):
+    exact_emulated(workload, "sm_75")
 
 
 MISSING = {
@@ -68,9 +63,9 @@ MISSING = {
 }
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize("name", MISSING)
-def test_nan_comes_out_where_it_goes_in(name, tmp_path):
+def test_nan_comes_out_where_it_goes_in(name):
     """Quantised, it is the least value, as in onnxruntime."""
     workload = MISSING[name]
     template = TEMPLATES[type(workload)]
@@ -82,21 +77,21 @@ def test_nan_comes_out_where_it_goes_in(name, tmp_path):
     with np.errstate(invalid="ignore"):
         expected = reference(workload, activations, constants)
     config = template.default(workload, CUDA)
-    got = run_on_host(template, workload, config, CUDA, activations, constants, tmp_path)
+    got = emulated(template, workload, config, CUDA, activations, constants)
     assert_equal(workload, got, expected)
     assert expected.dtype != np.float32 or 0 < np.isnan(expected).mean() < 1
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize("workload", [POOLS[0], POOLS[1], POOLS[3], *FOUR_BITS[:3]], ids=case_id)
-def test_halfword_maximum_is_exact(workload, tmp_path):
-    exact_on_host(workload, "sm_90a", tmp_path)
+def test_halfword_maximum_is_exact(workload):
+    exact_emulated(workload, "sm_90a")
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize("tile_w", [1, 4, 32])
-def test_pool_patches_cover_the_image(tile_w, tmp_path):
-    exact_on_host(POOLS[5], "sm_75", tmp_path, pool2d.PoolConfig(64, tile_w))
+def test_pool_patches_cover_the_image(tile_w):
+    exact_emulated(POOLS[5], "sm_75", pool2d.PoolConfig(64, tile_w))
 
 
 @needs_nvcc

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gpu_kernels import end_if_compile_only, gpu_target
-from host_compiler import needs_host_compiler
-from host_cuda import needs_nvcc, run_function_on_gpu, run_function_on_host
+from kernel_runs import emulated_function, run_function_on_gpu
+from with_nvcc import needs_nvcc
 
 from autoq.graph import Fusion, Primitive
 from autoq.graph.lowering.fusions import kernel_family
@@ -65,14 +65,14 @@ def numbered(shape, dtype):
     return places.astype(dtype).reshape(shape)
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize("case", SMALL, ids=case_id)
-def test_exact_on_host(case, tmp_path):
+def test_exact_emulated(case):
     shape, perm, dtype = case
     assert permutes(*case)
     x = numbered(shape, dtype)
     expected = np.ascontiguousarray(x.transpose(perm))
-    got = run_function_on_host(permute_kernel(*case, HOPPER), HOPPER, [x], expected, tmp_path)
+    got = emulated_function(permute_kernel(*case, HOPPER), HOPPER, [x], expected)
     np.testing.assert_array_equal(got, expected)
 
 

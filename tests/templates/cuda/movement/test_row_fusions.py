@@ -6,9 +6,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from host_compiler import needs_host_compiler
-from host_cuda import run_function_on_host
+from kernel_runs import emulated_function
 from row_cases import primitive, quantised_softmax
+from with_nvcc import needs_nvcc
 
 from autoq.graph import Fusion, Primitive
 from autoq.graph.lowering.cuda_rows import row_fusion
@@ -80,16 +80,16 @@ def arrays_of(node: Fusion, rng: np.random.Generator) -> list[np.ndarray]:
     ]
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize("seed", range(12))
-def test_random_row_fusions_agree_with_numpy(seed, tmp_path):
+def test_random_row_fusions_agree_with_numpy(seed):
     rng = np.random.default_rng(seed)
     node = random_fusion(rng)
     assert kernel_family(node, CUDA) == "rows"
     arrays = arrays_of(node, rng)
     expected = evaluate_fusion(node, arrays)
     output = np.zeros(node.output_shape, node.primitives[-1].dtype)
-    got = run_function_on_host(fusion_prim_func(node, CUDA), CUDA, arrays, output, tmp_path)
+    got = emulated_function(fusion_prim_func(node, CUDA), CUDA, arrays, output)
     if expected.dtype == np.float32:
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
     else:

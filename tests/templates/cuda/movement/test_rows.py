@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 from gpu_kernels import end_if_compile_only, gpu_target
-from host_compiler import needs_host_compiler
-from host_cuda import needs_nvcc, run_function_on_gpu, run_function_on_host
+from kernel_runs import emulated_function, run_function_on_gpu
 from row_cases import masked_softmax, mean, norm, primitive, quantised_softmax, softmax
+from with_nvcc import needs_nvcc
 
 from autoq.graph import Fusion
 from autoq.graph.lowering.cuda_rows import row_fusion
@@ -71,19 +71,19 @@ def assert_agrees(got: np.ndarray, expected: np.ndarray) -> None:
     assert len(np.unique(expected)) > 2
 
 
-def on_host(node, arrays, folder):
+def on_emulator(node, arrays):
     function = fusion_prim_func(node, HOPPER)
     output = np.zeros(node.output_shape, node.primitives[-1].dtype)
-    return run_function_on_host(function, HOPPER, [*arrays, *node.constants], output, folder)
+    return emulated_function(function, HOPPER, [*arrays, *node.constants], output)
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize("name", SMALL)
-def test_agrees_with_numpy_on_host(name, tmp_path):
+def test_agrees_with_numpy_emulated(name):
     node = SMALL[name]
     assert kernel_family(node, HOPPER) == "rows"
     arrays = inputs_of(node)
-    assert_agrees(on_host(node, arrays, tmp_path), evaluate_fusion(node, arrays))
+    assert_agrees(on_emulator(node, arrays), evaluate_fusion(node, arrays))
 
 
 def test_bytes_have_a_softmax_of_their_own_where_no_power_overflows():
@@ -97,20 +97,20 @@ def test_bytes_have_a_softmax_of_their_own_where_no_power_overflows():
     assert not own(quantised_softmax(5, 24, scale=1e-5)), "a quotient may be too large to round"
 
 
-@needs_host_compiler
-def test_nan_and_infinity_come_out_as_numpy_has_them(tmp_path):
+@needs_nvcc
+def test_nan_and_infinity_come_out_as_numpy_has_them():
     node = softmax(4, 9)
     x = np.linspace(-2, 2, 36, dtype=np.float32).reshape(4, 9)
     x[1, 3], x[2, 4] = np.nan, -np.inf
     with np.errstate(invalid="ignore"):
         expected = evaluate_fusion(node, [x])
-    got = on_host(node, [x], tmp_path)
+    got = on_emulator(node, [x])
     np.testing.assert_allclose(got, expected, rtol=2e-5)
     assert np.isnan(got[1]).all() and got[2, 4] == 0 and not np.isnan(got[[0, 2, 3]]).any()
 
 
-@needs_host_compiler
-def test_one_divisor_a_row_divides_as_numpy_does(tmp_path):
+@needs_nvcc
+def test_one_divisor_a_row_divides_as_numpy_does():
     """Of any size, where its reciprocal over- or underflows, of zero and of infinity too."""
     rows = np.float32([1.0, 3.0, 2e-39, 1e-30, 3e38, 1e30, 0.0, np.inf, -7.0])
     x = np.outer(rows[:-3], np.float32([1, 0.3, -5e-5, 0.9])).astype(np.float32)
@@ -121,11 +121,11 @@ def test_one_divisor_a_row_divides_as_numpy_does(tmp_path):
     divisors = rows.reshape(9, 1)
     with np.errstate(all="ignore"):
         expected = evaluate_fusion(node, [x, divisors])
-    np.testing.assert_allclose(on_host(node, [x, divisors], tmp_path), expected, rtol=2e-7)
+    np.testing.assert_allclose(on_emulator(node, [x, divisors]), expected, rtol=2e-7)
 
 
-@needs_host_compiler
-def test_a_root_that_divides_a_row_may_be_none(tmp_path):
+@needs_nvcc
+def test_a_root_that_divides_a_row_may_be_none():
     """Roots of any size, of zero, of infinity and of what has none, under finite and infinite x."""
     squares = np.float32([1e-45, 2e-38, 0.3, 1.0, 7.0, 3e38, 0.0, np.inf, -1.0, np.nan])
     x = np.float32([3.0, -0.0, 1e-38, -2e38, np.inf, -np.inf, np.nan])
@@ -138,15 +138,15 @@ def test_a_root_that_divides_a_row_may_be_none(tmp_path):
     arrays = [np.tile(x, (10, 1)), squares.reshape(10, 1)]
     with np.errstate(all="ignore"):
         expected = evaluate_fusion(node, arrays)
-    np.testing.assert_allclose(on_host(node, arrays, tmp_path), expected, rtol=1.2e-7, atol=2e-45)
+    np.testing.assert_allclose(on_emulator(node, arrays), expected, rtol=1.2e-7, atol=2e-45)
 
 
-@needs_host_compiler
-def test_a_row_without_variance_is_the_least_integer(tmp_path):
+@needs_nvcc
+def test_a_row_without_variance_is_the_least_integer():
     node = norm(3, 8)
     arrays = inputs_of(node)
     arrays[0][1] = 7
-    got = on_host(node, arrays, tmp_path)
+    got = on_emulator(node, arrays)
     assert (got[1] == -128).all() and len(np.unique(got[[0, 2]])) > 4
 
 

@@ -1,17 +1,12 @@
-"""Batched products of two activations: exact on this host, compiled everywhere, exact on a GPU."""
+"""Batched products of two activations: exact on the emulator, compiled everywhere, exact on a GPU."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from batched_cases import BATCHED, TABLES, case_id
-from host_compiler import needs_host_compiler
-from host_cuda import (
-    assert_equal,
-    check_on_gpu,
-    needs_nvcc,
-    run_on_host,
-)
+from kernel_runs import assert_equal, check_on_gpu, emulated
+from with_nvcc import needs_nvcc
 
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.simt.batched_gemm_direct import TEMPLATE
@@ -24,12 +19,12 @@ CUDA = parse_target("cuda:sm_75")
 CASES = [*BATCHED, *TABLES]
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize("workload", CASES, ids=case_id)
-def test_exact_on_host(workload, tmp_path):
+def test_exact_emulated(workload):
     activations, constants = workload.random_case(np.random.default_rng(5))
     config = TEMPLATE.space(workload, CUDA).sample(np.random.default_rng(workload.k), 1)[0]
-    got = run_on_host(TEMPLATE, workload, config, CUDA, activations, constants, tmp_path)
+    got = emulated(TEMPLATE, workload, config, CUDA, activations, constants)
     assert_equal(workload, got, reference(workload, activations, constants))
 
 

@@ -1,4 +1,4 @@
-"""Direct and depthwise convolution: exact on this host, compiled everywhere, exact on a GPU."""
+"""Direct and depthwise convolution: exact on the emulator, compiled everywhere, exact on a GPU."""
 
 from __future__ import annotations
 
@@ -7,13 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 from direct_cases import DEPTHWISE, DIRECT, case_id, depthwise, random_convolution
-from host_compiler import needs_host_compiler
-from host_cuda import (
-    assert_equal,
-    check_on_gpu,
-    needs_nvcc,
-    run_on_host,
-)
+from kernel_runs import assert_equal, check_on_gpu, emulated
+from with_nvcc import needs_nvcc
 
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.simt import conv2d_depthwise, conv2d_direct
@@ -32,22 +27,22 @@ BOTH = [
 IDS = [f"{template.name}-{case_id(case)}" for template, case in BOTH]
 
 
-def exact_on_host(template, workload, config, folder):
+def exact_emulated(template, workload, config):
     assert template.matches(workload, CUDA)
     assert config in template.space(workload, CUDA)
     activations, constants = random_convolution(workload, np.random.default_rng(5))
-    got = run_on_host(template, workload, config, CUDA, activations, constants, folder)
+    got = emulated(template, workload, config, CUDA, activations, constants)
     assert_equal(workload, got, reference(workload, activations, constants))
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize(("template", "workload"), BOTH, ids=IDS)
-def test_exact_on_host(template, workload, tmp_path):
+def test_exact_emulated(template, workload):
     config = dataclasses.replace(template.default(workload, CUDA), pixels=4)
-    exact_on_host(template, workload, config, tmp_path)
+    exact_emulated(template, workload, config)
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize(
     "conv",
     [
@@ -56,22 +51,22 @@ def test_exact_on_host(template, workload, tmp_path):
     ],
     ids=case_id,
 )
-def test_nan_of_a_residual_comes_out(conv, tmp_path):
+def test_nan_of_a_residual_comes_out(conv):
     """Quantised, it is the least value, as in onnxruntime."""
     activations, constants = random_convolution(conv, np.random.default_rng(5))
     activations[1].reshape(-1)[::7] = np.nan
     template = conv2d_direct.TEMPLATE
     config = template.default(conv, CUDA)
-    got = run_on_host(template, conv, config, CUDA, activations, constants, tmp_path)
+    got = emulated(template, conv, config, CUDA, activations, constants)
     assert_equal(conv, got, reference(conv, activations, constants))
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize("pixels", [1, 8])
 @pytest.mark.parametrize(("template", "workload"), [BOTH[1], BOTH[14]], ids=[IDS[1], IDS[14]])
-def test_pixels_of_a_thread(template, workload, pixels, tmp_path):
+def test_pixels_of_a_thread(template, workload, pixels):
     config = dataclasses.replace(template.default(workload, CUDA), pixels=pixels)
-    exact_on_host(template, workload, config, tmp_path)
+    exact_emulated(template, workload, config)
 
 
 COMPILED = [

@@ -1,11 +1,11 @@
-"""The mma.sync kernels on this host, thread by thread: every way to bring and multiply nibbles."""
+"""The mma.sync kernels on the emulator: every way to bring and multiply nibbles."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from host_compiler import needs_host_compiler
-from host_warps import run_warps_on_host
+from kernel_runs import emulated
+from with_nvcc import needs_nvcc
 
 from autoq.measure.arrays import random_case, stored_outputs
 from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
@@ -75,11 +75,11 @@ def _name(item: object) -> str:
     return item.compute if isinstance(item, MmaSyncConfig) else str(item)
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize(("workload", "config", "arch"), CASES, ids=_name)
-def test_exact_on_host(workload, config, arch, tmp_path):
+def test_exact_emulated(workload, config, arch):
     target = parse_target(f"cuda:{arch}")
     values, constants = random_case(workload, 7)
-    found = run_warps_on_host(TEMPLATE, workload, config, target, values, constants, tmp_path)
+    found = emulated(TEMPLATE, workload, config, target, values, constants)
     (expected,) = stored_outputs(workload, workload.reference(values, constants))
     np.testing.assert_array_equal(found, expected)
