@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gpu_kernels import end_if_compile_only, gpu_target
-from host_compiler import needs_host_compiler
-from host_cuda import run_function_on_gpu, run_function_on_host
+from kernel_runs import emulated_function, run_function_on_gpu
 from test_elementwise import EXACT, HOPPER, inputs_of
+from with_nvcc import needs_nvcc
 
 from autoq.graph.lowering.fusions import elementwise_prim_func
 from autoq.graph.primitive_numpy import evaluate_fusion
@@ -20,13 +20,13 @@ PLANS = [Plan(64, 8, Successor.LOADED), Plan(512, 2, Successor.STORED), Plan(128
 GATE = EXACT["gate"]
 
 
-@needs_host_compiler
+@needs_nvcc
 @pytest.mark.parametrize("plan", PLANS, ids=str)
-def test_every_element_is_exact_on_host(plan, tmp_path):
+def test_every_element_is_exact_emulated(plan):
     arrays = inputs_of(GATE)
     expected = evaluate_fusion(GATE, arrays)
     function = elementwise_prim_func(GATE, HOPPER, plan)
-    got = run_function_on_host(function, HOPPER, arrays, np.empty_like(expected), tmp_path)
+    got = emulated_function(function, HOPPER, arrays, np.empty_like(expected))
     np.testing.assert_array_equal(got, expected)
 
 

@@ -1,4 +1,4 @@
-"""CUDA templates limited by memory: exact on the emulator, compiled for every arch, exact on a GPU."""
+"""Templates limited by memory: exact on the emulator, compiled for every arch, exact on a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batched products of two activations: exact on the emulator, compiled everywhere, exact on a GPU."""
+"""Batched products of activations: exact on the emulator, compiled everywhere, exact on a GPU."""
 
 from __future__ import annotations
 
