@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from autoq.templates.base import Template
@@ -15,7 +13,7 @@ from autoq.templates.cuda.mixed.mma_sync.kernel import build_kernel
 from autoq.templates.cuda.mixed.mma_sync.pack import pack as pack_tiling
 from autoq.templates.cuda.mixed.mma_sync.pack import packed as packed_tiling
 from autoq.templates.cuda.mixed.mma_sync.plan import MixedSyncPlan
-from autoq.templates.cuda.mixed.mma_sync.space import MOST_VALUES, space
+from autoq.templates.cuda.mixed.mma_sync.space import indexable, space
 from autoq.templates.cuda.mixed.mma_sync.tiling import MixedSyncTiling
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.program import Program, Stage, Workspace, alone
@@ -32,11 +30,10 @@ def matches(workload: Workload, target: Target) -> bool:
         return False
     group = workload.group
     types = (workload.in_dtype, workload.out_dtype)
-    values = ((workload.m, workload.k), (workload.n, workload.k), workload.y_shape)
     return (
         target.compute_capability >= (80 if "bfloat16" in types else 75)
         and (group == 0 or group == 32 or group % 64 == 0)
-        and all(math.prod(shape) < MOST_VALUES for shape in values)
+        and indexable(workload)
     )
 
 

@@ -25,8 +25,9 @@ from autoq.templates.target import Target
 
 BLOCK_M = (8, 16, 32, 64, 128, 256)
 BLOCK_N = (32, 64, 128, 256)
-MOST_VALUES = (1 << 31) - (1 << 24)
-"""Indices are 32 bits wide, and tiles that overhang an array count on a little."""
+BLOCK_K = (64, 128)
+MOST_INDICES = 1 << 31
+"""Of 32 bits: values of x, y and sums, bytes of the packed weight."""
 
 Rule = Callable[[MixedSyncConfig], bool]
 TilingOf = Callable[[MixedSyncConfig], MixedSyncTiling]
@@ -52,12 +53,21 @@ def space(workload: FloatGemm, target: Target) -> Space[MixedSyncConfig]:
     )
 
 
+def indexable(workload: FloatGemm) -> bool:
+    """Whether every array of the least tile has indices of 32 bits."""
+    n, k = (-(-extent // tile) * tile for extent, tile in
+            ((workload.n, BLOCK_N[0]), (workload.k, BLOCK_K[0])))  # fmt: skip
+    packed_bytes = n * k * element(workload.weight_dtype).bits // 8
+    most = max(workload.m * workload.k, workload.m * workload.n, packed_bytes)
+    return most < MOST_INDICES
+
+
 def _knobs(workload: FloatGemm, target: Target) -> dict[str, Sequence[Any]]:
     asynchronous = copies_bypass_registers(workload, target)
     return {
         "block_m": BLOCK_M,
         "block_n": BLOCK_N,
-        "block_k": (64, 128),
+        "block_k": BLOCK_K,
         "warps_m": (1, 2, 4),
         "warps_n": (1, 2, 4, 8),
         "stages": (2, 3, 4, 5, 6) if asynchronous else (2,),
@@ -105,11 +115,16 @@ def _tile_rules(workload: FloatGemm, tiling_of: TilingOf) -> list[Rule]:
         """less than half of the tiles' weight rows lie outside, but for the least tile"""
         return tiling_of(config).padded_n < 2 * workload.n or config.block_n == BLOCK_N[0]
 
+    def weights_have_indices(config: MixedSyncConfig) -> bool:
+        """bytes of the padded weight have indices of 32 bits"""
+        return tiling_of(config).packed_bytes < MOST_INDICES
+
     return [
         warps_divide_the_tile,
         warps_fill_the_schedulers,
         rows_not_wasted,
         weights_not_wasted,
+        weights_have_indices,
     ]
 
 
@@ -138,7 +153,7 @@ def _reduction_rules(workload: FloatGemm, target: Target, tiling_of: TilingOf) -
 
 
 def _indexable(workload: FloatGemm, config: MixedSyncConfig) -> bool:
-    return config.split_k * workload.m * workload.n < MOST_VALUES
+    return config.split_k * workload.m * workload.n < MOST_INDICES
 
 
 def _resource_rules(target: Target, tiling_of: TilingOf) -> list[Rule]:

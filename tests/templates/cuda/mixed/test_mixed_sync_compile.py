@@ -92,6 +92,8 @@ def test_what_it_takes() -> None:
         assert TEMPLATE.matches(brain, target) == (target.arch != "sm_75")
         assert not TEMPLATE.matches(FloatGemm(8, 8, 96, group=48), target)
         assert not TEMPLATE.matches(FloatGemm(1 << 16, 8, 1 << 15), target)
+        assert TEMPLATE.matches(FloatGemm(8, 1 << 15, 1 << 15), target)
+        assert not TEMPLATE.matches(FloatGemm(8, 1 << 15, 1 << 15, weight_dtype="float16"), target)
 
 
 def test_wgmma_comes_first_where_there_is_one() -> None:
