@@ -99,3 +99,16 @@ def bias_rows(workload: Conv2d) -> int:
     """Rows of the bias table, one for each class of rows and of columns."""
     rows, columns = border_classes(workload)
     return rows.count * columns.count
+
+
+def group_biases(
+    workload: Conv2d, weight: np.ndarray, bias: np.ndarray, zero_point: int
+) -> np.ndarray:
+    """What the sums of the groups of scales begin with, int32 [groups, k].
+
+    weight: [k, ...]; bias: int32 [k], which belongs to the first group, or to all.
+    """
+    parts = weight.reshape(workload.k, workload.scale_groups, -1).sum(axis=2, dtype=np.int64).T
+    start = -zero_point * parts
+    start[0] += bias
+    return start.astype(np.int32)

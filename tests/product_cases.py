@@ -30,3 +30,15 @@ ODD_PRODUCTS = (
     Gemm(17, 1, 19, "uint8"),
 )
 """Their rows of x are no whole vectors."""
+
+GROUPED_PRODUCTS = (
+    Gemm(7, 20, 64, epilogue=Epilogue("float32", scale_group=32)),
+    Gemm(40, 33, 128, "uint8", epilogue=Epilogue("bfloat16", scale_group=64, row_scale=True)),
+    Gemm(
+        9, 24, 384, epilogue=Epilogue(
+            "float16", "float16", scale_group=128, row_scale=True, float_bias=True,
+            activation="gelu",
+        ),
+    ),
+)  # fmt: skip
+"""Scales of groups along k."""

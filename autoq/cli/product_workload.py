@@ -91,14 +91,11 @@ class ProductRequest:
             )
 
     def _of_integers(self, a: str, b: str) -> Gemm:
-        for option, given in (
-            (f"--group {self.group}", self.group), ("--zero-points", self.zero_points),
-        ):  # fmt: skip
-            if given:
-                raise InputError(
-                    f"{option}: needs a factor of floats; a product of {short(a)} and {short(b)} "
-                    "always has zero points"
-                )
+        if self.zero_points:
+            raise InputError(
+                f"--zero-points: needs a factor of floats; a product of {short(a)} and {short(b)} "
+                "always has zero points"
+            )
         out = _dtype("--out", self.out or "s8", INTEGER_OUTPUTS)
         residual = self.residual and _dtype("--residual", self.residual, RESIDUALS)
         scales = self.scale.split(",")
@@ -108,12 +105,22 @@ class ProductRequest:
         if out == "int32" and (by_row or self.bias or residual):
             option = "--scale row" if by_row else "--bias" if self.bias else "--residual"
             raise InputError(f"{option}: sums of s32 have neither; choose another --out")
+        self._check_group(out)
         activation, table = self._integer_activation(out)
         epilogue = Epilogue(
             out, residual, table=table, row_scale=by_row, float_bias=self.bias,
-            activation=activation,
+            activation=activation, scale_group=self.group,
         )  # fmt: skip
         return Gemm(self.m, self.n, self.k, a, b, epilogue)
+
+    def _check_group(self, out: str) -> None:
+        if self.group and not element(out).floating:
+            raise InputError(
+                f"--group {self.group}: sums of groups are added as floats, not to {short(out)}; "
+                f"choose --out {', '.join(FLOAT_OUTPUTS)}"
+            )
+        if self.group < 0 or (self.group and self.k % self.group):
+            raise InputError(f"group {self.group} does not divide k = {self.k}")
 
     def _integer_activation(self, out: str) -> tuple[str, bool]:
         """The epilogue's activation, and whether a table of bytes takes its place."""

@@ -71,7 +71,7 @@ class VectorEpilogue:
         """Output vector from the accumulator with its bias."""
         if self.epilogue.out_dtype == "int32":
             return total
-        value = cast(total, "float32", self.lanes)
+        value = total if self.epilogue.scale_group else cast(total, "float32", self.lanes)
         scale = operands.scale
         if scale is not None:
             value = unfused(value * scale, self.lanes)

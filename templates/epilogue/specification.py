@@ -31,7 +31,7 @@ FLOAT_OUTPUTS = ("float16", "bfloat16", "float32")
 """Outputs that are not quantised."""
 
 # Fields that a key names only where they say something, so that older keys stay as they are.
-_LATER = ("table", "concatenates", "row_scale", "float_bias", "activation")
+_LATER = ("table", "concatenates", "row_scale", "float_bias", "activation", "scale_group")
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,9 @@ class Epilogue:
     - out int32: `y = a` (then nothing else applies).
     - `s = float(a) * scale[k]`, then `s * row_scale[row]` with `row_scale`, then
       `s + float_bias[k]` with `float_bias`; each of them is rounded.
+    - `scale_group`, with floats out: so many values along the reduction share a scale. The sum of
+      each such group is exact, and instead of `s = float(a) * scale[k]` it is `s = (float(a_0) *
+      scale[k, 0] + float(a_1) * scale[k, 1]) + ...`, where the bias belongs to a_0. 0 for none.
     - no residual: `v = s`.
     - residual, `requantize_before_add`: `t = clamp(rint(s), accumulator_low, accumulator_high)`,
       `v = t * accumulator_scale + (res - residual_zero_point) * residual_scale` (the exact
@@ -74,6 +77,7 @@ class Epilogue:
     row_scale: bool = False
     float_bias: bool = False
     activation: str = "none"
+    scale_group: int = 0
 
     def __post_init__(self) -> None:
         known = ", ".join((*INTEGER_RANGE, *FLOAT_OUTPUTS))
@@ -93,6 +97,8 @@ class Epilogue:
             raise ValueError(f"out_dtype {self.out_dtype!r}: an activation needs floats")
         if self.out_dtype == "int32" and (self.row_scale or self.float_bias):
             raise ValueError("out_dtype 'int32': sums have neither scales nor a float bias")
+        if self.scale_group and self.out_dtype not in FLOAT_OUTPUTS:
+            raise ValueError(f"out_dtype {self.out_dtype!r}: groups of scales need floats")
 
     @property
     def of_convolutions(self) -> bool:
@@ -101,7 +107,9 @@ class Epilogue:
         That is what every template computes; the rest is for products of matrices.
         """
         narrow = {self.out_dtype, self.residual_dtype} & {"float16", "bfloat16"}
-        plain = self.activation == "none" and not (self.row_scale or self.float_bias)
+        plain = self.activation == "none" and not (
+            self.row_scale or self.float_bias or self.scale_group
+        )
         return plain and not narrow
 
     def key_fields(self) -> dict[str, Any]:

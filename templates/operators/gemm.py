@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from autoq.templates.epilogue import Epilogue
+from autoq.templates.epilogue import Epilogue, FloatTerms, apply_epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.product import Product
 from autoq.templates.workload import Arrays, Constants
@@ -17,7 +17,7 @@ from autoq.templates.workload import Arrays, Constants
 class Gemm(Product, operator="gemm"):
     """Matrix product `x [m, k]` with `weight [n, k]`, then an epilogue over `[m, n]`.
 
-    dtypes as for `Conv2d`.
+    dtypes as for `Conv2d`. Raises ValueError for groups of scales that do not divide k.
     """
 
     m: int
@@ -26,6 +26,11 @@ class Gemm(Product, operator="gemm"):
     in_dtype: str = "int8"
     weight_dtype: str = "int8"
     epilogue: Epilogue = field(default_factory=Epilogue)
+
+    def __post_init__(self) -> None:
+        group = self.epilogue.scale_group
+        if group and self.k % group:
+            raise ValueError(f"{self}: groups of {group} do not divide k = {self.k}")
 
     @property
     def operations(self) -> int:
@@ -54,6 +59,8 @@ class Gemm(Product, operator="gemm"):
     def reference_in_threads(
         self, activations: Sequence[np.ndarray], constants: Constants, threads: int
     ) -> Arrays:
+        if self.epilogue.scale_group:
+            return (self._sum_of_groups(activations, constants, threads),)
         as_images = [
             array if array.ndim == 1 else array.reshape(self.m, 1, 1, -1) for array in activations
         ]
@@ -61,6 +68,38 @@ class Gemm(Product, operator="gemm"):
         conv, as_filters = self.as_conv2d(), {**constants, "weight": weight}
         (y,) = conv.reference_in_threads(as_images, as_filters, threads)
         return (y.reshape(self.y_shape),)
+
+    def _sum_of_groups(
+        self, activations: Sequence[np.ndarray], constants: Constants, threads: int
+    ) -> np.ndarray:
+        """The output where groups along k have scales of their own."""
+        group, epilogue = self.epilogue.scale_group, self.epilogue
+        given = dict(zip((spec.name for spec in self.inputs), activations, strict=True))
+        part = replace(self, k=group, epilogue=Epilogue("int32"))
+        weight, scale = np.asarray(constants["weight"]), np.asarray(constants["scale"])
+        bias = np.asarray(constants["bias"])
+        value = np.zeros(self.y_shape, np.float32)
+        for index in range(self.scale_groups):
+            columns = slice(index * group, (index + 1) * group)
+            own = {
+                "weight": weight[:, columns],
+                "bias": bias if index == 0 else np.zeros_like(bias),
+                "scalars": constants["scalars"],
+                "x_zero_point": constants.get("x_zero_point", 0),
+            }
+            x = np.ascontiguousarray(given["x"][:, columns])
+            (sums,) = part.reference_in_threads([x], own, threads)
+            value += sums.astype(np.float32) * scale[:, index]
+        rows, float_bias = given.get("row_scale"), constants.get("float_bias")
+        return apply_epilogue(
+            epilogue,
+            value,
+            np.float32(0),
+            None,
+            np.asarray(constants["scalars"]),
+            given.get("residual"),
+            terms=FloatTerms(None if rows is None else rows[:, None], float_bias),
+        )
 
     def __str__(self) -> str:
         return f"{self.m}x{self.n}x{self.k}"

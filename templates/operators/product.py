@@ -27,10 +27,10 @@ class Product(Workload):
 
     The inputs are x, the residual where the epilogue has one, of y's shape, and `row_scale` where
     it has one: float32, a number for each of the first axis of y. The constants are `weight`,
-    `bias` (int32 [k], float32 [k] for float32), `scale` (float32 [k], absent for float32, unused
-    for an int32 output), `scalars` (float32 [8], `epilogue.SCALAR_NAMES`), `x_zero_point` (an int)
-    and, where the epilogue has them, `table` ([256]) and `float_bias` (float32 [k]), for k the
-    output's channels.
+    `bias` (int32 [k], float32 [k] for float32), `scale` (float32 [k], or [k, groups] where the
+    epilogue has groups of scales; absent for float32, unused for an int32 output), `scalars`
+    (float32 [8], `epilogue.SCALAR_NAMES`), `x_zero_point` (an int) and, where the epilogue has
+    them, `table` ([256]) and `float_bias` (float32 [k]), for k the output's channels.
     """
 
     in_dtype: str
@@ -67,7 +67,8 @@ class Product(Workload):
         ]
         if integer:
             unused = self.epilogue.out_dtype == "int32"
-            specs.append(TensorSpec("scale", channels, "float32", optional=unused))
+            groups = (self.scale_groups,) if self.epilogue.scale_group else ()
+            specs.append(TensorSpec("scale", (*channels, *groups), "float32", optional=unused))
             specs.append(TensorSpec("x_zero_point", (), "int32", optional=True))
         if self.epilogue.float_bias:
             specs.append(TensorSpec("float_bias", channels, "float32"))
@@ -78,6 +79,12 @@ class Product(Workload):
     @property
     def bytes(self) -> int:
         return super().bytes + TensorSpec("weight", self.weight_shape, self.weight_dtype).bytes
+
+    @property
+    def scale_groups(self) -> int:
+        """Scales of an output channel."""
+        group = self.epilogue.scale_group
+        return math.prod(self.weight_shape[1:]) // group if group else 1
 
     @property
     def pads_with_zero(self) -> bool:
@@ -149,7 +156,8 @@ class Product(Workload):
             more["table"] = random_array(rng, (ENTRIES,), epilogue.out_dtype)
         if epilogue.float_bias:
             more["float_bias"] = rng.uniform(-40 * step, 40 * step, filters).astype(np.float32)
-        scale = (rng.uniform(40, 90, filters) * step / spread).astype(np.float32)
+        shape = (filters, self.scale_groups) if epilogue.scale_group else (filters,)
+        scale = (rng.uniform(40, 90, shape) * step / spread).astype(np.float32)
         if epilogue.concatenates:
             scale[rng.permutation(filters)[: filters // 2]] = 0
         x_zero_points = {"uint8": 119, "int8": -11, "uint4": 6, "int4": -3}

@@ -37,7 +37,10 @@ BAD = {
     "two types of floats": ((64, 32, 48, "--a", "f16", "--b", "bf16"), ("--a f16 --b bf16",)),
     "result of integers": ((64, 32, 48, "--out", "f8"), ("--out 'f8'", "s8, u8", "s32, f16, bf16")),
     "result of floats": ((64, 32, 48, "--a", "f16", "--out", "s8"), ("--out 's8'", "f16, bf16")),
-    "group of integers": ((64, 32, 48, "--group", 16), ("--group 16", "s8 and s8")),
+    "group of integers": ((64, 32, 48, "--group", 16), ("--group 16", "not to s8", "f16")),
+    "group of integers that does not divide": (
+        (64, 32, 100, "--out", "f16", "--group", 48), ("group 48", "k = 100"),
+    ),
     "bias of sums": ((64, 32, 48, "--out", "s32", "--bias"), ("--bias", "s32")),
     "scaled sums": ((64, 32, 48, "--out", "s32", "--scale", "row"), ("--scale row", "s32")),
     "unknown scale": ((64, 32, 48, "--scale", "block"), ("--scale 'block'", "column, row")),
@@ -78,9 +81,6 @@ BAD = {
     ),
     "bfloat16 on a T4": (
         (64, 32, 48, "--target", "cuda:sm_75", "--a", "bf16"), ("cuda sm_75", "s8, s4"),
-    ),
-    "odd depth": (
-        (64, 32, 47, "--target", "cuda:sm_90a"), ("M, N, K = 64, 32, 48 would do",),
     ),
     "odd group": (
         (64, 32, 96, "--target", "cuda:sm_90a", "--a", "f16", "--group", 48),
@@ -127,13 +127,17 @@ def test_a_product_on_the_cpu(autoq, folder):
 def test_a_product_of_activations_quantised_as_they_come(autoq, folder):
     screen = autoq(
         "gemm", 8, 16, 32, *CPU, "--out", "bf16", "--scale", "row,column", "--bias",
-        "--activation", "gelu", "--residual", "bf16", "--trials", 1, "-o", "gemm.jsonl",
+        "--activation", "gelu", "--residual", "bf16", "--group", 16, "--trials", 1,
+        "-o", "gemm.jsonl",
     )  # fmt: skip
     assert screen.code == 0 and "-> bf16 [8, 16]" in screen.out, screen
     (record, *_) = read_records("gemm.jsonl").records
     assert record.workload == Gemm(
         8, 16, 32, "int8", "int8",
-        Epilogue("bfloat16", "bfloat16", row_scale=True, float_bias=True, activation="gelu"),
+        Epilogue(
+            "bfloat16", "bfloat16", row_scale=True, float_bias=True, activation="gelu",
+            scale_group=16,
+        ),
     )  # fmt: skip
 
 

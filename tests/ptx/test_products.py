@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from product_cases import ODD_PRODUCTS, PRODUCTS
+from product_cases import GROUPED_PRODUCTS, ODD_PRODUCTS, PRODUCTS
 from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE as MMA_SYNC
 from autoq.templates.cuda.simt.conv2d_direct import TEMPLATE as DIRECT
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
 from autoq.templates.target import parse_target
 from ptx.kernels import assert_right_emulated
@@ -47,3 +49,19 @@ def test_products_of_warpgroups(workload):
     template = matching(workload, target)[0]
     assert template.name in ("gemm_wgmma", "gemm_wgmma_padded")
     assert_right_emulated(template, workload, template.default(workload, target), target)
+
+
+@pytest.mark.parametrize("case", range(len(GROUPED_PRODUCTS)))
+def test_groups_of_scales(case):
+    workload, target = GROUPED_PRODUCTS[case], parse_target(f"cuda:{ARCHS[case % 4]}")
+    config = dataclasses.replace(
+        MMA_SYNC.default(workload, target), packing=("weights", "shared")[case % 2]
+    )
+    assert_right_emulated(MMA_SYNC, workload, config, target)
+
+
+def test_groups_of_nibbles():
+    epilogue = Epilogue("float16", scale_group=32, float_bias=True)
+    workload = Gemm(9, 24, 96, "uint4", "int4", epilogue)
+    target = parse_target("cuda:sm_89")
+    assert_right_emulated(MMA_SYNC, workload, MMA_SYNC.default(workload, target), target)

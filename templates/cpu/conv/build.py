@@ -8,6 +8,7 @@ so that no tile has a tail; the output must therefore not overlap an input.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tvm.script.ir_builder import IRBuilder
@@ -17,10 +18,22 @@ from tvm.tirx import Buffer, Expr, PrimFunc
 from autoq.templates.cpu.conv.pack import packed_conv
 from autoq.templates.cpu.conv.scratch import emit_scratch
 from autoq.templates.cpu.conv.tiling import ConvTiling
-from autoq.templates.cpu.vector import flat, load, loop, store, tasks_loop
+from autoq.templates.cpu.vector import (
+    cast,
+    flat,
+    load,
+    loop,
+    splat,
+    store,
+    tasks_loop,
+    unfused,
+)
 from autoq.templates.epilogue.cpu import VectorEpilogue, VectorOperands, bind_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
+
+Registers = list[list[Buffer]]
+"""A vector of accumulators for each pixel and vector of a tile."""
 
 
 @dataclass(frozen=True)
@@ -122,14 +135,13 @@ def _emit_tile(
         [T.alloc_buffer((lanes,), tiling.dot.accumulator) for _ in range(config.vectors)]
         for _ in range(config.pixels)
     ]
-    for vector in range(config.vectors):
-        start = (tile.packed * config.vectors + vector) * lanes
-        bias = T.bind(load(buffers.bias, start, lanes))
-        for pixel in range(config.pixels):
-            store(registers[pixel][vector], 0, bias, lanes)
-    rows, columns, _ = tiling.reduction
-    with T.grid(rows, columns, tiling.steps) as (r, s, step):
-        _emit_step(tiling, buffers.weight, source, registers, tile, (r, s, step))
+    if tiling.conv.epilogue.scale_group:
+        registers = _emit_groups(tiling, buffers, source, registers, tile)
+    else:
+        _emit_start(tiling, buffers, registers, tile, 0)
+        rows, columns, _ = tiling.reduction
+        with T.grid(rows, columns, tiling.steps) as (r, s, step):
+            _emit_step(tiling, buffers.weight, source, registers, tile, (r, s, step))
     for vector in range(config.vectors):
         output = _Output(tiling, buffers, tile, vector, epilogue)
         for pixel in range(config.pixels):
@@ -138,11 +150,56 @@ def _emit_tile(
             output.emit(load(registers[pixel][vector], 0, lanes), out_pixel)
 
 
+def _emit_start(
+    tiling: ConvTiling, buffers: _Buffers, registers: Registers, tile: _Tile, group: Expr | int
+) -> None:
+    """The bias of a group of the reduction, the only one where scales have no groups."""
+    config, lanes = tiling.config, tiling.dot.lanes
+    for vector in range(config.vectors):
+        bias = T.bind(load(buffers.bias, _lanes_start(tiling, tile, vector, group), lanes))
+        for pixel in range(config.pixels):
+            store(registers[pixel][vector], 0, bias, lanes)
+
+
+def _lanes_start(tiling: ConvTiling, tile: _Tile, vector: int, group: Expr | int) -> Expr:
+    """Where a vector's numbers of a group of the reduction begin, in `tiling.lanes_shape`s."""
+    start = (tile.packed * tiling.config.vectors + vector) * tiling.dot.lanes
+    return start + group * math.prod(tiling.lanes_shape)
+
+
+def _emit_groups(
+    tiling: ConvTiling, buffers: _Buffers, source: Buffer, registers: Registers, tile: _Tile
+) -> Registers:
+    """The reduction in groups, each scaled by its own numbers; returns the float32 sums."""
+    config, lanes = tiling.config, tiling.dot.lanes
+    sums = [
+        [T.alloc_buffer((lanes,), "float32") for _ in range(config.vectors)]
+        for _ in range(config.pixels)
+    ]
+    for pixel in sums:
+        for register in pixel:
+            store(register, 0, splat(T.float32(0), lanes), lanes)
+    with T.serial(0, tiling.scale_groups) as group:
+        _emit_start(tiling, buffers, registers, tile, group)
+        each = tiling.steps // tiling.scale_groups
+        with T.serial(0, each) as step:
+            at = (0, 0, group * each + step)
+            _emit_step(tiling, buffers.weight, source, registers, tile, at)
+        for vector in range(config.vectors):
+            start = _lanes_start(tiling, tile, vector, group)
+            scale = T.bind(load(buffers.scale, start, lanes))
+            for pixel in range(config.pixels):
+                value = cast(load(registers[pixel][vector], 0, lanes), "float32", lanes)
+                total = load(sums[pixel][vector], 0, lanes) + unfused(value * scale, lanes)
+                store(sums[pixel][vector], 0, total, lanes)
+    return sums
+
+
 def _emit_step(
     tiling: ConvTiling,
     weight: Buffer,
     source: Buffer,
-    registers: list[list[Buffer]],
+    registers: Registers,
     tile: _Tile,
     at: tuple[Expr, Expr, Expr],
 ) -> None:
@@ -199,7 +256,10 @@ class _Output:
         packed = (tile.packed * tiling.config.vectors + vector) * self.lanes
         self.scale, self.float_bias = (
             None if buffer is None else T.bind(load(buffer, packed, self.lanes))
-            for buffer in (buffers.scale, buffers.float_bias)
+            for buffer in (
+                None if tiling.conv.epilogue.scale_group else buffers.scale,
+                buffers.float_bias,
+            )
         )
 
     def emit(self, total: Expr, out_pixel: Expr) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoq.templates.border import group_biases
 from autoq.templates.cpu.conv.tiling import ConvTiling
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -12,9 +13,9 @@ from autoq.templates.workload import Constants
 def pack_conv(tiling: ConvTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The kernel's constants: weight, bias, scale and float bias (unless absent), scalars, fill.
 
-    weight: `tiling.weight_shape`; bias, scale and float bias: `tiling.lanes_shape`; fill, where
-    there are copies: [1], the value of
-    a pixel outside the image. The zero point is folded into the bias: with u the activation as
+    weight: `tiling.weight_shape`; bias, scale and float bias: `tiling.lanes_shape`, the first two
+    once for each group of scales; fill, where there are copies: [1], the value of a pixel outside
+    the image. The zero point is folded into the bias: with u the activation as
     the kernel multiplies it and f the fill, `sum((u - f) * w) = sum(u * w) - f * sum(w)`.
     """
     conv = tiling.conv
@@ -22,13 +23,14 @@ def pack_conv(tiling: ConvTiling, constants: Constants) -> tuple[np.ndarray, ...
     integer = conv.in_dtype != "float32"
     bias = np.asarray(constants["bias"]).reshape(conv.k)
     fill = (int(constants.get("x_zero_point", 0)) + tiling.dot.signed_shift) if integer else 0
+    packed = [pack_weight(tiling, weight)]
     if integer:
-        sums = weight.reshape(conv.k, -1).sum(axis=1, dtype=np.int64)
-        bias = (bias.astype(np.int64) - fill * sums).astype(np.int32)
-    packed = [pack_weight(tiling, weight), pack_lanes(tiling, bias)]
+        packed.append(pack_groups(tiling, group_biases(conv, weight, bias, fill)))
+    else:
+        packed.append(pack_lanes(tiling, bias))
     if integer and conv.epilogue.out_dtype != "int32":
-        scale = np.asarray(constants["scale"], np.float32).reshape(conv.k)
-        packed.append(pack_lanes(tiling, scale))
+        scale = np.asarray(constants["scale"], np.float32).reshape(conv.k, -1)
+        packed.append(pack_groups(tiling, scale.T))
     if conv.epilogue.float_bias:
         packed.append(pack_lanes(tiling, np.asarray(constants["float_bias"], np.float32)))
     packed.append(np.asarray(constants["scalars"], np.float32).reshape(8))
@@ -41,9 +43,11 @@ def packed_conv(tiling: ConvTiling) -> tuple[TensorSpec, ...]:
     """What `pack_conv` gives."""
     conv = tiling.conv
     weight = TensorSpec("weight", tiling.weight_shape, tiling.weight_dtype)
-    specs = [weight, TensorSpec("bias", tiling.lanes_shape, tiling.dot.accumulator)]
+    each = (tiling.scale_groups,) if conv.epilogue.scale_group else ()
+    lanes = (*each, *tiling.lanes_shape)
+    specs = [weight, TensorSpec("bias", lanes, tiling.dot.accumulator)]
     if conv.in_dtype != "float32" and conv.epilogue.out_dtype != "int32":
-        specs.append(TensorSpec("scale", tiling.lanes_shape, "float32"))
+        specs.append(TensorSpec("scale", lanes, "float32"))
     if conv.epilogue.float_bias:
         specs.append(TensorSpec("float_bias", tiling.lanes_shape, "float32"))
     specs.append(TensorSpec("scalars", (8,), "float32"))
@@ -72,3 +76,9 @@ def pack_lanes(tiling: ConvTiling, values: np.ndarray) -> np.ndarray:
     """Values [k] by channel tile and lane, `tiling.lanes_shape`."""
     grouped = values.reshape(tiling.groups, tiling.filters)
     return np.ascontiguousarray(grouped[:, tiling.channels_of_lanes]).reshape(tiling.lanes_shape)
+
+
+def pack_groups(tiling: ConvTiling, values: np.ndarray) -> np.ndarray:
+    """`pack_lanes` of numbers [groups, k]: of each group of scales, or of the only one."""
+    packed = np.stack([pack_lanes(tiling, one) for one in values])
+    return packed if tiling.conv.epilogue.scale_group else packed[0]

@@ -48,7 +48,8 @@ def _rules(conv: Conv2d, dot: Dot, registers: int) -> tuple[Callable[[ConvConfig
 
     def fits_registers(config: ConvConfig) -> bool:
         """accumulators, weights and one pixel must fit the vector registers"""
-        used = config.pixels * config.vectors + config.vectors + 1 + temporary
+        sums = 2 if conv.epilogue.scale_group else 1
+        used = sums * config.pixels * config.vectors + config.vectors + 1 + temporary
         return used <= registers
 
     def tile_within_rows(config: ConvConfig) -> bool:

@@ -34,6 +34,10 @@ def is_byte_product(workload: Workload, depth: int) -> bool:
     return not grouped or workload.c // workload.groups >= depth
 
 
+# Products of a step of the dot products there are: a group of scales is whole steps.
+_LARGEST_DEPTH = 4
+
+
 def _follows(workload: Conv2d | Gemm, target: Target) -> bool:
     """Whether kernels compute the epilogue: what only products have needs sums of integers.
 
@@ -44,6 +48,8 @@ def _follows(workload: Conv2d | Gemm, target: Target) -> bool:
         return True
     halves = "float16" in (epilogue.out_dtype, epilogue.residual_dtype)
     integers = isinstance(workload, Gemm) and workload.in_dtype != "float32"
+    if epilogue.scale_group % _LARGEST_DEPTH:
+        return False
     return integers and (target.avx2 or not halves)
 
 

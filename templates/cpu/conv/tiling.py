@@ -182,6 +182,11 @@ class ConvTiling:
         return (self.groups * self.channel_tiles, rows, columns, self.steps, tile)
 
     @cached_property
+    def scale_groups(self) -> int:
+        """Groups of the reduction that have scales of their own; 1 where there are none."""
+        return self.conv.scale_groups
+
+    @cached_property
     def lanes_shape(self) -> tuple[int, int]:
         """Packed bias and scale: [groups * channel_tiles, lanes of a tile]."""
         return (self.groups * self.channel_tiles, self.config.vectors * self.dot.lanes)

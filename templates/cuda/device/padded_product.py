@@ -46,7 +46,9 @@ def whole(workload: Gemm) -> Gemm:
 
 
 def takes_copy(workload: Gemm) -> bool:
-    """Whether there is something to copy, in 32-bit indices."""
+    """Whether there is something to copy, in 32-bit indices; rows of groups are whole."""
+    if workload.epilogue.scale_group:
+        return False
     wide = whole(workload)
     return wide.k != workload.k and indexable(wide.x_shape)
 

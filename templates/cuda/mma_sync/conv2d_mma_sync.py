@@ -20,6 +20,7 @@ from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync.default import default, estimated_seconds
 from autoq.templates.cuda.mma_sync.pack import pack_channels, pack_weight
 from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
+from autoq.templates.cuda.mma_sync.scale_groups import by_columns, group_starts
 from autoq.templates.cuda.mma_sync.space import compute_types, space
 from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling, as_conv2d
 from autoq.templates.element import INTEGER_RANGE
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 _LEAST_COMPUTE_CAPABILITY = 75
 # Indices are 32 bits wide, and tiles that overhang the output count on a little.
 _MOST_ELEMENTS = (1 << 31) - (1 << 24)
+# The least k of a stage, in whole numbers of which scales may change.
+_GROUP_MULTIPLE = 32
 # Filter rows and columns share one 32-bit word of flags.
 _MOST_TAPS = 31
 
@@ -61,6 +64,7 @@ def matches(workload: Workload, target: Target) -> bool:
         and conv.in_dtype in INTEGER_RANGE
         and conv.weight_dtype in ("int4", "int8")
         and bool(compute_types(conv, target))
+        and conv.epilogue.scale_group % _GROUP_MULTIPLE == 0
         and (conv.c // conv.groups) % _channel_multiple(conv) == 0
         and (conv.k // conv.groups) % _output_multiple(conv) == 0
         and _groups_start_at_bytes(conv)
@@ -102,11 +106,21 @@ def pack(
     tiling = MmaSyncTiling(conv, config)
     weight = np.asarray(constants["weight"]).reshape(conv.weight_shape)
     zero_point = constants.get("x_zero_point", 0)
-    bias = border_bias(conv, weight, np.asarray(constants["bias"]), zero_point)
-    packed = (pack_weight(tiling, weight), pack_channels(tiling, bias.reshape(-1, conv.k)))
+    bias = np.asarray(constants["bias"])
+    if conv.epilogue.scale_group:
+        starts = group_starts(tiling, weight, bias, zero_point)
+    else:
+        table = border_bias(conv, weight, bias, zero_point)
+        starts = pack_channels(tiling, table.reshape(-1, conv.k))
+    packed = (pack_weight(tiling, weight), starts)
     if conv.epilogue.out_dtype == "int32":
         return packed
-    scale = packed_scales(conv.epilogue, constants, lambda one: pack_channels(tiling, one))
+    scale = packed_scales(
+        conv.epilogue,
+        constants,
+        lambda one: pack_channels(tiling, one),
+        lambda all_of_them: by_columns(tiling, all_of_them),
+    )
     return (*packed, scale, packed_scalars(conv.epilogue, constants))
 
 
@@ -114,8 +128,11 @@ def packed(workload: Conv2d | Gemm, config: MmaSyncConfig) -> tuple[TensorSpec, 
     """What `pack` gives."""
     conv = as_conv2d(workload)
     tiling = MmaSyncTiling(conv, config)
+    groups = conv.scale_groups
     bias = (bias_rows(conv), tiling.padded_k)
-    return product_specs(conv.epilogue, tiling.packed_weight, bias, tiling.padded_k)
+    if conv.epilogue.scale_group:
+        bias = (tiling.tiles_n, groups, config.block_n)
+    return product_specs(conv.epilogue, tiling.packed_weight, bias, tiling.padded_k, groups=groups)
 
 
 TEMPLATE = Template(

@@ -32,6 +32,7 @@ from autoq.templates.cuda.mma_sync.multiply import Fragments, multiply_stage, un
 from autoq.templates.cuda.mma_sync.multiply_taps import multiply_taps
 from autoq.templates.cuda.mma_sync.place import WarpThread
 from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
+from autoq.templates.cuda.mma_sync.scale_groups import end_group
 from autoq.templates.cuda.mma_sync.staged import store_staged
 from autoq.templates.epilogue.cuda.arrays import EpilogueArrays
 from autoq.templates.epilogue.cuda.lookups import fill_table
@@ -54,7 +55,9 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
     epilogue = workload.epilogue
     steps, stages, rounds = tiling.steps, config.stages, plan.pixel_rounds
     weight_shape = tiling.packed_weight
-    scales = scale_words(epilogue, tiling.padded_k)
+    groups = conv.scale_groups
+    scales = scale_words(epilogue, tiling.padded_k, groups)
+    biases = plan.bias_rows * groups * tiling.padded_k
     residual_dtype = epilogue.residual_dtype or epilogue.out_dtype
     x_array = stored(workload.x_shape, conv.in_dtype)
     y_array = stored(workload.y_shape, epilogue.out_dtype)
@@ -73,7 +76,7 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
     ):
         x_nhwc = T.match_buffer(x_ptr, *x_array, align=16)
         weight = T.match_buffer(weight_ptr, weight_shape, "int8", align=16)
-        bias = T.match_buffer(bias_ptr, (plan.bias_rows * tiling.padded_k,), "int32", align=16)
+        bias = T.match_buffer(bias_ptr, (biases,), "int32", align=16)
         y_nhwc = T.match_buffer(y_ptr, *y_array, align=16)
         if scale_ptr is not None:
             scale = T.match_buffer(scale_ptr, (scales,), "float32", align=16)
@@ -130,16 +133,22 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
             keep(plan, smem, pixels, weights, step % tiling.tile_stages, thread)
 
         @T.inline
-        def multiply(stage):
+        def multiply(stage, step):
             if tiling.box is None:
                 multiply_stage(plan, smem, accumulator, fragments, stage, thread)
             else:
                 multiply_taps(plan, smem, accumulator, fragments, stage, thread)
+            if epilogue.scale_group > 0:
+                end_group(plan, sums, accumulator, arrays, n, step, thread)
 
         if epilogue.table:
             fill_table(plan, smem, scalars, lane)
         for i in T.unroll(config.accumulators):
             accumulator[i] = T.uint32(0)
+        if epilogue.scale_group > 0:
+            sums = T.alloc_local((config.accumulators,), "float32")
+            for i in T.unroll(config.accumulators):
+                sums[i] = T.float32(0)
         first_byte = T.meta_var(n // tiling.group_tiles_n * plan.source_byte(tiling.group_bytes))
         if tiling.box is None:
             locate_pixels(plan, pixels, m, first_byte, thread)
@@ -160,7 +169,7 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
                 if step + stages - 1 < steps:
                     fetch_step(step + stages - 1, (step + stages - 1) % stages)
                 T.ptx.cp.async_.commit_group()
-                multiply(step % tiling.tile_stages)
+                multiply(step % tiling.tile_stages, step)
                 T.ptx.cp.async_.wait_group(stages - 2)
                 if step + 1 < steps:
                     unpack_step(step + 1)
@@ -175,7 +184,7 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
                 if step + stages - 1 < steps:
                     fetch_step(step + stages - 1, (step + stages - 1) % stages)
                 T.ptx.cp.async_.commit_group()
-                multiply(step % stages)
+                multiply(step % stages, step)
         else:
             fetch_step(0, 0)
             keep(plan, smem, pixels, weights, 0, thread)
@@ -183,11 +192,18 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
             for step in T.serial(steps, unroll=False):
                 if step + 1 < steps:
                     fetch_step(step + 1, 0)
-                multiply(step % 2)
+                multiply(step % 2, step)
                 if step + 1 < steps:
                     keep(plan, smem, pixels, weights, (step + 1) % 2, thread)
                 T.cuda.cta_sync()
-        if plan.accumulator_shift > 0:
+        if epilogue.scale_group > 0:
+            T.cuda.func_call(
+                plan.take_sums.name,
+                accumulator.ptr_to([0]),
+                sums.ptr_to([0]),
+                source_code=plan.take_sums.source,
+            )
+        elif plan.accumulator_shift > 0:
             unscale(plan, accumulator)
         if config.packing == "shared":
             store_staged(plan, smem, accumulator, arrays, TilePlace(m, n), thread)

@@ -261,8 +261,29 @@ class MmaSyncPlan:
             block_pitch = output_channel(self.conv, "int8", ROW_BYTES)
             return ShuffledRows(self.workload.epilogue, group_k, tail, row_bias, block_pitch)
         run = STAGED_RUN if packing == "shared" else self.config.run
-        shift_at = self.tiling.padded_k
-        return FragmentRows(self.workload.epilogue, run, group_k, tail, row_bias, shift_at=shift_at)
+        shift_at = self.tiling.padded_k * self.conv.scale_groups
+        grouped = self.workload.epilogue.scale_group > 0
+        return FragmentRows(
+            self.workload.epilogue, run, group_k, tail, row_bias, not grouped, shift_at
+        )
+
+    @property
+    def group_steps(self) -> int:
+        """Steps of the reduction that share scales."""
+        values = self.config.block_k * (2 if self.config.compute == "s4" else 1)
+        return self.workload.epilogue.scale_group // values
+
+    @functools.cached_property
+    def add_group(self) -> DeviceFunction:
+        from autoq.templates.cuda.mma_sync.scale_groups import add_group
+
+        return add_group(self)
+
+    @functools.cached_property
+    def take_sums(self) -> DeviceFunction:
+        from autoq.templates.cuda.mma_sync.scale_groups import take_sums
+
+        return take_sums(self)
 
     @property
     def residual_registers(self) -> int:

@@ -83,7 +83,8 @@ def compute_types(conv: Conv2d, target: Target) -> tuple[str, ...]:
     unpacked = ("s8_unpacked", "s8_staged") if has_cp_async(target) else ("s8_unpacked",)
     if not _unpacked_products_fit(conv):
         unpacked = ()
-    if not all(four_bit):
+    # A stage of nibbles is 64 values or more.
+    if not all(four_bit) or conv.epilogue.scale_group % (2 * K_TILE_BYTES):
         return unpacked
     return ("s4", *unpacked) if target.has_int4_mma else (*unpacked, "s4")
 
@@ -143,6 +144,11 @@ def _constraints(conv: Conv2d, target: Target) -> list[Rule]:
         reduction = tiling.group_bytes * (tiling.taps if tiling.box is None else 1)
         return config.block_k < 2 * max(reduction, K_TILE_BYTES)
 
+    def groups_are_whole_stages(config: MmaSyncConfig) -> bool:
+        """Scales of groups along k change between stages."""
+        values = config.block_k * (2 if config.compute == "s4" else 1)
+        return conv.epilogue.scale_group % values == 0
+
     def stages_are_used(config: MmaSyncConfig) -> bool:
         """There are at most as many stages as steps of the reduction, or two."""
         return config.stages <= max(2, tiling_of(config).steps)
@@ -167,6 +173,7 @@ def _constraints(conv: Conv2d, target: Target) -> list[Rule]:
         *_resource_rules(tiling_of, target),
         tile_within_output,
         chunk_within_reduction,
+        groups_are_whole_stages,
         stages_are_used,
         waiting_copies_take_two_stages,
         shuffles_fill_words,
@@ -178,7 +185,8 @@ def registers(tiling: MmaSyncTiling, target: Target) -> int:
     """Estimate of the registers a thread needs."""
     config = tiling.config
     copies = ceil_div(tiling.pixel_rows * tiling.pieces_per_stage, config.threads)
-    found = config.accumulators + _fragment_registers(tiling) + 2 * copies
+    sums = 2 if tiling.conv.epilogue.scale_group else 1
+    found = sums * config.accumulators + _fragment_registers(tiling) + 2 * copies
     if not copies_bypass_registers(config, target):
         units = tiling.weight_rows * tiling.weight_row_bytes // UNIT_BYTES
         found += copies * tiling.piece_read // 4 + ceil_div(units, config.threads) * 4

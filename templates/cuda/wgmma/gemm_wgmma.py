@@ -28,11 +28,13 @@ def _as_conv2d(workload: Gemm | Conv2d) -> Conv2d:
 
 
 def matches(workload: Workload, target: Target) -> bool:
-    """Gemm with k a multiple of 16, and Conv2d that is a Gemm over its pixels."""
+    """Gemm with k a multiple of 16, a scale a column; Conv2d that is a Gemm over its pixels."""
     if isinstance(workload, Conv2d):
         plain = workload.r == workload.s == 1 and workload.stride == (1, 1)
         return plain and not any(workload.padding) and supported(workload, target)
-    return isinstance(workload, Gemm) and supports_sums(workload.as_conv2d(), target)
+    if not isinstance(workload, Gemm) or workload.epilogue.scale_group:
+        return False
+    return supports_sums(workload.as_conv2d(), target)
 
 
 def _load(workload: Conv2d, config: WgmmaConfig) -> MatrixLoad:

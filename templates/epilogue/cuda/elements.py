@@ -79,7 +79,7 @@ __device__ __forceinline__ unsigned narrow8_@(unsigned a, unsigned b) {
 _RESCALED = r"""
 __device__ __forceinline__ float rescaled_@(int total, float scaleFACTORS, float addend,
                                             float4 first, float4 second) {
-  float v = scaled_@(total, scale);
+  float v = VALUE;
   SCALING
   if (BEFORE) {
     v = fminf(fmaxf(v, fmaxf(first.x, -4194304.f)), fminf(first.y, 4194304.f));
@@ -185,15 +185,17 @@ def value_factors(epilogue: Epilogue, scale: str, row: str, shift: str) -> str:
 def rescaled_source(epilogue: Epilogue) -> str:
     """rescaled(total, factors, addend, first, second): the value before it is clamped and rounded.
 
-    The bias is in total already; factors are what `value_factors` says; first and second are the
-    two halves of the scalars operand. It calls scaled, clamped and shifted.
+    The bias is in total already, which of groups of scales is a float's bits; factors are what
+    `value_factors` says; first and second are the two halves of the scalars operand. It calls
+    scaled, clamped and shifted.
     """
     source = _RESCALED.replace("ADDITION", _CHOICE if epilogue.concatenates else _ADDITION)
     factors = value_factors(epilogue, "", "float row", "float shift")
     scaling = (_ROW_SCALED if epilogue.row_scale else "") + (
         _SHIFTED_BY if epilogue.float_bias else ""
     )
-    source = source.replace("FACTORS", factors).replace("SCALING", scaling)
+    value = "__int_as_float(total)" if epilogue.scale_group else "scaled_@(total, scale)"
+    source = source.replace("VALUE", value).replace("FACTORS", factors).replace("SCALING", scaling)
     return for_residual(source, epilogue)
 
 

@@ -79,7 +79,7 @@ class FragmentRows:
             for row in range(2):
                 totals = [self._total(quad, row, e, form) for e in range(4)]
                 scales = [
-                    value_factors(self.epilogue, f"s.{part}", f"row{row}", f"f.{part}")
+                    value_factors(self.epilogue, self._scale(part), f"row{row}", f"f.{part}")
                     for part in "xyzw"
                 ]
                 body += row_outputs(requantisation, row, quad, totals, scales)
@@ -111,7 +111,7 @@ class FragmentRows:
         if form in SHORT:
             return [f"  const float4 s = reinterpret_cast<const float4*>(scale)[{4 * quad}];"]
         lines = []
-        if self.epilogue.out_dtype != "int32":
+        if self.epilogue.out_dtype != "int32" and not self.epilogue.scale_group:
             lines = [f"  const float4 s = __ldg(reinterpret_cast<const float4*>(scale) + {quad});"]
         if self.epilogue.float_bias:
             place = self.shift_at // 4 + quad
@@ -125,6 +125,10 @@ class FragmentRows:
                 f"  const int4 b1 = {second_bias if self.row_bias else 'b0'};",
             ]
         return lines
+
+    def _scale(self, part: str) -> str:
+        """Of one of four channels; sums of groups of scales are scaled already."""
+        return "0.f" if self.epilogue.scale_group else f"s.{part}"
 
     def _total(self, quad: int, row: int, e: int, form: Form) -> str:
         """Accumulator of channel 4 * quad + e of a fragment row, with its bias."""

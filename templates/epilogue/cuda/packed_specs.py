@@ -13,10 +13,12 @@ def product_specs(
     bias: tuple[int, ...],
     channels: int,
     limits: int = 0,
+    groups: int = 1,
 ) -> tuple[TensorSpec, ...]:
     """Weight int8 and bias int32 of these shapes, then scale and scalars unless int32 is stored.
 
-    channels: of the output, padded to tiles; limits: words behind `epilogue.packed_scalars`.
+    channels: of the output, padded to tiles; limits: words behind `epilogue.packed_scalars`;
+    groups: of scales along the reduction.
     """
     sums = TensorSpec("weight", weight, "int8"), TensorSpec("bias", bias, "int32")
     if epilogue.out_dtype == "int32":
@@ -24,6 +26,6 @@ def product_specs(
     scalars = (scalar_words(epilogue) + limits,)
     return (
         *sums,
-        TensorSpec("scale", (scale_words(epilogue, channels),), "float32"),
+        TensorSpec("scale", (scale_words(epilogue, channels, groups),), "float32"),
         TensorSpec("scalars", scalars, "float32"),
     )

@@ -35,16 +35,23 @@ def scalar_words(epilogue: Epilogue) -> int:
 
 
 def packed_scales(
-    epilogue: Epilogue, constants: Mapping[str, Any], padded: Callable[[np.ndarray], np.ndarray]
+    epilogue: Epilogue,
+    constants: Mapping[str, Any],
+    padded: Callable[[np.ndarray], np.ndarray],
+    grouped: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> np.ndarray:
     """The scales, float32 [scale_words], and behind them float biases where there are.
 
-    padded: what fills up [k] to the channels of whole tiles.
+    padded: what fills up [k] to the channels of whole tiles; grouped: the same of scales [groups,
+    k], for templates that take groups.
     """
-    names = ("scale", "float_bias") if epilogue.float_bias else ("scale",)
-    return np.concatenate([padded(np.asarray(constants[name], np.float32)) for name in names])
+    scale = np.asarray(constants["scale"], np.float32)
+    parts = [grouped(scale.T) if grouped and epilogue.scale_group else padded(scale)]
+    if epilogue.float_bias:
+        parts.append(padded(np.asarray(constants["float_bias"], np.float32)))
+    return np.concatenate([part.reshape(-1) for part in parts])
 
 
-def scale_words(epilogue: Epilogue, channels: int) -> int:
-    """Words of `packed_scales` of so many channels, padding included."""
-    return channels * (2 if epilogue.float_bias else 1)
+def scale_words(epilogue: Epilogue, channels: int, groups: int = 1) -> int:
+    """Words of `packed_scales` of so many channels, padding included, and groups of scales."""
+    return channels * (groups + (1 if epilogue.float_bias else 0))

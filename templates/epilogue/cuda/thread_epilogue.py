@@ -49,7 +49,7 @@ class ThreadEpilogue:
     @property
     def supported(self) -> bool:
         """Whether the dtypes are of whole bytes and ones that `Epilogue` gives a meaning to."""
-        if self.workload.has_four_bits:
+        if self.workload.has_four_bits or self.workload.epilogue.scale_group:
             return False
         epilogue = self.workload.epilogue
         if self.floating:

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from cpu_kernels import host, run
-from product_cases import PRODUCTS
+from product_cases import GROUPED_PRODUCTS, PRODUCTS
 
 from autoq.measure.check import complaint
 from autoq.templates.cpu.conv import conv2d_direct, conv2d_pairs, conv2d_vnni
@@ -54,6 +54,11 @@ def test_a_lesser_cpu(case):
     compare("direct", PRODUCTS[case])
 
 
+@pytest.mark.parametrize("case", range(len(GROUPED_PRODUCTS)))
+def test_groups_of_scales(case):
+    compare(("direct", "vnni", "pairs")[case], GROUPED_PRODUCTS[case])
+
+
 def test_a_row_of_bfloat16_residuals():
     compare("vnni", Gemm(3, 37, 20, epilogue=Epilogue("bfloat16", "bfloat16")))
 
@@ -70,5 +75,10 @@ def test_convolutions_have_no_such_epilogue(arch):
     for change in ({}, {"groups": 32}, {"groups": 2}, {"r": 1, "s": 1, "padding": (0, 0, 0, 0)}):
         plain = dataclasses.replace(conv, **change)
         assert matching(plain, target)
-        for epilogue in (Epilogue(row_scale=True), Epilogue(float_bias=True), Epilogue("float16")):
+        for epilogue in (
+            Epilogue(row_scale=True),
+            Epilogue(float_bias=True),
+            Epilogue("float16"),
+            Epilogue("float32", scale_group=8),
+        ):
             assert not matching(dataclasses.replace(plain, epilogue=epilogue), target)
