@@ -42,13 +42,10 @@ def parallel():
     asker.close()
 
 
-def test_parallel_answers_equal_local_ones(parallel):
-    assert _conversation(parallel) == _conversation(LocalAsker(SETTINGS))
-
-
-def test_a_tasks_answers_never_repeat(parallel):
+def test_parallel_answers_equal_local_ones_and_never_repeat(parallel):
     assert [template.name for template in TEMPLATES] == ["replay"]
     heard = _conversation(parallel)
+    assert heard == _conversation(LocalAsker(SETTINGS))
     for task in range(3):
         mine = [candidate for answer in heard[task::3] for candidate in answer]
         assert len(mine) == len(set(mine)) == 48

@@ -24,6 +24,8 @@ needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs g++")
 
 MORE_SHIMS = r"""
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 static float4 make_float4(float a, float b, float c, float d) { return {a, b, c, d}; }
 static float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 static int __float_as_int(float a) { int r; std::memcpy(&r, &a, 4); return r; }

@@ -22,8 +22,11 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs g++")
 
 # CUDA's intrinsics with the meaning of the programming guide.
 SHIMS = r"""
-#include <cmath>
-#include <cstring>
+extern "C" {  // so few that <cmath> would be most of what is compiled
+float fmaxf(float, float) noexcept;
+float fminf(float, float) noexcept;
+float rintf(float) noexcept;
+}
 #define __device__
 #define __forceinline__ inline
 struct alignas(16) float4 { float x, y, z, w; };
@@ -32,13 +35,13 @@ struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct alignas(8) uint2 { unsigned x, y; };
 static uint4 make_uint4(unsigned a, unsigned b, unsigned c, unsigned d) { return {a, b, c, d}; }
 static uint2 make_uint2(unsigned a, unsigned b) { return {a, b}; }
-template <class T> static T __ldg(const T* p) { T v; std::memcpy(&v, p, sizeof v); return v; }
+template <class T> static T __ldg(const T* p) { T v; __builtin_memcpy(&v, p, sizeof v); return v; }
 static float __fmul_rn(float a, float b) { volatile float r = a * b; return r; }
 static float __fadd_rn(float a, float b) { volatile float r = a + b; return r; }
 static float __fsub_rn(float a, float b) { volatile float r = a - b; return r; }
 static float __int2float_rn(int a) { return (float)a; }
-static unsigned __float_as_uint(float a) { unsigned r; std::memcpy(&r, &a, 4); return r; }
-static float __uint_as_float(unsigned a) { float r; std::memcpy(&r, &a, 4); return r; }
+static unsigned __float_as_uint(float a) { unsigned r; __builtin_memcpy(&r, &a, 4); return r; }
+static float __uint_as_float(unsigned a) { float r; __builtin_memcpy(&r, &a, 4); return r; }
 static unsigned __byte_perm(unsigned x, unsigned y, unsigned s) {
   unsigned long long both = ((unsigned long long)y << 32) | x; unsigned r = 0;
   for (int i = 0; i < 4; ++i) r |= (unsigned)((both >> (8 * ((s >> (4 * i)) & 7))) & 0xff) << 8 * i;
