@@ -9,7 +9,7 @@ from pathlib import Path
 
 from autoq.errors import TargetError
 from autoq.hardware_file import read_hardware
-from autoq.runtime.cuda_driver import Device, device_count, driver_version
+from autoq.runtime.cuda.driver import Device, device_count, driver_version
 from autoq.templates.target import Target, parse_target
 
 

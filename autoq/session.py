@@ -190,11 +190,11 @@ class Session:
 def _executor(artifact: Artifact, device: int) -> Any:
     """What runs an artifact on its target, of which only that one is imported."""
     if artifact.plan.target_kind == "cuda":
-        from autoq.runtime.cuda_executor import CudaExecutor
+        from autoq.runtime.cuda.executor import CudaExecutor
 
         return CudaExecutor(artifact, device)
-    from autoq.runtime.cpu_executor import CpuExecutor
-    from autoq.runtime.cpu_features import require_features
+    from autoq.runtime.cpu.executor import CpuExecutor
+    from autoq.runtime.cpu.features import require_features
 
     require_features(artifact.plan)
     return CpuExecutor(artifact)

@@ -109,9 +109,9 @@ def operator(
     packed = chosen.template.constants(workload, chosen.config, given)
     outputs = [spec.stored for spec in workload.outputs]
     if isinstance(kernel, CpuKernel):
-        from autoq.runtime.cpu_call import CpuCall
+        from autoq.runtime.cpu.call import CpuCall
 
         return CompiledOperator(workload, chosen, CpuCall(kernel, packed, outputs))
-    from autoq.runtime.cuda_call import CudaCall
+    from autoq.runtime.cuda.call import CudaCall
 
     return CompiledOperator(workload, chosen, CudaCall(kernel, packed, outputs))

@@ -32,7 +32,7 @@ from autoq.kernel.kernel_store import KernelStore
 from autoq.measure.arrays import random_case, stored_activations, stored_outputs
 from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
-from autoq.runtime.cuda_driver import Device
+from autoq.runtime.cuda.driver import Device
 from autoq.runtime.kernel import Kernel
 from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json, machine_code
 from autoq.search.space import Space

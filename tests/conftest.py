@@ -8,8 +8,8 @@ from pathlib import Path
 import gpu_kernels
 import pytest
 
-from autoq.runtime.cuda_driver import device_count
-from autoq.runtime.threads import use_every_core
+from autoq.runtime.cpu.threads import use_every_core
+from autoq.runtime.cuda.driver import device_count
 
 use_every_core()
 

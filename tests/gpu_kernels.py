@@ -20,7 +20,7 @@ from autoq.kernel.source_hash import source_hash
 from autoq.measure.arrays import random_case, stored_activations, stored_outputs
 from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
-from autoq.runtime.cuda_driver import Device, device_count
+from autoq.runtime.cuda.driver import Device, device_count
 from autoq.runtime.kernel import Kernel
 from autoq.templates.base import Template
 from autoq.templates.target import Target, parse_target

@@ -19,7 +19,7 @@ import autoq.quantization
 from autoq.four_bits import to_four_bits
 from autoq.models import resnet
 from autoq.quantization import quantize
-from autoq.runtime.cpu_features import host_features
+from autoq.runtime.cpu.features import host_features
 
 LIGHT_FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 LIGHT = tuple(sorted(path.stem.removeprefix("light_") for path in LIGHT_FOLDER.glob("*.onnx")))

@@ -206,7 +206,7 @@ def test_profile_covers_every_call(session: Session) -> None:
 
 
 def test_artifact_of_a_cpu_with_more_features_is_refused(artifact: Path, monkeypatch) -> None:
-    monkeypatch.setattr("autoq.runtime.cpu_features.host_features", lambda: frozenset({"sse2"}))
+    monkeypatch.setattr("autoq.runtime.cpu.features.host_features", lambda: frozenset({"sse2"}))
     with pytest.raises(ArtifactError, match="this CPU lacks"):
         Session(artifact)
 

@@ -13,7 +13,7 @@ from autoq.cli import compile, env, gemm, logs, quantize, run, tune
 from autoq.cli.memory_limit import require_memory
 from autoq.errors import AutoqError
 from autoq.process.blame import machines_fault
-from autoq.runtime.threads import use_every_core
+from autoq.runtime.cpu.threads import use_every_core
 
 app = typer.Typer(
     name="autoq",

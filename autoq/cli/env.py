@@ -35,7 +35,7 @@ def facts(hardware: Path | None = None) -> list[tuple[str, str]]:
     from autoq.errors import TargetError
     from autoq.kernel.nvcc import find_nvcc, nvcc_version
     from autoq.report.hardware import hardware_lines
-    from autoq.runtime.cuda_driver import Device, device_count, driver_version
+    from autoq.runtime.cuda.driver import Device, device_count, driver_version
     from autoq.templates.target import host_cpu
 
     rows = [("platform", platform.platform()), ("python", platform.python_version())]

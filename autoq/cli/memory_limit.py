@@ -19,7 +19,7 @@ _MODULES = {
     "tune": "autoq.tuner, autoq.frontend, autoq.graph",
     "gemm": "autoq.tuner",
     "compile": "autoq.compilation.compiler",
-    "run": "autoq.session, autoq.runtime.cpu_executor",
+    "run": "autoq.session, autoq.runtime.cpu.executor",
     "logs": "autoq.records",
     "env": "autoq.kernel.nvcc",
 }

@@ -12,7 +12,7 @@ from autoq.devices import Host
 from autoq.graph.ir import Fusion, Graph, Layer
 from autoq.runtime.arena import Lifetime, plan_offsets
 from autoq.runtime.artifact import Artifact
-from autoq.runtime.cpu_features import host_features
+from autoq.runtime.cpu.features import host_features
 from autoq.runtime.kernel import Kernel, Workspace
 from autoq.runtime.kernel_check import array_bytes
 from autoq.runtime.plan import ALIGNMENT, Call, Plan, Port, Slot

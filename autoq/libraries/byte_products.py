@@ -22,7 +22,7 @@ from autoq.libraries.cublaslt import (
 from autoq.libraries.ranking import PeerTime, Way, fastest
 from autoq.measure.cuda_bench import upload
 from autoq.measure.job import Timing
-from autoq.runtime.cuda_driver import Device, Memory, Stream
+from autoq.runtime.cuda.driver import Device, Memory, Stream
 from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.operators.gemm import Gemm

@@ -9,7 +9,7 @@ from typing import Any
 
 from autoq.errors import LibraryError
 from autoq.libraries.loading import load
-from autoq.runtime.cuda_driver import Device, Memory, Stream
+from autoq.runtime.cuda.driver import Device, Memory, Stream
 
 WORKSPACE_BYTES = 64 << 20
 MOST_ALGORITHMS = 32

@@ -14,7 +14,7 @@ from autoq.libraries.ranking import PeerTime, Way, fastest
 from autoq.measure.arrays import random_case
 from autoq.measure.cuda_bench import upload
 from autoq.measure.job import Timing
-from autoq.runtime.cuda_driver import Device, Memory, Stream
+from autoq.runtime.cuda.driver import Device, Memory, Stream
 from autoq.templates.element import element
 from autoq.templates.operators.float_gemm import FloatGemm
 

@@ -15,7 +15,7 @@ from autoq.errors import AutoqError, LibraryError
 from autoq.measure.bench import POISON
 from autoq.measure.cuda_graph_timing import CudaGraphTimer, captured
 from autoq.measure.job import Timing
-from autoq.runtime.cuda_driver import Device, Memory, Stream
+from autoq.runtime.cuda.driver import Device, Memory, Stream
 
 # How every way is timed first, and how many of the fastest are then timed in full.
 _SCREENING = Timing(repeat=3, min_seconds=2e-4, budget_seconds=2e-3)

@@ -83,7 +83,7 @@ class CpuCandidate:
         constants: Sequence[np.ndarray],
         outputs: Sequence[np.ndarray],
     ) -> None:
-        from autoq.runtime.cpu_kernel import LoadedCpuKernel, new_workspaces
+        from autoq.runtime.cpu.kernel import LoadedCpuKernel, new_workspaces
 
         self._outputs = outputs
         spaces = new_workspaces(kernel)

@@ -16,8 +16,8 @@ from autoq.measure.bench import first_dirty
 from autoq.measure.cuda_graph_timing import CudaGraphTimer, captured
 from autoq.measure.job import Timing
 from autoq.measure.stopwatch import Stopwatch
-from autoq.runtime.cuda_driver import Device, Memory, Stream
-from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
+from autoq.runtime.cuda.driver import Device, Memory, Stream
+from autoq.runtime.cuda.kernel import BoundKernel, LoadedKernel
 from autoq.runtime.kernel import CudaKernel, Kernel
 
 _MOST_COPIES = 64

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from autoq.errors import AutoqError
 from autoq.measure.job import Timing
 from autoq.measure.stopwatch import Stopwatch, timings
-from autoq.runtime.cuda_driver import Event, Stream
-from autoq.runtime.cuda_graph import CudaGraph, begin_capture, end_capture
+from autoq.runtime.cuda.driver import Event, Stream
+from autoq.runtime.cuda.graph import CudaGraph, begin_capture, end_capture
 
 Replay = Callable[[], None]
 

@@ -21,7 +21,7 @@ from autoq.measure.job import Job, Measurement, Timing, load_registry
 from autoq.measure.stopwatch import in_turn, timings
 from autoq.measure.stored_reference import stored_reference
 from autoq.records.record import Device
-from autoq.runtime import cuda_driver
+from autoq.runtime.cuda import driver as cuda_driver
 from autoq.runtime.kernel import Kernel
 from autoq.templates.target import Target
 from autoq.templates.workload import Arrays, Workload

@@ -29,7 +29,7 @@ from onnxruntime import quantization
 
 from autoq import Session, compile, models
 from autoq.quantization import quantize
-from autoq.runtime.cpu_features import host_features
+from autoq.runtime.cpu.features import host_features
 from autoq.scratch import scratch_folder, sweep
 from autoq.templates.target import host_cpu
 

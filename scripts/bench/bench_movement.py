@@ -37,7 +37,7 @@ from autoq.measure.arrays import random_case, stored_activations, stored_outputs
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Timing
 from autoq.measure.stopwatch import timings
-from autoq.runtime.cuda_driver import Device
+from autoq.runtime.cuda.driver import Device
 from autoq.runtime.kernel import Kernel
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.concat import Concat

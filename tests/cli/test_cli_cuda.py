@@ -7,7 +7,7 @@ import pytest
 from with_nvcc import needs_nvcc
 
 from autoq.kernel.nvcc import find_nvcc
-from autoq.runtime.cuda_driver import device_count
+from autoq.runtime.cuda.driver import device_count
 
 
 @needs_nvcc

@@ -14,7 +14,7 @@ from autoq.libraries.ranking import PeerTime
 from autoq.measure.job import Timing
 from autoq.records.lines import read_records
 from autoq.report.product import Line
-from autoq.runtime.cuda_driver import device_count
+from autoq.runtime.cuda.driver import device_count
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm

@@ -17,7 +17,7 @@ TURING = {
 def turing(folder, monkeypatch):
     """A file with a row, on a machine without a GPU."""
     monkeypatch.setattr(devices, "device_count", lambda: 0)
-    monkeypatch.setattr("autoq.runtime.cuda_driver.device_count", lambda: 0)
+    monkeypatch.setattr("autoq.runtime.cuda.driver.device_count", lambda: 0)
     path = folder / "turing.json"
     path.write_text(json.dumps(TURING))
     return path
@@ -55,10 +55,10 @@ def test_env_goes_on_where_autoq_has_no_row_of_a_gpu(autoq, folder, monkeypatch)
         def __init__(self, ordinal):
             self.ordinal = ordinal
 
-    for module in ("autoq.devices", "autoq.runtime.cuda_driver"):
+    for module in ("autoq.devices", "autoq.runtime.cuda.driver"):
         monkeypatch.setattr(f"{module}.device_count", lambda: 1)
         monkeypatch.setattr(f"{module}.Device", Unknown)
-    monkeypatch.setattr("autoq.runtime.cuda_driver.driver_version", lambda: "13.0")
+    monkeypatch.setattr("autoq.runtime.cuda.driver.driver_version", lambda: "13.0")
     lines = lines_of(autoq("env"))
     assert lines["gpu 0"].strip() == "NVIDIA B200 (sm_100)"
     assert "unknown target 'cuda" in lines["hardware"]

@@ -7,7 +7,7 @@ import pytest
 from autoq.cli.options import parse_shapes
 from autoq.cli.tune import TUNERS
 from autoq.errors import InputError
-from autoq.runtime.cuda_driver import device_count
+from autoq.runtime.cuda.driver import device_count
 from autoq.search.registry import STRATEGIES
 
 TUNE = ("--target", "cpu", "-o", "new.jsonl")

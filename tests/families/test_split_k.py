@@ -29,7 +29,7 @@ from autoq.measure.stopwatch import timings
 from autoq.measure.worker import Prepare, Run, Worker, WorkerSettings
 from autoq.records import Device as RecordedDevice
 from autoq.records import Record, read_records
-from autoq.runtime.cuda_driver import Device
+from autoq.runtime.cuda.driver import Device
 from autoq.session import Session
 from autoq.templates.target import host_cpu, parse_target
 

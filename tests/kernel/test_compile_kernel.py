@@ -16,7 +16,7 @@ from autoq.errors import BuildError, TargetError
 from autoq.kernel import compile_kernel, compile_program, lowering, nvcc
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import lower, tvm_target
-from autoq.runtime.cpu_kernel import LoadedCpuKernel, new_workspaces
+from autoq.runtime.cpu.kernel import LoadedCpuKernel, new_workspaces
 from autoq.runtime.kernel import (
     Buffer,
     CpuKernel,

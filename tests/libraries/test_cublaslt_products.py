@@ -18,7 +18,7 @@ from autoq.libraries.float_products import FloatProducts
 from autoq.measure import cuda_bench
 from autoq.measure.job import Timing
 from autoq.process.child import Entry
-from autoq.runtime.cuda_driver import device_count
+from autoq.runtime.cuda.driver import device_count
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm

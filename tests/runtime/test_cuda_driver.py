@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autoq.errors import DriverError
-from autoq.runtime.cuda_driver import Memory, _host_span
+from autoq.runtime.cuda.driver import Memory, _host_span
 
 
 def test_only_contiguous_arrays_are_copied() -> None:
@@ -21,6 +21,6 @@ def test_memory_that_cannot_be_had_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     def refuse(name: str, *args: object) -> None:
         raise DriverError(f"{name} failed: CUDA_ERROR_OUT_OF_MEMORY")
 
-    monkeypatch.setattr("autoq.runtime.cuda_driver.call", refuse)
+    monkeypatch.setattr("autoq.runtime.cuda.driver.call", refuse)
     with pytest.raises(DriverError, match=r"^4096 bytes of GPU memory .*OUT_OF_MEMORY$"):
         Memory(4096)

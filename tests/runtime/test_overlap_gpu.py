@@ -11,9 +11,9 @@ from gpu_kernels import end_if_compile_only, hopper_target, kernel_store
 
 from autoq.measure.arrays import random_case
 from autoq.measure.cuda_bench import upload
-from autoq.runtime.cuda_driver import Device, Memory, Stream
-from autoq.runtime.cuda_graph import begin_capture, end_capture
-from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
+from autoq.runtime.cuda.driver import Device, Memory, Stream
+from autoq.runtime.cuda.graph import begin_capture, end_capture
+from autoq.runtime.cuda.kernel import BoundKernel, LoadedKernel
 from autoq.runtime.kernel import Kernel
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue

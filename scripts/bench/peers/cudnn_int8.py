@@ -13,7 +13,7 @@ from autoq.errors import LibraryError
 from autoq.libraries.ranking import PeerTime, Way, fastest
 from autoq.measure.cuda_bench import upload
 from autoq.measure.job import Timing
-from autoq.runtime.cuda_driver import Device, Memory, Stream
+from autoq.runtime.cuda.driver import Device, Memory, Stream
 from autoq.templates.operators.conv2d import Conv2d
 from peers.cudnn_backend import (
     HEURISTIC_MODES,

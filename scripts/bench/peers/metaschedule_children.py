@@ -13,8 +13,8 @@ from autoq.measure.bench import POISON
 from autoq.measure.cuda_bench import upload
 from autoq.measure.cuda_graph_timing import CudaGraphTimer, captured
 from autoq.measure.job import Timing
-from autoq.runtime.cuda_driver import Device, Memory, Stream
-from autoq.runtime.cuda_kernel import LoadedKernel
+from autoq.runtime.cuda.driver import Device, Memory, Stream
+from autoq.runtime.cuda.kernel import LoadedKernel
 from autoq.runtime.kernel import CudaKernel
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target

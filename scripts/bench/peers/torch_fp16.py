@@ -11,7 +11,7 @@ from autoq.errors import LibraryError
 from autoq.libraries.ranking import PeerTime
 from autoq.measure.cuda_graph_timing import CudaGraphTimer
 from autoq.measure.job import Timing
-from autoq.runtime.cuda_driver import Stream
+from autoq.runtime.cuda.driver import Stream
 from autoq.templates.operators.conv2d import Conv2d
 from peers.layer import Layer
 

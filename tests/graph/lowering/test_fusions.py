@@ -15,7 +15,7 @@ from autoq.graph.primitive_numpy import evaluate_fusion
 from autoq.kernel.compile import compile_kernel
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import cuda_source, lower
-from autoq.runtime.cpu_kernel import LoadedCpuKernel
+from autoq.runtime.cpu.kernel import LoadedCpuKernel
 from autoq.templates.target import host_cpu, parse_target
 
 

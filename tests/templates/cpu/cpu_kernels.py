@@ -11,7 +11,7 @@ import tvm.runtime
 from tvm.tirx import PrimFunc
 
 from autoq.kernel import compile_kernel
-from autoq.runtime.cpu_kernel import LoadedCpuKernel
+from autoq.runtime.cpu.kernel import LoadedCpuKernel
 from autoq.runtime.dlpack import to_tensor
 from autoq.templates.base import Template
 from autoq.templates.element import numpy_dtype

@@ -9,8 +9,8 @@ import numpy as np
 from gpu_kernels import compiled, hopper_target, sampled
 from halo_cases import random_arrays
 
-from autoq.runtime.cuda_driver import Device, Memory, Stream
-from autoq.runtime.cuda_kernel import LoadedKernel
+from autoq.runtime.cuda.driver import Device, Memory, Stream
+from autoq.runtime.cuda.kernel import LoadedKernel
 from autoq.templates.base import Template
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.reference import reference

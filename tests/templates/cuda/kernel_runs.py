@@ -10,8 +10,8 @@ from ptx.kernels import LATE, run
 from tvm.tirx import PrimFunc
 
 from autoq.measure.arrays import stored_activations, stored_outputs
-from autoq.runtime.cuda_driver import Device, Memory, Stream
-from autoq.runtime.cuda_kernel import LoadedKernel
+from autoq.runtime.cuda.driver import Device, Memory, Stream
+from autoq.runtime.cuda.kernel import LoadedKernel
 from autoq.runtime.kernel import Kernel
 from autoq.templates.base import Template
 from autoq.templates.reference import reference

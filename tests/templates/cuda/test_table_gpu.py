@@ -10,7 +10,7 @@ from gpu_kernels import compiled, gpu_target, sampled
 from autoq.measure.arrays import random_case
 from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
-from autoq.runtime.cuda_driver import Device
+from autoq.runtime.cuda.driver import Device
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d

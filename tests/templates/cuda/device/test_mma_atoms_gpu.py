@@ -7,7 +7,7 @@ from atom_cases import arrays, cases, name_of, outputs, result, wrong
 from atom_kernels import compiled
 from gpu_kernels import end_if_compile_only, gpu_target
 
-from autoq.runtime.cuda_call import CudaCall
+from autoq.runtime.cuda.call import CudaCall
 from autoq.templates.cuda.device.mma.catalogue import atoms
 
 

@@ -12,7 +12,7 @@ from mma_sync_cases import CASES, INT4_CASES, case_id, random_blocked, random_fo
 from autoq.measure.arrays import random_case, stored_activations, stored_outputs
 from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
-from autoq.runtime.cuda_driver import Device
+from autoq.runtime.cuda.driver import Device
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
 from autoq.templates.target import Target, parse_target
 from autoq.templates.workload import Workload

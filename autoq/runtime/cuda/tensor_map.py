@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_int, c_uint32, c_uint64, c_void_p
 
-from autoq.runtime.cuda_driver import call
+from autoq.runtime.cuda.driver import call
 from autoq.runtime.kernel import Im2colMap, TiledMap
 from autoq.templates.element import element
 

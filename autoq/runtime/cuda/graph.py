@@ -6,7 +6,7 @@ import ctypes
 from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
 from typing import Any
 
-from autoq.runtime.cuda_driver import Function, Stream, call, load_driver
+from autoq.runtime.cuda.driver import Function, Stream, call, load_driver
 
 _CAPTURE_RELAXED = 2
 

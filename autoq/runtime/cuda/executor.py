@@ -11,10 +11,10 @@ import tvm.runtime
 
 from autoq.errors import ArtifactError
 from autoq.runtime.artifact import Artifact
-from autoq.runtime.cuda_driver import Device, Event, Memory, Stream, clear
-from autoq.runtime.cuda_feed import Feed
-from autoq.runtime.cuda_graph import CudaGraph, begin_capture, end_capture
-from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
+from autoq.runtime.cuda.driver import Device, Event, Memory, Stream, clear
+from autoq.runtime.cuda.feed import Feed
+from autoq.runtime.cuda.graph import CudaGraph, begin_capture, end_capture
+from autoq.runtime.cuda.kernel import BoundKernel, LoadedKernel
 from autoq.runtime.kernel import CudaKernel
 from autoq.runtime.plan import Port, Slot
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from ctypes import c_size_t, c_void_p
 from typing import Any
 
-from autoq.runtime.cuda_driver import Stream, call
-from autoq.runtime.cuda_graph import CudaGraph
-from autoq.runtime.cuda_kernel import BoundKernel
+from autoq.runtime.cuda.driver import Stream, call
+from autoq.runtime.cuda.graph import CudaGraph
+from autoq.runtime.cuda.kernel import BoundKernel
 from autoq.runtime.plan import ALIGNMENT
 
 

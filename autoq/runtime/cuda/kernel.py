@@ -8,11 +8,11 @@ from ctypes import c_void_p
 from typing import Any
 
 from autoq.errors import DriverError
-from autoq.runtime.cuda_driver import Function, Memory, Module, Stream, clear, launch
-from autoq.runtime.cuda_graph import CudaGraph, captured_node
+from autoq.runtime.cuda.driver import Function, Memory, Module, Stream, clear, launch
+from autoq.runtime.cuda.graph import CudaGraph, captured_node
+from autoq.runtime.cuda.tensor_map import TensorMap
 from autoq.runtime.kernel import Argument, Buffer, CudaKernel, Launch, Scalar
 from autoq.runtime.kernel_check import array_bytes
-from autoq.runtime.tensor_map import TensorMap
 
 _SCALARS: dict[str, Any] = {
     "int32": ctypes.c_int32,

@@ -11,7 +11,7 @@ import numpy as np
 import tvm.runtime
 
 from autoq.errors import InputError
-from autoq.runtime.cpu_kernel import LoadedCpuKernel, new_workspaces
+from autoq.runtime.cpu.kernel import LoadedCpuKernel, new_workspaces
 from autoq.runtime.dlpack import require_contiguous, to_numpy
 from autoq.runtime.kernel import CpuKernel
 

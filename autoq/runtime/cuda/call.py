@@ -11,8 +11,8 @@ import numpy as np
 import tvm.runtime
 
 from autoq.errors import InputError
-from autoq.runtime.cuda_driver import Device, Memory, Stream, call
-from autoq.runtime.cuda_kernel import BoundKernel, LoadedKernel
+from autoq.runtime.cuda.driver import Device, Memory, Stream, call
+from autoq.runtime.cuda.kernel import BoundKernel, LoadedKernel
 from autoq.runtime.dlpack import require_contiguous, to_numpy
 from autoq.runtime.kernel import CudaKernel
 from autoq.runtime.plan import ALIGNMENT

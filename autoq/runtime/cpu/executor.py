@@ -14,7 +14,7 @@ import tvm_ffi
 
 from autoq.errors import ArtifactError
 from autoq.runtime.artifact import Artifact
-from autoq.runtime.cpu_kernel import LoadedCpuKernel
+from autoq.runtime.cpu.kernel import LoadedCpuKernel
 from autoq.runtime.dlpack import to_numpy
 from autoq.runtime.kernel import CpuKernel
 from autoq.runtime.plan import Slot

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import ArtifactError
+from autoq.runtime.cpu.threads import use_every_core
 from autoq.runtime.dlpack import to_numpy, to_tensor
 from autoq.runtime.kernel import CpuKernel
-from autoq.runtime.threads import use_every_core
 
 
 @functools.cache

@@ -1,0 +1,1 @@
+"""Kernels and artifacts on a GPU: the driver, launches, CUDA graphs."""
