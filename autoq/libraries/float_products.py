@@ -27,7 +27,7 @@ _ALLOWED = {"float16": 0.02, "bfloat16": 0.15, "float32": 0.02}
 def nearest(product: FloatGemm) -> FloatGemm:
     """What cuBLASLt computes that is most like a product: of its type, and alone."""
     out = "float32" if product.out_dtype == "float32" else product.in_dtype
-    return replace(product, out_dtype=out, bias=False, activation="none")
+    return replace(product, out_dtype=out, bias=False, activation="none", residual=False)
 
 
 def difference(product: FloatGemm) -> str:
@@ -36,6 +36,7 @@ def difference(product: FloatGemm) -> str:
     left_out = [
         *(["bias"] if product.bias else []),
         *([product.activation] if product.activation != "none" else []),
+        *(["residual"] if product.residual else []),
     ]
     return text + (f", without {' and '.join(left_out)}" if left_out else "")
 
@@ -51,7 +52,7 @@ class FloatProducts:
 
     def supports(self, layer: FloatGemm) -> bool:
         """Whether it is a product alone, of a type that the library has."""
-        alone = layer.activation == "none" and not layer.bias
+        alone = layer.activation == "none" and not layer.bias and layer.plain
         return alone and layer.out_dtype in (layer.in_dtype, "float32")
 
     def prepare(self, layers: Sequence[FloatGemm]) -> None:

@@ -6,8 +6,9 @@ kept in 4 or 8 bits and widened to the activations' type on their way to the ten
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,23 +24,26 @@ from autoq.templates.threads import in_threads
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
 _FLOATS = ("float16", "bfloat16")
+_E4M3 = "float8_e4m3fn"
 # Rows of a reference that a thread computes at a time.
 _MOST_ROWS = 512
 
 
 @dataclass(frozen=True)
 class FloatGemm(Workload, operator="float_gemm"):
-    """`y = activation(x @ weight.T + bias)` with x `[m, k]` and weight `[n, k]`.
+    """`y = activation(x @ weight.T + bias) + residual` with x `[m, k]` and weight `[n, k]`.
 
-    in_dtype: of x and of every product's factors, float16 or bfloat16. weight_dtype: the same, or
-    int8, uint8, int4 or uint4. out_dtype: float16, bfloat16 or float32. group: values along k that
-    share a scale, 0 for a scale a row of the weight. zero_points: whether integers have them, one
-    for each scale. weight_left: the weight is the left factor, and y is `[n, m]` instead of
-    `[m, n]`.
+    in_dtype: of x and of every product's factors, float16, bfloat16 or float8_e4m3fn. weight_dtype:
+    the same, or beside 16 bits int8, uint8, int4 or uint4. out_dtype: float16, bfloat16 or float32.
+    group: values along k that share a scale, 0 for a scale a row of the weight. zero_points:
+    whether integers have them, one for each scale. weight_left: the weight is the left factor, and
+    y is `[n, m]` instead of `[m, n]`. x_scale: whether rows of x have scales, an input float32
+    `[m]`. residual: whether an input of y's shape and dtype is added. batch: products of this
+    shape; from 2 on all arrays have a first axis of so many.
 
-    The constants are `weight`; for integers `scale` float32 `[n, groups]`, and `zero_point` of the
-    weight's dtype and the scale's shape; `bias` float32 `[n]`. An integer w counts as
-    `(w - zero_point) * scale`. Sums are float32.
+    The constants are `weight`; for integers and float8_e4m3fn `scale` float32 `[n, groups]`;
+    `zero_point` of the weight's dtype and the scale's shape; `bias` float32 `[n]`. An integer w
+    counts as `(w - zero_point) * scale`. Sums are float32.
 
     Raises InputError for dtypes and groups that do not go together.
     """
@@ -55,13 +59,20 @@ class FloatGemm(Workload, operator="float_gemm"):
     bias: bool = False
     activation: str = "none"
     weight_left: bool = False
+    x_scale: bool = False
+    residual: bool = False
+    batch: int = 1
 
     def __post_init__(self) -> None:
         weights = (self.in_dtype, *INTEGER_RANGE)
         if min(self.m, self.n, self.k) < 1:
             raise InputError(f"a product of {self.m}x{self.n}x{self.k}: extents are at least 1")
-        if self.in_dtype not in _FLOATS:
-            raise InputError(f"in_dtype {self.in_dtype!r}: choose {' or '.join(_FLOATS)}")
+        if self.batch < 1:
+            raise InputError(f"a batch of {self.batch} products: at least 1")
+        if self.in_dtype not in (*_FLOATS, _E4M3):
+            raise InputError(f"in_dtype {self.in_dtype!r}: one of {', '.join(_FLOATS)}, {_E4M3}")
+        if self.in_dtype == _E4M3 != self.weight_dtype:
+            raise InputError(f"weight_dtype {self.weight_dtype!r}: beside {_E4M3} the same")
         if self.weight_dtype not in weights:
             raise InputError(f"weight_dtype {self.weight_dtype!r}: one of {', '.join(weights)}")
         if self.out_dtype not in (*_FLOATS, "float32"):
@@ -79,6 +90,16 @@ class FloatGemm(Workload, operator="float_gemm"):
         return self.weight_dtype in INTEGER_RANGE
 
     @property
+    def scaled(self) -> bool:
+        """Whether the weight has scales."""
+        return self.quantised or self.in_dtype == _E4M3
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is one product of 16-bit floats, and what follows takes constants alone."""
+        return self.in_dtype in _FLOATS and not (self.x_scale or self.residual) and self.batch == 1
+
+    @property
     def groups(self) -> int:
         """Scales of a row of the weight."""
         return self.k // self.group if self.group else 1
@@ -86,15 +107,23 @@ class FloatGemm(Workload, operator="float_gemm"):
     @property
     def operations(self) -> int:
         """Multiplications plus additions."""
-        return 2 * self.m * self.n * self.k
+        return 2 * self.batch * self.m * self.n * self.k
 
     @property
-    def y_shape(self) -> tuple[int, int]:
-        return (self.n, self.m) if self.weight_left else (self.m, self.n)
+    def y_shape(self) -> tuple[int, ...]:
+        return self._in_batch(*((self.n, self.m) if self.weight_left else (self.m, self.n)))
+
+    def _in_batch(self, *shape: int) -> tuple[int, ...]:
+        return (self.batch, *shape) if self.batch > 1 else shape
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        return (TensorSpec("x", (self.m, self.k), self.in_dtype),)
+        specs = [TensorSpec("x", self._in_batch(self.m, self.k), self.in_dtype)]
+        if self.x_scale:
+            specs.append(TensorSpec("x_scale", self._in_batch(self.m), "float32"))
+        if self.residual:
+            specs.append(TensorSpec("residual", self.y_shape, self.out_dtype))
+        return tuple(specs)
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
@@ -102,13 +131,14 @@ class FloatGemm(Workload, operator="float_gemm"):
 
     @property
     def constants(self) -> tuple[TensorSpec, ...]:
-        specs = [TensorSpec("weight", (self.n, self.k), self.weight_dtype)]
-        if self.quantised:
-            specs.append(TensorSpec("scale", (self.n, self.groups), "float32"))
+        of_groups = self._in_batch(self.n, self.groups)
+        specs = [TensorSpec("weight", self._in_batch(self.n, self.k), self.weight_dtype)]
+        if self.scaled:
+            specs.append(TensorSpec("scale", of_groups, "float32"))
         if self.zero_points:
-            specs.append(TensorSpec("zero_point", (self.n, self.groups), self.weight_dtype))
+            specs.append(TensorSpec("zero_point", of_groups, self.weight_dtype))
         if self.bias:
-            specs.append(TensorSpec("bias", (self.n,), "float32"))
+            specs.append(TensorSpec("bias", self._in_batch(self.n), "float32"))
         return tuple(specs)
 
     @property
@@ -122,19 +152,25 @@ class FloatGemm(Workload, operator="float_gemm"):
         differs. A group's scale and each scaled weight are off by up to half a unit in the last
         place, u, each; such errors are independent, so that the error of a sum is normal with a
         deviation below sqrt(2 / 3) u of its root mean square. Six of them are allowed.
+
+        Tensor cores of compute capability 9.0 add products of float8_e4m3fn with some 14
+        significant bits (DeepSeek-V3, arXiv:2412.19437, section 3.3.2): each sum of 32 products may
+        lose half a unit of the 13th bit behind the leading one.
         """
+        if self.in_dtype == _E4M3:
+            return Tolerance(relative=2e-4 + 2.0**-14 * -(-self.k // 32))
         unit = 2.0**-11 if self.in_dtype == "float16" else 2.0**-8
         return Tolerance(relative=5 * unit if self.group else 2e-4)
 
     def dequantised(self, constants: Constants) -> np.ndarray:
-        """The weight as float32 [n, k]."""
+        """The weight as float32 [n, k], in a batch [batch, n, k]."""
         weight = np.asarray(constants["weight"]).astype(np.float32)
-        if not self.quantised:
-            return weight
         length = self.group or self.k
         if self.zero_points:
-            weight -= np.repeat(np.asarray(constants["zero_point"], np.float32), length, axis=1)
-        return weight * np.repeat(np.asarray(constants["scale"], np.float32), length, axis=1)
+            weight -= np.repeat(np.asarray(constants["zero_point"], np.float32), length, axis=-1)
+        if self.scaled:
+            weight *= np.repeat(np.asarray(constants["scale"], np.float32), length, axis=-1)
+        return weight
 
     def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
         return self.reference_in_threads(activations, constants, 1)
@@ -142,34 +178,47 @@ class FloatGemm(Workload, operator="float_gemm"):
     def reference_in_threads(
         self, activations: Sequence[np.ndarray], constants: Constants, threads: int
     ) -> Arrays:
-        x, weight = activations[0], self.dequantised(constants).T
-        bias = np.asarray(constants["bias"], np.float32) if self.bias else None
+        given = {spec.name: array for spec, array in zip(self.inputs, activations, strict=True)}
+        given |= {"weight": self.dequantised(constants)}
+        if self.bias:
+            given["bias"] = np.asarray(constants["bias"], np.float32)
         y = np.empty(self.y_shape, element(self.out_dtype).dtype)
-        by_rows = y.T if self.weight_left else y
-
-        def compute(rows: slice) -> None:
-            sums = np.asarray(x[rows]).astype(np.float32) @ weight
-            if bias is not None:
-                sums += bias
-            by_rows[rows] = activated(sums, self.activation)
-
+        products = y if self.batch > 1 else y[None]
         step = max(1, min(_MOST_ROWS, -(-self.m // max(1, threads))))
-        in_threads(compute, [slice(at, at + step) for at in range(0, self.m, step)], threads)
+        for number, of_product in enumerate(products):
+            own = {k: v[number] for k, v in given.items()} if self.batch > 1 else given
+            compute = functools.partial(self._compute, own, of_product)
+            in_threads(compute, [slice(at, at + step) for at in range(0, self.m, step)], threads)
         return (y,)
 
+    def _compute(self, given: Mapping[str, np.ndarray], y: np.ndarray, rows: slice) -> None:
+        """Some rows of x of one product, from its arrays by name, into y."""
+        sums = np.asarray(given["x"][rows]).astype(np.float32) @ given["weight"].T
+        if self.x_scale:
+            sums *= given["x_scale"][rows, None]
+        if self.bias:
+            sums += given["bias"]
+        results = activated(sums, self.activation)
+        by_rows = y.T if self.weight_left else y
+        if self.residual:
+            residual = given["residual"].T if self.weight_left else given["residual"]
+            results = results + residual[rows].astype(np.float32)
+        by_rows[rows] = results
+
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
-        weight = random_array(rng, (self.n, self.k), self.weight_dtype)
-        constants: dict[str, Any] = {"weight": weight}
-        if self.quantised:
-            least, most = INTEGER_RANGE[self.weight_dtype]
+        shapes = {spec.name: spec.shape for spec in self.constants}
+        constants: dict[str, Any] = {
+            "weight": random_array(rng, shapes["weight"], self.weight_dtype)
+        }
+        if self.scaled:
+            least, most = INTEGER_RANGE.get(self.weight_dtype, (0, math.sqrt(12)))
             spread = (most - least) / math.sqrt(12) * math.sqrt(self.k)
-            scale = rng.uniform(0.5, 1.5, (self.n, self.groups)) / spread
+            scale = rng.uniform(0.5, 1.5, shapes["scale"]) / spread
             constants["scale"] = scale.astype(np.float32)
         if self.zero_points:
-            zeros = random_array(rng, (self.n, self.groups), self.weight_dtype)
-            constants["zero_point"] = zeros
+            constants["zero_point"] = random_array(rng, shapes["zero_point"], self.weight_dtype)
         if self.bias:
-            constants["bias"] = rng.standard_normal(self.n, np.float32)
+            constants["bias"] = rng.standard_normal(shapes["bias"], np.float32)
         return random_inputs(rng, self.inputs), constants
 
     def __str__(self) -> str:
@@ -177,4 +226,5 @@ class FloatGemm(Workload, operator="float_gemm"):
         if self.weight_left:
             sides.reverse()
         group = f" g{self.group}" if self.group else ""
-        return f"{self.m}x{self.n}x{self.k} {'x'.join(sides)}{group}"
+        batch = f"{self.batch} of " if self.batch > 1 else ""
+        return f"{batch}{self.m}x{self.n}x{self.k} {'x'.join(sides)}{group}"

@@ -45,8 +45,8 @@ class MixedCpuConfig:
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Every product of floats with a weight of floats or integers; float16 came with AVX2."""
-    if target.kind != "cpu" or not isinstance(workload, FloatGemm):
+    """Every plain product of floats and floats or integers; float16 came with AVX2."""
+    if target.kind != "cpu" or not (isinstance(workload, FloatGemm) and workload.plain):
         return False
     halves = "float16" in (workload.in_dtype, workload.weight_dtype, workload.out_dtype)
     return target.avx2 or not halves

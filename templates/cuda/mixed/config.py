@@ -9,8 +9,11 @@ from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 from autoq.templates.cuda.mixed.conversion import GroupScale
 from autoq.templates.cuda.mixed.widening import Widening
 
+STEP_BYTES = 128
+"""Bytes of a row of activations along k: a step of the reduction."""
+
 STEP_K = 64
-"""Values of k in a row of 128 bytes of activations: a step of the reduction."""
+"""Values of k of a step of 16-bit activations."""
 
 
 @dataclass(frozen=True)

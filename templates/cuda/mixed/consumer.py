@@ -143,12 +143,13 @@ def add_groups(plan, accumulator, sums, k_group, thread):
 
 
 @T.inline
-def load_rows(plan, constants, scales, rows, n, thread):
+def load_rows(plan, constants, scales, rows, place, thread):
     """Consumer: scale, bias and zero points of a thread's weight rows."""
     for block in T.unroll(plan.config.row_blocks):
         for half in T.unroll(2):
+            own = T.meta_var(thread.consumer * plan.config.row_blocks + block)
             row = T.meta_var(
-                (n * plan.config.blocks + thread.consumer * plan.config.row_blocks + block) * 64
+                (plan.weight_tile(place) * plan.config.blocks + own) * 64
                 + thread.warp * 16 + thread.lane // 4 + 8 * half
             )  # fmt: skip
             scales[4 * block + half] = constants.scale[row] if plan.rows_scaled else T.float32(1)

@@ -50,7 +50,7 @@ def estimate(workload: FloatGemm, config: MixedConfig, target: Target) -> float:
 
 
 def step_cycles(plan: MixedPlan, target: Target) -> float:
-    """Cycles of a tile's step of 64 values of k."""
+    """Cycles of a tile's step along k."""
     config = plan.config
     products = product_cycles(plan, target)
     busy = min(1.0, 0.5 + 0.25 * config.consumers)
@@ -64,7 +64,7 @@ def step_cycles(plan: MixedPlan, target: Target) -> float:
 def product_cycles(plan: MixedPlan, target: Target) -> float:
     """Cycles of the tensor cores for a step."""
     rate = target.rate(plan.workload.in_dtype) / 2 / target.clock_hz / target.units
-    return plan.config.block_m * plan.config.block_n * 64 / rate
+    return plan.config.block_m * plan.config.block_n * plan.step_k / rate
 
 
 def issue_cycles(plan: MixedPlan) -> float:

@@ -1,6 +1,11 @@
-"""What follows a sum of the mixed-input product: scale, bias and activation, as CUDA functions."""
+"""What follows a sum of the mixed-input product, as a CUDA function of one or two results.
+
+That is the scales of its rows, a bias, an activation, a residual and the output's type.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.epilogue.cuda.activations import activation_source
@@ -20,6 +25,37 @@ __device__ __forceinline__ unsigned finish_pair_@(float left, float right, float
   return word;
 }
 """
+_RESIDUAL_PAIR = r"""
+__device__ __forceinline__ unsigned finish_pair_@(float left, float right, float scale, float bias,
+                                                 float to_left, float to_right) {
+  unsigned word;
+  asm("cvt.rn.KIND.f32 %0, %1, %2;"
+      : "=r"(word) : "f"(finish_@(right, scale, bias) + to_right),
+                     "f"(finish_@(left, scale, bias) + to_left));
+  return word;
+}
+"""
+_RESIDUAL = r"""
+__device__ __forceinline__ float finish_residual_@(float sum, float scale, float bias,
+                                                   float residual) {
+  return finish_@(sum, scale, bias) + residual;
+}
+"""
+# bfloat16 is the upper half of a float32.
+_READ = {
+    "float16": """float v;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(reinterpret_cast<const unsigned short*>(from)[at]));
+  return v;""",
+    "bfloat16": """return __uint_as_float(
+      (unsigned)reinterpret_cast<const unsigned short*>(from)[at] << 16);""",
+    "float32": "return reinterpret_cast<const float*>(from)[at];",
+}
+_VALUE = r"""
+__device__ __forceinline__ float value_@(const void* from, int at, int inside) {
+  if (!inside) return 0.f;
+  READ
+}
+"""
 
 
 def finish_source(workload: FloatGemm) -> str:
@@ -32,8 +68,28 @@ def finish(workload: FloatGemm) -> DeviceFunction:
     return device_function("finish", finish_source(workload))
 
 
-def finish_pair(workload: FloatGemm) -> DeviceFunction:
-    """finish_pair(left, right, scale, bias): two results of one weight row as a word."""
-    source = finish_source(workload) + _PAIR
-    source = source.replace("KIND", "f16x2" if workload.out_dtype == "float16" else "bf16x2")
-    return device_function("finish_pair", source)
+@dataclass(frozen=True)
+class Finishing:
+    """The functions of an epilogue.
+
+    one(sum, scale, bias): a float32 result. pair(left, right, scale, bias): two results of one
+    weight row as a word. With a residual both take what is added to each result behind these.
+    value(from, at, inside): element `at` of an array of the output's type as float32, 0 outside.
+    """
+
+    one: DeviceFunction
+    pair: DeviceFunction
+    value: DeviceFunction
+
+    @staticmethod
+    def of(workload: FloatGemm) -> Finishing:
+        """Those of a workload."""
+        source = finish_source(workload)
+        pair = source + (_RESIDUAL_PAIR if workload.residual else _PAIR)
+        pair = pair.replace("KIND", "f16x2" if workload.out_dtype == "float16" else "bf16x2")
+        if workload.residual:
+            one = device_function("finish_residual", source + _RESIDUAL)
+        else:
+            one = finish(workload)
+        value = _VALUE.replace("READ", _READ[workload.out_dtype])
+        return Finishing(one, device_function("finish_pair", pair), device_function("value", value))

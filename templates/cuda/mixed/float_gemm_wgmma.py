@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from autoq.templates.base import Template
@@ -22,13 +24,16 @@ from autoq.templates.workload import Constants, Workload
 
 
 def matches(workload: Workload, target: Target) -> bool:
-    """Rows of x and y of whole 16 bytes, groups of 32, 64 or more."""
+    """Rows of x and y of whole 16 bytes, groups of 32, 64 or more, 32-bit places of residuals."""
     if not (isinstance(workload, FloatGemm) and target.has_wgmma):
         return False
-    rows = (workload.k * 2, workload.y_shape[1] * workload.outputs[0].element.bytes)
+    rows = tuple(
+        spec.shape[-1] * spec.element.bytes for spec in (workload.inputs[0], *workload.outputs)
+    )
     group = workload.group
     whole = group == 0 or group == 32 or group % 64 == 0
-    return all(row_bytes % 16 == 0 for row_bytes in rows) and whole
+    placed = not workload.residual or math.prod(workload.y_shape) < 1 << 31
+    return all(row_bytes % 16 == 0 for row_bytes in rows) and whole and placed
 
 
 def build(workload: FloatGemm, config: MixedConfig, target: Target) -> Program:

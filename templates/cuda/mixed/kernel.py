@@ -8,6 +8,7 @@ of CUTLASS's mixed-input kernels with its operands swapped.
 
 from collections.abc import Sequence
 
+from tvm.ir import PointerType, PrimType
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
@@ -16,7 +17,7 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
     start_successor,
     wait_for_predecessors,
 )
-from autoq.templates.cuda.device.launch.place import ConsumerThread, TilePlace
+from autoq.templates.cuda.device.launch.place import ConsumerThread
 from autoq.templates.cuda.device.memory.cluster import arrive_at_cluster, wait_for_cluster
 from autoq.templates.cuda.device.memory.ring import (
     Ring,
@@ -33,24 +34,26 @@ from autoq.templates.cuda.mixed.consumer import (
     load_rows,
     main_loop,
 )
-from autoq.templates.cuda.mixed.finish import finish, finish_pair
+from autoq.templates.cuda.mixed.finish import Finishing
 from autoq.templates.cuda.mixed.groups import main_loop_of_groups
 from autoq.templates.cuda.mixed.parts import PartSums
 from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.cuda.mixed.producer import produce
-from autoq.templates.cuda.mixed.store import TileStore
-from autoq.templates.cuda.mixed.walk import walk_of
+from autoq.templates.cuda.mixed.store import ResultInputs, TileResults, TileStore
+from autoq.templates.cuda.mixed.walk import ProductPlace, walk_of
 from autoq.templates.program import Workspace
 
 
 def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> PrimFunc:
     """The kernel of so many clusters; parameters x, the arrays of `packed`, workspaces and y."""
     work, config, registers = plan.workload, plan.config, plan.config.registers
-    finished = finish(work) if work.out_dtype == "float32" else finish_pair(work)
+    finishing = Finishing.of(work)
 
     @T.jit
     def main(
         x_ptr: T.handle,
+        x_scale_ptr: T.Optional(T.handle),
+        residual_ptr: T.Optional(T.handle),
         weight_ptr: T.handle,
         taken_ptr: T.Optional(T.handle),
         scale_ptr: T.Optional(T.handle),
@@ -59,18 +62,30 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
         parts_ptr: T.Optional(T.handle),
         y_ptr: T.handle,
     ):
-        x = T.match_buffer(x_ptr, (work.m, work.k), work.in_dtype, align=16)
+        x = T.match_buffer(x_ptr, work.inputs[0].shape, work.in_dtype, align=16)
+        if x_scale_ptr is not None:
+            x_scale = T.match_buffer(x_scale_ptr, (work.batch * work.m,), "float32")
+        else:
+            x_scale = T.meta_var(x)
+        if residual_ptr is not None:
+            residual_values = T.match_buffer(residual_ptr, work.y_shape, work.out_dtype)
+            # A parameter of 16-bit floats would have nvcc read all that CUDA has for them.
+            residual: T.let[T.handle("uint8")] = T.reinterpret(
+                PointerType(PrimType("uint8")), residual_values.data
+            )
+        else:
+            residual = T.meta_var(x)
         weight = T.match_buffer(weight_ptr, (plan.weight_bytes,), "uint8", align=16)
         if taken_ptr is not None:
-            taken = T.match_buffer(taken_ptr, (plan.padded_n,), "uint32", align=16)
+            taken = T.match_buffer(taken_ptr, (plan.weight_rows,), "uint32", align=16)
         else:
             taken = T.meta_var(weight)
         if scale_ptr is not None:
-            scale = T.match_buffer(scale_ptr, (plan.padded_n,), "float32", align=16)
+            scale = T.match_buffer(scale_ptr, (plan.weight_rows,), "float32", align=16)
         else:
             scale = T.meta_var(weight)
         if bias_ptr is not None:
-            bias = T.match_buffer(bias_ptr, (plan.padded_n,), "float32", align=16)
+            bias = T.match_buffer(bias_ptr, (plan.weight_rows,), "float32", align=16)
         else:
             bias = T.meta_var(weight)
         if arrived_ptr is not None:
@@ -78,9 +93,9 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             parts = T.match_buffer(parts_ptr, spaces[1].spec.shape, "float32", align=16)
         y = T.match_buffer(y_ptr, work.y_shape, work.out_dtype, align=16)
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-        T.call_packed(ENCODE_TILED, x_map, work.in_dtype, 2, x.data, *plan.x_map())
+        T.call_packed(ENCODE_TILED, x_map, work.in_dtype, plan.x_rank, x.data, *plan.x_map())
         y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-        T.call_packed(ENCODE_TILED, y_map, work.out_dtype, 2, y.data, *plan.staging.map())
+        T.call_packed(ENCODE_TILED, y_map, work.out_dtype, plan.x_rank, y.data, *plan.staging.map())
 
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": 1})
@@ -128,7 +143,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
                 start_successor()
                 while walk.more:
                     m, n = plan.tile(walk.tile, rank)
-                    place = T.meta_var(TilePlace(m, n, rank))
+                    place = T.meta_var(ProductPlace(m, n, rank, plan.product(walk.tile)))
                     produce(plan, smem, RingCursor(ring, head), x_map, weight, place, walk)
                     walk.advance()
                 if config.cluster > 1:
@@ -165,7 +180,10 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             thread = T.meta_var(ConsumerThread(consumer, warp, lane))
             operands = T.meta_var(Operands(smem, a, rows, first_a, first_x))
             constants = T.meta_var(RowConstants(taken, scale, bias))
-            store = T.meta_var(TileStore(finished, smem, words, y_map, scales, packed, turn))
+            inputs = T.meta_var(ResultInputs(x_scale, residual))
+            store = T.meta_var(
+                TileStore(finishing, (smem, words), y_map, inputs, scales, packed, turn)
+            )
             if config.splits:
                 sums_of_parts = T.meta_var(PartSums(plan, arrived, parts, cta, rank, thread))
             walk = T.meta_var(walk_of(plan, grid))
@@ -173,7 +191,8 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             wait_for_predecessors()
             while walk.more:
                 m, n = plan.tile(walk.tile, rank)
-                load_rows(plan, constants, scales, rows, n, thread)
+                place = T.meta_var(ProductPlace(m, n, rank, plan.product(walk.tile)))
+                load_rows(plan, constants, scales, rows, place, thread)
                 if plan.groups is not None:
                     main_loop_of_groups(
                         plan, accumulator, sums_of_group, words, operands, cursor, walk, thread
@@ -186,14 +205,18 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
                     if config.splits:
                         sums_of_parts.settle(accumulator, walk)
                         if sums_of_parts.ends_tile(walk):
-                            store.store(plan, accumulator, TilePlace(m, n, rank), thread)
+                            store.store(TileResults(plan, accumulator, place, thread))
                     else:
-                        store.store(plan, accumulator, TilePlace(m, n, rank), thread)
+                        store.store(TileResults(plan, accumulator, place, thread))
                 walk.advance()
             if (warp == 0) & (lane == 0):
                 T.ptx.cp.async_.bulk.wait_group(0)
 
     absent = {}
+    if not work.x_scale:
+        absent["x_scale_ptr"] = None
+    if not work.residual:
+        absent["residual_ptr"] = None
     if not plan.rows_shifted:
         absent["taken_ptr"] = None
     if not plan.rows_scaled:

@@ -18,24 +18,35 @@ from autoq.templates.workload import Constants
 def packed(plan: MixedPlan) -> tuple[TensorSpec, ...]:
     """What `pack` gives: tiles of weights, what is taken from each row, scale and bias."""
     work = plan.workload
-    specs = [TensorSpec("weight", (plan.weight_bytes,), "uint8")]
+    specs, rows = [TensorSpec("weight", (plan.weight_bytes,), "uint8")], (plan.weight_rows,)
     if plan.rows_shifted:
-        specs.append(TensorSpec("taken", (plan.padded_n,), "uint32"))
+        specs.append(TensorSpec("taken", rows, "uint32"))
     if plan.rows_scaled:
-        specs.append(TensorSpec("scale", (plan.padded_n,), "float32"))
+        specs.append(TensorSpec("scale", rows, "float32"))
     if work.bias:
-        specs.append(TensorSpec("bias", (plan.padded_n,), "float32"))
+        specs.append(TensorSpec("bias", rows, "float32"))
     return tuple(specs)
 
 
 def pack(plan: MixedPlan, constants: Constants) -> tuple[np.ndarray, ...]:
-    """The constants of a workload as the kernel reads them."""
+    """The constants of a workload as the kernel reads them, those of a batch one by one."""
+    batch = plan.workload.batch
+    if batch == 1:
+        return _packed_product(plan, constants)
+    of_products = [
+        _packed_product(plan, {name: array[i] for name, array in constants.items()})
+        for i in range(batch)
+    ]
+    return tuple(np.concatenate(arrays) for arrays in zip(*of_products, strict=True))
+
+
+def _packed_product(plan: MixedPlan, constants: Constants) -> tuple[np.ndarray, ...]:
     work = plan.workload
     weight = np.asarray(constants["weight"])
     rows = plan.padded_n - work.n
     if not work.quantised:
         weight = np.pad(weight, [(0, rows), (0, plan.padded_k - work.k)])
-        arrays = [_float_tiles(weight)]
+        arrays = [_float_tiles(weight, plan.step_k)]
     else:
         arrays = [_integer_tiles(plan, weight, constants)]
     if plan.rows_shifted:
@@ -56,10 +67,10 @@ def _second_rows(count: int) -> np.ndarray:
     return np.arange(count) % 16 >= 8
 
 
-def _float_tiles(weight: np.ndarray) -> np.ndarray:
-    """Tiles [64, 64] of 16-bit floats as TMA would swizzle them, uint8."""
+def _float_tiles(weight: np.ndarray, step_k: int) -> np.ndarray:
+    """Tiles [64, step_k] of floats, 128 bytes a row, as TMA would swizzle them, uint8."""
     n, k = weight.shape
-    tiles = weight.reshape(n // 64, 64, k // 64, 64).transpose(0, 2, 1, 3)
+    tiles = weight.reshape(n // 64, 64, k // step_k, step_k).transpose(0, 2, 1, 3)
     return shared_image(np.ascontiguousarray(tiles).view(np.int8).reshape(-1, 128)).view(np.uint8)
 
 

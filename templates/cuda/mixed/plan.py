@@ -10,45 +10,49 @@ from autoq.templates.cuda.device.launch.raster import tile_of
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import tiled_map
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
-from autoq.templates.cuda.mixed.config import STEP_K, MixedConfig
+from autoq.templates.cuda.mixed.config import STEP_BYTES, MixedConfig
 from autoq.templates.cuda.mixed.conversion import Conversion
 from autoq.templates.cuda.mixed.groups import GroupSums
 from autoq.templates.cuda.mixed.staging import Staging
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
 
-_K16 = 16
-_STEP_INSTRUCTIONS = STEP_K // _K16
-_FLOAT_TILE_BYTES = 64 * STEP_K * 2
+_INSTRUCTION_BYTES = 32
+_STEP_INSTRUCTIONS = STEP_BYTES // _INSTRUCTION_BYTES
+_FLOAT_TILE_BYTES = 64 * STEP_BYTES
 
 
 class MixedPlan:
     """What the kernel's parts share; every attribute is a constant of the kernel.
 
-    Weights are tiles of 64 rows and 64 k, one behind the other along k.
+    Weights are tiles of 64 rows and a step of k, one behind the other along k. In a batch the rows
+    of each product's weight, padded to whole tiles, follow those of the one before.
     """
 
     def __init__(self, workload: FloatGemm, config: MixedConfig) -> None:
         self.workload, self.config = workload, config
         self.conversion = Conversion(workload, config.group_scale, config.widening)
-        self.atom = Wgmma(
-            (64, config.block_m, _K16), workload.in_dtype, workload.in_dtype, "float32",
-            a_from_registers=workload.quantised,
-        )  # fmt: skip
+        value_bytes = workload.inputs[0].element.bytes
+        self.step_k = STEP_BYTES // value_bytes
+        shape = (64, config.block_m, _INSTRUCTION_BYTES // value_bytes)
+        factor, registers = workload.in_dtype, workload.quantised
+        self.atom = Wgmma(shape, factor, factor, "float32", a_from_registers=registers)
         self.m_tiles = -(-workload.m // config.block_m)
         n_tiles = -(-workload.n // config.block_n)
         self.n_clusters = -(-n_tiles // config.cluster)
         self.padded_n = self.n_clusters * config.cluster * config.block_n
         # A consumer's stages come in pairs, so that its registers of A take turns.
-        pair = 2 * config.steps * STEP_K * config.k_groups
+        pair = 2 * config.steps * self.step_k * config.k_groups
         self.padded_k = -(-workload.k // pair) * pair
-        self.k_steps = self.padded_k // STEP_K
+        self.k_steps = self.padded_k // self.step_k
         self.k_stages = self.k_steps // config.steps
         self.pairs = self.k_stages // config.k_groups // 2
-        self.works = self.m_tiles * self.n_clusters
+        self.product_works = self.m_tiles * self.n_clusters
+        self.works = workload.batch * self.product_works
+        self.weight_rows = workload.batch * self.padded_n
 
         self.tile_bytes = self.conversion.tile_bytes if workload.quantised else _FLOAT_TILE_BYTES
-        self.weight_bytes = self.padded_n // 64 * self.k_steps * self.tile_bytes
+        self.weight_bytes = self.weight_rows // 64 * self.k_steps * self.tile_bytes
         self.block_bytes = config.steps * self.tile_bytes
         self.weight_offset = config.steps * config.x_bytes
         own = self.weight_offset + config.blocks * self.block_bytes
@@ -63,12 +67,13 @@ class MixedPlan:
         self.smem_bytes = self.barrier_offset + config.barriers_bytes
 
         # Without groups, what is taken from a row's weights is the same over all k.
+        self.groups_scale_sums = workload.quantised and self.conversion.scales_sums
         self.rows_shifted = workload.quantised and not self.conversion.group_words
-        self.rows_scaled = workload.quantised and not self.conversion.scales_sums
+        self.rows_scaled = workload.scaled and not self.groups_scale_sums
         # Registers of A of a row block's stage.
         self.a_registers = 4 * _STEP_INSTRUCTIONS * config.steps
         self.converts = workload.quantised
-        self.groups = GroupSums(self.conversion, config) if self.conversion.scales_sums else None
+        self.groups = GroupSums(self.conversion, config) if self.groups_scale_sums else None
         # Instructions along k that are started together.
         self.unit_instructions = _STEP_INSTRUCTIONS * config.steps
         if self.groups is not None:
@@ -76,15 +81,15 @@ class MixedPlan:
         self.convert = self.conversion.function() if workload.quantised else None
 
     def clusters(self, target: Target) -> int:
-        """Clusters that a target runs at once."""
-        return target.units_in_clusters(self.config.cluster) // self.config.cluster
+        """Clusters that a target runs at once, at least one."""
+        return max(target.units_in_clusters(self.config.cluster) // self.config.cluster, 1)
 
     def grid(self, target: Target) -> int:
         """Clusters of the launch: those that run at once, or one for each piece of work."""
         if self.config.split_k > 1:
             return self.works * self.config.split_k
         most = self.works * self.pairs if self.config.stream_k else self.works
-        return max(min(self.clusters(target), most), 1)
+        return min(self.clusters(target), most)
 
     def shared_tiles(self, grid: int) -> int:
         """Tiles of which `stream_k` shares out the reductions: less than two waves of them."""
@@ -94,13 +99,37 @@ class MixedPlan:
     def x_map(self) -> list[int]:
         """Arguments of the map of x: boxes of 64 k and the rows that a block loads."""
         work = self.workload
-        box = [STEP_K, self.config.loaded_rows]
-        return tiled_map(work.in_dtype, [work.k, work.m], [work.k], box, swizzle_mode(128))
+        box = [self.step_k, self.config.loaded_rows]
+        dims, strides = [work.k, work.m], [work.k]
+        if work.batch > 1:
+            box, dims, strides = [*box, 1], [*dims, work.batch], [*strides, work.k * work.m]
+        return tiled_map(work.in_dtype, dims, strides, box, swizzle_mode(STEP_BYTES))
+
+    @property
+    def x_rank(self) -> int:
+        """Dimensions of the map of x."""
+        return 3 if self.workload.batch > 1 else 2
+
+    def x_coordinates(self, place: Any, step: Any, row: Any) -> tuple[Any, ...]:
+        """Where a box of x lies in its map."""
+        return (step * self.step_k, row, place.product)[: self.x_rank]
 
     def tile(self, work: Any, rank: Any) -> tuple[Any, Any]:
         """The (m, n) tile of a work index and a block of its cluster."""
+        if self.workload.batch > 1:
+            work = work % self.product_works
         m, n = tile_of(work, self.m_tiles, self.n_clusters, self.config.group_m)
         return m, n * self.config.cluster + rank
+
+    def product(self, work: Any) -> Any:
+        """The product of the batch that a work index belongs to."""
+        return work // self.product_works if self.workload.batch > 1 else 0
+
+    def weight_tile(self, place: Any) -> Any:
+        """Index along all products' weight rows of the tile at a place."""
+        if self.workload.batch == 1:
+            return place.n
+        return place.product * (self.padded_n // self.config.block_n) + place.n
 
     def first_row(self, rank: Any) -> Any:
         """First of the tile's rows of x that a block loads."""
@@ -112,17 +141,19 @@ class MixedPlan:
     def weight_at(self, n: Any, block: int, stage: Any) -> Any:
         """Byte offset of a stage's tiles of a block of 64 weight rows."""
         row_block = n * self.config.blocks + block
+        if self.weight_bytes >= 1 << 31:
+            row_block = T.cast(row_block, "int64")
         return (row_block * self.k_steps + stage * self.config.steps) * self.tile_bytes
 
     def x_step(self, instruction: Any) -> Any:
         """Bytes from a stage's start to what one instruction takes of x."""
         step, within = instruction // _STEP_INSTRUCTIONS, instruction % _STEP_INSTRUCTIONS
-        return step * self.config.x_bytes + within * 2 * _K16
+        return step * self.config.x_bytes + within * _INSTRUCTION_BYTES
 
     def a_step(self, instruction: Any) -> Any:
         """The same of a row block's floating-point weights."""
         step, within = instruction // _STEP_INSTRUCTIONS, instruction % _STEP_INSTRUCTIONS
-        return step * self.tile_bytes + within * 2 * _K16
+        return step * self.tile_bytes + within * _INSTRUCTION_BYTES
 
     def a_at(self, parity: Any, block: Any, instruction: Any) -> Any:
         """First of the registers of A that one instruction takes."""

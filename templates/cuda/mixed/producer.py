@@ -16,12 +16,16 @@ def produce(plan, smem, cursor, x_map, weight, place, piece):
         full = T.meta_var(cursor.full)
         for step in T.unroll(plan.config.steps):
             first = T.meta_var(plan.first_row(place.rank))
+            coordinates = T.meta_var(
+                plan.x_coordinates(
+                    place, stage * plan.config.steps + step, place.m * plan.config.block_m + first
+                )
+            )
             T.evaluate(
                 tma_load(
-                    load_tiled(2), Delivery(plan.config.cluster),
+                    load_tiled(plan.x_rank), Delivery(plan.config.cluster),
                     smem.ptr_to([base + step * plan.config.x_bytes + first * 128]),
-                    T.address_of(x_map), (stage * plan.config.steps + step) * 64,
-                    place.m * plan.config.block_m + first, full,
+                    T.address_of(x_map), *coordinates, full,
                 )
             )  # fmt: skip
         for block in T.unroll(plan.config.blocks):
@@ -29,7 +33,7 @@ def produce(plan, smem, cursor, x_map, weight, place, piece):
                 tma_load(
                     LOAD_BULK, Delivery(1, plan.config.weights_once),
                     smem.ptr_to([base + plan.weight_offset + block * plan.block_bytes]),
-                    weight.ptr_to([plan.weight_at(place.n, block, stage)]),
+                    weight.ptr_to([plan.weight_at(plan.weight_tile(place), block, stage)]),
                     T.uint32(plan.block_bytes), full,
                 )
             )  # fmt: skip

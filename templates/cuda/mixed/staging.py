@@ -60,10 +60,18 @@ class Staging:
 
     def map(self) -> list[int]:
         """Arguments of the tensor map of y: the box that is stored at a time."""
-        rows, columns = self.workload.y_shape
+        rows, columns = self.workload.y_shape[-2:]
         box = [self.row_bytes // self.value_bytes, _BLOCK if self.left else self.width]
+        dims, strides, batch = [columns, rows], [columns], self.workload.batch
+        if batch > 1:
+            box, dims, strides = [*box, 1], [*dims, batch], [*strides, columns * rows]
         mode = swizzle_mode(self.row_bytes)
-        return tiled_map(self.workload.out_dtype, [columns, rows], [columns], box, mode)
+        return tiled_map(self.workload.out_dtype, dims, strides, box, mode)
+
+    def coordinates(self, place: Any, box: Any, row: Any, column: Any) -> tuple[Any, ...]:
+        """Where a box of the buffer that begins at a weight row and a row of x lies in y."""
+        at = (column, row) if self.left else (row + box * (_BLOCK // self.boxes), column)
+        return (*at, place.product) if self.workload.batch > 1 else at
 
     def place(self, row: Any, chunk: Any) -> Any:
         """Byte offset in a box of 16 bytes of a row, as TMA swizzles them."""

@@ -8,103 +8,162 @@ from autoq.templates.cuda.device.memory.tma import store_tiled
 
 
 @T.meta_class
+class ResultInputs:
+    """What the kernel takes for results beside constants; an array that is absent may be any other.
+
+    x_scale: float32 of the rows of x of all products; residual: pointer to an array of
+    y's shape and type.
+    """
+
+    def __init__(self, x_scale, residual):
+        self.x_scale, self.residual = x_scale, residual
+
+
+@T.meta_class
+class TileResults:
+    """A consumer thread's sums of a tile at a place."""
+
+    def __init__(self, plan, accumulator, place, thread):
+        self.plan, self.accumulator = plan, accumulator
+        self.place, self.thread = place, thread
+
+    def first_row(self, block):
+        """First weight row of a row block of the consumer."""
+        config = self.plan.config
+        own = self.thread.consumer * config.row_blocks + block
+        return (self.place.n * config.blocks + own) * 64
+
+
+@T.meta_class
 class TileStore:
     """How a consumer stores its part of an output tile, through two staging buffers of its own.
 
-    finish: of `finish_pair`, or of `finish` for float32; words: the same memory as float32;
-    scales: a thread's scales and biases, as `load_rows` fills them; packed: four words of results;
-    turn: which of the two buffers comes next.
+    finishing: the epilogue's functions; shared: the block's memory, as bytes and as float32;
+    inputs: of results; scales: a thread's scales and biases, as `load_rows` fills them; packed:
+    four words of results; turn: which of the two buffers comes next.
     """
 
-    def __init__(self, finish, smem, words, y_map, scales, packed, turn):
-        self.finish = finish
-        self.smem, self.words, self.y_map = smem, words, y_map
+    def __init__(self, finishing, shared, y_map, inputs, scales, packed, turn):
+        self.finishing = finishing
+        self.smem, self.words = shared
+        self.y_map = y_map
+        self.inputs = inputs
         self.scales, self.packed, self.turn = scales, packed, turn
 
+    def results(self, of, spot):
+        """What follows the sums of a spot: operands of the epilogue's function, by value.
+
+        spot: (row block, group of eight columns, half, values of the pair).
+        """
+        block, group, half, values = spot
+        at = block * of.plan.atom.d_registers + group * 4 + half * 2
+        columns = [
+            of.place.m * of.plan.config.block_m + group * 8 + of.thread.lane % 4 * 2 + value
+            for value in values
+        ]
+        sums = [of.accumulator[at + value] for value in values]
+        work = of.plan.workload
+        if work.x_scale:
+            first = of.place.product * work.m
+            sums = [
+                total * T.if_then_else(
+                    column < work.m, self.inputs.x_scale[first + column], T.float32(0)
+                )
+                for total, column in zip(sums, columns, strict=True)
+            ]  # fmt: skip
+        operands = [*sums, self.scales[4 * block + half], self.scales[4 * block + 2 + half]]
+        if not work.residual:
+            return operands
+        row = of.first_row(block) + of.thread.warp * 16 + of.thread.lane // 4 + 8 * half
+        return operands + [self.residual_at(work, of.place, row, column) for column in columns]
+
+    def residual_at(self, work, place, row, column):
+        """What is added to the result of a weight row and a row of x."""
+        at = row * work.m + column if work.weight_left else column * work.n + row
+        value = self.finishing.value
+        return T.cuda.func_call(
+            value.name, self.inputs.residual, place.product * (work.m * work.n) + at,
+            T.cast((row < work.n) & (column < work.m), "int32"),
+            source_code=value.source, return_type="float32",
+        )  # fmt: skip
+
     @T.inline
-    def stage_pair(self, plan, accumulator, offset, block, group, within, count, thread):
+    def stage_pair(self, of, offset, block, group, within, count):
         """One or two groups of eight columns of a block of 64 weight rows, into a buffer."""
         for j in T.unroll(count):
             for half in T.unroll(2):
-                at = T.meta_var(block * plan.atom.d_registers + (group + j) * 4 + half * 2)
+                spot = T.meta_var((block, group + j, half, (0, 1)))
                 self.packed[2 * j + half] = T.cuda.func_call(
-                    self.finish.name,
-                    accumulator[at],
-                    accumulator[at + 1],
-                    self.scales[4 * block + half],
-                    self.scales[4 * block + 2 + half],
-                    source_code=self.finish.source,
+                    self.finishing.pair.name,
+                    *self.results(of, spot),
+                    source_code=self.finishing.pair.source,
                     return_type="uint32",
                 )
-        row = T.meta_var(plan.staging.place_matrix_row(thread, within, count))
-        turn = T.meta_var("" if plan.workload.weight_left else ".trans")
+        row = T.meta_var(of.plan.staging.place_matrix_row(of.thread, within, count))
+        turn = T.meta_var("" if of.plan.workload.weight_left else ".trans")
         T.ptx[f"stmatrix.sync.aligned.m8n8.x{2 * count}{turn}.shared.b16"](
             self.smem.ptr_to([offset + row]),
             *[self.packed[i] for i in range(2 * count)],
         )
 
     @T.inline
-    def stage_floats(self, plan, accumulator, offset, block, group, within, thread):
+    def stage_floats(self, of, offset, block, group, within):
         """A group of eight columns of a block of 64 weight rows, float32, into a buffer."""
         for half in T.unroll(2):
             for value in T.unroll(2):
-                place = T.meta_var(plan.staging.place_float(thread, within, half, value))
-                self.words[(offset + place) // 4] = T.cuda.func_call(
-                    self.finish.name,
-                    accumulator[block * plan.atom.d_registers + group * 4 + half * 2 + value],
-                    self.scales[4 * block + half],
-                    self.scales[4 * block + 2 + half],
-                    source_code=self.finish.source,
+                at = T.meta_var(
+                    offset + of.plan.staging.place_float(of.thread, within, half, value)
+                )
+                spot = T.meta_var((block, group, half, (value,)))
+                self.words[at // 4] = T.cuda.func_call(
+                    self.finishing.one.name,
+                    *self.results(of, spot),
+                    source_code=self.finishing.one.source,
                     return_type="float32",
                 )
 
     @T.inline
-    def stage_slice(self, plan, accumulator, offset, block, slice_, thread):
+    def stage_slice(self, of, offset, block, slice_):
         """A slice of a block's columns into a buffer."""
-        groups = T.meta_var(plan.staging.width // 8)
-        first = T.meta_var(plan.staging.first(slice_) // 8)
-        if plan.staging.value_bytes == 4:
+        groups = T.meta_var(of.plan.staging.width // 8)
+        first = T.meta_var(of.plan.staging.first(slice_) // 8)
+        if of.plan.staging.value_bytes == 4:
             for i in T.unroll(groups):
-                self.stage_floats(plan, accumulator, offset, block, first + i, i, thread)
+                self.stage_floats(of, offset, block, first + i, i)
         else:
             for pair in T.unroll(groups // 2):
-                self.stage_pair(
-                    plan, accumulator, offset, block, first + 2 * pair, 2 * pair, 2, thread
-                )
+                self.stage_pair(of, offset, block, first + 2 * pair, 2 * pair, 2)
             if groups % 2 > 0:
                 last = T.meta_var(groups - 1)
-                self.stage_pair(plan, accumulator, offset, block, first + last, last, 1, thread)
+                self.stage_pair(of, offset, block, first + last, last, 1)
 
     @T.inline
-    def store(self, plan, accumulator, place, thread):
-        """A consumer's part of the tile at a place."""
-        for block in T.unroll(plan.config.row_blocks):
-            for slice_ in T.unroll(plan.staging.slices):
-                if thread.first:
+    def store(self, of):
+        """A consumer's part of the tile."""
+        for block in T.unroll(of.plan.config.row_blocks):
+            for slice_ in T.unroll(of.plan.staging.slices):
+                if of.thread.first:
                     T.ptx.cp.async_.bulk.wait_group.read(1)
-                T.cuda.warpgroup_sync(2 + thread.consumer)
+                T.cuda.warpgroup_sync(2 + of.thread.consumer)
                 offset = T.meta_var(
-                    plan.store_offset + (2 * thread.consumer + self.turn[0]) * plan.staging.bytes
+                    of.plan.store_offset
+                    + (2 * of.thread.consumer + self.turn[0]) * of.plan.staging.bytes
                 )
-                self.stage_slice(plan, accumulator, offset, block, slice_, thread)
+                self.stage_slice(of, offset, block, slice_)
                 T.ptx.fence.proxy.async_.shared__cta()
-                T.cuda.warpgroup_sync(2 + thread.consumer)
-                if thread.first:
-                    block_row = T.meta_var(
-                        place.n * plan.config.blocks
-                        + thread.consumer * plan.config.row_blocks + block
-                    )  # fmt: skip
-                    for box in T.unroll(plan.staging.boxes):
-                        self.store_box(plan, offset, box, block_row * 64, slice_, place)
+                T.cuda.warpgroup_sync(2 + of.thread.consumer)
+                if of.thread.first:
+                    for box in T.unroll(of.plan.staging.boxes):
+                        self.store_box(of, offset, box, of.first_row(block), slice_)
                     T.ptx.cp.async_.bulk.commit_group()
                 self.turn[0] = 1 - self.turn[0]
 
     @T.inline
-    def store_box(self, plan, offset, box, row, slice_, place):
+    def store_box(self, of, offset, box, row, slice_):
         """One thread: a box of a staging buffer to y; row: the first weight row of the buffer."""
-        column = T.meta_var(place.m * plan.config.block_m + plan.staging.first(slice_))
-        at = T.meta_var((column, row) if plan.workload.weight_left else (row + box * 32, column))
-        T.ptx[store_tiled(2)](
+        column = T.meta_var(of.place.m * of.plan.config.block_m + of.plan.staging.first(slice_))
+        at = T.meta_var(of.plan.staging.coordinates(of.place, box, row, column))
+        T.ptx[store_tiled(of.plan.x_rank)](
             T.address_of(self.y_map), *at,
-            self.smem.ptr_to([offset + box * plan.staging.box_bytes]),
+            self.smem.ptr_to([offset + box * of.plan.staging.box_bytes]),
         )  # fmt: skip

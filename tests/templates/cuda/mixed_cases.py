@@ -40,6 +40,32 @@ CASES = [
 ]  # fmt: skip
 """FloatGemm workloads."""
 
+_E4M3 = "float8_e4m3fn"
+
+FORMS = [
+    *(
+        FloatGemm(216, 264, 464, _E4M3, _E4M3, out, bias=bias, weight_left=left, x_scale=not bias)
+        for out in ("float16", "bfloat16", "float32")
+        for left in (False, True)
+        for bias in (False, True)
+    ),
+    *(
+        FloatGemm(
+            120, 200, 328, floats, weights, out, bias=True, activation="silu", weight_left=left,
+            residual=True, x_scale=left,
+        )
+        for floats, weights, out in (
+            ("float16", "int8", "float16"), ("bfloat16", "uint4", "float32"),
+            ("float16", "float16", "bfloat16"),
+        )
+        for left in (False, True)
+    ),
+    FloatGemm(72, 136, 512, weight_dtype="int4", group=64, zero_points=True, batch=5, bias=True),
+    FloatGemm(72, 136, 328, "bfloat16", "int8", "bfloat16", batch=3, residual=True),
+    FloatGemm(40, 72, 1040, _E4M3, _E4M3, batch=4, x_scale=True, weight_left=True),
+]  # fmt: skip
+"""FloatGemm workloads that are not plain."""
+
 ODD_CASES = [
     *(
         FloatGemm(m, n, k, floats, weights, out, bias=True, weight_left=left)

@@ -25,8 +25,8 @@ _SECOND = ("scale", "bias")
 
 
 def matches(workload: Workload, target: Target) -> bool:
-    """Any m, n and k; groups of 32, 64 or multiples of 64; bfloat16 from sm_80 on."""
-    if not isinstance(workload, FloatGemm) or target.kind != "cuda":
+    """Any plain m, n and k; groups of 32, 64 or multiples of 64; bfloat16 from sm_80 on."""
+    if not (isinstance(workload, FloatGemm) and workload.plain) or target.kind != "cuda":
         return False
     group = workload.group
     types = (workload.in_dtype, workload.out_dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from autoq.templates.cuda.mixed.float_gemm_wgmma import TEMPLATE
 from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.cuda.mixed.widening import Widening
 from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.registry import matching
 from autoq.templates.target import parse_target
 
 TARGET = parse_target("cuda:sm_90a")
@@ -29,7 +31,8 @@ WORKLOADS = [
     FloatGemm(1, 1000, 1024, "bfloat16", "uint8", "bfloat16", zero_points=True),
     FloatGemm(64, 512, 512, weight_dtype="int4", group=32, weight_left=True),
     FloatGemm(700, 512, 512, "bfloat16", "uint4", "bfloat16", group=128, zero_points=True),
-    FloatGemm(512, 512, 512, weight_dtype="float16", activation="silu"),
+    FloatGemm(3456, 4096, 2048, weight_dtype="float16", activation="silu", residual=True, batch=2),
+    FloatGemm(1024, 4096, 2048, "float8_e4m3fn", "float8_e4m3fn", x_scale=True, activation="gelu"),
     FloatGemm(216, 512, 512, out_dtype="float32", activation="gelu"),
     FloatGemm(3456, 4096, 2048, "bfloat16", out_dtype="float32", weight_left=True),
 ]
@@ -122,12 +125,24 @@ def test_what_no_kernel_takes_is_declined() -> None:
 
 
 @pytest.mark.parametrize(
+    "form", [{"batch": 2}, {"residual": True}, {"x_scale": True}, {"in_dtype": "float8_e4m3fn"}]
+)
+def test_one_kernel_alone_takes_what_is_not_plain(form: dict[str, Any]) -> None:
+    workload = FloatGemm(8, 16, 64, **{"weight_dtype": form.get("in_dtype", "int8"), **form})
+    assert [template.name for template in matching(workload, TARGET)] == ["float_gemm_wgmma"]
+    for arch in ("cuda:sm_80", "cpu"):
+        assert not matching(workload, parse_target(arch))
+
+
+@pytest.mark.parametrize(
     "fields, complaint",
     [
         ({"in_dtype": "int8"}, "in_dtype"), ({"weight_dtype": "float32"}, "weight_dtype"),
         ({"out_dtype": "int8"}, "out_dtype"), ({"activation": "tanh"}, "activation"),
         ({"group": 48}, "group 48"), ({"m": 0}, "extents"),
         ({"weight_dtype": "float16", "zero_points": True}, "neither groups nor zero points"),
+        ({"in_dtype": "float8_e4m3fn"}, "beside float8_e4m3fn the same"),
+        ({"batch": 0}, "a batch of 0"),
     ],
 )  # fmt: skip
 def test_impossible_products_are_refused_in_one_line(

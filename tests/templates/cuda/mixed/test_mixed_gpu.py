@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from gpu_kernels import assert_right, hopper_target, sampled
-from mixed_cases import CASES
+from mixed_cases import CASES, FORMS
 
 from autoq.templates.cuda.mixed.float_gemm_wgmma import TEMPLATE
 from autoq.templates.operators.float_gemm import FloatGemm
@@ -16,7 +16,7 @@ TARGET = parse_target("cuda:sm_90a")
 SAMPLES = 2
 
 
-@pytest.mark.parametrize("workload", CASES, ids=repr)
+@pytest.mark.parametrize("workload", [*CASES, *FORMS], ids=repr)
 def test_every_element_is_right(workload: FloatGemm) -> None:
     target = hopper_target()
     configs = [TEMPLATE.default(workload, TARGET)]

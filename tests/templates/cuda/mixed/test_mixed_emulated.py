@@ -1,0 +1,55 @@
+"""Mixed-input kernels on the emulator: every output element, eager and late, of knobs and forms.
+
+Each case has a knob that changes what threads do, with tails of rows, of weight rows and of k.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from ptx.kernels import assert_right_emulated
+from with_nvcc import needs_nvcc
+
+from autoq.templates.cuda.mixed.config import MixedConfig
+from autoq.templates.cuda.mixed.conversion import GroupScale
+from autoq.templates.cuda.mixed.float_gemm_wgmma import TEMPLATE
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.target import parse_target
+
+TARGET = parse_target("cuda:sm_90a")
+CONFIG = MixedConfig(
+    block_m=32, consumers=1, k_groups=1, row_blocks=1, steps=1, stages=4, cluster=1, group_m=4
+)  # fmt: skip
+E4M3 = "float8_e4m3fn"
+GROUPS = FloatGemm(72, 200, 512, "bfloat16", "uint4", "bfloat16", group=128, zero_points=True)
+
+# Workload, knobs other than those of CONFIG, multiprocessors.
+CASES: list[tuple[FloatGemm, dict[str, Any], int]] = [
+    (FloatGemm(60, 200, 200, bias=True, activation="gelu"), {"block_m": 16, "row_blocks": 2}, 132),
+    (FloatGemm(44, 72, 200, out_dtype="float32", weight_left=True), {"block_m": 48}, 132),
+    (FloatGemm(56, 100, 136, "bfloat16", "bfloat16", "float32"), {"cluster": 2}, 132),
+    (FloatGemm(216, 72, 200, "bfloat16", "int4", "float16", weight_left=True),
+     {"block_m": 112}, 2),
+    (GROUPS, {"group_scale": GroupScale.SUM, "steps": 2, "consumers": 2, "k_groups": 2}, 132),
+    (replace(GROUPS, group=32), {"group_scale": GroupScale.SUM}, 132),
+    (replace(GROUPS, group=256, zero_points=False), {"group_scale": GroupScale.SUM}, 3),
+    (FloatGemm(72, 200, 600), {"split_k": 3, "cluster": 2, "weights_once": True}, 132),
+    (FloatGemm(72, 264, 600), {"stream_k": True}, 4),
+    (FloatGemm(200, 264, 600, weight_left=True),
+     {"stream_k": True, "cluster": 2, "block_m": 48}, 8),
+    (FloatGemm(60, 56, 640, batch=2), {"stream_k": True, "consumers": 2, "k_groups": 2}, 132),
+    (FloatGemm(60, 56, 208, E4M3, E4M3, x_scale=True, residual=True, batch=2), {}, 132),
+    (FloatGemm(52, 70, 208, E4M3, E4M3, "float32", bias=True, activation="relu", residual=True,
+               weight_left=True), {}, 132),
+]  # fmt: skip
+
+
+@needs_nvcc
+@pytest.mark.parametrize("workload, knobs, units", CASES, ids=str)
+def test_every_element_is_right(workload: FloatGemm, knobs: dict[str, Any], units: int) -> None:
+    target, config = TARGET.of_units(units), replace(CONFIG, **knobs)
+    assert TEMPLATE.matches(workload, target)
+    assert TEMPLATE.space(workload, target).rejection(config) is None
+    assert_right_emulated(TEMPLATE, workload, config, target)
