@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from autoq.templates.cuda.mixed.conversion import Conversion
 from autoq.templates.cuda.mixed.mma_sync.config import Conform, MixedSyncConfig
 from autoq.templates.cuda.mixed.mma_sync.resources import resident
 from autoq.templates.cuda.mixed.mma_sync.tiling import MixedSyncTiling
@@ -67,21 +68,17 @@ def _parts(tiling: MixedSyncTiling, target: Target) -> tuple[float, float, float
 
 def instructions(tiling: MixedSyncTiling) -> float:
     """Instructions of a thread for a value of the weight, those for layout and scales included."""
-    fragments, config = tiling.fragments, tiling.config
-    if not tiling.workload.quantised:
+    work, config = tiling.workload, tiling.config
+    if not work.quantised:
         return 0.0
-    half, nibbles = fragments.shared.half, fragments.shared.nibbles
-    if config.widening is Widening.CONVERT:
-        found = 2.5
-    elif config.widening is Widening.TABLE:
-        found = 1.5
-    elif nibbles:
-        found = 1.5 if half else 1.75
+    if config.widening is Widening.TABLE:
+        four = 6.0 + 2.0 * work.zero_points + 2.0 * bool(work.group)
     else:
-        found = 1.0 if half else 2.0 + 0.5 * fragments.shifted
+        four = sum(Conversion(work, widening=config.widening).instructions)
+        four -= 2.0 * tiling.fragments.unsigned
     if config.layout is not Conform.OFFLINE:
-        found += 0.75
-    return found + (0.5 if tiling.workload.group else 0.0)
+        four += 3.0
+    return four / 4
 
 
 def features(workload: FloatGemm, config: MixedSyncConfig, target: Target) -> dict[str, float]:
