@@ -17,7 +17,6 @@ from autoq.kernel.device_headers import DEVICE_HEADERS
 from autoq.kernel.nvcc import FLAGS, find_nvcc
 from autoq.runtime.kernel import Argument, Buffer, Im2colMap, Launch, Scalar, TiledMap
 from autoq.templates.element import element
-from autoq.templates.target import Target
 from ptx import arithmetic, asynchronous, movement
 from ptx.library import Input, Range, Settings, TensorMap, handlers, library
 from ptx.program import Assembler, Program
@@ -111,7 +110,7 @@ class Mode:
     residents: int = 2
 
 
-def launch(ptx: str, item: Launch, memories: Sequence[Memory], target: Target, mode: Mode) -> int:
+def launch(ptx: str, item: Launch, memories: Sequence[Memory], mode: Mode) -> int:
     """Run a launch over the arrays that its arguments number; the instructions that warps executed.
 
     Raises EmulationFault for what the kernel does wrong, UnknownInstruction for unknown PTX.

@@ -118,7 +118,7 @@ def _run_function(
     ptx = ptx_of(cuda_source(lowered, target), target.arch)
     own = [_poisoned((size,), "uint8") for size in spaces]
     for item in launches:
-        launch(ptx, item, [*memories, *own], target, mode)
+        launch(ptx, item, [*memories, *own], mode)
 
 
 def _poisoned(shape: tuple[int, ...], dtype: str) -> Memory:
