@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gpu_kernels import compiled, end_if_compile_only, gpu_host, gpu_target
+from ptx.kernels import assert_right_emulated
 from split_k.config import SplitConfig
 from split_k.cpu import TEMPLATE as CPU_TEMPLATE
 from split_k.cpu import program_of
@@ -149,6 +150,13 @@ def test_it_compiles_for_gpus(config: SplitConfig, arch: str) -> None:
     assert len(kernel.modules) == len(kernel.launches) == stages
     assert [launch.module for launch in kernel.launches] == list(range(stages))
     assert kernel.spill_bytes == 0
+
+
+@needs_nvcc
+@pytest.mark.parametrize("config", CONFIGS[3:], ids=str)
+def test_it_is_right_on_the_emulator(config: SplitConfig) -> None:
+    """Programs of several launches, atomic additions and semaphores that stay zero."""
+    assert_right_emulated(CUDA_TEMPLATE, WORKLOAD, config, parse_target("cuda:sm_80"), ["late"])
 
 
 @pytest.mark.gpu

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ptx.arithmetic import Rule, bits_of
+from ptx.arithmetic import Rule, bits_of, unsigned
 from ptx.program import PARAMETER_BASE, Assembler
 
 _SPACES = {
@@ -19,6 +19,7 @@ _IGNORED = re.compile(
 ELEMENTS = ("s4", "u4", "s8", "u8", "f16", "bf16", "e4m3")
 _ACCUMULATORS = ("s32", "f32", "f16")
 _SHUFFLES = ("idx", "up", "down", "bfly")
+_ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
 _VOTES = ("all", "any", "uni", "ballot")
 
 
@@ -68,6 +69,26 @@ def store(asm: Assembler, parts: list[str], ops: list[str]) -> None:
     base, base_bits = asm.address(ops[0])
     taken = [asm.register(item, width) for item in values]
     asm.emit(f"st.{bits_of(kind)}", [*base, *taken], space, count, width, base_bits)
+
+
+def _change(asm: Assembler, parts: list[str], ops: list[str], returns: bool = True) -> None:
+    """atom, which gives the value before, and red, which does not."""
+    kind = parts[-1]
+    operation = next(part for part in parts if part in _ATOMICS)
+    rest = [part for part in parts[:-1] if part != operation]
+    space, count, _ = _memory([*rest, kind])
+    if count != 1:
+        raise ValueError("atomic operations over vectors are not known here")
+    result, *ops = ops if returns else ["_", *ops]
+    bits = bits_of(kind)
+    base, base_bits = asm.address(ops[0])
+    taken = [asm.register(result, bits), *base, *(asm.register(op, bits) for op in ops[1:])]
+    modifiers = (_ATOMICS.index(operation), space, base_bits, int(len(ops) > 2))
+    asm.emit(f"atom.{unsigned(kind) if kind[0] == 'b' else kind}", taken, *modifiers)
+
+
+def _reduce_memory(asm: Assembler, parts: list[str], ops: list[str]) -> None:
+    _change(asm, parts, ops, returns=False)
 
 
 def _convert_address(asm: Assembler, parts: list[str], ops: list[str]) -> None:
@@ -220,6 +241,8 @@ RULES: dict[str, Rule] = {
     "ld": _load,
     "ldu": _load,
     "createpolicy": _policy,
+    "atom": _change,
+    "red": _reduce_memory,
     "cvta": _convert_address,
     "ldmatrix": _matrices("ldmatrix"),
     "stmatrix": _matrices("stmatrix"),

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "atomics.h"
 #include "conversions.h"
 #include "copies.h"
 #include "floats.h"
@@ -24,6 +25,7 @@ const Table& table() {
     add_conversions(t);
     add_selections(t);
     add_memory(t);
+    add_atomics(t);
     add_copies(t);
     add_asynchronous(t);
     add_warp_operations(t);
