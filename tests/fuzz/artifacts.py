@@ -21,7 +21,7 @@ from autoq import Session
 from autoq.errors import AutoqError
 from autoq.runtime.artifact import read_artifact
 from autoq.runtime.members import write_members
-from fuzz.mangling import mangle_bytes, mangle_json
+from fuzz.mutations.of_files import mangle_bytes, mangle_json
 from fuzz.small_model import Compiled, compiled, for_cuda
 
 Rng = np.random.Generator

@@ -25,8 +25,8 @@ from autoq.frontend import load
 from autoq.graph import Fusion, Graph, evaluate, optimise
 from autoq.templates.target import host_cpu, parse_target
 from fuzz.drawing import pick
-from fuzz.mangling import mangle_bytes
-from fuzz.model_mutations import mutate
+from fuzz.mutations.of_files import mangle_bytes
+from fuzz.mutations.of_models import mutate
 
 LIMIT_SECONDS = 60
 COMPILED_SHARE = 1 / 20

@@ -20,7 +20,7 @@ import numpy as np
 from autoq import Session
 from autoq.cli import main
 from autoq.errors import AutoqError
-from fuzz.mangling import mangle_bytes
+from fuzz.mutations.of_files import mangle_bytes
 from fuzz.small_model import Compiled, compiled
 
 Rng = np.random.Generator

@@ -18,9 +18,9 @@ import numpy as np
 from autoq.errors import RecordError
 from autoq.records import Lines, Record, read_records
 from autoq.records.database import shipped_records
-from fuzz.record_files import Rng, mangled
-from fuzz.record_users import compile_with, layers, replayed, tune_in
-from fuzz.record_verbs import CHECKS
+from fuzz.record_checks.files import Rng, mangled
+from fuzz.record_checks.users import compile_with, layers, replayed, tune_in
+from fuzz.record_checks.verbs import CHECKS
 
 LIMIT_SECONDS = 60
 

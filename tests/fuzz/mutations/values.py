@@ -7,7 +7,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from fuzz.drawing import Rng, pick, tensor_names
-from fuzz.model_words import NUMBERS, SIZES, TEXTS
+from fuzz.mutations.words import NUMBERS, SIZES, TEXTS
 
 
 def change_tensor(rng: Rng, model: onnx.ModelProto) -> None:

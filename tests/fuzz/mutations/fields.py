@@ -9,7 +9,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from fuzz.drawing import Rng, pick
-from fuzz.model_words import NUMBERS, SIZES, TEXTS
+from fuzz.mutations.words import NUMBERS, SIZES, TEXTS
 
 
 def change_any_field(rng: Rng, model: onnx.ModelProto) -> None:

@@ -7,7 +7,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from fuzz.drawing import Rng, pick, tensor_names
-from fuzz.model_words import ELEMENTWISE, NUMBERS, OPERATORS, SIZES, TEXTS
+from fuzz.mutations.words import ELEMENTWISE, NUMBERS, OPERATORS, SIZES, TEXTS
 
 
 def rewire(rng: Rng, model: onnx.ModelProto) -> None:

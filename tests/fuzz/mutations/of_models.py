@@ -7,8 +7,8 @@ from collections.abc import Callable
 import onnx
 
 from fuzz.drawing import Rng, pick
-from fuzz.field_mutations import change_any_field
-from fuzz.node_mutations import (
+from fuzz.mutations.fields import change_any_field
+from fuzz.mutations.nodes import (
     change_attribute,
     change_nodes,
     change_operator,
@@ -17,7 +17,7 @@ from fuzz.node_mutations import (
     rewire,
     splice,
 )
-from fuzz.value_mutations import change_port, change_tensor, change_versions, expose, make_external
+from fuzz.mutations.values import change_port, change_tensor, change_versions, expose, make_external
 
 # How often each is drawn beside the others.
 _WEIGHTS: dict[Callable[[Rng, onnx.ModelProto], None], int] = {

@@ -1,0 +1,1 @@
+"""Changes of models, of their parts and of files, drawn at random."""

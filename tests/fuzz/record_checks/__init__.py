@@ -1,0 +1,1 @@
+"""Record files, and what reads and repairs them, for `fuzz.records`."""
