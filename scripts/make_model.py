@@ -20,6 +20,8 @@ NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
     },
     "efficientnet_b0": lambda image: models.efficientnet_b0(image=image),
     "shufflenet_v2": lambda image: models.shufflenet_v2(image=image),
+    "mlp_mixer": lambda image: models.mlp_mixer(image=image),
+    "vit": lambda image: models.vit(image=image),
 }
 """Networks for images of a height and width in pixels, by name."""
 

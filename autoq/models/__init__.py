@@ -7,5 +7,6 @@ from autoq.models.efficientnet import efficientnet_b0
 from autoq.models.mixer import mlp_mixer
 from autoq.models.resnet import resnet
 from autoq.models.shufflenet import shufflenet_v2
+from autoq.models.vit import vit
 
-__all__ = ["bert", "efficientnet_b0", "mlp_mixer", "resnet", "shufflenet_v2"]
+__all__ = ["bert", "efficientnet_b0", "mlp_mixer", "resnet", "shufflenet_v2", "vit"]

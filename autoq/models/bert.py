@@ -26,7 +26,7 @@ def bert(
     x = "input"
     for layer in range(layers):
         name = f"layer{layer}"
-        attended = _attention(writer, x, (batch, length, width), heads, f"{name}.attention")
+        attended = writer.attention(x, (batch, length, width), heads, f"{name}.attention")
         x = writer.layer_norm(
             writer.node("Add", [attended, x], f"{name}.attention.add"), width, f"{name}.norm1"
         )
@@ -34,28 +34,3 @@ def bert(
         y = writer.linear(writer.gelu(y, f"{name}.gelu"), 4 * width, width, f"{name}.contract")
         x = writer.layer_norm(writer.node("Add", [y, x], f"{name}.add"), width, f"{name}.norm2")
     return writer.tokens_model("bert", x, (batch, length, width), (batch, length, width))
-
-
-def _attention(
-    writer: TokenWriter, x: str, shape: tuple[int, int, int], heads: int, name: str
-) -> str:
-    """Self-attention of all tokens, its output projected."""
-    batch, length, width = shape
-    each = width // heads
-    split = writer.integers([batch, length, heads, each], f"{name}.split")
-
-    def part(kind: str, order: list[int]) -> str:
-        y = writer.linear(x, width, width, f"{name}.{kind}")
-        y = writer.node("Reshape", [y, split], f"{name}.{kind}.heads")
-        return writer.node("Transpose", [y], f"{name}.{kind}.transpose", perm=order)
-
-    query, key = part("query", [0, 2, 1, 3]), part("key", [0, 2, 3, 1])
-    scores = writer.node("MatMul", [query, key], f"{name}.scores")
-    root = writer.constant(np.array(each**0.5, np.float32), f"{name}.root")
-    scores = writer.node("Div", [scores, root], f"{name}.scaled")
-    shares = writer.node("Softmax", [scores], f"{name}.softmax", axis=-1)
-    y = writer.node("MatMul", [shares, part("value", [0, 2, 1, 3])], f"{name}.context")
-    y = writer.node("Transpose", [y], f"{name}.context.transpose", perm=[0, 2, 1, 3])
-    whole = writer.integers([batch, length, width], f"{name}.whole")
-    y = writer.node("Reshape", [y, whole], f"{name}.context.whole")
-    return writer.linear(y, width, width, f"{name}.output")

@@ -53,6 +53,28 @@ class TokenWriter(ModelWriter):
         y = self.node("Mul", [y, factor], f"{name}.scaled")
         return self.node("Add", [y, offset], name)
 
+    def attention(self, x: str, shape: tuple[int, int, int], heads: int, name: str) -> str:
+        """Self-attention of all tokens `[batch, length, width]`, its output projected."""
+        batch, length, width = shape
+        each = width // heads
+        split = self.integers([batch, length, heads, each], f"{name}.split")
+
+        def part(kind: str, order: list[int]) -> str:
+            y = self.linear(x, width, width, f"{name}.{kind}")
+            y = self.node("Reshape", [y, split], f"{name}.{kind}.heads")
+            return self.node("Transpose", [y], f"{name}.{kind}.transpose", perm=order)
+
+        query, key = part("query", [0, 2, 1, 3]), part("key", [0, 2, 3, 1])
+        scores = self.node("MatMul", [query, key], f"{name}.scores")
+        root = self.constant(np.array(each**0.5, np.float32), f"{name}.root")
+        scores = self.node("Div", [scores, root], f"{name}.scaled")
+        shares = self.node("Softmax", [scores], f"{name}.softmax", axis=-1)
+        y = self.node("MatMul", [shares, part("value", [0, 2, 1, 3])], f"{name}.context")
+        y = self.node("Transpose", [y], f"{name}.context.transpose", perm=[0, 2, 1, 3])
+        whole = self.integers([batch, length, width], f"{name}.whole")
+        y = self.node("Reshape", [y, whole], f"{name}.context.whole")
+        return self.linear(y, width, width, f"{name}.output")
+
     def tokens_model(
         self, name: str, y: str, input_shape: tuple[int, ...], output_shape: tuple[int, ...]
     ) -> onnx.ModelProto:

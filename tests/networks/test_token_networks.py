@@ -8,11 +8,13 @@ import onnxruntime
 import pytest
 from onnx import helper
 
-from autoq.models import bert, mlp_mixer
+from autoq.models import bert, mlp_mixer, vit
 
+SMALL_VIT = {"layers": 2, "width": 32, "heads": 2, "patch": 8, "image": 32, "classes": 10}
 SMALL_MIXER = {"layers": 2, "width": 32, "hidden": (16, 64), "image": 64, "classes": 10}
 MODELS = {
     "bert": (bert(2, length=16, width=64, heads=4), (1, 16, 64), (1, 16, 64), 2 * 8),
+    "vit": (vit(**SMALL_VIT), (1, 3, 32, 32), (1, 10), 2 * 8 + 1),
     "mixer": (mlp_mixer(**SMALL_MIXER), (1, 3, 64, 64), (1, 10), 2 * 4 + 1),
 }
 
@@ -35,7 +37,8 @@ def test_structure_and_sane_activations(name):
 
 
 def test_sizes_of_the_papers():
-    """7.1 million weights in a layer of BERT-base, 18.5 million in MLP-Mixer-S/16."""
-    for model, millions in ((bert(), 7.1), (mlp_mixer(), 18.5)):
+    """Millions of weights of a layer of BERT-base, of MLP-Mixer-S/16 and of ViT-S/16."""
+    small_vit = vit(width=384, heads=6)
+    for model, millions in ((bert(), 7.1), (mlp_mixer(), 18.5), (small_vit, 22.05)):
         count = sum(int(np.prod(tensor.dims)) for tensor in model.graph.initializer)
         assert abs(count / 1e6 - millions) < 0.1

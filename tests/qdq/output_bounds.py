@@ -113,7 +113,7 @@ def _gemm(node: Any, x: Bounds, w: Bounds, bias: Bounds | None = None) -> Bounds
     y = y if alpha.low == 1 else product_of(y, alpha)
     if bias is None or beta.low == 0:
         return y
-    return sum_of(y, bias if beta.low == 1 else product_of(bias, beta))
+    return sum_of(y, bias if beta.low == 1 else Bounds.of(bias.low * beta.low, bias.constant))
 
 
 def _matmul(node: Any, a: Bounds, b: Bounds) -> Bounds:

@@ -230,7 +230,5 @@ def packed(workload: BatchedGemm, config: BatchedDirectConfig) -> tuple[TensorSp
     return (zero_points, *_epilogue(workload).constant_parameters())
 
 
-TEMPLATE = Template(
-    "batched_gemm_direct", 1, matches, space, default, build, pack, packed, tunable=False
-)
+TEMPLATE = Template("batched_gemm_direct", 1, matches, space, default, build, pack, packed)
 """Products of two activations in batches, an output a thread."""
