@@ -147,12 +147,17 @@ def check_layer(template: Template, workload: Conv2d | Gemm, **options: Any) -> 
     check(template, workload, *random_layer(workload), **options)
 
 
+HASWELL = Target("cpu", "haswell", units=2, avx2=True)
+"""A CPU with AVX2 and no AVX512, for hosts that have both."""
+
+
 def run_function(
-    function: PrimFunc, inputs: Sequence[np.ndarray], shape: tuple[int, ...], dtype: str
-) -> np.ndarray:
+    function: PrimFunc, inputs: Sequence[np.ndarray], shape: tuple[int, ...], dtype: str,
+    target: Target | None = None,
+) -> np.ndarray:  # fmt: skip
     """The only output of a kernel over aligned copies of `inputs`, poisoned before it runs."""
     arrays = [tvm.runtime.tensor(array) for array in inputs]
     poison = np.full(shape, 77, dtype)
     output = tvm.runtime.tensor(poison)
-    LoadedCpuKernel(compile_kernel(function, host()))(*arrays, output)
+    LoadedCpuKernel(compile_kernel(function, target or host()))(*arrays, output)
     return output.numpy()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from cpu_kernels import host, run, run_function
+from cpu_kernels import HASWELL, host, run, run_function
 from tvm.script.ir_builder import tirx as T
 
 from autoq.measure.check import complaint
@@ -29,14 +29,25 @@ CASES = (
 
 @pytest.mark.parametrize(("workload", "tile"), CASES, ids=lambda item: str(item).replace(" ", "-"))
 def test_within_the_operators_bound(workload, tile):
+    stays_within(workload, tile, host())
+
+
+@pytest.mark.skipif(not host().avx2, reason="needs AVX2")
+@pytest.mark.parametrize("number", [1, 2])
+def test_within_the_operators_bound_without_avx512(number):
+    stays_within(*CASES[number], HASWELL)
+
+
+def stays_within(workload, tile, target):
+    """Compares every element with the reference."""
     activations, constants = workload.random_case(np.random.default_rng(6))
-    config = TEMPLATE.default(workload, host())
+    config = TEMPLATE.default(workload, target)
     if tile:
         block = min(workload.m, 5)
         config = MixedCpuConfig(config.lanes, min(tile[0], block), tile[1], block, 32)
-    y = run(TEMPLATE, workload, config, list(activations), constants, host())
+    y = run(TEMPLATE, workload, config, list(activations), constants, target)
     (expected,) = workload.reference(activations, constants)
-    assert complaint(y, expected, workload, host()) is None
+    assert complaint(y, expected, workload, target) is None
 
 
 @pytest.mark.parametrize("features", [{}, {"avx2": True}, {"avx2": True, "avx512": True}], ids=str)
