@@ -117,6 +117,26 @@ def products(results: Results) -> str:
     return "\n".join([*textwrap.wrap(text, 100), "", *_table(titles, rows)])
 
 
+def cpu_models(results: Results) -> str:
+    """Networks of products on a CPU beside onnxruntime, and the least and the largest ratio."""
+    result = results["cpu_models"]
+    rows, ratios = [], []
+    for case in result["cases"]:
+        names = ("untuned", "tuned", "onnxruntime")
+        times = [case[name]["cpu_us_least"] for name in names]
+        ratios.append(times[0] / times[-1])
+        cells = [f"{taken / 1e3:.2f}" for taken in times]
+        rows.append([case["case"], str(case["threads"]), *cells, f"{ratios[-1]:.2f}",
+                     f"{case['load']:.0f}", f"{case['date']}, {case['commit'][:7]}"])  # fmt: skip
+    text = (
+        f"One {result['device']}, onnxruntime {result['onnxruntime']}. Untuned, autoq takes "
+        f"{min(ratios):.2f} to {max(ratios):.2f} times onnxruntime's time."
+    )
+    titles = ["network", "threads", "untuned", "tuned", "onnxruntime", "untuned / onnxruntime",
+              "load", "date, commit"]  # fmt: skip
+    return "\n".join([*textwrap.wrap(text, 100), "", *_table(titles, rows)])
+
+
 def sections(results: Results) -> dict[str, str]:
     """The text between the marks of each name."""
     return {
@@ -126,6 +146,7 @@ def sections(results: Results) -> dict[str, str]:
         "GROUPED": conv_section.section(results["grouped_h200"], conv_section.GROUPED),
         "PRODUCTS": products(results),
         "MOVEMENT": movement(results),
+        "CPU": cpu_models(results),
     }
 
 
@@ -137,13 +158,14 @@ DOCUMENTS = {
         "GROUPED",
         "PRODUCTS",
         "MOVEMENT",
+        "CPU",
     ),
 }
 
 
 def load(folder: Path) -> Results:
     """The results that the tables need, by the stem of their file."""
-    names = (*NETWORKS, "conv_h200", "grouped_h200", "gemm_h200", "movement_h200")
+    names = (*NETWORKS, "conv_h200", "grouped_h200", "gemm_h200", "movement_h200", "cpu_models")
     return {name: json.loads((folder / f"{name}.json").read_text()) for name in names}
 
 
