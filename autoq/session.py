@@ -32,10 +32,11 @@ class Argument:
 
 @dataclass(frozen=True)
 class LayerTime:
-    """Median seconds of one call of the plan."""
+    """Median seconds of one call of the plan, and of the stages of a kernel that has several."""
 
     call: Call
     seconds: float
+    stages: tuple[float, ...] = ()
 
 
 class Session:
@@ -162,9 +163,9 @@ class Session:
         """
         count = _positive(repeat)
         with self._named_errors():
-            seconds = self._executor.profile(count)
-        pairs = zip(self._plan.calls, seconds, strict=True)
-        return [LayerTime(call, value) for call, value in pairs]
+            times = self._executor.profile(count)
+        pairs = zip(self._plan.calls, times, strict=True)
+        return [LayerTime(call, time.seconds, time.stages) for call, time in pairs]
 
     def run_seconds(self, repeat: int = 100) -> float:
         """Median seconds of a whole run with inputs in place, by device events on a GPU.

@@ -113,7 +113,10 @@ def _together(summary: TuneSummary) -> str:
 
 
 def profile_table(layers: Sequence[LayerTime]) -> str:
-    """Time by layer of a compiled model, with its share of the whole and of the roofline."""
+    """Time by layer of a compiled model, with its share of the whole and of the roofline.
+
+    The stages of a layer's kernel, where it has several, stand below it and count no further.
+    """
     total = sum(layer.seconds for layer in layers)
     header = ("layer", "workload", "template", "record", "time", "of model", "TOPS", "roofline")
     cells: list[Sequence[object]] = []
@@ -126,5 +129,9 @@ def profile_table(layers: Sequence[LayerTime]) -> str:
             (call.layer, call.workload, call.template, call.source, duration(seconds),
              share(part), tera(tops), share(floor))
         )  # fmt: skip
+        for number, stage in enumerate(layer.stages, 1):
+            name = f"  stage {number} of {len(layer.stages)}"
+            part = stage / total if total else None
+            cells.append((name, "", "", "", duration(stage), share(part), "", ""))
     cells.append(("total", "", "", "", duration(total), "100%", "", ""))
     return table(header, cells, ("layer", "workload", "template", "record"))

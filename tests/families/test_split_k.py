@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from autoq.measure.stopwatch import timings
 from autoq.measure.worker import Prepare, Run, Worker, WorkerSettings
 from autoq.records import Device as RecordedDevice
 from autoq.records import Record, read_records
+from autoq.report.tables import profile_table
 from autoq.runtime.cuda.driver import Device
 from autoq.session import Session
 from autoq.templates.target import host_cpu, parse_target
@@ -120,7 +122,15 @@ def test_it_runs_in_a_model_whose_arena_holds_its_workspaces(
         parts = [WORKLOAD.reference([feed], constants)[0] for feed in feeds.values()]
         (found,) = session.run(None, feeds)
         np.testing.assert_allclose(found, parts[0] + parts[1], rtol=1e-5, atol=1e-4)
-    assert len(session.profile(2)) == 3
+    layers = session.profile(2)
+    count = 1 if config.ending == "semaphore" else 2
+    assert [len(layer.stages) for layer in layers] == [count * (count > 1)] * 2 + [0]
+    assert all(0 < sum(layer.stages) <= 2 * layer.seconds for layer in layers if layer.stages)
+    lines = profile_table(layers).splitlines()
+    names = [re.match(r" *(.*?)(  |$)", line)[1] for line in lines[2:]]
+    below = ["stage 1 of 2", "stage 2 of 2"] if count > 1 else []
+    assert names == ["first", *below, "second", *below, "add", "total"]
+    assert all(line.startswith("  stage") == ("stage" in line) for line in lines)
 
 
 def test_a_semaphore_that_is_not_left_at_zero_is_no_candidate(tmp_path: Path) -> None:
@@ -216,4 +226,7 @@ def test_it_runs_in_a_graph_on_a_gpu(tmp_path: Path, config: SplitConfig) -> Non
         (expected,) = WORKLOAD.reference([a], constants)
         for found in (product(a), *session.run(None, {"a": a})):
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
-    assert len(session.profile(2)) == 2 and session.run_seconds(3) > 0
+    layers = session.profile(2)
+    assert len(layers) == 2 and session.run_seconds(3) > 0
+    for layer in layers:
+        assert sum(layer.stages) == pytest.approx(layer.seconds if layer.stages else 0)

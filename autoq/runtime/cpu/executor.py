@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -14,6 +14,7 @@ import tvm_ffi
 
 from autoq.errors import ArtifactError
 from autoq.runtime.artifact import Artifact
+from autoq.runtime.call_time import CallTime
 from autoq.runtime.cpu.kernel import LoadedCpuKernel
 from autoq.runtime.dlpack import to_numpy
 from autoq.runtime.kernel import CpuKernel
@@ -36,7 +37,7 @@ class CpuExecutor:
         self._spaces["constant"][: plan.constant_bytes] = artifact.constants
         kernels = [LoadedCpuKernel(cast("CpuKernel", kernel)) for kernel in artifact.kernels]
         self._calls = [
-            kernels[call.kernel].bind([self._array(slot) for slot in call.slots])
+            kernels[call.kernel].stages([self._array(slot) for slot in call.slots])
             for call in plan.calls
         ]
         ports = (*plan.inputs, *plan.outputs)
@@ -69,19 +70,18 @@ class CpuExecutor:
 
     def _run_all(self) -> None:
         with _checked_arrays():
-            for call in self._calls:
-                call()
+            for stages in self._calls:
+                for stage in stages:
+                    stage()
 
-    def profile(self, repeat: int) -> list[float]:
+    def profile(self, repeat: int) -> list[CallTime]:
         """Median seconds of every call within whole runs."""
-        samples: list[list[float]] = [[] for _ in self._calls]
+        samples: list[list[list[float]]] = [[] for _ in self._calls]
         with _checked_arrays():
             for _ in range(repeat):
-                for call, times in zip(self._calls, samples, strict=True):
-                    start = time.perf_counter()
-                    call()
-                    times.append(time.perf_counter() - start)
-        return [statistics.median(times) for times in samples]
+                for stages, runs in zip(self._calls, samples, strict=True):
+                    runs.append([_seconds(stage) for stage in stages])
+        return [CallTime.of(runs) for runs in samples]
 
     def run_seconds(self, repeat: int) -> float:
         """Median seconds of a whole run."""
@@ -91,6 +91,12 @@ class CpuExecutor:
             self._run_all()
             samples.append(time.perf_counter() - start)
         return statistics.median(samples)
+
+
+def _seconds(stage: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    stage()
+    return time.perf_counter() - start
 
 
 @contextlib.contextmanager

@@ -41,10 +41,22 @@ class LoadedCpuKernel:
             raise ArtifactError(f"cannot link a CPU kernel on this machine: {first}") from error
 
     def bind(self, arrays: Sequence[np.ndarray]) -> Callable[[], None]:
-        """A function that runs the kernel over these arrays.
+        """A function that runs the kernel over these arrays, as `stages`."""
+        stages = self.stages(arrays)
+        if len(stages) == 1:
+            return stages[0]
 
-        There is one for each parameter, then one for each workspace. Those that stay zero are
-        cleared here.
+        def run() -> None:
+            for stage in stages:
+                stage()
+
+        return run
+
+    def stages(self, arrays: Sequence[np.ndarray]) -> list[Callable[[], None]]:
+        """Functions that run a stage of the kernel each over these arrays, to be called in order.
+
+        There is an array for each parameter, then one for each workspace. Workspaces that stay zero
+        are cleared here, and by the first stage those that are cleared before each run.
         """
         spaces = arrays[len(self._kernel.parameters) :]
         pairs = list(zip(spaces, self._kernel.workspaces, strict=True))
@@ -52,17 +64,16 @@ class LoadedCpuKernel:
             if workspace.stays_zero:
                 array.fill(0)
         cleared = [array for array, workspace in pairs if workspace.zeroed]
-        calls = self._calls([to_tensor(array) for array in arrays])
-        if len(calls) == 1 and not cleared:
-            return calls[0]
+        first, *others = self._calls([to_tensor(array) for array in arrays])
+        if not cleared:
+            return [first, *others]
 
-        def run() -> None:
+        def run_cleared() -> None:
             for array in cleared:
                 array.fill(0)
-            for call in calls:
-                call()
+            first()
 
-        return run
+        return [run_cleared, *others]
 
     def __call__(self, *tensors: Any) -> None:
         """Run a kernel without workspaces over a CPU tensor (or DLPack view) a parameter."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable
 from typing import Any, cast
@@ -11,6 +12,7 @@ import tvm.runtime
 
 from autoq.errors import ArtifactError
 from autoq.runtime.artifact import Artifact
+from autoq.runtime.call_time import CallTime
 from autoq.runtime.cuda.driver import Device, Event, Memory, Stream, clear
 from autoq.runtime.cuda.feed import Feed
 from autoq.runtime.cuda.graph import CudaGraph, begin_capture, end_capture
@@ -129,10 +131,28 @@ class CudaExecutor:
         self._feeds[name].host(np.ascontiguousarray(array))
         return False
 
-    def profile(self, repeat: int) -> list[float]:
-        """Median seconds of every call, each timed alone as ten nodes of a graph."""
+    def profile(self, repeat: int) -> list[CallTime]:
+        """Median seconds of every call, each timed alone as ten copies in a graph.
+
+        Stages have a share of them, by events between launches outside of a graph.
+        """
         self._reset_feeds()
-        return [self._time(bound, repeat) for bound in self._bound]
+        return [self._call_time(bound, repeat) for bound in self._bound]
+
+    def _call_time(self, bound: BoundKernel, repeat: int) -> CallTime:
+        seconds = self._time(bound, repeat)
+        if bound.stages == 1:
+            return CallTime(seconds)
+        stream, events = Stream(), [Event() for _ in range(bound.stages + 1)]
+        samples = []
+        for _ in range(repeat):
+            bound.launch_between(stream, events)
+            stream.synchronize()
+            pairs = itertools.pairwise(events)
+            samples.append([after.seconds_since(before) for before, after in pairs])
+        apart = CallTime.of(samples)
+        share = seconds / sum(apart.stages)
+        return CallTime(seconds, tuple(share * stage for stage in apart.stages))
 
     def run_seconds(self, repeat: int) -> float:
         """Median seconds of a whole run, inputs in the model's own buffers."""

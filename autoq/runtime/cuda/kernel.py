@@ -8,7 +8,7 @@ from ctypes import c_void_p
 from typing import Any
 
 from autoq.errors import DriverError
-from autoq.runtime.cuda.driver import Function, Memory, Module, Stream, clear, launch
+from autoq.runtime.cuda.driver import Event, Function, Memory, Module, Stream, clear, launch
 from autoq.runtime.cuda.graph import CudaGraph, captured_node
 from autoq.runtime.cuda.tensor_map import TensorMap
 from autoq.runtime.kernel import Argument, Buffer, CudaKernel, Launch, Scalar
@@ -79,6 +79,19 @@ class BoundKernel:
         if isinstance(argument, Scalar):
             return _SCALARS[argument.dtype](argument.value)
         return TensorMap(argument, self._addresses[argument.index])
+
+    @property
+    def stages(self) -> int:
+        """Launches of the kernel."""
+        return len(self._launches)
+
+    def launch_between(self, stream: Stream, events: Sequence[Event]) -> None:
+        """`launch`, with an event recorded before the first and behind each of the launches."""
+        events[0].record(stream)
+        self._clear(stream)
+        for (function, item, pointers), event in zip(self._launches, events[1:], strict=True):
+            _launch(function, item, pointers, stream, overlapped=False)
+            event.record(stream)
 
     def launch(self, stream: Stream, overlapped: bool = False) -> None:
         """Put all launches on the stream, in order, behind the clearing of workspaces.
