@@ -5,7 +5,9 @@ recorded configurations, or the untuned default, are then compiled, compared at 
 element and timed, as bench_conv.py does it; cuBLASLt computes the same product with the fastest of
 the algorithms that its heuristic proposes, of bytes in int8, and of floats over weights that are
 dequantised beforehand. A case marked `cold` rotates all buffers past the L2 cache. Rows of cases
-that are measured replace those of the output file; each row has a date and a commit.
+that are measured replace those of the output file; each row has a date and a commit. `--knobs`
+times the untuned default with other values of some knobs instead, every legal combination, and adds
+what each took to the row; give it an `--output` of its own.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from case_candidates import Candidate, Kernels, autoq_runner, candidates
 from case_report import case_row, cases_table, verdict
 from checkout import commit
+from knob_candidates import knob_candidates, knob_times
 from peers.worker import PeerProcesses
 
 import autoq
@@ -42,6 +45,7 @@ PEERS = {
 }
 """The peer of each operator, and its class."""
 
+_E4M3 = "float8_e4m3fn"
 _PREPARE_SECONDS, _PEER_SECONDS = 120.0, 60.0
 _MOST_TRIALS = 1 << 20
 
@@ -80,6 +84,9 @@ def all_cases() -> list[Case]:
     cases.append(Case("f16 x s8 4096x4096x4096", FloatGemm(4096, 4096, 4096)))
     for m in (16, 64, 1024, 8192):
         cases.append(Case(f"f16 x s8 {m}x8192x8192 cold", FloatGemm(m, 8192, 8192), cold=True))
+    for out in ("float16", "float32"):
+        workload = FloatGemm(4096, 4096, 4096, _E4M3, _E4M3, out, x_scale=True)
+        cases.append(Case(f"e4m3 x e4m3 to {out} 4096x4096x4096", workload))
     for m in (1, 16, 64):
         workload = FloatGemm(m, 8192, 8192, weight_dtype="int4", group=128)
         cases.append(Case(f"f16 x s4 g128 {m}x8192x8192 cold", workload, cold=True))
@@ -127,6 +134,8 @@ def measure(
     row = case_row(case.name, case.workload, host.target, measured, None, theirs)
     seconds = row["autoq_us"] and row["autoq_us"] * 1e-6
     row["tops"] = case.workload.operations / seconds / 1e12 if seconds else None
+    if options.knobs:
+        row["knobs"] = knob_times(measured)
     row |= {"cold": case.cold, "date": datetime.date.today().isoformat(), "commit": options.commit}
     return row
 
@@ -172,7 +181,10 @@ def run(cases: Sequence[Case], host: Host, options: argparse.Namespace) -> dict[
         result |= {"cuda": nvcc_version(), "peers": result.get("peers", {}) | versions}
         try:
             for case in cases:
-                kernels.start(candidates(case.workload, host, database, options.top))
+                if options.knobs:
+                    kernels.start(knob_candidates(case.workload, host, options.knobs))
+                else:
+                    kernels.start(candidates(case.workload, host, database, options.top))
             built = kernels.finish()
             for case in cases:
                 ours = {c: b for c, b in built.items() if c.job.workload == case.workload}
@@ -200,6 +212,8 @@ def parse() -> argparse.Namespace:
                         help="where tuning records go and are looked up")  # fmt: skip
     parser.add_argument("--cache", type=Path, help="folder of compiled kernels, for reuse")
     parser.add_argument("--top", type=int, default=3, help="records of each case to time")
+    parser.add_argument("--knobs", type=json.loads, metavar="JSON",
+                        help='values of knobs to time: {"split_k": [1, 2]}')  # fmt: skip
     parser.add_argument("--repeat", type=int, default=20, help="timings of each kernel")
     parser.add_argument("--output", type=Path, default=Path("scripts/results/gemm_h200.json"))
     parser.add_argument("--commit", default=commit(), help="recorded with each row")

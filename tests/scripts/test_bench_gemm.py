@@ -12,9 +12,12 @@ import bench_gemm
 import gemm_plot
 import pytest
 from bench_gemm import Case
+from knob_candidates import knob_candidates
 
+from autoq.devices import Host
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
+from autoq.templates.target import parse_target
 
 CASES = [Case("first", Gemm(8, 16, 32)), Case("second", Gemm(8, 16, 64))]
 
@@ -54,6 +57,16 @@ def test_results_of_another_device_are_not_mixed(main: Callable[..., None], tmp_
     (tmp_path / "gemm.json").write_text('{"device": "another", "cases": []}')
     with pytest.raises(SystemExit, match="is of another"):
         main()
+
+
+def test_knobs_are_varied_around_the_default() -> None:
+    host, product = Host(parse_target("cuda:sm_90a"), None), FloatGemm(16, 8192, 8192)
+    found = knob_candidates(product, host, {"split_k": [1, 2], "row_blocks": [1, 2]})
+    configs = [candidate.job.config for candidate in found]
+    assert {(c.split_k, c.row_blocks) for c in configs} == {(1, 1), (1, 2), (2, 1), (2, 2)}
+    assert len({c.block_m for c in configs}) == 1 < len({c.stages for c in configs})
+    with pytest.raises(SystemExit, match="no knob 'split'"):
+        knob_candidates(product, host, {"split": [1]})
 
 
 def test_unknown_cases_are_refused(main: Callable[..., None]) -> None:
