@@ -10,5 +10,5 @@ unset PYTHONDONTWRITEBYTECODE
 # One kernel cache for the whole suite: many tests compile the same kernels.
 export AUTOQ_CACHE_DIR=${AUTOQ_CACHE_DIR:-$(mktemp -d)}
 .venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder "$@"
-# A minute of fuzzing behind the whole suite; its cases are those of a fixed seed.
-[ $# -gt 0 ] || scripts/fuzz.sh 60
+# Some fuzzing behind the whole suite; its cases are the first of a fixed seed.
+[ $# -gt 0 ] || scripts/fuzz.sh 40
