@@ -49,8 +49,10 @@ def space(workload: FloatGemm, target: Target) -> Space[MixedConfig]:
 
 def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:
     def groups_divide_consumers(config: MixedConfig) -> bool:
-        """groups along k divide the consumers and the stages, and are not for wide tiles"""
+        """groups along k divide consumers and stages, two for each, and are not for wide tiles"""
         whole = config.consumers % config.k_groups == 0 == config.stages % config.k_groups
+        # A consumer leaves a stage when the products of its next one run.
+        whole = whole and config.stages >= 2 * config.k_groups
         return whole and (config.k_groups == 1 or config.block_m <= 128)
 
     def rows_not_wasted(config: MixedConfig) -> bool:

@@ -67,6 +67,11 @@ SMALL = MixedConfig(
 GROUPS = FloatGemm(72, 200, 512, weight_dtype="int4", group=128, zero_points=True)
 
 
+def test_a_consumer_that_waits_holds_not_all_its_stages() -> None:
+    config = replace(SMALL, consumers=4, k_groups=4, stages=4, block_m=16)
+    assert "two for each" in str(TEMPLATE.space(WORKLOADS[0], TARGET).rejection(config))
+
+
 @needs_nvcc
 @pytest.mark.parametrize(
     "workload, knobs",
