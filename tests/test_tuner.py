@@ -17,7 +17,9 @@ from autoq.errors import EnvironmentFault, InputError, TargetError
 from autoq.records import read_records
 from autoq.report.events import TrialsMeasured, TuneStarted, TuneSummary
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.tuner import list_tasks, tune
 from autoq.tuning.task import ModelWorkload
@@ -55,6 +57,18 @@ def test_a_convolution_is_tuned_for_this_cpu(tmp_path):
     (row,) = list_tasks([ModelWorkload(CONV, 2)], target="cpu", tuning_records=[path])
     assert row.seconds == summary.rows[0].seconds and row.source == str(path)
     assert row.trials == 6
+
+
+def test_products_of_every_kind_are_tuned_without_a_model(tmp_path):
+    workloads = [
+        Gemm(16, 24, 32, in_dtype="uint8"),
+        FloatGemm(16, 24, 32, weight_dtype="int4", group=32),
+        BatchedGemm(1, 32, 32, 64, 2, "uint8", "uint8"),
+    ]
+    path = tmp_path / "log.jsonl"
+    summary = tune(workloads, trials=6, trials_per_task=2, output=path, target="cpu", jobs=1)
+    assert not summary.failures
+    assert {row.workload for row in summary.rows if row.seconds} == set(workloads)
 
 
 def test_failing_candidates_become_records_and_tuning_goes_on(tmp_path):

@@ -13,8 +13,8 @@ from onnx_makers import model, node, normal
 
 from autoq.frontend import from_model, load
 from autoq.graph import Fusion, evaluate, optimise
+from autoq.graph.fallback.scheduled import scheduled_prim_func
 from autoq.graph.ir import Primitive
-from autoq.graph.lowering.fusions import fusion_prim_func
 from autoq.graph.passes.regions import (
     ELEMENTWISE,
     LARGEST_EXPRESSION,
@@ -218,7 +218,7 @@ def test_chains_of_shared_values_compile_and_agree(kind, length, tmp_path):
     started = time.monotonic()
     fusions = {n.key: n for n in graph.nodes if isinstance(n, Fusion)}
     for fusion in fusions.values():
-        lower(fusion_prim_func(fusion, host_cpu()), host_cpu())
+        lower(scheduled_prim_func(fusion, host_cpu()), host_cpu())
     assert time.monotonic() - started < 20
 
 
@@ -248,6 +248,6 @@ def test_readings_say_how_often_a_lowered_expression_holds_its_argument(op):
         shape,
         (),
     )
-    text = lower(fusion_prim_func(fusion, host_cpu()), host_cpu()).final_host.script()
+    text = lower(scheduled_prim_func(fusion, host_cpu()), host_cpu()).final_host.script()
     loads = text.count("x0_1[") or text.count("x0[")
     assert loads == READINGS.get(op, 1) ** length
