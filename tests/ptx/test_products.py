@@ -43,7 +43,7 @@ def test_odd_rows(case):
     assert_right_emulated(template, workload, template.default(workload, target), target)
 
 
-@pytest.mark.parametrize("workload", [*PRODUCTS, *ODD_PRODUCTS[:2]], ids=str)
+@pytest.mark.parametrize("workload", [*PRODUCTS, *ODD_PRODUCTS[:2], *GROUPED_PRODUCTS], ids=str)
 def test_products_of_warpgroups(workload):
     target = parse_target("cuda:sm_90a")
     template = matching(workload, target)[0]

@@ -20,7 +20,7 @@ from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync.default import default, estimated_seconds
 from autoq.templates.cuda.mma_sync.pack import pack_channels, pack_weight
 from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
-from autoq.templates.cuda.mma_sync.scale_groups import by_columns, group_starts
+from autoq.templates.cuda.mma_sync.scale_groups import group_starts, in_tiles
 from autoq.templates.cuda.mma_sync.space import compute_types, space
 from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling, as_conv2d
 from autoq.templates.element import INTEGER_RANGE
@@ -119,7 +119,7 @@ def pack(
         conv.epilogue,
         constants,
         lambda one: pack_channels(tiling, one),
-        lambda all_of_them: by_columns(tiling, all_of_them),
+        lambda every: in_tiles(tiling, every),
     )
     return (*packed, scale, packed_scalars(conv.epilogue, constants))
 

@@ -197,12 +197,8 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
                     keep(plan, smem, pixels, weights, (step + 1) % 2, thread)
                 T.cuda.cta_sync()
         if epilogue.scale_group > 0:
-            T.cuda.func_call(
-                plan.take_sums.name,
-                accumulator.ptr_to([0]),
-                sums.ptr_to([0]),
-                source_code=plan.take_sums.source,
-            )
+            for i in T.unroll(config.accumulators):
+                accumulator[i] = T.reinterpret("uint32", sums[i])
         elif plan.accumulator_shift > 0:
             unscale(plan, accumulator)
         if config.packing == "shared":

@@ -22,6 +22,7 @@ from autoq.templates.cuda.mma_sync.tiling import (
     unit_offset,
 )
 from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
+from autoq.templates.epilogue.cuda.scale_groups import add_group
 from autoq.templates.epilogue.cuda.shuffled_rows import ShuffledRows
 from autoq.templates.layout import BLOCK_IMAGES, NHWCNC, ROW_BYTES
 from autoq.templates.operators.conv2d import Conv2d
@@ -262,10 +263,8 @@ class MmaSyncPlan:
             return ShuffledRows(self.workload.epilogue, group_k, tail, row_bias, block_pitch)
         run = STAGED_RUN if packing == "shared" else self.config.run
         shift_at = self.tiling.padded_k * self.conv.scale_groups
-        grouped = self.workload.epilogue.scale_group > 0
-        return FragmentRows(
-            self.workload.epilogue, run, group_k, tail, row_bias, not grouped, shift_at
-        )
+        rows = run, group_k, tail, row_bias, not self.conv.epilogue.scale_group, shift_at
+        return FragmentRows(self.workload.epilogue, *rows)
 
     @property
     def group_steps(self) -> int:
@@ -275,15 +274,8 @@ class MmaSyncPlan:
 
     @functools.cached_property
     def add_group(self) -> DeviceFunction:
-        from autoq.templates.cuda.mma_sync.scale_groups import add_group
-
-        return add_group(self)
-
-    @functools.cached_property
-    def take_sums(self) -> DeviceFunction:
-        from autoq.templates.cuda.mma_sync.scale_groups import take_sums
-
-        return take_sums(self)
+        tiles = self.config.WARP_ROW_TILES, self.config.WARP_COL_TILES
+        return add_group(*tiles, self.accumulator_shift)
 
     @property
     def residual_registers(self) -> int:

@@ -27,10 +27,16 @@ def _reduction(problem: Problem, knobs: Mapping[str, Sequence[Any]]) -> tuple[in
     A row costs TMA and multiplication about as much as 16 more bytes would.
     """
     size = problem.channel_bytes
-    row_bytes = min(knobs["row_bytes"], key=lambda b: (ceil_div(size, b) * (b + 16), -b))
+    group = problem.workload.epilogue.scale_group
+    rows = [b for b in knobs["row_bytes"] if not group or (b > 16 and group % b == 0)]
+    row_bytes = min(rows, key=lambda b: (ceil_div(size, b) * (b + 16), -b))
     used = problem.taps * ceil_div(size, row_bytes)
     least = 2 if row_bytes == 16 else 1
-    choices = [n for n in knobs["per_stage"] if n >= least and n * row_bytes <= 128]
+    choices = [
+        n
+        for n in knobs["per_stage"]
+        if n >= least and n * row_bytes <= 128 and group % (n * row_bytes) == 0
+    ]
     per_stage = min(choices, key=lambda n: (ceil_div(used, n) * n, -n))
     return row_bytes, per_stage
 

@@ -15,6 +15,7 @@ from autoq.templates.epilogue.cuda.bounds import LIMITS
 from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.requantisation import Form, boundable, convertible
 from autoq.templates.epilogue.cuda.scalars import scalar_words, scale_words
+from autoq.templates.epilogue.cuda.scale_groups import add_group
 from autoq.templates.epilogue.cuda.started_rows import shared_residual, start_rows
 from autoq.templates.epilogue.cuda.wgmma_units import Unit, unit_at
 from autoq.templates.operators.conv2d import Conv2d
@@ -36,7 +37,9 @@ class EpiloguePlan:
         self.bounded = boundable(self.epilogue)
         self.convertible = convertible(self.epilogue)
         self.limits_at = scalar_words(self.epilogue)
-        self.scales = scale_words(self.epilogue, self.padded_n)
+        self.grouped = self.epilogue.scale_group > 0
+        self.scales = scale_words(self.epilogue, self.padded_n, workload.scale_groups)
+        self.biases = self.classes * self.padded_n * workload.scale_groups
         self.scalars = self.limits_at + (LIMITS if self.bounded else 0)
 
     @cached_property
@@ -48,9 +51,23 @@ class EpiloguePlan:
             self.workload.k,
             tail=self.padded_n != self.workload.k,
             row_bias=self.classes > 1,
-            bias=not self.bounded,
-            shift_at=self.padded_n,
+            bias=not (self.bounded or self.grouped),
+            shift_at=self.padded_n * self.workload.scale_groups,
         )
+
+    @property
+    def group_stages(self) -> int:
+        """Pipeline stages that share scales, where groups along k have scales of their own."""
+        return self.epilogue.scale_group // (self.config.row_bytes * self.config.per_stage)
+
+    def step_of_sums(self, k: Any) -> Any:
+        """How many stages stage k of the main loop adds to."""
+        return k % self.group_stages if self.grouped else k
+
+    @cached_property
+    def add_group(self) -> DeviceFunction:
+        """Scales the sums of a group along k and adds them to those before."""
+        return add_group(self.config.m_blocks, self.config.block_n // 8)
 
     @cached_property
     def requantise(self) -> DeviceFunction:

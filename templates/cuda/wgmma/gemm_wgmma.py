@@ -27,12 +27,16 @@ def _as_conv2d(workload: Gemm | Conv2d) -> Conv2d:
     return workload.as_conv2d() if isinstance(workload, Gemm) else workload
 
 
+# Of k: the least stage that scales of groups leave whole.
+_GROUP_MULTIPLE = 32
+
+
 def matches(workload: Workload, target: Target) -> bool:
-    """Gemm with k a multiple of 16, a scale a column; Conv2d that is a Gemm over its pixels."""
+    """Gemm with k a multiple of 16, scales by column; Conv2d that is a Gemm over its pixels."""
     if isinstance(workload, Conv2d):
         plain = workload.r == workload.s == 1 and workload.stride == (1, 1)
         return plain and not any(workload.padding) and supported(workload, target)
-    if not isinstance(workload, Gemm) or workload.epilogue.scale_group:
+    if not isinstance(workload, Gemm) or workload.epilogue.scale_group % _GROUP_MULTIPLE:
         return False
     return supports_sums(workload.as_conv2d(), target)
 

@@ -17,6 +17,19 @@ class Operands:
         self.first_b = first_b
 
 
+@T.meta_class
+class GroupSums:
+    """Sums of groups along k that have scales of their own, of the tile of columns n.
+
+    sums: a thread's float32 registers, as many as accumulators; arrays: scale and bias by groups.
+    """
+
+    def __init__(self, sums, arrays, n):
+        self.sums = sums
+        self.arrays = arrays
+        self.n = n
+
+
 @T.inline
 def leave(plan, ring, stage, rank):
     """One thread of a consumer warp: its stage may be filled, also by the block that loads it."""
@@ -48,7 +61,9 @@ def multiply_stage(plan, accumulator, operands, cursor, k, rank, thread):
                     block * plan.block_accumulators,
                     a + descriptor_step(a_offset),
                     b + descriptor_step(plan.k_offset(step, plan.memory.b_bytes)),
-                    T.bool(True) if plan.started else k * plan.instructions + step != 0,
+                    T.bool(True)
+                    if plan.started
+                    else plan.step_of_sums(k) * plan.instructions + step != 0,
                 )
             )
     T.ptx.wgmma.commit_group.sync.aligned()
@@ -68,10 +83,35 @@ def multiply_stage(plan, accumulator, operands, cursor, k, rank, thread):
 
 
 @T.inline
-def multiply(plan, accumulator, operands, cursor, rank, thread):
+def end_group(plan, accumulator, groups, k, thread):
+    """Consumer warpgroup: behind the last stage of a group that has scales, scale its sums."""
+    if (k + 1) % plan.group_stages == 0:
+        T.ptx.wgmma.wait_group.sync.aligned(0)
+        group = T.meta_var(groups.n * plan.workload.scale_groups + k // plan.group_stages)
+        T.cuda.func_call(
+            plan.add_group.name,
+            groups.sums.ptr_to([0]),
+            accumulator.ptr_to([0]),
+            groups.arrays.scale.ptr_to([group * plan.config.block_n]),
+            groups.arrays.bias.ptr_to([group * plan.config.block_n]),
+            thread.lane % 4,
+            source_code=plan.add_group.source,
+        )
+
+
+@T.inline
+def multiply(plan, accumulator, groups, operands, cursor, rank, thread):
     """Consumer warpgroup: the main loop of one output tile, one wgmma group in flight."""
+    if plan.grouped:
+        for i in T.unroll(plan.config.accumulators):
+            groups.sums[i] = T.float32(0)
     for k in T.serial(plan.own_stages):
         multiply_stage(plan, accumulator, operands, cursor, k, rank, thread)
+        if plan.grouped:
+            end_group(plan, accumulator, groups, k, thread)
     T.ptx.wgmma.wait_group.sync.aligned(0)
     if thread.lane == 0:
         leave(plan, cursor.ring, cursor.held.stage, rank)
+    if plan.grouped:
+        for i in T.unroll(plan.config.accumulators):
+            accumulator[i] = T.reinterpret("uint32", groups.sums[i])

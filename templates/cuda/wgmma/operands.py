@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.border import bias_rows, border_bias
+from autoq.templates.border import bias_rows, border_bias, group_biases
 from autoq.templates.cuda.device.memory.swizzle import shared_image
 from autoq.templates.cuda.device.weights import (
     ceil_div,
@@ -20,6 +20,7 @@ from autoq.templates.epilogue.cuda.epilogue_table import epilogue_table, table_w
 from autoq.templates.epilogue.cuda.packed_specs import product_specs
 from autoq.templates.epilogue.cuda.requantisation import boundable, convertible
 from autoq.templates.epilogue.cuda.scalars import packed_scalars, packed_scales
+from autoq.templates.epilogue.cuda.scale_groups import by_columns
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -40,6 +41,13 @@ def pack(workload: Conv2d, config: PipelineConfig, constants: Constants) -> tupl
     bias = np.ascontiguousarray(bias.reshape(-1, bias.shape[-1]))
     packed = pack_weight(weight, layout, config.block_n)
     order = row_channels(config.block_n, config.channels)
+
+    def grouped(values: np.ndarray) -> np.ndarray:
+        return by_columns(pad_channels(values, config.block_n), config.block_n, order)
+
+    if workload.epilogue.scale_group:
+        zero_point = int(constants.get("x_zero_point", 0))
+        bias = grouped(group_biases(workload, weight, np.asarray(constants["bias"]), zero_point))
     arrays = [shared_image(tile_rows(packed, order, config.row_bytes)), bias]
     if workload.epilogue.out_dtype == "int32":
         return tuple(arrays)
@@ -50,7 +58,7 @@ def pack(workload: Conv2d, config: PipelineConfig, constants: Constants) -> tupl
         numbers, sign = _short_form(workload, weight, table, scale, scalars)
         small.append(numbers)
     scales = packed_scales(
-        workload.epilogue, constants, lambda one: pad_channels(one, config.block_n)
+        workload.epilogue, constants, lambda one: pad_channels(one, config.block_n), grouped
     )
     arrays += [scales, np.concatenate([packed_scalars(workload.epilogue, constants), *small])]
     if boundable(workload.epilogue):
@@ -65,12 +73,14 @@ def packed(workload: Conv2d, config: PipelineConfig) -> tuple[TensorSpec, ...]:
     channels = ceil_div(workload.k, config.block_n) * config.block_n
     rows = bias_rows(workload)
     short = boundable(workload.epilogue)
+    groups, n_tiles = workload.scale_groups, channels // config.block_n
     specs = product_specs(
         workload.epilogue,
         (channels * layout.total,),
-        (rows, channels),
+        (n_tiles, groups, config.block_n) if workload.epilogue.scale_group else (rows, channels),
         channels,
         LIMITS if short else 0,
+        groups,
     )
     if not short:
         return specs

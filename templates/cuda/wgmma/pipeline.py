@@ -26,7 +26,7 @@ from autoq.templates.cuda.device.weights import KLayout
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.exchange import clear_tile, exchange, expect_partials
 from autoq.templates.cuda.wgmma.loads import Load
-from autoq.templates.cuda.wgmma.multiply import Operands, multiply
+from autoq.templates.cuda.wgmma.multiply import GroupSums, Operands, multiply
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.producer import load_first_weights, load_tile_operands, produce
 from autoq.templates.epilogue.cuda.arrays import EpilogueArrays
@@ -94,7 +94,7 @@ def build_pipeline(
     ):  # fmt: skip
         x = T.match_buffer(x_ptr, x_shape, workload.in_dtype, align=16)
         weight = T.match_buffer(weight_ptr, (plan.padded_n * layout.total,), plan.atom.b, align=16)
-        bias = T.match_buffer(bias_ptr, (plan.classes * plan.padded_n,), "int32", align=16)
+        bias = T.match_buffer(bias_ptr, (plan.biases,), "int32", align=16)
         y_nhwc = T.match_buffer(y_ptr, y_shape, epilogue.out_dtype, align=16)
         if scale_ptr is not None:
             scale = T.match_buffer(scale_ptr, (plan.scales,), "float32", align=16)
@@ -190,6 +190,10 @@ def build_pipeline(
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
             accumulator = T.alloc_local((config.m_blocks * plan.block_accumulators,), "uint32")
             words = T.alloc_local((plan.residual_registers,), "uint32")
+            if plan.grouped:
+                sums = T.alloc_local((config.accumulators,), "float32")
+            else:
+                sums = T.meta_var(accumulator)
             consumer = T.meta_var(warpgroup - 1)
             part = T.meta_var(plan.part(rank, consumer))
             first_row: T.int32 = plan.first_row(consumer)
@@ -246,7 +250,8 @@ def build_pipeline(
                         turn ^ T.cast(consumer == 0, "int32"),
                     )
                     turn = turn ^ 1
-                multiply(plan, accumulator, operands, cursor, rank, thread)
+                groups = T.meta_var(GroupSums(sums, arrays, n))
+                multiply(plan, accumulator, groups, operands, cursor, rank, thread)
                 if config.parts > 1:
                     exchange(plan, accumulator, smem, barriers, rank, thread)
                 if plan.bounded:

@@ -95,7 +95,13 @@ def _reduction_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         whole = config.parts == 1 and config.per_stage == least
         return whole or 2 * padded <= 3 * layout.used
 
-    return [rows_hold_channels, pairs_of_narrow_rows, stages_not_padded]
+    def groups_are_whole_stages(config: PipelineConfig) -> bool:
+        """scales of groups along k change between stages, whose sums nobody else completes"""
+        group = problem.workload.epilogue.scale_group
+        whole = group % (config.row_bytes * config.per_stage) == 0
+        return not group or (whole and config.parts == 1)
+
+    return [rows_hold_channels, pairs_of_narrow_rows, stages_not_padded, groups_are_whole_stages]
 
 
 def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
@@ -114,7 +120,8 @@ def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         """accumulators, waiting residuals and the epilogue fit a consumer's registers"""
         waiting = config.accumulators * size // 4 if config.residual_early else 0
         late = 0 if config.residual_early else 8 * size
-        used = config.accumulators + waiting + late + _OTHER_REGISTERS
+        sums = 2 if problem.workload.epilogue.scale_group else 1
+        used = sums * config.accumulators + waiting + late + _OTHER_REGISTERS
         return used <= config.registers.consumer
 
     def instruction_fits(config: PipelineConfig) -> bool:
