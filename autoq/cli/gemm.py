@@ -27,7 +27,8 @@ Depth = Annotated[
     int, typer.Argument(metavar="K", help="Columns of A, rows of B.", show_default=False)
 ]
 A = Annotated[
-    str, typer.Option("--a", metavar="TYPE", help="Of A [M, K]: s8, u8, s4, u4, f16 or bf16.")
+    str,
+    typer.Option("--a", metavar="TYPE", help="Of A [M, K]: s8, u8, s4, u4, f16, bf16 or e4m3."),
 ]
 B = Annotated[
     str, typer.Option("--b", metavar="TYPE", help="Of B [K, N]; of floats and integers, either.")
@@ -35,7 +36,7 @@ B = Annotated[
 Out = Annotated[
     str | None,
     typer.Option(
-        "--out", metavar="TYPE", help="Of the result: the floats' type, or s8; also s32, f16, f32."
+        "--out", metavar="TYPE", help="Of the result: s8, u8, s4, u4, s32, f16, bf16 or f32."
     ),
 ]
 Group = Annotated[
@@ -44,12 +45,15 @@ Group = Annotated[
 ZeroPoints = Annotated[bool, typer.Option("--zero-points", help="Integers have zero points.")]
 Bias = Annotated[bool, typer.Option("--bias", help="Add a bias of floats.")]
 Scale = Annotated[
-    str,
-    typer.Option(metavar="NAMES", help="Of sums of integers: column, row or row,column."),
+    str | None,
+    typer.Option(
+        metavar="NAMES", help="Of sums: column, row or row,column; if not given, the weight's."
+    ),
 ]
 Residual = Annotated[
-    str | None, typer.Option("--residual", metavar="TYPE", help="Added to scaled sums of integers.")
+    str | None, typer.Option("--residual", metavar="TYPE", help="Added to the scaled sums.")
 ]
+Batch = Annotated[int, typer.Option(metavar="N", help="Products of this shape, of floats.")]
 Activation = Annotated[
     str, typer.Option(metavar="NAME", help="Behind the bias: none, relu, gelu, gelu_tanh or silu.")
 ]
@@ -67,8 +71,9 @@ def gemm(
     zero_points: ZeroPoints = False,
     bias: Bias = False,
     activation: Activation = "none",
-    scale: Scale = "column",
+    scale: Scale = None,
     residual: Residual = None,
+    batch: Batch = 1,
     output: RecordFile = None,
     target: Target = "auto",
     trials: Trials = 256,
@@ -84,7 +89,8 @@ def gemm(
 
     A [M, K] times B [K, N]. Where one is of floats, the other may be of narrow integers: that is
     the weight, whose values are scaled, in groups of K if wanted. Of two matrices of integers, B is
-    the weight; their sums are scaled by columns, and by rows, whose scales are an input, if wanted.
+    the weight. Sums are scaled by the weight's columns, and by rows, whose scales are an input, if
+    wanted.
 
     Without --output the records of the trials are not kept.
     """
@@ -99,7 +105,7 @@ def gemm(
     from autoq.tuning.task import roofline_seconds
 
     request = ProductRequest(
-        m, n, k, a, b, out, group, zero_points, bias, activation, scale, residual
+        m, n, k, a, b, out, group, zero_points, bias, activation, scale, residual, batch
     )
     workload = request.workload()
     host = resolve(target, device)

@@ -13,7 +13,7 @@ from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
 
-FACTORS = ("s8", "u8", "s4", "u4", "f16", "bf16")
+FACTORS = ("s8", "u8", "s4", "u4", "f16", "bf16", "e4m3")
 """Element types of a factor, as PTX calls them."""
 
 FLOAT_OUTPUTS = ("f16", "bf16", "f32")
@@ -42,7 +42,8 @@ class ProductRequest:
 
     a, b, out and residual are element types by their short or long names, out None for the usual
     one, residual None for none; group, zero_points, bias and activation are as in `FloatGemm`.
-    scale: what the sums of integers are scaled by, "column", "row" or both, with a comma between.
+    scale: what sums are scaled by, "column", "row" or both, with a comma between, None for that
+    of the weight. batch: products of this shape, of floats.
     """
 
     m: int
@@ -55,31 +56,59 @@ class ProductRequest:
     zero_points: bool = False
     bias: bool = False
     activation: str = "none"
-    scale: str = "column"
+    scale: str | None = None
     residual: str | None = None
+    batch: int = 1
 
     def workload(self) -> Gemm | FloatGemm:
         """The workload; raises InputError for extents and types that make no product."""
         self._check_extents()
         a, b = _dtype("--a", self.a, FACTORS), _dtype("--b", self.b, FACTORS)
+        if element(a).floating or element(b).floating:
+            return self._of_floats(a, b)
+        if self.batch != 1:
+            raise InputError(f"--batch {self.batch}: is for products with a factor of floats")
+        return self._of_integers(a, b)
+
+    def _of_floats(self, a: str, b: str) -> FloatGemm:
         left, right = element(a).floating, element(b).floating
-        if not (left or right):
-            return self._of_integers(a, b)
-        for option, given in (("--scale", self.scale != "column"), ("--residual", self.residual)):
-            if given:
-                raise InputError(f"{option}: is for products of two matrices of integers")
         if left and right and a != b:
             raise InputError(f"--a {self.a} --b {self.b}: factors of floats are of the same type")
         if left and right and (self.group or self.zero_points):
             option = f"--group {self.group}" if self.group else "--zero-points"
             raise InputError(f"{option}: is for a factor of integers beside one of floats")
-        x = a if left else b
-        out = x if self.out is None else _dtype("--out", self.out, FLOAT_OUTPUTS)
+        x, weight = (a, b) if left else (b, a)
+        usual = x if x in map(_DTYPES.get, FLOAT_OUTPUTS) else "float16"
+        out = usual if self.out is None else _dtype("--out", self.out, FLOAT_OUTPUTS)
+        if self.residual and _dtype("--residual", self.residual, FLOAT_OUTPUTS) != out:
+            raise InputError(f"--residual {self.residual!r}: is of the result's type, {short(out)}")
         rows, columns = (self.m, self.n) if left else (self.n, self.m)
-        return FloatGemm(
-            rows, columns, self.k, x, b if left else a, out, self.group, self.zero_points,
-            self.bias, self.activation, weight_left=not left,
+        product = FloatGemm(
+            rows, columns, self.k, x, weight, out, self.group, self.zero_points, self.bias,
+            self.activation, not left, residual=self.residual is not None, batch=self.batch,
         )  # fmt: skip
+        return replace(product, x_scale=self._scales_x(product))
+
+    def _scales_x(self, product: FloatGemm) -> bool:
+        """Whether the rows or columns that are x's have scales; the weight's follow from it."""
+        x, weight = ("column", "row") if product.weight_left else ("row", "column")
+        scales = self._scales(default=weight)
+        if self.scale and weight in scales and not product.scaled:
+            raise InputError(
+                f"--scale {weight}: a weight of {short(product.weight_dtype)} has none"
+            )
+        if weight not in scales and product.scaled:
+            raise InputError(
+                f"--scale {self.scale}: a weight of {short(product.weight_dtype)} always has scales"
+                f" by {weight}; add it"
+            )
+        return x in scales
+
+    def _scales(self, default: str) -> list[str]:
+        scales = (self.scale or default).split(",")
+        if not set(scales) <= set(SCALES):
+            raise InputError(f"--scale {self.scale!r}: {', '.join(SCALES)} or row,column")
+        return scales
 
     def _check_extents(self) -> None:
         extents = (self.m, self.n, self.k)
@@ -98,10 +127,7 @@ class ProductRequest:
             )
         out = _dtype("--out", self.out or "s8", INTEGER_OUTPUTS)
         residual = self.residual and _dtype("--residual", self.residual, RESIDUALS)
-        scales = self.scale.split(",")
-        if not scales or not set(scales) <= set(SCALES):
-            raise InputError(f"--scale {self.scale!r}: {', '.join(SCALES)} or row,column")
-        by_row = "row" in scales
+        by_row = "row" in self._scales(default="column")
         if out == "int32" and (by_row or self.bias or residual):
             option = "--scale row" if by_row else "--bias" if self.bias else "--residual"
             raise InputError(f"{option}: sums of s32 have neither; choose another --out")
@@ -114,7 +140,7 @@ class ProductRequest:
         return Gemm(self.m, self.n, self.k, a, b, epilogue)
 
     def _check_group(self, out: str) -> None:
-        if self.group and not element(out).floating:
+        if self.group > 0 and not element(out).floating:
             raise InputError(
                 f"--group {self.group}: sums of groups are added as floats, not to {short(out)}; "
                 f"choose --out {', '.join(FLOAT_OUTPUTS)}"
@@ -142,8 +168,9 @@ class ProductRequest:
         x, weight = workload.inputs[0].dtype, workload.weight_dtype
         a, b = (weight, x) if getattr(workload, "weight_left", False) else (x, weight)
         group = f" in groups of {self.group}" if self.group else ""
+        many = f"{self.batch} times " if self.batch > 1 else ""
         return (
-            f"{short(a)} [{self.m}, {self.k}] x {short(b)} [{self.k}, {self.n}]{group} -> "
+            f"{many}{short(a)} [{self.m}, {self.k}] x {short(b)} [{self.k}, {self.n}]{group} -> "
             f"{short(workload.outputs[0].dtype)} [{self.m}, {self.n}]"
         )
 

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from gemm_mistakes import CPU, MISTAKES
 from gpu_kernels import end_if_compile_only, hopper_target
 
 from autoq.cli import gemm
@@ -21,77 +22,10 @@ from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
 from autoq.templates.target import parse_target
 
-CPU = ("--target", "cpu")
 
-BAD = {
-    "no rows": ((0, 32, 48, *CPU), ("M, N, K = 0, 32, 48", "at least 1")),
-    "negative": (("--", 64, -32, 48), ("M, N, K = 64, -32, 48", "at least 1")),
-    "huge": ((10**30, 32, 48, *CPU), ("at most 2147483647 values",)),
-    "huge result": ((10**6, 10**6, 1, *CPU), ("at most 2147483647 values",)),
-    "words": (("many", 32, 48), ("'M'", "integer")),
-    "two extents": ((64, 32), ("'K'",)),
-    "four extents": ((64, 32, 48, 16), ("16",)),
-    "unknown type of A": ((64, 32, 48, "--a", "f7"), ("--a 'f7'", "s8, u8, s4, u4, f16, bf16")),
-    "unknown type of B": ((64, 32, 48, "--b", "int7"), ("--b 'int7'", "s8, u8")),
-    "sums as a factor": ((64, 32, 48, "--a", "s32"), ("--a 's32'", "s8, u8")),
-    "two types of floats": ((64, 32, 48, "--a", "f16", "--b", "bf16"), ("--a f16 --b bf16",)),
-    "result of integers": ((64, 32, 48, "--out", "f8"), ("--out 'f8'", "s8, u8", "s32, f16, bf16")),
-    "result of floats": ((64, 32, 48, "--a", "f16", "--out", "s8"), ("--out 's8'", "f16, bf16")),
-    "group of integers": ((64, 32, 48, "--group", 16), ("--group 16", "not to s8", "f16")),
-    "group of integers that does not divide": (
-        (64, 32, 100, "--out", "f16", "--group", 48), ("group 48", "k = 100"),
-    ),
-    "bias of sums": ((64, 32, 48, "--out", "s32", "--bias"), ("--bias", "s32")),
-    "scaled sums": ((64, 32, 48, "--out", "s32", "--scale", "row"), ("--scale row", "s32")),
-    "unknown scale": ((64, 32, 48, "--scale", "block"), ("--scale 'block'", "column, row")),
-    "scale of floats": ((64, 32, 48, "--a", "f16", "--scale", "row"), ("--scale", "integers")),
-    "unknown residual": ((64, 32, 48, "--residual", "s32"), ("--residual 's32'", "s8, u8")),
-    "curved nibbles": ((64, 32, 48, "--out", "s4", "--activation", "silu"), ("silu", "s4")),
-    "unknown curve": ((64, 32, 48, "--activation", "tanh"), ("'tanh'", "relu, gelu")),
-    "zero points of integers": ((64, 32, 48, "--zero-points"), ("--zero-points", "floats")),
-    "activation of integers": ((64, 32, 48, "--activation", "relu"), ("--activation relu",)),
-    "group of floats": (
-        (64, 32, 48, "--a", "f16", "--b", "f16", "--group", 16), ("--group 16", "integers"),
-    ),
-    "zero points of floats": (
-        (64, 32, 48, "--a", "bf16", "--b", "bf16", "--zero-points"), ("--zero-points", "integers"),
-    ),
-    "group that does not divide": (
-        (64, 32, 100, "--a", "f16", "--group", 48), ("group 48", "k = 100"),
-    ),
-    "negative group": ((64, 32, 64, "--a", "f16", "--group", -8), ("group -8",)),
-    "unknown activation": (
-        (64, 32, 64, "--a", "f16", "--activation", "tanh"), ("'tanh'", "relu, gelu"),
-    ),
-    "unknown target": ((64, 32, 48, "--target", "tpu"), ("'tpu'", "cuda:sm_80")),
-    "unknown tuner": ((64, 32, 48, *CPU, "--tuner", "magic"), ("'magic'", "diverse")),
-    "no trials": ((64, 32, 48, *CPU, "--trials", 0), ("--trials 0", "at least 1")),
-    "no time": ((64, 32, 48, *CPU, "--time-budget", 0), ("--time-budget 0", "positive")),
-    "cold CPU": ((64, 32, 48, *CPU, "--cold"), ("--cold", "CUDA")),
-    "negative jobs": ((64, 32, 48, *CPU, "--jobs", -1), ("--jobs",)),
-    "negative device": ((64, 32, 48, "--device", -1), ("--device",)),
-    "absent records": ((64, 32, 48, *CPU, "--tuning-records", "no.jsonl"), ("no.jsonl", "No such")),
-    "absent folder": ((64, 32, 48, *CPU, "-o", "absent/x.jsonl"), ("absent",)),
-    "four bits on the CPU": (
-        (64, 32, 48, *CPU, "--a", "s4", "--b", "s4"), ("no kernel for cpu", "u8 x s8 to s8"),
-    ),
-    "unsigned weights": (
-        (64, 32, 48, "--target", "cuda:sm_90a", "--b", "u8"),
-        ("s8 [64, 48] x u8 [48, 32]", "no kernel for cuda sm_90a", "f16, bf16"),
-    ),
-    "bfloat16 on a T4": (
-        (64, 32, 48, "--target", "cuda:sm_75", "--a", "bf16"), ("cuda sm_75", "s8, s4"),
-    ),
-    "odd group": (
-        (64, 32, 96, "--target", "cuda:sm_90a", "--a", "f16", "--group", 48),
-        ("in groups of 48", "M, N, K = 64, 32, 96 with --group 32 would do"),
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("case", MISTAKES)
 def test_gemm_refuses(refuses, case):
-    arguments, words = BAD[case]
+    arguments, words = MISTAKES[case]
     refuses("gemm", *arguments, words=words)
 
 
@@ -105,7 +39,7 @@ def test_help_names_every_type(autoq):
     assert screen.code == 0
     for word in (
         "A [M, K] times B [K, N]",
-        "s8, u8, s4, u4, f16 or bf16",
+        "s8, u8, s4, u4, f16, bf16 or e4m3",
         "--group",
         "--zero-points",
         "--out",
@@ -144,6 +78,22 @@ def test_a_product_of_activations_quantised_as_they_come(autoq, folder):
 def test_a_table_is_the_way_of_an_activation_to_bytes():
     request = ProductRequest(64, 32, 48, "s8", "s8", "u8", activation="silu", scale="row")
     assert request.workload().epilogue == Epilogue("uint8", table=True, row_scale=True)
+
+
+def test_products_of_floats_with_scales_of_rows_residuals_and_batches():
+    request = ProductRequest(
+        64, 32, 48, "e4m3", "e4m3", scale="row,column", residual="f16", batch=3
+    )
+    assert request.workload() == FloatGemm(
+        64, 32, 48, "float8_e4m3fn", "float8_e4m3fn", "float16", x_scale=True, residual=True,
+        batch=3,
+    )  # fmt: skip
+    assert str(request) == "3 times e4m3 [64, 48] x e4m3 [48, 32] -> f16 [64, 32]"
+    left = ProductRequest(64, 32, 48, "s8", "bf16", scale="row,column").workload()
+    assert left == FloatGemm(
+        32, 64, 48, "bfloat16", "int8", "bfloat16", weight_left=True, x_scale=True
+    )
+    assert ProductRequest(64, 32, 48, "f16", "f16", scale="row").workload().x_scale
 
 
 def test_a_mixed_product_on_the_cpu(autoq):
