@@ -36,9 +36,12 @@ class EmulationFault(AssertionError):
 
 
 class Memory:
-    """Bytes of an array on the device, guarded before and behind."""
+    """Bytes of an array on the device, guarded before and behind.
 
-    def __init__(self, content: np.ndarray, writable: bool) -> None:
+    early: whether a launch may use them while those before it run, as nothing of theirs.
+    """
+
+    def __init__(self, content: np.ndarray, writable: bool, early: bool = True) -> None:
         size = content.nbytes
         room = np.full(size + 2 * GUARD + 256, GUARDED, np.uint8)
         start = -room.ctypes.data % 256
@@ -46,6 +49,7 @@ class Memory:
         self.bytes = self._room[GUARD : GUARD + size]
         self.bytes[:] = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
         self.writable = writable
+        self.early = early
 
     @property
     def address(self) -> int:
@@ -53,7 +57,8 @@ class Memory:
 
     def range(self) -> Range:
         """What a launch may access."""
-        return Range(self.address, self.address + self.bytes.nbytes, int(self.writable))
+        end = self.address + self.bytes.nbytes
+        return Range(self.address, end, int(self.writable), int(self.early))
 
     def intact(self) -> bool:
         """Whether nothing was written around the array."""
@@ -136,6 +141,7 @@ def launch(ptx: str, item: Launch, memories: Sequence[Memory], mode: Mode) -> in
         residents=mode.residents,
         registers=program.registers,
         predicates=program.predicates,
+        programmatic=int(item.programmatic),
     )
     given = Input(settings=settings)
     kept = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,10 +48,12 @@ def run_program(
     arrays: Mapping[str, np.ndarray],
     outputs: Mapping[str, tuple[tuple[int, ...], str]],
     mode: Mode = EAGER,
+    constants: Container[str] = (),
 ) -> dict[str, np.ndarray]:
     """The outputs of a program by name, from its inputs and constants by name.
 
-    Raises EmulationFault, also for a workspace that stays zero and does not.
+    Those that constants names may be read before a launch has waited for those before it. Raises
+    EmulationFault, also for a workspace that stays zero and does not.
     """
     memories = {name: Memory(array, False) for name, array in arrays.items()}
     memories |= {name: _poisoned(*spec) for name, spec in outputs.items()}
@@ -63,6 +65,7 @@ def run_program(
     for stage in program.stages:
         for name in stage.parameters:
             memories[name].writable = name in stage.writes
+            memories[name].early = name in constants
         _run_function(stage.function, target, [memories[name] for name in stage.parameters], mode)
     for space in program.workspaces:
         if space.initially is Initially.STAYS_ZERO and memories[space.spec.name].bytes.any():
@@ -87,11 +90,12 @@ def wrong(
     program = template.program(workload, config, target)
     packed = template.constants(workload, config, constants)
     specs = (*workload.inputs, *template.packed(workload, config))
+    constant = {spec.name for spec in specs[len(workload.inputs) :]}
     given = (*stored_activations(workload, values), *packed)
     arrays = {spec.name: array for spec, array in zip(specs, given, strict=True)}
     outputs = {spec.name: spec.stored for spec in workload.outputs}
     for mode in modes:
-        found = run_program(program, target, arrays, outputs, MODES[mode])
+        found = run_program(program, target, arrays, outputs, MODES[mode], constant)
         complaint = complaints(list(found.values()), expected, workload, target)
         if complaint is not None:
             return f"{mode}: {complaint}"

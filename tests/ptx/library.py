@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import functools
 import hashlib
 import os
@@ -22,7 +23,12 @@ _FLAGS = (
 class Range(ctypes.Structure):
     """Bytes that a launch may access."""
 
-    _fields_ = [("start", ctypes.c_uint64), ("end", ctypes.c_uint64), ("writable", ctypes.c_int64)]
+    _fields_ = [
+        ("start", ctypes.c_uint64),
+        ("end", ctypes.c_uint64),
+        ("writable", ctypes.c_int64),
+        ("early", ctypes.c_int64),
+    ]
 
 
 class TensorMap(ctypes.Structure):
@@ -52,7 +58,7 @@ class Settings(ctypes.Structure):
             (name, ctypes.c_int32)
             for name in (
                 "shared_bytes", "local_bytes", "late", "seed", "residents", "registers",
-                "predicates",
+                "predicates", "programmatic",
             )
         ),
     ]  # fmt: skip
@@ -88,17 +94,26 @@ def library() -> ctypes.CDLL:
     parts = [compiler, *_FLAGS, _processor(), *(path.read_text() for path in sources)]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
     built = _CACHE / f"interpreter-{digest}.so"
-    if not built.exists():
-        _CACHE.mkdir(parents=True, exist_ok=True)
-        draft = _CACHE / f"draft-{os.getpid()}.so"
-        command = [compiler, *_FLAGS, "-o", str(draft), str(_SOURCE / "interpreter.cc")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(done.stderr[:4000])
-        draft.rename(built)
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    # Test processes that start together wait for the one that compiles.
+    with (_CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not built.exists():
+            _compile(compiler, built)
     loaded = ctypes.CDLL(str(built))
     loaded.ptx_run.argtypes = [ctypes.POINTER(Input)]
     return loaded
+
+
+def _compile(compiler: str, built: Path) -> None:
+    for older in _CACHE.glob("interpreter-*.so"):
+        older.unlink()
+    draft = built.with_suffix(f".{os.getpid()}")
+    command = [compiler, *_FLAGS, "-o", str(draft), str(_SOURCE / "interpreter.cc")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr[:4000])
+    draft.rename(built)
 
 
 def _processor() -> str:

@@ -217,6 +217,10 @@ def _barrier(asm: Assembler, parts: list[str], ops: list[str]) -> None:
     return asm.emit("barrier", taken, len(threads), int(parts[0] == "sync"))
 
 
+def _wait_for_launches(asm: Assembler, parts: list[str], ops: list[str]) -> None:
+    asm.emit("griddepcontrol.wait" if parts == ["wait"] else "nop", [])
+
+
 def _branch(asm: Assembler, parts: list[str], ops: list[str]) -> None:
     asm.emit_branch(ops[0])
 
@@ -256,6 +260,7 @@ RULES: dict[str, Rule] = {
     "activemask": _active_mask,
     "bar": _barrier,
     "barrier": _barrier,
+    "griddepcontrol": _wait_for_launches,
     "bra": _branch,
     "brx": _branch_to_one,
     "ret": _exit,
@@ -263,5 +268,5 @@ RULES: dict[str, Rule] = {
     "trap": _trap,
     "nanosleep": _sleep,
     # What orders or hastens accesses, of which the emulator makes one after the other.
-    **dict.fromkeys(("membar", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg"), _nothing),
+    **dict.fromkeys(("membar", "prefetch", "prefetchu", "setmaxnreg"), _nothing),
 }

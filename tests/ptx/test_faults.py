@@ -107,6 +107,13 @@ def test_what_threads_write_is_fenced_before_a_bulk_store_reads_it(
         complaint(monkeypatch, SWAPPED, without("fence.proxy.async"), "eager")
 
 
+def test_an_activation_is_read_behind_the_wait_for_the_kernels_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(EmulationFault, match=r"before griddepcontrol\.wait"):
+        complaint(monkeypatch, WGMMA, without("griddepcontrol.wait"), "eager")
+
+
 def test_a_wait_for_an_mbarrier_that_nobody_arrives_at_is_a_deadlock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -74,7 +74,7 @@ inline Outcome load_bulk(Warp& w, const Instruction& in) {
     if (to % 16 || from % 16 || bytes % 16 || !bytes) throw Fault("a bulk copy is not of whole 16 bytes");
     const auto blocks = receivers(w, to, in.modifier[0] ? source(w, in.operand[7]) : nullptr, lane);
     Launch& launch = launch_of(w);
-    global_at(launch, from, bytes, false);
+    global_at(w, from, bytes, false);
     for (Block* block : blocks) shared_at(*block, to, bytes), mbarrier_at(*block, signal);
     submit(w, w.block->cluster, in, [&launch, blocks, to, signal, from, bytes] {
       const uint8_t* at = global_at(launch, from, bytes, false);
@@ -98,7 +98,7 @@ inline Outcome store_bulk(Warp& w, const Instruction& in) {
     if (to % 16 || from % 16 || bytes % 16 || !bytes) throw Fault("a bulk copy is not of whole 16 bytes");
     Launch& launch = launch_of(w);
     Block& block = block_of(w, from, false);
-    global_at(launch, to, bytes, true);
+    global_at(w, to, bytes, true);
     require_fenced(block, shared_at(block, from, bytes), bytes);
     submit_store(w, lane, [&launch, &block, to, from, bytes] {
       const uint8_t* at = shared_at(block, from, bytes);

@@ -28,7 +28,7 @@ inline Outcome copy_async(Warp& w, const Instruction& in) {
     if (copy.to % bytes || copy.from % bytes) throw Fault("cp.async: an address is not aligned");
     // Checked where it is issued.
     shared_at(block_of(w, copy.to, true), copy.to, bytes);
-    if (copy.read) global_at(launch, copy.from, copy.read, false);
+    if (copy.read) global_at(w, copy.from, copy.read, false);
     if (launch.settings.late) w.copies.push_back(copy);
     else perform(w, copy);
   });

@@ -17,9 +17,10 @@ constexpr int RANK_SHIFT = 24;
 constexpr uint32_t SYSTEM_SHARED = 1024;
 constexpr uint32_t GRANULE = 4;  // bytes whose last writer is known
 
+// early: whether it may be used before the launches before this one are complete.
 struct Range {
   uint64_t start, end;
-  int64_t writable;
+  int64_t writable, early;
 };
 
 struct TensorMap {
@@ -32,7 +33,7 @@ struct TensorMap {
 // as what waits for it allows.
 struct Settings {
   int32_t grid[3], block[3], cluster[3];
-  int32_t shared_bytes, local_bytes, late, seed, residents, registers, predicates;
+  int32_t shared_bytes, local_bytes, late, seed, residents, registers, predicates, programmatic;
 };
 
 struct Barrier {
@@ -59,6 +60,7 @@ struct Block {
   Barrier barriers[16];
   std::unordered_set<uint32_t> mbarriers;  // offsets of those that are initialised
   uint32_t threads = 0;  // that have not exited
+  bool waited = false;   // for the launches before, by griddepcontrol.wait
 };
 
 struct Cluster {

@@ -34,11 +34,11 @@ inline uint8_t* shared_at(Block& block, uint32_t address, uint32_t bytes) {
   return block.shared.data() + offset - SYSTEM_SHARED;
 }
 
-inline uint8_t* global_at(Launch& launch, uint64_t address, uint64_t bytes, bool write) {
+inline const Range& range_of(Launch& launch, uint64_t address, uint64_t bytes, bool write) {
   for (const Range& range : launch.ranges) {
     if (address < range.start || address + bytes > range.end) continue;
     if (write && !range.writable) throw Fault("writes to an input, at " + hexadecimal(address - range.start));
-    return reinterpret_cast<uint8_t*>(address);
+    return range;
   }
   std::string where;
   for (size_t i = 0; i < launch.ranges.size(); ++i) {
@@ -50,6 +50,22 @@ inline uint8_t* global_at(Launch& launch, uint64_t address, uint64_t bytes, bool
   throw Fault("out of bounds: " + std::to_string(bytes) + " bytes at " + hexadecimal(address) + where);
 }
 
+inline uint8_t* global_at(Launch& launch, uint64_t address, uint64_t bytes, bool write) {
+  range_of(launch, address, bytes, write);
+  return reinterpret_cast<uint8_t*>(address);
+}
+
+// A launch that starts while those before it run touches nothing of theirs before it has waited.
+inline void require_waited(const Warp& w, const Range& range) {
+  if (launch_of(w).settings.programmatic && !range.early && !w.block->waited)
+    throw Fault("before griddepcontrol.wait it uses what launches before it may still use");
+}
+
+inline uint8_t* global_at(Warp& w, uint64_t address, uint64_t bytes, bool write) {
+  require_waited(w, range_of(launch_of(w), address, bytes, write));
+  return reinterpret_cast<uint8_t*>(address);
+}
+
 inline uint8_t* resolve(Warp& w, int lane, int space, uint64_t address, uint32_t bytes, bool write) {
   if (space == GENERIC) {
     const uint64_t kind = address >> 56;
@@ -57,7 +73,7 @@ inline uint8_t* resolve(Warp& w, int lane, int space, uint64_t address, uint32_t
     address &= (1ull << 56) - 1;
   }
   switch (space) {
-    case GLOBAL: return global_at(launch_of(w), address, bytes, write);
+    case GLOBAL: return global_at(w, address, bytes, write);
     case SHARED:
     case SHARED_CLUSTER:
       return shared_at(block_of(w, address, space == SHARED_CLUSTER), address, bytes);
@@ -93,14 +109,17 @@ inline uint64_t address_of(const Warp& w, const int32_t* operand, int bits, int 
 }
 
 // A run of addresses that lie in one array, so that a warp looks it up once.
-inline bool within_one_range(Launch& launch, const uint64_t* at, uint32_t mask, uint32_t bytes, bool write) {
+inline bool within_one_range(const Warp& w, const uint64_t* at, uint32_t mask, uint32_t bytes, bool write) {
   uint64_t low = ~0ull, high = 0;
   each_lane(mask, [&](int lane) {
     low = at[lane] < low ? at[lane] : low;
     high = at[lane] > high ? at[lane] : high;
   });
-  for (const Range& range : launch.ranges)
-    if (low >= range.start && high + bytes <= range.end && (range.writable || !write)) return true;
+  for (const Range& range : launch_of(w).ranges)
+    if (low >= range.start && high + bytes <= range.end && (range.writable || !write)) {
+      require_waited(w, range);
+      return true;
+    }
   return false;
 }
 
@@ -114,7 +133,7 @@ struct Pointers {
     each_lane(w.exec, [&](int lane) { all |= address[lane]; });
     if (all & (bytes - 1)) throw Fault("an address is no multiple of the " + std::to_string(bytes) + " bytes accessed");
     const bool global = space == GLOBAL || (space == GENERIC && all >> 56 == 0);
-    if (global && within_one_range(launch_of(w), address, w.exec, bytes, write)) {
+    if (global && within_one_range(w, address, w.exec, bytes, write)) {
       for (int lane = 0; lane < LANES; ++lane) at[lane] = reinterpret_cast<uint8_t*>(address[lane]);
       return;
     }
@@ -173,6 +192,10 @@ inline Outcome store(Warp& w, const Instruction& in) {
 }
 
 inline void add_memory(Table& t) {
+  t.add("griddepcontrol.wait", [](Warp& w, const Instruction&) {
+    w.block->waited = true;
+    return DONE;
+  });
   t.add("ld.8", load<uint8_t, int8_t>);
   t.add("ld.16", load<uint16_t, int16_t>);
   t.add("ld.32", load<uint32_t, int32_t>);

@@ -114,6 +114,7 @@ inline Outcome load_tensor(Warp& w, const Instruction& in) {
     const auto blocks = receivers(w, to, mask, lane);
     for (Block* block : blocks) shared_at(*block, to, bytes * rows.size()), mbarrier_at(*block, signal);
     Launch& launch = launch_of(w);
+    require_waited(w, range_of(launch, map.base, 1, false));
     box_bytes(launch, map, rows);  // checks the addresses where the copy is issued
     submit(w, w.block->cluster, in, [&launch, &map, blocks, to, signal, rows] {
       deliver(launch, blocks, to, signal, box_bytes(launch, map, rows), map.swizzle);
@@ -134,6 +135,7 @@ inline Outcome store_tensor(Warp& w, const Instruction& in) {
     const auto rows = tiled_rows(map, start);
     Launch& launch = launch_of(w);
     Block& block = block_of(w, from, false);
+    require_waited(w, range_of(launch, map.base, 1, true));
     require_fenced(block, shared_at(block, from, bytes * rows.size()), bytes * rows.size());
     submit_store(w, lane, [&launch, &map, &block, from, bytes, rows] {
       std::vector<uint8_t> read(bytes * rows.size());
