@@ -25,15 +25,22 @@ _ALLOWED = {"float16": 0.02, "bfloat16": 0.15, "float32": 0.02}
 
 
 def nearest(product: FloatGemm) -> FloatGemm:
-    """What cuBLASLt computes that is most like a product: of its type, and alone."""
-    out = "float32" if product.out_dtype == "float32" else product.in_dtype
-    return replace(product, out_dtype=out, bias=False, activation="none", residual=False)
+    """What cuBLASLt computes that is most like a product: of its type if of 16 bits, alone."""
+    widened = element(product.in_dtype).bits < 16
+    kind = "bfloat16" if widened else product.in_dtype
+    out = "float32" if product.out_dtype == "float32" else kind
+    return replace(
+        product, in_dtype=kind, weight_dtype=kind if widened else product.weight_dtype,
+        out_dtype=out, bias=False, activation="none", residual=False, x_scale=False, batch=1,
+    )  # fmt: skip
 
 
 def difference(product: FloatGemm) -> str:
     """What that leaves out, to be said behind what it computes."""
     text = ", the weight dequantised beforehand" if product.quantised else ""
+    text += ", one of the batch" if product.batch > 1 else ""
     left_out = [
+        *(["scales of rows"] if product.x_scale else []),
         *(["bias"] if product.bias else []),
         *([product.activation] if product.activation != "none" else []),
         *(["residual"] if product.residual else []),

@@ -132,6 +132,9 @@ NEAREST = {
     Gemm(8, 16, 32): "s8 x s8 -> s8",
     Gemm(8, 16, 32, epilogue=Epilogue("int32")): "s8 x s8 -> s32",
     Gemm(8, 16, 32, "uint8"): "s8 x s8 -> s8, the nearest types that it has",
+    FloatGemm(8, 16, 64, "float8_e4m3fn", "float8_e4m3fn", x_scale=True, residual=True, batch=3): (
+        "bf16 x bf16 -> bf16, one of the batch, without scales of rows and residual"
+    ),
     Gemm(8, 16, 32, epilogue=Epilogue("uint4")): "s8 x s8 -> s8, the nearest types that it has",
 }
 
