@@ -180,9 +180,16 @@ def require_kernel(request: ProductRequest, target: Target, takes: Takes) -> Non
 
     takes: whether a kernel for the target takes a workload.
     """
-    if takes(request.workload()):
+    workload = request.workload()
+    if takes(workload):
         return
     where = f"{target.kind} {target.arch}"
+    table = isinstance(workload, Gemm) and workload.epilogue.table
+    if table and _taken(replace(request, activation="none"), takes):
+        raise InputError(
+            f"{request}: no kernel for {where} with --activation {request.activation} to bytes; "
+            "without it, or with --out f16, bf16 or f32, there is one"
+        )
     nearest = next((near for near in _near(request) if _taken(near, takes)), None)
     if nearest is None:
         raise InputError(f"{request}: no kernel for {where}; {_supported(takes)}")

@@ -81,6 +81,9 @@ MISTAKES = {
     "bfloat16 on a T4": (
         (64, 32, 48, "--target", "cuda:sm_75", "--a", "bf16"), ("cuda sm_75", "s8, s4"),
     ),
+    "a table on the CPU": (
+        (64, 32, 48, *CPU, "--activation", "gelu"), ("no kernel for cpu", "gelu to bytes", "f16"),
+    ),
     "odd group": (
         (64, 32, 96, "--target", "cuda:sm_90a", "--a", "f16", "--group", 48),
         ("in groups of 48", "M, N, K = 64, 32, 96 with --group 32 would do"),

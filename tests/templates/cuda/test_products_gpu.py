@@ -1,0 +1,22 @@
+"""Integer products with all that may follow them on a GPU, every output element against numpy."""
+
+from __future__ import annotations
+
+import pytest
+from gpu_kernels import assert_right, gpu_target, sampled
+from product_cases import GROUPED_PRODUCTS, ODD_PRODUCTS, PRODUCTS
+
+from autoq.templates.registry import matching
+
+pytestmark = pytest.mark.gpu
+
+SAMPLES = 3
+
+
+@pytest.mark.parametrize("workload", [*PRODUCTS, *ODD_PRODUCTS, *GROUPED_PRODUCTS], ids=str)
+def test_products(workload):
+    target = gpu_target()
+    for template in matching(workload, target):
+        configs = [template.default(workload, target)]
+        configs += sampled(template, workload, target, 5, SAMPLES)
+        assert_right(template, workload, [(config, target) for config in configs], target)
