@@ -11,11 +11,11 @@ from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.pixel import Pixel
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
-from autoq.templates.epilogue.cuda.bounds import LIMITS
 from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.requantisation import Form, boundable, convertible
 from autoq.templates.epilogue.cuda.scalars import scalar_words, scale_words
 from autoq.templates.epilogue.cuda.scale_groups import add_group
+from autoq.templates.epilogue.cuda.short_form import WORDS
 from autoq.templates.epilogue.cuda.started_rows import shared_residual, start_rows
 from autoq.templates.epilogue.cuda.wgmma_units import Unit, unit_at
 from autoq.templates.operators.conv2d import Conv2d
@@ -40,7 +40,7 @@ class EpiloguePlan:
         self.grouped = self.epilogue.scale_group > 0
         self.scales = scale_words(self.epilogue, self.padded_n, workload.scale_groups)
         self.biases = self.classes * self.padded_n * workload.scale_groups
-        self.scalars = self.limits_at + (LIMITS if self.bounded else 0)
+        self.scalars = self.limits_at + (WORDS if self.bounded else 0)
 
     @cached_property
     def row_epilogue(self) -> FragmentRows:

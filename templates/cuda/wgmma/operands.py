@@ -14,13 +14,14 @@ from autoq.templates.cuda.device.weights import (
     tile_rows,
 )
 from autoq.templates.cuda.wgmma.config import PipelineConfig
-from autoq.templates.epilogue.cuda.bounds import LIMITS, limits
+from autoq.templates.epilogue.cuda.bounds import limits
 from autoq.templates.epilogue.cuda.conversion import conversion_limits
 from autoq.templates.epilogue.cuda.epilogue_table import epilogue_table, table_words
 from autoq.templates.epilogue.cuda.packed_specs import product_specs
 from autoq.templates.epilogue.cuda.requantisation import boundable, convertible
 from autoq.templates.epilogue.cuda.scalars import packed_scalars, packed_scales
 from autoq.templates.epilogue.cuda.scale_groups import by_columns
+from autoq.templates.epilogue.cuda.short_form import CONVERTED, WORDS, words_of
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -79,7 +80,7 @@ def packed(workload: Conv2d, config: PipelineConfig) -> tuple[TensorSpec, ...]:
         (channels * layout.total,),
         (n_tiles, groups, config.block_n) if workload.epilogue.scale_group else (rows, channels),
         channels,
-        LIMITS if short else 0,
+        WORDS if short else 0,
         groups,
     )
     if not short:
@@ -95,7 +96,7 @@ def _short_form(
     if convertible(workload.epilogue):
         found = conversion_limits(workload.epilogue, tuple(map(float, scalars)))
         if found is not None:
-            numbers = np.array(found, np.float32)
-            return numbers, numbers[7]
+            numbers = np.array([found], CONVERTED)
+            return words_of(numbers), numbers["sign"][0]
     numbers = limits(workload.epilogue, workload.in_dtype, weight, bias, scale, scalars)
     return numbers, np.float32(1)

@@ -30,8 +30,8 @@ from autoq.templates.cuda.wgmma.multiply import GroupSums, Operands, multiply
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.producer import load_first_weights, load_tile_operands, produce
 from autoq.templates.epilogue.cuda.arrays import EpilogueArrays
-from autoq.templates.epilogue.cuda.conversion import FLAG
 from autoq.templates.epilogue.cuda.lookups import fill_table
+from autoq.templates.epilogue.cuda.short_form import IS_CONVERTED, NEITHER, WORDS
 from autoq.templates.epilogue.cuda.wgmma_tile import (
     ThreadShare,
     fetch_residuals,
@@ -223,11 +223,11 @@ def build_pipeline(
             work: T.int32 = (cta + consumer * plan.grid) if plan.ping_pong else cta
             slot = T.meta_var(RingPosition(config.slots))
             slot.start(consumer if plan.ping_pong else 0)
-            limits = T.alloc_local((9,), "float32")
+            limits = T.alloc_local((WORDS + 1,), "float32")
             if plan.bounded:
-                for i in T.unroll(8):
+                for i in T.unroll(WORDS):
                     limits[i] = scalars[plan.limits_at + i]
-                limits[8] = scalars[4]
+                limits[WORDS] = scalars[4]
             if epilogue.table:
                 fill_table(plan, smem, scalars, lane)
             wait_for_predecessors()
@@ -255,12 +255,12 @@ def build_pipeline(
                 if config.parts > 1:
                     exchange(plan, accumulator, smem, barriers, rank, thread)
                 if plan.bounded:
-                    if plan.convertible & (limits[0] == T.float32(FLAG)):
+                    if plan.convertible & (limits[0] == T.float32(IS_CONVERTED)):
                         store_bounded_tile(
                             plan, plan.converted_rows, accumulator, arrays, smem, slot.stage,
                             limits, share,
                         )  # fmt: skip
-                    elif limits[0] != T.float32(0):
+                    elif limits[0] != T.float32(NEITHER):
                         store_bounded_tile(
                             plan, plan.bounded_rows, accumulator, arrays, smem, slot.stage,
                             limits, share,

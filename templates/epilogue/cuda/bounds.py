@@ -11,11 +11,11 @@ import numpy as np
 
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
+from autoq.templates.epilogue.cuda.short_form import BOUNDED, IS_BOUNDED, words_of
 
 MAGIC_BITS = 0x4B400000
 """Bits of the float32 1.5 * 2**23."""
 
-LIMITS = 8
 _LARGEST = float(1 << 22) - 8.0
 _LARGEST_BOUND = float(1 << 20)
 
@@ -28,28 +28,28 @@ def limits(
     scale: np.ndarray,
     scalars: np.ndarray,
 ) -> np.ndarray:
-    """The numbers that `Form.BOUNDED` reads, float32 [8] (some are bits of an int32).
+    """The numbers that `Form.BOUNDED` reads, the words of one `short_form.BOUNDED`.
 
     weight: int8 [k, ...]; bias: int32 [..., k]; scale: float32 [k]; scalars: float32 [8]. The
-    first number is 1 where the short form is exact, else 0 and so are the others.
+    form is IS_BOUNDED where the short form is exact; else all is 0.
     """
     s = {name: float(v) for name, v in zip(SCALAR_NAMES, scalars, strict=True)}
-    out = np.zeros(LIMITS, np.float32)
+    out = np.zeros(1, BOUNDED)
     if not (_bounds_are_exact(epilogue, s) and _values_are_small(
         epilogue, s, _largest_total(in_dtype, weight, bias) * np.abs(scale.astype(np.float64))
     )):  # fmt: skip
-        return out
-    bits = out.view(np.int32)
-    out[0] = 1.0
+        return words_of(out)
+    out["form"] = IS_BOUNDED
     if epilogue.requantize_before_add:
         low, high = int(s["accumulator_low"]), int(s["accumulator_high"])
-        bits[1], bits[2] = -(MAGIC_BITS + low), high - low
-        out[3] = low * 2.0**-22
-        out[4] = s["accumulator_scale"] * 2.0**22
-    out[5] = s["residual_scale"]
-    bits[6] = int(s["zero_point"]) - MAGIC_BITS
-    bits[7] = int(s["low"]) + int(s["zero_point"])
-    return out
+        out["accumulator_offset"] = -(MAGIC_BITS + low)
+        out["accumulator_span"] = high - low
+        out["accumulator_origin"] = low * 2.0**-22
+        out["accumulator_scale"] = s["accumulator_scale"] * 2.0**22
+    out["residual_scale"] = s["residual_scale"]
+    out["output_offset"] = int(s["zero_point"]) - MAGIC_BITS
+    out["least_output"] = int(s["low"]) + int(s["zero_point"])
+    return words_of(out)
 
 
 def _largest_total(in_dtype: str, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:

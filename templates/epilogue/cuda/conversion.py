@@ -21,9 +21,7 @@ import numpy as np
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
 from autoq.templates.epilogue.cuda.fused_multiply_add import fused_multiply_add
-
-FLAG = 2.0
-"""First of the numbers where the form is exact."""
+from autoq.templates.epilogue.cuda.short_form import IS_CONVERTED
 
 _MOST_STEPS = 255
 _LARGEST_BOUND = 1 << 20
@@ -35,18 +33,17 @@ _NEAR = 2.0**-10
 
 @functools.lru_cache(maxsize=512)
 def conversion_limits(epilogue: Epilogue, scalars: tuple[float, ...]) -> tuple[float, ...] | None:
-    """Eight float32 numbers, or None where the form is not exact.
+    """The fields of a `short_form.CONVERTED`, or None where the form is not exact.
 
-    scalars: as `epilogue.SCALAR_NAMES`. 0 FLAG, 1 2**23 - low (or + high), 2 and 3 one over
-    high - low and -2**23 times it, 4 scale of t, 5 2**24 * residual scale, 6 offset, 7 the sign
-    that the channels' scales must be given.
+    scalars: as `epilogue.SCALAR_NAMES`. start is 2**23 - low (or + high), share one over high - low
+    and origin -2**23 times it, scale that of t; the channels' scales must be given the sign.
     """
     s = dict(zip(SCALAR_NAMES, scalars, strict=True))
     least, most = INTEGER_RANGE[epilogue.out_dtype]
     if (s["low"] + s["zero_point"], s["high"] + s["zero_point"]) != (least, most):
         return None
     if epilogue.residual_dtype is None:
-        return (FLAG, *[0.0] * 6, 1.0) if s["zero_point"] == 0 else None
+        return (IS_CONVERTED, *[0.0] * 6, 1.0) if s["zero_point"] == 0 else None
     if not _integral(s):
         return None
     low, high = int(s["accumulator_low"]), int(s["accumulator_high"])
@@ -59,7 +56,7 @@ def conversion_limits(epilogue: Epilogue, scalars: tuple[float, ...]) -> tuple[f
         return None
     scale, residual_scale, offset = map(float, constants)
     first = 2.0**23 - sign * origin
-    return (FLAG, first, float(share), -(2.0**23) * float(share), scale,
+    return (IS_CONVERTED, first, float(share), -(2.0**23) * float(share), scale,
             2.0**24 * residual_scale, offset, sign)  # fmt: skip
 
 

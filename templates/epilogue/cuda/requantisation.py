@@ -28,6 +28,7 @@ from autoq.templates.epilogue.cuda.elements import (
     saturated_source,
 )
 from autoq.templates.epilogue.cuda.lookup_source import looked_up, lookup_source
+from autoq.templates.epilogue.cuda.short_form import BOUNDED, CONVERTED, with_numbers
 from autoq.templates.storage import is_four_bit
 
 
@@ -94,33 +95,29 @@ __device__ __forceinline__ float bounded_@(float v, float4 second) {
 }
 """
 
-# limits, see bounds.py: 0 flag, 1 -(magic + accumulator low), 2 accumulator high - low,
-# 3 accumulator low * 2**-22, 4 accumulator scale * 2**22, 5 residual scale,
-# 6 zero point - magic, 7 low + zero point.
 _BOUNDED = r"""
 __device__ __forceinline__ int value_@(int total, float scale, float addend,
                                        const float* limits) {
   float v = scaled_@(total, scale);
   if (BEFORE) {
     int r = __float_as_int(__fadd_rn(v, 12582912.f));
-    r = __viaddmin_s32_relu(r, __float_as_int(limits[1]), __float_as_int(limits[2]));
-    v = __fmul_rn(__fmaf_rn(__int_as_float(r), 0x1p127f, limits[3]), limits[4]);
+    r = __viaddmin_s32_relu(r, number.accumulator_offset, number.accumulator_span);
+    v = __fmul_rn(__fmaf_rn(__int_as_float(r), 0x1p127f, number.accumulator_origin),
+                  number.accumulator_scale);
   }
-  if (RESIDUAL) v = __fadd_rn(v, __fmul_rn(addend, limits[5]));
+  if (RESIDUAL) v = __fadd_rn(v, __fmul_rn(addend, number.residual_scale));
   int r = __float_as_int(__fadd_rn(v, 12582912.f));
-  return __viaddmax_s32(r, __float_as_int(limits[6]), __float_as_int(limits[7]));
+  return __viaddmax_s32(r, number.output_offset, number.least_output);
 }
 """
 
-# limits, see conversion.py: 0 flag, 1 2**23 - low, 2 1 / span, 3 -2**23 / span, 4 span * scale,
-# 5 2**24 * residual scale, 6 offset.
 _CONVERTED = r"""
 __device__ __forceinline__ float value_@(int total, float scale, float addend,
                                          const float* limits) {
   const float v = scaled_@(total, scale);
   if (!RESIDUAL) return v;
-  const float t = __saturatef(__fmaf_rn(__fadd_rn(v, limits[1]), limits[2], limits[3]));
-  return __fmaf_rn(t, limits[4], __fmaf_rn(addend, limits[5], limits[6]));
+  const float t = __saturatef(__fmaf_rn(__fadd_rn(v, number.start), number.share, number.origin));
+  return __fmaf_rn(t, number.scale, __fmaf_rn(addend, number.residual_scale, number.offset));
 }
 """
 
@@ -144,9 +141,9 @@ class Requantisation:
     """An epilogue in one form.
 
     The expressions read, where they stand, the float4 `first` and `second` of the scalars (ANY;
-    BOUNDED only the residual's zero point in `second.x`), the float array `limits` (BOUNDED,
-    CONVERTED), or the floats `low`, `high` and `shift`, the zero point - 1.5 * 2**23 (CLAMP,
-    SHIFT), and `lookups` where the epilogue has a table.
+    BOUNDED only the residual's zero point in `second.x`), the words `limits` (BOUNDED and
+    CONVERTED, `short_form.py`), or the floats `low`, `high` and `shift`, the zero point
+    - 1.5 * 2**23 (CLAMP, SHIFT), and `lookups` where the epilogue has a table.
     """
 
     epilogue: Epilogue
@@ -171,11 +168,13 @@ class Requantisation:
         source = saturated_source(epilogue.out_dtype)
         if form is Form.BOUNDED:
             return (
-                source + for_residual(_BOUNDED, epilogue) + addend_source(epilogue.residual_dtype)
+                source
+                + for_residual(with_numbers(_BOUNDED, BOUNDED), epilogue)
+                + addend_source(epilogue.residual_dtype)
             )
         if form is Form.CONVERTED:
             halves = _HALVES.replace("FLIP", flip(epilogue.residual_dtype))
-            return source + for_residual(_CONVERTED, epilogue) + halves
+            return source + for_residual(with_numbers(_CONVERTED, CONVERTED), epilogue) + halves
         return source + CLAMPED + SHIFTED
 
     def addends(self, words: str, first: int, name: str) -> tuple[list[str], list[str]]:

@@ -3,6 +3,7 @@
 from tvm.script import tirx as T
 
 from autoq.templates.epilogue.cuda.lookups import table_argument
+from autoq.templates.epilogue.cuda.short_form import WORDS
 
 
 @T.meta_class
@@ -107,7 +108,7 @@ def start_tile(plan, accumulator, smem, slot, bias, share):
 
 @T.inline
 def store_bounded_tile(plan, rows, accumulator, arrays, smem, slot, limits, share):
-    """`store_tile` in the short form `rows`, where limits[0] says that it is exact."""
+    """`store_tile` in the short form `rows`, where its first number says that it is exact."""
     for step in T.unroll(plan.units):
         unit = T.meta_var(plan.unit(step, share.part))
         channel = T.meta_var(share.channel(plan, unit.group))
@@ -132,7 +133,7 @@ def store_bounded_tile(plan, rows, accumulator, arrays, smem, slot, limits, shar
             accumulator.ptr_to([unit.accumulator]),
             smem.ptr_to([plan.memory.scale_at(slot, unit.group, share.thread.lane)]),
             limits.ptr_to([0]),
-            limits[8],
+            limits[WORDS],
             *row_stores(plan, arrays, unit, pixels, channel),
             *table_argument(plan, smem),
             source_code=rows.source,

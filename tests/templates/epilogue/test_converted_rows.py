@@ -12,11 +12,12 @@ from test_fragment_rows import aligned, fragments, random_table
 
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
-from autoq.templates.epilogue.cuda.conversion import FLAG, conversion_limits
+from autoq.templates.epilogue.cuda.conversion import conversion_limits
 from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.fused_multiply_add import fused_multiply_add
 from autoq.templates.epilogue.cuda.requantisation import Form, convertible
 from autoq.templates.epilogue.cuda.scalars import packed_scalars
+from autoq.templates.epilogue.cuda.short_form import IS_CONVERTED
 
 CHANNELS = 16
 CASES = [
@@ -62,7 +63,7 @@ def test_converted_form_is_exact(
     library = build(row, row.rows(Form.CONVERTED), tmp_path)
     scalars = scalars_of(epilogue, accumulator_low, seed=4)
     found = conversion_limits(epilogue, tuple(map(float, scalars)))
-    assert found is not None and found[0] == FLAG
+    assert found is not None and found[0] == IS_CONVERTED
     dtype = epilogue.residual_dtype or "int8"
     table = random_table(epilogue, np.random.default_rng(1))
     packed = aligned(packed_scalars(epilogue, {"scalars": scalars, "table": table}))

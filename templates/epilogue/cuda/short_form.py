@@ -1,0 +1,61 @@
+"""The numbers that the short forms of requantisation read: eight words, by name on both sides.
+
+A kernel takes them as words behind the scalars. Which of these are integers and which floats stands
+in a dtype, from which numpy writes them and CUDA reads them.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+BOUNDED = np.dtype([
+    ("form", "<f4"),
+    ("accumulator_offset", "<i4"),
+    ("accumulator_span", "<i4"),
+    ("accumulator_origin", "<f4"),
+    ("accumulator_scale", "<f4"),
+    ("residual_scale", "<f4"),
+    ("output_offset", "<i4"),
+    ("least_output", "<i4"),
+])  # fmt: skip
+"""Of `Form.BOUNDED`: what is added to the bits of a rounded accumulator and its largest value then,
+the first of its values and its scale, which are times 2**-22 and 2**22; what is added to the bits
+of a rounded output, and the least output."""
+
+CONVERTED = np.dtype([
+    ("form", "<f4"),
+    ("start", "<f4"),
+    ("share", "<f4"),
+    ("origin", "<f4"),
+    ("scale", "<f4"),
+    ("residual_scale", "<f4"),
+    ("offset", "<f4"),
+    ("sign", "<f4"),
+])  # fmt: skip
+"""Of `Form.CONVERTED`: what is added to an accumulator to round it, one over its span and what
+takes the rounding away again, its scale, 2**24 times the residual's, the sum's offset, and the sign
+that the scales of the channels have got."""
+
+WORDS = BOUNDED.itemsize // 4
+
+NEITHER, IS_BOUNDED, IS_CONVERTED = 0.0, 1.0, 2.0
+"""Values of `form`: which of the two the numbers are for."""
+
+
+def words_of(numbers: np.ndarray) -> np.ndarray:
+    """One BOUNDED or CONVERTED as a kernel takes it, float32 [WORDS]."""
+    return numbers.view(np.float32).reshape(WORDS)
+
+
+def with_numbers(source: str, dtype: np.dtype) -> str:
+    """CUDA in which `number.NAME` is that field of a dtype, of the words `limits`.
+
+    A struct in its place gives other machine code for some kernels.
+    """
+    for at, name in enumerate(dtype.names or ()):
+        word = f"limits[{at}]"
+        value = f"__float_as_int({word})" if dtype[name].kind == "i" else word
+        source = re.sub(rf"\bnumber\.{name}\b", value, source)
+    return source
