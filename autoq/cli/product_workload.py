@@ -184,7 +184,7 @@ def require_kernel(request: ProductRequest, target: Target, takes: Takes) -> Non
     if takes(workload):
         return
     where = f"{target.kind} {target.arch}"
-    table = isinstance(workload, Gemm) and workload.epilogue.table
+    table = workload.constant("table") is not None
     if table and _taken(replace(request, activation="none"), takes):
         raise InputError(
             f"{request}: no kernel for {where} with --activation {request.activation} to bytes; "
