@@ -10,7 +10,7 @@ inline void submit(Warp& w, Cluster* cluster, const Instruction& in, std::functi
   Launch& launch = launch_of(w);
   if (!launch.settings.late) return operation();
   if (cluster) ++cluster->pending;
-  launch.pending.push_back({cluster, w.block, int32_t(&in - launch.code.data()), std::move(operation)});
+  launch.pending.push_back({cluster, int32_t(&in - launch.code.data()), std::move(operation)});
 }
 
 // One of the operations that are under way, any of them.

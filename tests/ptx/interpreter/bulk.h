@@ -39,12 +39,6 @@ inline std::vector<Block*> receivers(Warp& w, uint32_t to, const uint32_t* mask,
   return found;
 }
 
-// Bytes of shared memory, in pieces of 16 whose places swizzling permutes.
-struct Piece {
-  uint32_t offset;  // from the start, before swizzling
-  const uint8_t* from;
-};
-
 // The address of a byte under a swizzle of 0, 32, 64 or 128 bytes, given as 0 to 3.
 inline uint32_t swizzled(uint32_t address, int swizzle) {
   return address ^ ((address >> 7 & ((1u << swizzle) - 1)) << 4);

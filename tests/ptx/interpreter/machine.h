@@ -68,12 +68,10 @@ struct Cluster {
   Barrier barrier;
   uint32_t threads = 0;
   int pending = 0;  // asynchronous operations on its shared memory
-  uint32_t at[3] = {};
 };
 
 struct PendingOperation {
   Cluster* cluster;
-  Block* block;
   int32_t instruction;
   std::function<void()> run;
 };
