@@ -24,9 +24,6 @@ _MALFORMED = (
 )  # fmt: skip
 """What an importer stumbles over a malformed node with."""
 
-_OF_INTEGERS = ("QuantizeLinear", "DynamicQuantizeLinear", "ArgMax", "ArgMin")
-"""Operators whose outputs are integers also where their inputs are float16."""
-
 InputShapes = Mapping[str, Sequence[int]]
 
 INPUT_DTYPES = ("float32", "float16", "int8", "uint8", "int4", "uint4", "int32")
@@ -193,14 +190,17 @@ def _import_node(
 def _mark_halves(proto: onnx.NodeProto, b: GraphBuilder, written: int) -> None:
     """Note which outputs of a node are float16, and the products that it wrote over float16.
 
-    written: how many operations the graph had before.
+    Outputs of integers are not, also where the inputs are. written: how many operations the graph
+    had before.
     """
     half = any(name in b.halves for name in proto.input)
     if proto.op_type == "Cast":
         half = any(a.name == "to" and a.i == onnx.TensorProto.FLOAT16 for a in proto.attribute)
-    if not half or proto.op_type in _OF_INTEGERS:
+    if not half:
         return
-    b.halves.update(name for name in proto.output if name)
+    b.halves.update(
+        name for name in proto.output if name in b.values and b.dtype(b.values[name]) == "float32"
+    )
     for node in b.graph.operations[written:]:
         if node.op == "Gemm":
             node.attributes["floats"] = "float16"

@@ -162,6 +162,38 @@ def test_products_of_a_float16_model_write_what_the_next_reads():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.kind)
+def test_activations_that_a_float16_model_quantises_are_multiplied_as_integers(target):
+    constants = {
+        "s": np.float16(0.05), "z": np.int8(3), "w": RNG.integers(-9, 9, (64, 32)).astype(np.int8),
+        "v": RNG.uniform(0.01, 0.02, 32).astype(np.float16), "b": normal(32).astype(np.float16),
+    }  # fmt: skip
+    nodes = [
+        node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "d"),
+        node("DequantizeLinear", "w v", "f", axis=1), node("MatMul", "d f", "m"),
+        node("Add", "m b", "a"), node("QuantizeLinear", "a s z", "r"),
+        node("DequantizeLinear", "r s z", "y"),
+    ]  # fmt: skip
+    made = model(nodes, {"x": ((16, 64), "float16")}, constants, opset=21)
+    graph = optimise(from_model(made), target)
+    products = [n.workload for n in graph.nodes if isinstance(n, Layer)]
+    assert [w.weight_dtype for w in products if isinstance(w, (Gemm, FloatGemm))] == ["int8"]
+    assert not any(isinstance(w, FloatGemm) for w in products)
+    feeds = feeds_of(made)
+    found, expected = evaluate(graph, feeds)["y"], run_in_memory(made, feeds)["y"]
+    assert found.dtype == np.float16
+    steps = np.abs(found.astype(np.float32) - expected.astype(np.float32)) / np.float32(0.05)
+    assert np.rint(steps).max() <= 1 and np.mean(steps > 0.5) < 0.02
+
+
+def test_integers_of_float16_scales_are_an_output_of_integers():
+    constants = {"s": np.float16(0.05), "z": np.int8(0), "w": np.eye(8, 4, dtype=np.int8)}
+    made = model([node("QLinearMatMul", "x s z w s z s z")], {"x": ((6, 8), "int8")}, constants,
+                 opset=21)  # fmt: skip
+    graph = from_model(made)
+    assert graph.dtype("y") == "int8"
+
+
 def test_a_float16_model_runs_on_the_cpu(tmp_path):
     made = block_of_a_transformer()
     feeds = feeds_of(made)

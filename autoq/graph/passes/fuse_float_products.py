@@ -15,6 +15,7 @@ import numpy as np
 from autoq.graph.constants import DEQUANTISATIONS
 from autoq.graph.fused import WORKLOAD
 from autoq.graph.ir import Graph, Node, Operation
+from autoq.graph.passes.integer_operands import integer_operands
 from autoq.graph.rewrite import Neighbourhood, add_tensor, prune, rename_inputs, replace_nodes
 from autoq.templates.base import Template
 from autoq.templates.element import INTEGER_RANGE
@@ -27,12 +28,17 @@ _SIGNED = {"uint4": ("int4", 8), "uint8": ("int8", 128)}
 
 
 def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Template]) -> None:
-    """Replace each float16 Gemm of constant weights that a template computes by its workload."""
+    """Replace each float16 Gemm of constant weights that a template computes by its workload.
+
+    Products whose factors are both dequantised integers are left to `fuse_products`.
+    """
     around = Neighbourhood(graph)
     rounded: dict[str, Operation] = {}
     groups = []
     for node in graph.operations:
         if node.op != "Gemm" or node.attributes.get("floats") != "float16":
+            continue
+        if not isinstance(integer_operands(graph, node, around), str):
             continue
         weight, bias = _weight(around, node), _bias(around, node)
         if weight is None or bias is False:
