@@ -226,6 +226,15 @@ LINEAR = {
         [node("MatMul", "x w")],
         {"x": ((2, 3, 4, 8), "float32"), "w": ((3, 8, 5), "float32")},
     ),
+    "matmul_left": model([node("MatMul", "w x")], {"x": ((2, 8, 3), "float32")},
+                         {"w": normal(7, 8)}),
+    "matmul_one_matrix": model(
+        [node("MatMul", "x w")], {"x": ((2, 3, 8), "float32"), "w": ((1, 8, 5), "float32")},
+    ),
+    "matmul_one_constant": model([node("MatMul", "x w")], {"x": ((3, 8), "float32")},
+                                 {"w": normal(1, 1, 8, 5)}),
+    "matmul_of_a_vector": model([node("MatMul", "x w")], {"x": ((8,), "float32")},
+                                {"w": normal(8, 5)}),
     "flatten_gemm": model(
         [node("Conv", "x k", "a", pads=[1, 1, 1, 1]), node("Relu", "a", "r"),
          node("Flatten", "r", "f"), node("Gemm", "f w c")],

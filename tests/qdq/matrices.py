@@ -23,9 +23,14 @@ def rows(w: GraphWriter) -> Real | None:
     if x is None:
         return None
     n = x.shape[-1] if w.chance(0.4) else int(w.rng.integers(2, 9))
-    name, _ = w.weights((x.shape[-1], n), axis=1)
-    shape = (*x.shape[:-1], n)
-    y = w.node("MatMul", [x.name, name], shape)
+    if w.chance(0.15):  # from the left, over the axis before
+        name, _ = w.weights((n, x.shape[-2]))
+        shape = (*x.shape[:-2], n, x.shape[-1])
+        y = w.node("MatMul", [name, x.name], shape)
+    else:
+        name, _ = w.weights((x.shape[-1], n), axis=1)
+        shape = (*x.shape[:-1], n)
+        y = w.node("MatMul", [x.name, name], shape)
     if w.chance(0.4):
         y = w.quantised(y)
     if y.shape != shape:

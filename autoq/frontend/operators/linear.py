@@ -72,19 +72,33 @@ def matmul(node: OnnxNode, b: GraphBuilder) -> str:
 
 
 def emit_matmul(b: GraphBuilder, x: str, weight: str) -> str:
-    """A Gemm where the second matrix is 2-D and constant, else a MatMul."""
+    """A Gemm where one matrix is constant, a MatMul of rows where the second is one matrix.
+
+    Else a MatMul of batches. A constant on the left is one on the right of transposed matrices.
+    """
     x_shape, shape = b.shape(x), b.shape(weight)
-    if len(shape) == 2 and b.is_constant(weight):
-        if not x_shape or x_shape[-1] != shape[0]:
-            raise b.error(f"matrices {list(x_shape)} and {list(shape)} do not multiply")
-        rows = math.prod(x_shape[:-1])
-        flat = x if len(x_shape) == 2 else b.emit("Reshape", [x], shape=(rows, shape[0]))
-        y = b.emit("Gemm", [flat, _transposed(b, weight)])
-        whole = (*x_shape[:-1], shape[1])
-        return y if len(x_shape) == 2 else b.emit("Reshape", [y], shape=whole)
-    if len(x_shape) < 2 or len(shape) < 2:
+    if len(x_shape) < 1 or len(shape) < 2 or (len(x_shape) < 2 and not b.is_constant(weight)):
         raise b.error(f"MatMul of shapes {list(x_shape)} and {list(shape)}; use matrices")
-    return b.emit("MatMul", [x, weight], "float32")
+    if x_shape[-1] != shape[-2]:
+        raise b.error(f"matrices {list(x_shape)} and {list(shape)} do not multiply")
+    if len(x_shape) == 2 and b.is_constant(x) and not b.is_constant(weight):
+        swap = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
+        turned = b.emit("Transpose", [weight], perm=swap)
+        y = emit_matmul(b, turned, _transposed(b, x))
+        return b.emit("Transpose", [y], perm=swap)
+    if math.prod(shape[:-2]) > 1:
+        return b.emit("MatMul", [x, weight], "float32")
+    outer = (1,) * (len(shape) - max(len(x_shape), 2))
+    whole = (*outer, *x_shape[:-1], shape[-1])
+    if len(shape) > 2:
+        weight = b.emit("Reshape", [weight], shape=tuple(shape[-2:]))
+    rows = math.prod(x_shape[:-1])
+    flat = x if len(x_shape) == 2 else b.emit("Reshape", [x], shape=(rows, shape[-2]))
+    if b.is_constant(weight):
+        y = b.emit("Gemm", [flat, _transposed(b, weight)])
+    else:
+        y = b.emit("MatMul", [flat, weight], "float32")
+    return y if whole == b.shape(y) else b.emit("Reshape", [y], shape=whole)
 
 
 @importer("MatMulInteger")

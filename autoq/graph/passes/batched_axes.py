@@ -35,13 +35,17 @@ class Axes:
     orders: dict[str, str]
 
 
-def sources(around: Neighbourhood, name: str, rank: int) -> list[Source]:
-    """A tensor of matrices of `rank` axes, and what it is transposed from, that first."""
+def sources(around: Neighbourhood, name: str, rank: int, taken: set[int]) -> list[Source]:
+    """A tensor of matrices of `rank` axes, and what it is transposed from, that first.
+
+    A transposition in `taken` already belongs to the kernel that writes the tensor.
+    """
     graph = around.graph
     labels = _labels(rank)
     found = [_source(graph, name, labels)]
     transpose = around.producer(name, "Transpose")
-    if transpose is not None and transpose.inputs[0] not in graph.constants:
+    free = transpose is not None and id(transpose) not in taken
+    if transpose is not None and free and transpose.inputs[0] not in graph.constants:
         perm = transpose.attributes["perm"]
         moved = [labels[perm.index(axis)] for axis in range(rank)]
         found.insert(0, _source(graph, transpose.inputs[0], moved))

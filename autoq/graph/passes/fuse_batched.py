@@ -38,7 +38,7 @@ def fuse_batched_products(graph: Graph) -> None:
         dtypes = [graph.dtype(name) for name in (tail.output, tail.residual) if name]
         if any(map(is_four_bit, dtypes)) or (tail.sums and product != 1.0):
             continue
-        fused = _operation(around, node, tail, factors, product)
+        fused = _operation(around, node, tail, factors, product, taken)
         taken.update(id(member) for member in tail.nodes)
         groups.append((tail.nodes, fused))
     replace_nodes(graph, groups)
@@ -73,11 +73,11 @@ def _factors(around: Neighbourhood, node: Operation) -> tuple[_Factor, _Factor] 
 
 def _operation(
     around: Neighbourhood, node: Operation, tail: Tail, factors: tuple[_Factor, _Factor],
-    product: np.float32,
+    product: np.float32, taken: set[int],
 ) -> Operation:  # fmt: skip
     graph = around.graph
     x, other = factors
-    axes = _axes(around, tail, factors)
+    axes = _axes(around, tail, factors, taken)
     behind = epilogue_of(graph, tail, product)
     if axes.names["y"] != tail.output:
         tail.nodes.append(around.only_reader(tail.output, "Transpose"))
@@ -93,15 +93,17 @@ def _operation(
     }, covers)  # fmt: skip
 
 
-def _axes(around: Neighbourhood, tail: Tail, factors: tuple[_Factor, _Factor]) -> Axes:
+def _axes(
+    around: Neighbourhood, tail: Tail, factors: tuple[_Factor, _Factor], taken: set[int]
+) -> Axes:
     x, other = factors
     rank = len(x.shape)
     results = destinations(around, tail.output, rank)
     if tail.residual is not None:  # whose axes lie as those of the result
         results = results[-1:]
     roles = {
-        "x": sources(around, x.name, rank),
-        "other": sources(around, other.name, rank),
+        "x": sources(around, x.name, rank, taken),
+        "other": sources(around, other.name, rank, taken),
         "y": results,
     }
     return common_axes(x.shape[:-2], roles)

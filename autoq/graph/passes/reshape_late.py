@@ -17,7 +17,7 @@ _QUANTISED = ("QuantizeLinear", "DequantizeLinear")
 
 
 def reshape_late(graph: Graph) -> None:
-    """Compute over rows [m, n] what element-wise operations compute behind a Gemm's Reshape.
+    """Compute over rows [m, n] what element-wise operations compute behind a product's Reshape.
 
     Each of their tensors is reshaped for the readers that need all axes.
     """
@@ -43,7 +43,7 @@ class _Rows:
     def moved(self, node: Operation) -> list[Node]:
         """What takes the place of `node`."""
         graph = self.graph
-        if node.op == "Gemm":
+        if node.op in ("Gemm", "MatMul") and len(graph.shape(node.output)) == 2:
             self.made.add(node.output)
         if node.op == "Reshape":
             source = self.of.get(node.inputs[0], node.inputs[0])

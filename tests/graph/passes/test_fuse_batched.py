@@ -75,6 +75,18 @@ def test_a_result_that_others_read_is_not_transposed(target):
     assert orders == ["bhmn", "bhmn"]
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_transposition_between_two_products_belongs_to_the_first(target):
+    nodes = [*pair("q", "qd"), *pair("k", "kd"), node("Transpose", "kd", "kt", perm=[0, 1, 3, 2]),
+             node("MatMul", "qd kt", "a"), *pair("a", "ad", "u"),
+             node("Transpose", "ad", "at", perm=[0, 2, 1, 3]), *pair("p", "pd"),
+             node("MatMul", "at pd", "b"), *pair("b", "y", "u")]  # fmt: skip
+    shapes = {"q": (2, 5, 3, 4), "k": (2, 5, 3, 4), "p": (2, 3, 3, 4)}
+    inputs = {name: (shape, "float32") for name, shape in shapes.items()}
+    first, second = products(model(nodes, inputs, CONSTANTS), target)
+    assert first.y_order == "bmhn" and second.x_order == "bhmk"
+
+
 MATRICES = {"x": ((3, 5, 4), "float32"), "o": ((3, 4, 6), "float32"), "r": ((3, 5, 6), "float32")}
 START = [*pair("x", "xd"), *pair("o", "od", "t", "zu"), node("MatMul", "xd od", "m")]
 TAILS = {
@@ -122,8 +134,18 @@ def test_integers_come_out_as_sums(target):
     np.testing.assert_array_equal(evaluate(graph, feeds)["y"], expected["y"])
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_one_matrix_for_a_whole_batch_multiplies_all_rows(target):
+    nodes = [*pair("x", "xd"), *pair("p", "pd"), node("MatMul", "xd pd", "m"), *pair("r", "rd"),
+             *pair("m", "n", "u"), node("Add", "n rd", "a"), *pair("a", "y")]  # fmt: skip
+    inputs = {"x": MATRICES["x"], "p": ((1, 4, 6), "float32"), "r": MATRICES["r"]}
+    (workload,) = products(model(nodes, inputs, CONSTANTS), target)
+    assert (workload.products, workload.m, workload.n, workload.k) == (1, 15, 6, 4)
+    assert workload.epilogue.residual_dtype in ("int8", "uint8")
+
+
 UNFIT = {
-    "broadcast": [*pair("x", "xd"), *pair("p", "pd"), node("MatMul", "xd pd", "m")],
+    "broadcast": [*pair("p", "pd"), *pair("o", "od"), node("MatMul", "pd od", "m")],
     "constant": [*pair("x", "xd"), *pair("w", "wd"), node("MatMul", "xd wd", "m")],
     "float32": [*pair("x", "xd"), node("MatMul", "xd o", "m")],
 }
@@ -131,7 +153,7 @@ UNFIT = {
 
 @pytest.mark.parametrize("kind", UNFIT)
 def test_other_products_are_left(kind):
-    inputs = {**MATRICES, "p": ((4, 6), "float32")}
+    inputs = {**MATRICES, "p": ((1, 5, 4), "float32")}
     nodes = [*UNFIT[kind], *pair("m", "n", "u"), node("Add", "n r", "y")]
     found = layers(model(nodes, inputs, CONSTANTS), TARGETS[0])
     assert not any(isinstance(n, Layer) and isinstance(n.workload, BatchedGemm) for n in found)
