@@ -80,12 +80,13 @@ class ProductRequest:
         x, weight = (a, b) if left else (b, a)
         usual = x if x in map(_DTYPES.get, FLOAT_OUTPUTS) else "float16"
         out = usual if self.out is None else _dtype("--out", self.out, FLOAT_OUTPUTS)
-        if self.residual and _dtype("--residual", self.residual, FLOAT_OUTPUTS) != out:
+        residual = self.residual is not None
+        if residual and _dtype("--residual", self.residual, FLOAT_OUTPUTS) != out:
             raise InputError(f"--residual {self.residual!r}: is of the result's type, {short(out)}")
         rows, columns = (self.m, self.n) if left else (self.n, self.m)
         product = FloatGemm(
             rows, columns, self.k, x, weight, out, self.group, self.zero_points, self.bias,
-            self.activation, not left, residual=self.residual is not None, batch=self.batch,
+            self.activation, not left, residual=residual, batch=self.batch,
         )  # fmt: skip
         return replace(product, x_scale=self._scales_x(product))
 
@@ -93,7 +94,7 @@ class ProductRequest:
         """Whether the rows or columns that are x's have scales; the weight's follow from it."""
         x, weight = ("column", "row") if product.weight_left else ("row", "column")
         scales = self._scales(default=weight)
-        if self.scale and weight in scales and not product.scaled:
+        if self.scale is not None and weight in scales and not product.scaled:
             raise InputError(
                 f"--scale {weight}: a weight of {short(product.weight_dtype)} has none"
             )
@@ -105,7 +106,7 @@ class ProductRequest:
         return x in scales
 
     def _scales(self, default: str) -> list[str]:
-        scales = (self.scale or default).split(",")
+        scales = (default if self.scale is None else self.scale).split(",")
         if not set(scales) <= set(SCALES):
             raise InputError(f"--scale {self.scale!r}: {', '.join(SCALES)} or row,column")
         return scales
@@ -126,15 +127,22 @@ class ProductRequest:
                 "always has zero points"
             )
         out = _dtype("--out", self.out or "s8", INTEGER_OUTPUTS)
-        residual = self.residual and _dtype("--residual", self.residual, RESIDUALS)
-        by_row = "row" in self._scales(default="column")
-        if out == "int32" and (by_row or self.bias or residual):
-            option = "--scale row" if by_row else "--bias" if self.bias else "--residual"
-            raise InputError(f"{option}: sums of s32 have neither; choose another --out")
+        residual = self.residual
+        if residual is not None:
+            residual = _dtype("--residual", residual, RESIDUALS)
+        scales = self._scales(default="column")
+        given = {f"--scale {self.scale}": self.scale, "--bias": self.bias, "--residual": residual}
+        option = next((name for name, value in given.items() if value), None)
+        if out == "int32" and option is not None:
+            raise InputError(f"{option}: is not for the bare sums of s32; choose another --out")
+        if "column" not in scales:
+            raise InputError(
+                f"--scale {self.scale}: a product of integers always has scales by column; add it"
+            )
         self._check_group(out)
         activation, table = self._integer_activation(out)
         epilogue = Epilogue(
-            out, residual, table=table, row_scale=by_row, float_bias=self.bias,
+            out, residual, table=table, row_scale="row" in scales, float_bias=self.bias,
             activation=activation, scale_group=self.group,
         )  # fmt: skip
         return Gemm(self.m, self.n, self.k, a, b, epilogue)
@@ -154,7 +162,7 @@ class ProductRequest:
             raise InputError(f"activation {self.activation!r}: one of {', '.join(ACTIVATIONS)}")
         if self.activation == "none" or element(out).floating:
             return self.activation, False
-        if self.activation == "relu":
+        if self.activation == "relu" and out != "int32":
             raise InputError(
                 f"--activation relu: a product that gives {short(out)} always has bounds, of which "
                 "ReLU is one"

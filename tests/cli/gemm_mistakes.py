@@ -22,6 +22,18 @@ MISTAKES = {
     ),
     "bias of sums": ((64, 32, 48, "--out", "s32", "--bias"), ("--bias", "s32")),
     "scaled sums": ((64, 32, 48, "--out", "s32", "--scale", "row"), ("--scale row", "s32")),
+    "activation of sums": (
+        (64, 32, 48, "--out", "s32", "--activation", "relu"), ("is not for results of s32",),
+    ),
+    "no name of a scale": ((64, 32, 48, "--scale", ""), ("--scale ''", "column, row")),
+    "no type of a residual": ((64, 32, 48, "--a", "f16", "--residual", ""), ("--residual ''",)),
+    "no type of a residual of integers": ((64, 32, 48, "--residual", ""), ("--residual ''",)),
+    "scaled columns of sums": (
+        (64, 32, 48, "--out", "s32", "--scale", "column"), ("--scale column", "s32"),
+    ),
+    "rows of integers without columns": (
+        (64, 32, 48, "--scale", "row"), ("--scale row", "always has scales by column"),
+    ),
     "unknown scale": ((64, 32, 48, "--scale", "block"), ("--scale 'block'", "column, row")),
     "no scale of a weight": (
         (64, 32, 48, "--a", "f16", "--scale", "row"), ("--scale row", "scales by column"),
