@@ -76,7 +76,7 @@ def test_a_product_of_activations_quantised_as_they_come(autoq, folder):
 
 
 def test_a_table_is_the_way_of_an_activation_to_bytes():
-    request = ProductRequest(64, 32, 48, "s8", "s8", "u8", activation="silu", scale="row")
+    request = ProductRequest(64, 32, 48, "s8", "s8", "u8", activation="silu", scale="row,column")
     assert request.workload().epilogue == Epilogue("uint8", table=True, row_scale=True)
 
 
