@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.search.space import Space
+from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import call, indexable, items_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.operators.gemm import Gemm
@@ -53,29 +56,47 @@ def takes_copy(workload: Gemm) -> bool:
     return wide.k != workload.k and indexable(wide.x_shape)
 
 
-def whole_constants(workload: Gemm, constants: Constants) -> dict[str, Any]:
-    """The constants of `whole(workload)`."""
-    wider = ((0, 0), (0, whole(workload).k - workload.k))
-    return {**constants, "weight": np.pad(np.asarray(constants["weight"]), wider)}
+@dataclass(frozen=True)
+class PaddedProduct:
+    """The functions of a template that copies x, and leaves the product to another template.
 
-
-def copy_first(
-    workload: Gemm, product: PrimFunc, packed: Sequence[TensorSpec], target: Target
-) -> Program:
-    """The program that copies x and runs `product`, a kernel of `whole(workload)`.
-
-    packed: constants of the product.
+    inner: the template of the product over whole rows.
     """
-    padded = TensorSpec(_PADDED, whole(workload).x_shape, workload.in_dtype)
-    _, *others = (spec.name for spec in workload.inputs)
-    reads = (_PADDED, *others, *(spec.name for spec in packed))
-    return Program(
-        (
-            Stage(_copy(workload, padded, target), ("x",), (_PADDED,)),
-            Stage(product, reads, ("y",)),
-        ),
-        (Workspace(padded),),
-    )
+
+    inner: Template
+
+    def space(self, workload: Gemm, target: Target) -> Space[Any]:
+        """That of the product over whole rows."""
+        return self.inner.space(whole(workload), target)
+
+    def default(self, workload: Gemm, target: Target) -> Any:
+        """That of the product over whole rows."""
+        return self.inner.default(whole(workload), target)
+
+    def build(self, workload: Gemm, config: Any, target: Target) -> Program:
+        """The copy, then the product; parameters x and what else the product takes."""
+        wide = whole(workload)
+        padded = TensorSpec(_PADDED, wide.x_shape, workload.in_dtype)
+        _, *others = (spec.name for spec in workload.inputs)
+        packed = (spec.name for spec in self.packed(workload, config))
+        product = cast("PrimFunc", self.inner.build(wide, config, target))
+        return Program(
+            (
+                Stage(_copy(workload, padded, target), ("x",), (_PADDED,)),
+                Stage(product, (_PADDED, *others, *packed), ("y",)),
+            ),
+            (Workspace(padded),),
+        )
+
+    def pack(self, workload: Gemm, config: Any, constants: Constants) -> tuple[np.ndarray, ...]:
+        """Constants of the product over whole rows."""
+        wide = whole(workload)
+        weight = np.pad(np.asarray(constants["weight"]), ((0, 0), (0, wide.k - workload.k)))
+        return self.inner.pack(wide, config, {**constants, "weight": weight})
+
+    def packed(self, workload: Gemm, config: Any) -> tuple[TensorSpec, ...]:
+        """What `pack` gives."""
+        return self.inner.packed(whole(workload), config)
 
 
 def _copy(workload: Gemm, padded: TensorSpec, target: Target) -> PrimFunc:
