@@ -198,12 +198,25 @@ def require_kernel(request: ProductRequest, target: Target, takes: Takes) -> Non
             f"{request}: no kernel for {where} with --activation {request.activation} to bytes; "
             "without it, or with --out f16, bf16 or f32, there is one"
         )
+    for option in _refused_options(request, takes):
+        raise InputError(f"{request}: no kernel for {where} with {option}; without it there is one")
     nearest = next((near for near in _near(request) if _taken(near, takes)), None)
     if nearest is None:
         raise InputError(f"{request}: no kernel for {where}; {_supported(takes)}")
     group = f" with --group {nearest.group}" if request.group else ""
     extents = _listed((nearest.m, nearest.n, nearest.k))
     raise InputError(f"{request}: no kernel for {where}; M, N, K = {extents}{group} would do")
+
+
+def _refused_options(request: ProductRequest, takes: Takes) -> Iterator[str]:
+    """Options without any one of which a kernel would take the product."""
+    for option, given, changes in (
+        (f"--residual {request.residual}", request.residual is not None, {"residual": None}),
+        (f"--scale {request.scale}", request.scale is not None, {"scale": None}),
+        (f"--batch {request.batch}", request.batch != 1, {"batch": 1}),
+    ):
+        if given and _taken(replace(request, **changes), takes):
+            yield option
 
 
 def _near(request: ProductRequest) -> Iterator[ProductRequest]:

@@ -34,6 +34,13 @@ MISTAKES = {
     "rows of integers without columns": (
         (64, 32, 48, "--scale", "row"), ("--scale row", "always has scales by column"),
     ),
+    "residual of floats on the CPU": (
+        (64, 32, 48, *CPU, "--a", "bf16", "--residual", "bf16"),
+        ("no kernel for cpu", "with --residual bf16; without it"),
+    ),
+    "batch on the CPU": (
+        (64, 32, 48, *CPU, "--a", "bf16", "--batch", 2), ("with --batch 2; without it",),
+    ),
     "unknown scale": ((64, 32, 48, "--scale", "block"), ("--scale 'block'", "column, row")),
     "no scale of a weight": (
         (64, 32, 48, "--a", "f16", "--scale", "row"), ("--scale row", "scales by column"),
