@@ -147,6 +147,10 @@ class GraphBuilder:
             raise self.error(str(error)) from error
         return _FOLDED[op](attributes, *values)
 
+    def reads_half(self, index: int) -> bool:
+        """Whether an input of the node being imported is float16 in ONNX."""
+        return self._node is not None and self._node.input[index] in self.halves
+
     def add_input(self, name: str, shape: tuple[int, ...], dtype: str) -> None:
         """Declare a graph input; raises ModelError for a size that no kernel can index."""
         try:

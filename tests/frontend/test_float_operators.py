@@ -8,7 +8,9 @@ import pytest
 from integer_cases import MICROSOFT, with_known_output
 from models import random_feeds, run_onnxruntime
 from onnx_cases import FLOAT_CASES, model, node
+from qdq.oracle import run_in_memory
 
+import autoq
 from autoq.frontend import load
 from autoq.frontend.registry import OPERATORS
 from autoq.graph import evaluate, optimise
@@ -41,6 +43,23 @@ def test_gelu_of_onnxruntime(target, tmp_path):
     results = evaluate(optimise(load(path), target), feeds)
     expected = run_onnxruntime(path, feeds)["y"]
     np.testing.assert_allclose(results["y"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_cast_to_float16_rounds(tmp_path):
+    nodes = [
+        node("Cast", "x", "half", to=onnx.TensorProto.FLOAT16),
+        node("Cast", "half", "back", to=onnx.TensorProto.FLOAT),
+        node("Sub", "x back", "y"),
+    ]
+    made = with_known_output(model(nodes, {"x": ((4, 50), "float32")}), (4, 50), "float32")
+    x = np.random.default_rng(2).normal(0, 50, (4, 50)).astype(np.float32)
+    x[0, :5] = [70000, -70000, np.nan, 1e-9, 65519]
+    expected = run_in_memory(made, {"x": x})["y"]
+    assert np.abs(expected[1:]).max() > 0.01
+    onnx.save(made, tmp_path / "cast.onnx")
+    autoq.compile(tmp_path / "cast.onnx", target="cpu", output=tmp_path / "cast.tar")
+    (found,) = autoq.Session(tmp_path / "cast.tar").run(None, {"x": x})
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_every_importer_of_the_default_domain_has_a_case():

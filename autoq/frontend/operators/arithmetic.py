@@ -135,8 +135,12 @@ def prelu(node: OnnxNode, b: GraphBuilder) -> str:
 
 @importer("Cast")
 def cast(node: OnnxNode, b: GraphBuilder) -> str:
-    """Between floats and the integers of quantised models; float16 is computed in float32."""
+    """Between floats and the integers of quantised models.
+
+    float16 is computed in float32; what is wider before a cast to float16 is rounded by it.
+    """
     dtype = str(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.attributes["to"])))
+    rounds = dtype == "float16" and not b.reads_half(0)
     dtype = "float32" if dtype == "float16" else dtype
     x = node.required(0, b)
     if dtype not in _CAST_DTYPES or b.dtype(x) not in _CAST_SOURCES:
@@ -144,4 +148,6 @@ def cast(node: OnnxNode, b: GraphBuilder) -> str:
             f"{b.dtype(x)} to {dtype}; casts from {', '.join(_CAST_SOURCES)} to "
             f"{', '.join(_CAST_DTYPES)} are supported"
         )
+    if rounds:
+        x = b.emit("Cast", [x], "float16")
     return x if dtype == b.dtype(x) else b.emit("Cast", [x], dtype)

@@ -96,6 +96,10 @@ EXACT = {
         [(2, 5, 7, 24), (7, 1)], ["int8", "float32"],
     ),
     "scalars": fusion([primitive("Add", 0, 1)], [(), ()], ["float32", "float32"]),
+    "rounded to float16": fusion(
+        [primitive("Cast", 0, dtype="float16"), primitive("Cast", 1), primitive("Sub", 0, 2)],
+        [(3, 5, 33)], ["float32"],
+    ),
     "hard swish": fusion(
         [primitive("HardSwish", 0), primitive("Neg", 1)], [(3, 7, 11)], ["float32"]
     ),
