@@ -153,7 +153,9 @@ class ProductRequest:
                 f"--group {self.group}: sums of groups are added as floats, not to {short(out)}; "
                 f"choose --out {', '.join(FLOAT_OUTPUTS)}"
             )
-        if self.group < 0 or (self.group and self.k % self.group):
+        if self.group < 0:
+            raise InputError(f"group {self.group}: at least 0, which is a whole row")
+        if self.group and self.k % self.group:
             raise InputError(f"group {self.group} does not divide k = {self.k}")
 
     def _integer_activation(self, out: str) -> tuple[str, bool]:

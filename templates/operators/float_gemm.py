@@ -72,7 +72,10 @@ class FloatGemm(Workload, operator="float_gemm"):
         if self.in_dtype not in (*_FLOATS, _E4M3):
             raise InputError(f"in_dtype {self.in_dtype!r}: one of {', '.join(_FLOATS)}, {_E4M3}")
         if self.in_dtype == _E4M3 != self.weight_dtype:
-            raise InputError(f"weight_dtype {self.weight_dtype!r}: beside {_E4M3} the same")
+            raise InputError(
+                f"weight_dtype {self.weight_dtype!r}: a factor of {_E4M3} is multiplied with "
+                "its own type alone"
+            )
         if self.weight_dtype not in weights:
             raise InputError(f"weight_dtype {self.weight_dtype!r}: one of {', '.join(weights)}")
         if self.out_dtype not in (*_FLOATS, "float32"):
@@ -81,7 +84,9 @@ class FloatGemm(Workload, operator="float_gemm"):
             raise InputError(f"activation {self.activation!r}: one of {', '.join(ACTIVATIONS)}")
         if not self.quantised and (self.group or self.zero_points):
             raise InputError(f"a weight of {self.weight_dtype} has neither groups nor zero points")
-        if self.group < 0 or (self.group and self.k % self.group):
+        if self.group < 0:
+            raise InputError(f"group {self.group}: at least 0, which is a whole row")
+        if self.group and self.k % self.group:
             raise InputError(f"group {self.group} does not divide k = {self.k}")
 
     @property

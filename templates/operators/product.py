@@ -106,7 +106,7 @@ class Product(Workload):
         epilogue = dataclasses.replace(self.epilogue, out_dtype=outputs[0], residual_dtype=residual)
         return self._replace(in_dtype=inputs[0], epilogue=epilogue)
 
-    def with_constant(self, name: str, dtype: str) -> Workload:
+    def with_constant(self, name: str, dtype: str) -> Workload | None:
         if name != "weight":
             return super().with_constant(name, dtype)
         return self._replace(weight_dtype=dtype)

@@ -59,7 +59,7 @@ MISTAKES = {
     ),
     "batch of integers": ((64, 32, 48, "--batch", 2), ("--batch 2", "floats")),
     "no batch": ((64, 32, 48, "--a", "f16", "--batch", 0), ("batch of 0", "at least 1")),
-    "negative group of integers": ((64, 32, 48, "--group", -5), ("group -5", "k = 48")),
+    "negative group of integers": ((64, 32, 48, "--group", -5), ("group -5", "at least 0")),
     "eight bits of floats on the CPU": (
         (64, 32, 48, *CPU, "--a", "e4m3", "--b", "e4m3"), ("no kernel for cpu",),
     ),
@@ -77,7 +77,7 @@ MISTAKES = {
     "group that does not divide": (
         (64, 32, 100, "--a", "f16", "--group", 48), ("group 48", "k = 100"),
     ),
-    "negative group": ((64, 32, 64, "--a", "f16", "--group", -8), ("group -8",)),
+    "negative group": ((64, 32, 64, "--a", "f16", "--group", -8), ("group -8", "at least 0")),
     "unknown activation": (
         (64, 32, 64, "--a", "f16", "--activation", "tanh"), ("'tanh'", "relu, gelu"),
     ),

@@ -45,9 +45,8 @@ def variants(workload: Workload) -> list[Workload]:
         if dtype in FOUR_BITS:
             one = [*dtypes[:index], FOUR_BITS[dtype], *dtypes[index + 1 :]]
             found.append(workload.retyped(one[:-1], one[-1:]))
-    if workload.constant("weight"):
-        found.append(workload.with_constant("weight", "int4"))
-    return found
+    of_nibbles = workload.with_constant("weight", "int4")
+    return found if of_nibbles is None else [*found, of_nibbles]
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=str)

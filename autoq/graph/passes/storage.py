@@ -98,10 +98,7 @@ def _workload(
     matches = matching(workload, target, templates)
     if matches and matches[0].keeps_nibbles:
         return workload
-    try:
-        return workload.with_constant("weight", BYTE_DTYPES[weight.dtype])
-    except ValueError:  # it has no such form
-        return workload
+    return workload.with_constant("weight", BYTE_DTYPES[weight.dtype]) or workload
 
 
 def _widen_fusion(node: Fusion) -> None:
