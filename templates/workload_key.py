@@ -79,6 +79,8 @@ def _is_a(kind: Any, value: Any) -> bool:
             and length in (None, len(value))
             and all(_is_a(first, item) for item in value)
         )
+    if typing.get_origin(kind) is typing.Literal:
+        return value in typing.get_args(kind)
     if kind is int:
         return type(value) is int and value >= 0
     return isinstance(value, kind)

@@ -59,7 +59,9 @@ class _Warnings(logging.Handler):
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit code 2."""
     use_every_core()
-    logging.getLogger("autoq").handlers[:] = [_Warnings(logging.WARNING)]
+    logger = logging.getLogger("autoq")
+    logger.handlers[:] = [_Warnings(logging.WARNING)]
+    logger.setLevel(logging.WARNING)  # whatever the root's level, which `quantize` raises
     for stream in (sys.stdout, sys.stderr):  # Names of files may be bytes that are no text.
         stream.reconfigure(errors="backslashreplace")
     try:

@@ -39,6 +39,7 @@ from autoq.templates.cuda.mixed.groups import main_loop_of_groups
 from autoq.templates.cuda.mixed.parts import PartSums
 from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.cuda.mixed.producer import produce
+from autoq.templates.cuda.mixed.row_values import row_values
 from autoq.templates.cuda.mixed.store import ResultInputs, TileResults, TileStore
 from autoq.templates.cuda.mixed.walk import ProductPlace, walk_of
 from autoq.templates.program import Workspace
@@ -76,18 +77,9 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
         else:
             residual = T.meta_var(x)
         weight = T.match_buffer(weight_ptr, (plan.weight_bytes,), "uint8", align=16)
-        if taken_ptr is not None:
-            taken = T.match_buffer(taken_ptr, (plan.weight_rows,), "uint32", align=16)
-        else:
-            taken = T.meta_var(weight)
-        if scale_ptr is not None:
-            scale = T.match_buffer(scale_ptr, (plan.weight_rows,), "float32", align=16)
-        else:
-            scale = T.meta_var(weight)
-        if bias_ptr is not None:
-            bias = T.match_buffer(bias_ptr, (plan.weight_rows,), "float32", align=16)
-        else:
-            bias = T.meta_var(weight)
+        taken = T.meta_var(row_values(taken_ptr, "taken", plan.weight_rows, "uint32", weight))
+        scale = T.meta_var(row_values(scale_ptr, "scale", plan.weight_rows, "float32", weight))
+        bias = T.meta_var(row_values(bias_ptr, "bias", plan.weight_rows, "float32", weight))
         if arrived_ptr is not None:
             arrived = T.match_buffer(arrived_ptr, spaces[0].spec.shape, "int32", align=16)
             parts = T.match_buffer(parts_ptr, spaces[1].spec.shape, "float32", align=16)

@@ -29,6 +29,7 @@ from autoq.templates.cuda.mixed.mma_sync.store import (
     load_rows,
     stage_tile,
 )
+from autoq.templates.cuda.mixed.row_values import row_values
 from autoq.templates.cuda.mixed.widening import Widening
 from autoq.templates.storage import moved_as
 
@@ -65,18 +66,9 @@ def build_kernel(plan: MixedSyncPlan) -> PrimFunc:
             )
         else:
             groups = T.meta_var(weight)
-        if taken_ptr is not None:
-            taken = T.match_buffer(taken_ptr, (plan.padded_n,), "uint32", align=16)
-        else:
-            taken = T.meta_var(weight)
-        if scale_ptr is not None:
-            scale = T.match_buffer(scale_ptr, (plan.padded_n,), "float32", align=16)
-        else:
-            scale = T.meta_var(weight)
-        if bias_ptr is not None:
-            bias = T.match_buffer(bias_ptr, (plan.padded_n,), "float32", align=16)
-        else:
-            bias = T.meta_var(weight)
+        taken = T.meta_var(row_values(taken_ptr, "taken", plan.padded_n, "uint32", weight))
+        scale = T.meta_var(row_values(scale_ptr, "scale", plan.padded_n, "float32", weight))
+        bias = T.meta_var(row_values(bias_ptr, "bias", plan.padded_n, "float32", weight))
         y_whole = T.match_buffer(y_ptr, y_shape, plan.result.name, align=16)
         x = T.decl_buffer((work.m, work.k), moved_as(work.in_dtype), data=x_whole.data)
         y = T.decl_buffer((y_values,), moved_as(plan.result.name), data=y_whole.data)

@@ -52,7 +52,7 @@ def widened(plan: MixedPlan, tiles: np.ndarray, taken: np.ndarray) -> np.ndarray
     item = Launch(
         "widen_tiles", (count, 1, 1), (128, 1, 1), (1, 1, 1), 0, (Buffer(0), Buffer(1), Buffer(2))
     )
-    launch(ptx_of(source, "sm_90a"), item, memories, TARGET, Mode())
+    launch(ptx_of(source, "sm_90a"), item, memories, Mode())
     halves = memories[2].bytes.view(element(plan.workload.in_dtype).dtype)
     return halves.astype(np.float32).reshape(count, 128, 16, 2)
 
