@@ -77,6 +77,11 @@ def _evaluated(
     except Exception as error:  # the reference raises whatever numpy or it finds wrong
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise builder.error(f"constant inputs that do not evaluate ({reason})") from error
+    if node.op_type == "Clip":  # numpy broadcasts it with bounds of shape [1]
+        x = feeds[node.input[0]]
+        if results[0].size != x.size:
+            raise builder.error("bounds of more than one value")
+        return [results[0].reshape(x.shape)]
     return [np.asarray(result) for result in results]
 
 

@@ -83,7 +83,19 @@ def test_dropout_of_inference_is_the_identity():
     assert from_model(made).shape("y") == (2, 3)
 
 
+def test_a_clipped_constant_keeps_its_shape(tmp_path):
+    """Bounds are scalars; onnxruntime reads those of one value alike."""
+    bounds = {"c": np.float32(-0.5), "hi": np.float32([0.25])}
+    made = model([node("Clip", "c - hi", "b"), node("Add", "x b")], X, bounds)
+    graph = from_model(made)
+    (clipped,) = (graph.constants[name] for name in graph.operations[-1].inputs[1:])
+    assert clipped.shape == () and clipped == -0.5
+    wide = model([node("Clip", "c - hi", "b"), node("Add", "x b")], X, {**bounds, "hi": ONES_OF_3})
+    assert_refused(saved(wide, tmp_path), "bounds of more than one value")
+
+
 ONES = np.ones(1, np.float32)
+ONES_OF_3 = np.ones(3, np.float32)
 LARGE = {
     "ConstantOfShape": with_constants("ConstantOfShape", "s", s=int64(10**6, 10**6)),
     "ConstantOfShape that fits a tensor": with_constants("ConstantOfShape", "s", s=int64(2**30)),
