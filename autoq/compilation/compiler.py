@@ -18,7 +18,7 @@ from autoq.devices import Host, resolve
 from autoq.errors import BuildError
 from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.layouts import choose_layouts
-from autoq.graph.passes.storage import layers_by_storage
+from autoq.graph.passes.dtypes.storage import layers_by_storage
 from autoq.measure.job import load_registry
 from autoq.paths import as_path, require_writable
 from autoq.records.database import Conditions, Database

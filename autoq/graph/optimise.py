@@ -7,23 +7,23 @@ from collections.abc import Sequence
 
 from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.lower import lower
-from autoq.graph.passes.absorb_tables import absorb_tables
-from autoq.graph.passes.activation_dtype import choose_activation_dtypes
-from autoq.graph.passes.channel_padding import pad_hidden_channels
-from autoq.graph.passes.channel_shuffle import find_channel_shuffles
-from autoq.graph.passes.convolve_beside import convolve_beside
-from autoq.graph.passes.dequantise_late import dequantise_late
-from autoq.graph.passes.fold_affine import fold_affine
-from autoq.graph.passes.fold_constants import fold_dequantisations, fold_operations
-from autoq.graph.passes.fuse_batched import fuse_batched_products
-from autoq.graph.passes.fuse_float_products import fuse_float_products
-from autoq.graph.passes.fuse_movement import fuse_movement
-from autoq.graph.passes.fuse_products import fuse_products
-from autoq.graph.passes.fusions import gather_fusions
-from autoq.graph.passes.reshape_late import reshape_late
-from autoq.graph.passes.stem import widen_stem
-from autoq.graph.passes.storage import choose_storage
-from autoq.graph.passes.tables import gather_tables, tabulate_fusions
+from autoq.graph.passes.channels.channel_padding import pad_hidden_channels
+from autoq.graph.passes.channels.channel_shuffle import find_channel_shuffles
+from autoq.graph.passes.channels.convolve_beside import convolve_beside
+from autoq.graph.passes.channels.stem import widen_stem
+from autoq.graph.passes.dtypes.activation_dtype import choose_activation_dtypes
+from autoq.graph.passes.dtypes.storage import choose_storage
+from autoq.graph.passes.fusions.gather_fusions import gather_fusions
+from autoq.graph.passes.layers.fuse_batched import fuse_batched_products
+from autoq.graph.passes.layers.fuse_float_products import fuse_float_products
+from autoq.graph.passes.layers.fuse_movement import fuse_movement
+from autoq.graph.passes.layers.fuse_products import fuse_products
+from autoq.graph.passes.preparation.dequantise_late import dequantise_late
+from autoq.graph.passes.preparation.fold_affine import fold_affine
+from autoq.graph.passes.preparation.fold_constants import fold_dequantisations, fold_operations
+from autoq.graph.passes.preparation.reshape_late import reshape_late
+from autoq.graph.passes.tables.absorb_tables import absorb_tables
+from autoq.graph.passes.tables.gather_tables import gather_tables, tabulate_fusions
 from autoq.graph.rewrite import prune
 from autoq.templates.base import Template
 from autoq.templates.registry import TEMPLATES

@@ -16,7 +16,7 @@ from autoq.errors import ModelError
 from autoq.frontend import from_model
 from autoq.graph import optimise
 from autoq.graph.folding_budget import BudgetError, FoldingBudget
-from autoq.graph.passes.fold_constants import fold_operations
+from autoq.graph.passes.preparation.fold_constants import fold_operations
 from autoq.templates.target import host_cpu
 
 X = {"x": ((2, 3), "float32")}

@@ -10,9 +10,9 @@ from onnx import helper, numpy_helper
 from autoq.errors import InputError
 from autoq.frontend import from_model
 from autoq.graph import Fusion, Layer, dump, evaluate, optimise
-from autoq.graph.passes.activation_dtype import choose_activation_dtypes
-from autoq.graph.passes.dequantise_late import dequantise_late
-from autoq.graph.passes.fold_affine import fold_affine
+from autoq.graph.passes.dtypes.activation_dtype import choose_activation_dtypes
+from autoq.graph.passes.preparation.dequantise_late import dequantise_late
+from autoq.graph.passes.preparation.fold_affine import fold_affine
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import parse_target

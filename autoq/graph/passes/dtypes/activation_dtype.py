@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from autoq.graph.ir import Graph, Operation
-from autoq.graph.passes.dequantise_late import MOVES
+from autoq.graph.passes.preparation.dequantise_late import MOVES
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.target import Target
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from autoq.graph.fused import CONCAT, CONV, POOL, TABLE
 from autoq.graph.ir import Graph, Operation
-from autoq.graph.passes.channel_layout import (
+from autoq.graph.passes.channels.channel_layout import (
     ChannelLayout,
     keep_slots,
     keeps_channels,
@@ -21,7 +21,7 @@ from autoq.graph.passes.channel_layout import (
     takes_any_order,
     write_slots,
 )
-from autoq.graph.passes.stem import TENSOR_CORE_BYTES
+from autoq.graph.passes.channels.stem import TENSOR_CORE_BYTES
 from autoq.graph.rewrite import Neighbourhood, prune
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue, pack_scalars

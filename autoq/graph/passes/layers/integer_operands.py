@@ -9,7 +9,7 @@ import numpy as np
 from autoq.graph.constants import along_axis
 from autoq.graph.fused import LARGEST_SCALE, Scheme, scheme_of
 from autoq.graph.ir import Graph, Operation
-from autoq.graph.passes.epilogue_match import Tail
+from autoq.graph.passes.layers.epilogue_match import Tail
 from autoq.graph.rewrite import Neighbourhood
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.storage import BYTE_DTYPES

@@ -15,7 +15,7 @@ import numpy as np
 from autoq.graph.constants import DEQUANTISATIONS
 from autoq.graph.fused import WORKLOAD
 from autoq.graph.ir import Graph, Node, Operation
-from autoq.graph.passes.integer_operands import integer_operands
+from autoq.graph.passes.layers.integer_operands import integer_operands
 from autoq.graph.rewrite import Neighbourhood, add_tensor, prune, rename_inputs, replace_nodes
 from autoq.templates.base import Template
 from autoq.templates.element import INTEGER_RANGE

@@ -6,9 +6,13 @@ import numpy as np
 
 from autoq.graph.fused import CONV, GEMM
 from autoq.graph.ir import Graph, Operation
-from autoq.graph.passes.epilogue_match import Tail, match_tail
-from autoq.graph.passes.integer_operands import IntegerOperands, integer_operands, out_of_range
-from autoq.graph.passes.tail_epilogue import epilogue_of
+from autoq.graph.passes.layers.epilogue_match import Tail, match_tail
+from autoq.graph.passes.layers.integer_operands import (
+    IntegerOperands,
+    integer_operands,
+    out_of_range,
+)
+from autoq.graph.passes.layers.tail_epilogue import epilogue_of
 from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
 from autoq.templates.epilogue import Epilogue, pack_scalars
 

@@ -12,7 +12,7 @@ from autoq import compile
 from autoq.errors import TargetError
 from autoq.frontend import from_model
 from autoq.graph import Graph, Layer, evaluate, optimise
-from autoq.graph.passes.storage import layers_by_storage
+from autoq.graph.passes.dtypes.storage import layers_by_storage
 from autoq.kernel.nvcc import find_nvcc
 from autoq.runtime.artifact import read_artifact
 from autoq.templates.operators.conv2d import Conv2d

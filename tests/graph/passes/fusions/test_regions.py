@@ -15,7 +15,7 @@ from autoq.frontend import from_model, load
 from autoq.graph import Fusion, evaluate, optimise
 from autoq.graph.fallback.scheduled import scheduled_prim_func
 from autoq.graph.ir import Primitive
-from autoq.graph.passes.regions import (
+from autoq.graph.passes.fusions.regions import (
     ELEMENTWISE,
     LARGEST_EXPRESSION,
     READINGS,

@@ -11,8 +11,12 @@ import numpy as np
 
 from autoq.graph.fused import FUSION, TABLE
 from autoq.graph.ir import Graph, Operation
-from autoq.graph.passes.fusions import ELEMENTWISE
-from autoq.graph.passes.table_values import entries_of_fusion, entries_of_operation, input_values
+from autoq.graph.passes.fusions.regions import ELEMENTWISE
+from autoq.graph.passes.tables.table_values import (
+    entries_of_fusion,
+    entries_of_operation,
+    input_values,
+)
 from autoq.graph.rewrite import Neighbourhood, prune
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.storage import value_dtype

@@ -12,8 +12,8 @@ import numpy as np
 from autoq.errors import ModelError
 from autoq.graph.fused import DEQUANTIZE, FUSED, FUSION, QUANTIZE, Bounds, Scheme
 from autoq.graph.ir import Graph, Operation
-from autoq.graph.passes.primitives import PrimitiveWriter
-from autoq.graph.passes.regions import ELEMENTWISE, QUANTISED, STRUCTURED, Partition
+from autoq.graph.passes.fusions.primitives import PrimitiveWriter
+from autoq.graph.passes.fusions.regions import ELEMENTWISE, QUANTISED, STRUCTURED, Partition
 from autoq.graph.rewrite import prune
 from autoq.templates.element import INTEGER_RANGE
 

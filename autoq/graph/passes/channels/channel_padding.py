@@ -14,7 +14,7 @@ import numpy as np
 
 from autoq.graph.fused import CONV
 from autoq.graph.ir import Graph, Operation
-from autoq.graph.passes.channel_layout import (
+from autoq.graph.passes.channels.channel_layout import (
     ChannelLayout,
     keep_slots,
     keeps_channels,
@@ -22,7 +22,7 @@ from autoq.graph.passes.channel_layout import (
     takes_any_order,
     write_slots,
 )
-from autoq.graph.passes.stem import tensor_core_channels
+from autoq.graph.passes.channels.stem import tensor_core_channels
 from autoq.graph.rewrite import Neighbourhood
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.target import Target

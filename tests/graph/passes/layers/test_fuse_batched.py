@@ -10,7 +10,7 @@ from qdq.oracle import Oracle, normal_feeds, run_in_memory
 
 from autoq.frontend import from_model
 from autoq.graph import Fusion, Layer, evaluate, optimise
-from autoq.graph.passes.batched_axes import Source, common_axes
+from autoq.graph.passes.layers.batched_axes import Source, common_axes
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import parse_target
 

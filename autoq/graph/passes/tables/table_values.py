@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from autoq.graph.ir import Fusion, Graph, Operation
-from autoq.graph.passes.primitives import PrimitiveWriter
+from autoq.graph.passes.fusions.primitives import PrimitiveWriter
 from autoq.graph.primitive_numpy import evaluate_fusion
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.storage import value_dtype

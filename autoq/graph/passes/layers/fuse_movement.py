@@ -6,8 +6,8 @@ import numpy as np
 
 from autoq.graph.fused import ADD, CONCAT, POOL, Bounds, Scheme, scheme_of
 from autoq.graph.ir import Graph, Operation
-from autoq.graph.passes.epilogue_match import CLAMPS
-from autoq.graph.passes.regions import ELEMENTWISE
+from autoq.graph.passes.fusions.regions import ELEMENTWISE
+from autoq.graph.passes.layers.epilogue_match import CLAMPS
 from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
 from autoq.templates.element import INTEGER_RANGE
 

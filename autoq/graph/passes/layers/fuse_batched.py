@@ -8,9 +8,9 @@ import numpy as np
 
 from autoq.graph.fused import BATCHED, Scheme, scheme_of
 from autoq.graph.ir import Graph, Operation
-from autoq.graph.passes.batched_axes import Axes, common_axes, destinations, sources
-from autoq.graph.passes.epilogue_match import Tail, match_tail
-from autoq.graph.passes.tail_epilogue import epilogue_of
+from autoq.graph.passes.layers.batched_axes import Axes, common_axes, destinations, sources
+from autoq.graph.passes.layers.epilogue_match import Tail, match_tail
+from autoq.graph.passes.layers.tail_epilogue import epilogue_of
 from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
 from autoq.templates.operators.batched_gemm import LONGEST_SUM
 from autoq.templates.storage import is_four_bit

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autoq.graph.ir import Graph
-from autoq.graph.passes.epilogue_match import Tail
+from autoq.graph.passes.layers.epilogue_match import Tail
 from autoq.templates.epilogue import Epilogue, pack_scalars
 
 

@@ -12,9 +12,9 @@ from onnx import helper, numpy_helper
 from autoq.frontend import from_model
 from autoq.graph import evaluate, optimise
 from autoq.graph.lowering.lower import lower
-from autoq.graph.passes.dequantise_late import dequantise_late
-from autoq.graph.passes.fuse_products import fuse_products
-from autoq.graph.passes.fusions import gather_fusions
+from autoq.graph.passes.fusions.gather_fusions import gather_fusions
+from autoq.graph.passes.layers.fuse_products import fuse_products
+from autoq.graph.passes.preparation.dequantise_late import dequantise_late
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 

@@ -10,7 +10,7 @@ from autoq.errors import ModelError
 from autoq.graph.constants import DEQUANTISATIONS, dequantised
 from autoq.graph.folding_budget import BudgetError, FoldingBudget
 from autoq.graph.ir import Fusion, Graph, Node, Operation
-from autoq.graph.passes.primitives import PrimitiveWriter
+from autoq.graph.passes.fusions.primitives import PrimitiveWriter
 from autoq.graph.primitive_numpy import evaluate_fusion
 from autoq.graph.rewrite import Neighbourhood, fresh_name, prune, rename_inputs
 

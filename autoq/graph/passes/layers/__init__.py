@@ -1,0 +1,1 @@
+"""What templates compute: products and movement, fused with the quantisation around them."""
