@@ -36,7 +36,7 @@ from autoq.templates.cuda.grouped.tiling import (
     part_rows,
     quads,
 )
-from autoq.templates.epilogue.cuda.thread_epilogue import ThreadEpilogue, split_pointers
+from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue, split_pointers
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec

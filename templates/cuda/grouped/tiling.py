@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.element import INTEGER_RANGE
-from autoq.templates.epilogue.cuda.lookups import table_bytes
+from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 

@@ -19,7 +19,7 @@ from autoq.templates.cuda.halo.default import default_config
 from autoq.templates.cuda.halo.space import halo_space, is_served
 from autoq.templates.cuda.halo.tile import HaloTile
 from autoq.templates.cuda.halo.tiling import HaloTiling
-from autoq.templates.epilogue.cuda.scalars import packed_scalars
+from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec

@@ -20,8 +20,8 @@ from autoq.templates.cuda.halo.operands import Operands
 from autoq.templates.cuda.halo.pipeline import multiply, release_last, start_block
 from autoq.templates.cuda.halo.plan import HaloPipelinePlan
 from autoq.templates.cuda.halo.producer import load_resident_weights, produce
-from autoq.templates.epilogue.cuda.lookups import fill_table
-from autoq.templates.epilogue.cuda.scalars import scalar_words
+from autoq.templates.epilogue.cuda.parameters.lookups import fill_table
+from autoq.templates.epilogue.cuda.parameters.scalars import scalar_words
 
 
 def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:

@@ -27,8 +27,8 @@ from autoq.templates.cuda.halo.operands import CommitGroup
 from autoq.templates.cuda.halo.store import RowStore
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS
 from autoq.templates.cuda.halo.tiling import HaloTiling
-from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
-from autoq.templates.epilogue.cuda.wgmma_units import Unit, unit_at
+from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
+from autoq.templates.epilogue.cuda.fragments.wgmma_units import Unit, unit_at
 
 # Steps of one tile that are unrolled when the weights are resident.
 _UNROLL_LIMIT = 16

@@ -2,8 +2,8 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.epilogue.cuda.arrays import EpilogueArrays
-from autoq.templates.epilogue.cuda.wgmma_tile import ThreadShare, store_tile
+from autoq.templates.epilogue.cuda.fragments.wgmma_tile import ThreadShare, store_tile
+from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
 
 
 @T.meta_class

@@ -11,8 +11,8 @@ from autoq.templates.border import bias_rows
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.halo.config import HaloConfig
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS, HaloTile
-from autoq.templates.epilogue.cuda.lookups import table_bytes
-from autoq.templates.epilogue.cuda.packed_specs import product_specs
+from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes
+from autoq.templates.epilogue.cuda.parameters.packed_specs import product_specs
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.tensor_spec import TensorSpec
 

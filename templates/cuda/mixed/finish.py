@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
-from autoq.templates.epilogue.cuda.activations import activation_source
+from autoq.templates.epilogue.cuda.values.activations import activation_source
 from autoq.templates.operators.float_gemm import FloatGemm
 
 _FINISH = r"""

@@ -24,8 +24,8 @@ from autoq.templates.cuda.mma_sync.scale_groups import group_starts, in_tiles
 from autoq.templates.cuda.mma_sync.space import compute_types, space
 from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling, as_conv2d
 from autoq.templates.element import INTEGER_RANGE
-from autoq.templates.epilogue.cuda.packed_specs import product_specs
-from autoq.templates.epilogue.cuda.scalars import packed_scalars, packed_scales
+from autoq.templates.epilogue.cuda.parameters.packed_specs import product_specs
+from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, block_channels
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm

@@ -9,7 +9,7 @@ from autoq.templates.cuda.mma_sync.rows import (
     pixel_of_row,
     pixel_start,
 )
-from autoq.templates.epilogue.cuda.lookups import table_argument
+from autoq.templates.epilogue.cuda.parameters.lookups import table_argument
 
 
 def row_start(plan, dtype, m, row):

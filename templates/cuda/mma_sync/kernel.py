@@ -34,9 +34,9 @@ from autoq.templates.cuda.mma_sync.place import WarpThread
 from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync.scale_groups import end_group
 from autoq.templates.cuda.mma_sync.staged import store_staged
-from autoq.templates.epilogue.cuda.arrays import EpilogueArrays
-from autoq.templates.epilogue.cuda.lookups import fill_table
-from autoq.templates.epilogue.cuda.scalars import scalar_words, scale_words
+from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
+from autoq.templates.epilogue.cuda.parameters.lookups import fill_table
+from autoq.templates.epilogue.cuda.parameters.scalars import scalar_words, scale_words
 from autoq.templates.storage import moved_as, stored
 
 # Tiles of 8 neighbouring pixel blocks run together, so that their weights stay in the L2.

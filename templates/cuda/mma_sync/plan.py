@@ -21,9 +21,9 @@ from autoq.templates.cuda.mma_sync.tiling import (
     matrix_offset,
     unit_offset,
 )
-from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
-from autoq.templates.epilogue.cuda.scale_groups import add_group
-from autoq.templates.epilogue.cuda.shuffled_rows import ShuffledRows
+from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
+from autoq.templates.epilogue.cuda.fragments.scale_groups import add_group
+from autoq.templates.epilogue.cuda.fragments.shuffled_rows import ShuffledRows
 from autoq.templates.layout import BLOCK_IMAGES, NHWCNC, ROW_BYTES
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm

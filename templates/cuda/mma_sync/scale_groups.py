@@ -1,4 +1,4 @@
-"""Scales of groups along k in the mma.sync kernel: `epilogue/cuda/scale_groups.py`."""
+"""Scales of groups along k in the mma.sync kernel: `epilogue/cuda/fragments/scale_groups.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tvm.script import tirx as T
 from autoq.templates.border import group_biases
 from autoq.templates.cuda.mma_sync.pack import channel_of_row, pack_channels
 from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling
-from autoq.templates.epilogue.cuda.scale_groups import by_columns
+from autoq.templates.epilogue.cuda.fragments.scale_groups import by_columns
 
 
 @T.inline

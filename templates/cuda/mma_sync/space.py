@@ -21,7 +21,7 @@ from autoq.templates.cuda.mma_sync.config import (
 from autoq.templates.cuda.mma_sync.plan import copies_bypass_registers, has_cp_async
 from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling, as_conv2d
 from autoq.templates.element import INTEGER_RANGE
-from autoq.templates.epilogue.cuda.shuffled_rows import TILES as SHUFFLED_TILES
+from autoq.templates.epilogue.cuda.fragments.shuffled_rows import TILES as SHUFFLED_TILES
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.storage import is_four_bit

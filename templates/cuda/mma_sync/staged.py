@@ -9,7 +9,7 @@ from tvm.script import tirx as T
 from autoq.templates.cuda.mma_sync.config import STAGED_RUN
 from autoq.templates.cuda.mma_sync.epilogue import bias_start, row_inside, row_scales, row_start
 from autoq.templates.cuda.mma_sync.rows import output_channel
-from autoq.templates.epilogue.cuda.lookups import table_argument
+from autoq.templates.epilogue.cuda.parameters.lookups import table_argument
 
 
 @T.meta_class

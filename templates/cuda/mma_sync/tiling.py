@@ -17,7 +17,7 @@ from autoq.templates.cuda.mma_sync.config import (
     MmaSyncConfig,
 )
 from autoq.templates.cuda.mma_sync.fragments import FragmentSchedule, fragment_schedule
-from autoq.templates.epilogue.cuda.lookups import table_bytes
+from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.storage import is_four_bit

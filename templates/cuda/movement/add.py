@@ -19,7 +19,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     whole_bytes,
 )
 from autoq.templates.element import INTEGER_RANGE
-from autoq.templates.epilogue.cuda.numbers import NumberNamespace
+from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.operators.add import Add
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target

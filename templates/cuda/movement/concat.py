@@ -24,7 +24,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
 )
 from autoq.templates.cuda.device.memory.packed_values import vector_values
 from autoq.templates.element import INTEGER_RANGE
-from autoq.templates.epilogue.cuda.numbers import NumberNamespace
+from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.operators.concat import Concat
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec

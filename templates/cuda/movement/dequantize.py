@@ -22,7 +22,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     whole_bytes,
 )
 from autoq.templates.element import INTEGER_RANGE
-from autoq.templates.epilogue.cuda.numbers import NumberNamespace
+from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.operators.dequantize import Dequantize
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec

@@ -23,7 +23,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     items_kernel,
 )
 from autoq.templates.cuda.movement.elementwise_walk import Walk
-from autoq.templates.epilogue.cuda.numbers import NumberNamespace
+from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 

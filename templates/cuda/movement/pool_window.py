@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autoq.templates.epilogue.cuda.numbers import NumberNamespace
+from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.storage import is_four_bit
 

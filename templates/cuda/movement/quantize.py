@@ -18,7 +18,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     scalars_template,
 )
 from autoq.templates.element import INTEGER_RANGE
-from autoq.templates.epilogue.cuda.numbers import NumberNamespace
+from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target

@@ -22,7 +22,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
 )
 from autoq.templates.cuda.movement.elementwise import WRITE, bounds, float_literal
 from autoq.templates.cuda.movement.rows_plan import RowArrays, RowPlan
-from autoq.templates.epilogue.cuda.numbers import NumberNamespace
+from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 

@@ -24,7 +24,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     indexable,
     items_kernel,
 )
-from autoq.templates.epilogue.cuda.thread_epilogue import ThreadEpilogue
+from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target

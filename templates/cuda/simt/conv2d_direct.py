@@ -27,7 +27,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     items_kernel,
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.epilogue.cuda.thread_epilogue import ThreadEpilogue, split_pointers
+from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue, split_pointers
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target

@@ -10,7 +10,7 @@ from autoq.templates.cuda.device.launch.team import Team, WarpSpecialised
 from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 from autoq.templates.cuda.device.memory.swizzle import swizzle_period
 from autoq.templates.cuda.device.weights import KLayout, ceil_div, channels_per_thread
-from autoq.templates.epilogue.cuda.epilogue_table import table_words
+from autoq.templates.epilogue.cuda.parameters.epilogue_table import table_words
 from autoq.templates.operators.conv2d import Conv2d
 
 

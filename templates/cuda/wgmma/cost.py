@@ -7,7 +7,7 @@ from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.epilogue.cuda.requantisation import convertible
+from autoq.templates.epilogue.cuda.values.requantisation import convertible
 
 
 def features(problem: Problem, config: PipelineConfig) -> dict[str, float]:

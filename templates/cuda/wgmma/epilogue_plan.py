@@ -11,18 +11,18 @@ from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.pixel import Pixel
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
-from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
-from autoq.templates.epilogue.cuda.requantisation import Form, boundable, convertible
-from autoq.templates.epilogue.cuda.scalars import scalar_words, scale_words
-from autoq.templates.epilogue.cuda.scale_groups import add_group
-from autoq.templates.epilogue.cuda.short_form import WORDS
-from autoq.templates.epilogue.cuda.started_rows import shared_residual, start_rows
-from autoq.templates.epilogue.cuda.wgmma_units import Unit, unit_at
+from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
+from autoq.templates.epilogue.cuda.fragments.scale_groups import add_group
+from autoq.templates.epilogue.cuda.fragments.started_rows import shared_residual, start_rows
+from autoq.templates.epilogue.cuda.fragments.wgmma_units import Unit, unit_at
+from autoq.templates.epilogue.cuda.parameters.scalars import scalar_words, scale_words
+from autoq.templates.epilogue.cuda.short_forms.words import WORDS
+from autoq.templates.epilogue.cuda.values.requantisation import Form, boundable, convertible
 from autoq.templates.operators.conv2d import Conv2d
 
 
 class EpiloguePlan:
-    """Compile-time constants of the functions of `epilogue/cuda/wgmma_tile.py`.
+    """Compile-time constants of the functions of `epilogue/cuda/fragments/wgmma_tile.py`.
 
     A unit is a group of channels in a 64-row block of a thread's accumulators.
     """

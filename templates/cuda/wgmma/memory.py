@@ -10,8 +10,8 @@ from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 from autoq.templates.cuda.device.weights import KLayout
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.epilogue.cuda.epilogue_table import table_words
-from autoq.templates.epilogue.cuda.lookups import table_bytes
+from autoq.templates.epilogue.cuda.parameters.epilogue_table import table_words
+from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ from autoq.templates.cuda.device.weights import (
     tile_rows,
 )
 from autoq.templates.cuda.wgmma.config import PipelineConfig
-from autoq.templates.epilogue.cuda.bounds import limits
-from autoq.templates.epilogue.cuda.conversion import conversion_limits
-from autoq.templates.epilogue.cuda.epilogue_table import epilogue_table, table_words
-from autoq.templates.epilogue.cuda.packed_specs import product_specs
-from autoq.templates.epilogue.cuda.requantisation import boundable, convertible
-from autoq.templates.epilogue.cuda.scalars import packed_scalars, packed_scales
-from autoq.templates.epilogue.cuda.scale_groups import by_columns
-from autoq.templates.epilogue.cuda.short_form import CONVERTED, WORDS, words_of
+from autoq.templates.epilogue.cuda.fragments.scale_groups import by_columns
+from autoq.templates.epilogue.cuda.parameters.epilogue_table import epilogue_table, table_words
+from autoq.templates.epilogue.cuda.parameters.packed_specs import product_specs
+from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
+from autoq.templates.epilogue.cuda.short_forms.bounds import limits
+from autoq.templates.epilogue.cuda.short_forms.conversion import conversion_limits
+from autoq.templates.epilogue.cuda.short_forms.words import CONVERTED, WORDS, words_of
+from autoq.templates.epilogue.cuda.values.requantisation import boundable, convertible
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants

@@ -29,16 +29,16 @@ from autoq.templates.cuda.wgmma.loads import Load
 from autoq.templates.cuda.wgmma.multiply import GroupSums, Operands, multiply
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.producer import load_first_weights, load_tile_operands, produce
-from autoq.templates.epilogue.cuda.arrays import EpilogueArrays
-from autoq.templates.epilogue.cuda.lookups import fill_table
-from autoq.templates.epilogue.cuda.short_form import IS_CONVERTED, NEITHER, WORDS
-from autoq.templates.epilogue.cuda.wgmma_tile import (
+from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     ThreadShare,
     fetch_residuals,
     start_tile,
     store_bounded_tile,
     store_tile,
 )
+from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
+from autoq.templates.epilogue.cuda.parameters.lookups import fill_table
+from autoq.templates.epilogue.cuda.short_forms.words import IS_CONVERTED, NEITHER, WORDS
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.storage import moved_as
 from autoq.templates.target import Target

@@ -20,8 +20,8 @@ from autoq.templates.cuda.wgmma.config import (
 from autoq.templates.cuda.wgmma.cost import features
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.element import element
-from autoq.templates.epilogue.cuda.lookups import table_bytes
-from autoq.templates.epilogue.cuda.requantisation import boundable
+from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes
+from autoq.templates.epilogue.cuda.values.requantisation import boundable
 
 # Registers that a consumer needs beside accumulators and residuals: addresses, descriptors and
 # one group of the epilogue (ptxas 13.0 spills none of the sampled kernels at this margin).

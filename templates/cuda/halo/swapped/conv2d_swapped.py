@@ -19,7 +19,7 @@ from autoq.templates.cuda.halo.conv2d_halo import pack_weight as pack_pixel_rows
 from autoq.templates.cuda.halo.swapped.space import default_config, is_served, swapped_space
 from autoq.templates.cuda.halo.swapped.tiling import SwappedConvConfig, SwappedTiling
 from autoq.templates.cuda.halo.tile import HaloTile
-from autoq.templates.epilogue.cuda.scalars import packed_scalars
+from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec

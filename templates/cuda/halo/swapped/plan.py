@@ -13,7 +13,7 @@ from autoq.templates.cuda.halo.plan import HaloPipelinePlan
 from autoq.templates.cuda.halo.swapped.store import TransposedStore
 from autoq.templates.cuda.halo.swapped.tiling import SwappedTiling
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS
-from autoq.templates.epilogue.cuda.columns import column_functions
+from autoq.templates.epilogue.cuda.fragments.columns import column_functions
 
 
 class SwappedPlan(HaloPipelinePlan):

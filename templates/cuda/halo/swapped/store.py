@@ -8,8 +8,8 @@ from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.memory.ring import RingPosition
 from autoq.templates.cuda.device.memory.tma import store_tiled
-from autoq.templates.epilogue.cuda.lookups import table_argument
-from autoq.templates.epilogue.cuda.requantisation import Form
+from autoq.templates.epilogue.cuda.parameters.lookups import table_argument
+from autoq.templates.epilogue.cuda.values.requantisation import Form
 
 
 @T.meta_class

@@ -9,18 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_fragment_rows import COMPILER, SHIMS, aligned, fragments, random_table
+from host_rows import COMPILER, SHIMS, aligned, fragments, needs_compiler, random_table
 
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
-from autoq.templates.epilogue.cuda.bounds import limits
-from autoq.templates.epilogue.cuda.epilogue_table import epilogue_table, table_words
-from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
-from autoq.templates.epilogue.cuda.requantisation import Form
-from autoq.templates.epilogue.cuda.scalars import packed_scalars
-
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs g++")
+from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
+from autoq.templates.epilogue.cuda.parameters.epilogue_table import epilogue_table, table_words
+from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars
+from autoq.templates.epilogue.cuda.short_forms.bounds import limits
+from autoq.templates.epilogue.cuda.values.requantisation import Form
 
 MORE_SHIMS = r"""
 #include <algorithm>

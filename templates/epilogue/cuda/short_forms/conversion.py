@@ -20,8 +20,8 @@ import numpy as np
 
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
-from autoq.templates.epilogue.cuda.fused_multiply_add import fused_multiply_add
-from autoq.templates.epilogue.cuda.short_form import IS_CONVERTED
+from autoq.templates.epilogue.cuda.short_forms.fused_multiply_add import fused_multiply_add
+from autoq.templates.epilogue.cuda.short_forms.words import IS_CONVERTED
 
 _MOST_STEPS = 255
 _LARGEST_BOUND = 1 << 20

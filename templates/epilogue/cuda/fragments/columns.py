@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.epilogue.cuda.lookup_source import table_parameter
-from autoq.templates.epilogue.cuda.requantisation import Form, Requantisation
+from autoq.templates.epilogue.cuda.values.lookup_source import table_parameter
+from autoq.templates.epilogue.cuda.values.requantisation import Form, Requantisation
 
 # state: [0] zero point - 1.5 * 2**23, [1] low, [2] high, [3] the form; then scale and bias
 # of a block's two channels.

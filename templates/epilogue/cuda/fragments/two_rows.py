@@ -8,8 +8,8 @@ from autoq.templates.cuda.device.functions import DeviceFunction, device_functio
 from autoq.templates.cuda.device.memory.word_vectors import VECTORS, gather
 from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.epilogue.cuda.lookup_source import table_parameter
-from autoq.templates.epilogue.cuda.requantisation import SHORT, Requantisation
+from autoq.templates.epilogue.cuda.values.lookup_source import table_parameter
+from autoq.templates.epilogue.cuda.values.requantisation import SHORT, Requantisation
 from autoq.templates.storage import moved_as
 
 _ANY = (

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.cuda.device.memory.word_vectors import VECTORS
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.epilogue.cuda.requantisation import Requantisation
-from autoq.templates.epilogue.cuda.two_rows import (
+from autoq.templates.epilogue.cuda.fragments.two_rows import (
     residual_words,
     row_head,
     row_outputs,
     row_stores,
     rows_function,
 )
+from autoq.templates.epilogue.cuda.values.requantisation import Requantisation
 from autoq.templates.storage import is_four_bit, stored_bytes
 
 TILES = 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoq.templates.epilogue.cuda.scalars import scalar_words, scale_words
+from autoq.templates.epilogue.cuda.parameters.scalars import scalar_words, scale_words
 from autoq.templates.epilogue.specification import Epilogue
 from autoq.templates.tensor_spec import TensorSpec
 

@@ -10,7 +10,7 @@ numbers within the output's range less its zero point.
 from __future__ import annotations
 
 from autoq.templates.cuda.device.memory.packed_values import PACKED_VALUES, DeviceNamespace
-from autoq.templates.epilogue.cuda.elements import BYTES4, CLAMPED
+from autoq.templates.epilogue.cuda.values.elements import BYTES4, CLAMPED
 
 _READ = r"""
 template <class T> struct Zero { float offset; };

@@ -11,7 +11,7 @@ from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.functions import device_function
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.epilogue.cuda.scalars import TABLE_BYTE
+from autoq.templates.epilogue.cuda.parameters.scalars import TABLE_BYTE
 from autoq.templates.table import ENTRIES
 
 _FILL = r"""

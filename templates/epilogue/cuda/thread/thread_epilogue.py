@@ -12,14 +12,14 @@ from tvm.script import tirx as T
 from autoq.templates.border import BorderClasses, border_bias, border_classes
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.element import INTEGER_RANGE, element
-from autoq.templates.epilogue.cuda.numbers import NumberNamespace
-from autoq.templates.epilogue.cuda.scalars import (
+from autoq.templates.epilogue.cuda.parameters.scalars import (
     packed_scalars,
     packed_scales,
     scalar_words,
     scale_words,
 )
-from autoq.templates.epilogue.cuda.thread_source import thread_source
+from autoq.templates.epilogue.cuda.thread.thread_source import thread_source
+from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.storage import moved_as
 from autoq.templates.tensor_spec import TensorSpec

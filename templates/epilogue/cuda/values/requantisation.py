@@ -13,8 +13,9 @@ from enum import IntEnum
 
 from autoq.templates.element import element
 from autoq.templates.epilogue import FLOAT_OUTPUTS, Epilogue
-from autoq.templates.epilogue.cuda.activations import activation_source
-from autoq.templates.epilogue.cuda.elements import (
+from autoq.templates.epilogue.cuda.short_forms.words import BOUNDED, CONVERTED, with_numbers
+from autoq.templates.epilogue.cuda.values.activations import activation_source
+from autoq.templates.epilogue.cuda.values.elements import (
     BYTES4,
     CLAMPED,
     NARROW8,
@@ -27,8 +28,7 @@ from autoq.templates.epilogue.cuda.elements import (
     rescaled_source,
     saturated_source,
 )
-from autoq.templates.epilogue.cuda.lookup_source import looked_up, lookup_source
-from autoq.templates.epilogue.cuda.short_form import BOUNDED, CONVERTED, with_numbers
+from autoq.templates.epilogue.cuda.values.lookup_source import looked_up, lookup_source
 from autoq.templates.storage import is_four_bit
 
 
@@ -142,7 +142,7 @@ class Requantisation:
 
     The expressions read, where they stand, the float4 `first` and `second` of the scalars (ANY;
     BOUNDED only the residual's zero point in `second.x`), the words `limits` (BOUNDED and
-    CONVERTED, `short_form.py`), or the floats `low`, `high` and `shift`, the zero point
+    CONVERTED, `short_forms/words.py`), or the floats `low`, `high` and `shift`, the zero point
     - 1.5 * 2**23 (CLAMP, SHIFT), and `lookups` where the epilogue has a table.
     """
 

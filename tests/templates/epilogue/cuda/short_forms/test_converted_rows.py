@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_bounded_rows import build, needs_compiler
-from test_fragment_rows import aligned, fragments, random_table
+from host_rows import aligned, fragments, needs_compiler, random_table
+from test_bounded_rows import build
 
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
-from autoq.templates.epilogue.cuda.conversion import conversion_limits
-from autoq.templates.epilogue.cuda.fragment_rows import FragmentRows
-from autoq.templates.epilogue.cuda.fused_multiply_add import fused_multiply_add
-from autoq.templates.epilogue.cuda.requantisation import Form, convertible
-from autoq.templates.epilogue.cuda.scalars import packed_scalars
-from autoq.templates.epilogue.cuda.short_form import IS_CONVERTED
+from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
+from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars
+from autoq.templates.epilogue.cuda.short_forms.conversion import conversion_limits
+from autoq.templates.epilogue.cuda.short_forms.fused_multiply_add import fused_multiply_add
+from autoq.templates.epilogue.cuda.short_forms.words import IS_CONVERTED
+from autoq.templates.epilogue.cuda.values.requantisation import Form, convertible
 
 CHANNELS = 16
 CASES = [

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.epilogue.cuda.activations import activation_source
-from autoq.templates.epilogue.cuda.elements import (
+from autoq.templates.epilogue.cuda.parameters.scalars import TABLE_BYTE
+from autoq.templates.epilogue.cuda.values.activations import activation_source
+from autoq.templates.epilogue.cuda.values.elements import (
     SCALED,
     SHIFTED,
     addend_source,
@@ -13,9 +14,8 @@ from autoq.templates.epilogue.cuda.elements import (
     saturated_source,
     value_factors,
 )
-from autoq.templates.epilogue.cuda.lookup_source import LOOK_UP_VECTOR
-from autoq.templates.epilogue.cuda.requantisation import Form
-from autoq.templates.epilogue.cuda.scalars import TABLE_BYTE
+from autoq.templates.epilogue.cuda.values.lookup_source import LOOK_UP_VECTOR
+from autoq.templates.epilogue.cuda.values.requantisation import Form
 
 _SOURCE = r"""
 struct Constants {

@@ -11,7 +11,7 @@ import numpy as np
 
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
-from autoq.templates.epilogue.cuda.short_form import BOUNDED, IS_BOUNDED, words_of
+from autoq.templates.epilogue.cuda.short_forms.words import BOUNDED, IS_BOUNDED, words_of
 
 MAGIC_BITS = 0x4B400000
 """Bits of the float32 1.5 * 2**23."""

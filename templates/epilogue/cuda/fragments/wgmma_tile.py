@@ -2,8 +2,8 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.epilogue.cuda.lookups import table_argument
-from autoq.templates.epilogue.cuda.short_form import WORDS
+from autoq.templates.epilogue.cuda.parameters.lookups import table_argument
+from autoq.templates.epilogue.cuda.short_forms.words import WORDS
 
 
 @T.meta_class

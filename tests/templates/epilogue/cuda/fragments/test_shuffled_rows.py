@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_fragment_rows import COMPILER, SHIMS, aligned
+from host_rows import COMPILER, SHIMS, aligned, needs_compiler
 
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
-from autoq.templates.epilogue.cuda.shuffled_rows import TILES, ShuffledRows
+from autoq.templates.epilogue.cuda.fragments.shuffled_rows import TILES, ShuffledRows
 from autoq.templates.storage import stored, stored_bytes, to_stored, value_dtype
 
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs g++")
+pytestmark = needs_compiler
 
 CHANNELS = 8 * TILES
 LANES = 4

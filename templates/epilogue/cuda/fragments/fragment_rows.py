@@ -10,15 +10,15 @@ from autoq.templates.cuda.device.functions import DeviceFunction, device_functio
 from autoq.templates.cuda.device.memory.word_vectors import VECTORS, scatter
 from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.epilogue.cuda.elements import value_factors
-from autoq.templates.epilogue.cuda.requantisation import SHORT, Form, Requantisation
-from autoq.templates.epilogue.cuda.two_rows import (
+from autoq.templates.epilogue.cuda.fragments.two_rows import (
     residual_words,
     row_head,
     row_outputs,
     row_stores,
     rows_function,
 )
+from autoq.templates.epilogue.cuda.values.elements import value_factors
+from autoq.templates.epilogue.cuda.values.requantisation import SHORT, Form, Requantisation
 from autoq.templates.storage import is_four_bit, stored_bytes
 
 

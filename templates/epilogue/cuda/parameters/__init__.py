@@ -1,0 +1,1 @@
+"""What an epilogue reads: scalars, scales and tables, packed for kernels and in shared memory."""

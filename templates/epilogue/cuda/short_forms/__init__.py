@@ -1,0 +1,1 @@
+"""Forms of requantisation with fewer instructions: the numbers they read, and proofs for them."""

@@ -1,0 +1,1 @@
+"""The epilogue of a thread that holds a few neighbouring output channels of a pixel."""

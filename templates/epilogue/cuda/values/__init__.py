@@ -1,0 +1,1 @@
+"""CUDA source for values: read as floats, rounded, clamped, looked up, packed into words."""
