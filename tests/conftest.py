@@ -1,4 +1,4 @@
-"""What all tests share; its place also lets them import `models` and `gpu_kernels`."""
+"""What all tests share; its place also lets them import `gpu_kernels` and `onnx_models`."""
 
 from __future__ import annotations
 

@@ -9,8 +9,9 @@ import numpy as np
 import onnx
 import pytest
 import tvm_ffi
-from models import four_bit_resnet, output_step, random_feeds, resnet_path, run_onnxruntime
 from onnx import helper, numpy_helper
+from onnx_models.networks import four_bit_resnet, resnet_path
+from onnx_models.oracle import output_step, random_feeds, run_onnxruntime
 
 from autoq import Session, compile
 from autoq.cli import main

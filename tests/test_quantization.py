@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import onnx
 import pytest
-from models import output_step, resnet_path, run_onnxruntime
+from onnx_models.networks import resnet_path
+from onnx_models.oracle import output_step, run_onnxruntime
 
 from autoq.errors import InputError, ModelError
 from autoq.frontend import load

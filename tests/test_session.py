@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 import pytest
 import tvm_ffi
-from models import resnet_path
 from onnx import TensorProto, helper
+from onnx_models.networks import resnet_path
 from sound_artifact import rewrite_manifest
 
 from autoq import Session, compile

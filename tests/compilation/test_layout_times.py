@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable
 
 import pytest
-from models import resnet_path
+from onnx_models.networks import resnet_path
 
 from autoq.compilation.layout_times import LayoutTimes
 from autoq.devices import Host

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from models import resnet_path
 from onnx import numpy_helper
-from onnx_cases import IMAGE, conv, image, int64, model, node, normal, with_constants
+from onnx_models.makers import model, node, normal
+from onnx_models.networks import resnet_path
+from onnx_models.operators import IMAGE, conv, image, int64, with_constants
 from refusals import assert_refused, saved
 
 from autoq.errors import AutoqError, InputError, ModelError

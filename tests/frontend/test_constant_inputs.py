@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from integer_cases import integers, scales, scheme
-from models import random_feeds, run_onnxruntime
-from onnx_cases import int64, model, node, normal
+from onnx_models.integers import integers, scales, scheme
+from onnx_models.makers import model, node, normal
+from onnx_models.operators import int64
+from onnx_models.oracle import random_feeds, run_onnxruntime
 
 from autoq.frontend import load
 from autoq.graph import Layer, evaluate, optimise

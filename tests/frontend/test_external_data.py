@@ -7,7 +7,7 @@ import os
 import numpy as np
 import onnx
 import pytest
-from onnx_cases import conv
+from onnx_models.operators import conv
 from refusals import assert_refused, saved
 
 from autoq.frontend import load

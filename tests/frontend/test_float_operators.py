@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from integer_cases import MICROSOFT, with_known_output
-from models import random_feeds, run_onnxruntime
-from onnx_cases import FLOAT_CASES, model, node
+from onnx_models.integers import MICROSOFT, with_known_output
+from onnx_models.makers import model, node
+from onnx_models.operators import FLOAT_CASES
+from onnx_models.oracle import random_feeds, run_onnxruntime
 from qdq.oracle import run_in_memory
 
 import autoq

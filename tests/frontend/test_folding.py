@@ -9,7 +9,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from onnx_cases import int64, model, node, with_constants
+from onnx_models.makers import model, node
+from onnx_models.operators import int64, with_constants
 from refusals import assert_refused, saved
 
 from autoq.errors import ModelError

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from four_bit_cases import DTYPES, FOUR_BIT_CASES, OPSET, conv, integer_ports, numbers
-from models import output_step, random_feeds, run_onnxruntime
 from onnx import TensorProto, helper
-from onnx_cases import IMAGE, model, node
+from onnx_models.four_bits import DTYPES, FOUR_BIT_CASES, OPSET, conv, integer_ports, numbers
+from onnx_models.makers import model, node
+from onnx_models.operators import IMAGE
+from onnx_models.oracle import output_step, random_feeds, run_onnxruntime
 from refusals import assert_refused, saved
 
 from autoq.errors import InputError

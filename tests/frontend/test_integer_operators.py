@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from integer_cases import INTEGER_CASES, qlinear_unary, with_known_output
-from models import output_step, random_feeds, run_onnxruntime
-from onnx_cases import FLOAT_CASES
+from onnx_models.integers import INTEGER_CASES, qlinear_unary, with_known_output
+from onnx_models.operators import FLOAT_CASES
+from onnx_models.oracle import output_step, random_feeds, run_onnxruntime
 
 from autoq.errors import ModelError
 from autoq.frontend import load

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx_cases import IMAGE, conv, image, int64, model, node, normal, with_constants
+from onnx_models.makers import model, node, normal
+from onnx_models.operators import IMAGE, conv, image, int64, with_constants
 from refusals import assert_refused, saved
 
 from autoq.frontend import load

@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from integer_cases import MICROSOFT, with_known_output
-from onnx_makers import model, node, normal
+from onnx_models.integers import MICROSOFT, with_known_output
+from onnx_models.makers import model, node, normal
 from qdq.oracle import run_in_memory
 from refusals import assert_refused, saved
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
-from four_bit_cases import FOUR_BIT_CASES
-from integer_cases import INTEGER_CASES
-from models import run_onnxruntime
-from onnx_cases import FLOAT_CASES
+from onnx_models.four_bits import FOUR_BIT_CASES
+from onnx_models.integers import INTEGER_CASES
+from onnx_models.operators import FLOAT_CASES
+from onnx_models.oracle import run_onnxruntime
 from qdq.random_graphs import random_model
 
 import autoq

@@ -8,8 +8,8 @@ import time
 import numpy as np
 import onnx
 import pytest
-from models import random_feeds, run_onnxruntime
-from onnx_makers import model, node, normal
+from onnx_models.makers import model, node, normal
+from onnx_models.oracle import random_feeds, run_onnxruntime
 
 import autoq
 from autoq.frontend import from_model, load

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from models import light_path, output_step, random_feeds, resnet_path, run_onnxruntime
+from onnx_models.networks import light_path, resnet_path
+from onnx_models.oracle import output_step, random_feeds, run_onnxruntime
 
 from autoq.frontend import load
 from autoq.graph import Fusion, Graph, Layer, evaluate, optimise, workloads

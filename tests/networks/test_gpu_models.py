@@ -9,14 +9,8 @@ import pytest
 import tvm.runtime
 import tvm_ffi
 from gpu_kernels import OPTIONS, end_if_compile_only, gpu_host
-from models import (
-    four_bit_resnet_path,
-    light_path,
-    output_step,
-    random_feeds,
-    resnet_path,
-    run_onnxruntime,
-)
+from onnx_models.networks import four_bit_resnet_path, light_path, resnet_path
+from onnx_models.oracle import output_step, random_feeds, run_onnxruntime
 
 from autoq import Session, compile
 from autoq.errors import InputError

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from models import FORMS, LIGHT, light_path, output_step, random_feeds, run_onnxruntime
+from onnx_models.networks import FORMS, LIGHT, light_path
+from onnx_models.oracle import output_step, random_feeds, run_onnxruntime
 
 from autoq import Session, compile
 from autoq.frontend import load
@@ -15,7 +16,7 @@ from autoq.graph import Layer, optimise
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 
-# They take long, and have no operator that neither the others nor `onnx_cases` have.
+# They take long, and have no operator that neither the others nor `onnx_models` have.
 LEFT_OUT = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "vgg19", "zfnet512")
 LARGE = ("resnet50",)
 """They are compiled in one form: what is read of the others is the same in the small networks."""

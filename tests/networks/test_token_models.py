@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from models import random_feeds, run_onnxruntime
+from onnx_models.oracle import random_feeds, run_onnxruntime
 from with_nvcc import needs_nvcc
 
 import autoq

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from product_cases import GROUPED_PRODUCTS, ODD_PRODUCTS, PRODUCTS
 from with_nvcc import needs_nvcc
+from workloads.products import GROUPED_PRODUCTS, ODD_PRODUCTS, PRODUCTS
 
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE as MMA_SYNC
 from autoq.templates.cuda.simt.conv2d_direct import TEMPLATE as DIRECT

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from batched_cases import BATCHED, TABLES, case_id
 from cpu_kernels import check, host
+from workloads.batched_products import BATCHED, TABLES, case_id
 
 from autoq.errors import InputError
 from autoq.templates.cpu.batched.batched_gemm_direct import TEMPLATE, BatchedDirectConfig

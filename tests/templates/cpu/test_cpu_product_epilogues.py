@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from cpu_kernels import host, run
-from product_cases import GROUPED_PRODUCTS, PRODUCTS
+from workloads.products import GROUPED_PRODUCTS, PRODUCTS
 
 from autoq.measure.check import complaint
 from autoq.templates.cpu.conv import conv2d_direct, conv2d_pairs, conv2d_vnni

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from gpu_kernels import assert_right, gpu_target, sampled
-from product_cases import GROUPED_PRODUCTS, ODD_PRODUCTS, PRODUCTS
+from workloads.products import GROUPED_PRODUCTS, ODD_PRODUCTS, PRODUCTS
 
 from autoq.templates.registry import matching
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from models import random_feeds, run_onnxruntime
 from onnx import helper, numpy_helper
+from onnx_models.oracle import random_feeds, run_onnxruntime
 
 from autoq.frontend import load
 from autoq.graph import Layer, evaluate, optimise

@@ -7,9 +7,9 @@ import time
 import numpy as np
 import onnx
 import pytest
-from models import random_feeds, run_onnxruntime
 from onnx import helper, numpy_helper
-from onnx_makers import model, node, normal
+from onnx_models.makers import model, node, normal
+from onnx_models.oracle import random_feeds, run_onnxruntime
 
 from autoq.frontend import from_model, load
 from autoq.graph import Fusion, evaluate, optimise

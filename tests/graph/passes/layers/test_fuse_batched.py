@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx_makers import model, node
+from onnx_models.makers import model, node
 from qdq.oracle import Oracle, normal_feeds, run_in_memory
 
 from autoq.frontend import from_model

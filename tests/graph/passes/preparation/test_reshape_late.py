@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx_makers import model, node, normal
+from onnx_models.makers import model, node, normal
 from qdq.oracle import Oracle, normal_feeds
 
 from autoq.frontend import from_model

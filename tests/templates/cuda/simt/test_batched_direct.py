@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from batched_cases import BATCHED, TABLES, case_id
 from kernel_runs import assert_equal, check_on_gpu, emulated
 from with_nvcc import needs_nvcc
+from workloads.batched_products import BATCHED, TABLES, case_id
 
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.simt.batched_gemm_direct import TEMPLATE

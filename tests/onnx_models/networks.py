@@ -1,4 +1,4 @@
-"""Makers of small ONNX models for many tests, quantised ones cached in a temporary folder."""
+"""Small networks, quantised ones cached in a temporary folder."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import functools
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
 import autoq.models
 import autoq.quantization
 from autoq.four_bits import to_four_bits
 from autoq.models import resnet
 from autoq.quantization import quantize
-from autoq.runtime.cpu.features import host_features
 
 LIGHT_FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 LIGHT = tuple(sorted(path.stem.removeprefix("light_") for path in LIGHT_FOLDER.glob("*.onnx")))
@@ -183,79 +182,3 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...], role: str) -> np.n
     if len(shape) == 2:
         fan_in = max(shape)
     return rng.standard_normal(shape, np.float32) * np.float32((2.0 / fan_in) ** 0.5)
-
-
-_INTEGER_PRODUCTS = {"QLinearConv", "ConvInteger", "QLinearMatMul", "MatMulInteger", "QGemm"}
-
-
-def _saturates(path: str | Path) -> bool:
-    """Whether onnxruntime's integer products of the model are not exact on this CPU.
-
-    Without VNNI it adds two products of uint8 by int8 in 16 bits.
-    """
-    if {"avx512_vnni", "avx_vnni"} & host_features():
-        return False
-    graph = onnx.load(path, load_external_data=False).graph
-    types = {tensor.data_type for tensor in graph.initializer}
-    types |= {value.type.tensor_type.elem_type for value in graph.input}
-    products = any(node.op_type in _INTEGER_PRODUCTS for node in graph.node)
-    return products and onnx.TensorProto.UINT8 in types
-
-
-def run_onnxruntime(path: str | Path, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Outputs of a model by name, with every graph optimisation of onnxruntime off.
-
-    Where its integer products would not be exact then, int8 weights become uint8 ones, which is
-    among the extended optimisations.
-    """
-    options = onnxruntime.SessionOptions()
-    levels = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = levels.ORT_DISABLE_ALL
-    if _saturates(path):
-        options.graph_optimization_level = levels.ORT_ENABLE_EXTENDED
-        options.add_session_config_entry("session.x64quantprecision", "1")
-    options.log_severity_level = 3
-    providers = ["CPUExecutionProvider"]
-    session = onnxruntime.InferenceSession(str(path), options, providers=providers)
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, dict(feeds)), strict=True))
-
-
-def random_feeds(path: str | Path, seed: int = 1) -> dict[str, np.ndarray]:
-    """Random inputs of a model: normal numbers, or integers over the dtype's range."""
-    model = onnx.load(path, load_external_data=False)
-    constants = {tensor.name for tensor in model.graph.initializer}
-    rng = np.random.default_rng(seed)
-    feeds = {}
-    for value in model.graph.input:
-        if value.name in constants:
-            continue
-        tensor = value.type.tensor_type
-        shape = [dim.dim_value for dim in tensor.shape.dim]
-        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
-        if dtype.kind == "f":
-            feeds[value.name] = rng.standard_normal(shape).astype(dtype)
-        else:
-            limits = np.iinfo(dtype)
-            feeds[value.name] = rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
-    return feeds
-
-
-def output_step(path: str | Path) -> dict[str, float]:
-    """For each output of a quantised model, the size of one quantisation step.
-
-    1 for integer outputs, the scale for an output that a DequantizeLinear writes; an output of
-    another operator is missing.
-    """
-    model = onnx.load(path)
-    scales = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
-    steps = {}
-    for node in model.graph.node:
-        for output in model.graph.output:
-            if output.name not in node.output:
-                continue
-            if node.op_type == "DequantizeLinear":
-                steps[output.name] = float(scales[node.input[1]])
-            elif output.type.tensor_type.elem_type != onnx.TensorProto.FLOAT:
-                steps[output.name] = 1.0
-    return steps

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 from onnx import numpy_helper
-from onnx_makers import model, node, normal
+
+from onnx_models.makers import model, node, normal
 
 IMAGE = (2, 6, 9, 10)
 

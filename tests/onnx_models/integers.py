@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from onnx_cases import IMAGE, model, node
+
+from onnx_models.makers import model, node
+from onnx_models.operators import IMAGE
 
 _RNG = np.random.default_rng(11)
 MICROSOFT = "com.microsoft"

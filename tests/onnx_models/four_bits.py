@@ -5,7 +5,9 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import onnx
-from onnx_cases import IMAGE, model, node
+
+from onnx_models.makers import model, node
+from onnx_models.operators import IMAGE
 
 _RNG = np.random.default_rng(23)
 OPSET = 21

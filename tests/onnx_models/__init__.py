@@ -1,0 +1,1 @@
+"""ONNX models that many tests share, and what onnxruntime makes of them."""

@@ -1,0 +1,1 @@
+"""Workloads that templates for several targets are tested on."""
