@@ -38,11 +38,17 @@ def fold(node: onnx.NodeProto, builder: GraphBuilder) -> list[np.ndarray]:
         return [_shape(node, builder)]
     if node.op_type == "Constant":
         return [_constant(node, builder)]
-    feeds = {n: builder.graph.constants[builder.values[n]] for n in node.input if n}
+    feeds = {name: _given(name, builder) for name in node.input if name}
     _charge(node, [feeds.get(name) for name in node.input], builder)
     if node.op_type == "ConstantOfShape":
         return [_constant_of_shape(node, builder)]
     return _evaluated(node, feeds, builder)
+
+
+def _given(name: str, builder: GraphBuilder) -> np.ndarray:
+    """A constant as the model has it: float16 where the graph computes in float32."""
+    value = builder.graph.constants[builder.values[name]]
+    return value.astype(np.float16) if name in builder.halves else value
 
 
 def _charge(node: onnx.NodeProto, values: list[np.ndarray | None], builder: GraphBuilder) -> None:

@@ -15,7 +15,7 @@ from refusals import assert_refused, saved
 
 from autoq.errors import ModelError
 from autoq.frontend import from_model
-from autoq.graph import optimise
+from autoq.graph import evaluate, optimise
 from autoq.graph.folding_budget import BudgetError, FoldingBudget
 from autoq.graph.passes.preparation.fold_constants import fold_operations
 from autoq.templates.target import host_cpu
@@ -93,6 +93,17 @@ def test_a_clipped_constant_keeps_its_shape(tmp_path):
     assert clipped.shape == () and clipped == -0.5
     wide = model([node("Clip", "c - hi", "b"), node("Add", "x b")], X, {**bounds, "hi": ONES_OF_3})
     assert_refused(saved(wide, tmp_path), "bounds of more than one value")
+
+
+def test_constants_of_float16_are_computed_in_it():
+    """Rounded after each operation, and outputs of the model's dtype."""
+    third = np.float16([1 / 3, 3.1, 300])
+    nodes = [node("Mul", "t t", "s"), node("Mul", "s t", "y"), node("Relu", "x", "z")]
+    made = model(nodes, {"x": ((3,), "float16")}, {"t": third}, outputs=("y", "z"))
+    results = evaluate(optimise(from_model(made), host_cpu()), {"x": np.zeros(3, np.float16)})
+    assert results["y"].dtype == results["z"].dtype == np.float16
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(results["y"], third * third * third)
 
 
 ONES = np.ones(1, np.float32)
