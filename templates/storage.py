@@ -39,12 +39,12 @@ def stored(shape: tuple[int, ...], dtype: str) -> Array:
 
 
 def moved_as(dtype: str) -> str:
-    """The dtype as which CUDA kernels move values: of 16-bit floats the bits, as integers.
+    """The dtype as which CUDA kernels move values: of narrow floats the bits, as integers.
 
     Types of their own would make the compiler read their headers, which take longer than a kernel.
     """
     found = element(dtype)
-    return "uint16" if found.floating and found.bits == 16 else dtype
+    return f"uint{found.bits}" if found.floating and found.bits < 32 else dtype
 
 
 def stored_bytes(shape: tuple[int, ...], dtype: str) -> int:

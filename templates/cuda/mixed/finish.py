@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
+from autoq.templates.cuda.mixed.pair import pair_source
 from autoq.templates.epilogue.cuda.values.activations import activation_source
 from autoq.templates.operators.float_gemm import FloatGemm
 
@@ -16,23 +17,19 @@ __device__ __forceinline__ float finish_@(float sum, float scale, float bias) {
   return activated_@(sum * scale + bias);
 }
 """
+# The right one first, as in the machine code of the kernels that were measured.
 _PAIR = r"""
 __device__ __forceinline__ unsigned finish_pair_@(float left, float right, float scale,
                                                  float bias) {
-  unsigned word;
-  asm("cvt.rn.KIND.f32 %0, %1, %2;"
-      : "=r"(word) : "f"(finish_@(right, scale, bias)), "f"(finish_@(left, scale, bias)));
-  return word;
+  const float second = finish_@(right, scale, bias);
+  return pair_@(finish_@(left, scale, bias), second);
 }
 """
 _RESIDUAL_PAIR = r"""
 __device__ __forceinline__ unsigned finish_pair_@(float left, float right, float scale, float bias,
                                                  float to_left, float to_right) {
-  unsigned word;
-  asm("cvt.rn.KIND.f32 %0, %1, %2;"
-      : "=r"(word) : "f"(finish_@(right, scale, bias) + to_right),
-                     "f"(finish_@(left, scale, bias) + to_left));
-  return word;
+  const float second = finish_@(right, scale, bias) + to_right;
+  return pair_@(finish_@(left, scale, bias) + to_left, second);
 }
 """
 _RESIDUAL = r"""
@@ -63,6 +60,11 @@ def finish_source(workload: FloatGemm) -> str:
     return activation_source(workload.activation) + _FINISH
 
 
+def value_source(dtype: str) -> str:
+    """Source of `value_@`(from, at, inside): an element of an array of floats, as `Finishing`."""
+    return _VALUE.replace("READ", _READ[dtype])
+
+
 def finish(workload: FloatGemm) -> DeviceFunction:
     """finish(sum, scale, bias): a float32 result."""
     return device_function("finish", finish_source(workload))
@@ -85,11 +87,11 @@ class Finishing:
     def of(workload: FloatGemm) -> Finishing:
         """Those of a workload."""
         source = finish_source(workload)
-        pair = source + (_RESIDUAL_PAIR if workload.residual else _PAIR)
-        pair = pair.replace("KIND", "f16x2" if workload.out_dtype == "float16" else "bf16x2")
+        pair = source + pair_source(workload.out_dtype)
+        pair += _RESIDUAL_PAIR if workload.residual else _PAIR
         if workload.residual:
             one = device_function("finish_residual", source + _RESIDUAL)
         else:
             one = finish(workload)
-        value = _VALUE.replace("READ", _READ[workload.out_dtype])
-        return Finishing(one, device_function("finish_pair", pair), device_function("value", value))
+        value = device_function("value", value_source(workload.out_dtype))
+        return Finishing(one, device_function("finish_pair", pair), value)

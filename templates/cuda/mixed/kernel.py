@@ -8,7 +8,6 @@ of CUTLASS's mixed-input kernels with its operands swapped.
 
 from collections.abc import Sequence
 
-from tvm.ir import PointerType, PrimType
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
@@ -39,8 +38,9 @@ from autoq.templates.cuda.mixed.groups import main_loop_of_groups
 from autoq.templates.cuda.mixed.parts import PartSums
 from autoq.templates.cuda.mixed.plan import MixedPlan
 from autoq.templates.cuda.mixed.producer import produce
+from autoq.templates.cuda.mixed.result_inputs import result_inputs
 from autoq.templates.cuda.mixed.row_values import row_values
-from autoq.templates.cuda.mixed.store import ResultInputs, TileResults, TileStore
+from autoq.templates.cuda.mixed.store import TileResults, TileStore
 from autoq.templates.cuda.mixed.walk import ProductPlace, walk_of
 from autoq.templates.program import Workspace
 
@@ -64,18 +64,6 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
         y_ptr: T.handle,
     ):
         x = T.match_buffer(x_ptr, work.inputs[0].shape, work.in_dtype, align=16)
-        if x_scale_ptr is not None:
-            x_scale = T.match_buffer(x_scale_ptr, (work.batch * work.m,), "float32")
-        else:
-            x_scale = T.meta_var(x)
-        if residual_ptr is not None:
-            residual_values = T.match_buffer(residual_ptr, work.y_shape, work.out_dtype)
-            # A parameter of 16-bit floats would have nvcc read all that CUDA has for them.
-            residual: T.let[T.handle("uint8")] = T.reinterpret(
-                PointerType(PrimType("uint8")), residual_values.data
-            )
-        else:
-            residual = T.meta_var(x)
         weight = T.match_buffer(weight_ptr, (plan.weight_bytes,), "uint8", align=16)
         taken = T.meta_var(row_values(taken_ptr, "taken", plan.weight_rows, "uint32", weight))
         scale = T.meta_var(row_values(scale_ptr, "scale", plan.weight_rows, "float32", weight))
@@ -84,6 +72,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             arrived = T.match_buffer(arrived_ptr, spaces[0].spec.shape, "int32", align=16)
             parts = T.match_buffer(parts_ptr, spaces[1].spec.shape, "float32", align=16)
         y = T.match_buffer(y_ptr, work.y_shape, work.out_dtype, align=16)
+        inputs = T.meta_var(result_inputs(work, finishing.value, x_scale_ptr, residual_ptr))
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(ENCODE_TILED, x_map, work.in_dtype, plan.x_rank, x.data, *plan.x_map())
         y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
@@ -172,7 +161,6 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             thread = T.meta_var(ConsumerThread(consumer, warp, lane))
             operands = T.meta_var(Operands(smem, a, rows, first_a, first_x))
             constants = T.meta_var(RowConstants(taken, scale, bias))
-            inputs = T.meta_var(ResultInputs(x_scale, residual))
             store = T.meta_var(
                 TileStore(finishing, (smem, words), y_map, inputs, scales, packed, turn)
             )

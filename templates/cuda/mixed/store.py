@@ -8,18 +8,6 @@ from autoq.templates.cuda.device.memory.tma import store_tiled
 
 
 @T.meta_class
-class ResultInputs:
-    """What the kernel takes for results beside constants; an array that is absent may be any other.
-
-    x_scale: float32 of the rows of x of all products; residual: pointer to an array of
-    y's shape and type.
-    """
-
-    def __init__(self, x_scale, residual):
-        self.x_scale, self.residual = x_scale, residual
-
-
-@T.meta_class
 class TileResults:
     """A consumer thread's sums of a tile at a place."""
 
@@ -62,30 +50,9 @@ class TileStore:
             for value in values
         ]
         sums = [of.accumulator[at + value] for value in values]
-        work = of.plan.workload
-        if work.x_scale:
-            first = of.place.product * work.m
-            sums = [
-                total * T.if_then_else(
-                    column < work.m, self.inputs.x_scale[first + column], T.float32(0)
-                )
-                for total, column in zip(sums, columns, strict=True)
-            ]  # fmt: skip
-        operands = [*sums, self.scales[4 * block + half], self.scales[4 * block + 2 + half]]
-        if not work.residual:
-            return operands
+        constants = (self.scales[4 * block + half], self.scales[4 * block + 2 + half])
         row = of.first_row(block) + of.thread.warp * 16 + of.thread.lane // 4 + 8 * half
-        return operands + [self.residual_at(work, of.place, row, column) for column in columns]
-
-    def residual_at(self, work, place, row, column):
-        """What is added to the result of a weight row and a row of x."""
-        at = row * work.m + column if work.weight_left else column * work.n + row
-        value = self.finishing.value
-        return T.cuda.func_call(
-            value.name, self.inputs.residual, place.product * (work.m * work.n) + at,
-            T.cast((row < work.n) & (column < work.m), "int32"),
-            source_code=value.source, return_type="float32",
-        )  # fmt: skip
+        return self.inputs.operands(sums, constants, of.place.product, row, columns)
 
     @T.inline
     def stage_pair(self, of, offset, block, group, within, count):

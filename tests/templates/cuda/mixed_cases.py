@@ -80,3 +80,11 @@ ODD_CASES = [
     FloatGemm(5, 1001, 3072, weight_dtype="uint4", group=64, zero_points=True),
 ]  # fmt: skip
 """Rows that start anywhere, which only some templates take."""
+
+ODD_FORMS = [
+    FloatGemm(33, 65, 127, bias=True, x_scale=True, residual=True, batch=2),
+    FloatGemm(5, 131, 258, "bfloat16", "uint4", "bfloat16", residual=True, weight_left=True),
+    FloatGemm(65, 33, 77, _E4M3, _E4M3, x_scale=True, batch=3),
+    FloatGemm(9, 40, 134, _E4M3, _E4M3, "float32", residual=True, weight_left=True),
+]
+"""The same of products that are not plain."""

@@ -11,8 +11,9 @@ ROW_TILE = 16
 """Weight rows of one mma.sync."""
 COLUMN_TILE = 8
 """Rows of x of one mma.sync."""
-STEP_K = 16
-"""Values of k of a fragment of weights: one m16n8k16, or two m16n8k8."""
+STEP_BYTES = 32
+"""Bytes of a row of x along k that one fragment of weights is multiplied with: one m16n8k16 or two
+m16n8k8 of 16 bits, one m16n8k32 of 8."""
 
 
 class Conform(str, Enum):

@@ -1,7 +1,7 @@
 """Copies of a stage, from global to shared memory: rows of x, weights, and what groups need.
 
-cp.async fills with zeros what lies beyond k. Without it, as on sm_75 and where rows of x start at
-odd multiples of 2 bytes, a copy waits in registers until its stage is free.
+cp.async fills with zeros what lies beyond k. Without it, as on sm_75 and where rows of x do not
+start at multiples of 4 bytes, a copy waits in registers until its stage is free.
 """
 
 from tvm.script import tirx as T
@@ -16,23 +16,26 @@ __device__ __forceinline__ void read_unit_@(unsigned* words, const void* from, i
   for (int i = 0; i < 4; ++i) words[i] = 0;
   #pragma unroll
   for (int i = 0; i < 16 / PIECE; ++i)
-    if (i * (PIECE / 2) < left) {
+    if (i * (PIECE / VALUE) < left) {
       BODY
     }
 }
 """
 _READ_WORDS = """const VECTOR piece = static_cast<const VECTOR*>(from)[i];
       memcpy(words + i * (PIECE / 4), &piece, PIECE);"""
-_READ_HALVES = (
-    "words[i / 2] |= (unsigned)static_cast<const unsigned short*>(from)[i] << 16 * (i % 2);"
-)
-_VECTORS = {4: "unsigned", 8: "uint2", 16: "uint4"}
+_READ_PARTS = """words[i * PIECE / 4] |= (unsigned)static_cast<const VECTOR*>(from)[i]
+                              << 8 * PIECE * (i % (4 / PIECE));"""
+_VECTORS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "uint2", 16: "uint4"}
 
 
-def read_unit(piece: int) -> DeviceFunction:
-    """read_unit(words, from, left): 16 bytes of a row, zeros beyond its end, `piece` at a time."""
-    body = _READ_HALVES if piece == 2 else _READ_WORDS.replace("VECTOR", _VECTORS[piece])
+def read_unit(piece: int, value_bytes: int) -> DeviceFunction:
+    """read_unit(words, from, left): 16 bytes of a row, zeros beyond its end, `piece` at a time.
+
+    left: values of `value_bytes` from there to the row's end.
+    """
+    body = (_READ_PARTS if piece < 4 else _READ_WORDS).replace("VECTOR", _VECTORS[piece])
     source = _READ_UNIT.replace("BODY", body).replace("PIECE", str(piece))
+    source = source.replace("VALUE", str(value_bytes))
     return device_function("read_unit", source)
 
 
@@ -40,26 +43,28 @@ def read_unit(piece: int) -> DeviceFunction:
 class Sources:
     """What a block's copies read.
 
-    x: rows of x; weight: packed; groups: words of groups, any array without groups; m, n: the
-    block's tile; policy: of the L2 for weights; held: registers of what waits for its stage.
+    x: rows of x of all products; weight: packed; groups: words of groups, any array without groups;
+    place: the block's tile; policy: of the L2 for weights; held: registers of what waits for its
+    stage.
     """
 
-    def __init__(self, x, weight, groups, m, n, policy, held):
+    def __init__(self, x, weight, groups, place, policy, held):
         self.x = x
         self.weight = weight
         self.groups = groups
-        self.m = m
-        self.n = n
+        self.place = place
         self.policy = policy
         self.held = held
 
 
 @T.inline
 def fetch_x(plan, smem, sources, step, stage, i, index):
-    """One copy of a row of x; rows beyond the last one are the last one again."""
-    place = T.meta_var(plan.x_place(index))
-    row: T.int32 = T.min(sources.m * plan.config.block_m + place[0], plan.workload.m - 1)
-    k: T.int32 = step * plan.config.block_k + place[1]
+    """One copy of a row of x; rows beyond a product's last one are that one again."""
+    at = T.meta_var(plan.x_place(index))
+    row: T.int32 = sources.place.first_x + T.min(
+        sources.place.m * plan.config.block_m + at[0], plan.workload.m - 1
+    )
+    k: T.int32 = step * plan.config.block_k + at[1]
     inside = T.meta_var(k < plan.workload.k)
     source = T.meta_var(sources.x.ptr_to([row, T.if_then_else(inside, k, 0)]))
     if plan.asynchronous:
@@ -92,7 +97,8 @@ def fetch_groups(plan, smem, sources, step, stage, thread):
     for i in T.unroll(plan.group_rounds):
         index = T.meta_var(i * plan.config.threads + thread.index)
         if index < plan.group_copies:
-            source = T.meta_var(sources.groups.ptr_to([plan.group_source(sources.n, step, index)]))
+            at = T.meta_var(plan.group_source(sources.place.weight_n, step, index))
+            source = T.meta_var(sources.groups.ptr_to([at]))
             fetch_unit(
                 plan, smem, sources, source, plan.group_target(stage, index), False,
                 4 * (plan.x_rounds + plan.weight_rounds + i),
@@ -109,7 +115,8 @@ def fetch(plan, smem, sources, step, stage, thread):
     for i in T.unroll(plan.weight_rounds):
         index = T.meta_var(i * plan.config.threads + thread.index)
         if index < plan.weight_copies:
-            source = T.meta_var(sources.weight.ptr_to([plan.weight_source(sources.n, step, index)]))
+            at = T.meta_var(plan.weight_source(sources.place.weight_n, step, index))
+            source = T.meta_var(sources.weight.ptr_to([at]))
             fetch_unit(
                 plan, smem, sources, source, plan.weight_target(stage, index), plan.hinted,
                 4 * (plan.x_rounds + i),

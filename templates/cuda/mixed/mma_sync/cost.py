@@ -46,7 +46,7 @@ def estimate(workload: FloatGemm, config: MixedSyncConfig, target: Target) -> fl
     whole = waves * together * (steps * clocks + _BLOCK_CLOCKS / together)
     seconds = max(whole / target.clock_hz, workload.bytes / target.memory_rate)
     if config.split_k > 1:
-        passed = 8 * config.split_k * workload.m * workload.n
+        passed = 8 * config.split_k * math.prod(workload.y_shape)
         seconds += _SECOND_KERNEL_SECONDS + passed / _L2_RATE
     return seconds
 

@@ -1,4 +1,4 @@
-"""Products of 16-bit floats with weights of floats or narrow integers, on mma.sync."""
+"""Products of floats with weights of their own type or of narrow integers, on mma.sync."""
 
 from __future__ import annotations
 
@@ -21,17 +21,23 @@ from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
-_SECOND = ("scale", "bias")
+# Compute capability from which on mma.sync multiplies a type, or cvt makes it.
+_LEAST = {"bfloat16": 80, "float8_e4m3fn": 89}
+# What the second kernel of a split reduction reads, not the first.
+_SECOND = ("x_scale", "residual", "scale", "bias")
 
 
 def matches(workload: Workload, target: Target) -> bool:
-    """Any plain m, n and k; groups of 32, 64 or multiples of 64; bfloat16 from sm_80 on."""
-    if not (isinstance(workload, FloatGemm) and workload.plain) or target.kind != "cuda":
+    """Any m, n and k; groups of 32, 64, 128 ...; bfloat16 from sm_80 on, float8_e4m3fn from sm_89.
+
+    Groups are 32 or multiples of 64 values.
+    """
+    if not isinstance(workload, FloatGemm) or target.kind != "cuda":
         return False
     group = workload.group
-    types = (workload.in_dtype, workload.out_dtype)
+    least = max(_LEAST.get(dtype, 75) for dtype in (workload.in_dtype, workload.out_dtype))
     return (
-        target.compute_capability >= (80 if "bfloat16" in types else 75)
+        target.compute_capability >= least
         and (group == 0 or group == 32 or group % 64 == 0)
         and indexable(workload)
     )
@@ -39,21 +45,18 @@ def matches(workload: Workload, target: Target) -> bool:
 
 def build(workload: FloatGemm, config: MixedSyncConfig, target: Target) -> Program:
     """One kernel, or two with sums float32 `[split_k, *y_shape]` between them."""
-    kernel = build_kernel(MixedSyncPlan(workload, config, target))
-    specs = packed(workload, config)
+    plan = MixedSyncPlan(workload, config, target)
+    kernel, specs = build_kernel(plan), packed(workload, config)
     if config.split_k == 1:
         return alone(kernel, workload.inputs, specs, workload.outputs)
     sums = TensorSpec("sums", (config.split_k, *workload.y_shape), "float32")
-    second = [spec for spec in specs if spec.name in _SECOND]
-    parameters = (sums, *second, *workload.outputs)
-    first = tuple(spec.name for spec in specs if spec.name not in _SECOND)
+    arrays = (*workload.inputs, *specs)
+    first = tuple(spec.name for spec in arrays if spec.name not in _SECOND)
+    second = tuple(spec for spec in arrays if spec.name in _SECOND)
+    adds = add_up(plan, (sums, *second, *workload.outputs), target)
     stages = (
-        Stage(kernel, ("x", *first), ("sums",)),
-        Stage(
-            add_up(workload, config.split_k, parameters, target),
-            ("sums", *(spec.name for spec in second)),
-            ("y",),
-        ),
+        Stage(kernel, first, ("sums",)),
+        Stage(adds, ("sums", *(spec.name for spec in second)), ("y",)),
     )
     return Program(stages, (Workspace(sums),))
 

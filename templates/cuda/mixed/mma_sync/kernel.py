@@ -1,9 +1,11 @@
 """The mixed-input product on mma.sync: rows of weights times rows of x, D [weight rows, x rows].
 
 The weight is the instruction's A, so that 8 rows of x make a tile. From sm_80 tiles arrive by
-cp.async in a ring of stages; sm_75 has no such copies, and none starts at an odd multiple of 2
-bytes, so there they wait in registers while the other of two stages is multiplied.
+cp.async in a ring of stages; sm_75 has no such copies, and each starts at a multiple of 4 bytes, so
+else they wait in registers while the other of two stages is multiplied.
 """
+
+import math
 
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
@@ -13,8 +15,6 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
     start_successor,
     wait_for_predecessors,
 )
-from autoq.templates.cuda.device.launch.place import TilePlace
-from autoq.templates.cuda.device.launch.raster import tile_of
 from autoq.templates.cuda.mixed.mma_sync.copies import Sources, fetch, keep
 from autoq.templates.cuda.mixed.mma_sync.multiply import (
     Registers,
@@ -22,13 +22,10 @@ from autoq.templates.cuda.mixed.mma_sync.multiply import (
     load_taken,
     multiply_stage,
 )
+from autoq.templates.cuda.mixed.mma_sync.place import SyncPlace, place_of
 from autoq.templates.cuda.mixed.mma_sync.plan import MixedSyncPlan
-from autoq.templates.cuda.mixed.mma_sync.store import (
-    RowConstants,
-    copy_tile,
-    load_rows,
-    stage_tile,
-)
+from autoq.templates.cuda.mixed.mma_sync.store import SyncResults, copy_tile
+from autoq.templates.cuda.mixed.result_inputs import result_inputs
 from autoq.templates.cuda.mixed.row_values import row_values
 from autoq.templates.cuda.mixed.widening import Widening
 from autoq.templates.storage import moved_as
@@ -37,20 +34,23 @@ _EVICT_FIRST = "createpolicy.fractional.L2::evict_first.b64"
 
 
 def build_kernel(plan: MixedSyncPlan) -> PrimFunc:
-    """The kernel; parameters x, those arrays of `pack.packed` that it reads, and y or sums.
+    """The kernel; parameters x, what else it reads of inputs and `pack.packed`, and y or sums.
 
-    With the reduction split it writes sums float32 `[split_k, *y_shape]`, and reads neither scale
-    nor bias.
+    With the reduction split it writes sums float32 `[split_k, *y_shape]`, and reads neither scales
+    nor bias nor residual.
     """
     work, config = plan.workload, plan.config
     stages = config.stages
     y_shape = work.y_shape if plan.finishes else (config.split_k, *work.y_shape)
-    y_values = work.m * work.n * config.split_k
+    y_values = math.prod(y_shape)
+    x_rows, x_dtype = work.batch * work.m, moved_as(work.in_dtype)
     held = 4 * (plan.x_rounds + plan.weight_rounds + plan.group_rounds)
 
     @T.jit
     def main(
         x_ptr: T.handle,
+        x_scale_ptr: T.Optional(T.handle),
+        residual_ptr: T.Optional(T.handle),
         weight_ptr: T.handle,
         groups_ptr: T.Optional(T.handle),
         taken_ptr: T.Optional(T.handle),
@@ -58,19 +58,20 @@ def build_kernel(plan: MixedSyncPlan) -> PrimFunc:
         bias_ptr: T.Optional(T.handle),
         y_ptr: T.handle,
     ):
-        x_whole = T.match_buffer(x_ptr, (work.m, work.k), work.in_dtype, align=16)
+        x_whole = T.match_buffer(x_ptr, work.inputs[0].shape, work.in_dtype, align=16)
         weight = T.match_buffer(weight_ptr, (plan.packed_bytes,), "uint8", align=16)
         if groups_ptr is not None:
             groups = T.match_buffer(
-                groups_ptr, (plan.group_columns * plan.padded_n,), "uint32", align=16
+                groups_ptr, (plan.group_columns * plan.weight_rows,), "uint32", align=16
             )
         else:
             groups = T.meta_var(weight)
-        taken = T.meta_var(row_values(taken_ptr, "taken", plan.padded_n, "uint32", weight))
-        scale = T.meta_var(row_values(scale_ptr, "scale", plan.padded_n, "float32", weight))
-        bias = T.meta_var(row_values(bias_ptr, "bias", plan.padded_n, "float32", weight))
+        taken = T.meta_var(row_values(taken_ptr, "taken", plan.weight_rows, "uint32", weight))
+        scale = T.meta_var(row_values(scale_ptr, "scale", plan.weight_rows, "float32", weight))
+        bias = T.meta_var(row_values(bias_ptr, "bias", plan.weight_rows, "float32", weight))
         y_whole = T.match_buffer(y_ptr, y_shape, plan.result.name, align=16)
-        x = T.decl_buffer((work.m, work.k), moved_as(work.in_dtype), data=x_whole.data)
+        inputs = T.meta_var(result_inputs(work, plan.finishing.value, x_scale_ptr, residual_ptr))
+        x = T.decl_buffer((x_rows, work.k), x_dtype, data=x_whole.data)
         y = T.decl_buffer((y_values,), moved_as(plan.result.name), data=y_whole.data)
 
         T.device_entry()
@@ -79,10 +80,11 @@ def build_kernel(plan: MixedSyncPlan) -> PrimFunc:
         index = T.thread_id([config.threads])
         smem = T.alloc_buffer((plan.smem_bytes,), "uint8", scope="shared.dyn", align=128)
         words = T.decl_buffer((plan.smem_bytes // 4,), "uint32", data=smem.data, scope="shared.dyn")
-        split: T.int32 = block // plan.tiles
-        tile = T.meta_var(tile_of(block % plan.tiles, plan.m_tiles, plan.n_tiles, config.group_m))
-        m: T.int32 = tile[0]
-        n: T.int32 = tile[1]
+        where = T.meta_var(place_of(plan, block))
+        m: T.int32 = where[0]
+        n: T.int32 = where[1]
+        product: T.int32 = where[2]
+        split: T.int32 = where[3]
         lane: T.int32 = index % 32
         warp_m: T.int32 = index // 32 % config.warps_m
         warp_n: T.int32 = index // 32 // config.warps_m
@@ -93,14 +95,11 @@ def build_kernel(plan: MixedSyncPlan) -> PrimFunc:
         state = T.alloc_local((4 * config.row_tiles,), "uint32")
         waiting = T.alloc_local((1 if plan.asynchronous else held,), "uint32")
         policy = T.alloc_local((1,), "uint64")
-        row_scale = T.alloc_local((2 * config.row_tiles,), "float32")
-        row_bias = T.alloc_local((2 * config.row_tiles,), "float32")
-        pair = T.alloc_local((2,), "uint32")
         thread = T.meta_var(SyncThread(index, lane, warp_m, warp_n))
-        place = T.meta_var(TilePlace(m, n))
-        sources = T.meta_var(Sources(x, weight, groups, m, n, policy, waiting))
+        place = T.meta_var(SyncPlace(plan, m, n, product, split))
+        sources = T.meta_var(Sources(x, weight, groups, place, policy, waiting))
         registers = T.meta_var(Registers(sums, x_fragments, raw, weights, state))
-        constants = T.meta_var(RowConstants(row_scale, row_bias, pair))
+        results = T.meta_var(SyncResults(plan, sums, inputs, place, thread))
 
         @T.inline
         def multiply(stage):
@@ -118,7 +117,7 @@ def build_kernel(plan: MixedSyncPlan) -> PrimFunc:
                     )  # fmt: skip
         for i in T.unroll(config.accumulators):
             sums[i] = T.float32(0)
-        load_taken(plan, registers, taken, n, thread)
+        load_taken(plan, registers, taken, place, thread)
         first: T.int32 = split * plan.split_steps
         count: T.int32 = T.min(plan.split_steps, plan.k_steps - first)
         if plan.overlaps:
@@ -149,16 +148,18 @@ def build_kernel(plan: MixedSyncPlan) -> PrimFunc:
                     keep(plan, smem, sources, (step + 1) % 2, thread)
                 T.cuda.cta_sync()
         if plan.finishes:
-            load_rows(plan, constants, scale, bias, n, thread)
+            results.load_rows(scale, bias)
         T.cuda.cta_sync()
-        stage_tile(plan, smem, sums, constants, thread)
+        results.stage(smem)
         T.cuda.cta_sync()
-        copy_tile(plan, smem, y, place, split, thread)
+        copy_tile(plan, smem, y, place, thread)
 
     present = {
         "groups_ptr": bool(work.group),
         "taken_ptr": plan.row_shifted,
-        "scale_ptr": plan.finishes and plan.converts,
+        "x_scale_ptr": plan.finishes and work.x_scale,
+        "residual_ptr": plan.finishes and work.residual,
+        "scale_ptr": plan.finishes and work.scaled,
         "bias_ptr": plan.finishes and work.bias,
     }
     absent = {name: None for name, there in present.items() if not there}

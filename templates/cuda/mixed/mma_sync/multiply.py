@@ -1,4 +1,7 @@
-"""The products of one stage: weights become fragments of 16-bit floats, mma.sync adds them up."""
+"""The products of one stage: weights become fragments of floats, mma.sync adds them up.
+
+A step is what one fragment of weights is multiplied with: 32 bytes of rows of x along k.
+"""
 
 from tvm.script import tirx as T
 
@@ -22,7 +25,7 @@ class SyncThread:
 class Registers:
     """A thread's registers.
 
-    sums: of D; x: fragments of rows of x, of two k16 steps; raw: words of weights, of two chunks;
+    sums: of D; x: fragments of rows of x, of two steps; raw: words of weights, of two chunks;
     weights: fragments; state: for each row tile what is taken from weights of both rows, and what
     they are multiplied by.
     """
@@ -37,7 +40,7 @@ class Registers:
 
 @T.inline
 def read_x(plan, smem, registers, base, step, thread):
-    """The fragments of x of a k16 step of a stage."""
+    """The fragments of x of a step of a stage."""
     count = T.meta_var(plan.config.column_tiles)
     for pair in T.unroll((count + 1) // 2):
         first = T.meta_var((step % 2 * count + 2 * pair) * 2)
@@ -62,7 +65,7 @@ def read_weights(plan, smem, registers, base, chunk, thread):
             T.cuda.func_call(
                 plan.narrow.name,
                 registers.raw.ptr_to([first]),
-                smem.ptr_to([base + plan.weight_rows(thread, tile)]),
+                smem.ptr_to([base + plan.row_tile_at(thread, tile)]),
                 2 * chunk,
                 thread.lane,
                 source_code=plan.narrow.source,
@@ -87,19 +90,20 @@ def conform_weights(plan, registers, chunk, thread):
 
 
 @T.inline
-def load_taken(plan, registers, taken, n, thread):
+def load_taken(plan, registers, taken, place, thread):
     """What is taken from the weights of a thread's rows, where it is the same over all k."""
     for tile in T.unroll(plan.config.row_tiles):
         for half in T.unroll(2):
             row = T.meta_var(
-                n * plan.config.block_n + plan.first_row(thread, tile) + thread.lane // 4 + 8 * half
-            )
+                place.weight_n * plan.config.block_n
+                + plan.first_row(thread, tile) + thread.lane // 4 + 8 * half
+            )  # fmt: skip
             registers.state[4 * tile + half] = taken[row] if plan.row_shifted else T.uint32(0)
 
 
 @T.inline
 def load_groups(plan, words, registers, base, step, thread):
-    """What the groups that begin with a k16 step need; words: shared memory as uint32."""
+    """What the groups that begin with a step need; words: shared memory as uint32."""
     for tile in T.unroll(plan.config.row_tiles):
         for half in T.unroll(2):
             at = T.meta_var(base // 4 + plan.group_word(thread, tile, step) + 8 * half)
@@ -110,7 +114,7 @@ def load_groups(plan, words, registers, base, step, thread):
 
 @T.inline
 def widen_weights(plan, smem, registers, step):
-    """The fragments of weights of a k16 step."""
+    """The fragments of weights of a step."""
     chunk = T.meta_var(step // plan.chunk_steps)
     for tile in T.unroll(plan.config.row_tiles):
         first = T.meta_var(
@@ -128,8 +132,8 @@ def widen_weights(plan, smem, registers, step):
 
 
 def multiply_tile(plan, registers, step, tile, column):
-    """Emit one 16 x 8 tile of D by a k16 step: one instruction, or two of 8 k on sm_75."""
-    config, deep = plan.config, plan.atom.k == 16
+    """Emit one 16 x 8 tile of D by a step: one instruction, or two of 8 k on sm_75."""
+    config, deep = plan.config, plan.atom.k == plan.step_k
     d = (tile * config.column_tiles + column) * 4
     sums = [registers.sums[d + e] for e in range(4)]
     if plan.converts:
@@ -148,15 +152,15 @@ def multiply_tile(plan, registers, step, tile, column):
 
 @T.inline
 def multiply_stage(plan, smem, words, registers, stage, thread):
-    """All k16 steps of a stage; the next one's operands are read while one multiplies."""
+    """All steps of a stage; the next one's operands are read while one multiplies."""
     base = T.meta_var(stage * plan.stage_bytes)
     read_x(plan, smem, registers, base, 0, thread)
     read_weights(plan, smem, registers, base, 0, thread)
-    for step in T.unroll(plan.k16_steps):
+    for step in T.unroll(plan.fragment_steps):
         chunk = T.meta_var(step // plan.chunk_steps)
         if step % plan.chunk_steps == 0:
             conform_weights(plan, registers, chunk, thread)
-        if step + 1 < plan.k16_steps:
+        if step + 1 < plan.fragment_steps:
             read_x(plan, smem, registers, base, step + 1, thread)
             if (step + 1) % plan.chunk_steps == 0:
                 read_weights(plan, smem, registers, base, chunk + 1, thread)

@@ -17,13 +17,13 @@ from autoq.templates.workload import Constants
 def packed(tiling: MixedSyncTiling) -> tuple[TensorSpec, ...]:
     """What `pack` gives: weights, what groups need or is taken from each row, scale and bias."""
     work = tiling.workload
-    rows = tiling.padded_n
+    rows = tiling.weight_rows
     specs = [TensorSpec("weight", (tiling.packed_bytes,), "uint8")]
     if work.group:
         specs.append(TensorSpec("groups", (tiling.group_columns * rows,), "uint32"))
     elif work.quantised and tiling.fragments.shifted:
         specs.append(TensorSpec("taken", (rows,), "uint32"))
-    if work.quantised:
+    if work.scaled:
         specs.append(TensorSpec("scale", (rows,), "float32"))
     if work.bias:
         specs.append(TensorSpec("bias", (rows,), "float32"))
@@ -33,35 +33,44 @@ def packed(tiling: MixedSyncTiling) -> tuple[TensorSpec, ...]:
 def pack(tiling: MixedSyncTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The constants of a workload as the kernel reads them."""
     work = tiling.workload
-    rows = tiling.padded_n - work.n
-    arrays = [_weights(tiling, np.asarray(constants["weight"]))]
+    arrays = [_weights(tiling, constants["weight"])]
     if work.group:
         arrays.append(_group_words(tiling, constants))
     elif work.quantised and tiling.fragments.shifted:
-        zeros = constants["zero_point"] if work.zero_points else np.zeros((work.n, 1))
-        zeros = np.pad(np.asarray(zeros).reshape(work.n).astype(np.int32), (0, rows))
-        taken = tiling.fragments.taken_of(zeros, _second_rows(tiling.padded_n)).astype(np.uint32)
+        zeros = _rows(tiling, constants["zero_point"])[:, 0] if work.zero_points else 0
+        zeros = np.broadcast_to(np.asarray(zeros, np.int32), tiling.weight_rows)
+        taken = tiling.fragments.taken_of(zeros, _second_rows(tiling)).astype(np.uint32)
         arrays.append(taken | taken << 16)
-    if work.quantised:
-        scale = row_scale(work, np.asarray(constants["scale"], np.float32))
-        arrays.append(np.pad(scale, (0, rows)))
+    if work.scaled:
+        scale = np.asarray(constants["scale"], np.float32)
+        arrays.append(row_scale(work, _rows(tiling, scale)))
     if work.bias:
-        arrays.append(np.pad(np.asarray(constants["bias"], np.float32), (0, rows)))
+        bias = np.asarray(constants["bias"], np.float32)[..., None]
+        arrays.append(_rows(tiling, bias)[:, 0])
     return tuple(map(np.ascontiguousarray, arrays))
 
 
-def _second_rows(count: int) -> np.ndarray:
+def _rows(tiling: MixedSyncTiling, array: np.ndarray) -> np.ndarray:
+    """An array [..., n, columns] with the rows of all products, those of each padded by zeros."""
+    array = np.asarray(array)
+    by_product = array.reshape(tiling.workload.batch, tiling.workload.n, -1)
+    padded = np.pad(by_product, [(0, 0), (0, tiling.padded_n - tiling.workload.n), (0, 0)])
+    return padded.reshape(tiling.weight_rows, -1)
+
+
+def _second_rows(tiling: MixedSyncTiling) -> np.ndarray:
     """Whether each row is one of the upper eight of sixteen."""
-    return np.arange(count) % ROW_TILE >= 8
+    return np.arange(tiling.weight_rows) % ROW_TILE >= 8
 
 
 def _weights(tiling: MixedSyncTiling, weight: np.ndarray) -> np.ndarray:
     """Padded weights in rows, or in the order of fragments, uint8."""
     work, fragments = tiling.workload, tiling.fragments
-    pad = [(0, tiling.padded_n - work.n), (0, tiling.padded_k - work.k)]
+    pad = [(0, 0), (0, tiling.padded_k - work.k)]
     if not work.quantised:
-        return np.ascontiguousarray(np.pad(weight, pad)).view(np.uint8).reshape(-1)
-    stored = np.pad((weight.astype(np.int16) + fragments.offset).astype(np.uint8), pad)
+        return np.ascontiguousarray(np.pad(_rows(tiling, weight), pad)).view(np.uint8).reshape(-1)
+    stored = (np.asarray(weight).astype(np.int16) + fragments.offset).astype(np.uint8)
+    stored = np.pad(_rows(tiling, stored), pad)
     if tiling.config.layout is Conform.OFFLINE:
         return _in_order(fragments, stored)
     return (pack_nibbles(stored & 15) if tiling.bits == 4 else stored).reshape(-1)
@@ -89,11 +98,11 @@ def _in_order(fragments: Fragments, stored: np.ndarray) -> np.ndarray:
 def _group_words(tiling: MixedSyncTiling, constants: Constants) -> np.ndarray:
     """For each group and row what is taken away, above the group's scale, uint32."""
     work = tiling.workload
-    scale = np.asarray(constants["scale"], np.float32)
+    scale = _rows(tiling, np.asarray(constants["scale"], np.float32))
     share = scale / row_scale(work, scale)[:, None]
     share = share.astype(element(work.in_dtype).dtype).view(np.uint16).astype(np.uint32)
-    zeros = constants["zero_point"] if work.zero_points else np.zeros(scale.shape)
-    pad = [(0, tiling.padded_n - work.n), (0, tiling.group_columns - work.groups)]
-    zeros = np.pad(np.asarray(zeros).astype(np.int32), pad)
-    taken = tiling.fragments.taken_of(zeros, _second_rows(tiling.padded_n)[:, None])
+    zeros = _rows(tiling, constants["zero_point"]) if work.zero_points else np.zeros_like(scale)
+    pad = [(0, 0), (0, tiling.group_columns - work.groups)]
+    zeros = np.pad(zeros.astype(np.int32), pad)
+    taken = tiling.fragments.taken_of(zeros, _second_rows(tiling)[:, None])
     return (np.pad(share, pad) | taken.astype(np.uint32) << 16).T.reshape(-1)

@@ -8,17 +8,17 @@ from typing import Any
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
 from autoq.templates.cuda.device.mma.catalogue import largest
-from autoq.templates.cuda.mixed.finish import finish
+from autoq.templates.cuda.mixed.finish import Finishing
 from autoq.templates.cuda.mixed.mma_sync.config import (
     COLUMN_TILE,
     ROW_TILE,
-    STEP_K,
+    STEP_BYTES,
     Conform,
     MixedSyncConfig,
 )
 from autoq.templates.cuda.mixed.mma_sync.conform import conform, narrow
 from autoq.templates.cuda.mixed.mma_sync.copies import read_unit
-from autoq.templates.cuda.mixed.mma_sync.store import finish_pair, move
+from autoq.templates.cuda.mixed.mma_sync.store import move
 from autoq.templates.cuda.mixed.mma_sync.tiling import (
     CHUNK_BYTES,
     UNIT_BYTES,
@@ -43,8 +43,8 @@ class MixedSyncPlan(MixedSyncTiling):
         self.fused = target.compute_capability < 90
         self.asynchronous = copies_bypass_registers(workload, target)
         self.overlaps = can_overlap(target)
-        self.chunk_steps = self.chunk_k // STEP_K
-        self.k16_steps = config.block_k // STEP_K
+        self.chunk_steps = self.chunk_k // self.step_k
+        self.fragment_steps = self.x_row_bytes // STEP_BYTES
 
         threads = config.threads
         self.x_copies = config.block_m * self.x_row_bytes // self.x_piece
@@ -91,9 +91,8 @@ class MixedSyncPlan(MixedSyncTiling):
         return self.fragments.fill()
 
     @functools.cached_property
-    def finish(self) -> DeviceFunction:
-        """Of two results of 16 bits, or of one of float32."""
-        return finish_pair(self.workload) if self.result.bytes == 2 else finish(self.workload)
+    def finishing(self) -> Finishing:
+        return Finishing.of(self.workload)
 
     @functools.cached_property
     def move(self) -> DeviceFunction:
@@ -101,7 +100,7 @@ class MixedSyncPlan(MixedSyncTiling):
 
     @functools.cached_property
     def read_unit(self) -> DeviceFunction:
-        return read_unit(self.piece)
+        return read_unit(self.piece, self.value_bytes)
 
     @property
     def table_at(self) -> int:
@@ -130,17 +129,17 @@ class MixedSyncPlan(MixedSyncTiling):
     def x_place(self, index: Any) -> tuple[Any, Any]:
         """Tile row and first value of k of a copy of x."""
         pieces = self.x_row_bytes // self.x_piece
-        return index // pieces, index % pieces * (self.x_piece // 2)
+        return index // pieces, index % pieces * (self.x_piece // self.value_bytes)
 
     def x_target(self, stage: Any, index: Any) -> Any:
         """Byte of shared memory that a copy of x fills."""
         row, k = self.x_place(index)
-        within = k * 2 % UNIT_BYTES
-        unit = unit_offset(self.x_row_bytes, row, k * 2 // UNIT_BYTES)
+        within = k * self.value_bytes % UNIT_BYTES
+        unit = unit_offset(self.x_row_bytes, row, k * self.value_bytes // UNIT_BYTES)
         return stage * self.stage_bytes + unit + within
 
     def weight_source(self, n: Any, step: Any, index: Any) -> Any:
-        """Byte of the packed weights that a copy reads."""
+        """Byte of the packed weights that a copy reads; n: tile of all products' weight rows."""
         block_n = self.config.block_n
         if self.config.layout is Conform.OFFLINE:
             units = self.chunks * _CHUNK_TILE_BYTES // UNIT_BYTES
@@ -161,16 +160,16 @@ class MixedSyncPlan(MixedSyncTiling):
         return base + unit_offset(self.weight_row_bytes, index // units, index % units)
 
     def group_source(self, n: Any, step: Any, index: Any) -> Any:
-        """First word that a copy of what groups need reads."""
+        """First word that a copy of what groups need reads; n: as for weights."""
         units = self.config.block_n * 4 // UNIT_BYTES
         column = step * self.config.block_k // self.workload.group + index // units
-        return column * self.padded_n + n * self.config.block_n + index % units * 4
+        return column * self.weight_rows + n * self.config.block_n + index % units * 4
 
     def group_target(self, stage: Any, index: Any) -> Any:
         return stage * self.stage_bytes + self.group_offset + index * UNIT_BYTES
 
     def x_matrix(self, thread: Any, pair: int, step: int) -> Any:
-        """Byte in a stage of a lane's row of ldmatrix: two tiles of 8 rows of x by 16 k."""
+        """Byte in a stage of a lane's row of ldmatrix: two tiles of 8 rows of x by 32 bytes."""
         matrix = thread.lane // 8
         first = thread.warp_m * (COLUMN_TILE * self.config.column_tiles) + pair * 2 * COLUMN_TILE
         row = first + matrix // 2 % min(2, self.config.column_tiles) * 8 + thread.lane % 8
@@ -193,23 +192,24 @@ class MixedSyncPlan(MixedSyncTiling):
         start = (index * self.chunks + chunk) * _CHUNK_TILE_BYTES
         return self.weight_offset + start + thread.lane * UNIT_BYTES
 
-    def weight_rows(self, thread: Any, tile: int) -> Any:
+    def row_tile_at(self, thread: Any, tile: int) -> Any:
         """Byte in a stage of the first row of a row tile."""
         return self.weight_offset + self.first_row(thread, tile) * self.weight_row_bytes
 
     def group_word(self, thread: Any, tile: int, step: int) -> Any:
-        """Word in a stage of what the first of a thread's two rows needs at a k16 step."""
-        group = step * STEP_K // self.workload.group if self.stage_groups > 1 else 0
+        """Word in a stage of what the first of a thread's two rows needs for a fragment's step."""
+        group = step * self.step_k // self.workload.group if self.stage_groups > 1 else 0
         row = self.first_row(thread, tile) + thread.lane // 4
         return self.group_offset // 4 + group * self.config.block_n + row
 
     def starts_group(self, step: Any) -> Any:
-        """Whether a k16 step of a stage begins a group, or the stage where groups are longer."""
+        """Whether a fragment's step begins a group, or the stage where groups are longer."""
         if not self.stage_groups:
             return False
-        return step * STEP_K % min(self.workload.group, self.config.block_k) == 0
+        return step * self.step_k % min(self.workload.group, self.config.block_k) == 0
 
 
 def copies_bypass_registers(workload: FloatGemm, target: Target) -> bool:
     """Whether cp.async brings all tiles: from sm_80 on, and rows of x of whole words."""
-    return target.compute_capability >= 80 and workload.k % 2 == 0
+    row_bytes = workload.k * workload.inputs[0].element.bytes
+    return target.compute_capability >= 80 and row_bytes % 4 == 0

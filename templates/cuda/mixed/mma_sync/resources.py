@@ -9,6 +9,8 @@ from autoq.templates.target import Target
 
 # Addresses, loop counters and predicates, and what the functions behind the sums take.
 _OTHER_REGISTERS = 44
+# Places and values of a further input of results.
+_INPUT_REGISTERS = 12
 
 
 def registers(tiling: MixedSyncTiling, target: Target) -> int:
@@ -20,6 +22,7 @@ def registers(tiling: MixedSyncTiling, target: Target) -> int:
     if not copies_bypass_registers(tiling.workload, target):
         units = tiling.stage_bytes // UNIT_BYTES
         found += 4 * -(-units // config.threads)
+    found += _INPUT_REGISTERS * (tiling.workload.x_scale + tiling.workload.residual)
     return found + _OTHER_REGISTERS
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -59,7 +60,7 @@ def indexable(workload: FloatGemm) -> bool:
             ((workload.n, BLOCK_N[0]), (workload.k, BLOCK_K[0])))  # fmt: skip
     packed_bytes = n * k * element(workload.weight_dtype).bits // 8
     most = max(workload.m * workload.k, workload.m * workload.n, packed_bytes)
-    return most < MOST_INDICES
+    return workload.batch * most < MOST_INDICES
 
 
 def _knobs(workload: FloatGemm, target: Target) -> dict[str, Sequence[Any]]:
@@ -153,7 +154,7 @@ def _reduction_rules(workload: FloatGemm, target: Target, tiling_of: TilingOf) -
 
 
 def _indexable(workload: FloatGemm, config: MixedSyncConfig) -> bool:
-    return config.split_k * workload.m * workload.n < MOST_INDICES
+    return config.split_k * math.prod(workload.y_shape) < MOST_INDICES
 
 
 def _resource_rules(target: Target, tiling_of: TilingOf) -> list[Rule]:

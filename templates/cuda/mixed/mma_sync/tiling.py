@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from autoq.templates.cuda.mixed.mma_sync.config import MixedSyncConfig
+from autoq.templates.cuda.mixed.mma_sync.config import STEP_BYTES, MixedSyncConfig
 from autoq.templates.cuda.mixed.mma_sync.fragments import Fragments
 from autoq.templates.cuda.mixed.widening import Widening
 from autoq.templates.element import Element, element
@@ -24,24 +24,29 @@ class MixedSyncTiling:
     """Sizes and offsets that follow from workload and configuration, whatever the target.
 
     A stage holds rows of x, then weights, then what groups need; a tile of results takes the place
-    of the stages when they are done. Bytes, unless a name says otherwise.
+    of the stages when they are done. Weight rows of each product of a batch are padded to whole
+    tiles. Bytes, unless a name says otherwise.
     """
 
     def __init__(self, workload: FloatGemm, config: MixedSyncConfig) -> None:
         self.workload, self.config = workload, config
         self.m_tiles = -(-workload.m // config.block_m)
         self.n_tiles = -(-workload.n // config.block_n)
-        self.tiles = self.m_tiles * self.n_tiles
+        self.product_tiles = self.m_tiles * self.n_tiles
+        self.tiles = workload.batch * self.product_tiles
         self.k_steps = -(-workload.k // config.block_k)
         self.split_steps = -(-self.k_steps // config.split_k)
         self.padded_n = self.n_tiles * config.block_n
+        self.weight_rows = workload.batch * self.padded_n
         self.padded_k = self.k_steps * config.block_k
 
         self.fragments = Fragments(workload, config.widening, config.layout)
         self.bits = element(workload.weight_dtype).bits
-        self.x_row_bytes = 2 * config.block_k
+        self.value_bytes = workload.inputs[0].element.bytes
+        self.step_k = STEP_BYTES // self.value_bytes
+        self.x_row_bytes = self.value_bytes * config.block_k
         self.weight_row_bytes = config.block_k * self.bits // 8
-        self.packed_bytes = self.padded_n * self.padded_k * self.bits // 8
+        self.packed_bytes = self.weight_rows * self.padded_k * self.bits // 8
         self.chunk_k = CHUNK_BYTES * 8 // self.bits
         self.chunks = config.block_k // self.chunk_k
         self.stage_groups = max(config.block_k // workload.group, 1) if workload.group else 0
@@ -86,13 +91,13 @@ class MixedSyncTiling:
     @property
     def piece(self) -> int:
         """Bytes of x that are copied at a time: rows start at multiples of them."""
-        return 2 * math.gcd(self.workload.k, 8)
+        return math.gcd(self.workload.k * self.value_bytes, UNIT_BYTES)
 
     @property
     def result_piece(self) -> int:
         """Bytes of a row of y that are stored at a time."""
         values = UNIT_BYTES // self.result.bytes
-        return self.result.bytes * math.gcd(self.workload.y_shape[1], values)
+        return self.result.bytes * math.gcd(self.workload.y_shape[-1], values)
 
 
 def unit_offset(row_bytes: int, row: Any, unit: Any) -> Any:

@@ -129,14 +129,20 @@ def test_what_no_kernel_takes_is_declined() -> None:
     assert not TEMPLATE.matches(FloatGemm(8, 8, 8), parse_target("cuda:sm_80"))
 
 
-@pytest.mark.parametrize(
-    "form", [{"batch": 2}, {"residual": True}, {"x_scale": True}, {"in_dtype": "float8_e4m3fn"}]
-)
-def test_one_kernel_alone_takes_what_is_not_plain(form: dict[str, Any]) -> None:
+FORMS = [{"batch": 2}, {"residual": True}, {"x_scale": True}, {"in_dtype": "float8_e4m3fn"}]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_every_gpu_takes_what_is_not_plain(form: dict[str, Any]) -> None:
     workload = FloatGemm(8, 16, 64, **{"weight_dtype": form.get("in_dtype", "int8"), **form})
-    assert [template.name for template in matching(workload, TARGET)] == ["float_gemm_wgmma"]
-    for arch in ("cuda:sm_80", "cpu"):
-        assert not matching(workload, parse_target(arch))
+    names = {
+        arch: [template.name for template in matching(workload, parse_target(f"cuda:{arch}"))]
+        for arch in ("sm_75", "sm_80", "sm_89", "sm_90a")
+    }
+    older = [] if workload.in_dtype == "float8_e4m3fn" else ["float_gemm_mma_sync"]
+    assert names["sm_75"] == names["sm_80"] == older
+    assert names["sm_89"] == ["float_gemm_mma_sync"]
+    assert names["sm_90a"] == ["float_gemm_wgmma", "float_gemm_mma_sync"]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ DEFAULTS = [
     (LARGE, "sm_80"),
     (FloatGemm(201, 263, 327, out_dtype="float32", weight_left=True), "sm_89"),
     (FloatGemm(700, 512, 512, "bfloat16", "uint8", "bfloat16", zero_points=True), "sm_86"),
+    (FloatGemm(1024, 1024, 512, activation="gelu", x_scale=True, residual=True), "sm_80"),
+    (FloatGemm(201, 264, 327, "float8_e4m3fn", "float8_e4m3fn", x_scale=True, batch=2), "sm_89"),
 ]
 
 
@@ -87,12 +89,16 @@ extern "C" __global__ void kernel(const uint4* from, uint4* to, const unsigned* 
 def test_what_it_takes() -> None:
     odd = FloatGemm(3, 5, 7)
     brain = FloatGemm(8, 8, 64, "bfloat16", "int4", "bfloat16", group=32)
+    eight = FloatGemm(8, 8, 63, "float8_e4m3fn", "float8_e4m3fn", residual=True)
     for target in targets():
         assert TEMPLATE.matches(odd, target)
         assert TEMPLATE.matches(brain, target) == (target.arch != "sm_75")
+        assert TEMPLATE.matches(eight, target) == (target.compute_capability >= 89)
         assert not TEMPLATE.matches(FloatGemm(8, 8, 96, group=48), target)
         assert not TEMPLATE.matches(FloatGemm(1 << 16, 8, 1 << 15), target)
         assert TEMPLATE.matches(FloatGemm(8, 1 << 15, 1 << 15), target)
+        assert not TEMPLATE.matches(FloatGemm(8, 1 << 15, 1 << 15, batch=2), target)
+        assert not TEMPLATE.matches(FloatGemm(1 << 14, 8, 1 << 15, batch=4), target)
         assert not TEMPLATE.matches(FloatGemm(8, 1 << 15, 1 << 15, weight_dtype="float16"), target)
 
 

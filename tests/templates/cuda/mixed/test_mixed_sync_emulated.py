@@ -29,6 +29,7 @@ def config(
     return MixedSyncConfig(*tile, stages, split_k, 4, widening, layout, once, 1)
 
 
+E4M3 = "float8_e4m3fn"
 NARROW_TILE, WIDE_TILE = (8, 32, 64, 1, 2), (32, 64, 128, 2, 2)
 CASES = {
     "f16 s8, permuted offline, odd n": (
@@ -62,6 +63,42 @@ CASES = {
     "f16 f16, odd k": (
         "sm_75", FloatGemm(9, 40, 75, weight_dtype="float16", activation="silu"),
         config(NARROW_TILE, Widening.PERMUTE, Conform.NONE, 2),
+    ),
+    "f16 s8, scales of x, residual": (
+        "sm_80", FloatGemm(37, 69, 456, bias=True, activation="gelu", x_scale=True, residual=True),
+        config(WIDE_TILE, Widening.PERMUTE, Conform.OFFLINE),
+    ),
+    "f16 u4, groups, split, weight on the left, every input, batch": (
+        "sm_75", FloatGemm(
+            19, 35, 320, "float16", "uint4", "float16", 64, True, True, weight_left=True,
+            x_scale=True, residual=True, batch=3,
+        ),
+        config(NARROW_TILE, Widening.CONVERT, Conform.OFFLINE, 2, 2),
+    ),
+    "bf16 s8, shuffled, split, every input, batch": (
+        "sm_86", FloatGemm(
+            19, 33, 324, "bfloat16", "int8", "bfloat16", bias=True, x_scale=True, residual=True,
+            batch=2,
+        ),
+        config(NARROW_TILE, Widening.PERMUTE, Conform.SHUFFLE, 2, 2),
+    ),
+    "bf16 u4, groups, float32 and residual, batch": (
+        "sm_90a", FloatGemm(
+            9, 40, 128, "bfloat16", "uint4", "float32", 32, True, residual=True, batch=3
+        ),
+        config(NARROW_TILE, Widening.PERMUTE, Conform.OFFLINE, 2),
+    ),
+    "e4m3, scales of x": (
+        "sm_89", FloatGemm(37, 69, 456, E4M3, E4M3, x_scale=True, bias=True),
+        config(WIDE_TILE, Widening.PERMUTE, Conform.NONE),
+    ),
+    "e4m3, odd k, float32 and residual, batch": (
+        "sm_89", FloatGemm(9, 40, 75, E4M3, E4M3, "float32", residual=True, batch=2),
+        config(NARROW_TILE, Widening.PERMUTE, Conform.NONE, 2),
+    ),
+    "e4m3, even k, weight on the left, split, batch": (
+        "sm_90a", FloatGemm(9, 40, 134, E4M3, E4M3, "bfloat16", weight_left=True, batch=2),
+        config(NARROW_TILE, Widening.PERMUTE, Conform.NONE, 2, 2),
     ),
 }  # fmt: skip
 
