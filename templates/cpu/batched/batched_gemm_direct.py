@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cpu.vector import cast, flat, for_chunks, load, loop, splat, store, tasks_loop
+from autoq.templates.cpu.frame import task_kernel
+from autoq.templates.cpu.vector import cast, for_chunks, load, loop, splat, store
 from autoq.templates.epilogue import SCALAR_NAMES
 from autoq.templates.epilogue.cpu import VectorEpilogue, VectorOperands, bind_scalars
 from autoq.templates.operators.batched_gemm import BatchedGemm
@@ -57,17 +57,14 @@ def build(workload: BatchedGemm, config: BatchedDirectConfig, target: Target) ->
     """The kernel; parameters x, other, residual?, zero_points int32 [2], scale?, scalars, y."""
     specs = (*workload.inputs, *packed(workload, config), *workload.outputs)
     blocks = -(-workload.m // config.rows)
-    with IRBuilder() as builder, T.prim_func():
-        T.func_name("main")
-        T.func_attr({"tirx.noalias": True})
-        parameters = {s.name: T.arg(s.name, T.buffer(s.shape, s.dtype)) for s in specs}
-        with tasks_loop(workload.products * blocks) as task:
-            buffers = {name: flat(buffer) for name, buffer in parameters.items()}
-            pair = T.bind(task // blocks)
-            first = T.bind(T.min(task % blocks * config.rows, workload.m - config.rows))
-            with loop(config.rows) as row:
-                _emit_row(workload, buffers, pair, T.bind(first + row))
-    return builder.get()
+
+    def emit(buffers: dict[str, Buffer], task: Expr) -> None:
+        pair = T.bind(task // blocks)
+        first = T.bind(T.min(task % blocks * config.rows, workload.m - config.rows))
+        with loop(config.rows) as row:
+            _emit_row(workload, buffers, pair, T.bind(first + row))
+
+    return task_kernel(specs, workload.products * blocks, emit)
 
 
 def _emit_row(workload: BatchedGemm, buffers: dict[str, Buffer], pair: Expr, row: Expr) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
-from tvm.tirx import PrimFunc
+from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cpu.batched import batched_gemm_direct
 from autoq.templates.cpu.batched.vnni_tiles import BatchedTiling, emit_block
-from autoq.templates.cpu.vector import flat, tasks_loop
+from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -84,16 +83,13 @@ def build(workload: BatchedGemm, config: BatchedVnniConfig, target: Target) -> P
     """The kernel; parameters x, other, residual?, zero_points int32 [2], scale?, scalars, y."""
     specs = (*workload.inputs, *packed(workload, config), *workload.outputs)
     tiling = BatchedTiling(workload, config.block_rows, config.tile_rows, config.vectors)
-    with IRBuilder() as builder, T.prim_func():
-        T.func_name("main")
-        T.func_attr({"tirx.noalias": True})
-        parameters = {s.name: T.arg(s.name, T.buffer(s.shape, s.dtype)) for s in specs}
-        with tasks_loop(workload.products * tiling.blocks) as task:
-            buffers = {name: flat(buffer) for name, buffer in parameters.items()}
-            pair = T.bind(task // tiling.blocks)
-            first = task % tiling.blocks * config.block_rows
-            emit_block(tiling, buffers, pair, T.bind(T.min(first, workload.m - config.block_rows)))
-    return builder.get()
+
+    def emit(buffers: dict[str, Buffer], task: Expr) -> None:
+        pair = T.bind(task // tiling.blocks)
+        first = task % tiling.blocks * config.block_rows
+        emit_block(tiling, buffers, pair, T.bind(T.min(first, workload.m - config.block_rows)))
+
+    return task_kernel(specs, workload.products * tiling.blocks, emit)
 
 
 def pack(

@@ -11,21 +11,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.templates.cpu.conv.pack import packed_conv
 from autoq.templates.cpu.conv.scratch import emit_scratch
 from autoq.templates.cpu.conv.tiling import ConvTiling
+from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.cpu.vector import (
     cast,
-    flat,
     load,
     loop,
     splat,
     store,
-    tasks_loop,
     unfused,
 )
 from autoq.templates.epilogue.cpu import VectorEpilogue, VectorOperands, bind_scalars
@@ -65,20 +63,13 @@ class _Tile:
 
 def build_conv(workload: Conv2d | Gemm, tiling: ConvTiling) -> PrimFunc:
     """The PrimFunc of a convolution; parameters as `Template.build` says."""
-    with IRBuilder() as builder, T.prim_func():
-        T.func_name("main")
-        T.func_attr({"tirx.noalias": True})
-        parameters = _parameters(workload, tiling)
-        with tasks_loop(tiling.tasks) as task:
-            views = {name: flat(buffer) for name, buffer in parameters.items()}
-            absent = dict.fromkeys(("residual", "row_scale", "scale", "float_bias", "fill"))
-            _emit_task(tiling, _Buffers(**{**absent, **views}), task)
-    return builder.get()
-
-
-def _parameters(workload: Conv2d | Gemm, tiling: ConvTiling) -> dict[str, Buffer]:
     specs = (*workload.inputs, *packed_conv(tiling), *workload.outputs)
-    return {spec.name: T.arg(spec.name, T.buffer(spec.shape, spec.dtype)) for spec in specs}
+    absent = dict.fromkeys(("residual", "row_scale", "scale", "float_bias", "fill"))
+
+    def emit(buffers: dict[str, Buffer], task: Expr) -> None:
+        _emit_task(tiling, _Buffers(**{**absent, **buffers}), task)
+
+    return task_kernel(specs, tiling.tasks, emit)
 
 
 def _emit_task(tiling: ConvTiling, buffers: _Buffers, task: Expr) -> None:

@@ -6,11 +6,11 @@ from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.templates.base import Template
 from autoq.templates.cpu import vector
+from autoq.templates.cpu.frame import kernel_frame
 from autoq.templates.cpu.movement.template import (
     LANES,
     MovementConfig,
     bind_scalars,
-    kernel_frame,
     movement_template,
     span,
 )

@@ -9,7 +9,8 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
-from autoq.templates.cpu.movement.template import LANES, kernel_frame, span, task_count
+from autoq.templates.cpu.frame import kernel_frame
+from autoq.templates.cpu.movement.template import LANES, span, task_count
 from autoq.templates.cpu.vector import (
     WIDEST_BYTES,
     for_chunks,

@@ -1,20 +1,17 @@
-"""What the CPU kernels of memory-bound workloads share: their one knob and their frame."""
+"""What the CPU kernels of memory-bound workloads share: their one knob and its tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cpu.vector import flat
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -34,32 +31,6 @@ class MovementConfig:
     """
 
     tasks: int
-
-
-class KernelFrame:
-    """A PrimFunc under construction; `result` is set when the frame is left."""
-
-    result: PrimFunc
-
-    def __init__(self, buffers: Mapping[str, Buffer]) -> None:
-        self.buffers = dict(buffers)
-
-    def __getitem__(self, name: str) -> Buffer:
-        """Flat view of a parameter."""
-        return flat(self.buffers[name])
-
-
-@contextmanager
-def kernel_frame(**parameters: tuple[tuple[int, ...], str]) -> Iterator[KernelFrame]:
-    """Builds a PrimFunc named main whose parameters are buffers of (shape, dtype), in order."""
-    with IRBuilder() as builder:
-        with T.prim_func():
-            T.func_name("main")
-            T.func_attr({"tirx.noalias": True})
-            names = parameters.items()
-            frame = KernelFrame({name: T.arg(name, T.buffer(*spec)) for name, spec in names})
-            yield frame
-        frame.result = builder.get()
 
 
 def bind_scalars(scalars: Buffer, names: tuple[str, ...], row: int = 0) -> dict[str, Expr]:

@@ -10,8 +10,8 @@ from tvm.script.ir_builder import tirx as T
 
 from autoq.measure.check import complaint
 from autoq.templates.cpu.floats import narrowed, widened
+from autoq.templates.cpu.frame import kernel_frame
 from autoq.templates.cpu.mixed.float_gemm_cpu import TEMPLATE, MixedCpuConfig
-from autoq.templates.cpu.movement.template import kernel_frame
 from autoq.templates.cpu.vector import load, store
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target

@@ -1,0 +1,49 @@
+"""The frame of a CPU kernel: a function over arrays, and in it a loop of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer, Expr, PrimFunc
+
+from autoq.templates.cpu.vector import flat, tasks_loop
+from autoq.templates.tensor_spec import TensorSpec
+
+
+class KernelFrame:
+    """A PrimFunc under construction; `result` is set when the frame is left."""
+
+    result: PrimFunc
+
+    def __init__(self, buffers: Mapping[str, Buffer]) -> None:
+        self.buffers = dict(buffers)
+
+    def __getitem__(self, name: str) -> Buffer:
+        """Flat view of a parameter."""
+        return flat(self.buffers[name])
+
+
+@contextmanager
+def kernel_frame(**parameters: tuple[tuple[int, ...], str]) -> Iterator[KernelFrame]:
+    """Builds a PrimFunc named main whose parameters are buffers of (shape, dtype), in order."""
+    with IRBuilder() as builder:
+        with T.prim_func():
+            T.func_name("main")
+            T.func_attr({"tirx.noalias": True})
+            names = parameters.items()
+            frame = KernelFrame({name: T.arg(name, T.buffer(*spec)) for name, spec in names})
+            yield frame
+        frame.result = builder.get()
+
+
+def task_kernel(
+    specs: Sequence[TensorSpec], tasks: int, emit: Callable[[dict[str, Buffer], Expr], None]
+) -> PrimFunc:
+    """A kernel over the arrays of specs; `emit(views, task)` writes a task, views flat by name."""
+    parameters = {spec.name: (spec.shape, spec.dtype) for spec in specs}
+    with kernel_frame(**parameters) as frame, tasks_loop(tasks) as task:
+        emit({name: frame[name] for name in frame.buffers}, task)
+    return frame.result
