@@ -73,29 +73,34 @@ __device__ __forceinline__ unsigned masked_@(unsigned word, unsigned mask, unsig
 }
 """
 
+
+def widen_bytes(above: str, pair: str, taken: bool = False, behind: str = "") -> str:
+    """Source of `widen_@` of bytes, a function `pair` of each two of them.
+
+    It takes what lies beneath bytes `above` in two halves of a word, and what is taken from their
+    row if `taken`. behind: statements that follow.
+    """
+    quarters = (("low", "0x4140"), ("low", "0x4342"), ("high", "0x4140"), ("high", "0x4342"))
+    statements = [
+        f"d[{i}] = {pair}(__byte_perm({word}, {above}, {places})"
+        + (f", taken[{i % 2}]);" if taken else ");")
+        for i, (word, places) in enumerate(quarters)
+    ]
+    return _WIDEN.replace("BODY", "\n  ".join([*statements, *([behind] if behind else [])]))
+
+
 # d: the four registers of k = 16; row 0 and row 8 alternate. taken: what is subtracted of each row.
-_BYTES_F16 = r"""
+_WIDEN = r"""
 __device__ __forceinline__ void widen_@(unsigned* d, unsigned low, unsigned high,
                                         const unsigned* taken) {
-  d[0] = sub_@(__byte_perm(low, 0x64646464u, 0x4140), taken[0]);
-  d[1] = sub_@(__byte_perm(low, 0x64646464u, 0x4342), taken[1]);
-  d[2] = sub_@(__byte_perm(high, 0x64646464u, 0x4140), taken[0]);
-  d[3] = sub_@(__byte_perm(high, 0x64646464u, 0x4342), taken[1]);
+  BODY
 }
 """
+_BYTES_F16 = widen_bytes("0x64646464u", "sub_@", taken=True)
 _BYTES_BF16 = r"""
 __device__ __forceinline__ unsigned signed_@(unsigned pair) {
   return sub_@(pair & 0xff7fff7fu, pair & 0xff80ff80u);
-}
-__device__ __forceinline__ void widen_@(unsigned* d, unsigned low, unsigned high,
-                                        const unsigned* taken) {
-  d[0] = signed_@(__byte_perm(low, 0x43434343u, 0x4140));
-  d[1] = signed_@(__byte_perm(low, 0x43434343u, 0x4342));
-  d[2] = signed_@(__byte_perm(high, 0x43434343u, 0x4140));
-  d[3] = signed_@(__byte_perm(high, 0x43434343u, 0x4342));
-  SHIFT
-}
-"""
+}""" + widen_bytes("0x43434343u", "signed_@", behind="SHIFT")
 _NIBBLES_F16 = (
     MASKED
     + r"""

@@ -18,6 +18,12 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
 )
 from autoq.templates.cuda.device.launch.place import TilePlace
 from autoq.templates.cuda.device.launch.raster import tile_of
+from autoq.templates.cuda.device.launch.step_loops import (
+    fetch_ahead,
+    fetch_first,
+    multiply_from_registers,
+    multiply_from_ring,
+)
 from autoq.templates.cuda.mma_sync.copies import (
     PixelCopies,
     WeightCopies,
@@ -128,6 +134,14 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
             fetch(plan, smem, pixels, weights, step, stage, thread)
 
         @T.inline
+        def fetch_next(step):
+            fetch_step(step, 0)
+
+        @T.inline
+        def keep_stage(stage):
+            keep(plan, smem, pixels, weights, stage, thread)
+
+        @T.inline
         def unpack_step(step):
             take(plan, smem, pixels, weights, step % stages, thread)
             keep(plan, smem, pixels, weights, step % tiling.tile_stages, thread)
@@ -158,44 +172,20 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
             wait_for_predecessors()
             start_successor()
         if plan.staged:
-            for s in T.unroll(stages - 1):
-                if s < steps:
-                    fetch_step(s, s)
-                T.ptx.cp.async_.commit_group()
+            fetch_first(stages, steps, fetch_step)
             T.ptx.cp.async_.wait_group(stages - 2)
             unpack_step(0)
             for step in T.serial(steps, unroll=False):
                 T.cuda.cta_sync()
-                if step + stages - 1 < steps:
-                    fetch_step(step + stages - 1, (step + stages - 1) % stages)
-                T.ptx.cp.async_.commit_group()
+                fetch_ahead(stages, steps, step, fetch_step)
                 multiply(step % tiling.tile_stages, step)
                 T.ptx.cp.async_.wait_group(stages - 2)
                 if step + 1 < steps:
                     unpack_step(step + 1)
         elif plan.asynchronous:
-            for s in T.unroll(stages - 1):
-                if s < steps:
-                    fetch_step(s, s)
-                T.ptx.cp.async_.commit_group()
-            for step in T.serial(steps, unroll=False):
-                T.ptx.cp.async_.wait_group(stages - 2)
-                T.cuda.cta_sync()
-                if step + stages - 1 < steps:
-                    fetch_step(step + stages - 1, (step + stages - 1) % stages)
-                T.ptx.cp.async_.commit_group()
-                multiply(step % stages, step)
+            multiply_from_ring(stages, steps, fetch_step, multiply)
         else:
-            fetch_step(0, 0)
-            keep(plan, smem, pixels, weights, 0, thread)
-            T.cuda.cta_sync()
-            for step in T.serial(steps, unroll=False):
-                if step + 1 < steps:
-                    fetch_step(step + 1, 0)
-                multiply(step % 2, step)
-                if step + 1 < steps:
-                    keep(plan, smem, pixels, weights, (step + 1) % 2, thread)
-                T.cuda.cta_sync()
+            multiply_from_registers(steps, fetch_next, keep_stage, multiply)
         if epilogue.scale_group > 0:
             for i in T.unroll(config.accumulators):
                 accumulator[i] = T.reinterpret("uint32", sums[i])

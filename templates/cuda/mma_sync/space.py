@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from autoq.search.space import Space
-from autoq.templates.cuda.device.launch.occupancy import register_limit, shared_memory_fits
+from autoq.templates.cuda.device.launch.occupancy import resource_rules
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.box_space import box_constraints, box_knobs
 from autoq.templates.cuda.mma_sync.config import (
@@ -108,21 +108,6 @@ def _packings(conv: Conv2d) -> tuple[str, ...]:
     return ("weights", "shared")
 
 
-def _resource_rules(tiling_of: TilingOf, target: Target) -> list[Rule]:
-    """What the target's registers and shared memory ask of a configuration."""
-
-    def registers_suffice(config: MmaSyncConfig) -> bool:
-        """Accumulators, fragments and copies of a thread fit its share of the registers."""
-        limit = register_limit(config.threads, config.blocks_per_sm, target)
-        return registers(tiling_of(config), target) <= limit
-
-    def shared_memory_suffices(config: MmaSyncConfig) -> bool:
-        """The stages of all blocks of a multiprocessor fit its shared memory."""
-        return shared_memory_fits(tiling_of(config).smem_bytes, config.blocks_per_sm, target)
-
-    return [registers_suffice, shared_memory_suffices]
-
-
 def _constraints(conv: Conv2d, target: Target) -> list[Rule]:
     @functools.lru_cache(maxsize=1)  # all rules look at one configuration before the next
     def tiling_of(config: MmaSyncConfig) -> MmaSyncTiling:
@@ -170,7 +155,7 @@ def _constraints(conv: Conv2d, target: Target) -> list[Rule]:
     return [
         warps_fill_the_schedulers,
         *box_constraints(tiling_of),
-        *_resource_rules(tiling_of, target),
+        *resource_rules(tiling_of, registers, target),
         tile_within_output,
         chunk_within_reduction,
         groups_are_whole_stages,

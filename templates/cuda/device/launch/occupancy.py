@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from autoq.templates.target import Target
 
 # Bytes that sm_75, which reserves no shared memory for a block, is left in each as well.
@@ -24,3 +27,24 @@ def register_limit(threads: int, blocks: int, target: Target) -> int:
     """Registers that a thread may have: allocated by 8 within the multiprocessor's file."""
     share = target.register_file // (threads * blocks) // 8 * 8
     return min(target.thread_registers, share)
+
+
+def resource_rules(
+    tiling_of: Callable[[Any], Any], registers: Callable[[Any, Target], int], target: Target
+) -> list[Callable[[Any], bool]]:
+    """What a target asks of configurations with `threads` and `blocks_per_sm`.
+
+    tiling_of: the tiling of a configuration, with `smem_bytes`; registers: what a thread of a
+    tiling needs.
+    """
+
+    def registers_suffice(config: Any) -> bool:
+        """a thread's accumulators, fragments and copies fit its share of the registers"""
+        limit = register_limit(config.threads, config.blocks_per_sm, target)
+        return registers(tiling_of(config), target) <= limit
+
+    def shared_memory_suffices(config: Any) -> bool:
+        """the stages, or the results, of all blocks of a multiprocessor fit its shared memory"""
+        return shared_memory_fits(tiling_of(config).smem_bytes, config.blocks_per_sm, target)
+
+    return [registers_suffice, shared_memory_suffices]

@@ -10,7 +10,13 @@ from autoq.templates.cuda.device.functions import DeviceFunction, device_functio
 from autoq.templates.cuda.mixed.conversion import Conversion
 from autoq.templates.cuda.mixed.mma_sync.config import Conform
 from autoq.templates.cuda.mixed.pair import pair_source
-from autoq.templates.cuda.mixed.widening import MASKED, Widening, arithmetic, widen_source
+from autoq.templates.cuda.mixed.widening import (
+    MASKED,
+    Widening,
+    arithmetic,
+    widen_bytes,
+    widen_source,
+)
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.operators.float_gemm import FloatGemm
 
@@ -31,15 +37,7 @@ __device__ __forceinline__ unsigned unsigned_@(unsigned pair) {
   asm("lop3.b32 %0, %1, %2, %3, 0xae;"
       : "=r"(factor) : "r"(pair), "r"(0x00800080u), "r"(0x3f003f00u));
   return fma_@(pair, factor, fma_@(factor, 0xc380c380u, 0x43004300u));
-}
-__device__ __forceinline__ void widen_@(unsigned* d, unsigned low, unsigned high,
-                                        const unsigned* taken) {
-  d[0] = unsigned_@(__byte_perm(low, 0x43434343u, 0x4140));
-  d[1] = unsigned_@(__byte_perm(low, 0x43434343u, 0x4342));
-  d[2] = unsigned_@(__byte_perm(high, 0x43434343u, 0x4140));
-  d[3] = unsigned_@(__byte_perm(high, 0x43434343u, 0x4342));
-}
-"""
+}""" + widen_bytes("0x43434343u", "unsigned_@")
 _CONVERT = r"""
 __device__ __forceinline__ float value_@(unsigned word, int index) {
   return (float)((TYPE)(word << (32 - BITS - BITS * index)) >> (32 - BITS));

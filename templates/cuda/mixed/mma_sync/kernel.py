@@ -15,6 +15,10 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
     start_successor,
     wait_for_predecessors,
 )
+from autoq.templates.cuda.device.launch.step_loops import (
+    multiply_from_registers,
+    multiply_from_ring,
+)
 from autoq.templates.cuda.mixed.mma_sync.copies import Sources, fetch, keep
 from autoq.templates.cuda.mixed.mma_sync.multiply import (
     Registers,
@@ -40,7 +44,6 @@ def build_kernel(plan: MixedSyncPlan) -> PrimFunc:
     nor bias nor residual.
     """
     work, config = plan.workload, plan.config
-    stages = config.stages
     y_shape = work.y_shape if plan.finishes else (config.split_k, *work.y_shape)
     y_values = math.prod(y_shape)
     x_rows, x_dtype = work.batch * work.m, moved_as(work.in_dtype)
@@ -102,7 +105,19 @@ def build_kernel(plan: MixedSyncPlan) -> PrimFunc:
         results = T.meta_var(SyncResults(plan, sums, inputs, place, thread))
 
         @T.inline
-        def multiply(stage):
+        def fetch_step(step, stage):
+            fetch(plan, smem, sources, first + step, stage, thread)
+
+        @T.inline
+        def fetch_next(step):
+            fetch_step(step, 0)
+
+        @T.inline
+        def keep_stage(stage):
+            keep(plan, smem, sources, stage, thread)
+
+        @T.inline
+        def multiply(stage, step):
             multiply_stage(plan, smem, words, registers, stage, thread)
 
         if plan.hinted:
@@ -124,29 +139,9 @@ def build_kernel(plan: MixedSyncPlan) -> PrimFunc:
             wait_for_predecessors()
             start_successor()
         if plan.asynchronous:
-            for s in T.unroll(stages - 1):
-                if s < count:
-                    fetch(plan, smem, sources, first + s, s, thread)
-                T.ptx.cp.async_.commit_group()
-            for step in T.serial(count, unroll=False):
-                T.ptx.cp.async_.wait_group(stages - 2)
-                T.cuda.cta_sync()
-                if step + stages - 1 < count:
-                    ahead = T.meta_var(step + stages - 1)
-                    fetch(plan, smem, sources, first + ahead, ahead % stages, thread)
-                T.ptx.cp.async_.commit_group()
-                multiply(step % stages)
+            multiply_from_ring(config.stages, count, fetch_step, multiply)
         else:
-            fetch(plan, smem, sources, first, 0, thread)
-            keep(plan, smem, sources, 0, thread)
-            T.cuda.cta_sync()
-            for step in T.serial(count, unroll=False):
-                if step + 1 < count:
-                    fetch(plan, smem, sources, first + step + 1, 0, thread)
-                multiply(step % 2)
-                if step + 1 < count:
-                    keep(plan, smem, sources, (step + 1) % 2, thread)
-                T.cuda.cta_sync()
+            multiply_from_registers(count, fetch_next, keep_stage, multiply)
         if plan.finishes:
             results.load_rows(scale, bias)
         T.cuda.cta_sync()

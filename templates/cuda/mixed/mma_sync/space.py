@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autoq.search.space import Space
-from autoq.templates.cuda.device.launch.occupancy import register_limit, shared_memory_fits
+from autoq.templates.cuda.device.launch.occupancy import resource_rules
 from autoq.templates.cuda.mixed.mma_sync.config import (
     COLUMN_TILE,
     ROW_TILE,
@@ -44,7 +44,7 @@ def space(workload: FloatGemm, target: Target) -> Space[MixedSyncConfig]:
     rules = [
         *_tile_rules(workload, tiling_of),
         *_reduction_rules(workload, target, tiling_of),
-        *_resource_rules(target, tiling_of),
+        *resource_rules(tiling_of, registers, target),
     ]
     return Space(
         MixedSyncConfig,
@@ -155,16 +155,3 @@ def _reduction_rules(workload: FloatGemm, target: Target, tiling_of: TilingOf) -
 
 def _indexable(workload: FloatGemm, config: MixedSyncConfig) -> bool:
     return config.split_k * math.prod(workload.y_shape) < MOST_INDICES
-
-
-def _resource_rules(target: Target, tiling_of: TilingOf) -> list[Rule]:
-    def registers_suffice(config: MixedSyncConfig) -> bool:
-        """sums, fragments and copies of a thread fit its share of the registers"""
-        limit = register_limit(config.threads, config.blocks_per_sm, target)
-        return registers(tiling_of(config), target) <= limit
-
-    def shared_memory_suffices(config: MixedSyncConfig) -> bool:
-        """the stages, or the results, of all blocks of a multiprocessor fit its shared memory"""
-        return shared_memory_fits(tiling_of(config).smem_bytes, config.blocks_per_sm, target)
-
-    return [registers_suffice, shared_memory_suffices]
