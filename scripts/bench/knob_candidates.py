@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ from case_candidates import Candidate
 
 from autoq.devices import Host
 from autoq.measure.job import Job
+from autoq.search.knobs import plain_config
 from autoq.templates.registry import matching
 from autoq.templates.workload import Workload
 
@@ -51,7 +51,7 @@ def knob_candidates(
 def knob_times(measured: Sequence[tuple[Job, str, Any]]) -> list[dict[str, Any]]:
     """What each configuration took, in microseconds, the fastest first; None for a failure."""
     rows = [
-        {"config": dataclasses.asdict(job.config), "us": m.seconds and m.seconds * 1e6}
+        {"config": plain_config(job.config), "us": m.seconds and m.seconds * 1e6}
         for job, _, m in measured
     ]
     return sorted(rows, key=lambda row: row["us"] or float("inf"))

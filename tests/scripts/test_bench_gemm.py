@@ -12,14 +12,17 @@ import bench_gemm
 import gemm_plot
 import pytest
 from bench_gemm import Case
-from knob_candidates import knob_candidates
+from knob_candidates import knob_candidates, knob_times
 
 from autoq.devices import Host
+from autoq.measure.job import Measurement
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import parse_target
 
 CASES = [Case("first", Gemm(8, 16, 32)), Case("second", Gemm(8, 16, 64))]
+
+HOST = Host(parse_target("cuda:sm_90a"), None)
 
 
 @pytest.fixture
@@ -60,13 +63,21 @@ def test_results_of_another_device_are_not_mixed(main: Callable[..., None], tmp_
 
 
 def test_knobs_are_varied_around_the_default() -> None:
-    host, product = Host(parse_target("cuda:sm_90a"), None), FloatGemm(16, 8192, 8192)
-    found = knob_candidates(product, host, {"split_k": [1, 2], "row_blocks": [1, 2]})
+    product = FloatGemm(16, 8192, 8192)
+    found = knob_candidates(product, HOST, {"split_k": [1, 2], "row_blocks": [1, 2]})
     configs = [candidate.job.config for candidate in found]
     assert {(c.split_k, c.row_blocks) for c in configs} == {(1, 1), (1, 2), (2, 1), (2, 2)}
     assert len({c.block_m for c in configs}) == 1 < len({c.stages for c in configs})
     with pytest.raises(SystemExit, match="no knob 'split'"):
-        knob_candidates(product, host, {"split": [1]})
+        knob_candidates(product, HOST, {"split": [1]})
+
+
+def test_knobs_are_written_as_records_have_them() -> None:
+    candidates = knob_candidates(Gemm(1024, 1024, 1024), HOST, {})
+    measured = [(c.job, c.source, Measurement(seconds=2e-6)) for c in candidates]
+    (row,) = json.loads(json.dumps(knob_times(measured)))
+    assert row["us"] == pytest.approx(2.0)
+    assert row["config"]["team"]["consumers"] >= 1
 
 
 def test_unknown_cases_are_refused(main: Callable[..., None]) -> None:

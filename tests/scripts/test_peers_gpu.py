@@ -61,7 +61,8 @@ def test_products_of_floats_are_right_and_timed(cold: bool) -> None:
         results = [peer.measure(layer, Timing(repeat=3, cold=cold)) for layer in layers]
     finally:
         peer.close()
-    for result in results:
+    for layer, result in zip(layers, results, strict=True):
         assert isinstance(result, PeerTime), result
         assert 0 < result.seconds < 1e-3
-        assert result.max_error == 0
+        # Its weights are rounded to 16 bits, and its output once more.
+        assert result.max_error < (2e-2 if layer.in_dtype == "bfloat16" else 5e-3)

@@ -49,9 +49,9 @@ class Plan:
     successor: Successor = Successor.FIRST
 
 
-_PLANS = ((2560, Plan(256, 4)), (512, Plan(128, 2)), (0, Plan(256, 1)))
-"""Plans, and the vectors of the output a multiprocessor from which on they are for: the fastest of
-21 on an H200."""
+_PLANS = ((2560, Plan(256, 4)), (512, Plan(128, 2, Successor.LOADED)), (0, Plan(256, 1)))
+"""Plans, and the vectors of the output a multiprocessor from which on they are for: the fastest on
+an H200, among those that are fast for every size (docs/notes/movement.md)."""
 
 _START_SUCCESSOR = 'asm volatile("griddepcontrol.launch_dependents;" : : : "memory");'
 
