@@ -33,6 +33,8 @@ class MixedConfig:
     stream_k: whether tiles that fill no whole waves are shared out evenly, by their reductions.
     widening: how narrow weights become floats.
     weights_once: whether the L2 cache gives up weights before anything else.
+    teams: groups of consumers with a tile and stages of their own, of which one multiplies while
+        another stores (ping-pong).
     """
 
     block_m: int
@@ -48,11 +50,22 @@ class MixedConfig:
     stream_k: bool = False
     widening: Widening = Widening.PERMUTE
     weights_once: bool = False
+    teams: int = 1
 
     @property
     def row_team(self) -> int:
         """Consumers among which the weight rows of a tile are divided."""
-        return self.consumers // self.k_groups
+        return self.consumers // (self.k_groups * self.teams)
+
+    @property
+    def storers(self) -> int:
+        """Consumers that store results."""
+        return self.row_team * self.teams
+
+    @property
+    def all_stages(self) -> int:
+        """Stages of all teams."""
+        return self.stages * self.teams
 
     @property
     def blocks(self) -> int:
@@ -99,5 +112,15 @@ class MixedConfig:
 
     @property
     def barriers_bytes(self) -> int:
-        """Shared memory of the ring's full and empty barriers."""
-        return 2 * self.stages * BARRIER_BYTES
+        """Shared memory of the full and empty barriers of stages, and of those of teams."""
+        return self.barriers * BARRIER_BYTES
+
+    @property
+    def barriers(self) -> int:
+        """How many they are."""
+        return 2 * self.all_stages + self.team_barriers
+
+    @property
+    def team_barriers(self) -> int:
+        """Barriers at which teams behind the first wait with their first tile."""
+        return self.teams - 1

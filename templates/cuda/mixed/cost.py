@@ -42,7 +42,9 @@ def estimate(workload: FloatGemm, config: MixedConfig, target: Target) -> float:
     else:
         share = math.ceil(plan.pairs / config.split_k) / plan.pairs
         waves = math.ceil(plan.works * config.split_k / clusters)
-        cycles = waves * (share * plan.k_steps * step + a_tile)
+        # What teams do beside products hides behind another's, but for the last tile's.
+        cycles = waves * share * plan.k_steps * step
+        cycles += a_tile if config.teams > 1 else waves * a_tile
         if config.split_k > 1:
             cycles += config.split_k * part + _HANDOVER_CYCLES
     memory = workload.bytes / target.memory_rate * target.clock_hz

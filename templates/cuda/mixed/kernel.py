@@ -3,7 +3,7 @@
 A warp brings rows of x and tiles of weights into a ring of stages. Each consumer warpgroup widens
 the weights of the next stage while its products of this one run, so that registers of A take turns;
 D [weight rows, rows of x] has x as its B, in shared memory as it lies in memory. The scheme is that
-of CUTLASS's mixed-input kernels with its operands swapped.
+of CUTLASS's mixed-input kernels with its operands swapped; `teams` is its ping-pong.
 """
 
 from collections.abc import Sequence
@@ -41,6 +41,7 @@ from autoq.templates.cuda.mixed.producer import produce
 from autoq.templates.cuda.mixed.result_inputs import result_inputs
 from autoq.templates.cuda.mixed.row_values import row_values
 from autoq.templates.cuda.mixed.store import TileResults, TileStore
+from autoq.templates.cuda.mixed.teams import TeamStart
 from autoq.templates.cuda.mixed.walk import ProductPlace, walk_of
 from autoq.templates.program import Workspace
 
@@ -91,13 +92,15 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
         lane = T.lane_id([32])
         smem = T.alloc_buffer((plan.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
         barriers = T.decl_buffer(
-            (2 * config.stages,), "uint64", data=smem.data,
+            (config.barriers,), "uint64", data=smem.data,
             byte_offset=plan.barrier_offset, scope="shared.dyn",
         )  # fmt: skip
         words = T.decl_buffer(
             (plan.smem_bytes // 4,), "float32", data=smem.data, scope="shared.dyn"
         )
-        ring = T.meta_var(Ring(barriers, 0, config.stages))
+        ring = T.meta_var(Ring(barriers, 0, config.all_stages))
+        loader = T.meta_var(plan.team(warp))
+        start = T.meta_var(TeamStart(plan, barriers, loader, cta))
         if config.k_groups > 1:
             sums = T.decl_buffer(
                 (config.exchange_bytes // 4,), "float32", data=smem.data,
@@ -107,6 +110,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
         if (warpgroup == 0) & (warp == 0):  # noqa: SIM102
             if T.cuda.elect_sync() != 0:
                 ring.initialise(4 * config.row_team * config.cluster)
+                start.initialise()
                 fence_barriers()
         T.cuda.cta_sync()
         if config.cluster > 1:
@@ -115,24 +119,27 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
 
         if warpgroup == 0:
             T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
-            if (warp == 0) & (T.cuda.elect_sync() != 0):
-                head = T.meta_var(RingPosition(config.stages))
+            if plan.loads(warp) & (T.cuda.elect_sync() != 0):
+                head = T.meta_var(RingPosition(config.stages, loader * config.stages))
                 head.start(0)
-                walk = T.meta_var(walk_of(plan, grid))
+                walk = T.meta_var(walk_of(plan, grid, loader))
                 walk.start(cta)
                 wait_for_predecessors()
                 start_successor()
+                start.wait(walk)
                 while walk.more:
                     m, n = plan.tile(walk.tile, rank)
                     place = T.meta_var(ProductPlace(m, n, rank, plan.product(walk.tile)))
-                    produce(plan, smem, RingCursor(ring, head), x_map, weight, place, walk)
+                    produce(plan, smem, RingCursor(ring, head), x_map, weight, place, walk, start)
                     walk.advance()
                 if config.cluster > 1:
                     ring.wait_until_left(head)
         else:
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
             consumer = T.meta_var((warpgroup - 1) % config.row_team)
-            k_group = T.meta_var((warpgroup - 1) // config.row_team)
+            group = T.meta_var((warpgroup - 1) // config.row_team)
+            team = T.meta_var(plan.team(group))
+            k_group = T.meta_var(group if config.teams == 1 else 0)
             accumulator = T.alloc_local((config.row_blocks * plan.atom.d_registers,), "float32")
             if plan.groups is not None:
                 sums_of_group = T.alloc_local((config.accumulators,), "float32")
@@ -155,10 +162,11 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
                         128, 1024,
                     )
                 )  # fmt: skip
-            tail = T.meta_var(RingPosition(config.stages))
+            tail = T.meta_var(RingPosition(config.stages, team * config.stages))
             tail.start(k_group)
             cursor = T.meta_var(RingCursor(ring, tail, RingPosition(config.stages)))
-            thread = T.meta_var(ConsumerThread(consumer, warp, lane))
+            own = T.meta_var(consumer if config.teams == 1 else warpgroup - 1)
+            thread = T.meta_var(ConsumerThread(consumer, warp, lane, own))
             operands = T.meta_var(Operands(smem, a, rows, first_a, first_x))
             constants = T.meta_var(RowConstants(taken, scale, bias))
             store = T.meta_var(
@@ -166,7 +174,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             )
             if config.splits:
                 sums_of_parts = T.meta_var(PartSums(plan, arrived, parts, cta, rank, thread))
-            walk = T.meta_var(walk_of(plan, grid))
+            walk = T.meta_var(walk_of(plan, grid, team))
             walk.start(cta)
             wait_for_predecessors()
             while walk.more:

@@ -60,9 +60,9 @@ class MixedPlan:
         self.loaded_bytes = config.steps * 128 * config.loaded_rows * config.cluster
         self.transaction = self.loaded_bytes + config.blocks * self.block_bytes
 
-        self.store_offset = config.stages * self.stage_bytes
+        self.store_offset = config.all_stages * self.stage_bytes
         self.staging = Staging(workload, config)
-        self.exchange_offset = self.store_offset + 2 * config.row_team * self.staging.bytes
+        self.exchange_offset = self.store_offset + 2 * config.storers * self.staging.bytes
         self.barrier_offset = self.exchange_offset + config.exchange_bytes
         self.smem_bytes = self.barrier_offset + config.barriers_bytes
 
@@ -79,6 +79,14 @@ class MixedPlan:
         if self.groups is not None:
             self.unit_instructions //= self.groups.units
         self.convert = self.conversion.function() if workload.quantised else None
+
+    def loads(self, warp: Any) -> Any:
+        """Whether a warp of the first warpgroup loads operands, those of a team."""
+        return warp == 0 if self.config.teams == 1 else warp < self.config.teams
+
+    def team(self, index: Any) -> Any:
+        """The team whose operands a warp loads, or that a consumer belongs to."""
+        return 0 if self.config.teams == 1 else index
 
     def clusters(self, target: Target) -> int:
         """Clusters that a target runs at once, at least one."""

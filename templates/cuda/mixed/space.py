@@ -41,13 +41,19 @@ def space(workload: FloatGemm, target: Target) -> Space[MixedConfig]:
         "stream_k": (False, True),
         "widening": tuple(Widening),
         "weights_once": (False, True),
+        "teams": (1, 2, 3),
     }
-    # The other rules rest on the first one.
+    # The other rules rest on the first two.
     rules = [*_tile_rules(workload), *_resource_rules(workload, target)]
     return Space(MixedConfig, knobs, rules, lambda config: features(workload, config, target))
 
 
 def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:
+    def teams_divide_consumers(config: MixedConfig) -> bool:
+        """teams divide consumers, which then share no reduction"""
+        whole = config.consumers % config.teams == 0
+        return config.teams == 1 or (whole and config.k_groups == 1)
+
     def groups_divide_consumers(config: MixedConfig) -> bool:
         """groups along k divide consumers and stages, two for each, and are not for wide tiles"""
         whole = config.consumers % config.k_groups == 0 == config.stages % config.k_groups
@@ -80,6 +86,7 @@ def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:
         return config.widening is Widening.PERMUTE or workload.quantised
 
     return [
+        teams_divide_consumers,
         groups_divide_consumers,
         rows_not_wasted,
         weights_not_wasted,
@@ -112,6 +119,11 @@ def _resource_rules(workload: FloatGemm, target: Target) -> list[Callable[[Mixed
         few = plan.works * config.split_k <= 2 * plan.clusters(target)
         return config.split_k == 1 or (plan.pairs >= config.split_k and few)
 
+    def teams_have_tiles(config: MixedConfig) -> bool:
+        """teams have a tile each, whose reduction nobody shares"""
+        plan = MixedPlan(workload, config)
+        return config.teams == 1 or (not config.splits and plan.works > plan.clusters(target))
+
     def waves_are_broken(config: MixedConfig) -> bool:
         """stream-K is for tiles that fill no whole waves"""
         plan = MixedPlan(workload, config)
@@ -123,4 +135,5 @@ def _resource_rules(workload: FloatGemm, target: Target) -> list[Callable[[Mixed
         reductions_are_split_once,
         parts_fill_few_waves,
         waves_are_broken,
+        teams_have_tiles,
     ]

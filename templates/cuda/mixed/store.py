@@ -111,14 +111,14 @@ class TileStore:
             for slice_ in T.unroll(of.plan.staging.slices):
                 if of.thread.first:
                     T.ptx.cp.async_.bulk.wait_group.read(1)
-                T.cuda.warpgroup_sync(2 + of.thread.consumer)
+                T.cuda.warpgroup_sync(2 + of.thread.own)
                 offset = T.meta_var(
                     of.plan.store_offset
-                    + (2 * of.thread.consumer + self.turn[0]) * of.plan.staging.bytes
+                    + (2 * of.thread.own + self.turn[0]) * of.plan.staging.bytes
                 )
                 self.stage_slice(of, offset, block, slice_)
                 T.ptx.fence.proxy.async_.shared__cta()
-                T.cuda.warpgroup_sync(2 + of.thread.consumer)
+                T.cuda.warpgroup_sync(2 + of.thread.own)
                 if of.thread.first:
                     for box in T.unroll(of.plan.staging.boxes):
                         self.store_box(of, offset, box, of.first_row(block), slice_)

@@ -23,19 +23,19 @@ class ProductPlace(TilePlace):
 
 @T.meta_class
 class TileWalk:
-    """Whole output tiles, `grid` apart.
+    """Whole output tiles, `grid` apart, which the teams of a block take in turn.
 
     tile: of the current piece; first, pairs: of its pairs of stages.
     """
 
-    def __init__(self, plan, grid):
-        self.plan, self.grid = plan, grid
+    def __init__(self, plan, grid, team):
+        self.plan, self.grid, self.team = plan, grid, team
         self.tile = T.local_scalar("int32")
         self.first, self.pairs = 0, plan.pairs
 
     @T.inline
     def start(self, block):
-        self.tile = block
+        self.tile = block + self.team * self.grid
 
     @property
     def more(self):
@@ -44,7 +44,7 @@ class TileWalk:
 
     @T.inline
     def advance(self):
-        self.tile = self.tile + self.grid
+        self.tile = self.tile + self.grid * self.plan.config.teams
 
 
 @T.meta_class
@@ -149,8 +149,8 @@ class StreamWalk:
             self.pairs = self.plan.pairs
 
 
-def walk_of(plan, grid):
-    """The walk of a plan's configuration."""
+def walk_of(plan, grid, team=0):
+    """The walk of a plan's configuration, by one of the teams of a block."""
     if plan.config.stream_k:
         return StreamWalk(plan, grid)
-    return SplitWalk(plan, grid) if plan.config.split_k > 1 else TileWalk(plan, grid)
+    return SplitWalk(plan, grid) if plan.config.split_k > 1 else TileWalk(plan, grid, team)

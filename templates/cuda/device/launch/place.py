@@ -8,11 +8,12 @@ class ConsumerThread:
     """A thread of the warpgroups that multiply.
 
     consumer: its warpgroup among those that share a tile or take turns; warp: of the warpgroup;
-    lane: of the warp.
+    lane: of the warp; own: its warpgroup among all that store results, where that is another.
     """
 
-    def __init__(self, consumer, warp, lane):
+    def __init__(self, consumer, warp, lane, own=None):
         self.consumer = consumer
+        self.own = consumer if own is None else own
         self.warp = warp
         self.lane = lane
 

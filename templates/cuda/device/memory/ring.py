@@ -53,7 +53,7 @@ class Ring:
     @T.inline
     def wait_until_left(self, at):
         """Producer, at its end: nobody will arrive on the ring's empty barriers any more."""
-        for _ in T.serial(self.depth):
+        for _ in T.serial(at.depth):
             T.cuda.mbarrier_wait(self.empty(at.stage), at.phase ^ 1)
             at.advance()
 
@@ -73,40 +73,44 @@ class Ring:
 
 @T.meta_class
 class RingPosition:
-    """Stage and phase of one reader or writer of a ring, in registers."""
+    """Stage and phase of one reader or writer of a ring, in registers.
 
-    def __init__(self, depth):
+    first: of `depth` stages that pass by turns, where those of a ring belong to several.
+    """
+
+    def __init__(self, depth, first=0):
         self.depth = depth
+        self.first = first
         self.stage = T.local_scalar("int32")
         self.phase = T.local_scalar("int32")
 
     @T.inline
     def start(self, steps):
         """Position after `steps` stages of the ring have passed."""
-        self.stage = steps % self.depth
+        self.stage = self.first + steps % self.depth
         self.phase = steps // self.depth % 2
 
     @T.inline
     def advance(self):
         self.stage = self.stage + 1
-        if self.stage == self.depth:
-            self.stage = 0
+        if self.stage == self.first + self.depth:
+            self.stage = self.first
             self.phase = self.phase ^ 1
 
     @T.inline
     def stride(self, steps):
         """Pass on by `steps` stages, a Python integer that divides the depth."""
         self.stage = self.stage + steps
-        if self.stage >= self.depth:
+        if self.stage >= self.first + self.depth:
             self.stage = self.stage - self.depth
             self.phase = self.phase ^ 1
 
     @T.inline
     def skip(self, steps):
         """Pass over stages that other consumers read; steps is a Python integer."""
-        self.stage = self.stage + steps
+        self.stage = self.stage - self.first + steps
         self.phase = (self.phase + self.stage // self.depth) % 2
-        self.stage = self.stage % self.depth
+        self.stage = self.first + self.stage % self.depth
 
 
 @T.meta_class

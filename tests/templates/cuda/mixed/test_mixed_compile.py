@@ -81,6 +81,8 @@ def test_a_consumer_that_waits_holds_not_all_its_stages() -> None:
         (GROUPS, {"group_scale": GroupScale.SUM, "split_k": 3}),
         (GROUPS, {"stream_k": True, "k_groups": 2, "cluster": 2}),
         (GROUPS, {"widening": Widening.TABLE, "weights_once": True}),
+        (WORKLOADS[1], {"teams": 2, "block_m": 128}),
+        (WORKLOADS[8], {"teams": 2, "block_m": 112, "row_blocks": 2, "cluster": 2, "stages": 3}),
     ],
     ids=repr,
 )

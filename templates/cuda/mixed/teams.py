@@ -1,0 +1,44 @@
+"""Teams of a block's consumers: one multiplies a tile while another stores its own (ping-pong).
+
+Each team has stages, and a producer warp that fills them, of its own, so that neither waits for the
+other. Their first tiles start one share of a tile apart, which keeps their epilogues apart: a team
+alone has the tensor cores for itself.
+"""
+
+from tvm.script import tirx as T
+
+
+@T.meta_class
+class TeamStart:
+    """When the producer of a team of a block begins: at once, or behind the team before it."""
+
+    def __init__(self, plan, barriers, team, block):
+        self.plan, self.barriers = plan, barriers
+        self.team, self.block = team, block
+        self.stages_apart = plan.k_stages // plan.config.teams
+
+    def behind(self, team):
+        """Pointer to the barrier that completes when a team is so far that the next may begin."""
+        return self.barriers.ptr_to([2 * self.plan.config.all_stages + team])
+
+    @T.inline
+    def initialise(self):
+        """One thread of the block."""
+        for team in T.unroll(self.plan.config.team_barriers):
+            T.ptx.mbarrier.init.shared.b64(self.behind(team), T.uint32(1))
+
+    @T.inline
+    def wait(self, walk):
+        """Producer thread: until the team before is a share of its first tile ahead."""
+        if self.plan.config.teams > 1:  # noqa: SIM102
+            if (self.team > 0) & walk.more:
+                T.cuda.mbarrier_wait(self.behind(self.team - 1), 0)
+
+    @T.inline
+    def pass_on(self, walk, turn):
+        """Producer thread, before it fills stage `turn` of its current tile."""
+        if self.plan.config.teams > 1:
+            first = T.meta_var(walk.tile == self.block + self.team * walk.grid)
+            another = T.meta_var(self.team < self.plan.config.teams - 1)
+            if first & another & (turn == self.stages_apart):
+                T.ptx.mbarrier.arrive.shared.b64(self.behind(self.team), T.uint32(1))
