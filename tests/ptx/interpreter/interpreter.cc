@@ -64,6 +64,13 @@ void load_program(Launch& launch, const int32_t* code, int64_t count) {
 
 using namespace ptx;
 
+template <class T>
+struct Span {
+  const T* first;
+  int64_t count;
+  std::vector<T> copied() const { return std::vector<T>(first, first + count); }
+};
+
 extern "C" {
 
 int ptx_names(char* text, int size) {
@@ -75,20 +82,12 @@ int ptx_names(char* text, int size) {
 }
 
 struct Input {
-  const int32_t* code;
-  int64_t instructions;
-  const int32_t* operands;
-  int64_t operand_count;
-  const uint32_t* constants;
-  int64_t constant_words;
-  const int32_t* specials;
-  int64_t special_count;
-  const uint8_t* parameters;
-  int64_t parameter_bytes;
-  const Range* ranges;
-  int64_t range_count;
-  const TensorMap* maps;
-  int64_t map_count;
+  Span<int32_t> code, operands;
+  Span<uint32_t> constants;
+  Span<int32_t> specials;
+  Span<uint8_t> parameters;
+  Span<Range> ranges;
+  Span<TensorMap> maps;
   Settings settings;
   // What a run says: instructions of warps, and the place of a fault.
   int64_t executed;
@@ -101,13 +100,13 @@ int ptx_run(Input* input) {
   At at;
   launch.settings = input->settings;
   launch.random = input->settings.seed;
-  launch.operands.assign(input->operands, input->operands + input->operand_count);
-  launch.constants.assign(input->constants, input->constants + input->constant_words);
-  launch.specials.assign(input->specials, input->specials + input->special_count);
-  launch.parameters.assign(input->parameters, input->parameters + input->parameter_bytes);
-  launch.ranges.assign(input->ranges, input->ranges + input->range_count);
-  launch.maps.assign(input->maps, input->maps + input->map_count);
-  load_program(launch, input->code, input->instructions);
+  launch.operands = input->operands.copied();
+  launch.constants = input->constants.copied();
+  launch.specials = input->specials.copied();
+  launch.parameters = input->parameters.copied();
+  launch.ranges = input->ranges.copied();
+  launch.maps = input->maps.copied();
+  load_program(launch, input->code.first, input->code.count);
   input->fault_at = input->fault_warp = -1;
   int failed = 0;
   try {

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
+from onnx_models.makers import model
 from onnx_models.oracle import random_feeds, run_onnxruntime
 
 from autoq.frontend import load
@@ -13,6 +16,13 @@ from autoq.graph import Layer, evaluate, optimise
 from autoq.quantization import quantize
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
+
+
+def quantised(nodes: list[onnx.NodeProto], constants: dict[str, np.ndarray], folder: Path) -> Path:
+    """The file of a quantised model from an image of 16 channels to y."""
+    onnx.save(model(nodes, {"x": ((1, 16, 9, 9), "float32")}, constants), folder / "f.onnx")
+    quantize(folder / "f.onnx", None, folder / "q.onnx")
+    return folder / "q.onnx"
 
 
 def chain(hidden: int, folder, residual: bool = False, groups: int = 1):
@@ -32,16 +42,7 @@ def chain(hidden: int, folder, residual: bool = False, groups: int = 1):
     ]  # fmt: skip
     if residual:
         nodes.append(helper.make_node("Add", ["y0", "b"], ["y"]))
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes, "chain", [value("x", onnx.TensorProto.FLOAT, [1, 16, 9, 9])],
-        [value("y", onnx.TensorProto.FLOAT, [1, last, 9, 9])],
-        [numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )  # fmt: skip
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "f.onnx")
-    quantize(folder / "f.onnx", None, folder / "q.onnx")
-    return folder / "q.onnx"
+    return quantised(nodes, constants, folder)
 
 
 def hidden_channels(graph) -> int:
@@ -97,16 +98,7 @@ def bottlenecks(folder, tail: list):
         previous = block
     nodes.append(helper.make_node("MaxPool", ["b"], ["p"], kernel_shape=[2, 2]))
     conv("p", "second", 16, 24)
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [*nodes, *tail], "bottlenecks", [value("x", onnx.TensorProto.FLOAT, [1, 16, 9, 9])],
-        [value("y", onnx.TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )  # fmt: skip
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "f.onnx")
-    quantize(folder / "f.onnx", None, folder / "q.onnx")
-    return folder / "q.onnx"
+    return quantised([*nodes, *tail], constants, folder)
 
 
 @pytest.mark.parametrize(

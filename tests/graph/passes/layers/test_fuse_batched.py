@@ -6,10 +6,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx_models.makers import model, node
-from qdq.oracle import Oracle, normal_feeds, run_in_memory
+from optimised_models import optimised, pair
+from qdq.oracle import normal_feeds, run_in_memory
 
 from autoq.frontend import from_model
-from autoq.graph import Fusion, Layer, evaluate, optimise
+from autoq.graph import Layer, evaluate, optimise
 from autoq.graph.passes.layers.batched_axes import Source, common_axes
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import parse_target
@@ -23,25 +24,9 @@ CONSTANTS = {
 }  # fmt: skip
 
 
-def pair(x: str, to: str, scale: str = "s", zero: str = "z") -> list[onnx.NodeProto]:
-    """`to` is `x`, quantised and dequantised."""
-    return [node("QuantizeLinear", f"{x} {scale} {zero}", f"{to}.q"),
-            node("DequantizeLinear", f"{to}.q {scale} {zero}", to)]  # fmt: skip
-
-
-def layers(made: onnx.ModelProto, target) -> list[Layer | Fusion]:
-    """The nodes between the quantisations of inputs and the dequantisation of the output."""
-    feeds = normal_feeds(made, np.random.default_rng(1))
-    graph = optimise(from_model(made), target)
-    assert not Oracle(made, feeds).complaint(evaluate(graph, feeds))
-    names = [n.workload.operator if isinstance(n, Layer) else n.kind for n in graph.nodes]
-    edges = ("quantize", "dequantize", "Identity")
-    return [node for node, name in zip(graph.nodes, names, strict=True) if name not in edges]
-
-
 def products(made: onnx.ModelProto, target) -> list[BatchedGemm]:
     """The workloads of a graph in which nothing else is left."""
-    found = layers(made, target)
+    found = optimised(made, target)
     assert all(isinstance(n, Layer) and isinstance(n.workload, BatchedGemm) for n in found)
     return [node.workload for node in found]
 
@@ -70,7 +55,7 @@ def test_attention_transposes_nothing(target):
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_result_that_others_read_is_not_transposed(target):
     made = model([*ATTENTION, node("Relu", "bd", "r")], QKV, CONSTANTS, outputs=("y", "r"))
-    found = [n for n in layers(made, target) if isinstance(n, Layer)]
+    found = [n for n in optimised(made, target) if isinstance(n, Layer)]
     orders = [n.workload.y_order for n in found if isinstance(n.workload, BatchedGemm)]
     assert orders == ["bhmn", "bhmn"]
 
@@ -107,7 +92,7 @@ TAILS = {
 @pytest.mark.parametrize("tail", TAILS)
 def test_what_follows_is_in_the_epilogue(tail, target):
     nodes, (out_dtype, residual_dtype) = TAILS[tail]
-    workload, *rest = layers(model([*START, *nodes], MATRICES, CONSTANTS), target)
+    workload, *rest = optimised(model([*START, *nodes], MATRICES, CONSTANTS), target)
     assert isinstance(workload, Layer) and len(rest) == (tail == "turned")
     epilogue = workload.workload.epilogue
     kinds = {"int8": ("int8", "uint8"), "float32": ("float32",), None: (None,)}
@@ -155,7 +140,7 @@ UNFIT = {
 def test_other_products_are_left(kind):
     inputs = {**MATRICES, "p": ((1, 5, 4), "float32")}
     nodes = [*UNFIT[kind], *pair("m", "n", "u"), node("Add", "n r", "y")]
-    found = layers(model(nodes, inputs, CONSTANTS), TARGETS[0])
+    found = optimised(model(nodes, inputs, CONSTANTS), TARGETS[0])
     assert not any(isinstance(n, Layer) and isinstance(n.workload, BatchedGemm) for n in found)
 
 

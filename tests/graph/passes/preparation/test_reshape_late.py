@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx
 import pytest
 from onnx_models.makers import model, node, normal
-from qdq.oracle import Oracle, normal_feeds
+from optimised_models import optimised, pair
 
-from autoq.frontend import from_model
-from autoq.graph import Fusion, Layer, evaluate, optimise
+from autoq.graph import Fusion, Layer
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import parse_target
 
@@ -21,12 +19,6 @@ CONSTANTS = {
     "t": np.float32(0.07), "z": np.int8(3), "b": normal(5), "c": normal(1, 1, 5),
     "rows": normal(1, 3, 5), "flat": np.int64([6, 5]), "axes": np.int64([6, 1, 5]),
 }  # fmt: skip
-
-
-def pair(x: str, to: str, scale: str = "s") -> list[onnx.NodeProto]:
-    """`to` is `x`, quantised and dequantised."""
-    return [node("QuantizeLinear", f"{x} {scale} z", f"{to}.q"),
-            node("DequantizeLinear", f"{to}.q {scale} z", to)]  # fmt: skip
 
 
 PRODUCT = [*pair("x", "d"), node("DequantizeLinear", "w ws wz", "v"), node("MatMul", "d v", "m")]
@@ -44,16 +36,6 @@ TAILS = {
         node("Add", "n f", "a"), *pair("a", "y"),
     ],
 }  # fmt: skip
-
-
-def optimised(made: onnx.ModelProto, target) -> list[Layer | Fusion]:
-    """The nodes between the quantisations of inputs and the dequantisation of the output."""
-    feeds = normal_feeds(made, np.random.default_rng(1))
-    graph = optimise(from_model(made), target)
-    assert not Oracle(made, feeds).complaint(evaluate(graph, feeds))
-    names = [n.workload.operator if isinstance(n, Layer) else n.kind for n in graph.nodes]
-    edges = ("quantize", "dequantize", "Identity")
-    return [node for node, name in zip(graph.nodes, names, strict=True) if name not in edges]
 
 
 @pytest.mark.parametrize("target", TARGETS)
