@@ -37,6 +37,8 @@ CASES: list[Workload] = [
     FloatGemm(300, 200, 512, "bfloat16", "int8", "bfloat16", bias=True, activation="silu"),
     BatchedGemm(2, 17, 20, 16, 3, "uint8", "int8", "bmhk", "bnhk", epilogue=Epilogue("uint8")),
     BatchedGemm(1, 9, 12, 18, 2, "int8", "uint8", "bhmk", "bkhn", "bmhn"),
+    BatchedGemm(2, 70, 40, 66, 2, *["float16"] * 2, "bmhk", "bnhk", epilogue=Epilogue("float32")),
+    BatchedGemm(1, 33, 24, 49, 3, *["float16"] * 2, "bhmk", "bkhn", "bmhn", Epilogue("float16")),
     Pool2d("max", 2, 15, 15, 32, 3, 3, (2, 2), (1, 1, 1, 1)),
     Pool2d("max", 1, 9, 9, 48, 3, 3, (2, 2), (1, 1, 1, 1), in_dtype="int4", out_dtype="int4"),
     Pool2d("average", 2, 7, 7, 64, 7, 7, requantize=True),

@@ -11,17 +11,23 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.epilogue import SCALAR_NAMES, Epilogue, apply_epilogue, pack_scalars
+from autoq.templates.element import element
+from autoq.templates.epilogue import (
+    FLOAT_OUTPUTS,
+    SCALAR_NAMES,
+    Epilogue,
+    apply_epilogue,
+    pack_scalars,
+)
 from autoq.templates.operators.product import behind_table
 from autoq.templates.random_arrays import bounds, random_array, random_inputs
-from autoq.templates.storage import value_dtype
 from autoq.templates.table import ENTRIES
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.threads import in_threads
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
-_BYTES = ("int8", "uint8")
+_BYTES, _FLOATS = ("int8", "uint8"), ("float16", "bfloat16")
 _X_ORDERS, _Y_ORDERS = ("bhmk", "bmhk"), ("bhmn", "bmhn")
 _OTHER_ORDERS = ("bhnk", "bhkn", "bnhk", "bkhn")
 _ZERO_POINTS = {"uint8": (119, 7), "int8": (-11, -7)}
@@ -64,15 +70,36 @@ class BatchedGemm(Workload, operator="batched_gemm"):
             order = getattr(self, f"{name}_order")
             if order not in orders:
                 raise InputError(f"{name}_order {order!r}: choose {' or '.join(orders)}")
-        for dtype in (self.in_dtype, self.other_dtype):
-            if dtype not in _BYTES:
-                raise InputError(f"activations of {dtype!r}: choose int8 or uint8")
+        self._check_dtypes()
+
+    def _check_dtypes(self) -> None:
+        dtypes = (self.in_dtype, self.other_dtype)
+        for dtype in dtypes:
+            if dtype not in (*_BYTES, *_FLOATS):
+                raise InputError(
+                    f"activations of {dtype!r}: choose int8 or uint8, or float16 or bfloat16 for "
+                    "both"
+                )
+        if self.floating:
+            out = self.epilogue.out_dtype
+            if self.in_dtype != self.other_dtype:
+                raise InputError(f"activations of {' and '.join(dtypes)}: floats are of one type")
+            if self.epilogue != Epilogue(out) or out not in FLOAT_OUTPUTS:
+                raise InputError(
+                    f"products of {self.in_dtype} end in plain {', '.join(FLOAT_OUTPUTS)}"
+                )
+            return
         if self.epilogue.concatenates:
             raise InputError("products of two activations have no channels that keep a residual")
         if not self.epilogue.of_convolutions:
             raise InputError("products of two activations end in bytes, int32 or plain float32")
         if self.k > LONGEST_SUM:
             raise InputError(f"k = {self.k}: sums of at most {LONGEST_SUM} products fit 32 bits")
+
+    @property
+    def floating(self) -> bool:
+        """Whether the activations are 16-bit floats."""
+        return bool({self.in_dtype, self.other_dtype} & set(_FLOATS))
 
     @property
     def products(self) -> int:
@@ -130,15 +157,21 @@ class BatchedGemm(Workload, operator="batched_gemm"):
         specs = [
             TensorSpec("scale", (1,), "float32", optional=self.epilogue.out_dtype == "int32"),
             TensorSpec("scalars", (len(SCALAR_NAMES),), "float32"),
-            TensorSpec("x_zero_point", (), "int32", optional=True),
-            TensorSpec("other_zero_point", (), "int32", optional=True),
         ]
+        if not self.floating:
+            names = ("x_zero_point", "other_zero_point")
+            specs += [TensorSpec(name, (), "int32", optional=True) for name in names]
         if self.epilogue.table:
             specs.append(TensorSpec("table", (ENTRIES,), self.epilogue.out_dtype))
         return tuple(specs)
 
     def tolerance(self, target: Target) -> Tolerance:
-        """On the CPU a fused residual may be one step off, as behind other products."""
+        """On the CPU a fused residual may be one step off, as behind other products.
+
+        Products of floats are exact, and only the order of a float32 sum differs.
+        """
+        if self.floating:
+            return Tolerance(relative=2e-4)
         fused = target.kind == "cpu" and self.epilogue.residual_dtype is not None
         return Tolerance(steps=1 if fused and self.epilogue.out_dtype != "int32" else 0)
 
@@ -163,14 +196,17 @@ class BatchedGemm(Workload, operator="batched_gemm"):
         x_zero, other_zero = map(int, zero_points)
         scale = constants.get("scale")
         scale = None if scale is None else np.broadcast_to(np.asarray(scale), (self.n,))
-        y = np.empty((self.batch, self.heads, self.m, self.n), value_dtype(self.outputs[0].dtype))
+        shape = (self.batch, self.heads, self.m, self.n)
+        y = np.empty(shape, element(self.epilogue.out_dtype).dtype)
+        kind, zero = (np.float32, np.float32(0)) if self.floating else (np.int32, np.int32(0))
+        # float64 holds every sum of products of bytes that fits 32 bits.
+        exact = np.float32 if self.floating else np.float64
 
         def compute(pair: tuple[int, int]) -> None:
-            # float64 holds every sum of products of bytes that fits 32 bits.
-            left = x[pair].astype(np.float64) - x_zero
-            sums = left @ (other[pair].astype(np.float64) - other_zero)
+            left = x[pair].astype(exact) - exact(x_zero)
+            sums = left @ (other[pair].astype(exact) - exact(other_zero))
             y[pair] = apply_epilogue(
-                self.epilogue, sums.astype(np.int32), np.int32(0), scale,
+                self.epilogue, sums.astype(kind), zero, scale,
                 np.asarray(constants["scalars"]), residual[0][pair] if residual else None,
                 constants.get("table"),
             )  # fmt: skip
@@ -180,6 +216,10 @@ class BatchedGemm(Workload, operator="batched_gemm"):
 
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
         epilogue = self.epilogue
+        if self.floating:
+            scale = np.array([rng.uniform(0.5, 1.5) / math.sqrt(self.k)], np.float32)
+            scalars = pack_scalars(low=-1.75, high=2.0)
+            return random_inputs(rng, self.inputs), {"scale": scale, "scalars": scalars}
         spread = 74.0 * 74.0 * math.sqrt(self.k)  # of a sum of products of uniform bytes
         low, high, zero_point = bounds(
             epilogue.out_dtype, -7 if epilogue.out_dtype == "int8" else 7
@@ -202,7 +242,8 @@ class BatchedGemm(Workload, operator="batched_gemm"):
     def __str__(self) -> str:
         orders = (self.x_order, self.other_order, self.y_order)
         heads = f"x{self.heads}" if self.heads > 1 else ""
-        text = f"{self.batch}{heads} {self.m}x{self.n}x{self.k}"
+        floats = f" {self.in_dtype}" if self.floating else ""
+        text = f"{self.batch}{heads} {self.m}x{self.n}x{self.k}{floats}"
         return text if orders == ("bhmk", "bhnk", "bhmn") else f"{text} {','.join(orders)}"
 
 

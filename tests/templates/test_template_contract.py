@@ -83,7 +83,10 @@ FLOAT_PRODUCTS = [
     FloatGemm(70, 136, 320, "bfloat16", "int8", "bfloat16", bias=True, activation="gelu_tanh"),
     FloatGemm(9, 64, 256, weight_dtype="uint4", group=64, zero_points=True),
     FloatGemm(40, 72, 64, weight_dtype="float16"),
-]
+    BatchedGemm(2, 33, 24, 49, 2, "float16", "float16", other_order="bhkn",
+                epilogue=Epilogue("float16")),
+    BatchedGemm(1, 40, 40, 64, 2, "bfloat16", "bfloat16", epilogue=Epilogue("float32")),
+]  # fmt: skip
 RELAYOUT = Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8")
 
 

@@ -37,6 +37,7 @@ def matches(workload: object, target: Target) -> bool:
     return (
         isinstance(workload, BatchedGemm)
         and target.kind == "cpu"
+        and not workload.floating
         and not workload.epilogue.table
         and not workload.has_four_bits
     )

@@ -35,7 +35,59 @@ gather the bytes of a word; int32 accumulators pass through shared memory, packe
 
 
 @dataclass(frozen=True)
-class MmaSyncConfig:
+class WarpTiles:
+    """How the warps of a block share a tile, and the bytes of a stage's rows.
+
+    BLK_ROW_WARPS: warps of a block along output rows, which are pixels.
+    BLK_COL_WARPS: warps of a block along output columns, which are channels.
+    WARP_ROW_TILES: tiles of 16 rows of one warp.
+    WARP_COL_TILES: tiles of 8 columns of one warp.
+    CHUNK: 32-byte k-tiles of one pipeline stage.
+    """
+
+    BLK_ROW_WARPS: int
+    BLK_COL_WARPS: int
+    WARP_ROW_TILES: int
+    WARP_COL_TILES: int
+    CHUNK: int
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.BLK_ROW_WARPS * self.BLK_COL_WARPS
+
+    @property
+    def warp_m(self) -> int:
+        """Output rows of one warp."""
+        return self.WARP_ROW_TILES * ROW_TILE
+
+    @property
+    def warp_n(self) -> int:
+        """Output columns of one warp."""
+        return self.WARP_COL_TILES * COL_TILE
+
+    @property
+    def block_m(self) -> int:
+        """Output rows of one block."""
+        return self.BLK_ROW_WARPS * self.warp_m
+
+    @property
+    def block_n(self) -> int:
+        """Output columns of one block."""
+        return self.BLK_COL_WARPS * self.warp_n
+
+    @property
+    def block_k(self) -> int:
+        """Bytes of a tile row in one stage: values, or pairs of values for "s4"."""
+        return self.CHUNK * K_TILE_BYTES
+
+    @property
+    def accumulators(self) -> int:
+        """Accumulator registers of a thread."""
+        return self.WARP_ROW_TILES * self.WARP_COL_TILES * 4
+
+
+@dataclass(frozen=True)
+class MmaSyncConfig(WarpTiles):
     """Searched knobs of the mma.sync convolution.
 
     BLK_ROW_WARPS: warps of a block along output pixels.
@@ -59,11 +111,6 @@ class MmaSyncConfig:
     images: a fragment is 8 images of one pixel instead of 8 pixels of a row.
     """
 
-    BLK_ROW_WARPS: int
-    BLK_COL_WARPS: int
-    WARP_ROW_TILES: int
-    WARP_COL_TILES: int
-    CHUNK: int
     REORDER_INNER: bool
     stages: int
     swizzle: bool
@@ -75,43 +122,9 @@ class MmaSyncConfig:
     images: bool = False
 
     @property
-    def threads(self) -> int:
-        return 32 * self.BLK_ROW_WARPS * self.BLK_COL_WARPS
-
-    @property
-    def warp_m(self) -> int:
-        """Output pixels of one warp."""
-        return self.WARP_ROW_TILES * ROW_TILE
-
-    @property
-    def warp_n(self) -> int:
-        """Output channels of one warp."""
-        return self.WARP_COL_TILES * COL_TILE
-
-    @property
-    def block_m(self) -> int:
-        """Output pixels of one block."""
-        return self.BLK_ROW_WARPS * self.warp_m
-
-    @property
-    def block_n(self) -> int:
-        """Output channels of one block."""
-        return self.BLK_COL_WARPS * self.warp_n
-
-    @property
-    def block_k(self) -> int:
-        """Bytes of a tile row in one stage: values, or pairs of values for "s4"."""
-        return self.CHUNK * K_TILE_BYTES
-
-    @property
     def unpacks(self) -> bool:
         """Whether nibbles become bytes."""
         return self.compute in ("s8_unpacked", "s8_staged")
-
-    @property
-    def accumulators(self) -> int:
-        """Accumulator registers of a thread."""
-        return self.WARP_ROW_TILES * self.WARP_COL_TILES * 4
 
     @property
     def run(self) -> int:

@@ -16,8 +16,8 @@ class Fragments:
 
 
 @T.inline
-def read_fragments(plan, smem, fragments, base, k_tile, buffer, thread):
-    """A warp's fragments of one 32-byte k-tile into one of two register buffers."""
+def read_pixels(plan, smem, fragments, base, k_tile, buffer, thread):
+    """The fragments of pixels of `read_fragments`."""
     config = T.meta_var(plan.config)
     for i in T.unroll(config.WARP_ROW_TILES):
         at = T.meta_var(
@@ -27,6 +27,12 @@ def read_fragments(plan, smem, fragments, base, k_tile, buffer, thread):
         )
         first = T.meta_var((buffer * config.WARP_ROW_TILES + i) * 4)
         T.ptx[LDMATRIX](*[fragments.a[first + j] for j in range(4)], smem.ptr_to([base + at]))
+
+
+@T.inline
+def read_weights(plan, smem, fragments, base, k_tile, buffer, thread):
+    """The fragments of weights of `read_fragments`."""
+    config = T.meta_var(plan.config)
     for i in T.unroll(config.WARP_COL_TILES // 2):
         at = T.meta_var(fragment_of_weights(config, thread.warp_column, i, k_tile, thread.lane))
         first = T.meta_var((buffer * config.WARP_COL_TILES + i * 2) * 2)
@@ -34,6 +40,13 @@ def read_fragments(plan, smem, fragments, base, k_tile, buffer, thread):
             *[fragments.b[first + j] for j in range(4)],
             smem.ptr_to([base + plan.weight_start + at]),
         )
+
+
+@T.inline
+def read_fragments(plan, smem, fragments, base, k_tile, buffer, thread):
+    """A warp's fragments of one 32-byte k-tile into one of two register buffers."""
+    read_pixels(plan, smem, fragments, base, k_tile, buffer, thread)
+    read_weights(plan, smem, fragments, base, k_tile, buffer, thread)
 
 
 def multiply_registers(plan, accumulator, fragments, d, rows, first_b):
@@ -46,6 +59,12 @@ def multiply_registers(plan, accumulator, fragments, d, rows, first_b):
         sums = [accumulator[d + e] for e in range(4)]
         pixels, weights = [a[row] for row in rows], [b[first_b + e] for e in range(2)]
         T.evaluate(plan.atom.call(sums, pixels, weights))
+        return
+    if plan.atom.m == 16:
+        sums = [accumulator[d + e] for e in range(4)]
+        for k_half in range(2):
+            pixels = [a[rows[2 * k_half]], a[rows[2 * k_half + 1]]]
+            T.evaluate(plan.atom.call(sums, pixels, [b[first_b + k_half]]))
         return
     for half in range(2):
         sums = [accumulator[d + 2 * half + e] for e in range(2)]

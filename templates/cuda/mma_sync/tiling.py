@@ -235,8 +235,14 @@ def unit_offset(config: MmaSyncConfig, row, unit):
     """
     if not config.swizzle:
         return row * config.row_bytes + unit * UNIT_BYTES
-    units = config.block_k // UNIT_BYTES
-    return row * config.row_bytes + (unit ^ (row // (8 // units) % units)) * UNIT_BYTES
+    return swizzled_offset(config.row_bytes, row, unit)
+
+
+def swizzled_offset(row_bytes: int, row, unit):
+    """Byte offset of a 16-byte unit of a row of a power of two of units, permuted by XOR."""
+    units = row_bytes // UNIT_BYTES
+    row_in_banks = row // max(8 // units, 1) % min(units, 8)
+    return row * row_bytes + (unit ^ row_in_banks) * UNIT_BYTES
 
 
 def matrix_offset(config: MmaSyncConfig, row, unit):

@@ -135,6 +135,7 @@ def matches(workload: object, target: Target) -> bool:
     return (
         isinstance(workload, BatchedGemm)
         and target.kind == "cuda"
+        and not workload.floating
         and ThreadEpilogue(_rows_as_conv2d(workload), 1).supported
         and indexable(workload.x_shape, workload.other_shape, workload.y_shape)
     )

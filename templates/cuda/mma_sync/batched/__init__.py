@@ -1,0 +1,1 @@
+"""Products of two activations on mma.sync: bytes, and 16-bit floats."""

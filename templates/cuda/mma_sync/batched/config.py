@@ -1,0 +1,34 @@
+"""Knobs of a product of two activations on mma.sync."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoq.templates.cuda.mma_sync.config import WarpTiles
+
+
+@dataclass(frozen=True)
+class BatchedSyncConfig(WarpTiles):
+    """Knobs of a product of two activations on mma.sync.
+
+    BLK_ROW_WARPS: warps of a block along the rows of x.
+    BLK_COL_WARPS: warps of a block along the columns of y.
+    WARP_ROW_TILES: tiles of 16 rows of one warp.
+    WARP_COL_TILES: tiles of 8 columns of one warp.
+    CHUNK: 32-byte k-tiles of one pipeline stage, of 32 bytes or of 16 floats.
+    stages: shared-memory buffers of the load pipeline.
+    blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
+    """
+
+    stages: int
+    blocks_per_sm: int
+
+    @property
+    def swizzle(self) -> bool:
+        """Whether the units of a row are permuted by XOR: always."""
+        return True
+
+    @property
+    def row_bytes(self) -> int:
+        """Pitch in shared memory of a row that runs along the reduction."""
+        return self.block_k

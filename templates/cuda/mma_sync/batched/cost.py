@@ -1,0 +1,104 @@
+"""What a configuration of a batched product takes: registers, blocks at once, and time."""
+
+from __future__ import annotations
+
+import math
+
+from autoq.templates.cuda.device.launch.occupancy import smem_margin
+from autoq.templates.cuda.device.weights import ceil_div
+from autoq.templates.cuda.mma_sync.batched.config import BatchedSyncConfig
+from autoq.templates.cuda.mma_sync.batched.plan import BatchedSyncPlan
+from autoq.templates.element import element
+from autoq.templates.operators.batched_gemm import BatchedGemm
+from autoq.templates.target import Target
+
+# Addresses, loop counters and predicates, and what the epilogue takes beside accumulators.
+_OTHER_REGISTERS = 44
+# Of one multiprocessor: guesses, none of them measured.
+_L2_BYTES_A_CLOCK = 40.0
+_SMEM_BYTES_A_CLOCK = 128.0
+_STORE_CLOCKS = 4.0
+_HELD_UNIT_CLOCKS = 8.0
+_BLOCK_CLOCKS = 1200.0
+_STEP_CLOCKS = 60.0
+
+
+def registers(plan: BatchedSyncPlan, target: Target) -> int:
+    """Estimate of the registers a thread needs."""
+    config = plan.config
+    fragments = config.WARP_ROW_TILES * 4 + config.WARP_COL_TILES * 2
+    found = config.accumulators + fragments * min(config.CHUNK, 2) + _OTHER_REGISTERS
+    if not plan.workload.floating:
+        found += 2 * config.WARP_ROW_TILES + config.WARP_COL_TILES
+    for operand in plan.operands:
+        found += 2 * operand.rounds(config.threads) + operand.held_words(config.threads)
+    return found
+
+
+def resident(plan: BatchedSyncPlan) -> int:
+    """Blocks that share a multiprocessor, as far as there are so many."""
+    target, config = plan.target, plan.config
+    margin = smem_margin(target)
+    by_smem = (target.smem_bytes + margin) // (plan.smem_bytes + margin)
+    by_registers = target.register_file // (config.threads * registers(plan, target))
+    by_threads = target.unit_threads // config.threads
+    blocks = ceil_div(plan.blocks, target.units)
+    return max(1, min(by_smem, by_registers, by_threads, blocks))
+
+
+def block_clocks(plan: BatchedSyncPlan) -> float:
+    """Clocks that a block keeps the busiest part of its multiprocessor."""
+    config, work, target = plan.config, plan.workload, plan.target
+    rate = target.rate(work.in_dtype) / 2 / target.units / target.clock_hz
+    warps = config.threads // 32
+    read = warps * (config.warp_m + config.warp_n) * config.block_k
+    held = sum(0 if one.asynchronous else one.copies for one in plan.operands)
+    step = max(
+        config.block_m * config.block_n * plan.step_k / rate,
+        plan.stage_bytes / _L2_BYTES_A_CLOCK,
+        (read + plan.stage_bytes) / _SMEM_BYTES_A_CLOCK,
+        held / 32 * _HELD_UNIT_CLOCKS,
+    )
+    out = element(work.epilogue.out_dtype).bytes
+    row = min(config.block_n, work.n) * out
+    stored = min(config.block_m, work.m) * row
+    width = math.gcd(16, plan.run * out, work.n * out)
+    stores = max(stored / _L2_BYTES_A_CLOCK, stored / width / 32 * _STORE_CLOCKS)
+    return plan.steps * step + stores
+
+
+def estimate(workload: BatchedGemm, config: BatchedSyncConfig, target: Target) -> float:
+    """Roughly the seconds: blocks that share a multiprocessor hide each other's latency."""
+    plan = BatchedSyncPlan(workload, config, target)
+    together, busy = resident(plan), block_clocks(plan)
+    under_way = max(1, min(config.stages, plan.steps) - 1)
+    alone = busy + _BLOCK_CLOCKS + plan.steps * _STEP_CLOCKS * (1 + 6 / under_way)
+    waves = plan.blocks / (target.units * together)
+    clocks = max(math.ceil(waves) * alone, waves * together * busy)
+    return max(clocks / target.clock_hz, workload.bytes / target.memory_rate)
+
+
+def features(
+    workload: BatchedGemm, config: BatchedSyncConfig, target: Target
+) -> dict[str, float]:  # fmt: skip
+    """Features of a configuration for a cost model."""
+    plan = BatchedSyncPlan(workload, config, target)
+    together = resident(plan)
+    waves = plan.blocks / (target.units * together)
+    return {
+        "blocks": float(plan.blocks),
+        "waves": waves,
+        "tail": waves / math.ceil(waves),
+        "warps": float(config.threads // 32 * together),
+        "tile": float(config.block_m * config.block_n),
+        "warp_tile": float(config.accumulators),
+        "smem_bytes": float(plan.smem_bytes),
+        "registers": float(registers(plan, target)),
+        "bytes_in_flight": float((config.stages - 1) * plan.stage_bytes * together),
+        "steps": float(plan.steps),
+        "useful": workload.m * workload.n * workload.k
+        / (plan.tiles_m * config.block_m * plan.tiles_n * config.block_n)
+        / (plan.steps * plan.step_k),
+        "block_clocks": block_clocks(plan),
+        "log_seconds": math.log(estimate(workload, config, target)),
+    }  # fmt: skip
