@@ -102,6 +102,14 @@ def test_what_it_takes() -> None:
         assert not TEMPLATE.matches(FloatGemm(8, 1 << 15, 1 << 15, weight_dtype="float16"), target)
 
 
+@pytest.mark.parametrize(("arch", "values"), [("sm_80", (False, True)), ("sm_90a", (False,))])
+def test_copies_have_a_policy_where_ptxas_can_encode_it(
+    arch: str, values: tuple[bool, ...]
+) -> None:
+    space = TEMPLATE.space(FloatGemm(64, 256, 512), parse_target(f"cuda:{arch}"))
+    assert tuple(space.knobs["weights_once"]) == values
+
+
 def test_wgmma_comes_first_where_there_is_one() -> None:
     names = [[t.name for t in matching(LARGE, target)] for target in targets()]
     assert names == [["float_gemm_mma_sync"]] * 4 + [["float_gemm_wgmma", "float_gemm_mma_sync"]]
