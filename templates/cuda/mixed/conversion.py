@@ -103,7 +103,7 @@ class Conversion:
             return 0
         if self.widening is Widening.TABLE:
             return 0 if least else -8
-        if self.nibbles or self.half:
+        if self.nibbles or self.half or self.widening is Widening.FOLD:
             return -least
         return 0 if least else -128  # signed bytes as they are, unsigned ones as signed
 
@@ -125,11 +125,13 @@ class Conversion:
         """The packed half or bfloat16 that is taken away, uint16, of zero points and rows.
 
         second_rows: whether a row is one of the upper eight of sixteen, whose nibbles are
-        multiplied by a sixteenth first.
+        multiplied by a sixteenth first. Where a multiply-add takes it away it is negative.
         """
         values = self.taken + zero_points.astype(np.float32)
         if self.nibbles and self.half and self.widening is Widening.PERMUTE:
             values = np.where(second_rows, -(values - 1024 + 64), values)
+        if self.widening is Widening.FOLD:
+            values = -values
         return values.astype(element(self.workload.in_dtype).dtype).view(np.uint16)
 
     @property
@@ -152,9 +154,13 @@ class Conversion:
             integer = 2.5 if self.half else 3.5
         elif self.half:
             integer = 2.0
+        elif self.widening is Widening.FOLD:
+            integer, packed = 2.0, 6.0
+        elif self.widening is Widening.MASK:
+            integer, packed = 5.0, 2.0 + packed * self.shifted
         else:
             integer, packed = 6.0, 2.0 + packed * self.shifted
-        if self.widening is not Widening.PERMUTE:
+        if self.widening in (Widening.CONVERT, Widening.TABLE):
             packed *= self.shifted
         return integer, packed + 2.0 * self.scales_weights
 

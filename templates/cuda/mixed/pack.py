@@ -87,7 +87,9 @@ def _integer_tiles(plan: MixedPlan, weight: np.ndarray, constants: Constants) ->
         values = _nibbles(conversion, parts)
     else:
         halves = parts.reshape(*parts.shape[:5], 2, 2, *parts.shape[6:])
-        values = np.ascontiguousarray(halves.transpose(0, 4, 5, 1, 3, 8, 6, 7, 2, 9))
+        # Masks take every second byte of a word for a register.
+        word = (9, 2) if conversion.widening is Widening.MASK else (2, 9)
+        values = np.ascontiguousarray(halves.transpose(0, 4, 5, 1, 3, 8, 6, 7, *word))
     values = values.reshape(blocks, steps, -1)
     if not conversion.groups:
         return values.reshape(-1)

@@ -80,9 +80,12 @@ def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:
         return config.group_scale is GroupScale.WEIGHT or workload.group > 0
 
     def widening_suits_weights(config: MixedConfig) -> bool:
-        """tables are for weights of 4 bits, and nothing widens those of floats"""
+        """tables are for 4 bits, folding and masks for bytes to bfloat16, none for floats"""
+        nibbles = element(workload.weight_dtype).packed
         if config.widening is Widening.TABLE:
-            return element(workload.weight_dtype).packed
+            return nibbles
+        if config.widening in (Widening.FOLD, Widening.MASK):
+            return workload.quantised and not nibbles and workload.in_dtype == "bfloat16"
         return config.widening is Widening.PERMUTE or workload.quantised
 
     return [

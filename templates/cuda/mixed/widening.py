@@ -9,6 +9,12 @@ for four values; unsigned bytes are stored as signed ones, and take two more. Ni
 of the word. Where the upper one of a byte is masked in place it counts sixteenfold, which a
 multiply-add undoes.
 
+Two other ways from bytes to bfloat16, which share out the work among pipes differently. Folding:
+0x43 above a byte u is 128 + u below 128 and 2 u from there on. What that lacks of 256, or 0, is a
+multiply-add with a ReLU, and taking it away leaves 2 u: one permute and three packed instructions
+for two values, zero points included. Masks: two bytes of a word lie where the mantissas of two
+bfloat16 do, so that no permute is needed, and the other two are a shift away: seven for four.
+
 Plain converts: the instruction that makes float32 of an integer, and the one that packs two.
 
 A lookup table, for nibbles: the three bits that all but the sign make up select the upper bytes of
@@ -25,12 +31,15 @@ class Widening(str, Enum):
     """How narrow weights become floats.
 
     PERMUTE: byte permutes and packed arithmetic. CONVERT: plain converts. TABLE: a lookup in
-    registers, for 4 bits.
+    registers, for 4 bits. FOLD: more packed arithmetic, and MASK: masks instead of permutes, both
+    for bytes to bfloat16.
     """
 
     PERMUTE = "permute"
     CONVERT = "convert"
     TABLE = "table"
+    FOLD = "fold"
+    MASK = "mask"
 
 
 ARITHMETIC = r"""
@@ -101,6 +110,28 @@ _BYTES_BF16 = r"""
 __device__ __forceinline__ unsigned signed_@(unsigned pair) {
   return sub_@(pair & 0xff7fff7fu, pair & 0xff80ff80u);
 }""" + widen_bytes("0x43434343u", "signed_@", behind="SHIFT")
+# taken is negative.
+_BYTES_FOLD = r"""
+__device__ __forceinline__ unsigned folded_@(unsigned pair, unsigned taken) {
+  unsigned lacking;
+  asm("fma.rn.relu.bf16x2 %0, %1, %2, %3;"
+      : "=r"(lacking) : "r"(pair), "r"(0xbf80bf80u), "r"(0x43804380u));
+  return fma_@(sub_@(pair, lacking), 0x3f003f00u, taken);
+}""" + widen_bytes("0x43434343u", "folded_@", taken=True)
+_BYTES_MASK = (
+    MASKED
+    + r"""
+__device__ __forceinline__ unsigned signed_@(unsigned word) {
+  return sub_@(masked_@(word, 0x007f007fu, 0x43004300u), masked_@(word, 0x00800080u, 0x43004300u));
+}
+__device__ __forceinline__ void widen_@(unsigned* d, unsigned low, unsigned high,
+                                        const unsigned* taken) {
+  d[0] = signed_@(low), d[1] = signed_@(low >> 8);
+  d[2] = signed_@(high), d[3] = signed_@(high >> 8);
+  SHIFT
+}
+"""
+)
 _NIBBLES_F16 = (
     MASKED
     + r"""
@@ -228,6 +259,9 @@ __device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsign
 """
 
 
+_OF_BYTES = {Widening.FOLD: _BYTES_FOLD, Widening.MASK: _BYTES_MASK}
+
+
 def arithmetic(half: bool, fused: bool) -> str:
     """Source of `sub_@`, `mul_@` and `fma_@` of pairs of float16, or else of bfloat16.
 
@@ -250,6 +284,8 @@ def widen_source(widening: Widening, half: bool, nibbles: bool, signed: bool) ->
         for name, table in zip(("POSITIVE", "NEGATIVE", "LOWER"), _TABLES[half], strict=True):
             looked_up = f"permuted_@({table}, places)" if table else "0u"
             source = source.replace(name, looked_up)
+    elif widening in _OF_BYTES:
+        source = _OF_BYTES[widening]
     elif nibbles:
         source = _NIBBLES_F16 if half else _NIBBLES_BF16
     else:

@@ -38,6 +38,11 @@ inline T fused(T a, T b, T c) {
   else return narrowed<T>(double(to_float(a)) * to_float(b) + to_float(c));
 }
 
+template <class T>
+inline T rectified_float(T a) {
+  return wide_of(a) > 0 || wide_of(a) != wide_of(a) ? a : T{};
+}
+
 inline float saturated(float a) { return a > 0 ? (a < 1 ? a : 1.f) : 0.f; }
 
 // The same instruction over both 16-bit floats of a register.
@@ -97,6 +102,9 @@ inline void add_sums(Table& t) {
     return narrowed<decltype(a)>(wide_of(a) * wide_of(b));
   });
   every_ternary(t, "fma", [](auto a, auto b, auto c) { return fused(a, b, c); });
+  auto fused_relu = [](auto a, auto b, auto c) { return rectified_float(fused(a, b, c)); };
+  pairs_of<half_t, 3>(t, "fma.relu", fused_relu);
+  pairs_of<bfloat_t, 3>(t, "fma.relu", fused_relu);
   every_binary(t, "min", [](auto a, auto b) { return least(a, b); });
   every_binary(t, "max", [](auto a, auto b) { return most(a, b); });
   every_unary(t, "neg", [](auto a) { return narrowed<decltype(a)>(-wide_of(a)); });

@@ -95,16 +95,21 @@ def test_each_knob_compiles_without_spills(workload: FloatGemm, knobs: dict[str,
 
 @needs_nvcc
 @pytest.mark.parametrize(
-    "dtype, weight_dtype, most",
+    "dtype, weight_dtype, widening, most",
     [
-        ("float16", "int8", 4), ("float16", "uint8", 4), ("bfloat16", "int8", 8),
-        ("bfloat16", "uint8", 10), ("float16", "int4", 5), ("bfloat16", "int4", 6),
+        ("float16", "int8", Widening.PERMUTE, 4), ("float16", "uint8", Widening.PERMUTE, 4),
+        ("bfloat16", "int8", Widening.PERMUTE, 8), ("bfloat16", "uint8", Widening.PERMUTE, 10),
+        ("float16", "int4", Widening.PERMUTE, 5), ("bfloat16", "int4", Widening.PERMUTE, 6),
+        ("bfloat16", "int8", Widening.FOLD, 8), ("bfloat16", "uint8", Widening.FOLD, 8),
+        ("bfloat16", "int8", Widening.MASK, 7), ("bfloat16", "uint8", Widening.MASK, 9),
     ],
 )  # fmt: skip
-def test_conversion_takes_few_instructions(dtype: str, weight_dtype: str, most: int) -> None:
+def test_conversion_takes_few_instructions(
+    dtype: str, weight_dtype: str, widening: Widening, most: int
+) -> None:
     """most: of machine code for four values."""
     workload = FloatGemm(16, 64, 64, dtype, weight_dtype, dtype)
-    function = Conversion(workload).function()
+    function = Conversion(workload, widening=widening).function()
     source = f"""{function.source}
 extern "C" __global__ void kernel(const uint4* from, uint4* to, const unsigned* rows) {{
   unsigned a[16];

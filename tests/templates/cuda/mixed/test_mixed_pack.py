@@ -70,7 +70,7 @@ def scales_of_sums(plan: MixedPlan, tiles: np.ndarray) -> np.ndarray:
 
 
 WEIGHT, SUM = GroupScale
-PERMUTE, CONVERT, TABLE = Widening
+PERMUTE, CONVERT, TABLE, FOLD, MASK = Widening
 FORMS = [
     *(
         (dtype, weight_dtype, PERMUTE, *groups)
@@ -88,6 +88,15 @@ FORMS = [
         for widening in (CONVERT, TABLE)
         if widening is CONVERT or weight_dtype.endswith("t4")
         for groups in ((0, False, WEIGHT), (64, True, WEIGHT))
+    ),
+    *(
+        ("bfloat16", weight_dtype, widening, *groups)
+        for weight_dtype in ("int8", "uint8")
+        for widening in (FOLD, MASK)
+        for groups in (
+            (0, False, WEIGHT), (0, True, WEIGHT), (64, True, WEIGHT), (32, False, SUM),
+            (128, True, SUM),
+        )
     ),
 ]  # fmt: skip
 
