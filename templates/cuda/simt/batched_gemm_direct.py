@@ -24,6 +24,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     indexable,
     items_kernel,
 )
+from autoq.templates.cuda.simt.byte_products import BYTE_PRODUCTS
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.conv2d import Conv2d
@@ -32,27 +33,8 @@ from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _SOURCE = r"""
-__device__ __forceinline__ int multiply_bytes(unsigned a, unsigned b, int c) {
-  int d;
-  if constexpr (SIGNED<X> && SIGNED<OTHER>) {
-    asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
-  } else if constexpr (SIGNED<X>) {
-    asm("dp4a.s32.u32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
-  } else if constexpr (SIGNED<OTHER>) {
-    asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
-  } else {
-    asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
-  }
-  return d;
-}
 template <typename B> __device__ __forceinline__ int add_bytes(unsigned a, int c) {
-  int d;
-  if constexpr (SIGNED<B>) {
-    asm("dp4a.s32.u32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(0x01010101u), "r"(c));
-  } else {
-    asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(0x01010101u), "r"(c));
-  }
-  return d;
+  return multiply_bytes<B, unsigned char>(a, 0x01010101u, c);
 }
 __device__ __forceinline__ void multiply_words(
     ACC* acc, const X* x, const OTHER* other, int x_zero, int other_zero) {
@@ -70,7 +52,7 @@ __device__ __forceinline__ void multiply_words(
       of_x[r] = add_bytes<X>(row, of_x[r]);
       #pragma unroll
       for (int i = 0; i < V; ++i) {
-        acc[r * V + i] = multiply_bytes(row, columns[i], acc[r * V + i]);
+        acc[r * V + i] = multiply_bytes<X, OTHER>(row, columns[i], acc[r * V + i]);
       }
     }
   }
@@ -181,7 +163,7 @@ def build(workload: BatchedGemm, config: BatchedDirectConfig, target: Target) ->
     last = workload.other_order.endswith("k")
     functions = epilogue.namespace(
         "batched_gemm_direct",
-        _SOURCE,
+        BYTE_PRODUCTS + _SOURCE,
         {"X": workload.in_dtype, "OTHER": workload.other_dtype},
         {"K": workload.k, "ROWS": config.rows, "X_STEP": x_step, "OTHER_STEP": other_step,
          "K_LAST": last},

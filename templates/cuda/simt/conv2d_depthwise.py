@@ -26,6 +26,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     items_kernel,
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.simt.byte_products import BYTE_PRODUCTS
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue, split_pointers
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
@@ -34,11 +35,7 @@ from autoq.templates.workload import Constants
 
 _SOURCE = r"""
 __device__ __forceinline__ int multiply_byte(unsigned a, unsigned b, int e, int c) {
-  b &= 0xffu << (8 * e);
-  if constexpr (SIGNED<X>) return __dp4a((int)a, (int)b, c);
-  int d;
-  asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
-  return d;
+  return multiply_bytes<X, WEIGHT>(a, b & 0xffu << (8 * e), c);
 }
 __device__ __forceinline__ void clear(ACC* acc) {
   #pragma unroll
@@ -155,7 +152,7 @@ def _functions(
     reach = workload.dilation[1] * (workload.s - 1) + 1
     return epilogue.namespace(
         "conv2d_depthwise",
-        _SOURCE,
+        BYTE_PRODUCTS + _SOURCE,
         {"X": workload.in_dtype, "WEIGHT": workload.weight_dtype},
         {
             "WIDTH": workload.w,

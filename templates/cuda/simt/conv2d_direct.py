@@ -27,6 +27,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     items_kernel,
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.simt.byte_products import BYTE_PRODUCTS
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue, split_pointers
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
@@ -36,12 +37,6 @@ from autoq.templates.workload import Constants
 
 # `at` holds a pixel's first channel, or -1 where the filter tap falls outside the image.
 _SOURCE = r"""
-__device__ __forceinline__ int multiply_bytes(unsigned a, unsigned b, int c) {
-  if constexpr (SIGNED<X>) return __dp4a((int)a, (int)b, c);
-  int d;
-  asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
-  return d;
-}
 __device__ __forceinline__ void place(int* at, int offset) { *at = offset; }
 __device__ __forceinline__ void clear(ACC* acc) {
   #pragma unroll
@@ -68,7 +63,7 @@ __device__ __forceinline__ void accumulate(
           if constexpr (FLOATING) {
             sum = fmaf(__uint_as_float(in[p].word[j]), __uint_as_float(filter.word[i]), sum);
           } else if constexpr (PACK == 4) {
-            sum = multiply_bytes(in[p].word[j / 4], filter.word[i], sum);
+            sum = multiply_bytes<X, WEIGHT>(in[p].word[j / 4], filter.word[i], sum);
           } else {
             const int value = (X)(in[p].word[j / 4] >> (8 * (j % 4)));
             sum += value * (WEIGHT)(filter.word[i / 4] >> (8 * (i % 4)));
@@ -173,7 +168,7 @@ def _functions(conv: Conv2d, config: DirectConfig, epilogue: ThreadEpilogue) -> 
     step = math.gcd(group_c, 16 if packing == 4 else 4 if epilogue.floating else 1)
     return epilogue.namespace(
         "conv2d_direct",
-        _SOURCE,
+        BYTE_PRODUCTS + _SOURCE,
         {"X": conv.in_dtype, "WEIGHT": conv.weight_dtype},
         {
             "GROUP_C": group_c,
