@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from contextlib import closing
 
 from autoq import __version__
 from autoq.cache import require_private
 from autoq.devices import Host, require_device, resolve
 from autoq.errors import InputError
-from autoq.measure.builder import Builder
-from autoq.measure.compile_worker import BuildSettings
 from autoq.measure.job import REGISTRY, load_registry
-from autoq.measure.measurer import DeviceMeasurer
-from autoq.measure.runner import OutOfTime, Runner
-from autoq.measure.worker import WorkerSettings
+from autoq.measure.runner import OutOfTime
 from autoq.records.database import Conditions, Database
 from autoq.records.journal import Journal
 from autoq.records.lookup import template_versions
 from autoq.report.events import Notice, TaskRow, TuneSummary
 from autoq.scratch import scratch_folder, sweep
+from autoq.templates.base import Template
 from autoq.templates.layout import NHWC
-from autoq.tuning.asking import Asker, LocalAsker, ParallelAsker, SearchSettings
-from autoq.tuning.options import TuneOptions, check_layouts, make_options, timing
+from autoq.templates.target import Target
+from autoq.tuning.opening import make_asker, opening_measurer
+from autoq.tuning.options import check_layouts, make_options
 from autoq.tuning.pacing import Pacing
 from autoq.tuning.prepare import (
     Model,
@@ -39,6 +35,7 @@ from autoq.tuning.prepare import (
 from autoq.tuning.provenance import Provenance
 from autoq.tuning.run import OnEvent, Run, task_row
 from autoq.tuning.sharing import Sharing
+from autoq.tuning.task import ModelWorkload
 from autoq.tuning.task_numbers import task_numbers
 
 
@@ -62,9 +59,7 @@ def list_tasks(
     templates = list(load_registry(registry).values())
     database = Database.load(tuning_records, shipped=use_shipped_records)
     check_layouts(layouts)
-    workloads = model_workloads(model, host.target, templates, input_shapes)
-    workloads = in_layouts(workloads, layouts, templates, host.target)
-    pairs = tunable(workloads, templates, host.target)
+    pairs = _tunable_pairs(model, input_shapes, layouts, templates, host.target)
     conditions = Conditions(host.target.arch, host.device, template_versions(templates))
     return known_rows([workload for workload, _ in pairs], host.target, database, conditions)
 
@@ -92,95 +87,56 @@ def tune(
     written, for what the user gave; MeasureError when the device fails.
     """
     settings = make_options(trials, options)
-    measurer = settings.measurer
     started = settings.clock.now() if settings.started is None else settings.started
     if settings.cache_dir is not None:
         require_private(settings.cache_dir)
     tell = on_event or (lambda event: None)
-    templates = load_registry(settings.registry)
+    templates = list(load_registry(settings.registry).values())
     journal = Journal(output, lambda text: tell(Notice(text)))
     others = Database.load(tuning_records)
     host = target if isinstance(target, Host) else resolve(target, settings.device)
-    if measurer is None:
+    if settings.measurer is None:
         require_device(host)
-    known_templates = list(templates.values())
-    workloads = model_workloads(model, host.target, known_templates, input_shapes)
-    workloads = in_layouts(workloads, settings.layouts, known_templates, host.target)
-    pairs = tunable(workloads, known_templates, host.target)
+    pairs = _tunable_pairs(model, input_shapes, settings.layouts, templates, host.target)
     if not pairs:
         raise InputError(f"the model has no workload that can be tuned for {host.target.arch}")
     chosen = [(index, *pairs[index]) for index in task_numbers(settings.tasks, len(pairs))]
     sweep()
     pacing = Pacing(settings.clock, started, settings.time_budget)
-    with journal, scratch_folder() as scratch, ThreadPoolExecutor(1) as thread:
-        asker = make_asker(host, settings, local=measurer is not None)
-        opening = None
-        if measurer is None:
-            # Its processes start while this one makes the tasks, which takes as long.
-            seconds = None if settings.time_budget is None else max(0.0, pacing.left)
-            opening = thread.submit(device_measurer, host, settings, scratch, seconds)
+    with (
+        journal,
+        scratch_folder() as scratch,
+        closing(make_asker(host, settings, local=settings.measurer is not None)) as asker,
+        opening_measurer(host, settings, scratch, pacing) as opened,
+    ):
+        tasks = make_tasks(chosen, host.target, settings.seed)
         try:
-            tasks = make_tasks(chosen, host.target, settings.seed)
-            measurer = measurer or opening.result()
-            device = measurer.device
-            conditions = Conditions(
-                host.target.arch, device.name, template_versions(templates.values())
-            )
-            known = resume(tasks, journal.existing, others, conditions)
-            provenance = Provenance(device, _tvm_version(), __version__)
-            sharing = Sharing(journal, tasks, device, conditions, settings.trials)
-            run = Run(tasks, settings, journal, sharing, known, tell, pacing)
-            return run.run(asker, measurer, provenance, host.target)
+            measurer = opened()
         except OutOfTime:
             elapsed = settings.clock.now() - started
             rows = tuple(map(task_row, tasks))
             summary = TuneSummary(str(journal.path), host.device, rows, 0, elapsed, "time", {})
             tell(summary)
             return summary
-        finally:
-            asker.close()
-            if measurer is None and opening is not None and opening.exception() is None:
-                measurer = opening.result()
-            if measurer is not None:
-                measurer.close()
+        device = measurer.device
+        conditions = Conditions(host.target.arch, device.name, template_versions(templates))
+        known = resume(tasks, journal.existing, others, conditions)
+        sharing = Sharing(journal, tasks, device, conditions, settings.trials)
+        provenance = Provenance(device, _tvm_version(), __version__)
+        run = Run(tasks, settings, journal, sharing, known, tell, pacing)
+        return run.run(asker, measurer, provenance, host.target)
 
 
-def make_asker(host: Host, options: TuneOptions, local: bool) -> Asker:
-    """Strategies in processes of their own, unless `local` or the CPU is what is measured."""
-    settings = SearchSettings(options.registry, host.target, options.tuner)
-    if local or host.target.kind == "cpu":
-        return LocalAsker(settings)
-    return ParallelAsker(settings, size=max(1, min(4, len(os.sched_getaffinity(0)) // 4)))
-
-
-def device_measurer(
-    host: Host, options: TuneOptions, scratch: Path, seconds: float | None = None
-) -> DeviceMeasurer:
-    """Builder and runner for a host's device; scratch is a folder for references.
-
-    Raises TargetError when the device or its compiler is missing, OutOfTime when the device
-    needs more than `seconds` to start.
-    """
-    cuda = ""
-    if host.target.kind == "cuda":
-        from autoq.kernel.nvcc import nvcc_version
-
-        cuda = nvcc_version()
-    cores = len(os.sched_getaffinity(0))
-    worker = WorkerSettings(
-        options.registry, host.target, options.device, options.seed, cores, scratch
-    )
-    build = BuildSettings(options.registry, host.target, options.cache_dir)
-    runner = Runner(worker, timing(options, host.target.kind), options.timeout)
-    builder = Builder(build, options.jobs or cores, options.build_timeout, scratch)
-    try:
-        builder.warm()
-        device = dataclasses.replace(runner.describe(seconds), cuda=cuda)
-    except BaseException:
-        runner.close()
-        builder.close()
-        raise
-    return DeviceMeasurer(builder, runner, device, exclusive=host.target.kind == "cpu")
+def _tunable_pairs(
+    model: Model,
+    input_shapes: Mapping[str, Sequence[int]] | None,
+    layouts: Sequence[str],
+    templates: Sequence[Template],
+    target: Target,
+) -> list[tuple[ModelWorkload, list[Template]]]:
+    """A model's workloads in the layouts, with the tunable templates that compute each."""
+    workloads = model_workloads(model, target, templates, input_shapes)
+    return tunable(in_layouts(workloads, layouts, templates, target), templates, target)
 
 
 def _tvm_version() -> str:

@@ -24,7 +24,8 @@ from autoq.scratch import scratch_folder, sweep
 from autoq.templates.registry import matching
 from autoq.templates.workload import Workload
 from autoq.templates.workload_key import to_dict
-from autoq.tuner import TuneOptions, device_measurer
+from autoq.tuning.opening import device_measurer
+from autoq.tuning.options import TuneOptions
 
 
 def jobs_of(workload: Workload, target: Any, samples: int, names: set[str]) -> list[Job]:

@@ -28,7 +28,8 @@ from autoq.scratch import scratch_folder, sweep
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload_key import from_dict
-from autoq.tuner import TuneOptions, device_measurer
+from autoq.tuning.opening import device_measurer
+from autoq.tuning.options import TuneOptions
 from autoq.tuning.provenance import Provenance
 
 

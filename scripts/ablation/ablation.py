@@ -41,7 +41,7 @@ from autoq.scratch import scratch_folder, sweep
 from autoq.search.registry import DEFAULT_STRATEGY
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.tuner import device_measurer, make_asker
+from autoq.tuning.opening import device_measurer, make_asker
 from autoq.tuning.options import TuneOptions
 
 _STAGES = ((56, 64), (28, 128), (14, 256), (7, 512))

@@ -14,7 +14,7 @@ from autoq.measure.job import REGISTRY, Job, load_registry
 from autoq.records import read_records
 from autoq.records.record import Record
 from autoq.scratch import scratch_folder
-from autoq.tuner import device_measurer
+from autoq.tuning.opening import device_measurer
 from autoq.tuning.options import TuneOptions
 
 # How long processes of a killed tuner may take to notice it: a compiler finishes its kernel.
