@@ -49,9 +49,14 @@ class Plan:
     successor: Successor = Successor.FIRST
 
 
-_PLANS = ((2560, Plan(256, 4)), (512, Plan(128, 2, Successor.LOADED)), (0, Plan(256, 1)))
-"""Plans, and the vectors of the output a multiprocessor from which on they are for: the fastest on
-an H200, among those that are fast for every size (docs/notes/movement.md)."""
+_PLANS = (
+    (2560, 0, Plan(256, 4)),
+    (512, 20_000, Plan(128, 2, Successor.LOADED)),
+    (512, 0, Plan(128, 2)),
+    (0, 0, Plan(256, 1)),
+)
+"""Plans, and the vectors and the values of the output a multiprocessor from which on they are for:
+the fastest on an H200, among those that are fast for every size (docs/notes/movement.md)."""
 
 _START_SUCCESSOR = 'asm volatile("griddepcontrol.launch_dependents;" : : : "memory");'
 
@@ -128,8 +133,7 @@ def elementwise_kernel(
     lanes = 4 if "float32" in (*whole, formula.out_dtype) else 16
     walk = Walk.over(shape, [operand.shape for operand in operands], lanes)
     values = math.gcd(walk.row, lanes)
-    vectors = math.prod(shape) // values
-    plan = plan or next(plan for least, plan in _PLANS if vectors >= least * target.units)
+    plan = plan or _plan(math.prod(shape), values, target)
     if not can_overlap(target):
         plan = dataclasses.replace(plan, successor=Successor.FIRST)
     spread = blocks_for(walk.rows, plan.together)
@@ -151,6 +155,14 @@ def elementwise_kernel(
 
     at_once = plan.successor is Successor.FIRST
     return items_kernel([*arrays, output], items, plan.threads, target, body, at_once)
+
+
+def _plan(total: int, values: int, target: Target) -> Plan:
+    """How so many values in vectors of some are shared out on a target."""
+    share, vectors = total / target.units, total // values / target.units
+    return next(
+        plan for at_least, of_values, plan in _PLANS if vectors >= at_least and share >= of_values
+    )
 
 
 def float_literal(value: float) -> str:
