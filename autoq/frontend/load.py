@@ -202,7 +202,7 @@ def _mark_halves(proto: onnx.NodeProto, b: GraphBuilder, written: int) -> None:
         name for name in proto.output if name in b.values and b.dtype(b.values[name]) == "float32"
     )
     for node in b.graph.operations[written:]:
-        if node.op == "Gemm":
+        if node.op in ("Gemm", "MatMul"):
             node.attributes["floats"] = "float16"
 
 

@@ -30,7 +30,7 @@ def fuse_batched_products(graph: Graph) -> None:
     for node in graph.operations:
         if node.op != "MatMul":
             continue
-        factors = _factors(around, node)
+        factors = byte_factors(around, node)
         if factors is None:
             continue
         product = np.float32(factors[0].scheme.scale) * np.float32(factors[1].scheme.scale)
@@ -46,7 +46,7 @@ def fuse_batched_products(graph: Graph) -> None:
 
 
 @dataclass(frozen=True)
-class _Factor:
+class Factor:
     """A dequantised factor: the integers, their scheme and their shape as the product sees it."""
 
     name: str
@@ -54,7 +54,7 @@ class _Factor:
     shape: tuple[int, ...]
 
 
-def _factors(around: Neighbourhood, node: Operation) -> tuple[_Factor, _Factor] | None:
+def byte_factors(around: Neighbourhood, node: Operation) -> tuple[Factor, Factor] | None:
     """Both factors, None where a kernel cannot multiply them."""
     graph, found = around.graph, []
     for name in node.inputs:
@@ -64,7 +64,7 @@ def _factors(around: Neighbourhood, node: Operation) -> tuple[_Factor, _Factor] 
             return None
         if dequantise.inputs[0] in graph.constants:
             return None
-        found.append(_Factor(dequantise.inputs[0], scheme, graph.shape(name)))
+        found.append(Factor(dequantise.inputs[0], scheme, graph.shape(name)))
     x, other = found
     rank = len(graph.shape(node.output))
     same_batch = x.shape[:-2] == other.shape[:-2] == graph.shape(node.output)[: rank - 2]
@@ -72,7 +72,7 @@ def _factors(around: Neighbourhood, node: Operation) -> tuple[_Factor, _Factor] 
 
 
 def _operation(
-    around: Neighbourhood, node: Operation, tail: Tail, factors: tuple[_Factor, _Factor],
+    around: Neighbourhood, node: Operation, tail: Tail, factors: tuple[Factor, Factor],
     product: np.float32, taken: set[int],
 ) -> Operation:  # fmt: skip
     graph = around.graph
@@ -94,7 +94,7 @@ def _operation(
 
 
 def _axes(
-    around: Neighbourhood, tail: Tail, factors: tuple[_Factor, _Factor], taken: set[int]
+    around: Neighbourhood, tail: Tail, factors: tuple[Factor, Factor], taken: set[int]
 ) -> Axes:
     x, other = factors
     rank = len(x.shape)

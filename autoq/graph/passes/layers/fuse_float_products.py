@@ -1,4 +1,4 @@
-"""Products of a float16 model with constant weights, where a kernel of the target takes them.
+"""Products of a float16 model, where a kernel of the target takes them.
 
 The graph computes a float16 model in float32. A kernel for float16 reads activations that are
 rounded to it, and weights as integers with their scales.
@@ -7,7 +7,7 @@ rounded to it, and weights as integers with their scales.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,14 @@ import numpy as np
 from autoq.graph.constants import DEQUANTISATIONS
 from autoq.graph.fused import WORKLOAD
 from autoq.graph.ir import Graph, Node, Operation
+from autoq.graph.passes.layers.float_batches import float_batches
+from autoq.graph.passes.layers.half_rounding import (
+    place_roundings,
+    rounded_tensor,
+    write_narrow,
+)
 from autoq.graph.passes.layers.integer_operands import integer_operands
-from autoq.graph.rewrite import Neighbourhood, add_tensor, prune, rename_inputs, replace_nodes
+from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
 from autoq.templates.base import Template
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.operators.float_gemm import FloatGemm
@@ -28,13 +34,14 @@ _SIGNED = {"uint4": ("int4", 8), "uint8": ("int8", 128)}
 
 
 def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Template]) -> None:
-    """Replace each float16 Gemm of constant weights that a template computes by its workload.
+    """Replace each float16 product that a template computes by its workload.
 
-    Products whose factors are both dequantised integers are left to `fuse_products`.
+    A Gemm of constant weights, or a MatMul of two activations. Products whose factors are both
+    dequantised integers are left to `fuse_products` and `fuse_batched_products`.
     """
     around = Neighbourhood(graph)
     rounded: dict[str, Operation] = {}
-    groups = []
+    groups: list[tuple[Sequence[Node], Operation]] = []
     for node in graph.operations:
         if node.op != "Gemm" or node.attributes.get("floats") != "float16":
             continue
@@ -54,15 +61,17 @@ def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Templa
         constants = weight.constants if bias is None else {**weight.constants, "bias": bias}
         members = [node] if relu is None else [node, relu]
         covers = tuple(dict.fromkeys(name for member in members for name in member.covers))
-        x = _rounded(graph, around, node, rounded)
+        x = rounded_tensor(graph, around, node.inputs[0], rounded)
         attributes = {"workload": workload, "constants": constants}
         groups.append(
             (members, Operation(WORKLOAD, node.name, (x,), members[-1].output, attributes, covers))
         )
+    groups += float_batches(graph, around, target, templates, rounded)
     replace_nodes(graph, groups)
-    _place_roundings(graph, rounded)
+    place_roundings(graph, rounded)
+    prune(graph)  # of transpositions that products take in, which would still be readers
     for _, product in groups:
-        _narrow(graph, product, target, templates)
+        write_narrow(graph, product, target, templates)
     prune(graph)
 
 
@@ -127,63 +136,3 @@ def _with_zero_points(
     if np.any(zero_point):
         constants["zero_point"] = np.ascontiguousarray(zero_point.astype(value_dtype(dtype)))
     return _Weight(dtype, group, constants)
-
-
-def _rounded(
-    graph: Graph, around: Neighbourhood, node: Operation, rounded: dict[str, Operation]
-) -> str:
-    """The float16 tensor that a product reads: what its input was widened from, or its rounding."""
-    x = node.inputs[0]
-    if x not in rounded:
-        shape, source = graph.shape(x), x
-        while (reshape := around.producer(source, "Reshape")) is not None:
-            source = reshape.inputs[0]
-        widened = around.producer(source, "Cast")
-        half = add_tensor(graph, f"{x}/float16", shape, "float16")
-        rounded[x] = Operation("Cast", half, (x,), half)
-        if widened is not None and graph.dtype(widened.inputs[0]) == "float16":
-            rounded[x] = Operation("Reshape", half, widened.inputs, half, {"shape": shape})
-    return rounded[x].output
-
-
-def _place_roundings(graph: Graph, rounded: dict[str, Operation]) -> None:
-    """Put each tensor's rounding behind what makes the tensor."""
-    nodes: list[Node] = [made for x, made in rounded.items() if x in graph.inputs]
-    for node in graph.operations:
-        nodes.append(node)
-        nodes += [rounded[x] for x in node.outputs if x in rounded]
-    graph.nodes = nodes
-
-
-def _narrow(
-    graph: Graph, product: Operation, target: Target, templates: Sequence[Template]
-) -> None:
-    """Let a product write float16 where everything that reads it rounds it to that."""
-    around = Neighbourhood(graph)
-    narrow = replace(product.attributes["workload"], out_dtype="float16")
-    pending, reshaped, casts = [product.output], [product.output], []
-    while pending:
-        name = pending.pop()
-        readers = around.readers(name)
-        if name in graph.outputs or not readers:
-            return
-        for reader in readers:
-            if reader.op == "Cast" and graph.dtype(reader.output) == "float16":
-                casts.append(reader)
-            elif reader.op == "Reshape":
-                pending.append(reader.output)
-                reshaped.append(reader.output)
-            else:
-                return
-    if any(cast.output in graph.outputs for cast in casts) and len(casts) > 1:
-        return
-    if not matching(narrow, target, templates):
-        return
-    product.attributes["workload"] = narrow
-    for name in reshaped:
-        graph.tensors[name] = replace(graph.tensors[name], dtype="float16")
-    removed = {id(cast) for cast in casts if cast.output not in graph.outputs}
-    rename_inputs(graph, {c.output: c.inputs[0] for c in casts if id(c) in removed})
-    for cast in casts:
-        cast.op = "Identity"
-    graph.nodes = [node for node in graph.nodes if id(node) not in removed]

@@ -1,0 +1,90 @@
+"""Tensors of a float16 model that its products read rounded to float16, and write so.
+
+The graph computes such a model in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from autoq.graph.ir import Graph, Node, Operation
+from autoq.graph.rewrite import Neighbourhood, add_tensor, rename_inputs
+from autoq.templates.base import Template
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.batched_gemm import BatchedGemm
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.registry import matching
+from autoq.templates.target import Target
+
+Product = TypeVar("Product", FloatGemm, BatchedGemm)
+
+
+def rounded_tensor(
+    graph: Graph, around: Neighbourhood, x: str, rounded: dict[str, Operation]
+) -> str:
+    """The float16 tensor that a product reads: what its input was widened from, or its rounding.
+
+    rounded: the operations that make such tensors, by what they round; one may be added.
+    """
+    if x not in rounded:
+        shape, source = graph.shape(x), x
+        while (reshape := around.producer(source, "Reshape")) is not None:
+            source = reshape.inputs[0]
+        widened = around.producer(source, "Cast")
+        half = add_tensor(graph, f"{x}/float16", shape, "float16")
+        rounded[x] = Operation("Cast", half, (x,), half)
+        if widened is not None and graph.dtype(widened.inputs[0]) == "float16":
+            rounded[x] = Operation("Reshape", half, widened.inputs, half, {"shape": shape})
+    return rounded[x].output
+
+
+def place_roundings(graph: Graph, rounded: dict[str, Operation]) -> None:
+    """Put each tensor's rounding behind what makes the tensor."""
+    nodes: list[Node] = [made for x, made in rounded.items() if x in graph.inputs]
+    for node in graph.operations:
+        nodes.append(node)
+        nodes += [rounded[x] for x in node.outputs if x in rounded]
+    graph.nodes = nodes
+
+
+def write_narrow(
+    graph: Graph, product: Operation, target: Target, templates: Sequence[Template]
+) -> None:
+    """Let a product write float16 where everything that reads it rounds it to that."""
+    around = Neighbourhood(graph)
+    narrow = narrowed(product.attributes["workload"])
+    pending, reshaped, casts = [product.output], [product.output], []
+    while pending:
+        name = pending.pop()
+        readers = around.readers(name)
+        if name in graph.outputs or not readers:
+            return
+        for reader in readers:
+            if reader.op == "Cast" and graph.dtype(reader.output) == "float16":
+                casts.append(reader)
+            elif reader.op == "Reshape":
+                pending.append(reader.output)
+                reshaped.append(reader.output)
+            else:
+                return
+    if any(cast.output in graph.outputs for cast in casts) and len(casts) > 1:
+        return
+    if not matching(narrow, target, templates):
+        return
+    product.attributes["workload"] = narrow
+    for name in reshaped:
+        graph.tensors[name] = replace(graph.tensors[name], dtype="float16")
+    removed = {id(cast) for cast in casts if cast.output not in graph.outputs}
+    rename_inputs(graph, {c.output: c.inputs[0] for c in casts if id(c) in removed})
+    for cast in casts:
+        cast.op = "Identity"
+    graph.nodes = [node for node in graph.nodes if id(node) not in removed]
+
+
+def narrowed(workload: Product) -> Product:
+    """The product with an output of float16."""
+    if isinstance(workload, BatchedGemm):
+        return replace(workload, epilogue=Epilogue("float16"))
+    return replace(workload, out_dtype="float16")

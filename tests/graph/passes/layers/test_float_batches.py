@@ -1,0 +1,109 @@
+"""Products of two activations of a float16 model: one kernel each, as onnxruntime computes them."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx_models.makers import model, node, normal
+from qdq.oracle import run_in_memory
+
+from autoq.frontend import from_model
+from autoq.graph import Layer, evaluate, optimise
+from autoq.templates.operators.batched_gemm import BatchedGemm
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.target import parse_target
+
+HOPPER, TURING, CPU = (parse_target(name) for name in ("cuda:sm_90a", "cuda:sm_75", "cpu"))
+RNG = np.random.default_rng(5)
+BATCH, LENGTH, HEADS, DEPTH = 2, 7, 3, 8
+WIDTH = HEADS * DEPTH
+
+
+def attention(scaling: str = "Div", dtype: str = "float16") -> onnx.ModelProto:
+    """Self-attention as torch exports it, from [2, 7, 24] to as much."""
+    names = ("q", "k", "v", "o")
+    constants = {f"w_{n}": (normal(WIDTH, WIDTH) / 5).astype(dtype) for n in names}
+    split, join = [BATCH, LENGTH, HEADS, DEPTH], [BATCH, LENGTH, WIDTH]
+    constants |= {"split": np.array(split), "join": np.array(join), "root": np.array(2.75, dtype)}
+    nodes = []
+    for name, perm in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+        nodes += [
+            node("MatMul", f"x w_{name}", f"{name}_rows"),
+            node("Reshape", f"{name}_rows split", f"{name}_heads"),
+            node("Transpose", f"{name}_heads", name, perm=perm),
+        ]
+    nodes += [
+        node("MatMul", "q k", "raw"), node(scaling, "raw root", "scores"),
+        node("Softmax", "scores", "shares", axis=-1), node("MatMul", "shares v", "context"),
+        node("Transpose", "context", "turned", perm=[0, 2, 1, 3]),
+        node("Reshape", "turned join", "joined"), node("MatMul", "joined w_o", "y"),
+    ]  # fmt: skip
+    return model(nodes, {"x": ((BATCH, LENGTH, WIDTH), dtype)}, constants)
+
+
+def products(graph) -> list:
+    """The products among a graph's layers."""
+    found = [node.workload for node in graph.nodes if isinstance(node, Layer)]
+    return [w for w in found if isinstance(w, (BatchedGemm, FloatGemm))]
+
+
+def assert_agrees(graph, made: onnx.ModelProto) -> None:
+    """Equal to onnxruntime's results, but for two steps of float16 at the largest."""
+    (given,) = made.graph.input
+    shape = [size.dim_value for size in given.type.tensor_type.shape.dim]
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(given.type.tensor_type.elem_type)
+    feeds = {given.name: RNG.standard_normal(shape).astype(dtype)}
+    (expected,) = run_in_memory(made, feeds).values()
+    (found,) = evaluate(graph, feeds).values()
+    assert found.dtype == expected.dtype
+    difference = np.abs(found.astype(np.float32) - expected.astype(np.float32)).max()
+    assert difference <= 2.0**-8 * np.abs(expected.astype(np.float32)).max()
+
+
+@pytest.mark.parametrize("scaling", ["Div", "Mul"])
+@pytest.mark.parametrize("target", [HOPPER, TURING], ids=lambda t: t.arch)
+def test_attention_multiplies_heads_where_they_lie(scaling, target):
+    made = attention(scaling)
+    graph = optimise(from_model(made), target)
+    assert_agrees(graph, made)
+    *_, scores, values, _ = products(graph)
+    assert isinstance(scores, BatchedGemm) and isinstance(values, BatchedGemm)
+    assert (scores.x_order, scores.other_order, scores.y_order) == ("bmhk", "bnhk", "bhmn")
+    assert (values.x_order, values.other_order, values.y_order) == ("bhmk", "bkhn", "bmhn")
+    assert {scores.in_dtype, scores.other_dtype, values.in_dtype} == {"float16"}
+    assert scores.epilogue.out_dtype == "float32"  # for the softmax, which computes in it
+    assert values.epilogue.out_dtype == "float16"  # for the product behind it
+    assert [w.out_dtype for w in products(graph)[:3]] == ["float16"] * 3
+
+
+def test_without_a_kernel_nothing_is_rounded():
+    for made, target in ((attention(), CPU), (attention(dtype="float32"), HOPPER)):
+        graph = optimise(from_model(made), target)
+        assert not any(isinstance(w, BatchedGemm) for w in products(graph))
+        assert_agrees(graph, made)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "taken"),
+    [
+        ([node("Transpose", "x", "t", perm=[0, 2, 1]), node("MatMul", "x t")], True),
+        ([node("Transpose", "x", "t", perm=[0, 2, 1]), node("MatMul", "x t", "m"),
+          node("Div", "one m")], True),
+        ([node("Transpose", "x", "t", perm=[0, 2, 1]), node("MatMul", "x t", "m"),
+          node("Mul", "m row"), ], True),
+        ([node("MatMul", "x batch")], False),
+    ],
+    ids=["square", "reciprocal", "scales of columns", "constant"],
+)  # fmt: skip
+def test_what_is_taken_of_what_lies_around(nodes, taken):
+    half = np.float16
+    constants = {"one": np.array(1, half), "row": np.linspace(1, 2, 5).astype(half),
+                 "batch": normal(3, 11, 4).astype(half)}  # fmt: skip
+    used = {name for item in nodes for name in item.input}
+    constants = {name: value for name, value in constants.items() if name in used}
+    made = model(nodes, {"x": ((3, 5, 11), "float16")}, constants)
+    graph = optimise(from_model(made), HOPPER)
+    assert_agrees(graph, made)
+    found = products(graph)
+    assert [type(w) for w in found] == ([BatchedGemm] if taken else [])
