@@ -1,4 +1,4 @@
-"""The short cut in TVM's parser gives the same kernels."""
+"""The short cuts in TVM's parser give the same kernels."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import inspect
 from types import FrameType
 
 import pytest
+import tvm
 from tvm.script import tirx as T
-from tvm.script.parser.core.parser import ScriptMacro
+from tvm.script.parser.core import doc
 
 from autoq.kernel import tvm_script
-from autoq.templates.cuda.halo.swapped.conv2d_swapped import TEMPLATE
+from autoq.kernel.tvm_script import SHORT_CUTS
+from autoq.templates.base import Template
+from autoq.templates.cuda.halo.swapped.conv2d_swapped import TEMPLATE as SWAPPED
+from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE as MMA_SYNC
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 
@@ -18,39 +22,51 @@ TARGET = parse_target("cuda:sm_90a")
 WORKLOAD = Conv2d(n=1, h=8, w=8, c=16, k=16, r=3, s=3, padding=(1, 1, 1, 1))
 
 
-def script() -> str:
-    return TEMPLATE.build(WORKLOAD, TEMPLATE.default(WORKLOAD, TARGET), TARGET).script()
+def kernel(template: Template = SWAPPED) -> str:
+    """A kernel with the places in the source that it is from."""
+    config = template.default(WORKLOAD, TARGET)
+    return str(tvm.ir.save_json(template.build(WORKLOAD, config, TARGET)))
 
 
-def slow_search(macro: ScriptMacro) -> object:
-    """TVM's own search, as of 0.27."""
-    for info in inspect.getouterframes(inspect.currentframe()):
-        parser = info.frame.f_globals.get(macro.parser_object_name)
-        if parser is not None:
-            return parser
-    raise RuntimeError("no parser")
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """TVM's own functions, as of 0.27."""
+    for owner, name, _ in SHORT_CUTS:
+        monkeypatch.setattr(owner, name, getattr(owner, name).__wrapped__)
+    return monkeypatch
 
 
-def test_the_kernel_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = script()
-    monkeypatch.setattr(ScriptMacro, "_find_parser_def", slow_search)
-    assert script() == quick
+@pytest.mark.parametrize("template", [SWAPPED, MMA_SYNC], ids=lambda template: template.name)
+def test_the_kernel_is_the_same(template: Template, request: pytest.FixtureRequest) -> None:
+    quick = kernel(template)
+    assert kernel(template) == quick
+    request.getfixturevalue("without")
+    assert kernel(template) == quick
 
 
-def test_macros_describe_no_callers(monkeypatch: pytest.MonkeyPatch) -> None:
-    described: list[object] = []
-    real = inspect.getouterframes
+def counted(name: str, monkeypatch: pytest.MonkeyPatch) -> list[FrameType]:
+    """The frames that a function of `inspect` is called with from now on."""
+    found: list[FrameType] = []
+    real = getattr(inspect, name)
 
-    def counted(frame: FrameType, context: int = 1) -> list[inspect.FrameInfo]:
-        described.append(frame)
+    def called(frame: FrameType, context: int = 1) -> object:
+        found.append(frame)
         return real(frame, context)
 
-    monkeypatch.setattr(inspect, "getouterframes", counted)
-    script()
-    quick = len(described)
-    monkeypatch.setattr(ScriptMacro, "_find_parser_def", slow_search)
-    script()
-    assert len(described) - quick > quick + 20
+    monkeypatch.setattr(inspect, name, called)
+    return found
+
+
+def test_no_callers_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    described = counted("getouterframes", monkeypatch)
+    kernel()
+    assert not described
+
+
+def test_callers_are_described_without_short_cuts(without: pytest.MonkeyPatch) -> None:
+    described = counted("getouterframes", without)
+    kernel()
+    assert len(described) > 20
 
 
 def test_a_macro_outside_of_a_kernel_says_so() -> None:
@@ -62,7 +78,53 @@ def test_a_macro_outside_of_a_kernel_says_so() -> None:
         outside()
 
 
-def test_a_tvm_without_the_search_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(ScriptMacro, "_find_parser_def")
-    tvm_script.quicken_macros()
-    assert not hasattr(ScriptMacro, "_find_parser_def")
+def test_a_tree_that_is_changed_is_not_found_again() -> None:
+    first = doc.parse("x = 1")
+    first.body.clear()
+    assert len(doc.parse("x = 1").body) == 1
+
+
+def test_what_an_expression_lacks_is_said_as_before(request: pytest.FixtureRequest) -> None:
+    class Empty:
+        pass
+
+    nothing, one = Empty(), {"one": 1}
+
+    def attribute() -> None:
+        @T.prim_func
+        def main() -> None:
+            T.evaluate(nothing.extent)
+
+    def entry() -> None:
+        @T.prim_func
+        def main() -> None:
+            T.evaluate(one["two"])
+
+    def name() -> None:
+        @T.prim_func
+        def main() -> None:
+            T.evaluate(unheard_of(1))  # noqa: F821
+
+    complaints = []
+    for _ in range(2):
+        for function in (attribute, entry, name):
+            with pytest.raises(Exception) as raised:
+                function()
+            complaints.append((type(raised.value).__name__, str(raised.value)))
+        if len(complaints) == 3:
+            request.getfixturevalue("without")
+    assert complaints[:3] == complaints[3:]
+    assert "extent" in complaints[0][1]
+    assert "unheard_of" in complaints[2][1]
+
+
+def test_each_is_taken_once_and_an_unknown_tvm_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken = [getattr(owner, name) for owner, name, _ in SHORT_CUTS]
+    tvm_script.quicken_parser()
+    assert [getattr(owner, name) for owner, name, _ in SHORT_CUTS] == taken
+    for owner, name, _ in SHORT_CUTS:
+        monkeypatch.delattr(owner, name)
+    tvm_script.quicken_parser()
+    assert not any(hasattr(owner, name) for owner, name, _ in SHORT_CUTS)
