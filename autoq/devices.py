@@ -37,6 +37,8 @@ def resolve(text: str, ordinal: int = 0, hardware: str | os.PathLike[str] | None
     Raises TargetError for an unknown target, a GPU nobody supports or a file of another GPU,
     InputError for a file that is no row.
     """
+    if not isinstance(text, str):
+        raise TargetError(f"unknown target {text!r:.80}: give its name, such as 'cpu' or 'cuda'")
     row = None if hardware is None else read_hardware(hardware)
     if text == "auto":
         text = "cuda" if device_count() else "cpu"

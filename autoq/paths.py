@@ -39,3 +39,11 @@ def require_writable(path: Path) -> None:
         raise InputError(f"{path}: cannot be written; check its permissions")
     if not path.exists() and not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"{path}: the folder {folder} cannot be written; choose another output")
+
+
+def require_other(output: Path, *read: str | os.PathLike[str] | None) -> None:
+    """Raise InputError where an output would take the place of a file that is read."""
+    for path in read:
+        there = path is not None and output.exists() and os.path.exists(path)
+        if there and output.samefile(path):
+            raise InputError(f"{output}: is {path}, which is read; name another output")

@@ -14,6 +14,7 @@ import onnx.version_converter
 
 from autoq.errors import InputError, ModelError
 from autoq.frontend.read import read_model
+from autoq.paths import require_other
 from autoq.replace_file import replace_file
 from autoq.scratch import scratch_folder
 
@@ -64,6 +65,7 @@ def quantize(
     target = Path(output)
     if not target.parent.is_dir():
         raise InputError(f"{output}: the folder {target.parent} does not exist")
+    require_other(target, model)
     with scratch_folder() as folder:
         finished = folder / "quantised.onnx"
         try:

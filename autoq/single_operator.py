@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,8 @@ def operator(
     """
     if not isinstance(workload, Workload):
         raise InputError(f"workload: expected a Workload, found {type(workload).__name__}")
+    if constants is not None and not isinstance(constants, Mapping):
+        raise InputError(f"constants: expected arrays by name, found {type(constants).__name__}")
     given: dict[str, Any] = {
         name: value if np.isscalar(value) else np.asarray(value)
         for name, value in (constants or {}).items()

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autoq.errors import InputError
+from autoq.templates.field_types import require_types
 from autoq.templates.layout import LAYOUTS
 from autoq.templates.storage import is_four_bit, value_dtype
 from autoq.templates.target import Target
@@ -68,6 +69,10 @@ class Workload(ABC):
             raise TypeError(f"two operators {operator!r}: {_place(other)} and {_place(cls)}")
         cls.operator = operator
         Workload.OPERATORS[operator] = cls
+
+    def __post_init__(self) -> None:
+        """Raises InputError for fields of other types; a subclass adds what else it refuses."""
+        require_types(self)
 
     @property
     @abstractmethod
@@ -194,6 +199,8 @@ class Workload(ABC):
                     raise InputError(f"{self}: constant {spec.name!r} is missing")
                 continue
             array = np.asarray(constants[spec.name])
+            if not spec.shape and not (array.shape == () and array.dtype.kind in "iu"):
+                raise InputError(f"{self}: constant {spec.name!r}: an integer is expected")
             exact = not spec.shape or str(array.dtype) == value_dtype(spec.dtype)
             if not (exact and spec.fits(array.shape)):
                 bound = "at most " if spec.at_most else ""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import types
-import typing
 from collections.abc import Mapping
 from typing import Any
 
 from autoq.templates.discovery import modules_of
+from autoq.templates.field_types import expectation, is_a, kinds
 from autoq.templates.workload import Workload
 
 
@@ -44,18 +43,11 @@ def _made(cls: type, fields: Any) -> Any:
     """The dataclass of fields as JSON gave them; TypeError for wrong names or types."""
     if not isinstance(fields, Mapping):
         raise TypeError(f"{cls.__name__} is {fields!r}, not a mapping")
-    kinds = _kinds(cls)
+    known = kinds(cls)
     for name, value in fields.items():
-        if name not in kinds:
+        if name not in known:
             raise TypeError(f"{name} = {value!r}; no such field is expected")
-    return cls(**{name: _value(kinds[name], value, name) for name, value in fields.items()})
-
-
-@functools.cache
-def _kinds(cls: type) -> dict[str, Any]:
-    """Types of the fields that a key holds."""
-    hints = typing.get_type_hints(cls)
-    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.compare}
+    return cls(**{name: _value(known[name], value, name) for name, value in fields.items()})
 
 
 def _value(kind: Any, value: Any, name: str) -> Any:
@@ -63,27 +55,9 @@ def _value(kind: Any, value: Any, name: str) -> Any:
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return value if isinstance(value, kind) else _made(kind, value)
     value = tuple(value) if isinstance(value, list) else value
-    if not _is_a(kind, value):
-        raise TypeError(f"{name} = {value!r}; {getattr(kind, '__name__', kind)} is expected")
+    if not is_a(kind, value):
+        raise TypeError(expectation(name, kind, value))
     return value
-
-
-def _is_a(kind: Any, value: Any) -> bool:
-    if isinstance(kind, types.UnionType):
-        return any(_is_a(one, value) for one in typing.get_args(kind))
-    if typing.get_origin(kind) is tuple:
-        first, *others = typing.get_args(kind)
-        length = None if others == [...] else 1 + len(others)
-        return (
-            isinstance(value, tuple)
-            and length in (None, len(value))
-            and all(_is_a(first, item) for item in value)
-        )
-    if typing.get_origin(kind) is typing.Literal:
-        return value in typing.get_args(kind)
-    if kind is int:
-        return type(value) is int and value >= 0
-    return isinstance(value, kind)
 
 
 def key(workload: Workload) -> str:

@@ -22,7 +22,7 @@ RESIDUALS = ("s8", "u8", "s4", "u4", *FLOAT_OUTPUTS)
 SCALES = ("column", "row")
 
 _DTYPES = {row.ptx: row.name for row in ELEMENTS.values() if row.ptx}
-# Kernels count the values of a matrix in 32 bits.
+# Kernels count the values of an array in 32 bits.
 _MOST_VALUES = 2**31 - 1
 # Extents at which every kernel of a pair of types is tried, and what extents are rounded up to.
 _ROOMY, _MULTIPLES = (256, 256, 256), (2, 4, 8, 16, 32, 64)
@@ -115,9 +115,13 @@ class ProductRequest:
         extents = (self.m, self.n, self.k)
         if min(extents) < 1:
             raise InputError(f"M, N, K = {_listed(extents)}: each is at least 1")
-        if any(i * j > _MOST_VALUES for i, j in itertools.combinations(extents, 2)):
+        for option, value, least in (("--group", self.group, 0), ("--batch", self.batch, 1)):
+            if value < least:
+                raise InputError(f"{option} {value}: at least {least}")
+        if self.batch * max(i * j for i, j in itertools.combinations(extents, 2)) > _MOST_VALUES:
+            batch = f" with --batch {self.batch}" if self.batch > 1 else ""
             raise InputError(
-                f"M, N, K = {_listed(extents)}: a matrix has at most {_MOST_VALUES} values"
+                f"M, N, K = {_listed(extents)}{batch}: an array has at most {_MOST_VALUES} values"
             )
 
     def _of_integers(self, a: str, b: str) -> Gemm:
@@ -153,8 +157,6 @@ class ProductRequest:
                 f"--group {self.group}: sums of groups are added as floats, not to {short(out)}; "
                 f"choose --out {', '.join(FLOAT_OUTPUTS)}"
             )
-        if self.group < 0:
-            raise InputError(f"group {self.group}: at least 0, which is a whole row")
         if self.group and self.k % self.group:
             raise InputError(f"group {self.group} does not divide k = {self.k}")
 

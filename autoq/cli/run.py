@@ -51,13 +51,13 @@ def run(
 ) -> None:
     """Run a compiled model, and time it on request."""
     from autoq.cli.npz import read_arrays, write_arrays
-    from autoq.paths import require_writable
+    from autoq.paths import require_other, require_writable
     from autoq.report.tables import profile_table
     from autoq.session import Session
 
     if outputs is not None:
         require_writable(outputs)
-        _require_other(outputs, artifact, inputs)
+        require_other(outputs, artifact, inputs)
     session = Session(artifact, device=device)
     feeds = read_arrays(inputs, session.get_inputs()) if inputs else _fill(fill_mode, session)
     results = session.run(None, feeds)
@@ -73,13 +73,6 @@ def run(
         typer.echo(f"time: {seconds * 1e3:.3f} ms (median of {repeat}, inputs in place)")
     if profile:
         typer.echo(profile_table(session.profile(repeat)))
-
-
-def _require_other(outputs: Path, *read: Path | None) -> None:
-    """Raise InputError when the outputs would take the place of a file that is read."""
-    for path in read:
-        if path is not None and path.exists() and outputs.exists() and outputs.samefile(path):
-            raise InputError(f"--outputs {outputs}: is {path}, which is read; name another file")
 
 
 def _fill(mode: str, session: Any) -> dict[str, np.ndarray]:

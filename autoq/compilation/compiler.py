@@ -20,7 +20,7 @@ from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.layouts import choose_layouts
 from autoq.graph.passes.dtypes.storage import layers_by_storage
 from autoq.measure.job import load_registry
-from autoq.paths import as_path, require_writable
+from autoq.paths import as_path, require_other, require_writable
 from autoq.records.database import Conditions, Database
 from autoq.records.lookup import template_versions
 from autoq.runtime.artifact import write_artifact
@@ -88,6 +88,8 @@ def compile(
     host = target if isinstance(target, Host) else resolve(target)
     database = Database.load(tuning_records, shipped=use_shipped_records)
     loaded = model if isinstance(model, Graph) else frontend.load(model, input_shapes)
+    if not isinstance(model, Graph):
+        require_other(out, model)
     plain = graph.optimise(loaded, host.target, templates)
     kernels = choose_layouts(plain, LayoutTimes(host, database, templates))
     selections = [select(node, host, database, templates) for node in kernels.nodes]

@@ -12,6 +12,7 @@ from typing import Any
 from autoq.cache import require_private
 from autoq.errors import InputError
 from autoq.measure.job import REGISTRY
+from autoq.option_types import require_types
 from autoq.paths import as_path
 
 
@@ -28,16 +29,22 @@ class CompileOptions:
     jobs: int | None = None
     registry: str = REGISTRY
 
+    def __post_init__(self) -> None:
+        require_types(self)
+        if self.jobs is not None and self.jobs < 1:
+            raise InputError(f"jobs {self.jobs}: give at least 1, or None for every core")
+
     @property
     def threads(self) -> int:
         """Compilers at once."""
-        return max(1, self.jobs or os.cpu_count() or 1)
+        return self.jobs or os.cpu_count() or 1
 
 
 def make_options(options: Mapping[str, Any]) -> CompileOptions:
     """Options by field name; cache_dir may be text.
 
-    Raises InputError for an unknown name or a folder that others can write to.
+    Raises InputError for an unknown name, a value that none can have or a folder that others can
+    write to.
     """
     known = {field.name for field in dataclasses.fields(CompileOptions)}
     unknown = sorted(set(options) - known)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 
 import numpy as np
 import onnx
@@ -64,7 +65,7 @@ def from_model(
     builder.reserved = {v.name for v in (*graph.input, *graph.output)}
     builder.used = {name for node in graph.node for name in node.input}
     builder.used |= {output.name for output in graph.output}
-    _declare_inputs(builder, graph, set(arrays), dict(input_shapes or {}))
+    _declare_inputs(builder, graph, set(arrays), input_shapes or {})
     for name, value in arrays.items():
         builder.add_value(name, value)
     _import_nodes(builder, graph)
@@ -77,11 +78,13 @@ def _initializers(graph: onnx.GraphProto, source: str) -> dict[str, np.ndarray]:
 
 
 def _declare_inputs(
-    b: GraphBuilder, graph: onnx.GraphProto, constants: set[str], shapes: dict[str, Sequence[int]]
+    b: GraphBuilder, graph: onnx.GraphProto, constants: set[str], shapes: InputShapes
 ) -> None:
     inputs = [value for value in graph.input if value.name not in constants]
     names = [value.name for value in inputs]
-    unknown = sorted(set(shapes) - set(names))
+    if not isinstance(shapes, Mapping):
+        raise InputError(f"--input-shapes {shapes!r:.80}: shapes by the names of inputs do")
+    unknown = [name for name in shapes if name not in names]
     if unknown:
         raise InputError(
             f"--input-shapes: {b.source} has no input {unknown[0]!r}; its inputs are "
@@ -124,6 +127,8 @@ def _input_shape(
                 f'give its sizes with --input-shapes "{value.name}:[{example}]"'
             )
         return tuple(int(size) for size in declared)
+    if not isinstance(given, Sequence) or not all(isinstance(s, Integral) for s in given):
+        raise InputError(f"--input-shapes: {given!r:.80} for {value.name!r}: integers are expected")
     sizes = tuple(int(size) for size in given)
     fits = not has_shape or (
         len(sizes) == len(declared)

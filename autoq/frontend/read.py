@@ -24,11 +24,13 @@ def read_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
     Raises ModelError for a file that is missing, not ONNX, truncated, of an unknown opset, or
     whose external data is missing or lies outside the model's folder.
     """
-    path = Path(path)
     try:
+        path = Path(path)
         content = path.read_bytes()
     except OSError as error:
         raise ModelError(f"{path}: cannot be read ({error.strerror}); give an ONNX file") from error
+    except TypeError as error:
+        raise ModelError(f"{path!r:.80}: no path of an ONNX file") from error
     except ValueError as error:
         raise ModelError(f"{str(path)!r}: no name of a file ({error})") from error
     model = onnx.ModelProto()

@@ -77,6 +77,8 @@ class Measurement:
 
 def load_registry(registry: str) -> dict[str, Template]:
     """Templates by name, preferred ones first; raises InputError when there are none there."""
+    if not isinstance(registry, str):
+        raise InputError(f"template registry {registry!r:.80}: the name of a package is expected")
     module, _, attribute = registry.partition(":")
     try:
         found = importlib.import_module(module)

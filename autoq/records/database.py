@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
+from autoq.errors import RecordError
 from autoq.records.lines import Lines, parse_records, read_records
 from autoq.records.record import Record
 from autoq.records.standing import superseded
@@ -77,8 +78,12 @@ class Database:
 
         Raises RecordError for a path that is no record file.
         """
-        one = isinstance(paths, str | os.PathLike)
-        files = [read_records(path) for path in ([paths] if one else paths)]
+        given = [paths] if isinstance(paths, str | os.PathLike) else paths
+        if not (
+            isinstance(given, Iterable) and all(isinstance(p, str | os.PathLike) for p in given)
+        ):
+            raise RecordError(f"record files {paths!r:.80}: a path or a sequence of paths does")
+        files = [read_records(path) for path in given]
         return cls([*files, *(shipped_records() if shipped else ())])
 
     def __len__(self) -> int:

@@ -11,10 +11,17 @@ from typing import Any
 from autoq.errors import InputError
 from autoq.measure.job import REGISTRY, Timing
 from autoq.measure.measurer import Measurer
+from autoq.option_types import require_types
 from autoq.paths import as_path
 from autoq.search.registry import DEFAULT_STRATEGY, STRATEGIES
 from autoq.templates.layout import LAYOUTS, NHWC
 from autoq.tuning.clock import Clock, MonotonicClock
+
+LONGEST_SECONDS = 10**9
+"""Of any time given; a wait of more than 9e9 seconds overflows."""
+
+MOST_JOBS = 512
+"""Compilers at once; each is a process of half a gigabyte."""
 
 # Turns of a comparison at the least.
 _ROUNDS = 15
@@ -55,6 +62,7 @@ class TuneOptions:
     measurer: Measurer | None = None
 
     def __post_init__(self) -> None:
+        require_types(self)
         at_least_one = ("trials", "trials_per_task", "early_stopping")
         for name in at_least_one:
             value = getattr(self, name)
@@ -62,14 +70,17 @@ class TuneOptions:
                 raise InputError(f"--{name.replace('_', '-')} {value}: at least 1 is needed")
         for name in ("timeout", "build_timeout", "time_budget"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise InputError(f"--{name.replace('_', '-')} {value}: a positive time is needed")
+            if value is not None and not 0 < value <= LONGEST_SECONDS:
+                raise InputError(
+                    f"--{name.replace('_', '-')} {value}: a positive time is needed, "
+                    f"at most {LONGEST_SECONDS} s"
+                )
         if self.tuner not in STRATEGIES:
             known = ", ".join(STRATEGIES)
             raise InputError(f"--tuner {self.tuner!r} is unknown; choose from {known}")
         check_layouts(self.layouts)
-        if self.jobs < 0:
-            raise InputError(f"--jobs {self.jobs}: give at least 1, or 0 for every core")
+        if not 0 <= self.jobs <= MOST_JOBS:
+            raise InputError(f"--jobs {self.jobs}: give 1 to {MOST_JOBS}, or 0 for every core")
 
 
 def check_layouts(layouts: Sequence[str]) -> None:

@@ -6,7 +6,6 @@ import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from autoq.errors import InputError
@@ -35,15 +34,26 @@ def model_workloads(
     InputError for a model that cannot be used.
     """
     if not isinstance(model, str | os.PathLike | Graph):
-        return [ModelWorkload(one, 1) if isinstance(one, Workload) else one for one in model]
+        return _given(model)
     from autoq import frontend, graph
 
-    loaded = model if isinstance(model, Graph) else frontend.load(Path(model), input_shapes)
+    loaded = model if isinstance(model, Graph) else frontend.load(model, input_shapes)
     nodes: dict[Any, list[str]] = {}
     for node in graph.optimise(loaded, target, templates).nodes:
         if isinstance(node, Layer):
             nodes.setdefault(node.workload, []).append(node.name)
     return [ModelWorkload(w, len(names), tuple(names)) for w, names in nodes.items()]
+
+
+def _given(model: Any) -> list[ModelWorkload]:
+    """Workloads that a caller names."""
+    if not isinstance(model, Iterable):
+        raise InputError(f"model {model!r:.80}: a file, a graph or a sequence of workloads does")
+    listed = [ModelWorkload(one, 1) if isinstance(one, Workload) else one for one in model]
+    for one in listed:
+        if not isinstance(one, ModelWorkload):
+            raise InputError(f"{one!r:.80} among the workloads: expected a Workload")
+    return listed
 
 
 def in_layouts(

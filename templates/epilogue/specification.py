@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from autoq.errors import InputError
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue.activation import ACTIVATIONS
+from autoq.templates.field_types import require_types
 
 SCALAR_NAMES = (
     "accumulator_low",
@@ -67,6 +69,8 @@ class Epilogue:
 
     For float32 accumulators: `v = acc + bias [+ res]`, `y = clamp(v, low, high)`.
     ReLU and Clip are the bounds `low` and `high`, which are data, not part of the key.
+
+    Raises InputError for dtypes and options that do not go together.
     """
 
     out_dtype: str = "int8"
@@ -80,25 +84,26 @@ class Epilogue:
     scale_group: int = 0
 
     def __post_init__(self) -> None:
+        require_types(self)
         known = ", ".join((*INTEGER_RANGE, *FLOAT_OUTPUTS))
         if self.out_dtype not in (*INTEGER_RANGE, "int32", *FLOAT_OUTPUTS):
-            raise ValueError(f"out_dtype {self.out_dtype!r}: {known} or int32")
+            raise InputError(f"out_dtype {self.out_dtype!r}: {known} or int32")
         if self.residual_dtype not in (None, *INTEGER_RANGE, *FLOAT_OUTPUTS):
-            raise ValueError(f"residual_dtype {self.residual_dtype!r}: {known}")
+            raise InputError(f"residual_dtype {self.residual_dtype!r}: {known}")
         if self.requantize_before_add and self.residual_dtype is None:
-            raise ValueError("requantize_before_add needs a residual_dtype")
+            raise InputError("requantize_before_add needs a residual_dtype")
         if self.table and self.out_dtype not in ("int8", "uint8"):
-            raise ValueError(f"out_dtype {self.out_dtype!r}: int8 or uint8 behind a table")
+            raise InputError(f"out_dtype {self.out_dtype!r}: int8 or uint8 behind a table")
         if self.concatenates and not self.requantize_before_add:
-            raise ValueError("concatenates needs requantize_before_add")
+            raise InputError("concatenates needs requantize_before_add")
         if self.activation not in ACTIVATIONS:
-            raise ValueError(f"activation {self.activation!r}: one of {', '.join(ACTIVATIONS)}")
+            raise InputError(f"activation {self.activation!r}: one of {', '.join(ACTIVATIONS)}")
         if self.activation != "none" and self.out_dtype not in FLOAT_OUTPUTS:
-            raise ValueError(f"out_dtype {self.out_dtype!r}: an activation needs floats")
+            raise InputError(f"out_dtype {self.out_dtype!r}: an activation needs floats")
         if self.out_dtype == "int32" and (self.row_scale or self.float_bias):
-            raise ValueError("out_dtype 'int32': sums have neither scales nor a float bias")
+            raise InputError("out_dtype 'int32': sums have neither scales nor a float bias")
         if self.scale_group and self.out_dtype not in FLOAT_OUTPUTS:
-            raise ValueError(f"out_dtype {self.out_dtype!r}: groups of scales need floats")
+            raise InputError(f"out_dtype {self.out_dtype!r}: groups of scales need floats")
 
     @property
     def of_convolutions(self) -> bool:
@@ -133,6 +138,6 @@ def pack_scalars(**values: float) -> np.ndarray:
     neutral.update(accumulator_low=-np.inf, accumulator_high=np.inf, low=-np.inf, high=np.inf)
     unknown = set(values) - set(SCALAR_NAMES)
     if unknown:
-        raise ValueError(f"unknown scalars {sorted(unknown)}; known are {SCALAR_NAMES}")
+        raise InputError(f"unknown scalars {sorted(unknown)}; known are {SCALAR_NAMES}")
     neutral.update(values)
     return np.array([neutral[name] for name in SCALAR_NAMES], np.float32)

@@ -19,6 +19,7 @@ from autoq.templates.epilogue import (
     apply_epilogue,
     pack_scalars,
 )
+from autoq.templates.field_types import require_positive
 from autoq.templates.operators.product import behind_table
 from autoq.templates.random_arrays import bounds, random_array, random_inputs
 from autoq.templates.table import ENTRIES
@@ -63,8 +64,8 @@ class BatchedGemm(Workload, operator="batched_gemm"):
     epilogue: Epilogue = field(default_factory=Epilogue)
 
     def __post_init__(self) -> None:
-        if min(self.batch, self.heads, self.m, self.n, self.k) < 1:
-            raise InputError(f"products of {self}: extents are at least 1")
+        super().__post_init__()
+        require_positive(self, "batch", "heads", "m", "n", "k")
         known = {"x": _X_ORDERS, "other": _OTHER_ORDERS, "y": _Y_ORDERS}
         for name, orders in known.items():
             order = getattr(self, f"{name}_order")

@@ -10,9 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from autoq.errors import InputError
 from autoq.templates.convolution_sums import ConvolutionSums, Tile
 from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue, FloatTerms, apply_epilogue
+from autoq.templates.field_types import require_positive
 from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, fits, from_nhwc, shape_in, to_nhwc
 from autoq.templates.operators.product import Product
 from autoq.templates.threads import in_threads
@@ -30,6 +32,9 @@ class Conv2d(Product, operator="conv2d"):
     float32).
     in_layout is that of x, out_layout that of y and of the residual: "NHWC", or "NHWCnc" where
     bytes fill its blocks (n a multiple of 8, channels of 16).
+
+    Raises InputError for extents below 1, other dtypes, a filter larger than the padded image,
+    groups that do not divide c and k, and layouts that the arrays cannot have.
     """
 
     n: int
@@ -53,16 +58,18 @@ class Conv2d(Product, operator="conv2d"):
     has_layouts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self, "n", "h", "w", "c", "k", "r", "s", "stride", "dilation", "groups")
         if self.p <= 0 or self.q <= 0:
-            raise ValueError(f"{self}: the padded image is smaller than the filter")
+            raise InputError(f"{self}: the padded image is smaller than the filter")
         if self.c % self.groups or self.k % self.groups:
-            raise ValueError(f"{self}: groups must divide c and k")
+            raise InputError(f"{self}: groups must divide c and k")
         if not {self.in_layout, self.out_layout} <= set(LAYOUTS):
-            raise ValueError(f"{self}: a layout is one of {', '.join(LAYOUTS)}")
+            raise InputError(f"{self}: a layout is one of {', '.join(LAYOUTS)}")
         if self.in_layout == NHWCNC and not self.may_read_blocks:
-            raise ValueError(f"{self}: x does not fill the blocks of {NHWCNC}")
+            raise InputError(f"{self}: x does not fill the blocks of {NHWCNC}")
         if self.out_layout == NHWCNC and not self.may_write_blocks:
-            raise ValueError(f"{self}: y or its residual does not fill the blocks of {NHWCNC}")
+            raise InputError(f"{self}: y or its residual does not fill the blocks of {NHWCNC}")
 
     @property
     def may_read_blocks(self) -> bool:

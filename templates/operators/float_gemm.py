@@ -17,6 +17,7 @@ import numpy as np
 from autoq.errors import InputError
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue import ACTIVATIONS, activated
+from autoq.templates.field_types import require_positive
 from autoq.templates.random_arrays import random_array, random_inputs
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -64,11 +65,9 @@ class FloatGemm(Workload, operator="float_gemm"):
     batch: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         weights = (self.in_dtype, *INTEGER_RANGE)
-        if min(self.m, self.n, self.k) < 1:
-            raise InputError(f"a product of {self.m}x{self.n}x{self.k}: extents are at least 1")
-        if self.batch < 1:
-            raise InputError(f"a batch of {self.batch} products: at least 1")
+        require_positive(self, "m", "n", "k", "batch")
         if self.in_dtype not in (*_FLOATS, _E4M3):
             raise InputError(f"in_dtype {self.in_dtype!r}: one of {', '.join(_FLOATS)}, {_E4M3}")
         if self.in_dtype == _E4M3 != self.weight_dtype:
@@ -84,8 +83,6 @@ class FloatGemm(Workload, operator="float_gemm"):
             raise InputError(f"activation {self.activation!r}: one of {', '.join(ACTIVATIONS)}")
         if not self.quantised and (self.group or self.zero_points):
             raise InputError(f"a weight of {self.weight_dtype} has neither groups nor zero points")
-        if self.group < 0:
-            raise InputError(f"group {self.group}: at least 0, which is a whole row")
         if self.group and self.k % self.group:
             raise InputError(f"group {self.group} does not divide k = {self.k}")
 

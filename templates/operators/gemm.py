@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from autoq.errors import InputError
 from autoq.templates.epilogue import Epilogue, FloatTerms, apply_epilogue
+from autoq.templates.field_types import require_positive
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.product import Product
 from autoq.templates.workload import Arrays, Constants
@@ -17,7 +19,8 @@ from autoq.templates.workload import Arrays, Constants
 class Gemm(Product, operator="gemm"):
     """Matrix product `x [m, k]` with `weight [n, k]`, then an epilogue over `[m, n]`.
 
-    dtypes as for `Conv2d`. Raises ValueError for groups of scales that do not divide k.
+    dtypes as for `Conv2d`. Raises InputError for extents below 1, other dtypes and groups of
+    scales that do not divide k.
     """
 
     m: int
@@ -28,9 +31,11 @@ class Gemm(Product, operator="gemm"):
     epilogue: Epilogue = field(default_factory=Epilogue)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self, "m", "n", "k")
         group = self.epilogue.scale_group
         if group and self.k % group:
-            raise ValueError(f"{self}: groups of {group} do not divide k = {self.k}")
+            raise InputError(f"{self}: groups of {group} do not divide k = {self.k}")
 
     @property
     def operations(self) -> int:

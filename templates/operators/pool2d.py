@@ -10,7 +10,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from autoq.errors import InputError
 from autoq.templates.epilogue import requantize_numbers
+from autoq.templates.field_types import require_positive
 from autoq.templates.random_arrays import bounds, random_inputs
 from autoq.templates.storage import value_dtype
 from autoq.templates.tensor_spec import TensorSpec
@@ -28,6 +30,8 @@ class Pool2d(Workload, operator="pool2d"):
     `v = float(sum(x - x_zero_point)) * (scale / count)`; `y = clamp(rint(v), low, high) +
     zero_point`. With `requantize` False (max only) `y = max(x)`. Float32: `y = clamp(max or
     sum / count, low, high)`. A window over the whole image is global average pooling.
+
+    Raises InputError for extents below 1 and for windows larger than the padded image.
     """
 
     kind: Literal["max", "average"]
@@ -45,6 +49,12 @@ class Pool2d(Workload, operator="pool2d"):
     requantize: bool = False
 
     SCALARS: ClassVar = ("x_zero_point", "scale", "low", "high", "zero_point")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self, "n", "h", "w", "c", "r", "s", "stride")
+        if min(self.p, self.q) < 1:
+            raise InputError(f"{self}: the padded image is smaller than the window")
 
     @property
     def p(self) -> int:

@@ -10,6 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from autoq.errors import InputError
+from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue, pack_scalars
 from autoq.templates.layout import NHWC
 from autoq.templates.random_arrays import bounds, random_array, random_inputs
@@ -42,6 +44,15 @@ class Product(Workload):
     x_shape: tuple[int, ...]
     weight_shape: tuple[int, ...]
     y_shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = (*INTEGER_RANGE, "float32")
+        for name in ("in_dtype", "weight_dtype"):
+            if getattr(self, name) not in known:
+                raise InputError(f"{name} {getattr(self, name)!r}: one of {', '.join(known)}")
+        if (self.in_dtype == "float32") != (self.weight_dtype == "float32"):
+            raise InputError(f"{self.in_dtype} times {self.weight_dtype}: both or none are floats")
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:

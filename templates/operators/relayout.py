@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from autoq.errors import InputError
 from autoq.templates.layout import LAYOUTS, NHWCNC, fits, from_nhwc, shape_in, to_nhwc
 from autoq.templates.random_arrays import random_inputs
 from autoq.templates.tensor_spec import TensorSpec
@@ -18,7 +19,10 @@ from autoq.templates.workload import Arrays, Constants, Workload
 
 @dataclass(frozen=True)
 class Relayout(Workload, operator="relayout"):
-    """Integers `x [n, h, w, c]` from one layout of `layout.py` to another; takes no scalars."""
+    """Integers `x [n, h, w, c]` from one layout of `layout.py` to another; takes no scalars.
+
+    Raises InputError for other layouts, and for extents that do not fill the blocks of NHWCnc.
+    """
 
     n: int
     h: int
@@ -31,10 +35,11 @@ class Relayout(Workload, operator="relayout"):
     SCALARS: ClassVar = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if {self.in_layout, self.out_layout} != set(LAYOUTS):
-            raise ValueError(f"{self}: from one of {', '.join(LAYOUTS)} to the other")
+            raise InputError(f"{self}: from one of {', '.join(LAYOUTS)} to the other")
         if not fits(self.n, self.c, self.in_dtype):
-            raise ValueError(f"{self}: {self.in_dtype} does not fill the blocks of {NHWCNC}")
+            raise InputError(f"{self}: {self.in_dtype} does not fill the blocks of {NHWCNC}")
 
     @property
     def x_shape(self) -> tuple[int, ...]:

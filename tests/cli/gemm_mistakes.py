@@ -58,7 +58,10 @@ MISTAKES = {
         (64, 32, 48, "--a", "e4m3"), ("weight_dtype 'int8'", "float8_e4m3fn"),
     ),
     "batch of integers": ((64, 32, 48, "--batch", 2), ("--batch 2", "floats")),
-    "no batch": ((64, 32, 48, "--a", "f16", "--batch", 0), ("batch of 0", "at least 1")),
+    "huge batch": (
+        (64, 32, 48, "--a", "f16", "--batch", 10**9), ("--batch 1000000000", "at most 2147483647"),
+    ),
+    "no batch": ((64, 32, 48, "--a", "f16", "--batch", 0), ("--batch 0", "at least 1")),
     "negative group of integers": ((64, 32, 48, "--group", -5), ("group -5", "at least 0")),
     "eight bits of floats on the CPU": (
         (64, 32, 48, *CPU, "--a", "e4m3", "--b", "e4m3"), ("no kernel for cpu",),

@@ -20,6 +20,8 @@ BAD_TUNE = {
     "no trials a task": ((*TUNE, "--trials-per-task", 0), ("--trials-per-task 0",)),
     "no patience": ((*TUNE, "--early-stopping", 0), ("--early-stopping 0",)),
     "no time": ((*TUNE, "--time-budget", 0), ("--time-budget 0", "positive")),
+    "endless time": ((*TUNE, "--time-budget", "inf"), ("--time-budget inf", "at most")),
+    "time that no clock counts": ((*TUNE, "--timeout", 1e12), ("--timeout 1000000000000.0",)),
     "no time to run": ((*TUNE, "--timeout", -1), ("--timeout -1", "positive")),
     "unknown tuner": ((*TUNE, "--tuner", "magic"), ("'magic'", "diverse", "random")),
     "unknown task": ((*TUNE, "--tasks", "99"), ("'99'", "tasks are 0 to 1")),
@@ -31,6 +33,7 @@ BAD_TUNE = {
     "unknown layout": ((*TUNE, "--layouts", "nhwc,nchw"), ("--layouts 'nchw'", "nhwcnc")),
     "no layout": ((*TUNE, "--layouts", ""), ("--layouts ''", "nhwcnc")),
     "layout of no template": ((*TUNE, "--layouts", "nhwc,nhwcnc"), ("nhwcnc", "leave it out")),
+    "more jobs than processes": ((*TUNE, "--jobs", 100000), ("--jobs 100000", "1 to")),
     "negative jobs": ((*TUNE, "--jobs", -1), ("--jobs", "0")),
     "absent records": ((*TUNE, "--tuning-records", "absent.jsonl"), ("absent.jsonl", "No such")),
 }
@@ -94,6 +97,14 @@ def test_outputs_that_cannot_be_written(refuses, float_model, folder, verb):
     (folder / "file").write_text("")
     for output, word in {"absent/x": "absent", "taken": "folder", "file/x": "file"}.items():
         refuses(verb, *OUTPUTS[verb](float_model, output), words=(output, word))
+
+
+@pytest.mark.parametrize("verb", ["compile", "quantize"])
+def test_outputs_that_are_the_model(refuses, float_model, verb):
+    """Which would be lost."""
+    before = float_model.read_bytes()
+    refuses(verb, *OUTPUTS[verb](float_model, float_model), words=("which is read", "another"))
+    assert float_model.read_bytes() == before
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -1,0 +1,59 @@
+"""Fields of dataclasses that users make: of their annotated types, and extents of at least 1."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from typing import Any
+
+from autoq.errors import InputError
+
+
+def require_types(value: Any) -> None:
+    """Raise InputError unless `is_a` holds for every field that a key holds and its annotation."""
+    for name, kind in kinds(type(value)).items():
+        given = getattr(value, name)
+        if not is_a(kind, given):
+            raise InputError(f"{type(value).__name__}: {expectation(name, kind, given)}")
+
+
+def require_positive(value: Any, *names: str) -> None:
+    """Raise InputError unless these fields, integers or tuples of integers, are 1 or more."""
+    for name in names:
+        given = getattr(value, name)
+        if min(given if isinstance(given, tuple) else (given,)) < 1:
+            raise InputError(f"{type(value).__name__}: {name} = {given}; extents are at least 1")
+
+
+def expectation(name: str, kind: Any, given: Any) -> str:
+    """What is said of a field of another type."""
+    wanted = "an integer from 0 on" if kind is int else getattr(kind, "__name__", kind)
+    return f"{name} = {given!r:.80}; {wanted} is expected"
+
+
+@functools.cache
+def kinds(cls: type) -> dict[str, Any]:
+    """Types of the fields that make a dataclass equal to another, by name."""
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.compare}
+
+
+def is_a(kind: Any, value: Any) -> bool:
+    """Whether a value is of an annotated type; integers count something, from 0 on."""
+    if isinstance(kind, types.UnionType):
+        return any(is_a(one, value) for one in typing.get_args(kind))
+    if typing.get_origin(kind) is tuple:
+        first, *others = typing.get_args(kind)
+        length = None if others == [...] else 1 + len(others)
+        return (
+            isinstance(value, tuple)
+            and length in (None, len(value))
+            and all(is_a(first, item) for item in value)
+        )
+    if typing.get_origin(kind) is typing.Literal:
+        return value in typing.get_args(kind)
+    if kind is int:
+        return type(value) is int and value >= 0
+    return isinstance(value, kind)
