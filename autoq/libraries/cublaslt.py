@@ -20,6 +20,7 @@ SCALE_BY_VECTOR_BETA_ZERO, SCALE_BY_VECTOR = 3, 4
 _TYPES = {"float32": 0, "float16": 2, "int8": 3, "int32": 10, "bfloat16": 14}
 _PREFERENCE_WORKSPACE_BYTES = 1
 _POINTER_MODE, _TRANSPOSE_A, _TRANSPOSED = 2, 3, 1
+_BATCH_COUNT, _BATCH_OFFSET = 5, 6
 _MOST_COPIES = 64
 
 
@@ -70,25 +71,28 @@ class Handle:
 class Matmul:
     """d [rows, columns] = a' b, plus c of d's type, all column-major without gaps.
 
-    a is [depth, rows] and b [depth, columns], both of in_dtype. compute: the type of the sums;
-    scale_dtype: that of alpha and beta; scales: how alpha is given, 0 for a number of the host.
+    a is [depth, rows], or [rows, depth] where it is multiplied as it lies, and b [depth, columns],
+    both of in_dtype. compute: the type of the sums; scale_dtype: that of alpha and beta; scales:
+    how alpha is given, 0 for a number of the host; batch: products one behind the other.
     """
 
     def __init__(
         self, handle: Handle, extents: tuple[int, int, int], dtypes: tuple[str, str, str],
-        compute: int, scales: int = 0,
+        compute: int, scales: int = 0, batch: int = 1, as_it_lies: bool = False,
     ) -> None:  # fmt: skip
         rows, columns, depth = extents
         in_dtype, out_dtype, scale_dtype = dtypes
         self._handle = handle
         self._operation = c_void_p()
         call("cublasLtMatmulDescCreate", byref(self._operation), compute, _TYPES[scale_dtype])
-        for attribute, value in ((_TRANSPOSE_A, _TRANSPOSED), (_POINTER_MODE, scales)):
+        turned = 0 if as_it_lies else _TRANSPOSED
+        for attribute, value in ((_TRANSPOSE_A, turned), (_POINTER_MODE, scales)):
             call("cublasLtMatmulDescSetAttribute", self._operation, attribute,
                  byref(c_int32(value)), c_size_t(4))  # fmt: skip
-        self._a = _layout(in_dtype, depth, rows)
-        self._b = _layout(in_dtype, depth, columns)
-        self._d = _layout(out_dtype, rows, columns)
+        of_a = (rows, depth) if as_it_lies else (depth, rows)
+        self._a = _layout(in_dtype, *of_a, batch)
+        self._b = _layout(in_dtype, depth, columns, batch)
+        self._d = _layout(out_dtype, rows, columns, batch)
 
     def algorithms(self) -> list[Heuristic]:
         """What the heuristic proposes for 64 MiB of workspace, its favourite first."""
@@ -131,9 +135,16 @@ def copies(size: int, cold: Device | None) -> int:
     return 1 if cold is None else 1 + min(_MOST_COPIES, -(-2 * cold.l2_bytes // size))
 
 
-def _layout(dtype: str, rows: int, columns: int) -> c_void_p:
-    """A column-major matrix without gaps."""
+def _layout(dtype: str, rows: int, columns: int, batch: int) -> c_void_p:
+    """Column-major matrices without gaps."""
     layout = c_void_p()
     call("cublasLtMatrixLayoutCreate", byref(layout), _TYPES[dtype], c_uint64(rows),
          c_uint64(columns), c_int64(rows))  # fmt: skip
+    if batch > 1:
+        for attribute, value in (
+            (_BATCH_COUNT, c_int32(batch)),
+            (_BATCH_OFFSET, c_int64(rows * columns)),
+        ):
+            size = c_size_t(ctypes.sizeof(value))
+            call("cublasLtMatrixLayoutSetAttribute", layout, attribute, byref(value), size)
     return layout

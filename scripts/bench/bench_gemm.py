@@ -4,7 +4,9 @@ The cases are first tuned for `--time-budget`, if that is given, into `--records
 recorded configurations, or the untuned default, are then compiled, compared at every output
 element and timed, as bench_conv.py does it; cuBLASLt computes the same product with the fastest of
 the algorithms that its heuristic proposes, of bytes in int8, and of floats over weights that are
-dequantised beforehand. A case marked `cold` rotates all buffers past the L2 cache. Rows of cases
+dequantised beforehand. A batch of products of two activations is one of matrices that lie one
+behind the other, of bytes without zero points and with rows filled up to multiples of 16. A case
+marked `cold` rotates all buffers past the L2 cache. Rows of cases
 that are measured replace those of the output file; each row has a date and a commit. `--knobs`
 times the untuned default with other values of some knobs instead, every legal combination, and adds
 what each took to the row; give it an `--output` of its own.
@@ -36,12 +38,15 @@ from autoq.measure.runner import Runner
 from autoq.process.child import ChildCrash, ChildError, ChildTimeout
 from autoq.records.database import Database
 from autoq.scratch import scratch_folder, sweep
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 
 PEERS = {
     Gemm: ("cublaslt_int8", "autoq.libraries.byte_products:ByteProducts"),
     FloatGemm: ("cublaslt_float", "autoq.libraries.float_products:FloatProducts"),
+    BatchedGemm: ("cublaslt_batched", "autoq.libraries.batched_products:BatchedProducts"),
 }
 """The peer of each operator, and its class."""
 
@@ -55,7 +60,7 @@ class Case:
     """A product by its name; cold: weights come from memory, not from the L2 cache."""
 
     name: str
-    workload: Gemm | FloatGemm
+    workload: Gemm | FloatGemm | BatchedGemm
     cold: bool = False
 
 
@@ -70,6 +75,31 @@ def paper_cases() -> list[Case]:
             left = FloatGemm(4096, 3456, 2048, floats, weights, floats, weight_left=True)
             cases.append(Case(f"{short} x {narrow} 3456x4096x2048", right))
             cases.append(Case(f"{narrow} x {short} 3456x4096x2048", left))
+    return cases
+
+
+def attention_cases() -> list[Case]:
+    """Scores and values of attention at batch 8: ViT and BERT base, and windows of Swin.
+
+    Heads lie side by side in what the products around them write and read, but for Swin's windows.
+    """
+    cases = []
+    for model, batch, heads, length, depth in (
+        ("vit", 8, 12, 197, 64), ("bert", 8, 12, 128, 64), ("bert", 8, 12, 384, 64),
+        ("swin", 512, 3, 49, 32),
+    ):  # fmt: skip
+        x, scores, y = ("bmhk", "bnhk", "bmhn") if model != "swin" else ("bhmk", "bhnk", "bhmn")
+        values = scores.replace("nhk", "khn").replace("hnk", "hkn")
+        for short, left, right, out in (
+            ("s8", "uint8", "int8", "int8"), ("f16", "float16", "float16", "float16"),
+        ):  # fmt: skip
+            first = BatchedGemm(batch, length, length, depth, heads, right, right, x, scores,
+                                "bhmn", Epilogue(out))  # fmt: skip
+            second = BatchedGemm(batch, length, depth, length, heads, left, right, "bhmk", values,
+                                 y, Epilogue(out))  # fmt: skip
+            pairs = f"{batch}x{heads}"
+            cases.append(Case(f"{model} scores {short} {pairs} {length}x{length}x{depth}", first))
+            cases.append(Case(f"{model} values {short} {pairs} {length}x{depth}x{length}", second))
     return cases
 
 
@@ -90,7 +120,7 @@ def all_cases() -> list[Case]:
     for m in (1, 16, 64):
         workload = FloatGemm(m, 8192, 8192, weight_dtype="int4", group=128)
         cases.append(Case(f"f16 x s4 g128 {m}x8192x8192 cold", workload, cold=True))
-    return cases
+    return cases + attention_cases()
 
 
 def chosen(parts: str) -> list[Case]:

@@ -15,6 +15,7 @@ from autoq.templates.element import numpy_dtype
 
 _NAMES = {0: "float32", 2: "float16", 3: "int8", 10: "int32", 14: "bfloat16"}
 _TRANSPOSE_A, _POINTER_MODE = 3, 2
+_BATCH_COUNT, _BATCH_OFFSET = 5, 6
 _HOST, _VECTOR_BETA_ZERO, _VECTOR = 0, 3, 4
 RIGHT, WRONG, FAILING = 21, 22, 23
 """Algorithms that the heuristic proposes: one is right, one is off, one is refused."""
@@ -96,7 +97,14 @@ class FakeCublasLt:
     def cublasLtMatrixLayoutCreate(self, layout: Any, kind: int, *extents: Any) -> int:
         rows, columns, leading = (extent.value for extent in extents)
         assert leading == rows
-        return self._make(layout, (_NAMES[kind], rows, columns))
+        return self._make(layout, {"kind": _NAMES[kind], "shape": (rows, columns)})
+
+    def cublasLtMatrixLayoutSetAttribute(
+        self, layout: Any, name: int, value: Any, size: Any
+    ) -> int:
+        assert size.value == ctypes.sizeof(value._obj)
+        self._made[layout.value][name] = value._obj.value
+        return 0
 
     def cublasLtMatmulPreferenceCreate(self, preference: Any) -> int:
         return self._make(preference, {})
@@ -108,8 +116,7 @@ class FakeCublasLt:
         return 0
 
     def cublasLtMatmulAlgoGetHeuristic(self, *arguments: Any) -> int:
-        (_, rows, _), _ = (self._made[arguments[i].value] for i in (2, 3))
-        if rows % 4:
+        if self._made[arguments[2].value]["shape"][0] % 4:
             return NOT_SUPPORTED
         *_, most, found, count = arguments
         assert most == len(found)
@@ -126,10 +133,10 @@ class FakeCublasLt:
             return NOT_SUPPORTED
         self.products += 1
         how = self._made[operation.value]
-        assert how[_TRANSPOSE_A] == 1
         left, right = self._matrix(a, la), self._matrix(b, lb)
+        left = left.swapaxes(-1, -2) if how[_TRANSPOSE_A] else left
         wide = np.int64 if left.dtype == np.int8 else np.float32
-        sums = left.T.astype(wide) @ right.astype(wide)
+        sums = left.astype(wide) @ right.astype(wide)
         factor, mode = self._factor(how["scale"], alpha), how[_POINTER_MODE]
         if mode != _HOST:
             assert mode in (_VECTOR_BETA_ZERO, _VECTOR)
@@ -151,5 +158,9 @@ class FakeCublasLt:
         return pointer._obj.value
 
     def _matrix(self, memory: Any, layout: Any) -> np.ndarray:
-        kind, rows, columns = self._made[layout.value]
-        return FakeMemory.held[memory.value].view(numpy_dtype(kind)).reshape(columns, rows).T
+        made = self._made[layout.value]
+        rows, columns = made["shape"]
+        whole = FakeMemory.held[memory.value].view(numpy_dtype(made["kind"]))
+        batch = made.get(_BATCH_COUNT, 1)
+        assert made.get(_BATCH_OFFSET, rows * columns) == rows * columns
+        return whole.reshape(*([batch] if batch > 1 else []), columns, rows).swapaxes(-1, -2)

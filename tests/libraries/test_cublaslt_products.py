@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 
 from autoq.errors import LibraryError
-from autoq.libraries import beside, byte_products, cublaslt, float_products, loading, ranking
+from autoq.libraries import (
+    batched_products,
+    beside,
+    byte_products,
+    cublaslt,
+    float_products,
+    loading,
+    ranking,
+)
+from autoq.libraries.batched_products import BatchedProducts
 from autoq.libraries.beside import Beside, cublaslt_beside, description, nearest
 from autoq.libraries.byte_products import ByteMatrices, ByteProducts
 from autoq.libraries.float_products import FloatProducts
@@ -20,6 +29,7 @@ from autoq.measure.job import Timing
 from autoq.process.child import Entry
 from autoq.runtime.cuda.driver import device_count
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 
@@ -32,9 +42,9 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCublasLt]:
     fake = FakeCublasLt()
     monkeypatch.setattr(cublaslt, "library", lambda: fake)
     monkeypatch.setattr(cublaslt, "WORKSPACE_BYTES", 16)
-    for module in (cublaslt, byte_products, float_products, cuda_bench):
+    for module in (cublaslt, batched_products, byte_products, float_products, cuda_bench):
         monkeypatch.setattr(module, "Memory", FakeMemory)
-    for module in (byte_products, float_products):
+    for module in (batched_products, byte_products, float_products):
         monkeypatch.setattr(module, "Device", FakeDevice)
         monkeypatch.setattr(module, "Stream", FakeStream)
 
@@ -80,6 +90,27 @@ def test_products_of_bytes(library: FakeCublasLt, out: str, cold: bool) -> None:
     assert found.what == f"algorithm {RIGHT}{scaling}"
     assert found.tried == (2 if out == "int32" else 4)
     assert found.max_error <= 1
+
+
+BATCHES = [
+    BatchedGemm(2, 7, 20, 24, 3, "float16", "float16", epilogue=Epilogue("float32")),
+    BatchedGemm(2, 7, 20, 23, 3, "bfloat16", "bfloat16", "bmhk", "bkhn", "bmhn",
+                Epilogue("bfloat16")),
+    BatchedGemm(2, 7, 20, 23, 3, "uint8", "int8", "bmhk", "bkhn", "bmhn"),
+    BatchedGemm(1, 7, 19, 16, 3, epilogue=Epilogue("float32")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("cold", [False, True])
+@pytest.mark.parametrize("workload", BATCHES, ids=str)
+def test_batches(library: FakeCublasLt, workload: BatchedGemm, cold: bool) -> None:
+    products = BatchedProducts()
+    assert products.supports(workload)
+    found = products.measure(workload, Timing(cold=cold))
+    forms = 2 if workload.epilogue.out_dtype == "int8" else 1
+    assert f"algorithm {RIGHT}" in found.what and found.tried == 2 * forms
+    assert set(found.others) == ({"int32"} if forms == 2 else set())
+    assert found.max_error <= {"float16": 1e-4, "bfloat16": 2.4e-2}.get(workload.in_dtype, 1)
 
 
 @pytest.mark.parametrize("residual", [False, True])
