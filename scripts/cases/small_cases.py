@@ -30,6 +30,7 @@ CASES: list[Workload] = [
     Conv2d(2, 9, 9, 64, 40, 3, 3, padding=(1, 1, 1, 1), in_dtype="uint4", weight_dtype="int4",
            epilogue=Epilogue("uint4")),
     Gemm(9, 40, 64, epilogue=Epilogue("int32")),
+    Gemm(20, 96, 160, "uint8"),
     Gemm(70, 52, 99, epilogue=Epilogue("float16", row_scale=True, activation="gelu")),
     FloatGemm(130, 264, 320, weight_dtype="int4", group=64, zero_points=True),
     FloatGemm(33, 65, 127, bias=True, activation="gelu_tanh"),

@@ -48,6 +48,7 @@ WORKLOADS: list[Workload] = [
     Conv2d(1, 8, 8, 3, 5, 3, 3, dilation=(2, 2), in_dtype="float32", weight_dtype="float32",
            epilogue=Epilogue("float32")),
     Gemm(8, 1000, 512, in_dtype="uint8"),
+    Gemm(8, 48, 64),
     Gemm(3, 10, 64, epilogue=Epilogue("int32")),
     Gemm(4, 24, 35, epilogue=Epilogue("bfloat16", row_scale=True, float_bias=True)),
     BatchedGemm(1, 17, 20, 16, 2, "uint8", "int8", "bmhk", "bnhk"),

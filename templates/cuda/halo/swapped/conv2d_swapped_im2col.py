@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colTiling
 
-_WIDTHS = tuple(n for n in COLUMNS if n >= 64)
+_SHAPES = tuple(TileShape(True, 1, 1, width) for width in COLUMNS if width >= 64)
 """Narrower tiles read more shared memory than the tensor core's time allows."""
 
 
@@ -51,11 +51,11 @@ def matches(workload: object, target: Target) -> bool:
         and workload.epilogue.residual_dtype is None
         and supports_im2col(workload, target)
         and workload.k % 16 == 0
-        and bool(_row_sizes(workload))
+        and bool(whole_row_sizes(workload))
     )
 
 
-def _row_sizes(workload: Conv2d) -> tuple[int, ...]:
+def whole_row_sizes(workload: Conv2d) -> tuple[int, ...]:
     return tuple(size for size in row_sizes(workload) if size >= 32)
 
 
@@ -63,10 +63,6 @@ def _tiling(workload: Conv2d, config: SwappedConvConfig, target: Target) -> Swap
     from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colTiling
 
     return SwappedIm2colTiling(workload, config, target.units)
-
-
-def _tiles() -> tuple[TileShape, ...]:
-    return tuple(TileShape(True, 1, 1, width) for width in _WIDTHS)
 
 
 def _constraints(workload: Conv2d, target: Target) -> tuple[Rule, ...]:
@@ -79,11 +75,18 @@ def _constraints(workload: Conv2d, target: Target) -> tuple[Rule, ...]:
 
 def space(workload: Conv2d, target: Target) -> Space[SwappedConvConfig]:
     """Legal configurations; `halo_space.common_rules` has their rules."""
+    return space_of(workload, _SHAPES, target)
+
+
+def space_of(
+    workload: Conv2d, shapes: tuple[TileShape, ...], target: Target
+) -> Space[SwappedConvConfig]:
+    """The same of tiles of these shapes, flat rows of pixels."""
     knobs = {
         **ring_knobs(workload),
-        "row_bytes": _row_sizes(workload),
+        "row_bytes": whole_row_sizes(workload),
         "weights": (ResidentWeights(), *PARTS, *(WeightRing(stages, 1) for stages in STAGES)),
-        "tile": _tiles(),
+        "tile": shapes,
         "block_n": channel_tiles(workload),
         "store_stages": (1, 2),
     }
@@ -95,13 +98,20 @@ def space(workload: Conv2d, target: Target) -> Space[SwappedConvConfig]:
     )
 
 
-@functools.lru_cache(maxsize=256)
 def default(workload: Conv2d, target: Target) -> SwappedConvConfig:
     """The candidate with the fewest estimated cycles; ConfigError when nothing is legal."""
+    return default_of(workload, _SHAPES, target)
+
+
+@functools.lru_cache(maxsize=256)
+def default_of(
+    workload: Conv2d, shapes: tuple[TileShape, ...], target: Target
+) -> SwappedConvConfig:
+    """The same of tiles of these shapes."""
     tiles = [
         Im2colTile(workload, shape, row_bytes)
-        for row_bytes in _row_sizes(workload)[-1:]
-        for shape in _tiles()
+        for row_bytes in whole_row_sizes(workload)[-1:]
+        for shape in shapes
     ]
     found = candidates(
         lambda config: _tiling(workload, config, target),
