@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from atom_cases import STEPS, name_of, random_case
 from atom_kernels import kernel
+from together import compiled_together
 from with_nvcc import needs_nvcc
 
 from autoq.kernel import compile_kernel
@@ -25,10 +26,8 @@ OPCODES = {
 """Tensor-core instructions of sm_75 to sm_90a by the lowest 12 bits of their 16 bytes."""
 
 
-def tensor_core_instructions(kernel: CudaKernel) -> list[str]:
-    """Those of a kernel, in order."""
-    (cubin,) = kernel.modules
-    (code,) = text_sections(cubin)
+def tensor_core_instructions(code: bytes) -> list[str]:
+    """Those of a kernel's machine code, in order."""
     words = np.frombuffer(code, np.uint64)[::2] & np.uint64(0xFFF)
     return [OPCODES[int(word)] for word in words if int(word) in OPCODES]
 
@@ -68,14 +67,25 @@ def chosen(arch: str) -> list[Atom]:
 def test_atoms_become_their_instructions(arch: str) -> None:
     target = parse_target(f"cuda:{arch}")
     rng = np.random.default_rng(1)
-    for atom in chosen(arch):
-        case = random_case(atom, rng, int(atom.k == 32))
-        compiled = compile_kernel(kernel(case), target)
-        name, instructions = name_of(case), tensor_core_instructions(compiled)
-        assert compiled.spill_bytes == 0, name
+    cases = [random_case(atom, rng, int(atom.k == 32)) for atom in chosen(arch)]
+    compiled, spill_bytes = compiled_together([kernel(case) for case in cases], target)
+    assert spill_bytes == 0
+    for case, code in zip(cases, compiled, strict=True):
+        name, instructions = name_of(case), tensor_core_instructions(code)
         assert set(instructions) == {expected(case.atom, target)}, name
         if is_native(case.atom, target):
             assert len(instructions) == STEPS, name
+
+
+@needs_nvcc
+def test_a_kernel_among_others_is_what_it_is_alone() -> None:
+    target = parse_target("cuda:sm_90a")
+    found = atoms(target)
+    cases = [random_case(atom, np.random.default_rng(1)) for atom in (found[0], found[-1])]
+    alone = compile_kernel(kernel(cases[1]), target)
+    assert isinstance(alone, CudaKernel)
+    together, _ = compiled_together([kernel(case) for case in cases], target)
+    assert text_sections(alone.modules[0]) == together[1:]
 
 
 def test_newer_architectures_keep_what_older_ones_have() -> None:
