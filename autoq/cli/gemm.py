@@ -28,7 +28,9 @@ Depth = Annotated[
 ]
 A = Annotated[
     str,
-    typer.Option("--a", metavar="TYPE", help="Of A [M, K]: s8, u8, s4, u4, f16, bf16 or e4m3."),
+    typer.Option(
+        "--a", metavar="TYPE", help="Of A [M, K]: s8, u8, s4, u4, f16, bf16, f32 or e4m3."
+    ),
 ]
 B = Annotated[
     str, typer.Option("--b", metavar="TYPE", help="Of B [K, N]; of floats and integers, either.")

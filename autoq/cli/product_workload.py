@@ -13,7 +13,7 @@ from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
 
-FACTORS = ("s8", "u8", "s4", "u4", "f16", "bf16", "e4m3")
+FACTORS = ("s8", "u8", "s4", "u4", "f16", "bf16", "f32", "e4m3")
 """Element types of a factor, as PTX calls them."""
 
 FLOAT_OUTPUTS = ("f16", "bf16", "f32")

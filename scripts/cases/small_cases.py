@@ -35,6 +35,7 @@ CASES: list[Workload] = [
     FloatGemm(130, 264, 320, weight_dtype="int4", group=64, zero_points=True),
     FloatGemm(33, 65, 127, bias=True, activation="gelu_tanh"),
     FloatGemm(33, 72, 144, "bfloat16", "int8", "bfloat16", x_scale=True, residual=True, batch=2),
+    FloatGemm(5, 37, 100, "float32", "int4", "float32", bias=True),
     FloatGemm(300, 200, 512, "bfloat16", "int8", "bfloat16", bias=True, activation="silu"),
     BatchedGemm(2, 17, 20, 16, 3, "uint8", "int8", "bmhk", "bnhk", epilogue=Epilogue("uint8")),
     BatchedGemm(1, 9, 12, 18, 2, "int8", "uint8", "bhmk", "bkhn", "bmhn"),

@@ -34,8 +34,9 @@ _MOST_ROWS = 512
 class FloatGemm(Workload, operator="float_gemm"):
     """`y = activation(x @ weight.T + bias) + residual` with x `[m, k]` and weight `[n, k]`.
 
-    in_dtype: of x and of every product's factors, float16, bfloat16 or float8_e4m3fn. weight_dtype:
-    the same, or beside 16 bits int8, uint8, int4 or uint4. out_dtype: float16, bfloat16 or float32.
+    in_dtype: of x and of every product's factors, float16, bfloat16, float8_e4m3fn, or float32
+    beside integers. weight_dtype: the same, or, but for float8_e4m3fn, int8, uint8, int4 or uint4.
+    out_dtype: float16, bfloat16 or float32.
     group: values along k that share a scale, 0 for a scale a row of the weight. zero_points:
     whether integers have them, one for each scale. weight_left: the weight is the left factor, and
     y is `[n, m]` instead of `[m, n]`. x_scale: whether rows of x have scales, an input float32
@@ -68,13 +69,17 @@ class FloatGemm(Workload, operator="float_gemm"):
         super().__post_init__()
         weights = (self.in_dtype, *INTEGER_RANGE)
         require_positive(self, "m", "n", "k", "batch")
-        if self.in_dtype not in (*_FLOATS, _E4M3):
-            raise InputError(f"in_dtype {self.in_dtype!r}: one of {', '.join(_FLOATS)}, {_E4M3}")
+        if self.in_dtype not in (*_FLOATS, _E4M3, "float32"):
+            raise InputError(
+                f"in_dtype {self.in_dtype!r}: one of {', '.join(_FLOATS)}, float32, {_E4M3}"
+            )
         if self.in_dtype == _E4M3 != self.weight_dtype:
             raise InputError(
                 f"weight_dtype {self.weight_dtype!r}: a factor of {_E4M3} is multiplied with "
                 "its own type alone"
             )
+        if self.in_dtype == self.weight_dtype == "float32":
+            raise InputError("weight_dtype 'float32': float32 is multiplied with integers alone")
         if self.weight_dtype not in weights:
             raise InputError(f"weight_dtype {self.weight_dtype!r}: one of {', '.join(weights)}")
         if self.out_dtype not in (*_FLOATS, "float32"):
@@ -97,9 +102,14 @@ class FloatGemm(Workload, operator="float_gemm"):
         return self.quantised or self.in_dtype == _E4M3
 
     @property
+    def alone(self) -> bool:
+        """Whether it is one product, and what follows takes constants alone."""
+        return not (self.x_scale or self.residual) and self.batch == 1
+
+    @property
     def plain(self) -> bool:
-        """Whether it is one product of 16-bit floats, and what follows takes constants alone."""
-        return self.in_dtype in _FLOATS and not (self.x_scale or self.residual) and self.batch == 1
+        """Whether it is `alone` and of 16-bit floats."""
+        return self.in_dtype in _FLOATS and self.alone
 
     @property
     def groups(self) -> int:
@@ -158,7 +168,8 @@ class FloatGemm(Workload, operator="float_gemm"):
 
         A group's scale and each scaled weight are off by up to half a unit in the last place, u,
         each; such errors are independent, so that the error of a sum is normal with a deviation
-        below sqrt(2 / 3) u of its root mean square. Six of them are allowed.
+        below sqrt(2 / 3) u of its root mean square. Six of them are allowed. Beside float32 nothing
+        is rounded to 16 bits.
 
         Tensor cores of compute capability 9.0 add products of float8_e4m3fn with some 14
         significant bits (DeepSeek-V3, arXiv:2412.19437, section 3.3.2). In each step, 32 products
@@ -173,7 +184,7 @@ class FloatGemm(Workload, operator="float_gemm"):
             steps = -(-self.k // 32)
             return Tolerance(relative=2e-4 + 6 * math.sqrt(3 * steps) * 2.0**-13)
         relative = max(2e-4, 2.0**-23 * -(-self.k // 8))
-        if self.group:
+        if self.group and self.in_dtype != "float32":
             relative += 5 * (2.0**-11 if self.in_dtype == "float16" else 2.0**-8)
         return Tolerance(relative=relative)
 

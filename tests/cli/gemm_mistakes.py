@@ -10,7 +10,7 @@ MISTAKES = {
     "words": (("many", 32, 48), ("'M'", "integer")),
     "two extents": ((64, 32), ("'K'",)),
     "four extents": ((64, 32, 48, 16), ("16",)),
-    "unknown type of A": ((64, 32, 48, "--a", "f7"), ("--a 'f7'", "s8, u8, s4", "bf16, e4m3")),
+    "unknown type of A": ((64, 32, 48, "--a", "f7"), ("--a 'f7'", "s8, u8, s4", "bf16, f32, e4m3")),
     "unknown type of B": ((64, 32, 48, "--b", "int7"), ("--b 'int7'", "s8, u8")),
     "sums as a factor": ((64, 32, 48, "--a", "s32"), ("--a 's32'", "s8, u8")),
     "two types of floats": ((64, 32, 48, "--a", "f16", "--b", "bf16"), ("--a f16 --b bf16",)),
@@ -56,6 +56,12 @@ MISTAKES = {
     ),
     "bytes beside eight bits of floats": (
         (64, 32, 48, "--a", "e4m3"), ("weight_dtype 'int8'", "float8_e4m3fn"),
+    ),
+    "float32 with itself": (
+        (64, 32, 48, *CPU, "--a", "f32", "--b", "f32"), ("multiplied with integers alone",),
+    ),
+    "group of four bits that does not divide": (
+        (64, 32, 48, *CPU, "--a", "f32", "--b", "s4", "--group", 32), ("group 32", "k = 48"),
     ),
     "batch of integers": ((64, 32, 48, "--batch", 2), ("--batch 2", "floats")),
     "huge batch": (

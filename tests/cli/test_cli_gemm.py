@@ -39,7 +39,7 @@ def test_help_names_every_type(autoq):
     assert screen.code == 0
     for word in (
         "A [M, K] times B [K, N]",
-        "s8, u8, s4, u4, f16, bf16 or e4m3",
+        "s8, u8, s4, u4, f16, bf16, f32 or e4m3",
         "--group",
         "--zero-points",
         "--out",
@@ -98,10 +98,32 @@ def test_products_of_floats_with_scales_of_rows_residuals_and_batches():
 
 def test_a_mixed_product_on_the_cpu(autoq):
     screen = autoq(
-        "gemm", 9, 32, 64, "--a", "bf16", "--b", "s4", "--group", 32, *CPU, "--trials", 2
+        "gemm", 9, 32, 64, "--a", "bf16", "--b", "s8", "--group", 32, *CPU, "--trials", 2
     )
     assert screen.code == 0, screen
     assert "float_gemm_cpu" in screen.out and "TFLOPS" in screen.out
+
+
+@pytest.mark.parametrize(
+    ("group", "template"), [(32, "float_gemm_nibbles"), (20, "float_gemm_cpu")]
+)
+def test_a_product_of_float32_and_four_bits_on_the_cpu(autoq, group, template):
+    screen = autoq(
+        "gemm", 9, 32, 160, "--a", "f32", "--b", "u4", "--zero-points", "--group", group, *CPU,
+        "--trials", 1,
+    )  # fmt: skip
+    assert screen.code == 0, screen
+    assert f"f32 [9, 160] x u4 [160, 32] in groups of {group} -> f32 [9, 32]" in screen.out
+    assert re.search(rf"^untuned .*{template}", screen.out, re.MULTILINE), screen.out
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])
+def test_tensor_cores_take_no_float32(arch):
+    target = parse_target(f"cuda:{arch}")
+    with pytest.raises(InputError, match=r"f32 .* no kernel for cuda"):
+        require_kernel(
+            ProductRequest(64, 32, 48, "f32", "s4"), target, lambda w: bool(matching(w, target))
+        )
 
 
 def test_an_output_is_resumed(autoq, folder):

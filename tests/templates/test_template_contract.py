@@ -87,6 +87,7 @@ FLOAT_PRODUCTS = [
     BatchedGemm(2, 33, 24, 49, 2, "float16", "float16", other_order="bhkn",
                 epilogue=Epilogue("float16")),
     BatchedGemm(1, 40, 40, 64, 2, "bfloat16", "bfloat16", epilogue=Epilogue("float32")),
+    FloatGemm(5, 37, 100, "float32", "int4", "float32", bias=True),
 ]  # fmt: skip
 RELAYOUT = Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8")
 

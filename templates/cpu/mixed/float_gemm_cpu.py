@@ -1,109 +1,83 @@
-"""Products of 16-bit floats with weights of floats or narrow integers on any CPU, in float32."""
+"""Products of floats with weights of 16-bit floats or narrow integers on any CPU, in float32."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
-from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
-from tvm.tirx import PrimFunc
+from tvm.tirx import Buffer, PrimFunc
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cpu.mixed.tiles import MixedTiling, emit_block
-from autoq.templates.cpu.vector import flat, tasks_loop, vector_lanes
+from autoq.templates.cpu.floats import widened
+from autoq.templates.cpu.mixed.config import (
+    TILE_ROWS,
+    MixedCpuConfig,
+    block_rows,
+    depths,
+    is_plain,
+    mixed_space,
+    registers,
+)
+from autoq.templates.cpu.mixed.kernel import build_products
+from autoq.templates.cpu.mixed.tiles import AddProducts, MixedTiling, Turn, multiply
+from autoq.templates.cpu.vector import cast, held, load, loop, store, vector_lanes
 from autoq.templates.element import numpy_dtype
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
-_TILE_ROWS = (1, 2, 3, 4, 6, 8, 12)
-_BLOCK_ROWS = (16, 32, 64, 128)
-_BLOCK_BYTES = 512 << 10
-"""Of a block's x in float32 by default: half of a core's second cache."""
-
-
-@dataclass(frozen=True)
-class MixedCpuConfig:
-    """One register tile, and how much is converted at a time.
-
-    lanes: columns of a vector.
-    tile_rows: rows of a register tile.
-    vectors: vectors of columns of a register tile.
-    block_rows: rows of x that a task holds in float32.
-    depth: rows of a weight tile that are widened at a time.
-    """
-
-    lanes: int
-    tile_rows: int
-    vectors: int
-    block_rows: int
-    depth: int
+_CHAINS = 8
+"""Sums that a core adds to at the same time: two vectors a cycle, of four cycles each."""
+_WIDENING = 3
+"""Multiply-adds that take as long as to widen a weight."""
 
 
 def matches(workload: object, target: Target) -> bool:
     """Every plain product of floats and floats or integers; float16 came with AVX2."""
-    if target.kind != "cpu" or not (isinstance(workload, FloatGemm) and workload.plain):
-        return False
-    halves = "float16" in (workload.in_dtype, workload.weight_dtype, workload.out_dtype)
-    return target.avx2 or not halves
-
-
-def _registers(target: Target) -> int:
-    return 32 if target.avx512 else 16
-
-
-def _depths(workload: FloatGemm) -> tuple[int, ...]:
-    """Depths of which a group has a whole number; without groups a last one may be shorter."""
-    known = (32, 64, 128, 256)
-    if not workload.group:
-        return tuple(sorted({min(depth, workload.k) for depth in known}))
-    whole = {math.gcd(depth, workload.group) for depth in known}
-    return tuple(sorted(whole))
+    return is_plain(workload, target)
 
 
 def default(workload: FloatGemm, target: Target) -> MixedCpuConfig:
-    """A tile that fills the registers, and x by blocks that stay in the cache."""
+    """The tile that computes the fewest rows and columns too many, of those without waits."""
     lanes = vector_lanes(target)
-    vectors = min(4 if target.avx512 else 2, -(-workload.n // lanes))
-    most = (_registers(target) - 2 - vectors) // vectors
-    tile_rows = max(rows for rows in _TILE_ROWS if rows <= min(most, workload.m))
-    fitting = max(tile_rows, _BLOCK_BYTES // (4 * workload.k))
-    blocks = [min(rows, workload.m) for rows in _BLOCK_ROWS if rows <= fitting]
-    block_rows = max([tile_rows, *blocks])
-    depth = max(depth for depth in _depths(workload) if depth <= 128 or depth == workload.k)
-    return MixedCpuConfig(lanes, tile_rows, vectors, block_rows, depth)
+    widest = -(-workload.n // lanes)
+
+    def cost(tile: tuple[int, int]) -> float:
+        rows, vectors = tile
+        blocks = -(-workload.m // block_rows(workload, rows))
+        computed = blocks * -(-block_rows(workload, rows) // rows) * rows
+        waits = max(1.0, _CHAINS / (rows * vectors))
+        columns = -(-widest // vectors) * vectors
+        return columns * (computed * waits * (1 + 1 / (rows * vectors)) + blocks * _WIDENING)
+
+    tiles = [
+        (rows, vectors)
+        for rows in TILE_ROWS
+        for vectors in (4, 3, 2, 1)
+        if rows <= workload.m and vectors <= widest
+        and rows * vectors + vectors + 1 <= registers(target)
+    ]  # fmt: skip
+    tile_rows, vectors = min(tiles, key=cost)
+    deep = [depth for depth in depths(workload) if depth <= 128 or depth == workload.k]
+    rows = block_rows(workload, tile_rows)
+    return MixedCpuConfig(lanes, tile_rows, vectors, rows, max(deep))
 
 
 def space(workload: FloatGemm, target: Target) -> Space[MixedCpuConfig]:
     """Tiles that fit the registers, over blocks of several sizes."""
-    chosen = default(workload, target)
+    return mixed_space(workload, target, default(workload, target), depths(workload))
 
-    def fits_registers(config: MixedCpuConfig) -> bool:
-        """accumulators, a vector of each column and one of x must fit the vector registers"""
-        used = config.tile_rows * config.vectors + config.vectors + 1
-        return used <= _registers(target)
 
-    def tile_within_block(config: MixedCpuConfig) -> bool:
-        """a register tile is not taller than a block"""
-        return config.tile_rows <= config.block_rows
-
-    most = -(-workload.n // chosen.lanes)
-    blocks = {min(rows, workload.m) for rows in _BLOCK_ROWS} | {chosen.block_rows}
-    return Space(
-        MixedCpuConfig,
-        {
-            "lanes": (chosen.lanes,),
-            "tile_rows": tuple(rows for rows in _TILE_ROWS if rows <= workload.m),
-            "vectors": tuple(count for count in (1, 2, 3, 4, 6, 8) if count <= most),
-            "block_rows": tuple(sorted(blocks)),
-            "depth": _depths(workload),
-        },
-        (fits_registers, tile_within_block),
-    )
+def _weight_dtype(workload: FloatGemm) -> str:
+    """How weights are packed: less their zero points, a value a byte at least."""
+    if not workload.quantised:
+        return workload.weight_dtype
+    if workload.zero_points:
+        return "int16"
+    return {"int4": "int8", "uint4": "uint8"}.get(workload.weight_dtype, workload.weight_dtype)
 
 
 def _tiling(workload: FloatGemm, config: MixedCpuConfig) -> MixedTiling:
@@ -115,19 +89,38 @@ def _tiling(workload: FloatGemm, config: MixedCpuConfig) -> MixedTiling:
 def build(workload: FloatGemm, config: MixedCpuConfig, target: Target) -> PrimFunc:
     """The kernel; parameters x, weight, scale of integers, bias, y. Tasks share rows or columns."""
     tiling = _tiling(workload, config)
-    specs = (*workload.inputs, *packed(workload, config), *workload.outputs)
-    shares = min(tiling.column_tiles, -(-2 * target.units // tiling.blocks))
-    with IRBuilder() as builder, T.prim_func():
-        T.func_name("main")
-        T.func_attr({"tirx.noalias": True})
-        parameters = {s.name: T.arg(s.name, T.buffer(s.shape, s.dtype)) for s in specs}
-        with tasks_loop(tiling.blocks * shares) as task:
-            buffers = {name: flat(buffer) for name, buffer in parameters.items()}
-            first = T.bind(
-                T.min(task // shares * config.block_rows, workload.m - config.block_rows)
-            )
-            emit_block(tiling, buffers, first, T.bind(task % shares), shares)
-    return builder.get()
+
+    def products(buffers: Mapping[str, Buffer], x: Buffer) -> AddProducts:
+        weights = T.alloc_buffer((tiling.depth * tiling.columns,), "float32")
+
+        def add(turn: Turn, sums: Buffer) -> None:
+            _widen_weights(tiling, buffers, turn, weights)
+            multiply(tiling, turn, x, weights, sums)
+
+        return add
+
+    return build_products(tiling, packed(workload, config), target, products)
+
+
+def _widen_weights(
+    tiling: MixedTiling, buffers: Mapping[str, Buffer], turn: Turn, wide: Buffer
+) -> None:
+    """A turn's rows of a weight tile in float32, times their group's scale."""
+    workload, columns, lanes = tiling.workload, tiling.columns, tiling.lanes
+    base = T.bind((turn.tile * workload.k + turn.start) * columns)
+    for vector in range(tiling.vectors):
+        scale = None
+        if workload.group:
+            at = (turn.tile * workload.groups + turn.start // workload.group) * columns
+            scale = held(load(buffers["scale"], at + vector * lanes, lanes), lanes)
+        with loop(turn.depth) as row:
+            at = row * columns + vector * lanes
+            value = load(buffers["weight"], base + at, lanes)
+            if workload.quantised:
+                value = cast(value, "float32", lanes)
+            else:
+                value = widened(value, workload.weight_dtype, lanes)
+            store(wide, at, value if scale is None else value * scale, lanes)
 
 
 def pack(
@@ -150,28 +143,20 @@ def pack(
     arrays.append(np.asarray(bias, np.float32).reshape(-1, 1))
     specs = packed(workload, config)
     return tuple(
-        _by_columns(tiling, array).reshape(spec.shape).astype(numpy_dtype(spec.dtype))
+        tiling.by_columns(array).reshape(spec.shape).astype(numpy_dtype(spec.dtype))
         for array, spec in zip(arrays, specs, strict=True)
     )
-
-
-def _by_columns(tiling: MixedTiling, rows: np.ndarray) -> np.ndarray:
-    """Rows of n as the columns of tiles, zeros behind the last one: [tiles, length, columns]."""
-    whole = np.zeros((tiling.column_tiles * tiling.columns, rows.shape[1]), rows.dtype)
-    whole[: len(rows)] = rows
-    tiles = whole.reshape(tiling.column_tiles, tiling.columns, -1)
-    return np.ascontiguousarray(tiles.transpose(0, 2, 1))
 
 
 def packed(workload: FloatGemm, config: MixedCpuConfig) -> tuple[TensorSpec, ...]:
     """What `pack` gives."""
     tiling = _tiling(workload, config)
     tiles, columns = tiling.column_tiles, tiling.columns
-    specs = [TensorSpec("weight", (tiles, workload.k, columns), tiling.weight_dtype)]
+    specs = [TensorSpec("weight", (tiles, workload.k, columns), _weight_dtype(workload))]
     if workload.quantised:
         specs.append(TensorSpec("scale", (tiles, workload.groups, columns), "float32"))
     return (*specs, TensorSpec("bias", (tiles, columns), "float32"))
 
 
-TEMPLATE = Template("float_gemm_cpu", 1, matches, space, default, build, pack, packed)
-"""Products of 16-bit floats, widened to float32."""
+TEMPLATE = Template("float_gemm_cpu", 2, matches, space, default, build, pack, packed)
+"""Products of floats, widened to float32."""

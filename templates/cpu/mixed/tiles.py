@@ -1,19 +1,22 @@
 """Register tiles of float32 over x and weights that are widened on their way.
 
-A task holds its rows of x in float32; a tile of weights is widened some rows at a time, then
-multiplied with all of them. Sums stay in a cache between two such turns.
+A task holds its rows of x in float32, those values of k next to each other that a turn multiplies:
+rows of a power of two of bytes would all fall into the same few sets of the first cache. A tile of
+weights is widened some rows at a time, then multiplied with all rows of x. Sums stay in a cache
+between two such turns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr
 
 from autoq.templates.cpu.floats import narrowed, widened
-from autoq.templates.cpu.vector import cast, for_chunks, held, load, loop, splat, store
+from autoq.templates.cpu.vector import for_chunks, load, loop, splat, store
 from autoq.templates.epilogue.cpu_activation import activated
 from autoq.templates.operators.float_gemm import FloatGemm
 
@@ -34,6 +37,12 @@ class MixedTiling:
     vectors: int
     block_rows: int
     depth: int
+    k_unit: int = 1
+
+    @property
+    def k(self) -> int:
+        """Values of k up to a whole k_unit; those behind the workload's are 0 in x."""
+        return -(-self.workload.k // self.k_unit) * self.k_unit
 
     @property
     def columns(self) -> int:
@@ -56,89 +65,92 @@ class MixedTiling:
         return -(-self.block_rows // self.tile_rows)
 
     @property
-    def weight_dtype(self) -> str:
-        """How packed weights are stored: less their zero points, a value a byte at least."""
-        if not self.workload.quantised:
-            return self.workload.weight_dtype
-        if self.workload.zero_points:
-            return "int16"
-        return {"int4": "int8", "uint4": "uint8"}.get(
-            self.workload.weight_dtype, self.workload.weight_dtype
-        )
+    def rows(self) -> int:
+        """Rows of a block, up to whole register tiles."""
+        return self.row_tiles * self.tile_rows
+
+    def by_columns(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of n as the columns of tiles, zeros behind the last: [tiles, length, columns]."""
+        whole = np.zeros((self.column_tiles * self.columns, rows.shape[1]), rows.dtype)
+        whole[: len(rows)] = rows
+        tiles = whole.reshape(self.column_tiles, self.columns, -1)
+        return np.ascontiguousarray(tiles.transpose(0, 2, 1))
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Values `start` to `start + depth` of k, multiplied in one go, with a tile of columns."""
+
+    tile: Expr
+    number: Expr
+    start: Expr
+    depth: int
+
+
+AddProducts = Callable[[Turn, Buffer], None]
+"""Emits a turn's products, added to sums float32 [rows, columns]."""
+Products = Callable[[Mapping[str, Buffer], Buffer], AddProducts]
+"""What emits products of a kernel's buffers and of x, float32 as `wide_rows` gives it."""
 
 
 def emit_block(
-    tiling: MixedTiling, buffers: Mapping[str, Buffer], first: Expr, share: Expr, shares: int
-) -> None:
+    tiling: MixedTiling, buffers: Mapping[str, Buffer], first: Expr, share: Expr, shares: int,
+    products: Products,
+) -> None:  # fmt: skip
     """Rows `first` and on of y, in the tiles of columns of one of so many shares."""
-    workload, columns = tiling.workload, tiling.columns
-    rows = tiling.row_tiles * tiling.tile_rows
-    x = T.alloc_buffer((rows * workload.k,), "float32")
-    sums = T.alloc_buffer((rows * columns,), "float32")
-    weights = T.alloc_buffer((tiling.depth * columns,), "float32")
-    _widen_rows(tiling, buffers["x"], first, x)
-    each = -(-tiling.column_tiles // shares)
-    with loop(each) as index:
-        tile = T.bind(T.min(share * each + index, tiling.column_tiles - 1))
+    columns = tiling.columns
+    add_products = products(buffers, wide_rows(tiling, buffers["x"], first))
+    sums = T.alloc_buffer((tiling.rows * columns,), "float32")
+    begin, end = (T.bind(part * tiling.column_tiles // shares) for part in (share, share + 1))
+    with T.serial(begin, end) as tile:
         zeros = splat(T.float32(0), tiling.lanes)
-        with loop(rows * tiling.vectors) as vector:
+        with loop(tiling.rows * tiling.vectors) as vector:
             store(sums, vector * tiling.lanes, zeros, tiling.lanes)
-        turns, rest = divmod(workload.k, tiling.depth)
+        turns, rest = divmod(tiling.k, tiling.depth)
         with loop(turns) as turn:
-            start = T.bind(turn * tiling.depth)
-            _widen_weights(tiling, buffers, tile, start, tiling.depth, weights)
-            _multiply(tiling, x, weights, sums, start, tiling.depth)
+            add_products(Turn(tile, turn, T.bind(turn * tiling.depth), tiling.depth), sums)
         if rest:
-            start = T.int32(turns * tiling.depth)
-            _widen_weights(tiling, buffers, tile, start, rest, weights)
-            _multiply(tiling, x, weights, sums, start, rest)
+            number = T.int32(turns)
+            add_products(Turn(tile, number, T.int32(turns * tiling.depth), rest), sums)
         _emit_outputs(tiling, buffers, sums, first, tile)
 
 
-def _widen_rows(tiling: MixedTiling, x: Buffer, first: Expr, wide: Buffer) -> None:
-    """The block's rows in float32, and zeros up to whole register tiles."""
-    k = tiling.workload.k
+def wide_rows(tiling: MixedTiling, x: Buffer, first: Expr) -> Buffer:
+    """A block's rows in float32, [turns, rows, depth], with zeros up to whole register tiles."""
+    rows, depth, k = tiling.rows, tiling.depth, tiling.workload.k
+    wide = T.alloc_buffer((rows * tiling.k,), "float32")
 
-    def chunk(at: Expr | int, lanes: int) -> None:
-        value = widened(load(x, first * k + at, lanes), tiling.workload.in_dtype, lanes)
-        store(wide, at, value, lanes)
+    def clear(base: Expr, count: int) -> None:
+        def chunk(at: Expr | int, lanes: int) -> None:
+            store(wide, base + at, splat(T.float32(0), lanes), lanes)
 
-    for_chunks(tiling.block_rows * k, _WIDEST, chunk)
-    padding = (tiling.row_tiles * tiling.tile_rows - tiling.block_rows) * k
+        for_chunks(count, _WIDEST, chunk)
 
-    def clear(at: Expr | int, lanes: int) -> None:
-        store(wide, tiling.block_rows * k + at, splat(T.float32(0), lanes), lanes)
+    def of_turn(start: Expr | int, depth: int, given: int) -> None:
+        def chunk(at: Expr | int, lanes: int) -> None:
+            value = load(x, (first + row) * k + start + at, lanes)
+            value = widened(value, tiling.workload.in_dtype, lanes)
+            store(wide, start * rows + row * depth + at, value, lanes)
 
-    for_chunks(padding, _WIDEST, clear)
+        with loop(tiling.block_rows) as row:
+            for_chunks(given, _WIDEST, chunk)
+            clear(start * rows + row * depth + given, depth - given)
+        below = rows - tiling.block_rows
+        clear(start * rows + tiling.block_rows * depth, below * depth)
 
-
-def _widen_weights(
-    tiling: MixedTiling, buffers: Mapping[str, Buffer], tile: Expr, start: Expr, depth: int,
-    wide: Buffer,
-) -> None:  # fmt: skip
-    """Rows `start` and on of a weight tile in float32, times their group's scale."""
-    workload, columns, lanes = tiling.workload, tiling.columns, tiling.lanes
-    base = T.bind((tile * workload.k + start) * columns)
-    for vector in range(tiling.vectors):
-        scale = None
-        if workload.group:
-            at = (tile * workload.groups + start // workload.group) * columns
-            scale = held(load(buffers["scale"], at + vector * lanes, lanes), lanes)
-        with loop(depth) as row:
-            at = row * columns + vector * lanes
-            value = load(buffers["weight"], base + at, lanes)
-            if workload.quantised:
-                value = cast(value, "float32", lanes)
-            else:
-                value = widened(value, workload.weight_dtype, lanes)
-            store(wide, at, value if scale is None else value * scale, lanes)
+    turns, rest = divmod(tiling.k, depth)
+    padding = tiling.k - k
+    with loop(turns - bool(padding and not rest)) as turn:
+        of_turn(T.bind(turn * depth), depth, depth)
+    if rest or padding:
+        last = rest or depth
+        of_turn(tiling.k - last, last, last - padding)
+    return wide
 
 
-def _multiply(
-    tiling: MixedTiling, x: Buffer, weights: Buffer, sums: Buffer, start: Expr, depth: int
-) -> None:
-    """Adds the products of some rows of the weight tile to the sums of all register tiles."""
-    lanes, k = tiling.lanes, tiling.workload.k
+def multiply(tiling: MixedTiling, turn: Turn, x: Buffer, weights: Buffer, sums: Buffer) -> None:
+    """Adds the products of a turn, with weights [depth, columns], to sums [rows, columns]."""
+    lanes, depth = tiling.lanes, turn.depth
     rows, vectors = range(tiling.tile_rows), range(tiling.vectors)
     with loop(tiling.row_tiles) as row_tile:
         first = T.bind(row_tile * tiling.tile_rows)
@@ -156,7 +168,8 @@ def _multiply(
                 for vector in vectors
             ]
             for row in rows:
-                factor = T.bind(splat(x[(first + row) * k + start + step], lanes))
+                at = turn.start * tiling.rows + (first + row) * depth + step
+                factor = T.bind(splat(x[at], lanes))
                 for vector in vectors:
                     register = registers[row][vector]
                     total = load(register, 0, lanes) + factor * columns[vector]

@@ -24,8 +24,13 @@ from autoq.templates.workload import Constants, Workload
 
 
 def matches(workload: Workload, target: Target) -> bool:
-    """Rows of x and y of whole 16 bytes, groups of 32, 64 or more, 32-bit places of residuals."""
+    """Rows of x and y of whole 16 bytes, groups of 32, 64 or more, 32-bit places of residuals.
+
+    float32 is not multiplied.
+    """
     if not (isinstance(workload, FloatGemm) and target.has_wgmma):
+        return False
+    if workload.in_dtype == "float32":
         return False
     rows = tuple(
         spec.shape[-1] * spec.element.bytes for spec in (workload.inputs[0], *workload.outputs)

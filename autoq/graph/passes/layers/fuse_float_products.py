@@ -1,7 +1,7 @@
-"""Products of a float16 model, where a kernel of the target takes them.
+"""Products of a float16 model, and of weights of integers, where a kernel takes them.
 
 The graph computes a float16 model in float32. A kernel for float16 reads activations that are
-rounded to it, and weights as integers with their scales.
+rounded to it, and weights as integers with their scales; a float32 model may have such weights too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SIGNED = {"uint4": ("int4", 8), "uint8": ("int8", 128)}
 
 
 def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Template]) -> None:
-    """Replace each float16 product that a template computes by its workload.
+    """Replace each product that a template computes of float16, or of weights of integers.
 
     A Gemm of constant weights, or a MatMul of two activations. Products whose factors are both
     dequantised integers are left to `fuse_products` and `fuse_batched_products`.
@@ -43,17 +43,18 @@ def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Templa
     rounded: dict[str, Operation] = {}
     groups: list[tuple[Sequence[Node], Operation]] = []
     for node in graph.operations:
-        if node.op != "Gemm" or node.attributes.get("floats") != "float16":
+        if node.op != "Gemm":
             continue
+        dtype = node.attributes.get("floats", "float32")
         if not isinstance(integer_operands(graph, node, around), str):
             continue
-        weight, bias = _weight(around, node), _bias(around, node)
+        weight, bias = _weight(around, node, dtype), _bias(around, node)
         if weight is None or bias is False:
             continue
         relu = around.only_reader(node.output, "Relu")
         m, k = graph.shape(node.inputs[0])
         workload = FloatGemm(
-            m, graph.shape(node.inputs[1])[0], k, "float16", weight.dtype, "float32", weight.group,
+            m, graph.shape(node.inputs[1])[0], k, dtype, weight.dtype, "float32", weight.group,
             "zero_point" in weight.constants, bias is not None, "none" if relu is None else "relu",
         )  # fmt: skip
         if not matching(workload, target, templates):
@@ -61,7 +62,9 @@ def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Templa
         constants = weight.constants if bias is None else {**weight.constants, "bias": bias}
         members = [node] if relu is None else [node, relu]
         covers = tuple(dict.fromkeys(name for member in members for name in member.covers))
-        x = rounded_tensor(graph, around, node.inputs[0], rounded)
+        x = node.inputs[0]
+        if dtype == "float16":
+            x = rounded_tensor(graph, around, x, rounded)
         attributes = {"workload": workload, "constants": constants}
         groups.append(
             (members, Operation(WORKLOAD, node.name, (x,), members[-1].output, attributes, covers))
@@ -71,7 +74,8 @@ def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Templa
     place_roundings(graph, rounded)
     prune(graph)  # of transpositions that products take in, which would still be readers
     for _, product in groups:
-        write_narrow(graph, product, target, templates)
+        if product.attributes["workload"].in_dtype == "float16":
+            write_narrow(graph, product, target, templates)
     prune(graph)
 
 
@@ -95,9 +99,12 @@ def _bias(around: Neighbourhood, node: Operation) -> Any:
     return np.ascontiguousarray(np.broadcast_to(value.reshape(-1), (n,)), np.float32)
 
 
-def _weight(around: Neighbourhood, node: Operation) -> _Weight | None:
+def _weight(around: Neighbourhood, node: Operation, dtype: str) -> _Weight | None:
+    """The constant [n, k] beside x of a dtype, None for one that no kernel keeps narrow."""
     graph, name = around.graph, node.inputs[1]
     if name in graph.constants:
+        if dtype == "float32":
+            return None
         halves = graph.constants[name].astype(np.float16)
         same = np.array_equal(halves.astype(np.float32), graph.constants[name])
         return _Weight("float16", 0, {"weight": halves}) if same else None

@@ -30,14 +30,15 @@ _SECOND = ("x_scale", "residual", "scale", "bias")
 def matches(workload: Workload, target: Target) -> bool:
     """Any m, n and k; groups of 32, 64, 128 ...; bfloat16 from sm_80 on, float8_e4m3fn from sm_89.
 
-    Groups are 32 or multiples of 64 values.
+    float32 is not multiplied. Groups are 32 or multiples of 64 values.
     """
     if not isinstance(workload, FloatGemm) or target.kind != "cuda":
         return False
     group = workload.group
     least = max(_LEAST.get(dtype, 75) for dtype in (workload.in_dtype, workload.out_dtype))
     return (
-        target.compute_capability >= least
+        workload.in_dtype != "float32"
+        and target.compute_capability >= least
         and (group == 0 or group == 32 or group % 64 == 0)
         and indexable(workload)
     )
