@@ -20,6 +20,10 @@ _OTHER_CYCLES = 25.0
 # The share of the products' time in which other instructions cost nothing: bfloat16 with bytes took
 # 46 cycles more than float16 for a step of 64 x 112 results on an H200, of 64 that it has more.
 _HIDDEN_SHARE = 0.4
+# What a consumer waits for a step, and reads and widens a row block, the latter by a share of its
+# issue cycles: from tiles of 112 x 256 and 128 x 128, of float16 and bfloat16 with bytes, on an
+# H200 at 1.6 GHz.
+_WAIT_CYCLES, _READ_CYCLES, _WIDEN_SHARE = 130.0, 165.0, 0.75
 # Between a part's last store and its first addition in another block.
 _HANDOVER_CYCLES = 2000.0
 
@@ -55,12 +59,16 @@ def step_cycles(plan: MixedPlan, target: Target) -> float:
     """Cycles of a tile's step along k."""
     config = plan.config
     products = product_cycles(plan, target)
-    busy = min(1.0, 0.5 + 0.25 * config.consumers)
     exposed = max(0.0, issue_cycles(plan) - _HIDDEN_SHARE * products)
+    # A consumer issues its products as fast as they run, and widens before or behind them.
+    alone = products / config.row_team + _WAIT_CYCLES
+    if plan.converts:
+        alone += config.row_blocks * (_READ_CYCLES + _WIDEN_SHARE * widening_cycles(plan))
     loaded = config.x_bytes / config.cluster + config.blocks * plan.tile_bytes
     # A consumer waits, reads, widens and multiplies for so long, whatever the tile's width.
     latency = (90.0 + 220.0 / config.steps) * config.row_blocks / config.k_groups
-    return max(products / busy + exposed, loaded / _NOMINAL_BYTES_A_CYCLE, latency)
+    alone = min(alone / config.teams, 2.0 * products) if config.k_groups == 1 else 0.0
+    return max(products + exposed, alone, loaded / _NOMINAL_BYTES_A_CYCLE, latency)
 
 
 def product_cycles(plan: MixedPlan, target: Target) -> float:
@@ -74,13 +82,18 @@ def issue_cycles(plan: MixedPlan) -> float:
     config = plan.config
     if not plan.converts:
         return _OTHER_CYCLES * config.blocks
-    integer, packed = plan.conversion.instructions
-    # A thread widens 32 of a row block's values; four are counted.
-    cycles = 8 * (integer * _INTEGER_CYCLES + packed * _PACKED_CYCLES)
+    cycles = widening_cycles(plan)
     if plan.groups is not None:
         sums_a_step = plan.groups.units / plan.groups.stages / config.steps
         cycles += sums_a_step * config.block_m / 2
     return (cycles + _OTHER_CYCLES) * config.blocks
+
+
+def widening_cycles(plan: MixedPlan) -> float:
+    """Cycles of a scheduler that widen 64 weight rows of a step."""
+    integer, packed = plan.conversion.instructions
+    # A thread widens 32 of them; four are counted.
+    return 8 * (integer * _INTEGER_CYCLES + packed * _PACKED_CYCLES)
 
 
 def features(workload: FloatGemm, config: MixedConfig, target: Target) -> dict[str, float]:

@@ -19,7 +19,7 @@ def default(workload: FloatGemm, target: Target) -> MixedConfig:
     """
     legal = space(workload, target)
     best: tuple[tuple[float, int], MixedConfig] | None = None
-    teams = ((2, 1), (1, 1), (2, 2), (4, 4))
+    teams = ((2, 1), (3, 1), (1, 1), (2, 2), (4, 4))
     choices = itertools.product(WIDTHS, teams, (1, 2), (1, 2), (1, 2))
     for block_m, team, rows, steps, cluster in choices:
         for stages in (12, 8, 6, 5, 4, 3):

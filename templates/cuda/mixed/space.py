@@ -16,7 +16,7 @@ from autoq.templates.target import Target
 
 # Registers of a consumer beside accumulators and A: addresses, descriptors, barriers, and what the
 # functions behind the sums take (ptxas 13.0 spills none of the sampled kernels).
-_OTHER_REGISTERS = {"none": 48, "relu": 48, "gelu": 108, "gelu_tanh": 64, "silu": 64}
+_OTHER_REGISTERS = {"none": 48, "relu": 48, "gelu": 116, "gelu_tanh": 64, "silu": 64}
 # What the places of parts and shares take, and those of a result's further inputs.
 _SPLIT_REGISTERS, _INPUT_REGISTERS = 24, 12
 WIDTHS = (
