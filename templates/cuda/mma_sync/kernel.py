@@ -16,7 +16,7 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
     start_successor,
     wait_for_predecessors,
 )
-from autoq.templates.cuda.device.launch.place import TilePlace
+from autoq.templates.cuda.device.launch.place import TilePlace, WarpThread
 from autoq.templates.cuda.device.launch.raster import tile_of
 from autoq.templates.cuda.device.launch.step_loops import (
     fetch_ahead,
@@ -36,7 +36,6 @@ from autoq.templates.cuda.mma_sync.copies import (
 from autoq.templates.cuda.mma_sync.epilogue import store_tile
 from autoq.templates.cuda.mma_sync.multiply import Fragments, multiply_stage, unscale
 from autoq.templates.cuda.mma_sync.multiply_taps import multiply_taps
-from autoq.templates.cuda.mma_sync.place import WarpThread
 from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync.scale_groups import end_group
 from autoq.templates.cuda.mma_sync.staged import store_staged

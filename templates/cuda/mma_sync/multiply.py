@@ -74,6 +74,21 @@ def multiply_registers(plan, accumulator, fragments, d, rows, first_b):
 
 
 @T.inline
+def multiply_fragments(plan, accumulator, fragments, buffer):
+    """All 16 x 8 tiles of a warp by the k-tile in one of two register buffers."""
+    config = T.meta_var(plan.config)
+    for i in T.unroll(config.WARP_ROW_TILES):
+        for j in T.unroll(config.WARP_COL_TILES):
+            rows = T.meta_var([(buffer * config.WARP_ROW_TILES + i) * 4 + e for e in range(4)])
+            multiply_registers(
+                plan, accumulator, fragments,
+                (i * config.WARP_COL_TILES + j) * 4,
+                rows,
+                (buffer * config.WARP_COL_TILES + j) * 2,
+            )  # fmt: skip
+
+
+@T.inline
 def multiply_stage(plan, smem, accumulator, fragments, stage, thread):
     """All k-tiles of a stage; the next one's fragments are read while one multiplies."""
     config = T.meta_var(plan.config)
@@ -82,15 +97,7 @@ def multiply_stage(plan, smem, accumulator, fragments, stage, thread):
     for k in T.unroll(config.CHUNK):
         if k + 1 < config.CHUNK:
             read_fragments(plan, smem, fragments, base, k + 1, (k + 1) % 2, thread)
-        for i in T.unroll(config.WARP_ROW_TILES):
-            for j in T.unroll(config.WARP_COL_TILES):
-                rows = T.meta_var([(k % 2 * config.WARP_ROW_TILES + i) * 4 + e for e in range(4)])
-                multiply_registers(
-                    plan, accumulator, fragments,
-                    (i * config.WARP_COL_TILES + j) * 4,
-                    rows,
-                    (k % 2 * config.WARP_COL_TILES + j) * 2,
-                )  # fmt: skip
+        multiply_fragments(plan, accumulator, fragments, k % 2)
 
 
 @T.inline

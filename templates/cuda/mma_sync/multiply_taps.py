@@ -10,9 +10,9 @@ from typing import Any
 
 from tvm.script import tirx as T
 
+from autoq.templates.cuda.device.launch.place import WarpThread
 from autoq.templates.cuda.mma_sync.fragments import FragmentLoad, Turn
 from autoq.templates.cuda.mma_sync.multiply import Fragments, multiply_registers
-from autoq.templates.cuda.mma_sync.place import WarpThread
 from autoq.templates.cuda.mma_sync.plan import LDMATRIX, LDMATRIX_SINGLE, MmaSyncPlan
 from autoq.templates.cuda.mma_sync.tiling import fragment_of_weights
 

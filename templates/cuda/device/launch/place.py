@@ -1,6 +1,21 @@
-"""Where a thread of a warp-specialised kernel works: among its consumers, and on which tile."""
+"""Where a thread works: among the warps or the consumers of its block, and on which tile."""
 
 from tvm.script import tirx as T
+
+
+@T.meta_class
+class WarpThread:
+    """A thread of a block whose warps divide a tile into rows and columns.
+
+    index: in the block; lane: in its warp; warp_row, warp_column: the warp's place among the warps
+    of the tile.
+    """
+
+    def __init__(self, index, lane, warp_row, warp_column):
+        self.index = index
+        self.lane = lane
+        self.warp_row = warp_row
+        self.warp_column = warp_column
 
 
 @T.meta_class

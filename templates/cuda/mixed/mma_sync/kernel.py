@@ -15,6 +15,7 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
     start_successor,
     wait_for_predecessors,
 )
+from autoq.templates.cuda.device.launch.place import WarpThread
 from autoq.templates.cuda.device.launch.step_loops import (
     multiply_from_registers,
     multiply_from_ring,
@@ -22,7 +23,6 @@ from autoq.templates.cuda.device.launch.step_loops import (
 from autoq.templates.cuda.mixed.mma_sync.copies import Sources, fetch, keep
 from autoq.templates.cuda.mixed.mma_sync.multiply import (
     Registers,
-    SyncThread,
     load_taken,
     multiply_stage,
 )
@@ -89,8 +89,8 @@ def build_kernel(plan: MixedSyncPlan) -> PrimFunc:
         product: T.int32 = where[2]
         split: T.int32 = where[3]
         lane: T.int32 = index % 32
-        warp_m: T.int32 = index // 32 % config.warps_m
-        warp_n: T.int32 = index // 32 // config.warps_m
+        warp_column: T.int32 = index // 32 % config.warps_m
+        warp_row: T.int32 = index // 32 // config.warps_m
         sums = T.alloc_local((config.accumulators,), "float32")
         x_fragments = T.alloc_local((4 * config.column_tiles,), "uint32")
         raw = T.alloc_local((8 * config.row_tiles,), "uint32")
@@ -98,7 +98,7 @@ def build_kernel(plan: MixedSyncPlan) -> PrimFunc:
         state = T.alloc_local((4 * config.row_tiles,), "uint32")
         waiting = T.alloc_local((1 if plan.asynchronous else held,), "uint32")
         policy = T.alloc_local((1,), "uint64")
-        thread = T.meta_var(SyncThread(index, lane, warp_m, warp_n))
+        thread = T.meta_var(WarpThread(index, lane, warp_row, warp_column))
         place = T.meta_var(SyncPlace(plan, m, n, product, split))
         sources = T.meta_var(Sources(x, weight, groups, place, policy, waiting))
         registers = T.meta_var(Registers(sums, x_fragments, raw, weights, state))

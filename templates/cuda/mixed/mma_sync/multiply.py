@@ -11,17 +11,6 @@ LDMATRIX = "ldmatrix.sync.aligned.m8n8.x{}.shared.b16"
 
 
 @T.meta_class
-class SyncThread:
-    """A thread of a block: its index, its lane, and its warp's place in the tile."""
-
-    def __init__(self, index, lane, warp_m, warp_n):
-        self.index = index
-        self.lane = lane
-        self.warp_m = warp_m
-        self.warp_n = warp_n
-
-
-@T.meta_class
 class Registers:
     """A thread's registers.
 

@@ -171,13 +171,15 @@ class MixedSyncPlan(MixedSyncTiling):
     def x_matrix(self, thread: Any, pair: int, step: int) -> Any:
         """Byte in a stage of a lane's row of ldmatrix: two tiles of 8 rows of x by 32 bytes."""
         matrix = thread.lane // 8
-        first = thread.warp_m * (COLUMN_TILE * self.config.column_tiles) + pair * 2 * COLUMN_TILE
+        first = (
+            thread.warp_column * (COLUMN_TILE * self.config.column_tiles) + pair * 2 * COLUMN_TILE
+        )
         row = first + matrix // 2 % min(2, self.config.column_tiles) * 8 + thread.lane % 8
         return unit_offset(self.x_row_bytes, row, 2 * step + matrix % 2)
 
     def first_row(self, thread: Any, tile: int) -> Any:
         """First weight row, in the block's tile, of a row tile of a warp."""
-        return (thread.warp_n * self.config.row_tiles + tile) * ROW_TILE
+        return (thread.warp_row * self.config.row_tiles + tile) * ROW_TILE
 
     def weight_matrix(self, thread: Any, tile: int, chunk: int) -> Any:
         """Byte in a stage of a lane's row of ldmatrix: 16 weight rows of 32 bytes."""
@@ -188,7 +190,7 @@ class MixedSyncPlan(MixedSyncTiling):
 
     def weight_words(self, thread: Any, tile: int, chunk: int) -> Any:
         """Byte in a stage of a lane's 16 bytes of a fragment that was arranged offline."""
-        index = thread.warp_n * self.config.row_tiles + tile
+        index = thread.warp_row * self.config.row_tiles + tile
         start = (index * self.chunks + chunk) * _CHUNK_TILE_BYTES
         return self.weight_offset + start + thread.lane * UNIT_BYTES
 

@@ -41,7 +41,7 @@ class SyncResults:
 
     def x_row(self, column):
         """The first of a thread's two rows of x of a column tile in the block's tile."""
-        first = self.thread.warp_m * self.plan.config.column_tiles + column
+        first = self.thread.warp_column * self.plan.config.column_tiles + column
         return first * COLUMN_TILE + self.thread.lane % 4 * 2
 
     def at(self, tile, column, half):

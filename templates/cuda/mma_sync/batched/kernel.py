@@ -14,13 +14,13 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
     start_successor,
     wait_for_predecessors,
 )
+from autoq.templates.cuda.device.launch.place import WarpThread
 from autoq.templates.cuda.mma_sync.batched.copies import Source, fetch_operand, keep_operand
 from autoq.templates.cuda.mma_sync.batched.multiply import multiply_stage, order_columns
 from autoq.templates.cuda.mma_sync.batched.plan import SCALES, ZERO_POINTS, BatchedSyncPlan
 from autoq.templates.cuda.mma_sync.batched.store import TileOfPair, store_tile
 from autoq.templates.cuda.mma_sync.batched.zero_points import ByteSums, take_off
 from autoq.templates.cuda.mma_sync.multiply import Fragments
-from autoq.templates.cuda.mma_sync.place import WarpThread
 from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
 from autoq.templates.epilogue.cuda.parameters.lookups import fill_table
 from autoq.templates.epilogue.cuda.parameters.scalars import scalar_words

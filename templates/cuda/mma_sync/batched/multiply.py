@@ -5,7 +5,7 @@ from tvm.script import tirx as T
 from autoq.templates.cuda.device.functions import device_function
 from autoq.templates.cuda.mma_sync.batched.zero_points import add_fragments
 from autoq.templates.cuda.mma_sync.multiply import (
-    multiply_registers,
+    multiply_fragments,
     read_pixels,
     read_weights,
 )
@@ -86,15 +86,7 @@ def multiply_stage(plan, smem, accumulator, fragments, sums, stage, thread):
     for k in T.unroll(config.CHUNK):
         if k + 1 < config.CHUNK:
             read_operands(plan, smem, fragments, base, k + 1, (k + 1) % 2, thread)
-        for i in T.unroll(config.WARP_ROW_TILES):
-            for j in T.unroll(config.WARP_COL_TILES):
-                rows = T.meta_var([(k % 2 * config.WARP_ROW_TILES + i) * 4 + e for e in range(4)])
-                multiply_registers(
-                    plan, accumulator, fragments,
-                    (i * config.WARP_COL_TILES + j) * 4,
-                    rows,
-                    (k % 2 * config.WARP_COL_TILES + j) * 2,
-                )  # fmt: skip
+        multiply_fragments(plan, accumulator, fragments, k % 2)
         if not plan.workload.floating:
             add_fragments(plan, fragments, sums, k % 2)
 
