@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from gpu_kernels import kernel_store
+from opcode_counts import ARITHMETIC, instructions
 from with_nvcc import needs_nvcc
 
 from autoq.errors import InputError
-from autoq.kernel.elf import text_sections
-from autoq.kernel.nvcc import run_nvcc
 from autoq.templates.cuda.mixed.config import MixedConfig
 from autoq.templates.cuda.mixed.conversion import Conversion, GroupScale
 from autoq.templates.cuda.mixed.float_gemm_wgmma import TEMPLATE
@@ -23,8 +22,6 @@ from autoq.templates.registry import matching
 from autoq.templates.target import parse_target
 
 TARGET = parse_target("cuda:sm_90a")
-ARITHMETIC = {0x12, 0x16, 0x19, 0x30, 0x31, 0x32, 0x35}
-"""LOP3, PRMT, SHF, HADD2, HFMA2, HMUL2 and HFMA2.MMA by the lowest 9 bits of their 16 bytes."""
 WORKLOADS = [
     FloatGemm(200, 264, 328),
     FloatGemm(3456, 4096, 2048, bias=True, activation="gelu"),
@@ -118,13 +115,9 @@ extern "C" __global__ void kernel(const uint4* from, uint4* to, const unsigned* 
     to[i * 128 + threadIdx.x] = make_uint4(a[4 * i], a[4 * i + 1], a[4 * i + 2], a[4 * i + 3]);
 }}
 """
-    code, report, cubin = run_nvcc(source, "sm_90a", {})
-    assert code == 0, report
-    (machine_code,) = text_sections(cubin)
-    opcodes = np.frombuffer(machine_code, np.uint64)[::2] & np.uint64(0x1FF)
-    counted = [int(opcode) for opcode in opcodes if int(opcode) in ARITHMETIC]
+    counted = instructions(source, "sm_90a", ARITHMETIC)
     # 32 values, and constants that are put into registers.
-    assert 8 * (most - 1) < len(counted) <= 8 * most + 4
+    assert 8 * (most - 1) < counted <= 8 * most + 4
 
 
 def test_what_no_kernel_takes_is_declined() -> None:

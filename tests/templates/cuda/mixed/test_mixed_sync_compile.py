@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
+from opcode_counts import ARITHMETIC, IMAD, instructions
 from with_nvcc import needs_nvcc
 
 from autoq.kernel import compile_kernel
-from autoq.kernel.elf import text_sections
-from autoq.kernel.nvcc import run_nvcc
 from autoq.templates.cuda.mixed.mma_sync.config import Conform
 from autoq.templates.cuda.mixed.mma_sync.float_gemm_mma_sync import TEMPLATE
 from autoq.templates.cuda.mixed.mma_sync.fragments import Fragments
@@ -19,8 +17,6 @@ from autoq.templates.registry import matching
 from autoq.templates.target import Target, parse_target
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a")
-ARITHMETIC = {0x12, 0x16, 0x19, 0x24, 0x30, 0x31, 0x32, 0x35}
-"""LOP3, PRMT, SHF, IMAD, HADD2, HFMA2, HMUL2 and HFMA2.MMA: the lowest 9 bits of 16 bytes."""
 LARGE = FloatGemm(3456, 4096, 2048, bias=True, activation="gelu")
 DEFAULTS = [
     (LARGE, "sm_75"),
@@ -76,14 +72,10 @@ extern "C" __global__ void kernel(const uint4* from, uint4* to, const unsigned* 
     to[i * 32 + threadIdx.x] = make_uint4(d[4 * i], d[4 * i + 1], d[4 * i + 2], d[4 * i + 3]);
 }}
 """
-    code, report, cubin = run_nvcc(source, "sm_80", {})
-    assert code == 0, report
-    (machine_code,) = text_sections(cubin)
-    opcodes = np.frombuffer(machine_code, np.uint64)[::2] & np.uint64(0x1FF)
-    counted = [int(opcode) for opcode in opcodes if int(opcode) in ARITHMETIC]
+    counted = instructions(source, "sm_80", ARITHMETIC | {IMAD})
     fours = 8 // fragments.words
     # Addresses and constants that are put into registers are a few more.
-    assert fours * (most - 1) < len(counted) <= fours * most + 8
+    assert fours * (most - 1) < counted <= fours * most + 8
 
 
 def test_what_it_takes() -> None:
