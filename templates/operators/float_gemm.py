@@ -18,6 +18,7 @@ from autoq.errors import InputError
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue import ACTIVATIONS, activated
 from autoq.templates.field_types import require_positive
+from autoq.templates.float_sums import lost_share
 from autoq.templates.random_arrays import random_array, random_inputs
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -160,11 +161,7 @@ class FloatGemm(Workload, operator="float_gemm"):
     def tolerance(self, target: Target) -> Tolerance:
         """What a float32 sum, and rounding groups' scales and scaled weights to 16 bits, can lose.
 
-        With a scale a row products are exact. Tensor cores round toward zero the sum of each
-        instruction, of 8 products at least, to 24 significant bits (Fasi, Higham, Mikaitis and
-        Pranesh, *Numerical Behavior of NVIDIA Tensor Cores*, 2021): a unit 2^-23 of the sum so far
-        each time, in all less than k / 8 of the whole's root mean square. Never less than 2e-4 is
-        allowed, which is so much of k = 13,000, and covers scales, bias and activation as well.
+        With a scale a row products are exact, and their sum loses what `lost_share` says.
 
         A group's scale and each scaled weight are off by up to half a unit in the last place, u,
         each; such errors are independent, so that the error of a sum is normal with a deviation
@@ -183,7 +180,7 @@ class FloatGemm(Workload, operator="float_gemm"):
         if self.in_dtype == _E4M3:
             steps = -(-self.k // 32)
             return Tolerance(relative=2e-4 + 6 * math.sqrt(3 * steps) * 2.0**-13)
-        relative = max(2e-4, 2.0**-23 * -(-self.k // 8))
+        relative = lost_share(self.k)
         if self.group and self.in_dtype != "float32":
             relative += 5 * (2.0**-11 if self.in_dtype == "float16" else 2.0**-8)
         return Tolerance(relative=relative)

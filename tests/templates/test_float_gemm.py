@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from autoq.measure.check import complaint
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import parse_target
 
@@ -41,3 +43,9 @@ def test_a_skipped_step_of_a_long_sum_is_wrong() -> None:
     x[:, -64:] = 0
     (y,) = workload.reference([x], constants)
     assert complaint(y, expected, workload, TARGET) is not None
+
+
+@pytest.mark.parametrize("k", [64, 1 << 18])
+def test_products_of_two_activations_may_lose_as_much(k: int) -> None:
+    of_activations = BatchedGemm(1, 8, 8, k, 1, "float16", "float16", epilogue=Epilogue("float16"))
+    assert of_activations.tolerance(TARGET) == FloatGemm(8, 8, k).tolerance(TARGET)

@@ -24,7 +24,7 @@ class MixedConfig:
     consumers: warpgroups that multiply.
     k_groups: groups of consumers that take stages in turn for the same rows, and add their sums.
     row_blocks: blocks of 64 weight rows of a consumer.
-    steps: steps of 64 along k in a stage.
+    steps: steps of 128 bytes of x along k in a stage.
     stages: stages of the ring in shared memory.
     cluster: blocks that share their rows of x, of which each loads a part for all.
     group_m: tiles of x that share their weight rows (rasterisation).

@@ -40,7 +40,7 @@ def estimate(workload: FloatGemm, config: MixedConfig, target: Target) -> float:
     part = 4 * config.block_m * config.block_n / _NOMINAL_BYTES_A_CYCLE
     if config.stream_k:
         tiles = plan.works / grid
-        givers = plan.pairs * grid / (plan.shared_tiles(grid) * plan.pairs)
+        givers = grid / plan.shared_tiles(grid)
         cycles = tiles * plan.k_steps * step + (tiles + 1) * a_tile
         cycles += part + max(1.0, givers) * part + _HANDOVER_CYCLES
     else:
@@ -106,7 +106,7 @@ def features(workload: FloatGemm, config: MixedConfig, target: Target) -> dict[s
         "tail": 1.0 if config.stream_k else waves / math.ceil(waves),
         "tile": float(config.block_m * config.block_n),
         "smem_bytes": float(plan.smem_bytes),
-        "bytes_in_flight": float(config.stages * plan.stage_bytes),
+        "bytes_in_flight": float(config.all_stages * plan.stage_bytes),
         "bytes_a_product": plan.stage_bytes / (config.block_m * config.block_n * config.steps),
         "issue_share": issue_cycles(plan) / product_cycles(plan, target),
         "log_seconds": math.log(estimate(workload, config, target)),

@@ -16,7 +16,7 @@ from autoq.templates.cuda.mixed.consumer import convert, leave, multiply, next_s
 from autoq.templates.cuda.mixed.conversion import Conversion
 
 
-class GroupSums:
+class GroupStages:
     """How the stages of a ring and the groups of a weight share the reduction.
 
     length: values of k that one sum adds up, at most a stage's; units: such sums of a stage;

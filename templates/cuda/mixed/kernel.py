@@ -47,7 +47,7 @@ from autoq.templates.program import Workspace
 
 
 def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> PrimFunc:
-    """The kernel of so many clusters; parameters x, the arrays of `packed`, workspaces and y."""
+    """The kernel of so many clusters; parameters inputs, arrays of `packed`, workspaces and y."""
     work, config, registers = plan.workload, plan.config, plan.config.registers
     finishing = Finishing.of(work)
 

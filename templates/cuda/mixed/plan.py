@@ -12,7 +12,7 @@ from autoq.templates.cuda.device.memory.tma import tiled_map
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.mixed.config import STEP_BYTES, MixedConfig
 from autoq.templates.cuda.mixed.conversion import Conversion
-from autoq.templates.cuda.mixed.groups import GroupSums
+from autoq.templates.cuda.mixed.groups import GroupStages
 from autoq.templates.cuda.mixed.staging import Staging
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
@@ -73,7 +73,7 @@ class MixedPlan:
         # Registers of A of a row block's stage.
         self.a_registers = 4 * _STEP_INSTRUCTIONS * config.steps
         self.converts = workload.quantised
-        self.groups = GroupSums(self.conversion, config) if self.groups_scale_sums else None
+        self.groups = GroupStages(self.conversion, config) if self.groups_scale_sums else None
         # Instructions along k that are started together.
         self.unit_instructions = _STEP_INSTRUCTIONS * config.steps
         if self.groups is not None:

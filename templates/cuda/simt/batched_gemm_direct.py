@@ -1,4 +1,4 @@
-"""Batched products of two activations without tensor cores: correct for every workload and target.
+"""Batched products of two activations of bytes without tensor cores, on every GPU.
 
 A thread computes up to four neighbouring columns of a few rows of one y. Where k lies last in both
 factors and is a multiple of four, bytes are multiplied four at a time with dp4a and the zero points

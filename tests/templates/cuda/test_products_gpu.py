@@ -16,7 +16,9 @@ SAMPLES = 3
 @pytest.mark.parametrize("workload", [*PRODUCTS, *ODD_PRODUCTS, *GROUPED_PRODUCTS], ids=str)
 def test_products(workload):
     target = gpu_target()
-    for template in matching(workload, target):
+    templates = matching(workload, target)
+    assert templates
+    for template in templates:
         configs = [template.default(workload, target)]
         configs += sampled(template, workload, target, 5, SAMPLES)
         assert_right(template, workload, [(config, target) for config in configs], target)
