@@ -6,7 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh" test,quantize
 .venv/bin/ruff format --check .
 # Hundreds of processes import autoq: its bytecode is kept, even where the environment says not to.
 unset PYTHONDONTWRITEBYTECODE
-# tests/conftest.py puts the longest files first, so xdist must keep their order.
+# tests/longest.py puts the longest files first, so xdist must keep their order.
 # One kernel cache for the whole suite: many tests compile the same kernels.
 export AUTOQ_CACHE_DIR=${AUTOQ_CACHE_DIR:-$(mktemp -d)}
 .venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder "$@"

@@ -3,40 +3,17 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from pathlib import Path
 
 import gpu_kernels
 import pytest
+from longest import file_seconds, longest_first, unnamed
 
 from autoq.runtime.cpu.threads import use_every_core
 from autoq.runtime.cuda.driver import device_count
 
 use_every_core()
-
-_LONGEST = (
-    "test_light_models.py",
-    "test_templates.py",
-    "test_tuner.py",
-    "test_cpu_conv2d.py",
-    "test_networks.py",
-    "test_mma_atoms.py",
-    "test_grouped.py",
-    "test_mma_sync_build.py",
-    "test_split_k.py",
-    "test_cli_process.py",
-    "test_movement.py",
-    "test_runner.py",
-    "test_cli_flow.py",
-    "test_halo_build.py",
-    "test_cli_gemm.py",
-    "test_products.py",
-    "test_strategy_contract.py",
-    "test_faults.py",
-    "test_quantization.py",
-    "test_fragment_rows.py",
-    "test_session.py",
-)
-"""Files that take more than 15 CPU seconds, the longest first."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,8 +40,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first, so that no process is left with one of them at the end."""
-    places = {name: place for place, name in enumerate(_LONGEST)}
-    items.sort(key=lambda item: places.get(item.path.name, len(places)))
+    longest_first(items)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which files tests/longest.py should name."""
+    reports = itertools.chain.from_iterable(terminalreporter.stats.values())
+    if names := unnamed(file_seconds(reports)):
+        terminalreporter.write_line(f"among the longest, but not in tests/longest.py: {names}")
 
 
 @functools.cache

@@ -1,0 +1,66 @@
+"""The test files that take longest, which go first, and what a run says of files that are missing.
+
+A process that begins a long file when the others end leaves the cores idle.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent
+
+LONGEST = (
+    "networks/test_light_models.py",
+    "test_tuner.py",
+    "graph/test_networks.py",
+    "ptx/test_templates.py",
+    "templates/cpu/test_cpu_conv2d.py",
+    "templates/cuda/grouped/test_grouped.py",
+    "templates/cuda/mma_sync/test_mma_sync_build.py",
+    "families/test_split_k.py",
+    "cli/test_cli_process.py",
+    "templates/cuda/movement/test_movement.py",
+    "measure/test_runner.py",
+    "cli/test_cli_flow.py",
+    "templates/cuda/halo/test_halo_build.py",
+    "cli/test_cli_gemm.py",
+    "ptx/test_products.py",
+    "search/test_strategy_contract.py",
+    "test_quantization.py",
+    "templates/epilogue/cuda/fragments/test_fragment_rows.py",
+    "test_session.py",
+    "templates/cuda/device/test_mma_atoms.py",
+)
+"""Files that take more than 10 CPU seconds, the longest first."""
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Sort tests by their files' places in LONGEST; the others keep their order behind."""
+    places = {FOLDER / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+def file_seconds(reports: Iterable[object]) -> dict[str, float]:
+    """How long the tests of each file took, by its path below this folder."""
+    seconds: dict[str, float] = defaultdict(float)
+    for report in reports:
+        if isinstance(report, pytest.TestReport):
+            file = report.nodeid.partition("::")[0]
+            seconds[file.removeprefix(f"{FOLDER.name}/")] += report.duration
+    return dict(seconds)
+
+
+def unnamed(seconds: Mapping[str, float]) -> list[str]:
+    """Files that LONGEST lacks although they take longer than most of those that it names.
+
+    None where not all that it names ran: how long one takes depends on the machine.
+    """
+    if not seconds.keys() >= set(LONGEST):
+        return []
+    usual = statistics.median(seconds[name] for name in LONGEST)
+    return sorted(name for name in seconds if name not in LONGEST and seconds[name] > usual)
