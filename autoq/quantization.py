@@ -13,7 +13,7 @@ import onnx
 import onnx.version_converter
 
 from autoq.errors import InputError, ModelError
-from autoq.frontend.read import read_model
+from autoq.frontend.read import DYNAMIC, read_model
 from autoq.paths import require_other
 from autoq.replace_file import replace_file
 from autoq.scratch import scratch_folder
@@ -88,6 +88,11 @@ def quantize(
 
 def _require_float(model: onnx.ModelProto, source: str) -> None:
     for node in model.graph.node:
+        if node.op_type in DYNAMIC:
+            raise ModelError(
+                f"{source}: quantised already, with scales that only a run knows (node "
+                f"{node.name or node.output[0]!r} is {node.op_type}); give the float32 model"
+            )
         if re.search("Quantize|QLinear|QGemm|QAttention|Integer", node.op_type):
             raise ModelError(
                 f"{source}: quantised already (node {node.name or node.output[0]!r} is "

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import onnx
 import pytest
+from onnx_models.makers import model, node
 from onnx_models.networks import resnet_path
 from onnx_models.oracle import output_step, run_onnxruntime
 
@@ -116,6 +117,29 @@ def test_model_that_is_quantised_already(plain, form, tmp_path):
     with pytest.raises(ModelError, match=r"int8\.onnx: quantised already \(node '.*' is Quantize"):
         quantize(once, None, tmp_path / "twice.onnx")
     assert not (tmp_path / "twice.onnx").exists()
+
+
+def test_scales_of_a_run_are_no_scales_to_compile(tmp_path):
+    """compile sends such a model here, which must not send it back."""
+    path = tmp_path / "dynamic.onnx"
+    onnx.save(dynamically_quantised(), path)
+    with pytest.raises(ModelError, match=r"only a run knows .*; give the float32 model"):
+        quantize(path, None, tmp_path / "new.onnx")
+    with pytest.raises(ModelError, match="quantise the float32 model with fixed scales"):
+        load(path)
+
+
+def dynamically_quantised() -> onnx.ModelProto:
+    """A product of an activation whose scale follows from its values."""
+    names = ["q", "scale", "zero"]
+    nodes = [
+        onnx.helper.make_node("DynamicQuantizeLinear", ["x"], names, name="quantise"),
+        node("MatMulInteger", "q w zero", "sums"),
+        node("Cast", "sums", "floats", to=1),
+        node("Mul", "floats scale", "y"),
+    ]
+    weights = {"w": np.ones((16, 8), np.int8)}
+    return model(nodes, {"x": ((4, 16), "float32")}, weights)
 
 
 def test_without_onnxruntime_says_what_to_install(plain, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from autoq.errors import AutoqError, InputError, ModelError
 from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.checks import check_names, check_node
 from autoq.frontend.fold import fold, is_foldable
-from autoq.frontend.read import CUSTOM_DOMAINS, array_of, check_model, read_model
+from autoq.frontend.read import CUSTOM_DOMAINS, DYNAMIC, array_of, check_model, read_model
 from autoq.frontend.registry import OPERATORS, OnnxNode, supported
 from autoq.graph.folding_budget import FoldingBudget
 from autoq.graph.ir import Graph
@@ -28,9 +28,6 @@ _MALFORMED = (
 InputShapes = Mapping[str, Sequence[int]]
 
 INPUT_DTYPES = ("float32", "float16", "int8", "uint8", "int4", "uint4", "int32")
-
-DYNAMIC = ("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulIntegerToFloat")
-"""Operators whose scales are only known while the model runs."""
 
 
 def load(path: str | os.PathLike[str], input_shapes: InputShapes | None = None) -> Graph:

@@ -17,6 +17,9 @@ MIN_OPSET, MAX_OPSET = 7, 23
 
 CUSTOM_DOMAINS = ("com.microsoft",)
 
+DYNAMIC = ("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulIntegerToFloat")
+"""Operators whose scales are only known while the model runs."""
+
 
 def read_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
     """The checked model in `path`, external data loaded.
