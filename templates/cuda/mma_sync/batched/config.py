@@ -17,10 +17,13 @@ class BatchedSyncConfig(WarpTiles):
     WARP_COL_TILES: tiles of 8 columns of one warp.
     CHUNK: 32-byte k-tiles of one pipeline stage, of 32 bytes or of 16 floats.
     stages: shared-memory buffers of the load pipeline.
+    staged: rows of y pass through shared memory, from where whole words of them are stored,
+        wherever they start.
     blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
     """
 
     stages: int
+    staged: bool
     blocks_per_sm: int
 
     @property

@@ -8,7 +8,7 @@ from autoq.templates.cuda.device.launch.occupancy import smem_margin
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.batched.config import BatchedSyncConfig
 from autoq.templates.cuda.mma_sync.batched.plan import BatchedSyncPlan
-from autoq.templates.element import element
+from autoq.templates.cuda.mma_sync.config import UNIT_BYTES
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
 
@@ -17,7 +17,10 @@ _OTHER_REGISTERS = 44
 # Of one multiprocessor: guesses, none of them measured.
 _L2_BYTES_A_CLOCK = 40.0
 _SMEM_BYTES_A_CLOCK = 128.0
+_SECTOR_BYTES = 32
+_SECTORS_A_CLOCK = 2.0
 _STORE_CLOCKS = 4.0
+_SYNC_CLOCKS = 60.0
 _HELD_UNIT_CLOCKS = 8.0
 _BLOCK_CLOCKS = 1200.0
 _STEP_CLOCKS = 60.0
@@ -59,12 +62,26 @@ def block_clocks(plan: BatchedSyncPlan) -> float:
         (read + plan.stage_bytes) / _SMEM_BYTES_A_CLOCK,
         held / 32 * _HELD_UNIT_CLOCKS,
     )
-    out = element(work.epilogue.out_dtype).bytes
-    row = min(config.block_n, work.n) * out
-    stored = min(config.block_m, work.m) * row
-    width = math.gcd(16, plan.run * out, work.n * out)
-    stores = max(stored / _L2_BYTES_A_CLOCK, stored / width / 32 * _STORE_CLOCKS)
-    return plan.steps * step + stores
+    return plan.steps * step + _store_clocks(plan)
+
+
+def _store_clocks(plan: BatchedSyncPlan) -> float:
+    """Of a block's stores: sectors of 32 bytes that each of them touches, in whole or in part.
+
+    A thread's consecutive columns of eight rows are stored at a time, as wide as rows keep them
+    aligned; from shared memory a warp stores neighbouring words.
+    """
+    config, work = plan.config, plan.workload
+    rows, columns = min(config.block_m, work.m), min(config.block_n, work.n)
+    stored = rows * columns * plan.out_size
+    if config.staged:
+        through = 2 * stored / plan.store_piece / 32 * (1 if plan.aligned else 3)
+        return 1.25 * stored / _SECTOR_BYTES / _SECTORS_A_CLOCK + through + _SYNC_CLOCKS
+    run = plan.run * plan.out_size
+    width = math.gcd(UNIT_BYTES, run, work.n * plan.out_size)
+    together = 4 * width if run == width else width
+    touched = stored / together * math.ceil(together / _SECTOR_BYTES)
+    return max(touched / _SECTORS_A_CLOCK, stored / width / 32 * _STORE_CLOCKS)
 
 
 def estimate(workload: BatchedGemm, config: BatchedSyncConfig, target: Target) -> float:

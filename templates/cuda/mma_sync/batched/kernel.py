@@ -18,7 +18,7 @@ from autoq.templates.cuda.device.launch.place import WarpThread
 from autoq.templates.cuda.mma_sync.batched.copies import Source, fetch_operand, keep_operand
 from autoq.templates.cuda.mma_sync.batched.multiply import multiply_stage, order_columns
 from autoq.templates.cuda.mma_sync.batched.plan import SCALES, ZERO_POINTS, BatchedSyncPlan
-from autoq.templates.cuda.mma_sync.batched.store import TileOfPair, store_tile
+from autoq.templates.cuda.mma_sync.batched.store import TileOfPair, copy_rows, store_tile
 from autoq.templates.cuda.mma_sync.batched.zero_points import ByteSums, take_off
 from autoq.templates.cuda.mma_sync.multiply import Fragments
 from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
@@ -69,6 +69,7 @@ def build_kernel(plan: BatchedSyncPlan) -> PrimFunc:
         x = T.decl_buffer((x_tile.array_bytes,), "uint8", data=x_whole.data)
         other = T.decl_buffer((other_tile.array_bytes,), "uint8", data=other_whole.data)
         y = T.decl_buffer((y_values,), moved_as(epilogue.out_dtype), data=y_whole.data)
+        y_bytes = T.decl_buffer((y_values * plan.out_size,), "uint8", data=y_whole.data)
         residual = T.decl_buffer((y_values,), moved_as(residual_dtype), data=residual_whole.data)
 
         T.device_entry()
@@ -76,6 +77,10 @@ def build_kernel(plan: BatchedSyncPlan) -> PrimFunc:
         block = T.cta_id([plan.blocks])
         index = T.thread_id([threads])
         smem = T.alloc_buffer((plan.smem_bytes,), "uint8", scope="shared.dyn", align=128)
+        staged = T.decl_buffer(
+            (plan.smem_bytes // plan.out_size,), moved_as(epilogue.out_dtype), data=smem.data,
+            scope="shared.dyn",
+        )  # fmt: skip
         pair: T.int32 = block // tiles
         first_row: T.int32 = block % tiles // plan.tiles_n * config.block_m
         first_column: T.int32 = block % plan.tiles_n * config.block_n
@@ -151,9 +156,11 @@ def build_kernel(plan: BatchedSyncPlan) -> PrimFunc:
         else:
             take_off(plan, accumulator, sums, thread)
         order_columns(plan, accumulator, thread)
-        store_tile(
-            plan, smem, accumulator, arrays, TileOfPair(pair, first_row, first_column), thread
-        )
+        place = T.meta_var(TileOfPair(pair, first_row, first_column))
+        store_tile(plan, smem, staged, accumulator, arrays, place, thread)
+        if config.staged:
+            T.cuda.cta_sync()
+            copy_rows(plan, smem, y_bytes, place, thread)
 
     present = {
         "residual_ptr": epilogue.residual_dtype is not None,

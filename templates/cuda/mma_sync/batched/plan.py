@@ -14,6 +14,7 @@ from autoq.templates.cuda.device.mma.mma_sync import MmaSync
 from autoq.templates.cuda.device.weights import ceil_div, channels_per_thread
 from autoq.templates.cuda.mma_sync.batched.config import BatchedSyncConfig
 from autoq.templates.cuda.mma_sync.batched.operand import OperandTile
+from autoq.templates.cuda.mma_sync.config import UNIT_BYTES
 from autoq.templates.cuda.mma_sync.plan import has_cp_async
 from autoq.templates.cuda.mma_sync.tiling import unit_offset
 from autoq.templates.element import element
@@ -29,6 +30,7 @@ stand for the scalars of an epilogue that has none."""
 SCALES = 16
 """Copies of the scale that a kernel reads: as many as a thread has consecutive columns."""
 _TURNED_RUN = 4
+_WORD_BYTES = 4
 
 
 class BatchedSyncPlan:
@@ -50,7 +52,11 @@ class BatchedSyncPlan:
         self.blocks = workload.products * self.tiles_m * self.tiles_n
         self.weight_start = config.block_m * config.block_k
         self.stage_bytes = self.weight_start + config.block_n * config.block_k
-        self.lookups_at = min(config.stages, self.steps) * self.stage_bytes
+        self.out_size = element(workload.epilogue.out_dtype).bytes
+        self.staged_pitch = config.block_n * self.out_size + UNIT_BYTES
+        """Of a row of y in shared memory, a unit longer so that neighbours meet other banks."""
+        staged = config.block_m * self.staged_pitch if config.staged else 0
+        self.lookups_at = max(min(config.stages, self.steps) * self.stage_bytes, staged)
         self.smem_bytes = self.lookups_at + table_bytes(workload.epilogue)
         self.overlaps = can_overlap(target)
 
@@ -122,13 +128,17 @@ class BatchedSyncPlan:
 
     @functools.cached_property
     def epilogue(self) -> FragmentRows:
+        """Of rows of y in memory."""
+        tail = self.workload.n % self.config.block_n != 0
+        return self._rows(self.workload.n, tail)
+
+    def _rows(self, pitch: int, tail: bool) -> FragmentRows:
         """Of accumulators that hold whole values: zero points are taken off before, and floats
         are scaled, as behind groups of scales."""
         work, epilogue = self.workload, self.workload.epilogue
         if work.floating:
             epilogue = Epilogue(epilogue.out_dtype, scale_group=work.k)
-        tail = work.n % self.config.block_n != 0
-        return FragmentRows(epilogue, self.run, work.n, tail, bias=False)
+        return FragmentRows(epilogue, self.run, pitch, tail, bias=False)
 
     @property
     def residual_registers(self) -> int:
@@ -141,4 +151,23 @@ class BatchedSyncPlan:
 
     @functools.cached_property
     def requantise(self) -> DeviceFunction:
+        """To memory, or to whole rows of the tile in shared memory."""
+        if self.config.staged:
+            return self._rows(self.config.block_n, False).rows()
         return self.epilogue.rows()
+
+    @property
+    def store_piece(self) -> int:
+        """Bytes of an aligned store of a row of y from shared memory."""
+        return max(math.gcd(UNIT_BYTES, self.workload.n * self.out_size), _WORD_BYTES)
+
+    @property
+    def row_stores(self) -> int:
+        """Stores of a row of a tile: a word more where rows of y start anywhere."""
+        whole = self.config.block_n * self.out_size // self.store_piece
+        return whole if self.aligned else whole + 1
+
+    @property
+    def aligned(self) -> bool:
+        """Whether rows of y start at whole words."""
+        return self.workload.n * self.out_size % _WORD_BYTES == 0

@@ -47,8 +47,10 @@ def default(workload: BatchedGemm, target: Target) -> BatchedSyncConfig:
     """The legal candidate of least estimated time."""
     legal = space(workload, target)
     candidates = (
-        BatchedSyncConfig(*tile, chunk, stages, 1)
-        for tile, chunk, stages in itertools.product(_DEFAULT_TILES, (2, 1, 4), (4, 3, 2))
+        BatchedSyncConfig(*tile, chunk, stages, staged, 1)
+        for tile, chunk, stages, staged in itertools.product(
+            _DEFAULT_TILES, (2, 1, 4), (4, 3, 2), (False, True)
+        )
     )
     return min(
         (config for config in candidates if config in legal),
@@ -71,6 +73,7 @@ def _knobs(workload: BatchedGemm, target: Target) -> dict[str, Sequence[Any]]:
         "WARP_COL_TILES": wide((2, 4, 8, 16), COL_TILE, workload.n),
         "CHUNK": wide((1, 2, 4), K_TILE_BYTES, reduction),
         "stages": (2, 3, 4, 5, 6) if has_cp_async(target) else (2,),
+        "staged": (False, True),
         "blocks_per_sm": (1, 2, 3, 4, 6, 8),
     }
 

@@ -2,7 +2,42 @@
 
 from tvm.script import tirx as T
 
+from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.epilogue.cuda.parameters.lookups import table_argument
+
+# y, from: a row of a tile in memory and in shared memory, as bytes; left: its length in bytes.
+_STORE_ALIGNED = r"""
+__device__ __forceinline__ void store_row_@(unsigned char* y, const unsigned char* from, int piece,
+                                            int left) {
+  if (piece * PIECE < left)
+    reinterpret_cast<VECTOR*>(y)[piece] = reinterpret_cast<const VECTOR*>(from)[piece];
+}
+"""
+# Of words of y: those at both ends are stored byte by byte as far as they belong to the row.
+_STORE_SHIFTED = r"""
+__device__ __forceinline__ void store_row_@(unsigned char* y, const unsigned char* from, int piece,
+                                            int left) {
+  const int first = 4 * piece - (int)((size_t)y & 3u);
+  if (first >= 0 && first + 4 <= left) {
+    const unsigned* words = reinterpret_cast<const unsigned*>(from) + first / 4;
+    *reinterpret_cast<unsigned*>(y + first) =
+        __funnelshift_r(words[0], words[1], 8 * (first & 3));
+  } else {
+    #pragma unroll
+    for (int b = 0; b < 4; ++b)
+      if (first + b >= 0 && first + b < left) y[first + b] = from[first + b];
+  }
+}
+"""
+_VECTORS = {4: "unsigned", 8: "uint2", 16: "uint4"}
+
+
+def store_row(piece: int, aligned: bool) -> DeviceFunction:
+    """store_row(y, from, piece, left): a piece of a row, or a word of one that starts anywhere."""
+    if not aligned:
+        return device_function("store_row", _STORE_SHIFTED)
+    source = _STORE_ALIGNED.replace("VECTOR", _VECTORS[piece]).replace("PIECE", str(piece))
+    return device_function("store_row", source)
 
 
 @T.meta_class
@@ -33,8 +68,11 @@ def load_residuals(plan, arrays, starts, inside, column):
 
 
 @T.inline
-def store_rows(plan, smem, accumulator, arrays, first, starts, inside, column):
-    """A thread's two rows of a row tile, whose accumulators begin at `first`."""
+def store_rows(plan, smem, accumulator, arrays, first, target, inside, column):
+    """A thread's two rows of a row tile, whose accumulators begin at `first`.
+
+    target: the array that is written, where both rows start in it, and a column's place there.
+    """
     count = T.meta_var(plan.epilogue.residual_words)
     for g in T.unroll(plan.column_groups):
         at = T.meta_var(column + g * 4 * plan.run)
@@ -47,8 +85,8 @@ def store_rows(plan, smem, accumulator, arrays, first, starts, inside, column):
             arrays.scalars.ptr_to([0]),
             arrays.words.ptr_to([g * count]),
             arrays.words.ptr_to([(plan.column_groups + g) * count]),
-            arrays.y.ptr_to([starts[0] + at]),
-            arrays.y.ptr_to([starts[1] + at]),
+            target.y.ptr_to([target.starts[0] + target.column + g * 4 * plan.run]),
+            target.y.ptr_to([target.starts[1] + target.column + g * 4 * plan.run]),
             inside[0],
             inside[1],
             plan.workload.n - at,
@@ -57,25 +95,70 @@ def store_rows(plan, smem, accumulator, arrays, first, starts, inside, column):
         )
 
 
+@T.meta_class
+class RowTarget:
+    """Where two rows of a thread go: an array, its first elements of them, and their column."""
+
+    def __init__(self, y, starts, column):
+        self.y = y
+        self.starts = starts
+        self.column = column
+
+
 @T.inline
-def store_tile(plan, smem, accumulator, arrays, place, thread):
-    """Requantise, pack and store a warp's part of a tile; rows beyond the last are not stored."""
+def copy_rows(plan, smem, y_bytes, place, thread):
+    """The rows of a tile from shared memory to y, as far as they lie inside."""
+    work, config = T.meta_var(plan.workload), T.meta_var(plan.config)
+    places = T.meta_var(work.row_places(work.y_order, place.pair))
+    store = T.meta_var(store_row(plan.store_piece, plan.aligned))
+    left: T.int32 = T.min(config.block_n, work.n - place.column) * plan.out_size
+    count = T.meta_var(config.block_m * plan.row_stores)
+    for i in T.serial(-(-count // config.threads), unroll=False):
+        index: T.int32 = i * config.threads + thread.index
+        within: T.int32 = index // plan.row_stores
+        row: T.int32 = place.row + within
+        if T.And(index < count, row < work.m):
+            T.cuda.func_call(
+                store.name,
+                y_bytes.ptr_to([(places[0] + row * places[1] + place.column) * plan.out_size]),
+                smem.ptr_to([within * plan.staged_pitch]),
+                index % plan.row_stores,
+                left,
+                source_code=store.source,
+            )
+
+
+@T.inline
+def store_tile(plan, smem, staged, accumulator, arrays, place, thread):
+    """Requantise and pack a warp's part of a tile, to y or to shared memory.
+
+    staged: shared memory as elements of y; rows beyond the last one are not stored.
+    """
     config = T.meta_var(plan.config)
     work = T.meta_var(plan.workload)
     places = T.meta_var(work.row_places(work.y_order, place.pair))
-    column: T.int32 = (
-        place.column + thread.warp_column * config.warp_n + plan.lane_column(thread.lane)
-    )
+    in_tile = T.meta_var(thread.warp_column * config.warp_n + plan.lane_column(thread.lane))
+    column: T.int32 = place.column + in_tile
     starts = T.alloc_local((2,), "int32")
+    in_staged = T.alloc_local((2,), "int32")
     inside = T.alloc_local((2,), "int32")
+    if config.staged:
+        T.cuda.cta_sync()
     for i in T.unroll(config.WARP_ROW_TILES):
         for half in T.unroll(2):
-            in_block = T.meta_var(thread.warp_row * config.warp_m + i * 16 + half * 8)
-            row: T.int32 = place.row + in_block + thread.lane // 4
+            in_block: T.int32 = (
+                thread.warp_row * config.warp_m + i * 16 + half * 8 + thread.lane // 4
+            )
+            row: T.int32 = place.row + in_block
             inside[half] = T.if_then_else(row < work.m, 1, 0)
             starts[half] = places[0] + T.min(row, work.m - 1) * places[1]
+            in_staged[half] = in_block * (plan.staged_pitch // plan.out_size)
         if plan.epilogue.residual_words > 0:
             load_residuals(plan, arrays, starts, inside, column)
-        store_rows(
-            plan, smem, accumulator, arrays, i * config.WARP_COL_TILES * 4, starts, inside, column
+        target = T.meta_var(
+            RowTarget(staged, in_staged, in_tile)
+            if config.staged
+            else RowTarget(arrays.y, starts, column)
         )
+        first = T.meta_var(i * config.WARP_COL_TILES * 4)
+        store_rows(plan, smem, accumulator, arrays, first, target, inside, column)

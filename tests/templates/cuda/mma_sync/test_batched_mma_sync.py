@@ -127,7 +127,7 @@ def test_rows_of_a_tile_are_each_copied_once(order, size):
     kind = {1: "int8", 2: "float16"}[size]
     out = Epilogue("int32" if size == 1 else "float32")
     workload = BatchedGemm(1, 64, 64, 64, 1, kind, kind, "bhmk", order, epilogue=out)
-    plan = BatchedSyncPlan(workload, BatchedSyncConfig(2, 2, 2, 4, 2, 2, 1), AMPERE)
+    plan = BatchedSyncPlan(workload, BatchedSyncConfig(2, 2, 2, 4, 2, 2, False, 1), AMPERE)
     for operand in plan.operands:
         slots = [operand.row_of(slot) for slot in range(operand.rows)]
         assert sorted(slots) == list(range(operand.rows))
@@ -145,7 +145,7 @@ def test_turning_loads_meet_every_bank_once(size, columns):
     workload = BatchedGemm(
         1, 64, 256, 64, 1, kind, kind, other_order="bhkn", epilogue=Epilogue("float32")
     )
-    config = BatchedSyncConfig(2, 1, 1, columns, 2, 2, 1)
+    config = BatchedSyncConfig(2, 1, 1, columns, 2, 2, False, 1)
     other = BatchedSyncPlan(workload, config, AMPERE).other
     for first_column in range(0, config.warp_n, 16):
         for k_tile in range(config.CHUNK):
