@@ -3,7 +3,7 @@
 from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.launch.raster import tile_of
-from autoq.templates.cuda.mixed.walk import ProductPlace
+from autoq.templates.cuda.mixed.place import ProductPlace
 
 
 @T.meta_class

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 
 from autoq.errors import ConfigError
-from autoq.templates.cuda.mixed.config import MixedConfig
-from autoq.templates.cuda.mixed.cost import estimate
-from autoq.templates.cuda.mixed.space import WIDTHS, space
+from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
+from autoq.templates.cuda.mixed.wgmma.cost import estimate
+from autoq.templates.cuda.mixed.wgmma.space import WIDTHS, space
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
 

@@ -8,7 +8,7 @@ from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode, swizzled_address
 from autoq.templates.cuda.device.memory.tma import tiled_map
-from autoq.templates.cuda.mixed.config import MixedConfig
+from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
 from autoq.templates.element import element
 from autoq.templates.operators.float_gemm import FloatGemm
 

@@ -26,23 +26,24 @@ from autoq.templates.cuda.device.memory.ring import (
 )
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
 from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
-from autoq.templates.cuda.mixed.consumer import (
+from autoq.templates.cuda.mixed.finish import Finishing
+from autoq.templates.cuda.mixed.place import ProductPlace
+from autoq.templates.cuda.mixed.result_inputs import result_inputs
+from autoq.templates.cuda.mixed.row_values import row_values
+from autoq.templates.cuda.mixed.wgmma.consumer import (
     Operands,
     RowConstants,
     add_groups,
     load_rows,
     main_loop,
 )
-from autoq.templates.cuda.mixed.finish import Finishing
-from autoq.templates.cuda.mixed.groups import main_loop_of_groups
-from autoq.templates.cuda.mixed.parts import PartSums
-from autoq.templates.cuda.mixed.plan import MixedPlan
-from autoq.templates.cuda.mixed.producer import produce
-from autoq.templates.cuda.mixed.result_inputs import result_inputs
-from autoq.templates.cuda.mixed.row_values import row_values
-from autoq.templates.cuda.mixed.store import TileResults, TileStore
-from autoq.templates.cuda.mixed.teams import TeamStart
-from autoq.templates.cuda.mixed.walk import ProductPlace, walk_of
+from autoq.templates.cuda.mixed.wgmma.groups import main_loop_of_groups
+from autoq.templates.cuda.mixed.wgmma.parts import PartSums
+from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
+from autoq.templates.cuda.mixed.wgmma.producer import produce
+from autoq.templates.cuda.mixed.wgmma.store import TileResults, TileStore
+from autoq.templates.cuda.mixed.wgmma.teams import TeamStart
+from autoq.templates.cuda.mixed.wgmma.walk import walk_of
 from autoq.templates.program import Workspace
 
 

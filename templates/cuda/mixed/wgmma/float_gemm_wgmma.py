@@ -7,15 +7,15 @@ import math
 import numpy as np
 
 from autoq.templates.base import Template
-from autoq.templates.cuda.mixed.config import MixedConfig
-from autoq.templates.cuda.mixed.cost import estimate
-from autoq.templates.cuda.mixed.default import default
-from autoq.templates.cuda.mixed.kernel import build_kernel
-from autoq.templates.cuda.mixed.pack import pack as pack_plan
-from autoq.templates.cuda.mixed.pack import packed as packed_plan
-from autoq.templates.cuda.mixed.parts import workspaces
-from autoq.templates.cuda.mixed.plan import MixedPlan
-from autoq.templates.cuda.mixed.space import space
+from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
+from autoq.templates.cuda.mixed.wgmma.cost import estimate
+from autoq.templates.cuda.mixed.wgmma.default import default
+from autoq.templates.cuda.mixed.wgmma.kernel import build_kernel
+from autoq.templates.cuda.mixed.wgmma.pack import pack as pack_plan
+from autoq.templates.cuda.mixed.wgmma.pack import packed as packed_plan
+from autoq.templates.cuda.mixed.wgmma.parts import workspaces
+from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
+from autoq.templates.cuda.mixed.wgmma.space import space
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.program import Program, Stage
 from autoq.templates.target import Target

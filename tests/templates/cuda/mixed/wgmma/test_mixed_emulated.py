@@ -12,9 +12,9 @@ import pytest
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
-from autoq.templates.cuda.mixed.config import MixedConfig
 from autoq.templates.cuda.mixed.conversion import GroupScale
-from autoq.templates.cuda.mixed.float_gemm_wgmma import TEMPLATE
+from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
+from autoq.templates.cuda.mixed.wgmma.float_gemm_wgmma import TEMPLATE
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import parse_target
 

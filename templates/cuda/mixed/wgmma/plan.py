@@ -10,10 +10,10 @@ from autoq.templates.cuda.device.launch.raster import tile_of
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import tiled_map
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
-from autoq.templates.cuda.mixed.config import STEP_BYTES, MixedConfig
 from autoq.templates.cuda.mixed.conversion import Conversion
-from autoq.templates.cuda.mixed.groups import GroupStages
-from autoq.templates.cuda.mixed.staging import Staging
+from autoq.templates.cuda.mixed.wgmma.config import STEP_BYTES, MixedConfig
+from autoq.templates.cuda.mixed.wgmma.groups import GroupStages
+from autoq.templates.cuda.mixed.wgmma.staging import Staging
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
 

@@ -6,7 +6,7 @@ import pytest
 from gpu_kernels import assert_right, hopper_target, sampled
 from mixed_cases import CASES, FORMS
 
-from autoq.templates.cuda.mixed.float_gemm_wgmma import TEMPLATE
+from autoq.templates.cuda.mixed.wgmma.float_gemm_wgmma import TEMPLATE
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import parse_target
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.mixed.config import STEP_K, MixedConfig
-from autoq.templates.cuda.mixed.consumer import convert, leave, multiply, next_stage
 from autoq.templates.cuda.mixed.conversion import Conversion
+from autoq.templates.cuda.mixed.wgmma.config import STEP_K, MixedConfig
+from autoq.templates.cuda.mixed.wgmma.consumer import convert, leave, multiply, next_stage
 
 
 class GroupStages:

@@ -12,10 +12,10 @@ from opcode_counts import ARITHMETIC, instructions
 from with_nvcc import needs_nvcc
 
 from autoq.errors import InputError
-from autoq.templates.cuda.mixed.config import MixedConfig
 from autoq.templates.cuda.mixed.conversion import Conversion, GroupScale
-from autoq.templates.cuda.mixed.float_gemm_wgmma import TEMPLATE
-from autoq.templates.cuda.mixed.plan import MixedPlan
+from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
+from autoq.templates.cuda.mixed.wgmma.float_gemm_wgmma import TEMPLATE
+from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.cuda.mixed.widening import Widening
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.registry import matching

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from autoq.templates.cuda.mixed.config import MixedConfig
-from autoq.templates.cuda.mixed.plan import MixedPlan
+from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
+from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
 

@@ -9,8 +9,8 @@ import pytest
 
 from autoq.templates.cuda.device.memory.swizzle import swizzled_address
 from autoq.templates.cuda.device.mma.fragments import accumulator_fragment, gather
-from autoq.templates.cuda.mixed.config import MixedConfig
-from autoq.templates.cuda.mixed.staging import Staging
+from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
+from autoq.templates.cuda.mixed.wgmma.staging import Staging
 from autoq.templates.operators.float_gemm import FloatGemm
 
 
