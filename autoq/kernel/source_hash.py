@@ -6,7 +6,6 @@ import ast
 import functools
 import hashlib
 import importlib.util
-from collections.abc import Iterator
 from pathlib import Path
 
 from autoq.kernel.parsing import PARSING
@@ -45,13 +44,15 @@ def _source(name: str) -> Path | None:
     return Path(spec.origin) if spec is not None and spec.has_location and spec.origin else None
 
 
-def _imports(source: bytes) -> Iterator[str]:
+@functools.cache
+def _imports(source: bytes) -> tuple[str, ...]:
     """Names that a module imports; absolute imports only, which is all that this project has."""
     with PARSING:
         tree = ast.parse(source)
+    names: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return tuple(names)

@@ -86,6 +86,7 @@ def test_threads_may_ask_at_once() -> None:
     gc.set_threshold(5)
     try:
         source_hash.cache_clear()
+        module._imports.cache_clear()
         with ThreadPoolExecutor(8) as pool:
             found = list(pool.map(source_hash, modules))
     finally:
