@@ -1,11 +1,15 @@
 """Teams of a block's consumers: one multiplies a tile while another stores its own (ping-pong).
 
 Each team has stages, and a producer warp that fills them, of its own, so that neither waits for the
-other. Their first tiles start one share of a tile apart, which keeps their epilogues apart: a team
-alone has the tensor cores for itself.
+other. Their first tiles start an eighth of a tile apart, which keeps their epilogues apart: an
+epilogue takes as long as the products of some steps.
 """
 
 from tvm.script import tirx as T
+
+# Of a tile's stages, between the starts of two teams. A team alone does not keep the tensor cores
+# busy, so that a longer way apart costs more at a kernel's start and end.
+_APART = 8
 
 
 @T.meta_class
@@ -15,7 +19,7 @@ class TeamStart:
     def __init__(self, plan, barriers, team, block):
         self.plan, self.barriers = plan, barriers
         self.team, self.block = team, block
-        self.stages_apart = plan.k_stages // plan.config.teams
+        self.stages_apart = plan.k_stages // _APART
 
     def behind(self, team):
         """Pointer to the barrier that completes when a team is so far that the next may begin."""
