@@ -203,7 +203,7 @@ def main() -> int:
     with scratch_folder() as folder:
         cases = measure_all(options.networks.split(","), options.tune_seconds, folder)
     result = {
-        "device": _device(),
+        "device": cpu_in_words(),
         "onnxruntime": onnxruntime.__version__,
         "tune_seconds": options.tune_seconds,
     }
@@ -214,7 +214,7 @@ def main() -> int:
     return 0
 
 
-def _device() -> str:
+def cpu_in_words() -> str:
     """The CPU in words."""
     target = host_cpu()
     vnni = ", AVX512-VNNI" if "avx512_vnni" in host_features() else ""
