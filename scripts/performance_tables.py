@@ -137,6 +137,31 @@ def cpu_models(results: Results) -> str:
     return "\n".join([*textwrap.wrap(text, 100), "", *_table(titles, rows)])
 
 
+def four_bits(results: Results) -> str:
+    """Weights of 4 bits on a CPU beside onnxruntime, and the least and the largest ratios."""
+    result = results["cpu_four_bits"]
+    rows, ratios = [], []
+    for case in result["cases"]:
+        kind = "cpu_us_median" if case["threads"] == 1 else "wall_us_least"
+        taken = [case[name][kind] for name in ("autoq", "onnxruntime", "onnxruntime_bytes")]
+        errors = [case[name]["largest_error"] for name in ("autoq", "onnxruntime_bytes")]
+        if case["threads"] == 1:
+            ratios.append([taken[0] / peer for peer in taken[1:]])
+        rows.append([case["case"], str(case["threads"]), *(f"{t:,.0f}" for t in taken),
+                     *(f"{taken[0] / peer:.2f}" for peer in taken[1:]),
+                     *(f"{error:.0e}" for error in errors),
+                     f"{case['load']:.0f}", f"{case['date']}, {case['commit'][:7]}"])  # fmt: skip
+    (low, high), (least, most) = ((min(r), max(r)) for r in zip(*ratios, strict=True))
+    text = (
+        f"{result['cases'][0]['device']}, onnxruntime {result['onnxruntime']}. On one thread autoq "
+        f"takes {low:.2f} to {high:.2f} times the time of onnxruntime in float32, and {least:.2f} "
+        f"to {most:.2f} times that of onnxruntime with bytes."
+    )
+    titles = ["m x n x k", "threads", "autoq", "onnxruntime", "with bytes", "ratio",
+              "ratio with bytes", "error", "with bytes", "load", "date, commit"]  # fmt: skip
+    return "\n".join([*textwrap.wrap(text, 100), "", *_table(titles, rows)])
+
+
 def sections(results: Results) -> dict[str, str]:
     """The text between the marks of each name."""
     return {
@@ -147,6 +172,7 @@ def sections(results: Results) -> dict[str, str]:
         "PRODUCTS": products(results),
         "MOVEMENT": movement(results),
         "CPU": cpu_models(results),
+        "FOUR_BITS": four_bits(results),
     }
 
 
@@ -159,13 +185,15 @@ DOCUMENTS = {
         "PRODUCTS",
         "MOVEMENT",
         "CPU",
+        "FOUR_BITS",
     ),
 }
 
 
 def load(folder: Path) -> Results:
     """The results that the tables need, by the stem of their file."""
-    names = (*NETWORKS, "conv_h200", "grouped_h200", "gemm_h200", "movement_h200", "cpu_models")
+    names = (*NETWORKS, "conv_h200", "grouped_h200", "gemm_h200", "movement_h200", "cpu_models",
+             "cpu_four_bits")  # fmt: skip
     return {name: json.loads((folder / f"{name}.json").read_text()) for name in names}
 
 
