@@ -78,7 +78,7 @@ def _channel_shuffle(primitive: Primitive, x: np.ndarray) -> np.ndarray:
 def _conv(primitive: Primitive, x: np.ndarray, weight: np.ndarray, *bias: np.ndarray) -> np.ndarray:
     from autoq.templates.epilogue import Epilogue, pack_scalars
     from autoq.templates.operators.conv2d import Conv2d
-    from autoq.templates.reference import reference
+    from autoq.templates.oracle.reference import reference
 
     n, c, h, w = x.shape
     k, _, r, s = weight.shape

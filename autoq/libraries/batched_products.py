@@ -24,7 +24,7 @@ from autoq.runtime.cuda.driver import Device, Memory, Stream
 from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.batched_gemm import BatchedGemm
-from autoq.templates.random_arrays import random_array
+from autoq.templates.oracle.random_arrays import random_array
 
 _CHECKED_PAIRS = 4
 # Of the output's root mean square, as for `float_products`; bytes may round one step away.

@@ -26,7 +26,7 @@ from autoq.runtime.cuda.driver import Device, Memory, Stream
 from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.random_arrays import random_array
+from autoq.templates.oracle.random_arrays import random_array
 
 Check = Callable[[np.ndarray, bool], int]
 

@@ -20,13 +20,13 @@ from autoq.templates.epilogue import (
     pack_scalars,
 )
 from autoq.templates.field_types import require_positive
-from autoq.templates.float_sums import lost_share
 from autoq.templates.operators.product import behind_table
-from autoq.templates.random_arrays import bounds, random_array, random_inputs
+from autoq.templates.oracle.float_sums import lost_share
+from autoq.templates.oracle.random_arrays import bounds, random_array, random_inputs
+from autoq.templates.oracle.threads import in_threads
 from autoq.templates.table import ENTRIES
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.threads import in_threads
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
 _BYTES, _FLOATS = ("int8", "uint8"), ("float16", "bfloat16")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from autoq.templates.random_arrays import random_inputs
+from autoq.templates.oracle.random_arrays import random_inputs
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Workload
 

@@ -18,11 +18,11 @@ from autoq.errors import InputError
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue import ACTIVATIONS, activated
 from autoq.templates.field_types import require_positive
-from autoq.templates.float_sums import lost_share
-from autoq.templates.random_arrays import random_array, random_inputs
+from autoq.templates.oracle.float_sums import lost_share
+from autoq.templates.oracle.random_arrays import random_array, random_inputs
+from autoq.templates.oracle.threads import in_threads
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.threads import in_threads
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
 _FLOATS = ("float16", "bfloat16")

@@ -14,7 +14,7 @@ from autoq.errors import InputError
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue, pack_scalars
 from autoq.templates.layout import NHWC
-from autoq.templates.random_arrays import bounds, random_array, random_inputs
+from autoq.templates.oracle.random_arrays import bounds, random_array, random_inputs
 from autoq.templates.storage import is_four_bit
 from autoq.templates.table import ENTRIES
 from autoq.templates.target import Target

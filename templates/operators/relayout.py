@@ -12,7 +12,7 @@ import numpy as np
 
 from autoq.errors import InputError
 from autoq.templates.layout import LAYOUTS, NHWCNC, fits, from_nhwc, shape_in, to_nhwc
-from autoq.templates.random_arrays import random_inputs
+from autoq.templates.oracle.random_arrays import random_inputs
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Workload
 

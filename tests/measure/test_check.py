@@ -18,8 +18,8 @@ from autoq.templates.operators.lookup import Lookup
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
-from autoq.templates.random_arrays import random_inputs
-from autoq.templates.reference import reference
+from autoq.templates.oracle.random_arrays import random_inputs
+from autoq.templates.oracle.reference import reference
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Workload

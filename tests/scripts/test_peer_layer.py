@@ -12,7 +12,7 @@ from resnet50_cases import convolutions
 from autoq.records.database import Database
 from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.reference import reference
+from autoq.templates.oracle.reference import reference
 from autoq.templates.workload_key import key
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from autoq.templates.element import ELEMENTS, INTEGER_RANGE, element
-from autoq.templates.random_arrays import random_array
+from autoq.templates.oracle.random_arrays import random_array
 from autoq.templates.tensor_spec import TensorSpec
 
 INTEGERS = [row for row in ELEMENTS.values() if row.range]

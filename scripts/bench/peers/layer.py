@@ -12,7 +12,7 @@ import numpy as np
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
 from autoq.templates.layout import NHWC
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.reference import reference
+from autoq.templates.oracle.reference import reference
 
 # Even batches repeat with this period: a reference of a few images then checks every element.
 _PERIOD = 2

@@ -38,7 +38,7 @@ from autoq.templates.cuda.mma_sync.multiply import Fragments, multiply_stage, un
 from autoq.templates.cuda.mma_sync.multiply_taps import multiply_taps
 from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync.scale_groups import end_group
-from autoq.templates.cuda.mma_sync.staged import store_staged
+from autoq.templates.cuda.mma_sync.staged_epilogue import store_staged
 from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
 from autoq.templates.epilogue.cuda.parameters.lookups import fill_table
 from autoq.templates.epilogue.cuda.parameters.scalars import scalar_words, scale_words

@@ -1,4 +1,4 @@
-"""Legal configurations of the mma.sync convolution, their features and an untuned choice."""
+"""Legal configurations of the mma.sync convolution, and their features for the cost model."""
 
 from __future__ import annotations
 

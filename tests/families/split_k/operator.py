@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from autoq.templates.random_arrays import random_array, random_inputs
+from autoq.templates.oracle.random_arrays import random_array, random_inputs
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Workload
 

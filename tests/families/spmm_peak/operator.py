@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.random_arrays import random_array, random_inputs
+from autoq.templates.oracle.random_arrays import random_array, random_inputs
 from autoq.templates.structure import Structure
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Workload

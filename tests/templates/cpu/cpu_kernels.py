@@ -18,7 +18,7 @@ from autoq.templates.element import numpy_dtype
 from autoq.templates.epilogue import pack_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.reference import reference
+from autoq.templates.oracle.reference import reference
 from autoq.templates.target import Target, host_cpu
 from autoq.templates.workload import Workload
 

@@ -15,7 +15,7 @@ from autoq.templates.cpu.conv.config import ConvConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.reference import reference
+from autoq.templates.oracle.reference import reference
 from autoq.templates.target import Target
 
 VNNI, PAIRS, DIRECT = conv2d_vnni.TEMPLATE, conv2d_pairs.TEMPLATE, conv2d_direct.TEMPLATE

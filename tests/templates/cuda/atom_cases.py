@@ -17,7 +17,7 @@ from autoq.templates.cuda.device.mma.registers import (
     to_words,
 )
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
-from autoq.templates.random_arrays import random_array
+from autoq.templates.oracle.random_arrays import random_array
 
 _UNREAD = 0xEEEEEEEE
 """Valid metadata, the last two of every chunk, in threads that the selector leaves out."""

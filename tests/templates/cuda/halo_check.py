@@ -13,7 +13,7 @@ from autoq.runtime.cuda.driver import Device, Memory, Stream
 from autoq.runtime.cuda.kernel import LoadedKernel
 from autoq.templates.base import Template
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.reference import reference
+from autoq.templates.oracle.reference import reference
 from autoq.templates.target import parse_target
 
 TARGET = parse_target("cuda:sm_90a")

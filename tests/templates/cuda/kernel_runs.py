@@ -14,7 +14,7 @@ from autoq.runtime.cuda.driver import Device, Memory, Stream
 from autoq.runtime.cuda.kernel import LoadedKernel
 from autoq.runtime.kernel import Kernel
 from autoq.templates.base import Template
-from autoq.templates.reference import reference
+from autoq.templates.oracle.reference import reference
 from autoq.templates.target import Target
 from autoq.templates.workload import Constants, Workload
 

@@ -18,7 +18,7 @@ from autoq.templates.cuda.device.mma.mma_sync import MmaSync
 from autoq.templates.cuda.device.mma.registers import compress, from_words, to_words
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.element import element
-from autoq.templates.random_arrays import random_array
+from autoq.templates.oracle.random_arrays import random_array
 from autoq.templates.target import parse_target
 
 HOPPER = parse_target("cuda:sm_90a")

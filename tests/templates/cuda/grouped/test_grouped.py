@@ -16,7 +16,7 @@ from autoq.templates.cuda.grouped.tiling import GroupedConfig
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.reference import reference
+from autoq.templates.oracle.reference import reference
 from autoq.templates.registry import matching
 from autoq.templates.target import parse_target
 

@@ -16,7 +16,7 @@ from autoq.templates.cuda.halo.tile import BLOCK_ROWS, HaloTile
 from autoq.templates.cuda.halo.tile_shape import TileShape
 from autoq.templates.cuda.halo.tiling import HaloTiling
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.reference import reference
+from autoq.templates.oracle.reference import reference
 from autoq.templates.target import parse_target
 
 TARGET = parse_target("cuda:sm_90a")

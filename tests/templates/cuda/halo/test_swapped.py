@@ -21,7 +21,7 @@ from autoq.templates.cuda.halo.swapped.tiling import SwappedTiling
 from autoq.templates.cuda.halo.tile_shape import TileShape
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.reference import reference
+from autoq.templates.oracle.reference import reference
 from autoq.templates.target import parse_target
 
 TARGET = parse_target("cuda:sm_90a")

@@ -31,7 +31,7 @@ from autoq.templates.operators.add import Add
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
-from autoq.templates.reference import reference
+from autoq.templates.oracle.reference import reference
 from autoq.templates.target import parse_target
 
 CUDA = parse_target("cuda:sm_75")

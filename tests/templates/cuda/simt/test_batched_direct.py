@@ -12,7 +12,7 @@ from autoq.kernel import compile_kernel
 from autoq.templates.cuda.simt.batched_gemm_direct import TEMPLATE
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.batched_gemm import BatchedGemm
-from autoq.templates.reference import reference
+from autoq.templates.oracle.reference import reference
 from autoq.templates.target import parse_target
 
 CUDA = parse_target("cuda:sm_75")

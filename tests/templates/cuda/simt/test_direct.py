@@ -15,7 +15,7 @@ from autoq.templates.cuda.simt import conv2d_depthwise, conv2d_direct
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.reference import reference
+from autoq.templates.oracle.reference import reference
 from autoq.templates.target import parse_target
 
 CUDA = parse_target("cuda:sm_75")

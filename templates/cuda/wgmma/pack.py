@@ -1,4 +1,4 @@
-"""Constant operands of the wgmma kernels."""
+"""Constants of the wgmma kernels, arranged as these read them."""
 
 from __future__ import annotations
 
