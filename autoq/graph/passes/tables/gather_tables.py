@@ -24,6 +24,9 @@ from autoq.templates.storage import value_dtype
 _CLAMPS = ("QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Identity")
 """What the kernels in front or behind may compute on the way, for less than a lookup costs."""
 
+_TABULATED = (*INTEGER_RANGE, "float32")
+"""Dtypes of what kernels look up."""
+
 
 def gather_tables(graph: Graph) -> None:
     """Replace each region that depends on one quantised tensor by a table.
@@ -104,7 +107,7 @@ def _read_elsewhere(around: Neighbourhood, sources: _Sources) -> list[str]:
         quantised = graph.dtype(name) in INTEGER_RANGE
         if not quantised and reader is not None and reader.op in ELEMENTWISE:
             continue  # a fusion of several tensors computes it on the way
-        if name != source:
+        if name != source and graph.dtype(name) in _TABULATED:
             found.append(name)
     return list(dict.fromkeys(found))
 
@@ -145,7 +148,7 @@ def _is_function(graph: Graph, node: Operation) -> bool:
     return (
         len(node.inputs) == 1
         and graph.dtype(node.inputs[0]) in INTEGER_RANGE
-        and graph.dtype(node.output) in (*INTEGER_RANGE, "float32")
+        and graph.dtype(node.output) in _TABULATED
         and graph.shape(node.inputs[0]) == graph.shape(node.output)
         and all(primitive.op in known for primitive in primitives)
         and all(array.size == 1 for array in constants)

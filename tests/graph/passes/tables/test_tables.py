@@ -5,9 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import onnx
 import pytest
+from onnx_models.makers import model as model_of
+from onnx_models.makers import node as node_of
+from qdq.oracle import run_in_memory
 from table_cases import FUNCTIONS, QdqModel, by_onnxruntime, silu
 
+import autoq
 from autoq.frontend.load import from_model
 from autoq.graph.evaluate import evaluate
 from autoq.graph.ir import Graph, Layer
@@ -15,6 +20,7 @@ from autoq.graph.optimise import optimise
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.lookup import Lookup
+from autoq.templates.registry import matching
 from autoq.templates.target import parse_target
 
 CUDA = parse_target("cuda:sm_90a")
@@ -50,6 +56,26 @@ def test_every_value_is_that_of_onnxruntime(name: str) -> None:
         assert kinds(graph) == ["Lookup"]
         (expected,) = by_onnxruntime(proto, {"x": values})
         np.testing.assert_array_equal(evaluate(graph, {"x": values})[y], expected)
+
+
+def test_what_kernels_do_not_look_up_is_computed(tmp_path):
+    """float16 outputs of a float16 model, and int32."""
+    scheme = {"s": np.float16(0.05), "z": np.int8(3)}
+    nodes = [
+        node_of("QuantizeLinear", "x s z", "q"), node_of("DequantizeLinear", "q s z", "d"),
+        node_of("Sigmoid", "d", "y"), node_of("Cast", "q", "i", to=6),
+    ]  # fmt: skip
+    proto = model_of(nodes, {"x": ((4, 64), "float16")}, scheme, ("d", "y", "i"), opset=19)
+    for target in (CPU, CUDA):
+        layers = [n for n in optimise(from_model(proto), target).nodes if isinstance(n, Layer)]
+        assert all(matching(layer.workload, target) for layer in layers)
+    onnx.save(proto, tmp_path / "model.onnx")
+    autoq.compile(tmp_path / "model.onnx", target="cpu", output=tmp_path / "model.tar")
+    x = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float16)
+    found = autoq.Session(tmp_path / "model.tar").run(None, {"x": x})
+    for value, expected in zip(found, run_in_memory(proto, {"x": x}).values(), strict=True):
+        assert value.dtype == expected.dtype
+        np.testing.assert_allclose(value, expected, rtol=1e-3)
 
 
 def convolution(model: QdqModel, x: str, dtype: str, channels: int = 8) -> str:
