@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -102,6 +102,10 @@ class BatchedGemm(Workload, operator="batched_gemm"):
     def floating(self) -> bool:
         """Whether the activations are 16-bit floats."""
         return bool({self.in_dtype, self.other_dtype} & set(_FLOATS))
+
+    def with_output(self, dtype: str) -> BatchedGemm:
+        """The product of floats with an output of another type of floats."""
+        return replace(self, epilogue=Epilogue(dtype))
 
     @property
     def products(self) -> int:

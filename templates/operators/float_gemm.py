@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -121,6 +121,10 @@ class FloatGemm(Workload, operator="float_gemm"):
     def operations(self) -> int:
         """Multiplications plus additions."""
         return 2 * self.batch * self.m * self.n * self.k
+
+    def with_output(self, dtype: str) -> FloatGemm:
+        """The product with an output of another type of floats."""
+        return replace(self, out_dtype=dtype)
 
     @property
     def y_shape(self) -> tuple[int, ...]:

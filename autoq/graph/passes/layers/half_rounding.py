@@ -7,18 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from autoq.graph.ir import Graph, Node, Operation
 from autoq.graph.rewrite import Neighbourhood, add_tensor, rename_inputs
 from autoq.templates.base import Template
-from autoq.templates.epilogue import Epilogue
-from autoq.templates.operators.batched_gemm import BatchedGemm
-from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
-
-Product = TypeVar("Product", FloatGemm, BatchedGemm)
 
 
 def rounded_tensor(
@@ -54,7 +48,7 @@ def write_narrow(
 ) -> None:
     """Let a product write float16 where everything that reads it rounds it to that."""
     around = Neighbourhood(graph)
-    narrow = narrowed(product.attributes["workload"])
+    narrow = product.attributes["workload"].with_output("float16")
     pending, reshaped, casts = [product.output], [product.output], []
     while pending:
         name = pending.pop()
@@ -81,10 +75,3 @@ def write_narrow(
     for cast in casts:
         cast.op = "Identity"
     graph.nodes = [node for node in graph.nodes if id(node) not in removed]
-
-
-def narrowed(workload: Product) -> Product:
-    """The product with an output of float16."""
-    if isinstance(workload, BatchedGemm):
-        return replace(workload, epilogue=Epilogue("float16"))
-    return replace(workload, out_dtype="float16")
