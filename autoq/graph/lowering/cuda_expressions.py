@@ -15,7 +15,7 @@ from autoq.graph.lowering.exact_quotient import Parts, exact_parts
 from autoq.templates.cuda.movement.elementwise import float_literal
 from autoq.templates.element import INTEGER_RANGE
 
-READ = ("int8", "uint8", "float32")
+READ = ("int8", "uint8", "float16", "float32")
 """Dtypes of operands."""
 
 _TAKEN = ""
@@ -29,13 +29,20 @@ __device__ __forceinline__ float at_most(float a, float b) { return a < b || a !
 __device__ __forceinline__ float times(float x, float large, float small) {
   return __fmaf_rn(x, large, __fmul_rn(x, small));
 }
+__device__ __forceinline__ float rounded_to_half(float x) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+  return x;
+}
 """
 """Functions that expressions call."""
 
 
 def is_expression(primitive: Primitive) -> bool:
-    """Whether it is one of EXPRESSIONS whose result is float32, or integers that one holds."""
+    """Whether it is one of EXPRESSIONS whose result is float32, or what one holds exactly."""
     exact = primitive.op in ("quantize", "Identity") and primitive.dtype in ("int8", "uint8")
+    exact = exact or (primitive.op in ("Cast", "Identity") and primitive.dtype == "float16")
     return primitive.op in EXPRESSIONS and (primitive.dtype == "float32" or exact)
 
 
@@ -62,10 +69,10 @@ def expression(primitive: Primitive, names: Sequence[str], taken: Sequence[float
 
 
 def output_bounds(last: Primitive) -> tuple[float, float, float]:
-    """low, high and zero_point of what the last primitive stores; zeros for float32."""
+    """low, high and zero_point of what the last primitive stores; zeros for floats."""
     if last.op == "quantize":
         return float(last["low"]), float(last["high"]), float(last["zero_point"])
-    if last.dtype == "float32":
+    if last.dtype in ("float16", "float32"):
         return 0.0, 0.0, 0.0
     least, most = INTEGER_RANGE[last.dtype]
     return float(least), float(most), 0.0
@@ -109,6 +116,11 @@ def _clip(x: str, low: float, high: float) -> str:
     return f"at_most({x}, {float_literal(high)})" if high < math.inf else x
 
 
+def _cast(primitive: Primitive, x: str) -> str:
+    """To float32, which holds every operand, or rounded to float16."""
+    return f"rounded_to_half({x})" if primitive.dtype == "float16" else x
+
+
 def _hard_sigmoid(primitive: Primitive, x: str) -> str:
     product = f"__fmul_rn({x}, {float_literal(primitive['alpha'])})"
     return _clip(f"__fadd_rn({product}, {float_literal(primitive['beta'])})", 0.0, 1.0)
@@ -140,7 +152,7 @@ EXPRESSIONS: dict[str, Callable[..., str]] = {
     "quantize": _quantize,
     "dequantize": _dequantize,
     "Identity": _call("{0}"),
-    "Cast": _call("{0}"),
+    "Cast": _cast,
     "Relu": _call("at_least({0}, 0.f)"),
     "Clip": lambda primitive, x: _clip(x, primitive["low"], primitive["high"]),
     "Sigmoid": _call("__fdiv_rn(1.f, __fadd_rn(1.f, expf(-{0})))"),

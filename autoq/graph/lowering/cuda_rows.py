@@ -60,7 +60,7 @@ class RowFusion:
 def row_fusion(node: Fusion) -> RowFusion | None:
     """The fusion for one row, None where nothing reduces rows, or something else is in the way.
 
-    Rows are the last axes. All reductions are over the same of them, arrays hold bytes or float32
+    Rows are the last axes. All reductions are over the same of them, arrays hold bytes or floats
     and each has all elements of a row or one, and rows are not longer than LONGEST_ROW.
     """
     constants = [(array.shape, str(array.dtype)) for array in node.constants]

@@ -78,7 +78,7 @@ class ElementFormula:
 
     source: CUDA functions, among them `float element(float x0, float x1, ...)` of one operand
     each, less that operand's entry in zero_points. An integer output is `clamp(rint(element), low,
-    high) + zero_point` with whole bounds, a float32 output the element itself.
+    high) + zero_point` with whole bounds, an output of float32 or float16 the element itself.
     """
 
     source: str
@@ -109,12 +109,14 @@ template <int N> __device__ __forceinline__ void write(
     #pragma unroll
     for (int i = 0; i < N; ++i) raw.word[i] = __float_as_uint(value[i]);
     store<OUT, N>(y + at, raw);
+  } else if constexpr (IS_HALF<OUT>) {
+    store<OUT, N>(y + at, halves<N>(value));
   } else {
     store<OUT, N>(y + at, quantise<OUT, N>(value, LOW, HIGH, ZERO_POINT));
   }
 }
 """
-"""CUDA of write<N>(y, at, values): N neighbouring outputs, rounded and clamped if integers."""
+"""CUDA of write<N>(y, at, values): N neighbouring outputs, rounded, and clamped if integers."""
 
 
 def elementwise_kernel(
@@ -124,7 +126,7 @@ def elementwise_kernel(
     target: Target,
     plan: Plan | None = None,
 ) -> PrimFunc:
-    """The kernel of a formula over `operands` of bytes or float32, which broadcast to `shape`.
+    """The kernel of a formula over `operands` of bytes or floats, which broadcast to `shape`.
 
     Parameters are the operands, then y. Arrays hold fewer than 2^31 elements, and at least one.
     plan: another than the fastest that is known.

@@ -48,8 +48,8 @@ class RowFormula:
 
     source: CUDA functions that the expressions call. zero_points: what is taken from each operand
     when it is read. An integer output is `clamp(rint(value), low, high) + zero_point` with whole
-    bounds, a float32 output the value itself. Where `rounded`, the last value is an integer within
-    the bounds to which ROUNDS was added, which is what the store does otherwise.
+    bounds, one of floats the value itself. Where `rounded`, the last value is an integer within the
+    bounds to which ROUNDS was added, which is what the store does otherwise.
     """
 
     source: str
@@ -131,7 +131,7 @@ template <class J> __device__ __forceinline__ void over_rows(
 
 
 def row_kernel(arrays: RowArrays, formula: RowFormula, target: Target) -> PrimFunc:
-    """The kernel of a formula over arrays of bytes or float32; parameters x0, x1, ..., y.
+    """The kernel of a formula over arrays of bytes or floats; parameters x0, x1, ..., y.
 
     The output has an element for each of the rows' elements if the last value spans, else one a
     row; rows have 2 elements at least and LONGEST_ROW at most.

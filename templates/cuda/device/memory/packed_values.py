@@ -11,6 +11,7 @@ from autoq.templates.element import element
 
 _FORMATS = r"""
 template <bool> struct Nibbles { unsigned char pair; };
+struct Half { unsigned short bits; };
 template <class T> struct Format {
   static constexpr bool is_signed = T(-1) < T(0);
   static constexpr int bits = 8 * sizeof(T);
@@ -19,6 +20,12 @@ template <bool S> struct Format<Nibbles<S>> {
   static constexpr bool is_signed = S;
   static constexpr int bits = 4;
 };
+template <> struct Format<Half> {
+  static constexpr bool is_signed = true;
+  static constexpr int bits = 16;
+};
+template <class T> constexpr bool IS_HALF = false;
+template <> constexpr bool IS_HALF<Half> = true;
 template <class T> constexpr bool SIGNED = Format<T>::is_signed;
 template <class T> constexpr int BITS = Format<T>::bits;
 
@@ -100,7 +107,8 @@ template <class T> __device__ __forceinline__ Raw<T, 1> load_one(From<T> from, i
 PACKED_VALUES = _FORMATS + _MEMORY
 """Source for a `DeviceNamespace`.
 
-Nibbles<is_signed>: the type of 4-bit values, two of which share a byte. From<T>, To<T>: parameters
+Nibbles<is_signed>: the type of 4-bit values, two of which share a byte. Half: that of float16
+(IS_HALF). From<T>, To<T>: parameters
 that take the address of an array of values; adding the index of a value, an even one for nibbles,
 gives its pointer. Raw<T, V>: V values of type T in words. load<T, V>(pointer), store(pointer, raw):
 the widest accesses that V allows; the pointer is aligned to the largest power of two, at most 16,
@@ -113,6 +121,8 @@ def _value_type(dtype: str) -> str:
     found = element(dtype)
     if found.packed:
         return f"Nibbles<{'true' if found.range and found.range[0] < 0 else 'false'}>"
+    if dtype == "float16":
+        return "Half"
     return found.c_type
 
 

@@ -16,7 +16,7 @@ _READ = r"""
 template <class T> struct Zero { float offset; };
 
 template <class T> __device__ __forceinline__ Zero<T> zero(float zero_point) {
-  if constexpr (BITS<T> == 32) return {zero_point};
+  if constexpr (BITS<T> == 32 || IS_HALF<T>) return {zero_point};
   constexpr float bias = 8388608.f + (SIGNED<T> ? (1 << BITS<T> % 32) / 2 : 0);
   return {bias + zero_point};
 }
@@ -25,6 +25,11 @@ template <class T, int V> __device__ __forceinline__ float number(
     const Raw<T, V>& raw, int i, Zero<T> zero) {
   // Differences and sums of what is no product are not contracted, and the compiler drops a zero.
   if constexpr (BITS<T> == 32) return __uint_as_float(raw.word[i]) - zero.offset;
+  if constexpr (IS_HALF<T>) {
+    float v;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"((unsigned short)(raw.word[i / 2] >> 16 * (i % 2))));
+    return v - zero.offset;
+  }
   if constexpr (BITS<T> == 4) {
     const unsigned nibble = (raw.word[i / 8] >> (4 * (i % 8)) & 15u) ^ (SIGNED<T> ? 8u : 0u);
     return __fsub_rn(__uint_as_float(nibble | 0x4B000000u), zero.offset);
@@ -84,10 +89,25 @@ template <class T, int V> __device__ __forceinline__ Raw<T, V> quantise(
 }
 """
 
-NUMBERS = _READ + (CLAMPED + BYTES4).replace("_@", "") + _QUANTISE
+_HALVES = r"""
+__device__ __forceinline__ unsigned half_bits(float v) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(v));
+  return bits;
+}
+template <int V> __device__ __forceinline__ Raw<Half, V> halves(const float (&value)[V]) {
+  Raw<Half, V> raw = {};
+  #pragma unroll
+  for (int i = 0; i < V; ++i) raw.word[i / 2] |= half_bits(value[i]) << 16 * (i % 2);
+  return raw;
+}
+"""
+
+NUMBERS = _READ + (CLAMPED + BYTES4).replace("_@", "") + _QUANTISE + _HALVES
 """Source behind `PACKED_VALUES`.
 
 number(raw, i, zero<T>(zero_point)): value i of a `Raw<T, V>` less the zero point, as float.
+halves<V>(values): floats rounded to float16.
 quantise<T, V>(values, low, high, zero_point): clamp(rint(value)) + zero_point for integers,
 clamp(value) for float32. pack<T, V>(bits, zero_point): the same integers from bits of clamped
 values to which 1.5 * 2**23 was added.

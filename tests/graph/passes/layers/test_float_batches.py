@@ -9,7 +9,8 @@ from onnx_models.makers import model, node, normal
 from qdq.oracle import run_in_memory
 
 from autoq.frontend import from_model
-from autoq.graph import Layer, evaluate, optimise
+from autoq.graph import Fusion, Layer, evaluate, optimise
+from autoq.graph.lowering.fusions import kernel_family
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import parse_target
@@ -75,6 +76,9 @@ def test_attention_multiplies_heads_where_they_lie(scaling, target):
     assert scores.epilogue.out_dtype == "float32"  # for the softmax, which computes in it
     assert values.epilogue.out_dtype == "float16"  # for the product behind it
     assert [w.out_dtype for w in products(graph)[:3]] == ["float16"] * 3
+    (shares,) = (node for node in graph.nodes if isinstance(node, Fusion))
+    assert [item.op for item in shares.primitives] == ["Softmax", "Cast"]
+    assert kernel_family(shares, target) == "rows"
 
 
 def test_without_a_kernel_nothing_is_rounded():
