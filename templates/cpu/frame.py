@@ -1,4 +1,4 @@
-"""The frame of a CPU kernel: a function over arrays, and in it a loop of tasks."""
+"""The frame of a CPU kernel: a function over arrays, in it a loop of tasks, and its scalars."""
 
 from __future__ import annotations
 
@@ -47,3 +47,8 @@ def task_kernel(
     with kernel_frame(**parameters) as frame, tasks_loop(tasks) as task:
         emit({name: frame[name] for name in frame.buffers}, task)
     return frame.result
+
+
+def bind_scalars(scalars: Buffer, names: tuple[str, ...], row: int = 0) -> dict[str, Expr]:
+    """Reads row `row` of a flat scalars operand [rows, len(names)] once, by name."""
+    return {name: T.bind(scalars[row * len(names) + i]) for i, name in enumerate(names)}

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tvm.script.ir_builder import tirx as T
-from tvm.tirx import Buffer, Expr
+from tvm.tirx import Expr
 
 from autoq.templates.cpu.vector import cast, splat, unfused
-from autoq.templates.epilogue import FLOAT_OUTPUTS, SCALAR_NAMES, Epilogue
+from autoq.templates.epilogue import FLOAT_OUTPUTS, Epilogue
 from autoq.templates.epilogue.cpu_activation import activated
 
 
@@ -37,11 +37,6 @@ def requantised(
     """
     rounded = _clamped_numbers(T.nearbyint(value), low, high, lanes) + splat(zero_point, lanes)
     return cast(cast(rounded, "int32", lanes), out_dtype, lanes)
-
-
-def bind_scalars(scalars: Buffer) -> dict[str, Expr]:
-    """Reads the `scalars` operand [8] once, by name."""
-    return {name: T.bind(scalars[index]) for index, name in enumerate(SCALAR_NAMES)}
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cpu.frame import task_kernel
+from autoq.templates.cpu.frame import bind_scalars, task_kernel
 from autoq.templates.cpu.vector import cast, for_chunks, load, loop, splat, store
 from autoq.templates.epilogue import SCALAR_NAMES
-from autoq.templates.epilogue.cpu import VectorEpilogue, VectorOperands, bind_scalars
+from autoq.templates.epilogue.cpu import VectorEpilogue, VectorOperands
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -112,7 +112,7 @@ def _emit_epilogue(
     workload: BatchedGemm, buffers: dict[str, Buffer], sums: Buffer, y_start: Expr
 ) -> None:
     """From a row's sums to its outputs."""
-    scalars = bind_scalars(buffers["scalars"])
+    scalars = bind_scalars(buffers["scalars"], SCALAR_NAMES)
     scale = T.bind(buffers["scale"][0]) if "scale" in buffers else None
     residual = buffers.get("residual")
 

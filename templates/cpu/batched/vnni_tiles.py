@@ -15,8 +15,10 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr
 
 from autoq.templates.cpu.dot import vnni
+from autoq.templates.cpu.frame import bind_scalars
 from autoq.templates.cpu.vector import load, loop, splat, store
-from autoq.templates.epilogue.cpu import VectorEpilogue, VectorOperands, bind_scalars
+from autoq.templates.epilogue import SCALAR_NAMES
+from autoq.templates.epilogue.cpu import VectorEpilogue, VectorOperands
 from autoq.templates.operators.batched_gemm import BatchedGemm
 
 LANES = 16
@@ -75,7 +77,7 @@ def emit_block(
     column_sums = T.alloc_buffer((vectors * LANES,), "int32")
     x_zero = T.bind(buffers["zero_points"][0])
     other_zero = T.bind(buffers["zero_points"][1])
-    scalars = bind_scalars(buffers["scalars"])
+    scalars = bind_scalars(buffers["scalars"], SCALAR_NAMES)
     with loop(tiling.block_rows) as row:
         _copy_row(tiling, buffers["x"], pair, first + row, x, row)
         total = _row_sum(tiling, x, row)

@@ -17,7 +17,7 @@ from tvm.tirx import Buffer, Expr, PrimFunc
 from autoq.templates.cpu.conv.pack import packed_conv
 from autoq.templates.cpu.conv.scratch import emit_scratch
 from autoq.templates.cpu.conv.tiling import ConvTiling
-from autoq.templates.cpu.frame import task_kernel
+from autoq.templates.cpu.frame import bind_scalars, task_kernel
 from autoq.templates.cpu.vector import (
     cast,
     load,
@@ -26,7 +26,8 @@ from autoq.templates.cpu.vector import (
     store,
     unfused,
 )
-from autoq.templates.epilogue.cpu import VectorEpilogue, VectorOperands, bind_scalars
+from autoq.templates.epilogue import SCALAR_NAMES
+from autoq.templates.epilogue.cpu import VectorEpilogue, VectorOperands
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 
@@ -79,7 +80,7 @@ def _emit_task(tiling: ConvTiling, buffers: _Buffers, task: Expr) -> None:
     share = task // (tiling.row_tasks * conv.n)
     row = T.bind(_clamped(block, config.rows, conv.p))
     epilogue = VectorEpilogue(
-        conv.epilogue, conv.in_dtype, tiling.dot.lanes, bind_scalars(buffers.scalars)
+        conv.epilogue, conv.in_dtype, tiling.dot.lanes, bind_scalars(buffers.scalars, SCALAR_NAMES)
     )
     if tiling.copies:
         source = T.alloc_buffer((tiling.scratch_elements,), tiling.scratch_dtype)

@@ -7,11 +7,10 @@ import math
 from tvm.tirx import Expr, PrimFunc
 
 from autoq.templates.base import Template
-from autoq.templates.cpu.frame import kernel_frame
+from autoq.templates.cpu.frame import bind_scalars, kernel_frame
 from autoq.templates.cpu.movement.template import (
     LANES,
     MovementConfig,
-    bind_scalars,
     movement_template,
     span,
 )

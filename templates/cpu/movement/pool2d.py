@@ -9,11 +9,10 @@ from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.templates.base import Template
 from autoq.templates.cpu import vector
-from autoq.templates.cpu.frame import kernel_frame
+from autoq.templates.cpu.frame import bind_scalars, kernel_frame
 from autoq.templates.cpu.movement.template import (
     LANES,
     MovementConfig,
-    bind_scalars,
     movement_template,
     span,
 )

@@ -6,11 +6,10 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.templates.base import Template
-from autoq.templates.cpu.frame import kernel_frame
+from autoq.templates.cpu.frame import bind_scalars, kernel_frame
 from autoq.templates.cpu.movement.template import (
     LANES,
     MovementConfig,
-    bind_scalars,
     movement_template,
     span,
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from tvm.script.ir_builder import tirx as T
-from tvm.tirx import Buffer, Expr, PrimFunc
+from tvm.tirx import Expr, PrimFunc
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
@@ -31,11 +31,6 @@ class MovementConfig:
     """
 
     tasks: int
-
-
-def bind_scalars(scalars: Buffer, names: tuple[str, ...], row: int = 0) -> dict[str, Expr]:
-    """Reads row `row` of a flat scalars operand [rows, len(names)] once, by name."""
-    return {name: T.bind(scalars[row * len(names) + i]) for i, name in enumerate(names)}
 
 
 def span(task: Expr, extent: int, tasks: int, multiple: int = 1) -> tuple[Expr, int]:

@@ -29,6 +29,16 @@ def register_limit(threads: int, blocks: int, target: Target) -> int:
     return min(target.thread_registers, share)
 
 
+def blocks_that_fit(smem_bytes: int, registers: int, threads: int, target: Target) -> int:
+    """Blocks that a multiprocessor has the shared memory and the registers for.
+
+    smem_bytes: of a block; registers: of each of its `threads`.
+    """
+    margin = smem_margin(target)
+    by_smem = (target.smem_bytes + margin) // (smem_bytes + margin)
+    return min(by_smem, target.register_file // (threads * registers))
+
+
 def resource_rules(
     tiling_of: Callable[[Any], Any], registers: Callable[[Any, Target], int], target: Target
 ) -> list[Callable[[Any], bool]]:

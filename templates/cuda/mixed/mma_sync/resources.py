@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoq.templates.cuda.device.launch.occupancy import smem_margin
+from autoq.templates.cuda.device.launch.occupancy import blocks_that_fit
 from autoq.templates.cuda.mixed.mma_sync.plan import copies_bypass_registers
 from autoq.templates.cuda.mixed.mma_sync.tiling import UNIT_BYTES, MixedSyncTiling
 from autoq.templates.target import Target
@@ -28,8 +28,7 @@ def registers(tiling: MixedSyncTiling, target: Target) -> int:
 
 def resident(tiling: MixedSyncTiling, target: Target) -> int:
     """Blocks that share a multiprocessor, as far as there are so many."""
-    margin = smem_margin(target)
-    by_smem = (target.smem_bytes + margin) // (tiling.smem_bytes + margin)
-    by_registers = target.register_file // (tiling.config.threads * registers(tiling, target))
+    threads = tiling.config.threads
+    fitting = blocks_that_fit(tiling.smem_bytes, registers(tiling, target), threads, target)
     blocks = -(-tiling.tiles * tiling.config.split_k // target.units)
-    return max(1, min(by_smem, by_registers, blocks))
+    return max(1, min(fitting, blocks))

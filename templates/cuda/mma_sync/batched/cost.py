@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from autoq.templates.cuda.device.launch.occupancy import smem_margin
+from autoq.templates.cuda.device.launch.occupancy import blocks_that_fit
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.batched.config import BatchedSyncConfig
 from autoq.templates.cuda.mma_sync.batched.plan import BatchedSyncPlan
@@ -41,12 +41,9 @@ def registers(plan: BatchedSyncPlan, target: Target) -> int:
 def resident(plan: BatchedSyncPlan) -> int:
     """Blocks that share a multiprocessor, as far as there are so many."""
     target, config = plan.target, plan.config
-    margin = smem_margin(target)
-    by_smem = (target.smem_bytes + margin) // (plan.smem_bytes + margin)
-    by_registers = target.register_file // (config.threads * registers(plan, target))
+    fitting = blocks_that_fit(plan.smem_bytes, registers(plan, target), config.threads, target)
     by_threads = target.unit_threads // config.threads
-    blocks = ceil_div(plan.blocks, target.units)
-    return max(1, min(by_smem, by_registers, by_threads, blocks))
+    return max(1, min(fitting, by_threads, ceil_div(plan.blocks, target.units)))
 
 
 def block_clocks(plan: BatchedSyncPlan) -> float:
