@@ -17,7 +17,6 @@ from autoq.templates.cuda.mma_sync.batched.config import BatchedSyncConfig
 from autoq.templates.cuda.mma_sync.batched.cost import estimate
 from autoq.templates.cuda.mma_sync.batched.plan import SCALES, ZERO_POINTS, BatchedSyncPlan
 from autoq.templates.cuda.mma_sync.batched.space import default, space
-from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, scalar_words
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
 
 _LEAST_COMPUTE_CAPABILITY = {"bfloat16": 80}
-# Indices count bytes of operands and elements of y in 32 bits; tiles that overhang count on.
+# Indices count bytes in 32 bits; tiles that overhang count on.
 _MOST = (1 << 31) - (1 << 24)
 
 
@@ -37,14 +36,13 @@ def matches(workload: object, target: Target) -> bool:
     if not isinstance(workload, BatchedGemm) or target.kind != "cuda":
         return False
     least = _LEAST_COMPUTE_CAPABILITY.get(workload.in_dtype, 75)
-    size = element(workload.in_dtype).bytes
-    arrays = (workload.x_shape, workload.other_shape, workload.y_shape)
+    arrays = (*workload.inputs[:2], *workload.outputs)
     sums = workload.epilogue.out_dtype == "int32"
     return (
         target.compute_capability >= least
         and not workload.has_four_bits
         and not (sums and workload.epilogue.residual_dtype)
-        and all(math.prod(shape) * size < _MOST for shape in arrays)
+        and all(math.prod(array.shape) * array.element.bytes < _MOST for array in arrays)
     )
 
 

@@ -162,6 +162,9 @@ def test_what_has_no_kernel_is_declined():
     huge = BatchedGemm(1 << 16, 256, 256, 64)
     assert not TEMPLATE.matches(huge, AMPERE)
     assert TEMPLATE.matches(dataclasses.replace(huge, batch=1 << 8), AMPERE)
+    scores = BatchedGemm(8, 2048, 2048, 64, 16)
+    assert TEMPLATE.matches(scores, AMPERE)
+    assert not TEMPLATE.matches(dataclasses.replace(scores, epilogue=Epilogue("float32")), AMPERE)
 
 
 @pytest.mark.gpu
