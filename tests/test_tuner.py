@@ -104,6 +104,7 @@ def test_a_cache_that_cannot_be_used_is_said_once_and_poisons_no_record(tmp_path
             tuner="random",
             registry="fake_templates:GOOD_ONLY",
             cache_dir=tmp_path / "cache",
+            jobs=1,
         )
     assert summary.measured == 6 and not summary.failures
     assert len(trials_of(tmp_path / "log.jsonl")) == 6
@@ -155,7 +156,7 @@ SCRIPT = """
              for i in range(4)]
     with progress(sys.stdout) as show:
         tune(works, trials=32, output={path!r}, target="cpu", tuner="random", seed=1,
-             registry="fake_templates:SLOW", on_event=show, trials_per_task=8)
+             registry="fake_templates:SLOW", on_event=show, trials_per_task=8, jobs=1)
 """
 
 

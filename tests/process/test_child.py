@@ -1,6 +1,7 @@
 """Child processes: replies, deaths, time limits."""
 
 import errno
+import gc
 import logging
 import os
 import signal
@@ -30,6 +31,8 @@ def serve(argument):
             time.sleep(value)
         if name == "print":
             print(value, flush=True)
+        if name == "garbage":
+            return gc.isenabled(), gc.get_freeze_count()
         return argument, value, os.getpid()
 
     return handle
@@ -50,6 +53,11 @@ def test_requests_of_any_size_come_back(child):
     for size in (0, 1, 1 << 16, 1 << 22):
         argument, value, pid = child.call(("echo", b"x" * size), 60)
         assert argument == "hello" and len(value) == size and pid == child.pid
+
+
+def test_garbage_is_collected_but_not_looked_for_in_modules(child):
+    collecting, frozen = child.call(("garbage", None), 60)
+    assert collecting and frozen > 10_000
 
 
 def test_what_a_request_prints_does_not_disturb_replies(child):
