@@ -9,8 +9,10 @@ from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
 
-# What a multiprocessor takes of the L2 while its tensor cores work.
-_NOMINAL_BYTES_A_CYCLE = 40.0
+# What a multiprocessor takes of the L2: 64 rows and weights of 8192 x 8192 bytes in 21 us (H200).
+_NOMINAL_BYTES_A_CYCLE = 48.0
+# Of the producer thread for a stage: 128 stages of a step and a group's weights in 16.3 us (H200).
+_STAGE_CYCLES = 190.0
 # Cycles of a scheduler for a warp's instruction: integer instructions of compute capability 9.0
 # have half the throughput of packed arithmetic (CUDA C++ Programming Guide, Arithmetic
 # Instructions).
@@ -24,6 +26,9 @@ _HIDDEN_SHARE = 0.4
 # issue cycles: from tiles of 112 x 256 and 128 x 128, of float16 and bfloat16 with bytes, on an
 # H200 at 1.6 GHz.
 _WAIT_CYCLES, _READ_CYCLES, _WIDEN_SHARE = 130.0, 165.0, 0.75
+# Products of two row blocks in turn: float16 with itself, 77.5 us in four tiles of 128 x 216, and
+# 81.1 in three of 256 x 144, which are as many cycles (H200).
+_TWO_BLOCKS = 1.065
 # Between a part's last store and its first addition in another block.
 _HANDOVER_CYCLES = 2000.0
 
@@ -58,7 +63,7 @@ def estimate(workload: FloatGemm, config: MixedConfig, target: Target) -> float:
 def step_cycles(plan: MixedPlan, target: Target) -> float:
     """Cycles of a tile's step along k."""
     config = plan.config
-    products = product_cycles(plan, target)
+    products = product_cycles(plan, target) * (1.0 if config.row_blocks == 1 else _TWO_BLOCKS)
     exposed = max(0.0, issue_cycles(plan) - _HIDDEN_SHARE * products)
     # A consumer issues its products as fast as they run, and widens before or behind them.
     alone = products / config.row_team + _WAIT_CYCLES
@@ -68,7 +73,8 @@ def step_cycles(plan: MixedPlan, target: Target) -> float:
     # A consumer waits, reads, widens and multiplies for so long, whatever the tile's width.
     latency = (90.0 + 220.0 / config.steps) * config.row_blocks / config.k_groups
     alone = min(alone / config.teams, 2.0 * products) if config.k_groups == 1 else 0.0
-    return max(products + exposed, alone, loaded / _NOMINAL_BYTES_A_CYCLE, latency)
+    loads = max(loaded / _NOMINAL_BYTES_A_CYCLE, _STAGE_CYCLES / config.steps)
+    return max(products + exposed, alone, loads, latency)
 
 
 def product_cycles(plan: MixedPlan, target: Target) -> float:

@@ -17,8 +17,8 @@ from autoq.templates.target import Target
 # Registers of a consumer beside accumulators and A: addresses, descriptors, barriers, and what the
 # functions behind the sums take (ptxas 13.0 spills none of the sampled kernels).
 _OTHER_REGISTERS = {"none": 48, "relu": 48, "gelu": 116, "gelu_tanh": 64, "silu": 64}
-# What the places of parts and shares take, and those of a result's further inputs.
-_SPLIT_REGISTERS, _INPUT_REGISTERS = 24, 12
+# What the walk of shares takes, and the places of a result's further inputs.
+_SHARE_REGISTERS, _INPUT_REGISTERS = 24, 12
 WIDTHS = (
     8, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 216, 224, 232, 240, 248, 256,
 )  # fmt: skip
@@ -104,7 +104,7 @@ def _resource_rules(workload: FloatGemm, target: Target) -> list[Callable[[Mixed
         """accumulators, those of a group's sum and two stages of A fit a consumer's registers"""
         sums = config.accumulators if config.group_scale is GroupScale.SUM else 0
         a = 32 * config.row_blocks * config.steps if workload.quantised else 0
-        other = _OTHER_REGISTERS[workload.activation] + _SPLIT_REGISTERS * config.splits
+        other = _OTHER_REGISTERS[workload.activation] + _SHARE_REGISTERS * config.stream_k
         other += _INPUT_REGISTERS * (workload.residual + workload.x_scale)
         return config.accumulators + sums + a + other <= config.registers.consumer
 

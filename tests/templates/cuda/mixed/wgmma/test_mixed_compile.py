@@ -79,6 +79,10 @@ def test_a_consumer_that_waits_holds_not_all_its_stages() -> None:
         (GROUPS, {"stream_k": True, "k_groups": 2, "cluster": 2}),
         (GROUPS, {"widening": Widening.TABLE, "weights_once": True}),
         (WORKLOADS[1], {"teams": 2, "block_m": 128}),
+        (
+            FloatGemm(64, 8192, 8192, weight_dtype="int4", group=128),
+            {"consumers": 4, "block_m": 64, "split_k": 4, "stages": 8},
+        ),
         (WORKLOADS[8], {"teams": 2, "block_m": 112, "row_blocks": 2, "cluster": 2, "stages": 3}),
     ],
     ids=repr,
