@@ -113,8 +113,7 @@ def tune(
         try:
             measurer = opened()
         except OutOfTime:
-            elapsed = settings.clock.now() - started
-            rows = tuple(map(task_row, tasks))
+            rows, elapsed = tuple(map(task_row, tasks)), settings.clock.now() - started
             summary = TuneSummary(str(journal.path), host.device, rows, 0, elapsed, "time", {})
             tell(summary)
             return summary
