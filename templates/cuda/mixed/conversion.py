@@ -8,16 +8,43 @@ from enum import Enum
 import numpy as np
 
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
-from autoq.templates.cuda.mixed.widening import (
-    ARITHMETIC,
-    BYTE_PART,
-    NIBBLE_PART,
-    STEP,
-    Widening,
-    widen_source,
-)
+from autoq.templates.cuda.mixed.pair import ARITHMETIC
+from autoq.templates.cuda.mixed.widening import Widening, widen_source
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.operators.float_gemm import FloatGemm
+
+# from: the tile of 64 rows and 64 k in shared memory; thread: of the warpgroup.
+_STEP = r"""
+__device__ __forceinline__ void convert_@(unsigned* a, const void* from, const unsigned* rows,
+                                          int thread) {
+  const uint4* words = reinterpret_cast<const uint4*>(from) + thread;
+  unsigned state[4] = {rows[0], rows[1], rows[2], rows[3]};
+  #pragma unroll
+  for (int part = 0; part < PARTS; ++part) {
+    if (GROUPED && part % (PARTS / GROUPS) == 0) {
+      const unsigned* own = reinterpret_cast<const unsigned*>(
+          reinterpret_cast<const char*>(from) + VALUES) + part / (PARTS / GROUPS) * 64;
+      const int row = thread / 32 * 16 + thread % 32 / 4;
+      const unsigned first = own[row], second = own[row + 8];
+      state[0] = __byte_perm(first, 0, 0x3232), state[2] = __byte_perm(first, 0, 0x1010);
+      state[1] = __byte_perm(second, 0, 0x3232), state[3] = __byte_perm(second, 0, 0x1010);
+    }
+    CONVERT
+    if (SCALED) {
+      #pragma unroll
+      for (int i = 0; i < 16 / PARTS; ++i)
+        a[part * (16 / PARTS) + i] = mul_@(a[part * (16 / PARTS) + i], state[2 + i % 2]);
+    }
+  }
+}
+"""
+_BYTE_PART = """const uint4 four = words[part * 128];
+    widen_@(a + 8 * part, four.x, four.y, state);
+    widen_@(a + 8 * part + 4, four.z, four.w, state);"""
+_NIBBLE_PART = """const uint4 four = *words;
+    const unsigned pair[2] = {part ? four.z : four.x, part ? four.w : four.y};
+    widen_@(a + 8 * part, pair[0], state);
+    widen_@(a + 8 * part + 4, pair[1], state);"""
 
 
 class GroupScale(str, Enum):
@@ -170,8 +197,8 @@ class Conversion:
         rows: the words that are taken from a thread's two rows, and two that are not read.
         """
         widen = widen_source(self.widening, self.half, self.nibbles, self.signed)
-        part = NIBBLE_PART if self.nibbles else BYTE_PART
-        source = (ARITHMETIC + widen + STEP).replace("CONVERT", part)
+        part = _NIBBLE_PART if self.nibbles else _BYTE_PART
+        source = (ARITHMETIC + widen + _STEP).replace("CONVERT", part)
         for name, value in {
             "KIND": "f16x2" if self.half else "bf16x2",
             "SHIFTED": str(int(self.shifted)),

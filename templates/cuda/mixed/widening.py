@@ -26,6 +26,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from autoq.templates.cuda.mixed.pair import MASKED
+
 
 class Widening(str, Enum):
     """How narrow weights become floats.
@@ -40,47 +42,6 @@ class Widening(str, Enum):
     TABLE = "table"
     FOLD = "fold"
     MASK = "mask"
-
-
-ARITHMETIC = r"""
-__device__ __forceinline__ unsigned sub_@(unsigned a, unsigned b) {
-  unsigned d;
-  asm("sub.rn.KIND %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
-  return d;
-}
-__device__ __forceinline__ unsigned mul_@(unsigned a, unsigned b) {
-  unsigned d;
-  asm("mul.rn.KIND %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
-  return d;
-}
-__device__ __forceinline__ unsigned fma_@(unsigned a, unsigned b, unsigned c) {
-  unsigned d;
-  asm("fma.rn.KIND %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
-  return d;
-}
-"""
-# bfloat16 has sums and products of its own from sm_90 on; -0 leaves a product as it is.
-_FUSED = r"""
-__device__ __forceinline__ unsigned fma_@(unsigned a, unsigned b, unsigned c) {
-  unsigned d;
-  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
-  return d;
-}
-__device__ __forceinline__ unsigned sub_@(unsigned a, unsigned b) {
-  return fma_@(b, 0xbf80bf80u, a);
-}
-__device__ __forceinline__ unsigned mul_@(unsigned a, unsigned b) {
-  return fma_@(a, b, 0x80008000u);
-}
-"""
-# (word & mask) | bits in one instruction, which ptxas does not find for two constants.
-MASKED = r"""
-__device__ __forceinline__ unsigned masked_@(unsigned word, unsigned mask, unsigned bits) {
-  unsigned d;
-  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(d) : "r"(word), "r"(mask), "r"(bits));
-  return d;
-}
-"""
 
 
 def widen_bytes(above: str, pair: str, taken: bool = False, behind: str = "") -> str:
@@ -155,38 +116,6 @@ __device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsign
 """
 )
 
-# from: the tile of 64 rows and 64 k in shared memory; thread: of the warpgroup.
-STEP = r"""
-__device__ __forceinline__ void convert_@(unsigned* a, const void* from, const unsigned* rows,
-                                          int thread) {
-  const uint4* words = reinterpret_cast<const uint4*>(from) + thread;
-  unsigned state[4] = {rows[0], rows[1], rows[2], rows[3]};
-  #pragma unroll
-  for (int part = 0; part < PARTS; ++part) {
-    if (GROUPED && part % (PARTS / GROUPS) == 0) {
-      const unsigned* own = reinterpret_cast<const unsigned*>(
-          reinterpret_cast<const char*>(from) + VALUES) + part / (PARTS / GROUPS) * 64;
-      const int row = thread / 32 * 16 + thread % 32 / 4;
-      const unsigned first = own[row], second = own[row + 8];
-      state[0] = __byte_perm(first, 0, 0x3232), state[2] = __byte_perm(first, 0, 0x1010);
-      state[1] = __byte_perm(second, 0, 0x3232), state[3] = __byte_perm(second, 0, 0x1010);
-    }
-    CONVERT
-    if (SCALED) {
-      #pragma unroll
-      for (int i = 0; i < 16 / PARTS; ++i)
-        a[part * (16 / PARTS) + i] = mul_@(a[part * (16 / PARTS) + i], state[2 + i % 2]);
-    }
-  }
-}
-"""
-BYTE_PART = """const uint4 four = words[part * 128];
-    widen_@(a + 8 * part, four.x, four.y, state);
-    widen_@(a + 8 * part + 4, four.z, four.w, state);"""
-NIBBLE_PART = """const uint4 four = *words;
-    const unsigned pair[2] = {part ? four.z : four.x, part ? four.w : four.y};
-    widen_@(a + 8 * part, pair[0], state);
-    widen_@(a + 8 * part + 4, pair[1], state);"""
 _SHIFT = """if (SHIFTED) {
     #pragma unroll
     for (int i = 0; i < 4; ++i) d[i] = sub_@(d[i], taken[i % 2]);
@@ -260,14 +189,6 @@ __device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsign
 
 
 _OF_BYTES = {Widening.FOLD: _BYTES_FOLD, Widening.MASK: _BYTES_MASK}
-
-
-def arithmetic(half: bool, fused: bool) -> str:
-    """Source of `sub_@`, `mul_@` and `fma_@` of pairs of float16, or else of bfloat16.
-
-    fused: of bfloat16, by multiply-adds alone, beside which sm_80 to sm_89 have nothing.
-    """
-    return _FUSED if fused and not half else ARITHMETIC
 
 
 def widen_source(widening: Widening, half: bool, nibbles: bool, signed: bool) -> str:

@@ -9,14 +9,8 @@ import numpy as np
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.cuda.mixed.conversion import Conversion
 from autoq.templates.cuda.mixed.mma_sync.config import Conform
-from autoq.templates.cuda.mixed.pair import pair_source
-from autoq.templates.cuda.mixed.widening import (
-    MASKED,
-    Widening,
-    arithmetic,
-    widen_bytes,
-    widen_source,
-)
+from autoq.templates.cuda.mixed.pair import MASKED, arithmetic, pair_source
+from autoq.templates.cuda.mixed.widening import Widening, widen_bytes, widen_source
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.operators.float_gemm import FloatGemm
 
