@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoq.templates.cpu.conv.template import conv_template
+from autoq.templates.cpu.conv.template import conv_template, has_signed_weight
 from autoq.templates.cpu.dot import Dot, multiply_add
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
@@ -11,15 +11,14 @@ from autoq.templates.workload import Workload
 
 
 def matches(workload: Workload, target: Target) -> bool:
-    """Convolutions and products in float32 throughout, or of bytes times int8."""
+    """Convolutions and products in float32 throughout, or of bytes times int8 or int4."""
     if target.kind != "cpu" or not isinstance(workload, Conv2d | Gemm):
         return False
     epilogue = workload.epilogue
     if workload.in_dtype == "float32":
         floats = (workload.weight_dtype, epilogue.out_dtype, epilogue.residual_dtype or "float32")
         return set(floats) == {"float32"}
-    bytes_only = workload.in_dtype in ("int8", "uint8") and workload.weight_dtype == "int8"
-    return bytes_only and not workload.has_four_bits
+    return has_signed_weight(workload)
 
 
 def _dot(conv: Conv2d, lanes: int) -> Dot:

@@ -24,11 +24,15 @@ from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
 
+def has_signed_weight(workload: Conv2d | Gemm) -> bool:
+    """Whether it multiplies bytes by int8, or by int4, which `pack` makes int8."""
+    signed = workload.in_dtype in ("int8", "uint8") and workload.weight_dtype in ("int8", "int4")
+    return signed and not workload.has_four_bit_activations
+
+
 def is_byte_product(workload: Workload, depth: int) -> bool:
-    """Whether it multiplies bytes by int8, with groups that fill a lane's `depth` products."""
-    if not isinstance(workload, Conv2d | Gemm) or workload.has_four_bits:
-        return False
-    if workload.in_dtype not in ("int8", "uint8") or workload.weight_dtype != "int8":
+    """Whether its weight is signed, with groups that fill a lane's `depth` products."""
+    if not isinstance(workload, Conv2d | Gemm) or not has_signed_weight(workload):
         return False
     grouped = isinstance(workload, Conv2d) and workload.groups > 1
     return not grouped or workload.c // workload.groups >= depth

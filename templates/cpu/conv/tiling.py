@@ -15,8 +15,13 @@ from autoq.templates.operators.gemm import Gemm
 
 
 def normalised(workload: Conv2d | Gemm) -> Conv2d:
-    """The workload as a convolution; one that never mixes pixels becomes n * h * w rows of one."""
+    """The workload as a convolution; one that never mixes pixels becomes n * h * w rows of one.
+
+    A weight of int4 becomes int8.
+    """
     conv = workload.as_conv2d() if isinstance(workload, Gemm) else workload
+    if conv.weight_dtype == "int4":
+        conv = dataclasses.replace(conv, weight_dtype="int8")
     pointwise = (conv.r, conv.s) == (1, 1) and conv.stride == (1, 1) and not any(conv.padding)
     if not pointwise:
         return conv
