@@ -22,7 +22,7 @@ from autoq.graph.lowering.cuda_expressions import (
 )
 from autoq.graph.lowering.exact_quotient import split_reciprocal
 from autoq.graph.shapes import broadcast
-from autoq.templates.cuda.movement.rows import RowFormula, RowValue
+from autoq.templates.cuda.movement.row_formula import RowFormula, RowValue
 from autoq.templates.cuda.movement.rows_plan import LONGEST_ROW, RowArrays
 from autoq.templates.tensor_spec import TensorSpec
 

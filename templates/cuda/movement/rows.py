@@ -1,4 +1,4 @@
-"""Formulas over the rows of arrays: what is computed of one element, and of all elements of a row.
+"""The kernel of formulas over the rows of arrays.
 
 The lanes of a row hold it in registers from the first load to the last store, so that sums, maxima
 and what follows from them cost no second pass over memory. Lanes join their values by shuffles,
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tvm.tirx import PrimFunc
@@ -21,49 +20,11 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     thread_kernel,
 )
 from autoq.templates.cuda.movement.elementwise import WRITE, bounds, float_literal
+from autoq.templates.cuda.movement.row_formula import RowFormula, RowValue
 from autoq.templates.cuda.movement.rows_plan import RowArrays, RowPlan
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-
-
-@dataclass(frozen=True)
-class RowValue:
-    """A float32 value that a formula computes, for each element of a row or once a row.
-
-    expression: CUDA with {0}, {1}, ... in place of the values that `arguments` index: the operands
-    in order, then earlier values. For a value that reduces rows it is the name of what joins two
-    elements of its only argument, "Sum" or "Largest".
-    """
-
-    expression: str
-    arguments: tuple[int, ...]
-    spans: bool
-    reduces: bool = False
-
-
-@dataclass(frozen=True)
-class RowFormula:
-    """What is computed for one row; the last value is the output.
-
-    source: CUDA functions that the expressions call. zero_points: what is taken from each operand
-    when it is read. An integer output is `clamp(rint(value), low, high) + zero_point` with whole
-    bounds, one of floats the value itself. Where `rounded`, the last value is an integer within the
-    bounds to which ROUNDS was added, which is what the store does otherwise.
-    """
-
-    source: str
-    values: tuple[RowValue, ...]
-    zero_points: tuple[float, ...]
-    out_dtype: str
-    low: float = 0.0
-    high: float = 0.0
-    zero_point: float = 0.0
-    rounded: bool = False
-
-
-ROUNDS = 12582912.0
-"""A float of this size, 1.5 * 2**23, has its integer in its last bits; sums round to even."""
 
 _SOURCE = r"""
 template <int N> __device__ __forceinline__ void write_rounded(
