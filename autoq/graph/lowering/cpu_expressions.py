@@ -107,7 +107,7 @@ def _hard_sigmoid(primitive: Primitive) -> Vector:
 
 def _hard_swish(x: Expr, lanes: int) -> Expr:
     share = held(x / _number(6.0, lanes) + _number(0.5, lanes), lanes)
-    return x * _clip(0.0, 1.0)(share, lanes)
+    return product(x, _clip(0.0, 1.0)(share, lanes), lanes)
 
 
 def _leaky_relu(primitive: Primitive) -> Vector:

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from fusion_cases import CASES, random_inputs
+from fusion_cases import CASES, fusion, primitive, random_inputs
 
 from autoq.graph.fallback.primitive_te import PRIMITIVES as TE_PRIMITIVES
 from autoq.graph.lowering.fusions import fusion_prim_func
@@ -21,7 +21,7 @@ from autoq.templates.target import host_cpu, parse_target
 
 def _multiplies_bytes(node):
     """Whether a fusion multiplies matrices that it dequantises itself."""
-    ops = {primitive.op for primitive in node.primitives}
+    ops = {one.op for one in node.primitives}
     return bool(ops & {"MatMul", "Gemm"}) and "float32" not in node.input_dtypes[:2]
 
 
@@ -36,9 +36,7 @@ def aligned(array: np.ndarray) -> np.ndarray:
 
 def test_both_meanings_know_the_same_primitives():
     assert set(NUMPY_PRIMITIVES) == set(TE_PRIMITIVES)
-    assert {primitive.op for node in CASES.values() for primitive in node.primitives} == set(
-        TE_PRIMITIVES
-    )
+    assert {one.op for node in CASES.values() for one in node.primitives} == set(TE_PRIMITIVES)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -65,6 +63,26 @@ def test_cpu_kernel_agrees_with_numpy(name):
         np.testing.assert_array_equal(result[infinite], expected[infinite])
     else:
         assert np.abs(result.astype(np.int32) - expected).max() <= 1
+
+
+ROUNDED = {
+    "HardSwish": primitive("HardSwish", 0),
+    "HardSigmoid": primitive("HardSigmoid", 0, alpha=0.2, beta=0.5),
+    "LeakyRelu": primitive("LeakyRelu", 0, alpha=0.1),
+    "Mul": primitive("Mul", 0, 1),
+}
+
+
+@pytest.mark.parametrize("op", ROUNDED)
+def test_a_product_is_rounded_before_an_addition(op):
+    """As numpy rounds it, so that quantisations behind the two agree to the last tie."""
+    shape = (64, 64)
+    node = fusion([ROUNDED[op], primitive("Add", 2, 1)], [shape, shape], shape)
+    kernel = LoadedCpuKernel(compile_kernel(fusion_prim_func(node, host_cpu()), host_cpu()))
+    inputs = [np.random.default_rng(i).standard_normal(shape, np.float32) for i in range(2)]
+    result = aligned(np.full(shape, 77, np.float32))
+    kernel(*map(aligned, inputs), result)
+    np.testing.assert_array_equal(result, evaluate_fusion(node, inputs))
 
 
 def with_missing_numbers(array: np.ndarray) -> np.ndarray:
