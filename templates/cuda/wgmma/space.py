@@ -212,11 +212,13 @@ def _split_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         return not config.grid.persistent or problem.tiles(config) <= problem.resident(config)
 
     def clusters_have_tiles(config: PipelineConfig) -> bool:
-        """tiles of one column, or of one row, divide among the blocks that share an operand"""
+        """tiles of a column, or of a row, divide among a cluster's blocks, which run at once"""
         m_tiles = problem.load_of(config).m_tiles
         n_tiles = ceil_div(problem.workload.k, config.block_n)
         tiles = {Shared.WEIGHTS: m_tiles, Shared.ACTIVATIONS: n_tiles}
-        return tiles.get(config.grid.shared, config.grid.cluster) % config.grid.cluster == 0
+        cluster = config.grid.cluster
+        fits = cluster <= problem.target.units_in_clusters(cluster)
+        return fits and tiles.get(config.grid.shared, cluster) % cluster == 0
 
     def receivers_take_turns_to_load(config: PipelineConfig) -> bool:
         """every block loads as many of the ring's stages for its cluster"""

@@ -6,13 +6,14 @@ import itertools
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import tvm.sym
 from wgmma_cases import TARGET, TEMPLATES, case_id, shared_cases
 
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.wgmma import conv2d_im2col, conv2d_tap, gemm_wgmma
-from autoq.templates.cuda.wgmma.config import Operand, Shared
+from autoq.templates.cuda.wgmma.config import Grid, Operand, Shared
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.workload import Workload
@@ -50,6 +51,18 @@ def members(plan: PipelinePlan) -> list[tuple[int, int]]:
     """Rank and consumer of every warpgroup that shares a tile."""
     config = plan.config
     return list(itertools.product(range(config.split_k), range(config.consumers)))
+
+
+def test_a_gpu_of_one_multiprocessor_runs_no_cluster() -> None:
+    workload = Gemm(108, 71, 288)
+    few, one = (gemm_wgmma.space(workload, TARGET.of_units(units)) for units in (2, 1))
+    config = replace(
+        next(config for config in few.sample(np.random.default_rng(3), 100)
+             if config.grid.shared is Shared.NOTHING and config.grid.persistent),
+        grid=Grid(True, 2, Shared.WEIGHTS), stages=4,
+    )  # fmt: skip
+    assert few.rejection(config) is None
+    assert "which run at once" in str(one.rejection(config))
 
 
 def test_every_kind_is_covered() -> None:
