@@ -41,7 +41,7 @@ def space(workload: FloatGemm, target: Target) -> Space[MixedConfig]:
         "stream_k": (False, True),
         "widening": tuple(Widening),
         "weights_once": (False, True),
-        "teams": (1, 2, 3),
+        "teams": (1, 2),
     }
     # The other rules rest on the first two.
     rules = [*_tile_rules(workload), *_resource_rules(workload, target)]
