@@ -211,6 +211,12 @@ CASES = {
     ),
     "a flag of means": (image("ReduceMean", keepdims=-1), "keepdims -1; it is 0 or 1"),
     "mean over an axis twice": (image("ReduceMean", axes=[1, -3]), "one is named twice"),
+    "a vector times matrices": (
+        model(
+            [node("MatMul", "x w")], {"x": ((4,), "float32")}, {"w": np.ones((2, 4, 3), np.float32)}
+        ),
+        r"MatMul of shapes \[4\] and \[2, 4, 3\]; use matrices",
+    ),
     "bfloat16": (
         model(
             [node("Cast", "x", to=onnx.TensorProto.BFLOAT16)], {"x": (IMAGE, "float32")}

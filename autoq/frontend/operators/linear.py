@@ -77,7 +77,8 @@ def emit_matmul(b: GraphBuilder, x: str, weight: str) -> str:
     Else a MatMul of batches. A constant on the left is one on the right of transposed matrices.
     """
     x_shape, shape = b.shape(x), b.shape(weight)
-    if len(x_shape) < 1 or len(shape) < 2 or (len(x_shape) < 2 and not b.is_constant(weight)):
+    one_matrix = b.is_constant(weight) and math.prod(shape[:-2]) == 1
+    if len(x_shape) < 1 or len(shape) < 2 or (len(x_shape) < 2 and not one_matrix):
         raise b.error(f"MatMul of shapes {list(x_shape)} and {list(shape)}; use matrices")
     if x_shape[-1] != shape[-2]:
         raise b.error(f"matrices {list(x_shape)} and {list(shape)} do not multiply")
