@@ -18,7 +18,7 @@ from autoq.templates.cuda.device.launch.place import WarpThread
 from autoq.templates.cuda.mma_sync.batched.copies import Source, fetch_operand, keep_operand
 from autoq.templates.cuda.mma_sync.batched.multiply import multiply_stage, order_columns
 from autoq.templates.cuda.mma_sync.batched.plan import SCALES, ZERO_POINTS, BatchedSyncPlan
-from autoq.templates.cuda.mma_sync.batched.store import TileOfPair, copy_rows, store_tile
+from autoq.templates.cuda.mma_sync.batched.store import TileOfPair, copy_rows, copy_run, store_tile
 from autoq.templates.cuda.mma_sync.batched.zero_points import ByteSums, take_off
 from autoq.templates.cuda.mma_sync.multiply import Fragments
 from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
@@ -160,7 +160,10 @@ def build_kernel(plan: BatchedSyncPlan) -> PrimFunc:
         store_tile(plan, smem, staged, accumulator, arrays, place, thread)
         if config.staged:
             T.cuda.cta_sync()
-            copy_rows(plan, smem, y_bytes, place, thread)
+            if plan.contiguous:
+                copy_run(plan, smem, y_bytes, place, thread)
+            else:
+                copy_rows(plan, smem, y_bytes, place, thread)
 
     present = {
         "residual_ptr": epilogue.residual_dtype is not None,

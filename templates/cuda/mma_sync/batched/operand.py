@@ -68,7 +68,17 @@ class OperandTile:
 
     def held_words(self, threads: int) -> int:
         """Registers of a thread that hold what waits for its stage."""
-        return 0 if self.asynchronous else self.rounds(threads) * UNIT_BYTES // 4
+        return 0 if self.asynchronous else self.rounds(threads) * self.unit_words
+
+    @property
+    def shifts(self) -> bool:
+        """Whether units start within words, so that they are shifted out of five of them."""
+        return self.alignment < _LEAST_ASYNCHRONOUS
+
+    @property
+    def unit_words(self) -> int:
+        """Registers that hold a unit that waits."""
+        return UNIT_BYTES // 4 + (1 if self.shifts else 0)
 
     def row_of(self, slot: Any) -> Any:
         """The row of the tile that lies in a slot of shared memory, an integer or an expression.

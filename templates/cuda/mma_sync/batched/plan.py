@@ -30,7 +30,7 @@ stand for the scalars of an epilogue that has none."""
 SCALES = 16
 """Copies of the scale that a kernel reads: as many as a thread has consecutive columns."""
 _TURNED_RUN = 4
-_WORD_BYTES = 4
+_WORD_BYTES, _LINE_BYTES = 4, 128
 
 
 class BatchedSyncPlan:
@@ -166,6 +166,22 @@ class BatchedSyncPlan:
         """Stores of a row of a tile: a word more where rows of y start anywhere."""
         whole = self.config.block_n * self.out_size // self.store_piece
         return whole if self.aligned else whole + 1
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of y."""
+        return self.workload.n * self.out_size
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether a tile has whole rows of y, one behind the other."""
+        heads_apart = self.workload.y_order.startswith("bh") or self.workload.heads == 1
+        return self.tiles_n == 1 and heads_apart
+
+    @property
+    def run_stores(self) -> int:
+        """Words of such rows, and those before them in 128 aligned bytes."""
+        return ceil_div(self.config.block_m * self.row_bytes + 2 * _LINE_BYTES, _WORD_BYTES)
 
     @property
     def aligned(self) -> bool:

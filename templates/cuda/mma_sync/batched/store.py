@@ -29,7 +29,31 @@ __device__ __forceinline__ void store_row_@(unsigned char* y, const unsigned cha
   }
 }
 """
+# y: where a run of whole rows of ROW bytes begins, which lie PITCH bytes apart in shared memory;
+# left: its length. A warp's 32 words are 128 aligned bytes, so that sectors are written whole.
+_STORE_RUN = r"""
+__device__ __forceinline__ void store_run_@(unsigned char* y, const unsigned char* from, int piece,
+                                            int left) {
+  const int first = 4 * piece - (int)((size_t)y & 127u);
+  if (first <= -4 || first >= left) return;
+  const int row = max(first, 0) / ROW, column = first - row * ROW;
+  if (first >= 0 && first + 4 <= left && column + 4 <= ROW) {
+    const unsigned* words = reinterpret_cast<const unsigned*>(from + row * PITCH) + column / 4;
+    *reinterpret_cast<unsigned*>(y + first) =
+        __funnelshift_r(words[0], words[1], 8 * (column & 3));
+  } else {
+    for (int at = max(first, 0); at < min(first + 4, left); ++at)
+      y[at] = from[at / ROW * PITCH + at % ROW];
+  }
+}
+"""
 _VECTORS = {4: "unsigned", 8: "uint2", 16: "uint4"}
+
+
+def store_run(row_bytes: int, pitch: int) -> DeviceFunction:
+    """store_run(y, from, piece, left): a word of a run of whole rows."""
+    source = _STORE_RUN.replace("ROW", str(row_bytes)).replace("PITCH", str(pitch))
+    return device_function("store_run", source)
 
 
 def store_row(piece: int, aligned: bool) -> DeviceFunction:
@@ -126,6 +150,24 @@ def copy_rows(plan, smem, y_bytes, place, thread):
                 left,
                 source_code=store.source,
             )
+
+
+@T.inline
+def copy_run(plan, smem, y_bytes, place, thread):
+    """The rows of a tile from shared memory to y, where they lie one behind the other."""
+    work, config = T.meta_var(plan.workload), T.meta_var(plan.config)
+    store = T.meta_var(store_run(plan.row_bytes, plan.staged_pitch))
+    first = T.meta_var(work.row_places(work.y_order, place.pair)[0] * plan.out_size)
+    left: T.int32 = T.min(config.block_m, work.m - place.row) * plan.row_bytes
+    for i in T.serial(-(-plan.run_stores // config.threads), unroll=False):
+        T.cuda.func_call(
+            store.name,
+            y_bytes.ptr_to([first + place.row * plan.row_bytes]),
+            smem.ptr_to([0]),
+            i * config.threads + thread.index,
+            left,
+            source_code=store.source,
+        )
 
 
 @T.inline

@@ -21,7 +21,6 @@ from autoq.templates.cuda.mma_sync.batched.config import BatchedSyncConfig
 from autoq.templates.cuda.mma_sync.batched.cost import registers
 from autoq.templates.cuda.mma_sync.batched.plan import BatchedSyncPlan
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.hardware import HARDWARE
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import parse_target
 
@@ -110,15 +109,30 @@ def test_defaults_compile_without_spills(kind, arch):
         assert kernel.registers <= registers(plan, target) + 16
 
 
-@pytest.mark.parametrize("kind", ["int8", "float16"])
-@pytest.mark.parametrize("arch", HARDWARE)
-def test_defaults_fill_a_gpu(kind, arch):
-    """A default has no more waves of blocks than tiles of 64 x 64 would have."""
+@pytest.mark.parametrize("arch", ARCHS)
+def test_defaults_gather_rows_that_start_anywhere(arch):
+    """Stores of single bytes made the scores of ViT take 36 us of an H200."""
     target = parse_target(f"cuda:{arch}")
-    for workload in attention(kind, "float32"):
-        plan = BatchedSyncPlan(workload, TEMPLATE.default(workload, target), target)
-        tiles = workload.products * -(-workload.m // 64) * -(-workload.n // 64)
-        assert plan.blocks <= 2 * tiles
+    scores, *_ = attention("int8", "int8")
+    assert TEMPLATE.default(scores, target).staged
+    floats = attention("float16", "float32")[0]
+    assert TEMPLATE.default(floats, target).staged
+
+
+@needs_nvcc
+@pytest.mark.parametrize("out", ["int8", "float16", "float32"])
+@pytest.mark.parametrize("columns", [(1, 16), (2, 4), (1, 8)])
+def test_rows_of_y_are_gathered_whole(out, columns):
+    """Rows of 49 values, one behind the other, and with another head's between them."""
+    kind = "int8" if out == "int8" else "float16"
+    workload = BatchedGemm(1, 50, 49, 33, 2, kind, kind, epilogue=Epilogue(out))
+    config = BatchedSyncConfig(2, columns[0], 1, columns[1], 1, 2, True, 1)
+    plan = BatchedSyncPlan(workload, config, AMPERE)
+    assert plan.contiguous and plan.aligned == (out == "float32")
+    assert_right_emulated(TEMPLATE, workload, config, AMPERE)
+    apart = dataclasses.replace(workload, y_order="bmhn")
+    assert not BatchedSyncPlan(apart, config, AMPERE).contiguous
+    assert_right_emulated(TEMPLATE, apart, config, AMPERE, ["late"])
 
 
 @pytest.mark.parametrize("order", ["bhnk", "bhkn"])
