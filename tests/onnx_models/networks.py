@@ -96,10 +96,13 @@ def _cached(
     return path
 
 
-def randomised_light(name: str, seed: int = 0, logits: bool = False) -> onnx.ModelProto:
+def randomised_light(
+    name: str, seed: int = 0, logits: bool = False, rescaled: bool = True
+) -> onnx.ModelProto:
     """A light model whose ConstantOfShape weights are replaced by He-scaled random ones.
 
-    logits drops a softmax at the end.
+    logits drops a softmax at the end. What is not to be run need not be rescaled, which takes a run
+    by onnxruntime.
     """
     model = onnx.load(LIGHT_FOLDER / f"light_{name}.onnx")
     graph = model.graph
@@ -122,7 +125,8 @@ def randomised_light(name: str, seed: int = 0, logits: bool = False) -> onnx.Mod
     graph.initializer.extend([*initializers, *made])
     graph.input.extend(inputs)
     model.ir_version = 4  # initializers that are no inputs
-    _rescale_logits(model, widen=logits)
+    if rescaled:
+        _rescale_logits(model, widen=logits)
     if logits and graph.node[-1].op_type == "Softmax":
         graph.output[0].name = graph.node.pop().input[0]
         graph.output[0].type.tensor_type.ClearField("shape")
