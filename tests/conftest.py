@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import gc
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 
 import gpu_kernels
@@ -36,6 +38,17 @@ def pytest_configure(config: pytest.Config) -> None:
         if options.folder is None:
             raise pytest.UsageError("--compile-only fills a folder: name it with --kernel-store")
         config.option.markexpr = "gpu"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Tests and modules stay: the garbage collector need not look through them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
