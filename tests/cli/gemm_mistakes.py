@@ -100,7 +100,7 @@ MISTAKES = {
     "absent records": ((64, 32, 48, *CPU, "--tuning-records", "no.jsonl"), ("no.jsonl", "No such")),
     "absent folder": ((64, 32, 48, *CPU, "-o", "absent/x.jsonl"), ("absent",)),
     "four bits on the CPU": (
-        (64, 32, 48, *CPU, "--a", "s4", "--b", "s4"), ("no kernel for cpu", "u8 x s8 to s8"),
+        (64, 32, 48, *CPU, "--a", "s4", "--b", "s4"), ("no kernel for cpu", "u8 x s8, s4 to s8"),
     ),
     "unsigned weights": (
         (64, 32, 48, "--target", "cuda:sm_90a", "--b", "u8"),

@@ -161,7 +161,7 @@ def test_a_pipe_is_no_archive(folder):
 def test_outputs_that_are_read(refuses, folder, artifact):
     np.savez("in.npz", x=GOOD)
     (folder / "m.tar").write_bytes(artifact.read_bytes())
-    refuses("run", "m.tar", "--outputs", "m.tar", words=("--outputs m.tar", "is read"))
+    refuses("run", "m.tar", "--outputs", "m.tar", words=("m.tar", "which is read"))
     refuses("run", "m.tar", "--inputs", "in.npz", "--outputs", "./in.npz", words=("in.npz",))
 
 

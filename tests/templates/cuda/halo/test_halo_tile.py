@@ -145,7 +145,13 @@ def test_default_and_samples_are_legal_and_lay_out_without_overlap(workload):
 
 @pytest.mark.parametrize(
     "change",
-    [{"stride": (2, 2)}, {"groups": 2}, {"c": 24}, {"in_dtype": "float32"}, {"r": 1, "s": 1}],
+    [
+        {"stride": (2, 2)},
+        {"groups": 2},
+        {"c": 24},
+        {"in_dtype": "float32", "weight_dtype": "float32"},
+        {"r": 1, "s": 1},
+    ],
 )
 def test_declines_what_it_cannot_compute(change):
     assert not matches(dataclasses.replace(CASES[0], **change), TARGET)

@@ -125,19 +125,19 @@ def test_tiles_compute_the_convolution(case: tuple[str, Conv2d | Gemm]) -> None:
 
 
 @pytest.mark.parametrize("case", SMALL, ids=case_id)
-def test_loads_of_wider_elements_have_half_the_channels(case: tuple[str, Conv2d | Gemm]) -> None:
+def test_loads_of_wider_elements_have_fewer_channels(case: tuple[str, Conv2d | Gemm]) -> None:
     name, workload = case
     work = workload.as_conv2d() if isinstance(workload, Gemm) else workload
     config = TEMPLATES[name].default(workload, TARGET)
-    work = replace(work, in_dtype="float16", weight_dtype="float16", epilogue=Epilogue("float32"))
+    work = replace(work, in_dtype="float32", weight_dtype="float32", epilogue=Epilogue("float32"))
     load = LOADS[name](work, config)
-    assert load.layout.row_channels * 2 == config.row_bytes
+    assert load.layout.row_channels * 4 == config.row_bytes
     strides = load.map_arguments()[4:7] if load.rank == 4 else load.map_arguments()[2:3]
     c, w, h = work.c, work.w, work.h
-    assert strides == [2 * c, 2 * c * w, 2 * c * w * h][: load.rank - 1]
+    assert strides == [4 * c, 4 * c * w, 4 * c * w * h][: load.rank - 1]
     rng = np.random.default_rng(3)
     x = rng.integers(-20, 20, work.x_shape)
-    weight = rng.integers(-20, 20, work.weight_shape).astype(np.float16)
+    weight = rng.integers(-20, 20, work.weight_shape).astype(np.float32)
     expected = convolution(x, weight, work).reshape(-1, work.k)
     packed = pack_weight(weight, load.layout, config.block_n).astype(np.int64)
     m = load.m_tiles - 1
