@@ -35,6 +35,9 @@ LONGEST = (
     "templates/epilogue/cuda/fragments/test_fragment_rows.py",
     "test_session.py",
     "templates/cuda/device/test_mma_atoms.py",
+    "templates/cuda/mixed/wgmma/test_mixed_compile.py",
+    "templates/cuda/mma_sync/test_batched_mma_sync.py",
+    "templates/test_template_contract.py",
 )
 """Files that take more than 10 CPU seconds, the longest first."""
 
