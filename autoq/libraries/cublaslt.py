@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from ctypes import byref, c_float, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import byref, c_float, c_int, c_int8, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any
 
 from autoq.errors import LibraryError
@@ -17,9 +17,13 @@ COMPUTE_FLOAT32, COMPUTE_INT32 = 68, 72
 SCALE_BY_VECTOR_BETA_ZERO, SCALE_BY_VECTOR = 3, 4
 """Pointer modes: a factor of each row in device memory, and beta 0 or a number of the host."""
 
-_TYPES = {"float32": 0, "float16": 2, "int8": 3, "int32": 10, "bfloat16": 14}
+_TYPES = {
+    "float32": 0, "float16": 2, "int8": 3, "int32": 10, "bfloat16": 14, "float8_e4m3fn": 28,
+}  # fmt: skip
 _PREFERENCE_WORKSPACE_BYTES = 1
 _POINTER_MODE, _TRANSPOSE_A, _TRANSPOSED = 2, 3, 1
+_SCALE_POINTERS, _SCALE_MODES, _OUTER_VECTOR = (17, 18), (31, 32), 3
+_FAST_SUMS = 25
 _BATCH_COUNT, _BATCH_OFFSET = 5, 6
 _MOST_COPIES = 64
 
@@ -86,13 +90,26 @@ class Matmul:
         self._operation = c_void_p()
         call("cublasLtMatmulDescCreate", byref(self._operation), compute, _TYPES[scale_dtype])
         turned = 0 if as_it_lies else _TRANSPOSED
-        for attribute, value in ((_TRANSPOSE_A, turned), (_POINTER_MODE, scales)):
-            call("cublasLtMatmulDescSetAttribute", self._operation, attribute,
-                 byref(c_int32(value)), c_size_t(4))  # fmt: skip
+        self._set(_TRANSPOSE_A, c_int32(turned))
+        self._set(_POINTER_MODE, c_int32(scales))
         of_a = (rows, depth) if as_it_lies else (depth, rows)
         self._a = _layout(in_dtype, *of_a, batch)
         self._b = _layout(in_dtype, depth, columns, batch)
         self._d = _layout(out_dtype, rows, columns, batch)
+
+    def sum_fast(self) -> None:
+        """Leave sums of float8_e4m3fn to the tensor cores, with fewer bits than float32 has."""
+        self._set(_FAST_SUMS, c_int8(1))
+
+    def scale_rows(self, of_a: Memory, of_b: Memory) -> None:
+        """Factors, float32, of each row of d and of each column, for float8_e4m3fn."""
+        for memory, pointer, mode in zip((of_a, of_b), _SCALE_POINTERS, _SCALE_MODES, strict=True):
+            self._set(pointer, c_void_p(memory.address))
+            self._set(mode, c_int32(_OUTER_VECTOR))
+
+    def _set(self, attribute: int, value: Any) -> None:
+        size = c_size_t(ctypes.sizeof(value))
+        call("cublasLtMatmulDescSetAttribute", self._operation, attribute, byref(value), size)
 
     def algorithms(self) -> list[Heuristic]:
         """What the heuristic proposes for 64 MiB of workspace, its favourite first."""

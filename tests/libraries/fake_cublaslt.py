@@ -13,9 +13,11 @@ import numpy as np
 
 from autoq.templates.element import numpy_dtype
 
-_NAMES = {0: "float32", 2: "float16", 3: "int8", 10: "int32", 14: "bfloat16"}
+_NAMES = {0: "float32", 2: "float16", 3: "int8", 10: "int32", 14: "bfloat16", 28: "float8_e4m3fn"}
 _TRANSPOSE_A, _POINTER_MODE = 3, 2
+_SCALE_POINTERS, _SCALE_MODES, _OUTER_VECTOR = (17, 18), (31, 32), 3
 _BATCH_COUNT, _BATCH_OFFSET = 5, 6
+_FAST_SUMS = 25
 _HOST, _VECTOR_BETA_ZERO, _VECTOR = 0, 3, 4
 RIGHT, WRONG, FAILING = 21, 22, 23
 """Algorithms that the heuristic proposes: one is right, one is off, one is refused."""
@@ -64,11 +66,13 @@ class FakeCublasLt:
 
     Attributes:
         products: how many were computed.
+        fast_sums: whether any were asked to be summed fast, or not.
     """
 
     def __init__(self) -> None:
         self._made: list[Any] = [None]
         self.products = 0
+        self.fast_sums: set[bool] = set()
 
     def _make(self, place: Any, thing: Any) -> int:
         self._made.append(thing)
@@ -134,6 +138,7 @@ class FakeCublasLt:
         self.products += 1
         how = self._made[operation.value]
         left, right = self._matrix(a, la), self._matrix(b, lb)
+        self.fast_sums.add(bool(how.get(_FAST_SUMS)))
         left = left.swapaxes(-1, -2) if how[_TRANSPOSE_A] else left
         wide = np.int64 if left.dtype == np.int8 else np.float32
         sums = left.astype(wide) @ right.astype(wide)
@@ -141,6 +146,10 @@ class FakeCublasLt:
         if mode != _HOST:
             assert mode in (_VECTOR_BETA_ZERO, _VECTOR)
             factor = FakeMemory.held[alpha.value].view(np.float32)[:, None]
+        for pointer, mode, axis in zip(_SCALE_POINTERS, _SCALE_MODES, (1, 0), strict=True):
+            if pointer in how:
+                assert how[mode] == _OUTER_VECTOR and left.dtype.itemsize == 1
+                sums = sums * np.expand_dims(FakeMemory.held[how[pointer]].view(np.float32), axis)
         addend = self._factor(how["scale"], beta) * self._matrix(c, lc).astype(np.float32)
         y = np.asarray(sums * factor + (addend if mode != _VECTOR_BETA_ZERO else 0))
         if number == WRONG:

@@ -63,6 +63,10 @@ FLOATS = [
     FloatGemm(24, 72, 64, "float16", "uint8", weight_left=True),
     FloatGemm(72, 24, 64, "float16", "float16", "float32"),
 ]
+NARROW = [
+    FloatGemm(72, 24, 64, "float8_e4m3fn", "float8_e4m3fn", "bfloat16", x_scale=True),
+    FloatGemm(24, 72, 64, "float8_e4m3fn", "float8_e4m3fn", "float32", weight_left=True),
+]
 
 
 @pytest.mark.parametrize("cold", [False, True])
@@ -77,6 +81,15 @@ def test_products_of_floats(library: FakeCublasLt, workload: FloatGemm, cold: bo
     rounding = {"float16": 3e-3, "bfloat16": 2.4e-2, "float32": 1e-4}[workload.out_dtype]
     assert rounding / 100 * (workload.out_dtype != "float32") <= found.max_error <= rounding
     assert library.products
+
+
+@pytest.mark.parametrize("workload", NARROW, ids=str)
+def test_products_of_float8(library: FakeCublasLt, workload: FloatGemm) -> None:
+    products = FloatProducts()
+    assert products.supports(workload)
+    found = products.measure(workload, Timing())
+    assert found.tried == 8 and len(found.others) == 3 and library.fast_sums == {False, True}
+    assert found.max_error <= {"bfloat16": 2.4e-2, "float32": 1e-4}[workload.out_dtype]
 
 
 @pytest.mark.parametrize("cold", [False, True])
@@ -157,6 +170,9 @@ NEAREST = {
     FloatGemm(8, 16, 32, out_dtype="bfloat16"): (
         "f16 x f16 -> f16, the weight dequantised beforehand"
     ),
+    FloatGemm(8, 16, 32, "bfloat16", x_scale=True, bias=True): (
+        "bf16 x bf16 -> bf16, the weight dequantised beforehand, without scales of rows and bias"
+    ),
     FloatGemm(8, 16, 32, out_dtype="float32", activation="silu"): (
         "f16 x f16 -> f32, the weight dequantised beforehand, without silu"
     ),
@@ -164,7 +180,7 @@ NEAREST = {
     Gemm(8, 16, 32, epilogue=Epilogue("int32")): "s8 x s8 -> s32",
     Gemm(8, 16, 32, "uint8"): "s8 x s8 -> s8, the nearest types that it has",
     FloatGemm(8, 16, 64, "float8_e4m3fn", "float8_e4m3fn", x_scale=True, residual=True, batch=3): (
-        "bf16 x bf16 -> bf16, one of the batch, without scales of rows and residual"
+        "e4m3 x e4m3 -> f16, one of the batch, without residual"
     ),
     Gemm(8, 16, 32, epilogue=Epilogue("uint4")): "s8 x s8 -> s8, the nearest types that it has",
 }

@@ -53,6 +53,7 @@ def test_products_of_floats_are_right_and_timed(cold: bool) -> None:
     layers = [
         FloatGemm(72, 136, 256),
         FloatGemm(72, 136, 256, "bfloat16", "int4", "bfloat16", group=64, weight_left=True),
+        FloatGemm(80, 144, 256, "float8_e4m3fn", "float8_e4m3fn", "float16", x_scale=True),
     ]
     peer = PeerProcesses("floats", "autoq.libraries.float_products:FloatProducts", {}, 120.0, 60.0)
     try:
