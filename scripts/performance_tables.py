@@ -117,6 +117,18 @@ def products(results: Results) -> str:
     return "\n".join([*textwrap.wrap(text, 100), "", *_table(titles, rows)])
 
 
+def quoted_products(results: Results) -> str:
+    """Matrix products beside peers that are quoted."""
+    rows = [
+        [case["case"], us(case["autoq_us"]), quote["peer"], us(quote["us"]),
+         f"{quote['us'] / case['autoq_us']:.2f}", quote["date"]]
+        for case in results["gemm_h200"]["cases"]
+        for quote in case["quoted"]
+    ]  # fmt: skip
+    titles = ["case", "autoq", "peer", "its time", "speed-up", "date of its time"]
+    return "\n".join(_table(titles, rows))
+
+
 def cpu_models(results: Results) -> str:
     """Networks of products on a CPU beside onnxruntime, and the least and the largest ratio."""
     result = results["cpu_models"]
@@ -170,6 +182,7 @@ def sections(results: Results) -> dict[str, str]:
         "CONVOLUTIONS": conv_section.section(results["conv_h200"], conv_section.DENSE),
         "GROUPED": conv_section.section(results["grouped_h200"], conv_section.GROUPED),
         "PRODUCTS": products(results),
+        "QUOTED": quoted_products(results),
         "MOVEMENT": movement(results),
         "CPU": cpu_models(results),
         "FOUR_BITS": four_bits(results),
@@ -183,6 +196,7 @@ DOCUMENTS = {
         "CONVOLUTIONS",
         "GROUPED",
         "PRODUCTS",
+        "QUOTED",
         "MOVEMENT",
         "CPU",
         "FOUR_BITS",

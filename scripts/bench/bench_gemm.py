@@ -7,7 +7,8 @@ the algorithms that its heuristic proposes, of bytes in int8, and of floats over
 dequantised beforehand. A batch of products of two activations is one of matrices that lie one
 behind the other, of bytes without zero points and with rows filled up to multiples of 16. A case
 marked `cold` rotates all buffers past the L2 cache. Rows of cases
-that are measured replace those of the output file; each row has a date and a commit. `--knobs`
+that are measured replace those of the output file; each row has a date and a commit, and quotes
+peers that are not run here with the dates of their times (`quoted_peers.py`). `--knobs`
 times the untuned default with other values of some knobs instead, every legal combination, and adds
 what each took to the row; give it an `--output` of its own.
 """
@@ -29,6 +30,7 @@ from case_report import case_row, cases_table, verdict
 from checkout import commit
 from knob_candidates import knob_candidates, knob_times
 from peers.worker import PeerProcesses
+from quoted_peers import quoted
 
 import autoq
 from autoq.devices import Host, require_device, resolve
@@ -163,6 +165,7 @@ def measure(
     theirs = {name: peers[name].measure(case.workload, timing)} if name in peers else {}
     row = case_row(case.name, case.workload, host.target, measured, None, theirs)
     seconds = row["autoq_us"] and row["autoq_us"] * 1e-6
+    row["quoted"] = quoted(case.name, host.device)
     row["tops"] = case.workload.operations / seconds / 1e12 if seconds else None
     if options.knobs:
         row["knobs"] = knob_times(measured)

@@ -13,6 +13,7 @@ import gemm_plot
 import pytest
 from bench_gemm import Case
 from knob_candidates import knob_candidates, knob_times
+from quoted_peers import DEVICE, QUOTED, quoted
 
 from autoq.devices import Host
 from autoq.measure.job import Measurement
@@ -22,6 +23,7 @@ from autoq.templates.target import parse_target
 
 CASES = [Case("first", Gemm(8, 16, 32)), Case("second", Gemm(8, 16, 64))]
 
+RESULTS = Path(bench_gemm.__file__).parents[1] / "results"
 HOST = Host(parse_target("cuda:sm_90a"), None)
 
 
@@ -78,6 +80,24 @@ def test_knobs_are_written_as_records_have_them() -> None:
     (row,) = json.loads(json.dumps(knob_times(measured)))
     assert row["us"] == pytest.approx(2.0)
     assert row["config"]["team"]["consumers"] >= 1
+
+
+def test_what_is_quoted_is_of_cases_and_dated() -> None:
+    names = {case.name for case in bench_gemm.all_cases()}
+    assert set(QUOTED) <= names
+    wide = "f16 x s8 3456x4096x2048"
+    assert {quote["peer"]: quote["us"] for quote in quoted(wide, DEVICE)} == {
+        "CUTLASS sm90 mixed": 92.0, "Triton w8a16": 155.6,
+    }  # fmt: skip
+    for name in QUOTED:
+        assert all(quote["date"] and quote["source"] for quote in quoted(name, DEVICE))
+    assert quoted(wide, "another") == quoted("another", DEVICE) == []
+
+
+def test_results_hold_what_is_quoted() -> None:
+    result = json.loads((RESULTS / "gemm_h200.json").read_text())
+    for row in result["cases"]:
+        assert row["quoted"] == quoted(row["case"], result["device"]), row["case"]
 
 
 def test_unknown_cases_are_refused(main: Callable[..., None]) -> None:
