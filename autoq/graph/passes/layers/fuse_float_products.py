@@ -16,6 +16,7 @@ from autoq.graph.constants import DEQUANTISATIONS
 from autoq.graph.fused import WORKLOAD
 from autoq.graph.ir import Graph, Node, Operation
 from autoq.graph.passes.layers.float_batches import float_batches
+from autoq.graph.passes.layers.float_tails import FloatTail, float_tails
 from autoq.graph.passes.layers.half_rounding import (
     place_roundings,
     rounded_tensor,
@@ -36,39 +37,39 @@ _SIGNED = {"uint4": ("int4", 8), "uint8": ("int8", 128)}
 def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Template]) -> None:
     """Replace each product that a template computes of float16, or of weights of integers.
 
-    A Gemm of constant weights, or a MatMul of two activations. Products whose factors are both
+    A Gemm of constant weights, with the activation and the addition behind it as far as a kernel
+    computes them, or a MatMul of two activations. Products whose factors are both
     dequantised integers are left to `fuse_products` and `fuse_batched_products`.
     """
     around = Neighbourhood(graph)
     rounded: dict[str, Operation] = {}
     groups: list[tuple[Sequence[Node], Operation]] = []
+    taken: set[int] = set()
     for node in graph.operations:
-        if node.op != "Gemm":
+        if node.op != "Gemm" or not isinstance(integer_operands(graph, node, around), str):
             continue
         dtype = node.attributes.get("floats", "float32")
-        if not isinstance(integer_operands(graph, node, around), str):
-            continue
         weight, bias = _weight(around, node, dtype), _bias(around, node)
         if weight is None or bias is False:
             continue
-        relu = around.only_reader(node.output, "Relu")
-        m, k = graph.shape(node.inputs[0])
-        workload = FloatGemm(
-            m, graph.shape(node.inputs[1])[0], k, dtype, weight.dtype, "float32", weight.group,
-            "zero_point" in weight.constants, bias is not None, "none" if relu is None else "relu",
-        )  # fmt: skip
-        if not matching(workload, target, templates):
+        tails = float_tails(around, node, dtype, taken)
+        workloads = (_workload(graph, node, weight, bias, tail) for tail in tails)
+        fused = zip(tails, workloads, strict=True)
+        tail, workload = next(
+            (pair for pair in fused if matching(pair[1], target, templates)), (None, None)
+        )
+        if tail is None:
             continue
+        taken.update(id(member) for member in tail.members)
         constants = weight.constants if bias is None else {**weight.constants, "bias": bias}
-        members = [node] if relu is None else [node, relu]
-        covers = tuple(dict.fromkeys(name for member in members for name in member.covers))
+        covers = tuple(dict.fromkeys(name for member in tail.members for name in member.covers))
         x = node.inputs[0]
         if dtype == "float16":
             x = rounded_tensor(graph, around, x, rounded)
+        inputs = (x,) if tail.residual is None else (x, tail.residual)
         attributes = {"workload": workload, "constants": constants}
-        groups.append(
-            (members, Operation(WORKLOAD, node.name, (x,), members[-1].output, attributes, covers))
-        )
+        product = Operation(WORKLOAD, node.name, inputs, tail.output, attributes, covers)
+        groups.append((tail.members, product))
     groups += float_batches(graph, around, target, templates, rounded)
     replace_nodes(graph, groups)
     place_roundings(graph, rounded)
@@ -77,6 +78,18 @@ def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Templa
         if product.attributes["workload"].in_dtype == "float16":
             write_narrow(graph, product, target, templates)
     prune(graph)
+
+
+def _workload(
+    graph: Graph, node: Operation, weight: _Weight, bias: np.ndarray | None, tail: FloatTail
+) -> FloatGemm:
+    """A product with what its kernel computes behind it; float32 comes out."""
+    m, k = graph.shape(node.inputs[0])
+    return FloatGemm(
+        m, graph.shape(node.inputs[1])[0], k, node.attributes.get("floats", "float32"),
+        weight.dtype, "float32", weight.group, "zero_point" in weight.constants, bias is not None,
+        tail.activation, residual=tail.residual is not None,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -46,9 +46,14 @@ def place_roundings(graph: Graph, rounded: dict[str, Operation]) -> None:
 def write_narrow(
     graph: Graph, product: Operation, target: Target, templates: Sequence[Template]
 ) -> None:
-    """Let a product write float16 where everything that reads it rounds it to that."""
+    """Let a product write float16 where everything that reads it rounds it to that.
+
+    One that adds a float32 tensor writes float32: kernels add what is of their output's type.
+    """
     around = Neighbourhood(graph)
     narrow = product.attributes["workload"].with_output("float16")
+    if any(s.dtype != graph.dtype(n) for s, n in zip(narrow.inputs, product.inputs, strict=True)):
+        return
     pending, reshaped, casts = [product.output], [product.output], []
     while pending:
         name = pending.pop()
@@ -70,8 +75,9 @@ def write_narrow(
     product.attributes["workload"] = narrow
     for name in reshaped:
         graph.tensors[name] = replace(graph.tensors[name], dtype="float16")
-    removed = {id(cast) for cast in casts if cast.output not in graph.outputs}
-    rename_inputs(graph, {c.output: c.inputs[0] for c in casts if id(c) in removed})
-    for cast in casts:
-        cast.op = "Identity"
+    if len(casts) == 1 and casts[0].output in graph.outputs:
+        (writer,) = (n for n in graph.nodes if casts[0].inputs[0] in n.outputs)
+        writer.output = casts[0].output
+    removed = {id(cast) for cast in casts}
+    rename_inputs(graph, {c.output: c.inputs[0] for c in casts if c.output not in graph.outputs})
     graph.nodes = [node for node in graph.nodes if id(node) not in removed]
