@@ -9,7 +9,7 @@ import numpy as np
 
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.cuda.mixed.pair import ARITHMETIC
-from autoq.templates.cuda.mixed.widening import Widening, widen_source
+from autoq.templates.cuda.mixed.widening import UNIT_OF_MASKED, Widening, widen_source
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.operators.float_gemm import FloatGemm
 
@@ -142,8 +142,15 @@ class Conversion:
         return (shifted & (15 if self.nibbles else 255)).astype(np.uint8)
 
     @property
+    def unit(self) -> float:
+        """What integers are multiples of when they are widened, a power of 2."""
+        return UNIT_OF_MASKED if self.widening is Widening.MASK and not self.signed else 1.0
+
+    @property
     def taken(self) -> int:
-        """What a zero point of 0 takes from a widened value of the first row."""
+        """What a zero point of 0 takes from a widened value of the first row, in units."""
+        if self.unit != 1:
+            return 0
         if self.widening is Widening.PERMUTE and (self.half or self.nibbles):
             return (1024 if self.half else 128) + self.offset
         return self.offset
@@ -154,7 +161,7 @@ class Conversion:
         second_rows: whether a row is one of the upper eight of sixteen, whose nibbles are
         multiplied by a sixteenth first. Where a multiply-add takes it away it is negative.
         """
-        values = self.taken + zero_points.astype(np.float32)
+        values = (self.taken + zero_points.astype(np.float32)) * np.float32(self.unit)
         if self.nibbles and self.half and self.widening is Widening.PERMUTE:
             values = np.where(second_rows, -(values - 1024 + 64), values)
         if self.widening is Widening.FOLD:

@@ -13,7 +13,10 @@ Two other ways from bytes to bfloat16, which share out the work among pipes diff
 0x43 above a byte u is 128 + u below 128 and 2 u from there on. What that lacks of 256, or 0, is a
 multiply-add with a ReLU, and taking it away leaves 2 u: one permute and three packed instructions
 for two values, zero points included. Masks: two bytes of a word lie where the mantissas of two
-bfloat16 do, so that no permute is needed, and the other two are a shift away: seven for four.
+bfloat16 do, so that no permute is needed, and the other two are a shift away: seven for four. An
+unsigned byte comes out as its 64th part, which the scale of its row makes up for: 0x40 above the
+low seven bits is 2 + (u & 127) / 64, and the eighth bit alone, turned, is 0 or 2^-126, the least
+normal number, of which a multiply-add takes 2^127 times away. That is 2 where u is below 128.
 
 Plain converts: the instruction that makes float32 of an integer, and the one that packs two.
 
@@ -79,20 +82,22 @@ __device__ __forceinline__ unsigned folded_@(unsigned pair, unsigned taken) {
       : "=r"(lacking) : "r"(pair), "r"(0xbf80bf80u), "r"(0x43804380u));
   return fma_@(sub_@(pair, lacking), 0x3f003f00u, taken);
 }""" + widen_bytes("0x43434343u", "folded_@", taken=True)
-_BYTES_MASK = (
-    MASKED
-    + r"""
-__device__ __forceinline__ unsigned signed_@(unsigned word) {
+_MASK_SIGNED = r"""
+__device__ __forceinline__ unsigned unmasked_@(unsigned word) {
   return sub_@(masked_@(word, 0x007f007fu, 0x43004300u), masked_@(word, 0x00800080u, 0x43004300u));
-}
+}"""
+_MASK_UNSIGNED = r"""
+__device__ __forceinline__ unsigned unmasked_@(unsigned word) {
+  return fma_@(word & 0x00800080u, 0xff00ff00u, masked_@(word, 0x007f007fu, 0x40004000u));
+}"""
+_BYTES_MASK = r"""
 __device__ __forceinline__ void widen_@(unsigned* d, unsigned low, unsigned high,
                                         const unsigned* taken) {
-  d[0] = signed_@(low), d[1] = signed_@(low >> 8);
-  d[2] = signed_@(high), d[3] = signed_@(high >> 8);
+  d[0] = unmasked_@(low), d[1] = unmasked_@(low >> 8);
+  d[2] = unmasked_@(high), d[3] = unmasked_@(high >> 8);
   SHIFT
 }
 """
-)
 _NIBBLES_F16 = (
     MASKED
     + r"""
@@ -188,7 +193,8 @@ __device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsign
 """
 
 
-_OF_BYTES = {Widening.FOLD: _BYTES_FOLD, Widening.MASK: _BYTES_MASK}
+UNIT_OF_MASKED = 2.0**-6
+"""What unsigned bytes are multiples of when masks have widened them."""
 
 
 def widen_source(widening: Widening, half: bool, nibbles: bool, signed: bool) -> str:
@@ -205,8 +211,10 @@ def widen_source(widening: Widening, half: bool, nibbles: bool, signed: bool) ->
         for name, table in zip(("POSITIVE", "NEGATIVE", "LOWER"), _TABLES[half], strict=True):
             looked_up = f"permuted_@({table}, places)" if table else "0u"
             source = source.replace(name, looked_up)
-    elif widening in _OF_BYTES:
-        source = _OF_BYTES[widening]
+    elif widening is Widening.FOLD:
+        source = _BYTES_FOLD
+    elif widening is Widening.MASK:
+        source = MASKED + (_MASK_SIGNED if signed else _MASK_UNSIGNED) + _BYTES_MASK
     elif nibbles:
         source = _NIBBLES_F16 if half else _NIBBLES_BF16
     else:

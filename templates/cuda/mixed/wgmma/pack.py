@@ -56,7 +56,8 @@ def _packed_product(plan: MixedPlan, constants: Constants) -> tuple[np.ndarray, 
         arrays.append(taken | taken << 16)
     if plan.rows_scaled:
         scale = np.asarray(constants["scale"], np.float32)
-        arrays.append(np.pad(row_scale(work, scale), (0, rows)))
+        of_units = row_scale(work, scale) / np.float32(plan.conversion.unit)
+        arrays.append(np.pad(of_units, (0, rows)))
     if work.bias:
         arrays.append(np.pad(np.asarray(constants["bias"], np.float32), (0, rows)))
     return tuple(map(np.ascontiguousarray, arrays))
@@ -97,7 +98,8 @@ def _integer_tiles(plan: MixedPlan, weight: np.ndarray, constants: Constants) ->
     if conversion.group_words:
         parts.append(_group_words(plan, constants))
     if conversion.scales_sums:
-        parts.append(_by_step(plan, np.asarray(constants["scale"], np.float32)))
+        scale = np.asarray(constants["scale"], np.float32) / np.float32(conversion.unit)
+        parts.append(_by_step(plan, scale))
     lying = [part.view(np.uint8).reshape(blocks, steps, -1) for part in parts]
     return np.concatenate(lying, axis=-1).reshape(-1)
 
