@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.lower import lower
+from autoq.graph.lowering.merge_rows import merge_rows
 from autoq.graph.passes.channels.channel_padding import pad_hidden_channels
 from autoq.graph.passes.channels.channel_shuffle import find_channel_shuffles
 from autoq.graph.passes.channels.convolve_beside import convolve_beside
@@ -56,6 +57,7 @@ def optimise(graph: Graph, target: Target, templates: Sequence[Template] = TEMPL
     widen_stem(graph, target)
     pad_hidden_channels(graph, target)
     lowered = lower(graph)
+    merge_rows(lowered, target)
     choose_storage(lowered, target, templates)
     absorb_tables(lowered, target, templates)
     return lowered

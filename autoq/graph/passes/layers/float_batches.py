@@ -25,9 +25,9 @@ def float_batches(
 ) -> list[tuple[Sequence[Node], Operation]]:  # fmt: skip
     """For each float16 MatMul that a template computes, what its workload takes the place of.
 
-    That is the MatMul, a number that it is multiplied with or divided by, and a transposition
-    behind. It reads what its factors are transposed from, rounded to float16; rounded: see
-    `rounded_tensor`.
+    That is the MatMul, numbers that it and each of its factors are multiplied with or divided by,
+    and a transposition behind. It reads what its factors are transposed from, rounded to float16;
+    rounded: see `rounded_tensor`.
     """
     groups: list[tuple[Sequence[Node], Operation]] = []
     taken: set[int] = set()
@@ -40,11 +40,19 @@ def float_batches(
             continue
         if byte_factors(around, node) is not None:
             continue
-        members, scale = _scaled(around, node)
+        (x, before_x, of_x), (other, before_other, of_other) = (
+            _scaled_before(around, name) for name in node.inputs
+        )
+        behind, of_y = _scaled(around, node)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scale = of_x * of_other * of_y
+        if not np.isfinite(scale):
+            continue
+        members = [*before_x, *before_other, node, *behind]
         rank = len(shapes[0])
         axes = common_axes(shapes[0][:-2], {
-            "x": sources(around, node.inputs[0], rank, taken),
-            "other": sources(around, node.inputs[1], rank, taken),
+            "x": sources(around, x, rank, taken),
+            "other": sources(around, other, rank, taken),
             "y": destinations(around, members[-1].output, rank),
         })  # fmt: skip
         extents = (axes.batch, shapes[0][-2], shapes[1][-1], shapes[0][-1], axes.heads)
@@ -67,21 +75,38 @@ def float_batches(
 
 
 def _scaled(around: Neighbourhood, node: Operation) -> tuple[list[Operation], np.float32]:
-    """A product with the multiplication or division by one number that alone reads it.
+    """The multiplication or division by one number that alone reads a product, and the factor.
 
-    And the factor, a finite one; 1 without such an operation.
+    No operation and 1 without one of a finite factor.
     """
     reader = around.only_reader(node.output, "Mul", "Div")
-    if reader is None:
-        return [node], np.float32(1)
-    place = reader.inputs.index(node.output)
-    number = around.constant(reader.inputs[1 - place])
-    same = around.graph.shape(reader.output) == around.graph.shape(node.output)
-    if number is None or number.size != 1 or not same or (reader.op == "Div" and place == 1):
-        return [node], np.float32(1)
+    factor = None if reader is None else _factor(around, reader, node.output)
+    return ([], np.float32(1)) if reader is None or factor is None else ([reader], factor)
+
+
+def _scaled_before(around: Neighbourhood, name: str) -> tuple[str, list[Operation], np.float32]:
+    """What a product's factor is a number times, the operation that scales it, and the number.
+
+    The factor itself, none and 1 where the product is not all that reads it, or the number no
+    finite one.
+    """
+    scaling = around.producer(name, "Mul", "Div")
+    if scaling is not None and around.only_reader(name) is not None:
+        for source in scaling.inputs:
+            factor = _factor(around, scaling, source)
+            if factor is not None:
+                return source, [scaling], factor
+    return name, [], np.float32(1)
+
+
+def _factor(around: Neighbourhood, scaling: Operation, of: str) -> np.float32 | None:
+    """The finite number that a Mul or Div scales its operand `of` by, None where it does not."""
+    place = scaling.inputs.index(of)
+    number = around.constant(scaling.inputs[1 - place])
+    same = around.graph.shape(scaling.output) == around.graph.shape(of)
+    if number is None or number.size != 1 or not same or (scaling.op == "Div" and place == 1):
+        return None
     value = np.float32(number.reshape(-1)[0])
     with np.errstate(divide="ignore"):
-        factor = value if reader.op == "Mul" else np.float32(1) / value
-    if not np.isfinite(factor):
-        return [node], np.float32(1)
-    return [node, reader], factor
+        factor = value if scaling.op == "Mul" else np.float32(1) / value
+    return factor if np.isfinite(factor) else None

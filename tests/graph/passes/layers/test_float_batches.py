@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
 from onnx_models.makers import model, node, normal
 from qdq.oracle import run_in_memory
 
@@ -79,6 +80,44 @@ def test_attention_multiplies_heads_where_they_lie(scaling, target):
     (shares,) = (node for node in graph.nodes if isinstance(node, Fusion))
     assert [item.op for item in shares.primitives] == ["Softmax", "Cast"]
     assert kernel_family(shares, target) == "rows"
+
+
+def test_numbers_that_scale_the_factors_are_the_products():
+    """As torch writes scaled_dot_product_attention."""
+    nodes = [node("Transpose", "x", "t", perm=[0, 2, 1]), node("Mul", "x root", "q"),
+             node("Div", "t third", "k"), node("MatMul", "q k", "m"), node("Div", "m third"),
+             node("MatMul", "q x2", "other"), node("Mul", "zero x", "z"),
+             node("MatMul", "z x2", "nought")]  # fmt: skip
+    half = np.float16
+    constants = {"root": np.array(0.5, half), "third": np.array([3], half),
+                 "zero": np.array(0, half)}  # fmt: skip
+    inputs = {"x": ((3, 5, 11), "float16"), "x2": ((3, 11, 4), "float16")}
+    made = model(nodes, inputs, constants, ("y", "other", "nought"))
+    graph = optimise(from_model(made), HOPPER)
+    feeds = {n: RNG.standard_normal(shape).astype(half) for n, (shape, _) in inputs.items()}
+    found = evaluate(graph, feeds)
+    for name, expected in run_in_memory(made, feeds).items():
+        assert np.abs(found[name].astype(np.float32) - expected).max() <= 2.0**-6
+    layers = [item for item in graph.nodes if isinstance(item, Layer)]
+    scales = [float(item.constants["scale"][0]) for item in layers]
+    assert sorted(scales) == pytest.approx([0, 1 / 9, 1])  # x times 0.5 has two readers
+    assert {item.workload.other_order for item in layers} == {"bhnk", "bhkn"}
+
+
+@pytest.mark.parametrize("shape", [(BATCH, 1, 1, LENGTH), (1, HEADS, LENGTH, LENGTH)])
+def test_masks_join_the_softmax(shape):
+    made = attention()
+    (at,) = (i for i, item in enumerate(made.graph.node) if item.op_type == "Softmax")
+    made.graph.node[at].input[0] = "masked"
+    made.graph.node.insert(at, node("Add", "scores mask", "masked"))
+    made.graph.initializer.append(
+        numpy_helper.from_array(normal(*shape).astype(np.float16), "mask")
+    )
+    graph = optimise(from_model(made), HOPPER)
+    assert_agrees(graph, made)
+    (shares,) = (n for n in graph.nodes if isinstance(n, Fusion) and "Softmax" in n.kind)
+    assert [item.op for item in shares.primitives][:2] == ["Add", "Softmax"]
+    assert kernel_family(shares, HOPPER) == "rows"
 
 
 def test_without_a_kernel_nothing_is_rounded():

@@ -1,0 +1,100 @@
+"""Fusions in front of one that reduces rows join it, where all is one kernel over the rows.
+
+Regions of the graph have one operation that looks at several elements, and nothing in front of it:
+whatever TVM schedules would compute that once for each of them. A kernel over rows holds a row in
+registers, so that a mask in front of a softmax and all of a normalisation cost no pass over memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from autoq.graph.ir import Fusion, Graph, Node, Primitive
+from autoq.graph.lowering.fusions import kernel_family
+from autoq.graph.shapes import broadcast
+from autoq.templates.target import Target
+
+_WRITTEN = ("elementwise", "rows")
+
+
+def merge_rows(graph: Graph, target: Target) -> None:
+    """Let each fusion of float32 rows take in those that only it reads, as far as rows allow."""
+    producers = graph.producers()
+    readings = Counter(name for node in graph.nodes for name in node.inputs)
+    readings.update(graph.outputs)
+    gone: set[int] = set()
+    for index in range(len(graph.nodes) - 1, -1, -1):
+        node = graph.nodes[index]
+        while isinstance(node, Fusion) and id(node) not in gone:
+            alone = [at for at, name in enumerate(node.inputs) if readings[name] == 1]
+            found = _larger(node, {at: producers.get(node.inputs[at]) for at in alone}, target)
+            if found is None:
+                break
+            front, merged = found
+            gone.add(id(front))
+            readings.subtract((*front.inputs, *node.inputs))
+            readings.update(merged.inputs)
+            node = graph.nodes[index] = producers[node.output] = merged
+    graph.nodes = [node for node in graph.nodes if id(node) not in gone]
+
+
+def _larger(
+    node: Fusion, fronts: Mapping[int, Node | None], target: Target
+) -> tuple[Fusion, Fusion] | None:
+    """One of what writes an input for `node` alone, by the input's place, and both as one.
+
+    None where none of them makes a kernel over rows with it.
+    """
+    if kernel_family(node, target) not in _WRITTEN:
+        return None
+    for place, front in fronts.items():
+        joins = (
+            isinstance(front, Fusion)
+            and node.input_dtypes[place] == front.primitives[-1].dtype == "float32"
+            and front.output_shape == node.input_shapes[place]
+            and kernel_family(front, target) in _WRITTEN
+            and _whole(front) == _whole(node)
+        )
+        if joins:
+            merged = _merged(front, node, place)
+            if kernel_family(merged, target) == "rows":
+                return front, merged
+    return None
+
+
+def _whole(node: Fusion) -> tuple[int, ...]:
+    """The shape over which a fusion of rows or elements computes."""
+    return broadcast([*node.input_shapes, *(array.shape for array in node.constants)])
+
+
+def _merged(front: Fusion, node: Fusion, place: int) -> Fusion:
+    """Both fusions as one; `place` is the input of `node` that `front` writes."""
+    of_node = list(zip(node.inputs, node.input_shapes, node.input_dtypes, strict=True))
+    of_front = list(zip(front.inputs, front.input_shapes, front.input_dtypes, strict=True))
+    between = of_node.pop(place)
+    operands = list(dict.fromkeys((*of_node, *of_front)))
+    of_node.insert(place, between)
+    constants = (*front.constants, *node.constants)
+    values = len(operands) + len(constants)
+    places = {operand: at for at, operand in enumerate(operands)}
+    places[between] = values + len(front.primitives) - 1
+    primitives: list[Primitive] = []
+    for part, inputs, first in (
+        (front, of_front, len(operands)),
+        (node, of_node, len(operands) + len(front.constants)),
+    ):
+        numbers = [places[operand] for operand in inputs]
+        numbers += range(first, first + len(part.constants))
+        done = values + len(primitives)
+        numbers += range(done, done + len(part.primitives))
+        primitives += (
+            replace(item, arguments=tuple(numbers[at] for at in item.arguments))
+            for item in part.primitives
+        )
+    names, shapes, dtypes = (tuple(column) for column in zip(*operands, strict=True))
+    covers = tuple(dict.fromkeys((*front.covers, *node.covers)))
+    return Fusion(
+        tuple(primitives), names, shapes, dtypes, constants, node.output, node.output_shape, covers
+    )
