@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from tvm.tirx import PrimFunc
@@ -77,16 +77,9 @@ class PaddedProduct:
         """The copy, then the product; parameters x and what else the product takes."""
         wide = whole(workload)
         padded = TensorSpec(_PADDED, wide.x_shape, workload.in_dtype)
-        _, *others = (spec.name for spec in workload.inputs)
-        packed = (spec.name for spec in self.packed(workload, config))
-        product = cast("PrimFunc", self.inner.build(wide, config, target))
-        return Program(
-            (
-                Stage(_copy(workload, padded, target), ("x",), (_PADDED,)),
-                Stage(product, (_PADDED, *others, *packed), ("y",)),
-            ),
-            (Workspace(padded),),
-        )
+        product = self.inner.program(wide, config, target).renamed({"x": _PADDED})
+        copy = Stage(_copy(workload, padded, target), ("x",), (_PADDED,))
+        return Program((copy, *product.stages), (Workspace(padded), *product.workspaces))
 
     def pack(self, workload: Gemm, config: Any, constants: Constants) -> tuple[np.ndarray, ...]:
         """Constants of the product over whole rows."""

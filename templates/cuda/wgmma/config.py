@@ -81,6 +81,7 @@ class PipelineConfig(WarpSpecialised):
         activations only.
     input_once: the L2 cache gives up activations and residuals that came by TMA before anything
         else, the output for instance, which the next layer reads.
+    stream_k: tiles that fill no whole waves are shared out evenly among blocks, by their stages.
 
     Subclasses have m_blocks, the 64-row blocks of each consumer warpgroup.
     """
@@ -101,6 +102,7 @@ class PipelineConfig(WarpSpecialised):
     residual_ahead: bool
     weights_stay: bool
     input_once: bool = field(default=False, kw_only=True)
+    stream_k: bool = field(default=False, kw_only=True)
 
     @property
     def split_k(self) -> int:

@@ -18,6 +18,7 @@ from autoq.templates.cuda.wgmma.default import default_config
 from autoq.templates.cuda.wgmma.loads import PixelBox, TapLoad
 from autoq.templates.cuda.wgmma.pack import pack, packed
 from autoq.templates.cuda.wgmma.pipeline import build_pipeline
+from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.space import make_space
 from autoq.templates.operators.conv2d import Conv2d
@@ -116,9 +117,8 @@ def default(workload: Conv2d, target: Target) -> TapConfig:
 def build(workload: Conv2d, config: TapConfig, target: Target) -> PrimFunc:
     """The kernel of a configuration; parameters as `build_pipeline` says."""
     load = _load(workload, config)
-    return build_pipeline(
-        workload, config, load.layout, load, target, workload.x_shape, workload.y_shape
-    )
+    plan = PipelinePlan(workload, config, load.layout, load, target)
+    return build_pipeline(plan, workload.x_shape, workload.y_shape)
 
 
 TEMPLATE = Template("conv2d_tap", 6, matches, space, default, build, pack, packed, preference=50)

@@ -23,7 +23,9 @@ def features(problem: Problem, config: PipelineConfig) -> dict[str, float]:
     return {
         "tiles": tiles,
         "waves": waves,
-        "wave_efficiency": waves / max(1, ceil_div(blocks, problem.resident(config))),
+        "wave_efficiency": 1.0
+        if config.stream_k
+        else waves / max(1, ceil_div(blocks, problem.resident(config))),
         "pixel_waste": load.wasted,
         "channel_waste": n_tiles * config.block_n / work.k,
         "k_waste": layout.total / (layout.taps * work.c),
@@ -82,10 +84,12 @@ def estimate_seconds(problem: Problem, config: PipelineConfig) -> float:
         problem.tiles(config) * config.split_k,
         problem.target.units_in_clusters(config.grid.cluster),
     )
-    chain = ceil_div(blocks, units * teams) * alone
-    work_seconds = ceil_div(blocks, units) * busy
+    each = blocks / units if config.stream_k else ceil_div(blocks, units)
+    chain = max(1, each / teams if config.stream_k else ceil_div(blocks, units * teams)) * alone
+    work_seconds = each * busy
     # Weights that stay arrive before the first product.
     resident = config.resident_bytes(layout) * config.blocks_per_unit / 40e9
     exchange = (0.6e-6 if config.split_k > 1 else 0) + (0.2e-6 if config.team.k_groups > 1 else 0)
+    exchange += 1.5e-6 if config.stream_k else 0
     launch = 2.2e-6 + layout.stages / config.split_k * 0.03e-6 + resident + exchange
     return launch + max(chain, work_seconds) + 0.5 * min(chain, work_seconds)

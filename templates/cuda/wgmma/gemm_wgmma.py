@@ -14,10 +14,12 @@ from autoq.templates.cuda.wgmma.loads import MatrixLoad
 from autoq.templates.cuda.wgmma.pack import pack as pack_conv2d
 from autoq.templates.cuda.wgmma.pack import packed as packed_conv2d
 from autoq.templates.cuda.wgmma.pipeline import build_pipeline
+from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.space import make_space
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
+from autoq.templates.program import Program, Stage
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
@@ -47,7 +49,8 @@ def _load(workload: Conv2d, config: WgmmaConfig) -> MatrixLoad:
 
 def _problem(workload: Gemm | Conv2d, target: Target) -> Problem:
     work = _as_conv2d(workload)
-    return Problem(work, target, lambda config: _load(work, config))
+    streams = isinstance(workload, Gemm) and not workload.epilogue.scale_group
+    return Problem(work, target, lambda config: _load(work, config), streams=streams)
 
 
 def space(workload: Gemm | Conv2d, target: Target) -> Space[WgmmaConfig]:
@@ -60,13 +63,18 @@ def default(workload: Gemm | Conv2d, target: Target) -> WgmmaConfig:
     return default_config(_problem(workload, target), space(workload, target))
 
 
-def build(workload: Gemm | Conv2d, config: WgmmaConfig, target: Target) -> PrimFunc:
+def build(workload: Gemm | Conv2d, config: WgmmaConfig, target: Target) -> PrimFunc | Program:
     """The kernel of a configuration; parameters as `build_pipeline` says."""
     work = _as_conv2d(workload)
     load = _load(work, config)
-    return build_pipeline(
-        work, config, load.layout, load, target, workload.x_shape, workload.y_shape
-    )
+    plan = PipelinePlan(work, config, load.layout, load, target)
+    kernel = build_pipeline(plan, workload.x_shape, workload.y_shape)
+    if not config.stream_k:
+        return kernel
+    arrays = (*workload.inputs, *packed(workload, config))
+    reads = tuple(spec.name for spec in arrays)
+    names = tuple(space.spec.name for space in plan.workspaces)
+    return Program((Stage(kernel, (*reads, *names[:1]), (*names, "y")),), plan.workspaces)
 
 
 def pack(

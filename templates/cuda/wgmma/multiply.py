@@ -39,8 +39,8 @@ def leave(plan, ring, stage, rank):
 
 
 @T.inline
-def multiply_stage(plan, accumulator, operands, cursor, k, rank, thread):
-    """Consumer warpgroup: stage k of its main loop."""
+def multiply_stage(plan, accumulator, operands, cursor, k, stages, rank, thread):
+    """Consumer warpgroup: stage k of the so many of its main loop."""
     cursor.wait()
     T.ptx.wgmma.fence.sync.aligned()
     a: T.uint64 = operands.first_a + descriptor_step(cursor.stage * plan.config.stage_bytes)
@@ -73,7 +73,7 @@ def multiply_stage(plan, accumulator, operands, cursor, k, rank, thread):
     cursor.held.stage = cursor.stage
     if plan.ping_pong:
         following = T.meta_var(plan.memory.consumer_barriers + (thread.consumer + 1) % plan.teams)
-        if (k == plan.layout.stages - 1) & (thread.lane == 0):
+        if (k == stages - 1) & (thread.lane == 0):
             barrier = T.meta_var(cursor.ring.barriers.ptr_to([following]))
             T.ptx.mbarrier.arrive.shared.b64(barrier, T.uint32(1))
     if plan.config.team.k_groups > 1:
@@ -100,13 +100,17 @@ def end_group(plan, accumulator, groups, k, thread):
 
 
 @T.inline
-def multiply(plan, accumulator, groups, operands, cursor, rank, thread):
-    """Consumer warpgroup: the main loop of one output tile, one wgmma group in flight."""
+def multiply(plan, accumulator, groups, operands, cursor, piece, rank, thread):
+    """Consumer warpgroup: the main loop of a piece of a tile, one wgmma group in flight."""
     if plan.grouped:
         for i in T.unroll(plan.config.accumulators):
             groups.sums[i] = T.float32(0)
-    for k in T.serial(plan.own_stages):
-        multiply_stage(plan, accumulator, operands, cursor, k, rank, thread)
+    stages = T.meta_var(piece.portions if plan.config.stream_k else plan.own_stages)
+    # ptxas serialises the products of a loop that it believes may run no turn.
+    for k in T.unroll(1 if plan.config.stream_k else 0):
+        multiply_stage(plan, accumulator, operands, cursor, k, stages, rank, thread)
+    for k in T.serial(1 if plan.config.stream_k else 0, stages):
+        multiply_stage(plan, accumulator, operands, cursor, k, stages, rank, thread)
         if plan.grouped:
             end_group(plan, accumulator, groups, k, thread)
     T.ptx.wgmma.wait_group.sync.aligned(0)

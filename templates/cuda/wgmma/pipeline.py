@@ -14,6 +14,7 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
 )
 from autoq.templates.cuda.device.launch.place import ConsumerThread, TilePlace
 from autoq.templates.cuda.device.memory.cluster import arrive_at_cluster, wait_for_cluster
+from autoq.templates.cuda.device.memory.parts import PartSums
 from autoq.templates.cuda.device.memory.ring import (
     Ring,
     RingCursor,
@@ -22,26 +23,21 @@ from autoq.templates.cuda.device.memory.ring import (
 )
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
 from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
-from autoq.templates.cuda.device.weights import KLayout
-from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.exchange import clear_tile, exchange, expect_partials
-from autoq.templates.cuda.wgmma.loads import Load
 from autoq.templates.cuda.wgmma.multiply import GroupSums, Operands, multiply
+from autoq.templates.cuda.wgmma.pieces import pass_over, walk_of
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.producer import load_first_weights, load_tile_operands, produce
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     ThreadShare,
     fetch_residuals,
     start_tile,
-    store_bounded_tile,
-    store_tile,
+    store_in_a_form,
 )
 from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
 from autoq.templates.epilogue.cuda.parameters.lookups import fill_table
-from autoq.templates.epilogue.cuda.short_forms.words import IS_CONVERTED, NEITHER, WORDS
-from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.epilogue.cuda.short_forms.words import WORDS
 from autoq.templates.storage import moved_as
-from autoq.templates.target import Target
 
 START_BARRIER = 1
 """Named barrier behind the initialisation of the mbarriers."""
@@ -64,13 +60,7 @@ def initialise_barriers(plan, ring, slots, rank):
 
 
 def build_pipeline(
-    workload: Conv2d,
-    config: PipelineConfig,
-    layout: KLayout,
-    load: Load,
-    target: Target,
-    x_shape: tuple[int, ...],
-    y_shape: tuple[int, ...],
+    plan: PipelinePlan, x_shape: tuple[int, ...], y_shape: tuple[int, ...]
 ) -> PrimFunc:
     """The kernel of a workload.
 
@@ -79,18 +69,21 @@ def build_pipeline(
     int32 scale float32 (`packed_scales`) and scalars float32 [8], and y (y_shape). Where the
     epilogue is boundable, limits [8] follow the scalars, and tables int32 [n tiles, table words]
     the scalars.
-    A table of outputs lies behind the first eight scalars (`packed_scalars`).
+    A table of outputs lies behind the first eight scalars (`packed_scalars`). With `stream_k` the
+    plan's workspaces come before y.
     """
-    plan = PipelinePlan(workload, config, layout, load, target)
+    workload, config, layout, load = plan.workload, plan.config, plan.layout, plan.load
     epilogue = workload.epilogue
     registers = config.registers
     x_arguments = load.map_arguments()
+    spaces = plan.workspaces
 
     @T.jit
     def main(
         x_ptr: T.handle, residual_ptr: T.Optional(T.handle), row_scale_ptr: T.Optional(T.handle),
         weight_ptr: T.handle, bias_ptr: T.handle, scale_ptr: T.Optional(T.handle),
-        scalars_ptr: T.Optional(T.handle), table_ptr: T.Optional(T.handle), y_ptr: T.handle,
+        scalars_ptr: T.Optional(T.handle), table_ptr: T.Optional(T.handle),
+        arrived_ptr: T.Optional(T.handle), parts_ptr: T.Optional(T.handle), y_ptr: T.handle,
     ):  # fmt: skip
         x = T.match_buffer(x_ptr, x_shape, workload.in_dtype, align=16)
         weight = T.match_buffer(weight_ptr, (plan.padded_n * layout.total,), plan.atom.b, align=16)
@@ -115,6 +108,9 @@ def build_pipeline(
             table = T.match_buffer(table_ptr, words_of_tables, "int32", align=16)
         else:
             table = T.meta_var(bias)
+        if arrived_ptr is not None:
+            arrived = T.match_buffer(arrived_ptr, spaces[0].spec.shape, "int32", align=16)
+            parts = T.match_buffer(parts_ptr, spaces[1].spec.shape, "uint32", align=16)
         y = T.decl_buffer((plan.elements,), moved_as(epilogue.out_dtype), data=y_nhwc.data)
         residual = T.decl_buffer(
             (plan.elements,), moved_as(epilogue.residual_dtype or epilogue.out_dtype),
@@ -170,15 +166,16 @@ def build_pipeline(
             if (warp == 0) & (T.cuda.elect_sync() != 0):
                 head = T.meta_var(RingPosition(config.stages))
                 head.start(0)
-                work: T.int32 = cta
+                walk = T.meta_var(walk_of(plan))
+                walk.start(cta)
                 wait_for_predecessors()
                 start_successor()
-                while work < plan.works:
-                    m, n = plan.tile(work, rank)
+                while walk.more:
+                    m, n = plan.tile(walk.tile, rank)
                     place = T.meta_var(TilePlace(m, n, rank))
                     cursor = T.meta_var(RingCursor(ring, head))
-                    produce(plan, smem, cursor, x_map, weight, place, work == cta)
-                    work = work + plan.grid
+                    produce(plan, smem, cursor, x_map, weight, place, walk, walk.tile == cta)
+                    walk.advance()
                 if plan.receivers > 1:
                     ring.wait_until_left(head)
             if (warp == 1) & (T.cuda.elect_sync() != 0):
@@ -213,14 +210,21 @@ def build_pipeline(
             )  # fmt: skip
             tail = T.meta_var(RingPosition(config.stages))
             previous = T.meta_var(RingPosition(config.stages))
-            tail.start(plan.first_step(consumer))
+            tail.start(0 if config.stream_k else plan.first_step(consumer))
             previous.start(0)
             cursor = T.meta_var(RingCursor(ring, tail, previous))
             thread = T.meta_var(ConsumerThread(consumer, warp, lane))
             operands = T.meta_var(Operands(first_a, first_b))
             arrays = T.meta_var(EpilogueArrays(bias, scale, scalars, residual, words, y, row_scale))
             turn: T.int32 = 0
-            work: T.int32 = (cta + consumer * plan.grid) if plan.ping_pong else cta
+            walk = T.meta_var(walk_of(plan, consumer if plan.ping_pong else 0, plan.teams))
+            walk.start(cta)
+            if config.stream_k:
+                row = T.meta_var(0 if plan.ping_pong else consumer)
+                parts_of_tiles = T.meta_var(
+                    PartSums(plan.parts, (arrived, parts), cta, rank, row, thread)
+                )
+                pass_over(walk, tail, consumer if plan.ping_pong else 0)
             slot = T.meta_var(RingPosition(config.slots))
             slot.start(consumer if plan.ping_pong else 0)
             limits = T.alloc_local((WORDS + 1,), "float32")
@@ -233,15 +237,17 @@ def build_pipeline(
             wait_for_predecessors()
             if config.grid.cluster > 1:
                 wait_for_cluster()
-            while work < plan.works:
-                m, n = plan.tile(work, rank)
+            while walk.more:
+                m, n = plan.tile(walk.tile, rank)
                 share = T.meta_var(ThreadShare(TilePlace(m, n, rank), thread, first_row, part))
                 if config.parts > 1:
                     clear_tile(plan, accumulator)
                 if plan.bounded:
                     slots.wait(slot)
-                    if part == 0:
+                    if plan.begins_tile(part, walk):
                         start_tile(plan, accumulator, smem, slot.stage, bias, share)
+                    elif config.stream_k:
+                        clear_tile(plan, accumulator)
                 if plan.residual_early:
                     fetch_residuals(plan, arrays, share)
                 if plan.ping_pong:
@@ -251,31 +257,26 @@ def build_pipeline(
                     )
                     turn = turn ^ 1
                 groups = T.meta_var(GroupSums(sums, arrays, n))
-                multiply(plan, accumulator, groups, operands, cursor, rank, thread)
+                multiply(plan, accumulator, groups, operands, cursor, walk, rank, thread)
                 if config.parts > 1:
                     exchange(plan, accumulator, smem, barriers, rank, thread)
+                if config.stream_k:
+                    parts_of_tiles.settle(accumulator, walk)
+                    if walk.ends_tile:
+                        store_in_a_form(plan, accumulator, arrays, smem, slot.stage, limits, share)
+                else:
+                    store_in_a_form(plan, accumulator, arrays, smem, slot.stage, limits, share)
                 if plan.bounded:
-                    if plan.convertible & (limits[0] == T.float32(IS_CONVERTED)):
-                        store_bounded_tile(
-                            plan, plan.converted_rows, accumulator, arrays, smem, slot.stage,
-                            limits, share,
-                        )  # fmt: skip
-                    elif limits[0] != T.float32(NEITHER):
-                        store_bounded_tile(
-                            plan, plan.bounded_rows, accumulator, arrays, smem, slot.stage,
-                            limits, share,
-                        )  # fmt: skip
-                    else:
-                        store_tile(plan, accumulator, arrays, smem, share)
                     T.cuda.warp_sync()
                     if lane == 0:
                         slots.release(slot.stage)
                     slot.skip(plan.teams)
-                else:
-                    store_tile(plan, accumulator, arrays, smem, share)
+                walk.advance()
                 if plan.ping_pong:
-                    tail.skip((plan.teams - 1) * layout.stages)
-                work = work + plan.grid * plan.teams
+                    if config.stream_k:
+                        pass_over(walk, tail, plan.teams - 1)
+                    else:
+                        tail.skip((plan.teams - 1) * layout.stages)
 
     absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
     if epilogue.out_dtype == "int32":
@@ -284,4 +285,6 @@ def build_pipeline(
         absent["row_scale_ptr"] = None
     if not plan.bounded:
         absent["table_ptr"] = None
+    if not spaces:
+        absent |= {"arrived_ptr": None, "parts_ptr": None}
     return overlapping(main.specialize(**absent))

@@ -13,6 +13,7 @@ from autoq.templates.cuda.device.memory.exchange import (
     send_partial,
     store_partial,
 )
+from autoq.templates.cuda.device.memory.parts import TileParts
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import Delivery, tiled_map
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
@@ -22,6 +23,7 @@ from autoq.templates.cuda.wgmma.epilogue_plan import EpiloguePlan
 from autoq.templates.cuda.wgmma.loads import Load
 from autoq.templates.cuda.wgmma.memory import PipelineMemory
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.program import Workspace
 from autoq.templates.target import Target
 
 
@@ -52,7 +54,11 @@ class PipelinePlan(EpiloguePlan):
         # A cluster computes neighbouring tiles at a time, or all of it one tile.
         self.receivers = config.receivers
         self.works = self.tiles // self.receivers
-        self.grid = grid_clusters(config, target, self.works, self.n_tiles)
+        # What blocks take of tiles, if they share them out.
+        self.portions = layout.stages
+        pieces = self.works * (self.portions if config.stream_k else 1)
+        self.grid = grid_clusters(config, target, pieces, self.n_tiles)
+        self.parts = TileParts(config.grid.cluster, config.row_team, config.accumulators, "uint32")
         self.block_stages = layout.stages // config.split_k
         self.own_stages = layout.stages // config.parts
         # Stages of the first tile whose weights, if they stay, need not wait for an empty stage.
@@ -149,8 +155,19 @@ class PipelinePlan(EpiloguePlan):
         rank = rank if self.config.split_k > 1 else 0
         return rank * self.config.team.k_groups + consumer // self.config.row_team
 
-    def first_stage(self, rank: Any) -> Any:
-        """First pipeline stage of the reduction that block `rank` of a cluster computes."""
+    @property
+    def workspaces(self) -> tuple[Workspace, ...]:
+        """What blocks share tiles through."""
+        return self.parts.workspaces(self.grid) if self.config.stream_k else ()
+
+    def begins_tile(self, part: Any, piece: Any) -> Any:
+        """Whether a part of a reduction, or a piece of a tile, is the first one."""
+        return piece.first == 0 if self.config.stream_k else part == 0
+
+    def first_stage(self, rank: Any, piece: Any = None) -> Any:
+        """First pipeline stage of a piece that block `rank` of a cluster computes."""
+        if self.config.stream_k:
+            return piece.first
         return rank * self.block_stages if self.config.split_k > 1 else 0
 
     def first_row(self, consumer: Any) -> Any:

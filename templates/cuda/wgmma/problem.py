@@ -26,6 +26,8 @@ class Problem:
     max_rows: int = MAX_BOX
     consecutive: bool = True
     """Whether a tile's rows are consecutive pixels."""
+    streams: bool = False
+    """Whether blocks may share tiles out, by the stages of their reductions."""
 
     @property
     def taps(self) -> int:

@@ -7,6 +7,7 @@ from autoq.templates.cuda.device.launch.place import TilePlace
 from autoq.templates.cuda.device.memory.ring import RingCursor, RingPosition
 from autoq.templates.cuda.device.memory.tma import LOAD_BULK, Delivery, load_tiled, tma_load
 from autoq.templates.cuda.wgmma.config import Operand
+from autoq.templates.cuda.wgmma.pieces import walk_of
 
 
 @T.inline
@@ -29,13 +30,13 @@ def load_staying_weights(plan, smem, ring, weight, n, step, stage):
 
 
 @T.inline
-def produce(plan, smem, cursor, x_map, weight, place, first):
-    """Producer thread: fill the stages of one output tile.
+def produce(plan, smem, cursor, x_map, weight, place, piece, first):
+    """Producer thread: fill the stages of a piece of an output tile.
 
     first: whether it is the block's first one, with which come weights that stay.
     """
-    for step in T.serial(plan.block_stages):
-        k = T.meta_var(plan.first_stage(place.rank) + step)
+    for step in T.serial(piece.portions if plan.config.stream_k else plan.block_stages):
+        k = T.meta_var(plan.first_stage(place.rank, piece) + step)
         cursor.acquire(plan.expected(first))
         base = T.meta_var(cursor.stage * plan.config.stage_bytes)
         full = T.meta_var(cursor.full)
@@ -87,20 +88,21 @@ def load_operands(plan, smem, cursor, table, residual_map, place):
 
 
 @T.inline
-def load_tile_operands(plan, smem, slots, table, residual_map, first, rank):
-    """A second producer thread: the operands of all tiles of a block, if it takes any."""
+def load_tile_operands(plan, smem, slots, table, residual_map, block, rank):
+    """A second producer thread: the operands of all pieces of a block, if it takes any."""
     if plan.bounded:
         slot = T.meta_var(RingPosition(plan.config.slots))
         slot.start(0)
         cursor = T.meta_var(RingCursor(slots, slot))
-        work: T.int32 = first
+        walk = T.meta_var(walk_of(plan))
+        walk.start(block)
         if plan.residual_ahead:
             wait_for_predecessors()
-        while work < plan.works:
-            m, n = plan.tile(work, rank)
+        while walk.more:
+            m, n = plan.tile(walk.tile, rank)
             place = T.meta_var(TilePlace(m, n, rank))
             load_operands(plan, smem, cursor, table, residual_map, place)
-            work = work + plan.grid
+            walk.advance()
 
 
 @T.inline

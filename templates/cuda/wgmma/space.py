@@ -19,6 +19,7 @@ from autoq.templates.cuda.wgmma.config import (
 )
 from autoq.templates.cuda.wgmma.cost import features
 from autoq.templates.cuda.wgmma.problem import Problem
+from autoq.templates.cuda.wgmma.split_rules import split_rules
 from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes
 from autoq.templates.epilogue.cuda.values.requantisation import boundable
@@ -29,6 +30,9 @@ _OTHER_REGISTERS = 56
 
 # ptxas allocates a wgmma within the launch's registers, whatever setmaxnreg grants (error C7602).
 _INSTRUCTION_REGISTERS = 26
+
+# What the walk of shares takes.
+_SHARE_REGISTERS = 24
 
 _WIDTHS = (16, 32, 48, 64, 96, 128, 192, 256)
 _STAGES = (2, 3, 4, 5, 6, 8, 10)
@@ -54,7 +58,7 @@ def constraints(problem: Problem) -> list[Callable[[Any], bool]]:
         *_reduction_rules(problem),
         *_resource_rules(problem),
         *_schedule_rules(problem),
-        *_split_rules(problem),
+        *split_rules(problem),
     ]
 
 
@@ -122,6 +126,7 @@ def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         late = 0 if config.residual_early else 8 * size
         sums = 2 if problem.workload.epilogue.scale_group else 1
         used = sums * config.accumulators + waiting + late + _OTHER_REGISTERS
+        used += _SHARE_REGISTERS * config.stream_k
         return used <= config.registers.consumer
 
     def instruction_fits(config: PipelineConfig) -> bool:
@@ -181,66 +186,6 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
     ]
 
 
-def _split_rules(problem: Problem) -> list[Callable[[Any], bool]]:
-    def parts_have_stages(config: PipelineConfig) -> bool:
-        """every part of a split reduction has pipeline stages, two or more"""
-        layout = config.layout(problem.workload)
-        return config.parts == 1 or layout.stages >= 2 * config.parts
-
-    def parts_finish_slices(config: PipelineConfig) -> bool:
-        """every part of a split reduction finishes as many whole channel groups"""
-        return config.m_blocks * config.groups % config.parts == 0
-
-    def parts_cooperate(config: PipelineConfig) -> bool:
-        """parts of a reduction share one tile at a time, whose operands come as they are needed"""
-        if config.parts == 1:
-            return True
-        once = config.cooperative and not config.weights_stay and not config.residual_ahead
-        return once and config.channels_outer
-
-    def k_groups_own_stages(config: PipelineConfig) -> bool:
-        """groups of consumers that take stages in turn have two or more each, all as many"""
-        # A consumer leaves a stage when the products of its next one have been issued.
-        return (
-            config.stages % config.team.k_groups == 0 and config.stages >= 2 * config.team.k_groups
-        )
-
-    def exchange_happens_once(config: PipelineConfig) -> bool:
-        """blocks whose consumers split the reduction compute one tile each"""
-        if config.team.k_groups == 1 or config.split_k > 1:
-            return True
-        return not config.grid.persistent or problem.tiles(config) <= problem.resident(config)
-
-    def clusters_have_tiles(config: PipelineConfig) -> bool:
-        """tiles of a column, or of a row, divide among a cluster's blocks, which run at once"""
-        m_tiles = problem.load_of(config).m_tiles
-        n_tiles = ceil_div(problem.workload.k, config.block_n)
-        tiles = {Shared.WEIGHTS: m_tiles, Shared.ACTIVATIONS: n_tiles}
-        cluster = config.grid.cluster
-        fits = cluster <= problem.target.units_in_clusters(cluster)
-        return fits and tiles.get(config.grid.shared, cluster) % cluster == 0
-
-    def receivers_take_turns_to_load(config: PipelineConfig) -> bool:
-        """every block loads as many of the ring's stages for its cluster"""
-        return config.receivers == 1 or config.stages % config.receivers == 0
-
-    def clusters_replace_tiles(config: PipelineConfig) -> bool:
-        """a reduction is split among at most two blocks for each multiprocessor"""
-        blocks = problem.tiles(config) * config.split_k
-        return config.split_k == 1 or blocks <= 2 * problem.target.units
-
-    return [
-        parts_have_stages,
-        parts_finish_slices,
-        parts_cooperate,
-        k_groups_own_stages,
-        exchange_happens_once,
-        clusters_have_tiles,
-        receivers_take_turns_to_load,
-        clusters_replace_tiles,
-    ]
-
-
 def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
     """Values of every knob of the pipeline that some legal configuration of the problem has."""
     work = problem.workload
@@ -285,6 +230,7 @@ def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
         "residual_ahead": (True, False) if ahead else (False,),
         "weights_stay": (False, True) if several_tiles else (False,),
         "input_once": input_once_values(work),
+        "stream_k": (False, True) if several_tiles and problem.streams else (False,),
     }
 
 

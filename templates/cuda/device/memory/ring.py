@@ -107,7 +107,7 @@ class RingPosition:
 
     @T.inline
     def skip(self, steps):
-        """Pass over stages that other consumers read; steps is a Python integer."""
+        """Pass over stages that other consumers read."""
         self.stage = self.stage - self.first + steps
         self.phase = (self.phase + self.stage // self.depth) % 2
         self.stage = self.first + self.stage % self.depth

@@ -108,7 +108,7 @@ def main_loop(plan, accumulator, operands, cursor, piece, thread):
     """Consumer: all products of a piece of an output tile."""
     cursor.wait()
     convert(plan, operands, 0, cursor.stage, thread)
-    for pair in T.serial(piece.pairs):
+    for pair in T.serial(piece.portions):
         for parity in T.unroll(2):
             started = T.meta_var((pair > 0) | (parity > 0))
             multiply(plan, accumulator, operands, parity, cursor.stage, started)
@@ -117,7 +117,7 @@ def main_loop(plan, accumulator, operands, cursor, piece, thread):
                 leave(plan, cursor.ring, cursor.held.stage, thread.lane)
             cursor.held.stage = cursor.stage
             next_stage(plan, cursor)
-            if (pair < piece.pairs - 1) | (parity < 1):
+            if (pair < piece.portions - 1) | (parity < 1):
                 cursor.wait()
                 convert(plan, operands, 1 - parity, cursor.stage, thread)
     T.ptx.wgmma.wait_group.sync.aligned(0)

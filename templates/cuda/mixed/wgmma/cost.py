@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from autoq.templates.cuda.device.launch.walk import shared_tiles
 from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
 from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.operators.float_gemm import FloatGemm
@@ -45,11 +46,11 @@ def estimate(workload: FloatGemm, config: MixedConfig, target: Target) -> float:
     part = 4 * config.block_m * config.block_n / _NOMINAL_BYTES_A_CYCLE
     if config.stream_k:
         tiles = plan.works / grid
-        givers = grid / plan.shared_tiles(grid)
+        givers = grid / shared_tiles(plan.works, grid)
         cycles = tiles * plan.k_steps * step + (tiles + 1) * a_tile
         cycles += part + max(1.0, givers) * part + _HANDOVER_CYCLES
     else:
-        share = math.ceil(plan.pairs / config.split_k) / plan.pairs
+        share = math.ceil(plan.portions / config.split_k) / plan.portions
         waves = math.ceil(plan.works * config.split_k / clusters)
         # What teams do beside products hides behind another's, but for the last tile's.
         cycles = waves * share * plan.k_steps * step

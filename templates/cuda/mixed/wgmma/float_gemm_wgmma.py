@@ -13,7 +13,6 @@ from autoq.templates.cuda.mixed.wgmma.default import default
 from autoq.templates.cuda.mixed.wgmma.kernel import build_kernel
 from autoq.templates.cuda.mixed.wgmma.pack import pack as pack_plan
 from autoq.templates.cuda.mixed.wgmma.pack import packed as packed_plan
-from autoq.templates.cuda.mixed.wgmma.parts import workspaces
 from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.cuda.mixed.wgmma.space import space
 from autoq.templates.operators.float_gemm import FloatGemm
@@ -45,7 +44,7 @@ def build(workload: FloatGemm, config: MixedConfig, target: Target) -> Program:
     """The kernel of a configuration; split reductions have workspaces of their parts' sums."""
     plan = MixedPlan(workload, config)
     grid = plan.grid(target)
-    spaces = workspaces(plan, grid) if config.splits else ()
+    spaces = plan.parts.workspaces(grid) if config.splits else ()
     kernel = build_kernel(plan, spaces, grid)
     arrays = (*workload.inputs, *packed_plan(plan))
     reads = tuple(spec.name for spec in arrays)

@@ -76,10 +76,10 @@ def main_loop_of_groups(plan, accumulator, sums, words, operands, cursor, piece,
         accumulator[i] = T.float32(0)
     cursor.wait()
     convert(plan, operands, 0, cursor.stage, thread)
-    for pair in T.serial(piece.pairs):
+    for pair in T.serial(piece.portions):
         for parity in T.unroll(2):
             at = T.meta_var(2 * (piece.first + pair) + parity)
-            more = T.meta_var((pair < piece.pairs - 1) | (parity < 1))
+            more = T.meta_var((pair < piece.portions - 1) | (parity < 1))
             kept = T.meta_var(
                 T.Not(plan.groups.starts(at) | ((pair == 0) & (parity == 0)))
                 if plan.groups.stages > 1 else False

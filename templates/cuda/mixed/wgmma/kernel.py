@@ -17,7 +17,9 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
     wait_for_predecessors,
 )
 from autoq.templates.cuda.device.launch.place import ConsumerThread
+from autoq.templates.cuda.device.launch.walk import walk_of
 from autoq.templates.cuda.device.memory.cluster import arrive_at_cluster, wait_for_cluster
+from autoq.templates.cuda.device.memory.parts import PartSums
 from autoq.templates.cuda.device.memory.ring import (
     Ring,
     RingCursor,
@@ -38,12 +40,10 @@ from autoq.templates.cuda.mixed.wgmma.consumer import (
     main_loop,
 )
 from autoq.templates.cuda.mixed.wgmma.groups import main_loop_of_groups
-from autoq.templates.cuda.mixed.wgmma.parts import PartSums
 from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.cuda.mixed.wgmma.producer import produce
 from autoq.templates.cuda.mixed.wgmma.store import TileResults, TileStore
 from autoq.templates.cuda.mixed.wgmma.teams import TeamStart
-from autoq.templates.cuda.mixed.wgmma.walk import walk_of
 from autoq.templates.program import Workspace
 
 
@@ -123,7 +123,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             if plan.loads(warp) & (T.cuda.elect_sync() != 0):
                 head = T.meta_var(RingPosition(config.stages, loader * config.stages))
                 head.start(0)
-                walk = T.meta_var(walk_of(plan, grid, loader))
+                walk = T.meta_var(walk_of(plan, grid, loader, config.teams))
                 walk.start(cta)
                 wait_for_predecessors()
                 start_successor()
@@ -174,8 +174,10 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
                 TileStore(finishing, (smem, words), y_map, inputs, scales, packed, turn)
             )
             if config.splits:
-                sums_of_parts = T.meta_var(PartSums(plan, arrived, parts, cta, rank, thread))
-            walk = T.meta_var(walk_of(plan, grid, team))
+                sums_of_parts = T.meta_var(
+                    PartSums(plan.parts, (arrived, parts), cta, rank, consumer, thread)
+                )
+            walk = T.meta_var(walk_of(plan, grid, team, config.teams))
             walk.start(cta)
             wait_for_predecessors()
             while walk.more:
@@ -193,7 +195,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
                 if k_group == 0:
                     if config.splits:
                         sums_of_parts.settle(accumulator, walk)
-                        if sums_of_parts.ends_tile(walk):
+                        if walk.ends_tile:
                             store.store(TileResults(plan, accumulator, place, thread))
                     else:
                         store.store(TileResults(plan, accumulator, place, thread))

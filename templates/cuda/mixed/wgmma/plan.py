@@ -7,6 +7,7 @@ from typing import Any
 from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.launch.raster import tile_of
+from autoq.templates.cuda.device.memory.parts import TileParts
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import tiled_map
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
@@ -46,7 +47,8 @@ class MixedPlan:
         self.padded_k = -(-workload.k // pair) * pair
         self.k_steps = self.padded_k // self.step_k
         self.k_stages = self.k_steps // config.steps
-        self.pairs = self.k_stages // config.k_groups // 2
+        self.portions = self.k_stages // config.k_groups // 2
+        self.parts = TileParts(config.cluster, config.row_team, config.accumulators, "float32")
         self.product_works = self.m_tiles * self.n_clusters
         self.works = workload.batch * self.product_works
         self.weight_rows = workload.batch * self.padded_n
@@ -96,13 +98,8 @@ class MixedPlan:
         """Clusters of the launch: those that run at once, or one for each piece of work."""
         if self.config.split_k > 1:
             return self.works * self.config.split_k
-        most = self.works * self.pairs if self.config.stream_k else self.works
+        most = self.works * self.portions if self.config.stream_k else self.works
         return min(self.clusters(target), most)
-
-    def shared_tiles(self, grid: int) -> int:
-        """Tiles of which `stream_k` shares out the reductions: less than two waves of them."""
-        waves = self.works // grid
-        return self.works - max(waves - 1, 0) * grid
 
     def x_map(self) -> list[int]:
         """Arguments of the map of x: boxes of 64 k and the rows that a block loads."""

@@ -9,7 +9,7 @@ from autoq.templates.cuda.device.memory.tma import LOAD_BULK, Delivery, load_til
 def produce(plan, smem, cursor, x_map, weight, place, piece, start):
     """Producer thread: fill the stages of a piece of an output tile; start: of its team."""
     first_stage = T.meta_var(2 * plan.config.k_groups * piece.first)
-    for turn in T.serial(2 * plan.config.k_groups * piece.pairs):
+    for turn in T.serial(2 * plan.config.k_groups * piece.portions):
         stage = T.meta_var(first_stage + turn)
         start.pass_on(piece, turn)
         cursor.acquire(plan.transaction)

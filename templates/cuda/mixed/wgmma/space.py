@@ -120,7 +120,7 @@ def _resource_rules(workload: FloatGemm, target: Target) -> list[Callable[[Mixed
         """each part of a split reduction has stages, and all parts are at most two waves"""
         plan = MixedPlan(workload, config)
         few = plan.works * config.split_k <= 2 * plan.clusters(target)
-        return config.split_k == 1 or (plan.pairs >= config.split_k and few)
+        return config.split_k == 1 or (plan.portions >= config.split_k and few)
 
     def teams_have_tiles(config: MixedConfig) -> bool:
         """teams have a tile each, whose reduction nobody shares"""

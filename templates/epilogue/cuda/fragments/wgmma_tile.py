@@ -3,7 +3,7 @@
 from tvm.script import tirx as T
 
 from autoq.templates.epilogue.cuda.parameters.lookups import table_argument
-from autoq.templates.epilogue.cuda.short_forms.words import WORDS
+from autoq.templates.epilogue.cuda.short_forms.words import IS_CONVERTED, NEITHER, WORDS
 
 
 @T.meta_class
@@ -160,3 +160,21 @@ def store_tile(plan, accumulator, arrays, smem, share):
             *table_argument(plan, smem),
             source_code=plan.requantise.source,
         )
+
+
+@T.inline
+def store_in_a_form(plan, accumulator, arrays, smem, slot, limits, share):
+    """`store_tile` in the shortest form that the operands allow."""
+    if plan.bounded:
+        if plan.convertible & (limits[0] == T.float32(IS_CONVERTED)):
+            store_bounded_tile(
+                plan, plan.converted_rows, accumulator, arrays, smem, slot, limits, share
+            )
+        elif limits[0] != T.float32(NEITHER):
+            store_bounded_tile(
+                plan, plan.bounded_rows, accumulator, arrays, smem, slot, limits, share
+            )
+        else:
+            store_tile(plan, accumulator, arrays, smem, share)
+    else:
+        store_tile(plan, accumulator, arrays, smem, share)

@@ -8,6 +8,9 @@ part up sets its semaphore back to zero.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
@@ -15,17 +18,18 @@ from autoq.templates.program import Initially, Workspace
 from autoq.templates.tensor_spec import TensorSpec
 
 _SOURCE = r"""
-__device__ __forceinline__ void NAME_@(float* sums, void* part, int thread) {
-  float4* four = reinterpret_cast<float4*>(part) + thread;
+__device__ __forceinline__ void NAME_@(VALUE* sums, void* part, int thread) {
+  VALUE4* four = reinterpret_cast<VALUE4*>(part) + thread;
   #pragma unroll
   for (int i = 0; i < COUNT / 4; ++i) { BODY }
 }
 """
 _GIVE = """__stcg(four + i * 128,
-                make_float4(sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]));"""
-_TAKE = """const float4 other = __ldcg(four + i * 128);
+                make_VALUE4(sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]));"""
+_TAKE = """const VALUE4 other = __ldcg(four + i * 128);
     sums[4 * i] += other.x, sums[4 * i + 1] += other.y;
     sums[4 * i + 2] += other.z, sums[4 * i + 3] += other.w;"""
+_VALUES = {"float32": "float", "uint32": "uint"}
 
 ANNOUNCE = device_function("announce", r"""
 __device__ __forceinline__ void announce_@(void* semaphore) {
@@ -47,52 +51,68 @@ __device__ __forceinline__ void await_@(void* semaphore) {
 """await(semaphore): return when it was announced, and set it back."""
 
 
-def give(count: int) -> DeviceFunction:
-    """give(sums, part, thread): a thread's `count` sums to a part of a workspace."""
-    return _moved("give", _GIVE, count)
-
-
-def take(count: int) -> DeviceFunction:
-    """take(sums, part, thread): add those of a part to a thread's own."""
-    return _moved("take", _TAKE, count)
-
-
-def _moved(name: str, body: str, count: int) -> DeviceFunction:
+def _moved(name: str, body: str, count: int, dtype: str) -> DeviceFunction:
     source = _SOURCE.replace("BODY", body).replace("NAME", name).replace("COUNT", str(count))
-    return device_function(name, source)
+    return device_function(name, source.replace("VALUE", _VALUES[dtype]))
 
 
-def workspaces(plan, grid: int) -> tuple[Workspace, ...]:
-    """Semaphores and parts of a grid of so many clusters of blocks."""
-    consumers = grid * plan.config.cluster * plan.config.row_team
-    arrived = TensorSpec("arrived", (consumers,), "int32")
-    parts = TensorSpec("parts", (consumers, 128 * plan.config.accumulators), "float32")
-    return Workspace(arrived, Initially.STAYS_ZERO), Workspace(parts)
+@dataclass(frozen=True)
+class TileParts:
+    """Sums of a tile, as those who compute parts of its reduction hold them.
+
+    cluster: blocks of a cluster, which compute a tile each at a time; consumers: warpgroups of a
+    block that divide the rows of its tile; count: sums of a thread, a multiple of 4; dtype:
+    float32, or uint32 for integers.
+    """
+
+    cluster: int
+    consumers: int
+    count: int
+    dtype: str
+
+    def workspaces(self, grid: int) -> tuple[Workspace, ...]:
+        """Semaphores and parts of a grid of so many clusters of blocks."""
+        consumers = grid * self.cluster * self.consumers
+        arrived = TensorSpec("arrived", (consumers,), "int32")
+        parts = TensorSpec("parts", (consumers, 128 * self.count), self.dtype)
+        return Workspace(arrived, Initially.STAYS_ZERO), Workspace(parts)
+
+    def place(self, block: Any, rank: Any, consumer: Any) -> Any:
+        """Where the sums of a consumer lie."""
+        return (block * self.cluster + rank) * self.consumers + consumer
+
+    @property
+    def give(self) -> DeviceFunction:
+        """give(sums, part, thread): a thread's sums to a part of a workspace."""
+        return _moved("give", _GIVE, self.count, self.dtype)
+
+    @property
+    def take(self) -> DeviceFunction:
+        """take(sums, part, thread): add those of a part to a thread's own."""
+        return _moved("take", _TAKE, self.count, self.dtype)
 
 
 @T.meta_class
 class PartSums:
-    """The workspaces, as a consumer of a block of a cluster reaches them."""
+    """The workspaces, as a consumer of a block of a cluster reaches them.
 
-    def __init__(self, plan, arrived, parts, block, rank, thread):
-        self.plan = plan
-        self.arrived, self.parts = arrived, parts
-        self.block, self.rank, self.thread = block, rank, thread
-        self.give, self.take = give(plan.config.accumulators), take(plan.config.accumulators)
+    consumer: its index among those that divide the rows of a tile.
+    """
+
+    def __init__(self, of, workspaces, block, rank, consumer, thread):
+        self.of = of
+        self.arrived, self.parts = workspaces
+        self.block, self.rank, self.consumer, self.thread = block, rank, consumer, thread
+        self.give, self.take = of.give, of.take
 
     def place(self, block):
         """Whose sums those of the same rows of the tile are, in another block."""
-        config = self.plan.config
-        return (block * config.cluster + self.rank) * config.row_team + self.thread.consumer
-
-    def ends_tile(self, piece):
-        """Whether a piece has the tile's last part, so that its block stores the tile."""
-        return piece.first + piece.pairs == self.plan.pairs
+        return self.of.place(block, self.rank, self.consumer)
 
     @T.inline
     def settle(self, accumulator, piece):
         """Give the sums of a piece away, or take up those of all the tile's other parts."""
-        if self.ends_tile(piece):
+        if piece.ends_tile:
             if piece.first > 0:
                 for i in T.serial(piece.givers):
                     giver = T.meta_var(self.place(piece.first_giver + i * piece.stride))
@@ -100,11 +120,11 @@ class PartSums:
                         T.cuda.func_call(
                             AWAIT.name, self.arrived.ptr_to([giver]), source_code=AWAIT.source
                         )
-                    T.cuda.warpgroup_sync(2 + self.thread.consumer)
+                    T.cuda.warpgroup_sync(2 + self.thread.own)
                     self.move(self.take, accumulator, giver)
         else:
             self.move(self.give, accumulator, self.place(self.block))
-            T.cuda.warpgroup_sync(2 + self.thread.consumer)
+            T.cuda.warpgroup_sync(2 + self.thread.own)
             if self.thread.first:
                 own = T.meta_var(self.arrived.ptr_to([self.place(self.block)]))
                 T.cuda.func_call(ANNOUNCE.name, own, source_code=ANNOUNCE.source)
