@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.cuda.wgmma.config import PERSISTENT, PipelineConfig, Shared
+from autoq.templates.cuda.wgmma.config import PipelineConfig, Shared
 from autoq.templates.cuda.wgmma.problem import Problem
 
 
@@ -61,11 +61,13 @@ def split_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         return config.split_k == 1 or blocks <= 2 * problem.target.units
 
     def shares_fill_waves(config: PipelineConfig) -> bool:
-        """stream-K is for blocks outside clusters that last, and tiles that fill no whole waves"""
+        """stream-K is for whole reductions of lasting blocks, and tiles that fill no whole waves"""
         if not config.stream_k:
             return True
-        alone = config.grid == PERSISTENT and config.parts == 1 and not config.weights_stay
-        return alone and problem.tiles(config) % problem.resident(config) != 0
+        if not config.grid.persistent or config.parts > 1 or config.weights_stay:
+            return False
+        units = problem.target.units_in_clusters(config.grid.cluster)
+        return problem.tiles(config) % (units * config.blocks_per_unit) != 0
 
     return [
         shares_fill_waves,

@@ -13,7 +13,13 @@ from with_nvcc import needs_nvcc
 from autoq.kernel import compile_kernel
 from autoq.templates.base import Template
 from autoq.templates.cuda.wgmma import gemm_wgmma, gemm_wgmma_padded
-from autoq.templates.cuda.wgmma.config import PERSISTENT, SplitTeam, WgmmaConfig
+from autoq.templates.cuda.wgmma.config import (
+    PERSISTENT,
+    Grid,
+    Shared,
+    SplitTeam,
+    WgmmaConfig,
+)
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 
@@ -32,6 +38,8 @@ CASES: list[tuple[Template, Gemm, dict[str, Any], int]] = [
      {"team": TEAMS_OF_TWO}, 3),
     (gemm_wgmma.TEMPLATE, Gemm(300, 160, 192, epilogue=EPILOGUES["s8+s8"]),
      {"team": SplitTeam(3, False), "residual_early": True}, 4),
+    (gemm_wgmma.TEMPLATE, Gemm(250, 200, 192),
+     {"team": TEAMS_OF_TWO, "grid": Grid(True, 2, Shared.WEIGHTS)}, 6),
     (gemm_wgmma_padded.TEMPLATE, Gemm(300, 100, 150, epilogue=EPILOGUES["f32"]),
      {"team": SplitTeam(2, True)}, 5),
 ]  # fmt: skip
