@@ -8,9 +8,9 @@ code is the same either way.
 
 from __future__ import annotations
 
-# The toolkit's mathematical functions include the host's <cmath>, unless they are for NVRTC. Of
-# those at the end <cmath> has other overloads, such as pow of a float and an integer: a kernel that
-# names one does not compile with these headers.
+import re
+
+# The toolkit's mathematical functions include the host's <cmath>, unless they are for NVRTC.
 _RUNTIME = """#pragma once
 #define __CUDA_INCLUDE_COMPILER_INTERNAL_HEADERS__
 #define __CUDA_RUNTIME_API_H__
@@ -39,6 +39,11 @@ extern __host__ __device__ __device_builtin__ __cudart_builtin__ void* memcpy(
 #undef __CUDACC_RTC_MINIMAL__
 #undef __THROW
 #undef _CRTIMP
+"""
+
+# Of these <cmath> has other overloads, such as pow of a float and an integer: a kernel that names
+# one does not compile with these headers.
+_POISON = """
 #pragma GCC poison signbit isfinite isnan isinf fabs ceil floor sqrt pow log log10 fmod modf exp
 #pragma GCC poison frexp ldexp asin sin sinh acos cos cosh atan atan2 tan tanh logb ilogb scalbn
 #pragma GCC poison scalbln exp2 expm1 log2 log1p acosh asinh atanh hypot cbrt erf erfc lgamma
@@ -67,9 +72,25 @@ typedef struct alignas(64) CUtensorMap_st { unsigned long opaque[16]; } CUtensor
 """
 
 DEVICE_HEADERS = {
-    "cuda_runtime.h": _RUNTIME,
+    "cuda_runtime.h": _RUNTIME + _POISON,
     "cstdint": _CSTDINT,
     "type_traits": "",
     "cuda.h": _CUDA,
 }
 """Text of every header by the name under which it is included."""
+
+_INCLUDED = re.compile(r"^\s*#\s*include\s*[<\"]([^>\"]+)", re.MULTILINE)
+# What TVM's source includes where NVRTC compiles it.
+_UNREAD = {"cuda/std/cstdint", "cuda/std/type_traits"}
+
+
+def includes_no_others(source: str) -> bool:
+    """Whether a source includes none but headers of DEVICE_HEADERS."""
+    return _UNREAD.union(DEVICE_HEADERS).issuperset(_INCLUDED.findall(source))
+
+
+def headers_of(declarations: str) -> dict[str, str]:
+    """Headers that hold some of the declarations of DEVICE_HEADERS and nothing else."""
+    return dict.fromkeys(DEVICE_HEADERS, "") | {
+        "cuda_runtime.h": f"#pragma once\n{declarations}{_POISON}"
+    }

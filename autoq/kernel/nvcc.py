@@ -8,13 +8,14 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from autoq.cache import pack, read_entry, unpack, write_entry
 from autoq.errors import AutoqError, BuildError, CompilerDied, EnvironmentFault, TargetError
-from autoq.kernel.device_headers import DEVICE_HEADERS
+from autoq.kernel.declarations import Declarations
+from autoq.kernel.device_headers import DEVICE_HEADERS, headers_of, includes_no_others
 from autoq.process.blame import from_outside, machines_fault
 from autoq.scratch import scratch_folder
 
@@ -92,13 +93,13 @@ def compile_cuda(source: str, arch: str, cache_dir: Path | None) -> Cubin:
 
 
 def _compile(source: str, arch: str) -> Cubin:
-    """What nvcc makes of a source with the headers here, or else with all of the toolkit's.
+    """What nvcc makes of a source with what it needs of the headers here, or else all headers.
 
     Only the latter's complaint counts: another toolkit's device functions may need more, and so
     may a kernel.
     """
     try:
-        code, report, cubin = run_nvcc(source, arch, DEVICE_HEADERS)
+        code, report, cubin = run_nvcc(source, arch, needed_headers(source, arch))
         if code > 0 and not _BEHIND_HEADERS.search(report):
             code, report, cubin = run_nvcc(source, arch, {})
     except OSError as error:
@@ -120,21 +121,57 @@ def run_nvcc(source: str, arch: str, headers: Mapping[str, str]) -> tuple[int, s
 
     headers are found by name before the toolkit's. Raises OSError where nvcc cannot be run.
     """
-    number = arch.removeprefix("sm_")
-    code = f"-gencode=arch=compute_{number},code=sm_{number}"
     # Named relative to the folder, so that reports hold nothing of its path.
-    command = [find_nvcc(), *FLAGS, code, "-o", "kernel.cubin", "kernel.cu"]
+    arguments = [*FLAGS, _architecture(arch), "-o", "kernel.cubin", "kernel.cu"]
     with scratch_folder() as folder:
-        (folder / "kernel.cu").write_text(source)
-        for name, text in headers.items():
-            (folder / name).write_text(text)
-        # nvcc's own files lie there too, so that none outlives a killed nvcc.
-        done = subprocess.run(
-            command, cwd=folder, env={**os.environ, "TMPDIR": str(folder)},
-            capture_output=True, text=True, errors="replace", check=False,
-        )  # fmt: skip
+        done = _run(folder, arguments, {"kernel.cu": source, **headers})
         cubin = b"" if done.returncode else (folder / "kernel.cubin").read_bytes()
     return done.returncode, done.stdout + done.stderr, cubin
+
+
+def needed_headers(source: str, arch: str) -> Mapping[str, str]:
+    """What a source needs of DEVICE_HEADERS, by name; all of them where that cannot be told.
+
+    Raises EnvironmentFault when the temporary directory cannot be written.
+    """
+    if not includes_no_others(source):
+        return DEVICE_HEADERS
+    try:
+        return headers_of(_declarations(find_nvcc(), arch).needed(source))
+    except (OSError, subprocess.SubprocessError):
+        return DEVICE_HEADERS  # the compiler's failure is told when it compiles
+
+
+@functools.cache
+def _declarations(nvcc: str, arch: str) -> Declarations:
+    """Those of DEVICE_HEADERS, which an nvcc preprocesses for an arch.
+
+    Raises OSError or SubprocessError where it does not.
+    """
+    arguments = ["-std=c++17", "-I.", _architecture(arch), "-E", "-Xcompiler", "-dD", "kernel.cu"]
+    source = "".join(f"#include <{name}>\n" for name in DEVICE_HEADERS)
+    with scratch_folder() as folder:
+        done = _run(folder, arguments, {"kernel.cu": source, **DEVICE_HEADERS})
+    done.check_returncode()
+    return Declarations(done.stdout)
+
+
+def _architecture(arch: str) -> str:
+    number = arch.removeprefix("sm_")
+    return f"-gencode=arch=compute_{number},code=sm_{number}"
+
+
+def _run(
+    folder: Path, arguments: Sequence[str], files: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """nvcc in a folder that holds files."""
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    # nvcc's own files lie there too, so that none outlives a killed nvcc.
+    return subprocess.run(
+        [find_nvcc(), *arguments], cwd=folder, env={**os.environ, "TMPDIR": str(folder)},
+        capture_output=True, text=True, errors="replace", check=False,
+    )  # fmt: skip
 
 
 def _failure(code: int, report: str) -> AutoqError:

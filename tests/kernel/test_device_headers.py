@@ -48,6 +48,11 @@ def convolution(name: str, arch: str) -> str:
     return cuda_source(lower(function, target), target)
 
 
+def everything(arch: str) -> str:
+    """All that the headers declare for an architecture."""
+    return "".join(nvcc._declarations(nvcc.find_nvcc(), arch)._texts)
+
+
 @needs_nvcc
 @pytest.mark.parametrize(
     ("source", "arch"),
@@ -62,7 +67,9 @@ def convolution(name: str, arch: str) -> str:
 )
 def test_machine_code_is_that_of_all_headers(source, arch):
     text = source()
-    code, report, short = nvcc.run_nvcc(text, arch, DEVICE_HEADERS)
+    needed = nvcc.needed_headers(text, arch)
+    assert 5 * len(needed["cuda_runtime.h"]) < len(everything(arch))
+    code, report, short = nvcc.run_nvcc(text, arch, needed)
     assert code == 0, report
     code, report, full = nvcc.run_nvcc(text, arch, {})
     assert code == 0, report
@@ -89,9 +96,19 @@ extern "C" __global__ void main_kernel(bool* x, const float* y) { *x = isnan(*y)
 @pytest.mark.parametrize("source", [HALF, POWER, MISSING], ids=["half", "power", "isnan"])
 def test_a_source_that_needs_more_gets_all_headers(source):
     """Powers of a float and an integer, for one, are of doubles in the C++ library only."""
-    assert nvcc.run_nvcc(source, "sm_80", DEVICE_HEADERS)[0] != 0
+    assert nvcc.run_nvcc(source, "sm_80", nvcc.needed_headers(source, "sm_80"))[0] != 0
     _, _, full = nvcc.run_nvcc(source, "sm_80", {})
     assert nvcc.compile_cuda(source, "sm_80", None).cubin == full
+
+
+@pytest.mark.parametrize("name", ["no_nvcc_here", "false"])
+def test_without_a_preprocessor_all_declarations_are_taken(name, monkeypatch):
+    monkeypatch.setattr(nvcc, "find_nvcc", lambda: name)
+    assert nvcc.needed_headers(MATHS, "sm_80") == DEVICE_HEADERS
+
+
+def test_headers_of_a_source_that_includes_others_are_not_cut():
+    assert nvcc.needed_headers(HALF, "sm_80") == DEVICE_HEADERS
 
 
 @pytest.mark.parametrize(
@@ -111,6 +128,7 @@ def test_the_complaint_about_a_source_is_that_of_all_headers(monkeypatch, said, 
         return 1, said if headers else "kernel.cu(9): error: of all headers", b""
 
     monkeypatch.setattr(nvcc, "run_nvcc", run)
+    monkeypatch.setattr(nvcc, "needed_headers", lambda source, arch: DEVICE_HEADERS)
     with pytest.raises(BuildError, match=raised):
         nvcc.compile_cuda("", "sm_80", None)
     assert asked == ([True] if raised in said else [True, False])

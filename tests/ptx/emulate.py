@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from autoq.kernel.device_headers import DEVICE_HEADERS
-from autoq.kernel.nvcc import FLAGS, find_nvcc
+from autoq.kernel.nvcc import FLAGS, find_nvcc, needed_headers
 from autoq.runtime.kernel import Argument, Buffer, Im2colMap, Launch, Scalar, TiledMap
 from autoq.templates.element import element
 from ptx import arithmetic, asynchronous, movement
@@ -73,7 +72,7 @@ def ptx_of(source: str, arch: str) -> str:
 
     A kernel that the headers here do not suffice for gets all of the toolkit's.
     """
-    code, found = _run_nvcc(source, arch, DEVICE_HEADERS)
+    code, found = _run_nvcc(source, arch, needed_headers(source, arch))
     if code:
         code, found = _run_nvcc(source, arch, {})
     if code:

@@ -11,9 +11,8 @@ import pytest
 import tvm
 from with_nvcc import needs_nvcc
 
-from autoq.kernel.device_headers import DEVICE_HEADERS
 from autoq.kernel.lowering import cuda_source, lower
-from autoq.kernel.nvcc import run_nvcc
+from autoq.kernel.nvcc import needed_headers, run_nvcc
 from autoq.measure.arrays import random_case
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
@@ -233,5 +232,5 @@ def test_kernels_compile_with_device_headers(template: Template) -> None:
     program = template.program(workload, template.default(workload, target), target)
     for stage in program.stages:
         source = cuda_source(lower(stage.function, target), target)
-        code, report, _ = run_nvcc(source, target.arch, DEVICE_HEADERS)
+        code, report, _ = run_nvcc(source, target.arch, needed_headers(source, target.arch))
         assert code == 0, report
