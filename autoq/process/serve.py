@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from autoq.errors import EnvironmentFault, TargetError
 from autoq.process.blame import lacks_memory, machines_fault
 from autoq.process.child import HEADER, Entry
-from autoq.process.lean_imports import leave_out_unused
+from autoq.process.lean_imports import leave_out_symbols, leave_out_unused
 
 _PR_SET_PDEATHSIG = 1
 
@@ -24,6 +24,7 @@ _PR_SET_PDEATHSIG = 1
 def main() -> None:
     """Serve until standard input ends; the first message says what to run."""
     leave_out_unused()
+    leave_out_symbols()
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
     # What candidates and compilers print must not mix with the replies.

@@ -1,5 +1,6 @@
 """Workers and the command line start without packages that others only import if they can."""
 
+import resource
 import subprocess
 import sys
 
@@ -10,11 +11,18 @@ from autoq.process.lean_imports import UNUSED
 
 
 def serve(argument):
-    """Where each module of a request lies that is imported in the child, None for those not."""
+    """Where each module of a request lies, None if it is not imported; open files; finders."""
     import autoq.measure.compile_worker
     import autoq.measure.worker  # noqa: F401
 
-    return lambda names: [getattr(sys.modules.get(name), "__file__", None) for name in names]
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    looking = [type(finder).__name__ for finder in sys.meta_path]
+
+    def answer(names):
+        found = [getattr(sys.modules.get(name), "__file__", None) for name in names]
+        return found, files, looking
+
+    return answer
 
 
 @pytest.fixture
@@ -31,11 +39,14 @@ def installed(tmp_path, monkeypatch):
 def test_a_worker_imports_neither_torch_nor_what_xgboost_looks_for(installed):
     child = Child(Entry("test_lean_imports", "serve"))
     try:
-        *unused, tvm, xgboost = child.call([*UNUSED, "tvm", "xgboost"], timeout=60)
+        found, files, looking = child.call([*UNUSED, "tvm", "xgboost"], timeout=60)
     finally:
         child.kill()
+    *unused, tvm, xgboost = found
     assert unused == [None] * len(UNUSED)
     assert tvm is not None and xgboost is None
+    assert files == resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert "_BeforeTvm" not in looking
 
 
 def test_the_command_line_imports_none_of_them(installed):
