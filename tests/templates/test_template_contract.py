@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from dataclasses import replace
@@ -11,7 +12,7 @@ import pytest
 import tvm
 from with_nvcc import needs_nvcc
 
-from autoq.kernel.lowering import cuda_source, lower
+from autoq.kernel.lowering import Lowered, cuda_source, lower
 from autoq.kernel.nvcc import needed_headers, run_nvcc
 from autoq.measure.arrays import random_case
 from autoq.templates.base import Template
@@ -27,6 +28,7 @@ from autoq.templates.operators.lookup import Lookup
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
+from autoq.templates.program import Program
 from autoq.templates.registry import TEMPLATES, matching
 from autoq.templates.target import Target, parse_target
 from autoq.templates.workload import Workload
@@ -91,12 +93,35 @@ FLOAT_PRODUCTS = [
 RELAYOUT = Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8")
 
 
-def cases() -> list[tuple[Template, Workload, Target]]:
+CASES = [
+    (template, workload, target)
+    for target in (*CUDA, *CPU)
+    for workload in (*WORKLOADS, *BLOCKED, *FOUR_BIT, *WITH_TABLE, *FLOAT_PRODUCTS, RELAYOUT)
+    for template in matching(workload, target)
+]
+
+
+def distinct() -> list[tuple[Template, Workload, Target]]:
+    """Those whose default configuration is no older architecture's."""
+    found = {}
+    for template, workload, target in CASES:
+        config = template.default(workload, target)
+        found.setdefault(
+            (template.name, workload, target.kind, config), (template, workload, target)
+        )
+    return list(found.values())
+
+
+@functools.cache
+def program_of(template: Template, workload: Workload, target: Target) -> Program:
+    """The default's, which several tests look at."""
+    return template.program(workload, template.default(workload, target), target)
+
+
+@functools.cache
+def lowered(template: Template, workload: Workload, target: Target) -> list[Lowered]:
     return [
-        (template, workload, target)
-        for target in (*CUDA, *CPU)
-        for workload in (*WORKLOADS, *BLOCKED, *FOUR_BIT, *WITH_TABLE, *FLOAT_PRODUCTS, RELAYOUT)
-        for template in matching(workload, target)
+        lower(stage.function, target) for stage in program_of(template, workload, target).stages
     ]
 
 
@@ -157,52 +182,49 @@ def test_templates_say_whether_four_bit_weights_stay_packed(target: Target) -> N
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=name_of)
 def test_every_template_is_tested_here(template: Template) -> None:
-    assert any(template is case[0] for case in cases())
+    assert any(template is case[0] for case in CASES)
 
 
-@pytest.mark.parametrize(("template", "workload", "target"), cases(), ids=name_of)
-def test_default_and_samples_are_legal_and_go_through_json(template, workload, target) -> None:
+@pytest.mark.parametrize(("template", "workload", "target"), CASES, ids=name_of)
+def test_configurations_are_legal_and_their_constants_as_described(
+    template, workload, target
+) -> None:
+    """They also go through JSON, and have features."""
     space = template.space(workload, target)
-    configs = [template.default(workload, target), *space.sample(np.random.default_rng(0), 5)]
+    _, constants = random_case(workload, 0)
+    sample = space.sample(np.random.default_rng(0), 5)
+    configs = [template.default(workload, target), *sample]
     for config in configs:
         assert space.rejection(config) is None
         assert space.from_dict(space.to_dict(config)) == config
-    features = space.encode(configs)
-    assert features.shape == (len(configs), len(space.feature_names))
-    assert np.isfinite(features).all()
-
-
-@pytest.mark.parametrize(("template", "workload", "target"), cases(), ids=name_of)
-def test_stages_take_their_buffers_and_lower(template, workload, target) -> None:
-    """Each PrimFunc's host code takes what the plan will give it, in that order."""
-    config = template.default(workload, target)
-    program = template.program(workload, config, target)
-    given = (*workload.inputs, *template.packed(workload, config), *workload.outputs)
-    specs = {spec.name: spec for spec in (*given, *(w.spec for w in program.workspaces))}
-    for stage in program.stages:
-        buffers = [specs[name].stored for name in stage.parameters]
-        taken = parameters(stage.function, target)
-        if target.kind == "cuda":  # a kernel gets an address: only sizes must agree
-            buffers, taken = ([(math.prod(s), dtype) for s, dtype in x] for x in (buffers, taken))
-        assert taken == buffers
-
-
-@pytest.mark.parametrize(("template", "workload", "target"), cases(), ids=name_of)
-def test_constants_are_packed_as_they_are_described(template, workload, target) -> None:
-    _, constants = random_case(workload, 0)
-    space = template.space(workload, target)
-    configs = [template.default(workload, target), *space.sample(np.random.default_rng(1), 3)]
-    for config in configs:
         arrays = template.pack(workload, config, constants)
         specs = template.packed(workload, config)
         assert [(a.shape, str(a.dtype)) for a in arrays] == [(s.shape, s.dtype) for s in specs]
         assert len({spec.name for spec in specs}) == len(specs)
         assert all(array.flags.c_contiguous for array in arrays)
+    features = space.encode(configs)
+    assert features.shape == (len(configs), len(space.feature_names))
+    assert np.isfinite(features).all()
 
 
-def parameters(function, target: Target) -> list[tuple[tuple[int, ...], str]]:
+@pytest.mark.parametrize(("template", "workload", "target"), distinct(), ids=name_of)
+def test_stages_take_their_buffers_and_lower(template, workload, target) -> None:
+    """Each PrimFunc's host code takes what the plan will give it, in that order."""
+    program = program_of(template, workload, target)
+    packed = template.packed(workload, template.default(workload, target))
+    given = (*workload.inputs, *packed, *workload.outputs)
+    specs = {spec.name: spec for spec in (*given, *(w.spec for w in program.workspaces))}
+    for stage, found in zip(program.stages, lowered(template, workload, target), strict=True):
+        buffers = [specs[name].stored for name in stage.parameters]
+        taken = parameters(found)
+        if target.kind == "cuda":  # a kernel gets an address: only sizes must agree
+            buffers, taken = ([(math.prod(s), dtype) for s, dtype in x] for x in (buffers, taken))
+        assert taken == buffers
+
+
+def parameters(found: Lowered) -> list[tuple[tuple[int, ...], str]]:
     """Shapes and dtypes of a PrimFunc's parameters, which its host code checks and names."""
-    text = lower(function, target).host.script()
+    text = found.host.script()
     found = re.search(r"main\(((?:\w*: Tensor\(\[[\d, ]*\], \w+\)(?:, )?)+)\)", text)
     assert found is not None
     pairs = re.findall(r"Tensor\(\[([\d, ]*)\], (\w+)\)", found[1])
@@ -213,24 +235,23 @@ def parameters(function, target: Target) -> list[tuple[tuple[int, ...], str]]:
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=name_of)
 def test_building_is_pure(template: Template) -> None:
-    _, workload, target = next(case for case in cases() if case[0] is template)
-    config = template.default(workload, target)
-    one, other = (template.program(workload, config, target) for _ in range(2))
+    _, workload, target = next(case for case in CASES if case[0] is template)
+    one = program_of(template, workload, target)
+    other = template.program(workload, template.default(workload, target), target)
     assert (len(one.stages), one.workspaces) == (len(other.stages), other.workspaces)
     for stage, again in zip(one.stages, other.stages, strict=True):
         assert (stage.reads, stage.writes) == (again.reads, again.writes)
         tvm.ir.assert_structural_equal(stage.function, again.function)
 
 
+LAST = {case[0].name: case for case in distinct() if case[2] in CUDA}
+
+
 @needs_nvcc
-@pytest.mark.parametrize(
-    "template", {case[0].name: case[0] for case in cases() if case[2] in CUDA}.values(), ids=name_of
-)
-def test_kernels_compile_with_device_headers(template: Template) -> None:
+@pytest.mark.parametrize(("template", "workload", "target"), LAST.values(), ids=name_of)
+def test_kernels_compile_with_the_headers_they_need(template, workload, target) -> None:
     """Others would compile too, but for longer."""
-    _, workload, target = [case for case in cases() if case[0] is template and case[2] in CUDA][-1]
-    program = template.program(workload, template.default(workload, target), target)
-    for stage in program.stages:
-        source = cuda_source(lower(stage.function, target), target)
+    for found in lowered(template, workload, target):
+        source = cuda_source(found, target)
         code, report, _ = run_nvcc(source, target.arch, needed_headers(source, target.arch))
         assert code == 0, report
