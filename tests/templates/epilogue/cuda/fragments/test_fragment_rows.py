@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from autoq.templates.storage import stored, to_stored, value_dtype
 pytestmark = needs_compiler
 
 ENTRY = """
-extern "C" void entry(const unsigned* acc, const float* scale, const int* bias,
+extern "C" void entry_{number}(const unsigned* acc, const float* scale, const int* bias,
                       const float* scalars, const {residual}* residual, {out}* y,
                       int ok0, int ok1, int left) {{
   unsigned words[2 * {words} + 1];
@@ -49,8 +48,17 @@ CASES = [
 ]
 
 
-def build(row: FragmentRows, folder: Path) -> ctypes.CDLL:
-    """The row epilogue as a host library with one entry point."""
+SHAPES = [(16, 64, 16), (16, 100, 12), (8, 24, 8), (4, 7, 3)]
+"""Channels, the distance between rows, and how many channels a row has."""
+ROWS = [
+    FragmentRows(epilogue, channels, pitch, tail=left < channels, row_bias=True)
+    for epilogue in CASES
+    for channels, pitch, left in SHAPES
+]
+
+
+def entry(number: int, row: FragmentRows) -> str:
+    """The row epilogue with an entry point, in a namespace of its own."""
     rows, load = row.rows(), row.load()
     words, pitch = row.residual_words, row.pitch
     residual_pitch, out_pitch = (
@@ -61,7 +69,8 @@ def build(row: FragmentRows, folder: Path) -> ctypes.CDLL:
         f"{load.name}(words + {half * words}, residual + {half * residual_pitch}, ok{half}, left);"
         for half in range(2 if row.residual_words else 0)
     )
-    entry = ENTRY.format(
+    text = ENTRY.format(
+        number=number,
         residual=element(row.epilogue.residual_dtype or "int8").c_type,
         out=element(row.epilogue.out_dtype).c_type,
         words=row.residual_words,
@@ -71,22 +80,27 @@ def build(row: FragmentRows, folder: Path) -> ctypes.CDLL:
         channels=row.channels,
         pitch=out_pitch,
     )
-    source, library = folder / "row.cpp", folder / "row.so"
-    source.write_text(SHIMS + load.source + rows.source + entry)
+    return f"namespace n{number} {{\n{load.source}{rows.source}{text}}}\n"
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """Every row of ROWS as a host function; a call of the compiler for each takes three times."""
+    folder = tmp_path_factory.mktemp("rows")
+    source, built = folder / "rows.cpp", folder / "rows.so"
+    source.write_text(SHIMS + "".join(entry(number, row) for number, row in enumerate(ROWS)))
     flags = ["-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared", "-fPIC"]
-    subprocess.run([COMPILER, *flags, "-o", str(library), str(source)], check=True)
-    return ctypes.CDLL(str(library))
+    subprocess.run([COMPILER, *flags, "-o", str(built), str(source)], check=True)
+    return ctypes.CDLL(str(built))
 
 
 @pytest.mark.parametrize("epilogue", CASES, ids=str)
-@pytest.mark.parametrize(
-    ("channels", "pitch", "left"), [(16, 64, 16), (16, 100, 12), (8, 24, 8), (4, 7, 3)]
-)
+@pytest.mark.parametrize(("channels", "pitch", "left"), SHAPES)
 def test_rows_are_exact(
-    epilogue: Epilogue, channels: int, pitch: int, left: int, tmp_path: Path
+    epilogue: Epilogue, channels: int, pitch: int, left: int, library: ctypes.CDLL
 ) -> None:
-    row = FragmentRows(epilogue, channels, pitch, tail=left < channels, row_bias=True)
-    library = build(row, tmp_path)
+    number = CASES.index(epilogue) * len(SHAPES) + SHAPES.index((channels, pitch, left))
+    function = library[f"entry_{number}"]
     rng = np.random.default_rng(5)
     zero_point = 7.0 if epilogue.out_dtype.startswith("u") else -5.0
     least, most = INTEGER_RANGE.get(epilogue.out_dtype, (-128, 127))
@@ -114,7 +128,7 @@ def test_rows_are_exact(
         shape, dtype = stored((2, pitch), epilogue.out_dtype)
         y = aligned(np.full(shape, 99, dtype))
         residual_array = aligned(to_stored(residual, residual_dtype))
-        library.entry(
+        function(
             *(
                 array.ctypes.data_as(ctypes.c_void_p)
                 for array in (aligned(fragments(total)), scale, bias, packed, residual_array, y)
