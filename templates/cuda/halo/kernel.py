@@ -22,14 +22,15 @@ from autoq.templates.cuda.halo.plan import HaloPipelinePlan
 from autoq.templates.cuda.halo.producer import load_resident_weights, produce
 from autoq.templates.epilogue.cuda.parameters.lookups import fill_table
 from autoq.templates.epilogue.cuda.parameters.scalars import scalar_words
+from autoq.templates.storage import moved_as
 
 
 def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
     """The kernel of a workload.
 
-    Parameters: x, the residual where there is one, weights int8 [padded k * reduction], bias int32
-    [border classes * padded k], then unless the output is int32 scale float32 [padded k] and
-    scalars float32 (`packed_scalars`), and y.
+    Parameters: x, the residual and row scales where there are, weights int8 [padded k * reduction],
+    bias int32 [border classes * padded k], then unless the output is int32 scale float32
+    (`packed_scales`) and scalars float32 (`packed_scalars`), and y.
     """
     tiling = plan.tiling
     workload, config, tile = tiling.workload, tiling.config, tiling.tile
@@ -41,6 +42,7 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
     def main(
         x_ptr: T.handle,
         residual_ptr: T.Optional(T.handle),
+        row_scale_ptr: T.Optional(T.handle),
         weight_ptr: T.handle,
         bias_ptr: T.handle,
         scale_ptr: T.Optional(T.handle),
@@ -52,7 +54,7 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
         bias = T.match_buffer(bias_ptr, (plan.classes * plan.padded_n,), "int32", align=16)
         y_nhwc = T.match_buffer(y_ptr, workload.y_shape, epilogue.out_dtype, align=16)
         if scale_ptr is not None:
-            scale = T.match_buffer(scale_ptr, (plan.padded_n,), "float32", align=16)
+            scale = T.match_buffer(scale_ptr, (plan.scales,), "float32", align=16)
             scalars = T.match_buffer(scalars_ptr, (scalar_words(epilogue),), "float32", align=16)
         else:
             scale = T.decl_buffer((plan.padded_n,), "float32", data=bias.data)
@@ -61,8 +63,14 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
             residual_nhwc = T.match_buffer(residual_ptr, workload.y_shape, residual_dtype, align=16)
         else:
             residual_nhwc = T.meta_var(y_nhwc)
-        y = T.decl_buffer((plan.elements,), epilogue.out_dtype, data=y_nhwc.data)
-        residual = T.decl_buffer((plan.elements,), residual_dtype, data=residual_nhwc.data)
+        if row_scale_ptr is not None:
+            row_scale = T.match_buffer(row_scale_ptr, (workload.n,), "float32", align=16)
+        else:
+            row_scale = T.meta_var(None)
+        y = T.decl_buffer((plan.elements,), moved_as(epilogue.out_dtype), data=y_nhwc.data)
+        residual = T.decl_buffer(
+            (plan.elements,), moved_as(residual_dtype), data=residual_nhwc.data
+        )
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(
             plan.x_encode, x_map, workload.in_dtype, plan.x_rank, x.data, *plan.x_arguments()
@@ -122,7 +130,9 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
         else:
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
             accumulator = T.alloc_local((tiling.accumulators,), "uint32")
-            store = T.meta_var(plan.store(plan, bias, scale, scalars, residual, y, y_map))
+            store = T.meta_var(
+                plan.store(plan, bias, scale, scalars, residual, y, y_map, row_scale)
+            )
             consumer = T.meta_var(warpgroup - 1)
             first_block: T.int32 = consumer * plan.blocks if config.cooperative else 0
             operands = T.meta_var(Operands(plan))
@@ -169,4 +179,6 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
     absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
     if epilogue.out_dtype == "int32":
         absent |= {"scale_ptr": None, "scalars_ptr": None}
+    if not epilogue.row_scale:
+        absent["row_scale_ptr"] = None
     return overlapping(main.specialize(**absent))

@@ -29,6 +29,7 @@ from autoq.templates.cuda.halo.tile import BLOCK_ROWS
 from autoq.templates.cuda.halo.tiling import HaloTiling
 from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.fragments.wgmma_units import Unit, unit_at
+from autoq.templates.epilogue.cuda.parameters.scalars import scale_words
 
 # Steps of one tile that are unrolled when the weights are resident.
 _UNROLL_LIMIT = 16
@@ -51,6 +52,7 @@ class HaloPipelinePlan:
         self.blocks = tiling.blocks_per_consumer
         self.block_accumulators = tiling.atom.d_registers
         self.padded_n = tiling.n_tiles * config.block_n
+        self.scales = scale_words(workload.epilogue, self.padded_n)
         self.elements = workload.n * workload.p * workload.q * workload.k
         self.lookups_at = tiling.lookups_at
         self.teams = config.teams

@@ -18,7 +18,7 @@ class RowStore:
     through_map = False
     waits = True
 
-    def __init__(self, plan, bias, scale, scalars, residual, y, y_map):
+    def __init__(self, plan, bias, scale, scalars, residual, y, y_map, row_scale=None):
         words = T.alloc_local((plan.residual_registers,), "uint32")
         self.arrays = EpilogueArrays(bias, scale, scalars, residual, words, y)
 

@@ -19,7 +19,7 @@ from autoq.templates.cuda.halo.conv2d_halo import pack_weight as pack_pixel_rows
 from autoq.templates.cuda.halo.swapped.space import default_config, is_served, swapped_space
 from autoq.templates.cuda.halo.swapped.tiling import SwappedConvConfig, SwappedTiling
 from autoq.templates.cuda.halo.tile import HaloTile
-from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars
+from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -78,14 +78,19 @@ def pack_weight(weight: np.ndarray, tile: HaloTile, block_n: int) -> np.ndarray:
 def pack_channels(
     workload: Conv2d, config: SwappedConvConfig, constants: Constants
 ) -> tuple[np.ndarray, ...]:
-    """bias int32 [classes * k'], scale float32 [k'], scalars float32 [8], as `pack` has them."""
+    """bias int32 [classes * k'], scale float32 [k'], scalars float32 [8], as `pack` has them.
+
+    Outputs of int32 have the bias alone; float biases [k'] follow the scales.
+    """
     weight, bias = np.asarray(constants["weight"]), np.asarray(constants["bias"])
     bias = border_bias(workload, weight, bias, int(constants.get("x_zero_point", 0)))
-    return (
-        pad_channels(bias, config.block_n).reshape(-1),
-        pad_channels(np.asarray(constants["scale"], np.float32), config.block_n),
-        packed_scalars(workload.epilogue, constants),
+    padded = pad_channels(bias, config.block_n).reshape(-1)
+    if workload.epilogue.out_dtype == "int32":
+        return (padded,)
+    scales = packed_scales(
+        workload.epilogue, constants, lambda values: pad_channels(values, config.block_n)
     )
+    return padded, scales, packed_scalars(workload.epilogue, constants)
 
 
 def pack(

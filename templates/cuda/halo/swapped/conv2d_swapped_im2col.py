@@ -7,6 +7,7 @@ less shared memory for a multiplication than conv2d_im2col's pixels as A. Any st
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
     from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colTiling
 
+TilingOf = Callable[[Conv2d, SwappedConvConfig, int], "SwappedIm2colTiling"]
+"""Makes the tiling of a configuration on a GPU of so many multiprocessors."""
+
 _SHAPES = tuple(TileShape(True, 1, 1, width) for width in COLUMNS if width >= 64)
 """Narrower tiles read more shared memory than the tensor core's time allows."""
 
@@ -59,53 +63,57 @@ def whole_row_sizes(workload: Conv2d) -> tuple[int, ...]:
     return tuple(size for size in row_sizes(workload) if size >= 32)
 
 
-def _tiling(workload: Conv2d, config: SwappedConvConfig, target: Target) -> SwappedIm2colTiling:
+def _tiling(workload: Conv2d, config: SwappedConvConfig, units: int) -> SwappedIm2colTiling:
     from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colTiling
 
-    return SwappedIm2colTiling(workload, config, target.units)
+    return SwappedIm2colTiling(workload, config, units)
 
 
-def _constraints(workload: Conv2d, target: Target) -> tuple[Rule, ...]:
+def _constraints(workload: Conv2d, target: Target, tiling: TilingOf) -> tuple[Rule, ...]:
     @functools.lru_cache(maxsize=16)
     def tiling_of(config: SwappedConvConfig) -> SwappedIm2colTiling:
-        return _tiling(workload, config, target)
+        return tiling(workload, config, target.units)
 
     return common_rules(tiling_of, target)
 
 
 def space(workload: Conv2d, target: Target) -> Space[SwappedConvConfig]:
     """Legal configurations; `halo_space.common_rules` has their rules."""
-    return space_of(workload, _SHAPES, target)
+    return space_of(workload, _SHAPES, target, _tiling)
 
 
 def space_of(
-    workload: Conv2d, shapes: tuple[TileShape, ...], target: Target
+    workload: Conv2d,
+    shapes: tuple[TileShape, ...],
+    target: Target,
+    tiling: TilingOf,
+    store_stages: tuple[int, ...] = (1, 2),
 ) -> Space[SwappedConvConfig]:
-    """The same of tiles of these shapes, flat rows of pixels."""
+    """The same of tiles of these shapes, flat rows of pixels, and of another tiling."""
     knobs = {
         **ring_knobs(workload),
         "row_bytes": whole_row_sizes(workload),
         "weights": (ResidentWeights(), *PARTS, *(WeightRing(stages, 1) for stages in STAGES)),
         "tile": shapes,
         "block_n": channel_tiles(workload),
-        "store_stages": (1, 2),
+        "store_stages": store_stages,
     }
     return Space(
         SwappedConvConfig,
         knobs,
-        _constraints(workload, target),
-        lambda config: features(_tiling(workload, config, target)),
+        _constraints(workload, target, tiling),
+        lambda config: features(tiling(workload, config, target.units)),
     )
 
 
 def default(workload: Conv2d, target: Target) -> SwappedConvConfig:
     """The candidate with the fewest estimated cycles; ConfigError when nothing is legal."""
-    return default_of(workload, _SHAPES, target)
+    return default_of(workload, _SHAPES, target, _tiling)
 
 
 @functools.lru_cache(maxsize=256)
 def default_of(
-    workload: Conv2d, shapes: tuple[TileShape, ...], target: Target
+    workload: Conv2d, shapes: tuple[TileShape, ...], target: Target, tiling: TilingOf
 ) -> SwappedConvConfig:
     """The same of tiles of these shapes."""
     tiles = [
@@ -114,12 +122,12 @@ def default_of(
         for shape in shapes
     ]
     found = candidates(
-        lambda config: _tiling(workload, config, target),
+        lambda config: tiling(workload, config, target.units),
         functools.partial(SwappedConvConfig, store_stages=1),
         tiles,
         channel_tiles(workload),
         TRIED_TEAMS,
-        _constraints(workload, target),
+        _constraints(workload, target, tiling),
         target.smem_bytes,
     )
     return fastest(found, workload)
@@ -130,7 +138,7 @@ def build(workload: Conv2d, config: SwappedConvConfig, target: Target) -> PrimFu
     from autoq.templates.cuda.halo.kernel import build_halo_kernel
     from autoq.templates.cuda.halo.swapped.im2col_plan import SwappedIm2colPlan
 
-    return build_halo_kernel(SwappedIm2colPlan(_tiling(workload, config, target)))
+    return build_halo_kernel(SwappedIm2colPlan(_tiling(workload, config, target.units)))
 
 
 def pack_weight(weight: np.ndarray, tile: Im2colTile, block_n: int) -> np.ndarray:

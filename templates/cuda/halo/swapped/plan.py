@@ -25,7 +25,11 @@ class SwappedPlan(HaloPipelinePlan):
     def __init__(self, tiling: SwappedTiling) -> None:
         super().__init__(tiling)
         self.column_groups = tiling.tile.columns // 8
-        self.functions = column_functions(self.workload.epilogue, self.classes > 1)
+        self.functions = self.column_functions()
+
+    def column_functions(self) -> Any:
+        """What finishes columns of a thread."""
+        return column_functions(self.workload.epilogue, self.classes > 1)
 
     def block_bytes(self, block: Any) -> Any:
         """Byte of a step's weights where a block of channels starts."""

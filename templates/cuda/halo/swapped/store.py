@@ -36,7 +36,7 @@ class TransposedStore:
     through_map = True
     waits = False
 
-    def __init__(self, plan, bias, scale, scalars, residual, y, y_map):
+    def __init__(self, plan, bias, scale, scalars, residual, y, y_map, row_scale=None):
         self.bias, self.scale, self.scalars, self.y_map = bias, scale, scalars, y_map
         self.packed = T.alloc_local((4,), "uint32")
         self.state = T.alloc_local((4 + 4 * plan.blocks,), "uint32")

@@ -24,6 +24,16 @@ CASES = [
     Gemm(37, 64, 160, epilogue=Epilogue("uint8", table=True)),
     Gemm(200, 96, 96, "uint8"),
 ]
+DIRECT = [
+    Gemm(5, 80, 64, epilogue=Epilogue("int32")),
+    Gemm(37, 64, 160, epilogue=Epilogue("int8", "int8", True)),
+    Gemm(21, 144, 208, "uint8", epilogue=Epilogue("uint8", "float32", row_scale=True)),
+    Gemm(40, 16, 96, epilogue=Epilogue("float16", "float16", row_scale=True, activation="gelu")),
+    Gemm(50, 80, 128, "uint8", epilogue=Epilogue("float32", "uint8", float_bias=True)),
+    Gemm(17, 80, 64, epilogue=Epilogue("uint8", "uint8", True, table=True)),
+]
+"""Outputs that threads store themselves."""
+RICH = Epilogue("bfloat16", "bfloat16", row_scale=True, float_bias=True, activation="gelu")
 
 
 @needs_nvcc
@@ -36,15 +46,27 @@ def test_every_element_is_exact(workload: Gemm) -> None:
 
 
 @needs_nvcc
-@pytest.mark.parametrize("rows", [1, 16, 256])
-def test_defaults_compile_without_spills(rows: int) -> None:
-    workload = Gemm(rows, 4096, 4096)
+@pytest.mark.parametrize("workload", DIRECT, ids=lambda w: f"{w} {w.epilogue.out_dtype}")
+def test_every_element_of_any_output_is_right(workload: Gemm) -> None:
+    assert TEMPLATE.matches(workload, TARGET)
+    assert_right_emulated(TEMPLATE, workload, TEMPLATE.default(workload, TARGET), TARGET)
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    "rows, epilogue",
+    [(1, Epilogue()), (16, Epilogue()), (256, Epilogue()), (1, RICH), (256, RICH),
+     (256, Epilogue("int32"))],
+    ids=str,
+)  # fmt: skip
+def test_defaults_compile_without_spills(rows: int, epilogue: Epilogue) -> None:
+    workload = Gemm(rows, 4096, 4096, epilogue=epilogue)
     config = TEMPLATE.default(workload, TARGET)
     assert compile_kernel(TEMPLATE.build(workload, config, TARGET), TARGET).spill_bytes == 0
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("workload", CASES, ids=str)
+@pytest.mark.parametrize("workload", [*CASES, *DIRECT], ids=str)
 def test_every_element_is_exact_on_gpu(workload: Gemm) -> None:
     configs = [TEMPLATE.default(workload, TARGET), *sampled(TEMPLATE, workload, TARGET, 5, 3)]
     assert_right(TEMPLATE, workload, [(c, TARGET) for c in configs], hopper_target())
@@ -57,8 +79,9 @@ def test_tiles_hold_all_rows_and_waste_no_second_tile() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"m": 257}, {"n": 24}, {"k": 16}, {"k": 72}, {"epilogue": Epilogue("int8", "int8")},
-     {"epilogue": Epilogue("float16")}, {"in_dtype": "int4", "weight_dtype": "int4"}],
+    [{"m": 257}, {"n": 24}, {"k": 16}, {"k": 72}, {"epilogue": Epilogue("int4")},
+     {"epilogue": Epilogue("float16", "uint4")}, {"epilogue": Epilogue("float16", scale_group=32)},
+     {"in_dtype": "int4", "weight_dtype": "int4"}],
     ids=str,
 )  # fmt: skip
 def test_what_it_leaves_to_others(change: dict[str, object]) -> None:
