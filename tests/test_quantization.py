@@ -125,8 +125,6 @@ def test_scales_of_a_run_are_no_scales_to_compile(tmp_path):
     onnx.save(dynamically_quantised(), path)
     with pytest.raises(ModelError, match=r"only a run knows .*; give the float32 model"):
         quantize(path, None, tmp_path / "new.onnx")
-    with pytest.raises(ModelError, match="quantise the float32 model with fixed scales"):
-        load(path)
 
 
 def dynamically_quantised() -> onnx.ModelProto:

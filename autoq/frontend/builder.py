@@ -18,7 +18,7 @@ from autoq.graph.shapes import broadcast, check_size, infer_shape
 FLOAT_ONLY = (
     "Conv", "Gemm", "MatMul", "AveragePool", "ReduceMean", "Softmax", "LRN", "Sigmoid",
     "HardSigmoid", "HardSwish", "LeakyRelu", "Elu", "Tanh", "Exp", "Log", "Sqrt", "Reciprocal",
-    "Erf", "Floor", "Ceil", "Softplus", "QuantizeLinear", "Div", "Pow",
+    "Erf", "Floor", "Ceil", "Round", "Softplus", "QuantizeLinear", "Div", "Pow", "ReduceMax",
 )  # fmt: skip
 """Operations without a meaning for integers, or with one that ends a process: 1 / 0."""
 
@@ -40,7 +40,8 @@ class GraphBuilder:
     name of a tensor or constant of the graph (several ONNX names may share one: Identity);
     `reserved` names are kept for the graph's inputs and outputs;
     `used` are the ONNX names that some node or output reads; `halves` those of float16 tensors,
-    which the graph computes in float32; `budget` is what folding constants may cost.
+    which the graph computes in float32; `as_floats` maps integer tensors to float32 ones of the
+    same numbers, for readers that compute in float32; `budget` is what folding constants may cost.
     """
 
     def __init__(self, source: str, name: str, opset: int, budget: FoldingBudget) -> None:
@@ -52,6 +53,7 @@ class GraphBuilder:
         self.reserved: set[str] = set()
         self.used: set[str] = set()
         self.halves: set[str] = set()
+        self.as_floats: dict[str, str] = {}
         self._node: onnx.NodeProto | None = None
         self._producers: dict[str, Operation] = {}
         self._counts: dict[str, int] = {}

@@ -15,7 +15,7 @@ from autoq.errors import AutoqError, InputError, ModelError
 from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.checks import check_names, check_node
 from autoq.frontend.fold import fold, is_foldable
-from autoq.frontend.read import CUSTOM_DOMAINS, DYNAMIC, array_of, check_model, read_model
+from autoq.frontend.read import CUSTOM_DOMAINS, array_of, check_model, read_model
 from autoq.frontend.registry import OPERATORS, OnnxNode, supported
 from autoq.graph.folding_budget import FoldingBudget
 from autoq.graph.ir import Graph
@@ -172,8 +172,6 @@ def _import_node(
     if function is None:
         kind = proto.op_type if not domain else f"{domain}.{proto.op_type}"
         known = f"; domains are the default one and {', '.join(CUSTOM_DOMAINS)}"
-        if proto.op_type in DYNAMIC:
-            known = "; quantise the float32 model with fixed scales instead (autoq quantize)"
         raise b.error(f"operator {kind} is not supported; supported: {supported()}{known}")
     if not domain:
         check_node(proto, context, b)

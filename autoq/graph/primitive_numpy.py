@@ -135,6 +135,9 @@ PRIMITIVES: dict[str, Callable[..., np.ndarray]] = {
     "Transpose": lambda primitive, x: x.transpose(primitive["perm"]),
     "Concat": lambda primitive, *parts: np.concatenate(parts, axis=primitive["axis"]),
     "ReduceMean": lambda primitive, x: x.mean(axis=primitive["axes"], keepdims=True),
+    "ReduceMax": lambda primitive, x: np.fmax.reduce(
+        x, axis=primitive["axes"], keepdims=True, initial=-np.inf
+    ),
     "MatMul": lambda primitive, a, b: a @ b,
     "Identity": lambda primitive, x: x,
     "Cast": lambda primitive, x: x,
@@ -157,6 +160,7 @@ PRIMITIVES: dict[str, Callable[..., np.ndarray]] = {
     "Erf": lambda primitive, x: _erf(x),
     "Floor": lambda primitive, x: np.floor(x),
     "Ceil": lambda primitive, x: np.ceil(x),
+    "Round": lambda primitive, x: np.rint(x),
     "Softplus": lambda primitive, x: np.logaddexp(x, 0),
     "Add": lambda primitive, a, b: a + b,
     "Sub": lambda primitive, a, b: a - b,

@@ -10,8 +10,8 @@ Shape = tuple[int, ...]
 
 UNARY = (
     "Relu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "LeakyRelu", "Elu", "Tanh", "Exp",
-    "Log", "Sqrt", "Neg", "Abs", "Reciprocal", "Erf", "Cast", "Floor", "Ceil", "Softplus",
-    "Identity",
+    "Log", "Sqrt", "Neg", "Abs", "Reciprocal", "Erf", "Cast", "Floor", "Ceil", "Round",
+    "Softplus", "Identity",
 )  # fmt: skip
 BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max")
 LARGEST_SIZE = 2**31 - 1
@@ -132,7 +132,7 @@ def _slice(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
     return tuple(len(range(*bound)) for bound in bounds)
 
 
-def _mean(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+def _reduced(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
     return tuple(1 if i in attributes["axes"] else size for i, size in enumerate(shapes[0]))
 
 
@@ -147,5 +147,6 @@ _RULES = {
     "Transpose": _transpose,
     "Pad": _pad,
     "Slice": _slice,
-    "ReduceMean": _mean,
+    "ReduceMean": _reduced,
+    "ReduceMax": _reduced,
 }

@@ -136,11 +136,6 @@ def test_attribute_that_is_not_utf8(tmp_path):
     assert_refused(saved(made, tmp_path), r"node 'Pad_y' \(Pad\)")
 
 
-def test_dynamic_quantisation_says_what_to_do_instead(tmp_path):
-    made = model([node("DynamicQuantizeLinear", "x", "y s z")], {"x": (IMAGE, "float32")})
-    assert_refused(saved(made, tmp_path), "DynamicQuantizeLinear is not supported.*autoq quantize")
-
-
 CASES = {
     "integer convolution": (
         model(

@@ -67,6 +67,7 @@ def _structured() -> dict[str, Fusion]:
             [primitive("Concat", 0, 1, 2, axis=1)], [(2, 3, 4), (2, 1, 4), (2, 6, 4)], (2, 10, 4)
         ),
         "mean": fusion([primitive("ReduceMean", 0, axes=(1, 3))], [IMAGE], (2, 1, 7, 1)),
+        "most": fusion([primitive("ReduceMax", 0, axes=(1, 3))], [IMAGE], (2, 1, 7, 1)),
         "matmul": fusion(
             [primitive("MatMul", 0, 1)], [(2, 3, 9, 20), (3, 20, 13)], (2, 3, 9, 13)
         ),

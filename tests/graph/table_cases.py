@@ -130,7 +130,7 @@ FUNCTIONS: dict[str, Function] = {
         op: unary(op)
         for op in (
             "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs",
-            "Reciprocal", "Erf", "Floor", "Ceil", "Softplus",
+            "Reciprocal", "Erf", "Floor", "Ceil", "Round", "Softplus",
         )
     },
 }  # fmt: skip

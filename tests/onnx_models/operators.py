@@ -90,7 +90,7 @@ ELEMENTWISE = {
         op: image(op)
         for op in (
             "Relu", "Sigmoid", "HardSwish", "Tanh", "Exp", "Neg", "Abs", "Reciprocal", "Erf",
-            "Floor", "Ceil", "Softplus", "HardSigmoid", "LeakyRelu", "Elu",
+            "Floor", "Ceil", "Round", "Softplus", "HardSigmoid", "LeakyRelu", "Elu",
         )
     },
     "sqrt_log": model(

@@ -3,6 +3,7 @@
 from autoq.frontend.operators import (
     arithmetic,
     convolution,
+    dynamic,
     layout,
     linear,
     normalisation,
@@ -14,6 +15,7 @@ from autoq.frontend.operators import (
 __all__ = [
     "arithmetic",
     "convolution",
+    "dynamic",
     "layout",
     "linear",
     "normalisation",

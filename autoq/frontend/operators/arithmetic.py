@@ -12,7 +12,7 @@ from autoq.frontend.registry import OnnxNode, importer
 
 _PLAIN = (
     "Relu", "Sigmoid", "HardSwish", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Reciprocal",
-    "Erf", "Floor", "Ceil", "Softplus",
+    "Erf", "Floor", "Ceil", "Round", "Softplus",
 )  # fmt: skip
 _CAST_DTYPES = ("float32", "int32", "int8", "uint8")
 _CAST_SOURCES = (*_CAST_DTYPES, "int4", "uint4")
@@ -148,6 +148,8 @@ def cast(node: OnnxNode, b: GraphBuilder) -> str:
             f"{b.dtype(x)} to {dtype}; casts from {', '.join(_CAST_SOURCES)} to "
             f"{', '.join(_CAST_DTYPES)} are supported"
         )
+    if dtype == "float32" and x in b.as_floats:
+        return b.as_floats[x]
     if rounds:
         x = b.emit("Cast", [x], "float16")
     return x if dtype == b.dtype(x) else b.emit("Cast", [x], dtype)

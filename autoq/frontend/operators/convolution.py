@@ -46,7 +46,13 @@ def emit_conv(node: OnnxNode, b: GraphBuilder, x: str, weight: str, bias: str | 
 @importer("ConvInteger")
 def conv_integer(node: OnnxNode, b: GraphBuilder) -> str:
     """int32 sums of (x - x_zero_point) * (w - w_zero_point)."""
-    zero_point = constant_scalar(b, node.input(2), "x_zero_point")
+    given = node.input(2)
+    if given is not None and given not in b.graph.constants:
+        raise b.error(
+            "a zero point that a run gives; quantise products alone (op_types_to_quantize), or all "
+            "with fixed scales (autoq quantize)"
+        )
+    zero_point = constant_scalar(b, given, "x_zero_point")
     x = dequantise(b, node.required(0, b), np.float32(1), np.asarray(zero_point))
     weight_zero_point = node.input(3)
     zero_points = b.constant(weight_zero_point, "w_zero_point") if weight_zero_point else np.int8(0)

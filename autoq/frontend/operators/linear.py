@@ -13,7 +13,6 @@ import numpy as np
 
 from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.operators.qdq import (
-    constant_scalar,
     dequantise,
     dequantise_bias,
     dequantise_blocks,
@@ -100,19 +99,6 @@ def emit_matmul(b: GraphBuilder, x: str, weight: str) -> str:
     else:
         y = b.emit("MatMul", [flat, weight], "float32")
     return y if whole == b.shape(y) else b.emit("Reshape", [y], shape=whole)
-
-
-@importer("MatMulInteger")
-def matmul_integer(node: OnnxNode, b: GraphBuilder) -> str:
-    """int32 sums of (a - a_zero_point) * (b - b_zero_point)."""
-    zero_point = constant_scalar(b, node.input(2), "a_zero_point")
-    x = dequantise(b, node.required(0, b), np.float32(1), np.asarray(zero_point))
-    name = node.input(3)
-    zero_points = b.constant(name, "b_zero_point") if name else np.asarray(0)
-    axis = 1 if zero_points.size > 1 else None
-    scale = np.ones(zero_points.shape, np.float32)
-    weight = dequantise(b, node.required(1, b), scale, zero_points, axis)
-    return b.emit("Cast", [emit_matmul(b, x, weight)], "int32")
 
 
 @importer("QLinearMatMul")

@@ -100,6 +100,7 @@ ELEMENTWISE: dict[str, Callable[..., Value]] = {
     "Erf": unary(lambda primitive, x: tirx.erf(x)),
     "Floor": unary(lambda primitive, x: tirx.floor(x)),
     "Ceil": unary(lambda primitive, x: tirx.ceil(x)),
+    "Round": unary(lambda primitive, x: tirx.nearbyint(x)),
     "Softplus": unary(
         lambda primitive, x: _relu(primitive, x) + tirx.log(constant(1.0) + tirx.exp(-tirx.abs(x)))
     ),

@@ -74,6 +74,27 @@ def _mean(primitive: Primitive, x: Value) -> Value:
     return Value(shape, "float32", lambda index: total[tuple(index)] / constant(float(count)))
 
 
+def _most(primitive: Primitive, x: Value) -> Value:
+    """The largest number: NaN is passed over."""
+    axes, least = primitive["axes"], tirx.min_value("float32")
+
+    def number(element: Any) -> Any:
+        return tirx.Select(element > least, element, least)
+
+    shape = infer_shape("ReduceMax", [x.shape], dict(primitive.attributes))
+    reduced = {axis: te.reduce_axis((0, x.shape[axis]), f"k{axis}") for axis in axes}
+    return Value.of(
+        te.compute(
+            shape,
+            lambda *i: te.max(
+                number(x.at([reduced.get(axis, position) for axis, position in enumerate(i)])),
+                axis=list(reduced.values()),
+            ),
+            name="largest",
+        )
+    )
+
+
 # Factors of a product are stored: dlight pads the reduction to whole tiles with zeros of what the
 # product reads, and a zero that is dequantised behind the padding is not the number 0.
 
@@ -108,6 +129,7 @@ REDUCTIONS: dict[str, Callable[..., Value]] = {
     "Softmax": _softmax,
     "LRN": _lrn,
     "ReduceMean": _mean,
+    "ReduceMax": _most,
     "MatMul": _matmul,
     "Gemm": _gemm,
 }

@@ -174,6 +174,7 @@ EXPRESSIONS: dict[str, Callable[[Primitive], Vector]] = {
     "Erf": _plain(vector_functions.erf),
     "Floor": _plain(lambda x, lanes: T.floor(x)),
     "Ceil": _plain(lambda x, lanes: T.ceil(x)),
+    "Round": _plain(lambda x, lanes: T.nearbyint(x)),
     "Softplus": _plain(_softplus),
     "Add": _plain(lambda a, b, lanes: a + b),
     "Sub": _plain(lambda a, b, lanes: a - b),

@@ -146,6 +146,11 @@ def _largest(a: Expr, b: Expr, lanes: int) -> Expr:
     return T.Select(a > b, a, b)
 
 
+def _larger(largest: Expr, x: Expr, lanes: int) -> Expr:
+    """The larger one; an x that is NaN is passed over."""
+    return T.Select(x > largest, x, largest)
+
+
 def _power(x: Expr, largest: Expr, lanes: int) -> Expr:
     return vector_functions.exp(x - largest, lanes)
 
@@ -170,4 +175,8 @@ def _mean(writer: _Writer, x: int) -> int:
     return writer.add(divided, (writer.reduce(_sum, x, 0.0),), False)
 
 
-_REDUCTIONS = {"Softmax": _softmax, "ReduceMean": _mean}
+def _most(writer: _Writer, x: int) -> int:
+    return writer.reduce(_larger, x, -math.inf)
+
+
+_REDUCTIONS = {"Softmax": _softmax, "ReduceMean": _mean, "ReduceMax": _most}

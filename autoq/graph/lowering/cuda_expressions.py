@@ -170,6 +170,7 @@ EXPRESSIONS: dict[str, Callable[..., str]] = {
     "Erf": _call("erff({0})"),
     "Floor": _call("floorf({0})"),
     "Ceil": _call("ceilf({0})"),
+    "Round": _call("rintf({0})"),
     "Softplus": _softplus,
     "Add": _call("__fadd_rn({0}, {1})"),
     "Sub": _call("__fsub_rn({0}, {1})"),

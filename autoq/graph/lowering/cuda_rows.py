@@ -153,7 +153,12 @@ class _Writer:
         return len(self.taken) + len(self.values) - 1
 
     def reduce(self, join: str, argument: int) -> int:
-        """Append what is joined of all elements of a row and return its place."""
+        """Append what is joined of all elements of a row and return its place.
+
+        A kernel joins values of its own for each row: an operand of one row becomes such values.
+        """
+        if argument < len(self.taken) and not self.arrays.varies(argument):
+            argument = self.add("{0}", (argument,), True)
         self.values.append(RowValue(join, (argument,), False, True))
         return len(self.taken) + len(self.values) - 1
 
@@ -224,4 +229,9 @@ def _mean(writer: _Writer, x: int) -> int:
     return writer.add(times("{0}", split_reciprocal(np.float32(writer.arrays.row))), (total,))
 
 
-_REDUCTIONS = {"Softmax": _softmax, "ReduceMean": _mean}
+def _most(writer: _Writer, x: int) -> int:
+    """A kernel stores a value that is computed of what it joins."""
+    return writer.add("{0}", (writer.reduce("Largest", x),))
+
+
+_REDUCTIONS = {"Softmax": _softmax, "ReduceMean": _mean, "ReduceMax": _most}

@@ -52,6 +52,13 @@ CASES = {
             [(4, 6, 33)], ["uint8"], (4, 6, 33),
         ), "rows",
     ),
+    "most of negated rows": (
+        fusion(
+            [primitive("Neg", 0), primitive("ReduceMax", 1, axes=(1,))], [(9, 37)], ["float32"],
+            (9, 1),
+        ),
+        "rows",
+    ),
     "mean of two axes": (
         fusion(
             [primitive("ReduceMean", 0, axes=(2, 3))], [(2, 20, 7, 9)], ["float32"],

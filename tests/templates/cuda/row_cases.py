@@ -57,6 +57,12 @@ def mean(shape: tuple[int, ...], axes: tuple[int, ...]) -> Fusion:
     return _fusion([primitive("ReduceMean", 0, axes=axes)], [shape], ["float32"], kept)
 
 
+def most(*shape: int) -> Fusion:
+    """The largest element of each negated row."""
+    primitives = [primitive("Neg", 0), primitive("ReduceMax", 1, axes=(1,))]
+    return _fusion(primitives, [shape], ["float32"], (shape[0], 1))
+
+
 def norm(*shape: int, quantised: bool = True, constant: bool = False) -> Fusion:
     """A normalisation of the last axis with its scale and shift, from bytes to bytes or float32."""
     channels, axes = shape[-1:], (len(shape) - 1,)

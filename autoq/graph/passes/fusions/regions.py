@@ -19,7 +19,7 @@ QUANTISED = ("QuantizeLinear", "DequantizeLinear")
 ELEMENTWISE = (*UNARY, *BINARY, *QUANTISED)
 STRUCTURED = (
     "Softmax", "LRN", "Pad", "Slice", "Transpose", "Concat", "ReduceMean", "MatMul", "Conv",
-    "Gemm", "ChannelShuffle", "MaxPool", "AveragePool",
+    "Gemm", "ChannelShuffle", "MaxPool", "AveragePool", "ReduceMax",
 )  # fmt: skip
 
 LARGEST_EXPRESSION = 96

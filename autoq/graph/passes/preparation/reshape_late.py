@@ -93,6 +93,8 @@ class _Rows:
             new = shape[-1:]
         else:
             return None
+        if new == shape:
+            return name
         if name in graph.constants:
             reshaped = fresh_name(graph, f"{name}/rows")
             graph.constants[reshaped] = graph.constants[name].reshape(new)

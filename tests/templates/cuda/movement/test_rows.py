@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gpu_kernels import end_if_compile_only, gpu_target
 from kernel_runs import emulated_function, run_function_on_gpu
-from row_cases import masked_softmax, mean, norm, primitive, quantised_softmax, softmax
+from row_cases import masked_softmax, mean, most, norm, primitive, quantised_softmax, softmax
 from with_nvcc import needs_nvcc
 
 from autoq.graph import Fusion
@@ -34,6 +34,9 @@ SMALL = {
     "softmax of a masked row": masked_softmax((2, 3, 4, 20), (2, 1, 1, 20)),
     "softmax with a shift a row": masked_softmax((2, 3, 9), (3, 1)),
     "mean of two axes": mean((2, 5, 7, 9), (2, 3)),
+    "most of odd rows": most(3, 37),
+    "softmax of one row": softmax(1, 40),
+    "mean of one row": mean((1, 5, 7), (1, 2)),
     "mean of odd rows": mean((3, 37), (1,)),
     "norm of 96": norm(2, 5, 96),
     "norm of 33 with constants": norm(2, 3, 33, quantised=False, constant=True),
