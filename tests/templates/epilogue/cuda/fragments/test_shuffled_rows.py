@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,7 +38,7 @@ static unsigned __shfl_xor_sync(unsigned, unsigned value, int distance) {
 }
 """
 ENTRY = """
-extern "C" void entry(const unsigned* acc, const float* scale, const int* bias,
+extern "C" void entry_{number}(const unsigned* acc, const float* scale, const int* bias,
                       const float* scalars, const {residual}* residual, {out}* y,
                       int ok0, int ok1, int left) {{
   std::vector<std::thread> lanes;
@@ -56,15 +55,36 @@ extern "C" void entry(const unsigned* acc, const float* scale, const int* bias,
 """
 
 
-def build(row: ShuffledRows, residual_pitch: int, folder: Path) -> ctypes.CDLL:
-    """The epilogue as a host library whose entry point runs the four lanes of a row."""
+CASES = [
+    ("int8", None, False, 64, 64, 16),
+    ("uint8", "uint8", True, 32, 32, 16),
+    ("int8", "int8", False, 30, 30, 16),
+    ("uint8", "float32", False, 27, 19, 16),
+    ("int8", "uint8", True, 48, 48, 128),
+    ("int4", None, False, 64, 64, 16),
+    ("uint4", "int8", True, 30, 30, 16),
+    ("int4", "float32", False, 36, 20, 16),
+]
+ROWS = [
+    ShuffledRows(Epilogue(out, residual, before), pitch, left < CHANNELS, True, block_pitch)
+    for out, residual, before, pitch, left, block_pitch in CASES
+] + [ShuffledRows(Epilogue("int8"), 32, False)]
+
+
+def residual_pitch_of(row: ShuffledRows) -> int:
+    return row.pitch if row.block_pitch == 16 else 1024
+
+
+def entry(number: int, row: ShuffledRows) -> str:
+    """The epilogue with an entry point that runs the four lanes of a row."""
     rows, load, words = row.rows(), row.load(), row.residual_words
     loads = "\n    ".join(
-        f"{load.name}(words + {half * words}, residual + {half * residual_pitch} + 2 * lane, "
-        f"ok{half}, left - 2 * lane);"
+        f"{load.name}(words + {half * words}, "
+        f"residual + {half * residual_pitch_of(row)} + 2 * lane, ok{half}, left - 2 * lane);"
         for half in range(2 if words else 0)
     )
-    entry = ENTRY.format(
+    text = ENTRY.format(
+        number=number,
         residual=element(row.epilogue.residual_dtype or "int8").c_type,
         out=element(row.epilogue.out_dtype).c_type,
         words=words,
@@ -73,12 +93,20 @@ def build(row: ShuffledRows, residual_pitch: int, folder: Path) -> ctypes.CDLL:
         pitch=stored_bytes((row.pitch,), row.epilogue.out_dtype),
         lane_bytes=stored_bytes((8,), row.epilogue.out_dtype),
     )
-    source, library = folder / "rows.cpp", folder / "rows.so"
-    source.write_text(SHIMS + LOCKSTEP + load.source + rows.source + entry)
+    return f"namespace n{number} {{\n{load.source}{rows.source}{text}}}\n"
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """Every row of ROWS as a host function, in one library: threads take long to compile."""
+    folder = tmp_path_factory.mktemp("rows")
+    source, built = folder / "rows.cpp", folder / "rows.so"
+    entries = [entry(number, row) for number, row in enumerate(ROWS)]
+    source.write_text("".join([SHIMS, LOCKSTEP, *entries]))
     flags = ["-std=c++20", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared"]
-    command = [COMPILER, *flags, "-fPIC", "-pthread", "-o", str(library), str(source)]
+    command = [COMPILER, *flags, "-fPIC", "-pthread", "-o", str(built), str(source)]
     subprocess.run(command, check=True)
-    return ctypes.CDLL(str(library))
+    return ctypes.CDLL(str(built))
 
 
 def lane_fragments(total: np.ndarray) -> np.ndarray:
@@ -89,22 +117,13 @@ def lane_fragments(total: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("out_dtype", "residual_dtype", "before", "pitch", "left", "block_pitch"),
-    [
-        ("int8", None, False, 64, 64, 16),
-        ("uint8", "uint8", True, 32, 32, 16),
-        ("int8", "int8", False, 30, 30, 16),
-        ("uint8", "float32", False, 27, 19, 16),
-        ("int8", "uint8", True, 48, 48, 128),
-        ("int4", None, False, 64, 64, 16),
-        ("uint4", "int8", True, 30, 30, 16),
-        ("int4", "float32", False, 36, 20, 16),
-    ],
+    CASES,
 )
 def test_four_lanes_pack_what_the_epilogue_says(
-    out_dtype, residual_dtype, before, pitch, left, block_pitch, tmp_path
+    out_dtype, residual_dtype, before, pitch, left, block_pitch, library
 ):
-    epilogue = Epilogue(out_dtype, residual_dtype, before)
-    row = ShuffledRows(epilogue, pitch, left < CHANNELS, True, block_pitch)
+    number = CASES.index((out_dtype, residual_dtype, before, pitch, left, block_pitch))
+    row, epilogue = ROWS[number], ROWS[number].epilogue
     rng = np.random.default_rng(4)
     accumulator = rng.integers(-60000, 60000, (2, CHANNELS))
     bias = rng.integers(-9000, 9000, (2, CHANNELS)).astype(np.int32)
@@ -123,7 +142,7 @@ def test_four_lanes_pack_what_the_epilogue_says(
     # Where a channel's residual lies: blocks of 16 channels, block_pitch apart.
     channel = np.arange(CHANNELS)
     at = channel // 16 * block_pitch + channel % 16
-    residual_pitch = pitch if block_pitch == 16 else 1024
+    residual_pitch = residual_pitch_of(row)
     residual = np.zeros(residual_pitch + 512, dtype)
     for half in range(2):
         used = channel < left
@@ -131,10 +150,10 @@ def test_four_lanes_pack_what_the_epilogue_says(
     poison = 0x55  # bytes, and nibbles of 5
     y = np.full(stored_bytes((2 * pitch + CHANNELS,), out_dtype), poison, np.uint8)
     y = aligned(y.view(stored((1,), out_dtype)[1]))
-    library = build(row, residual_pitch, tmp_path)
     arrays = [lane_fragments(accumulator), scale, bias, scalars, residual]
     arrays = [*map(aligned, arrays), y]
-    library.entry(*[ctypes.c_void_p(array.ctypes.data) for array in arrays], 1, 1, left)
+    function = library[f"entry_{number}"]
+    function(*[ctypes.c_void_p(array.ctypes.data) for array in arrays], 1, 1, left)
     count = min(left, CHANNELS)
     fill = poison & 15 if element(out_dtype).bits == 4 else poison
     expected = np.full(2 * pitch + CHANNELS, fill, value_dtype(out_dtype))
@@ -147,14 +166,13 @@ def test_four_lanes_pack_what_the_epilogue_says(
     np.testing.assert_array_equal(y, to_stored(expected, out_dtype))
 
 
-def test_rows_that_are_no_pixels_are_not_stored(tmp_path):
-    row = ShuffledRows(Epilogue("int8"), 32, False)
-    library = build(row, 32, tmp_path)
+def test_rows_that_are_no_pixels_are_not_stored(library):
     arrays = (
         np.ones((LANES, TILES, 2, 2), np.uint32), np.ones(CHANNELS, np.float32),
         np.zeros(2 * CHANNELS, np.int32), pack_scalars(low=-128.0, high=127.0),
         np.zeros(64, np.int8), np.full(64, 77, np.int8),
     )  # fmt: skip
     arrays = [aligned(array) for array in arrays]
-    library.entry(*[ctypes.c_void_p(array.ctypes.data) for array in arrays], 0, 1, 32)
+    function = library[f"entry_{len(CASES)}"]
+    function(*[ctypes.c_void_p(array.ctypes.data) for array in arrays], 0, 1, 32)
     assert (arrays[-1][:32] == 77).all() and (arrays[-1][32:] == 1).all()

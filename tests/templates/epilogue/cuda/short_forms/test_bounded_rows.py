@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import re
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 from host_rows import COMPILER, SHIMS, aligned, fragments, needs_compiler, random_table
 
-from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
 from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
@@ -21,23 +22,22 @@ from autoq.templates.epilogue.cuda.short_forms.bounds import limits
 from autoq.templates.epilogue.cuda.values.requantisation import Form
 
 MORE_SHIMS = r"""
-#include <algorithm>
-#include <cmath>
-#include <cstring>
 static float4 make_float4(float a, float b, float c, float d) { return {a, b, c, d}; }
-static float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
-static int __float_as_int(float a) { int r; std::memcpy(&r, &a, 4); return r; }
-static float __int_as_float(int a) { float r; std::memcpy(&r, &a, 4); return r; }
+static float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+static int __float_as_int(float a) { return (int)__float_as_uint(a); }
+static float __int_as_float(int a) { return __uint_as_float(a); }
+template <class T> static T least(T a, T b) { return b < a ? b : a; }
+template <class T> static T most(T a, T b) { return a < b ? b : a; }
 static int wrap(int a, int b) { return (int)((unsigned)a + (unsigned)b); }
-static int __viaddmin_s32_relu(int a, int b, int c) { return std::max(std::min(wrap(a, b), c), 0); }
-static int __viaddmax_s32(int a, int b, int c) { return std::max(wrap(a, b), c); }
+static int __viaddmin_s32_relu(int a, int b, int c) { return most(least(wrap(a, b), c), 0); }
+static int __viaddmax_s32(int a, int b, int c) { return most(wrap(a, b), c); }
 static int __float2int_rn(float a) {
-  return (int)std::clamp(std::nearbyint((double)a), -2147483648., 2147483647.);
+  return (int)least(most(__builtin_nearbyint((double)a), -2147483648.), 2147483647.);
 }
-static float __saturatef(float a) { return std::clamp(a, 0.f, 1.f); }
+static float __saturatef(float a) { return least(most(a, 0.f), 1.f); }
 // Halves below 2**-14 are denormal.
-static float half(unsigned short bits) { return std::ldexp((float)bits, -24); }
-static unsigned saturate(int v, int low, int high) { return std::clamp(v, low, high) & 0xff; }
+static float half(unsigned short bits) { return (float)bits * 0x1p-24f; }
+static unsigned saturate(int v, int low, int high) { return least(most(v, low), high) & 0xff; }
 """
 
 ENTRY = """
@@ -60,8 +60,10 @@ CASES = [
 ]
 
 
-def build(row: FragmentRows, rows: DeviceFunction, folder: Path) -> ctypes.CDLL:
+@functools.cache
+def build(row: FragmentRows, form: Form) -> ctypes.CDLL:
     """A short form as a host library; inline PTX becomes C++ expressions."""
+    rows = row.rows(form)
     bounds = INTEGER_RANGE[row.epilogue.out_dtype]
     source = re.sub(
         r'asm\("cvt\.pack[^:]*: "=r"\((\w+)\) : "r"\((\w+)\), "r"\((\w+)\), "r"\((\w+)\)\);',
@@ -76,11 +78,12 @@ def build(row: FragmentRows, rows: DeviceFunction, folder: Path) -> ctypes.CDLL:
     out = element(row.epilogue.out_dtype).c_type
     last = ", (const char*)scalars + 32" if row.epilogue.table else ""
     entry = ENTRY.format(out=out, rows=rows.name, channels=row.channels, last=last)
-    text, library = folder / "row.cpp", folder / "row.so"
-    text.write_text(SHIMS + MORE_SHIMS + source + entry)
     flags = ["-O1", "-std=c++17", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared"]
-    subprocess.run([COMPILER, *flags, "-fPIC", "-o", str(library), str(text)], check=True)
-    return ctypes.CDLL(str(library))
+    with TemporaryDirectory() as folder:
+        text, library = Path(folder, "row.cpp"), Path(folder, "row.so")
+        text.write_text(SHIMS + MORE_SHIMS + source + entry)
+        subprocess.run([COMPILER, *flags, "-fPIC", "-o", str(library), str(text)], check=True)
+        return ctypes.CDLL(str(library))
 
 
 def scalars_of(epilogue: Epilogue, relu: bool) -> np.ndarray:
@@ -96,10 +99,10 @@ def scalars_of(epilogue: Epilogue, relu: bool) -> np.ndarray:
 @needs_compiler
 @pytest.mark.parametrize("epilogue", CASES, ids=str)
 @pytest.mark.parametrize("relu", [False, True])
-def test_short_form_is_exact(epilogue: Epilogue, relu: bool, tmp_path: Path) -> None:
+def test_short_form_is_exact(epilogue: Epilogue, relu: bool) -> None:
     channels = 16
     row = FragmentRows(epilogue, channels, channels, tail=False, bias=False)
-    library = build(row, row.rows(Form.BOUNDED), tmp_path)
+    library = build(row, Form.BOUNDED)
     rng = np.random.default_rng(5)
     scalars = scalars_of(epilogue, relu)
     dtype = epilogue.residual_dtype or "int8"

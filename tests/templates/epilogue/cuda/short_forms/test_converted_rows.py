@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,11 +55,9 @@ def totals(scale: np.ndarray, trial: int) -> np.ndarray:
 @needs_compiler
 @pytest.mark.parametrize("epilogue", CASES, ids=str)
 @pytest.mark.parametrize("accumulator_low", [-128.0, -7.0])
-def test_converted_form_is_exact(
-    epilogue: Epilogue, accumulator_low: float, tmp_path: Path
-) -> None:
+def test_converted_form_is_exact(epilogue: Epilogue, accumulator_low: float) -> None:
     row = FragmentRows(epilogue, CHANNELS, CHANNELS, tail=False, bias=False)
-    library = build(row, row.rows(Form.CONVERTED), tmp_path)
+    library = build(row, Form.CONVERTED)
     scalars = scalars_of(epilogue, accumulator_low, seed=4)
     found = conversion_limits(epilogue, tuple(map(float, scalars)))
     assert found is not None and found[0] == IS_CONVERTED
