@@ -22,7 +22,7 @@ TARGET = parse_target("cuda:sm_90a")
 WORKLOAD = Conv2d(n=1, h=8, w=8, c=16, k=16, r=3, s=3, padding=(1, 1, 1, 1))
 
 
-def kernel(template: Template = SWAPPED) -> str:
+def kernel(template: Template) -> str:
     """A kernel with the places in the source that it is from."""
     config = template.default(WORKLOAD, TARGET)
     return str(tvm.ir.save_json(template.build(WORKLOAD, config, TARGET)))
@@ -34,14 +34,6 @@ def without(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     for owner, name, _ in SHORT_CUTS:
         monkeypatch.setattr(owner, name, getattr(owner, name).__wrapped__)
     return monkeypatch
-
-
-@pytest.mark.parametrize("template", [SWAPPED, MMA_SYNC], ids=lambda template: template.name)
-def test_the_kernel_is_the_same(template: Template, request: pytest.FixtureRequest) -> None:
-    quick = kernel(template)
-    assert kernel(template) == quick
-    request.getfixturevalue("without")
-    assert kernel(template) == quick
 
 
 def counted(name: str, monkeypatch: pytest.MonkeyPatch) -> list[FrameType]:
@@ -57,15 +49,16 @@ def counted(name: str, monkeypatch: pytest.MonkeyPatch) -> list[FrameType]:
     return found
 
 
-def test_no_callers_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("template", [SWAPPED, MMA_SYNC], ids=lambda template: template.name)
+def test_the_kernel_is_the_same_and_no_callers_are_described(
+    template: Template, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     described = counted("getouterframes", monkeypatch)
-    kernel()
+    quick = kernel(template)
+    assert kernel(template) == quick
     assert not described
-
-
-def test_callers_are_described_without_short_cuts(without: pytest.MonkeyPatch) -> None:
-    described = counted("getouterframes", without)
-    kernel()
+    request.getfixturevalue("without")
+    assert kernel(template) == quick
     assert len(described) > 20
 
 

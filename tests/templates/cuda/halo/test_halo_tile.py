@@ -163,7 +163,7 @@ def test_declines_what_it_cannot_compute(change):
     [{}, {"c": 1024, "r": 7, "s": 7}, {"dilation": (24, 24), "padding": (24, 24, 24, 24)},
      {"dilation": (1, 60), "padding": (1, 60, 1, 60)}, {"n": 1, "w": 400, "k": 8},
      {"h": 600, "w": 600, "c": 4096, "r": 33, "s": 33, "padding": (0, 0, 0, 0)},
-     {"h": 600, "w": 600, "r": 241, "s": 241, "padding": (0, 0, 0, 0)}],
+     {"n": 1, "h": 300, "w": 300, "k": 8, "r": 241, "s": 241, "padding": (0, 0, 0, 0)}],
     ids=str,
 )  # fmt: skip
 def test_matches_exactly_where_some_configuration_is_legal(change):
