@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from autoq.devices import Host
     from autoq.report.events import TuneSummary
     from autoq.report.product import Line
-    from autoq.templates.operators.float_gemm import FloatGemm
-    from autoq.templates.operators.gemm import Gemm
+    from autoq.templates.workload import Workload
 
 Rows = Annotated[int, typer.Argument(metavar="M", help="Rows of A.", show_default=False)]
 Columns = Annotated[int, typer.Argument(metavar="N", help="Columns of B.", show_default=False)]
@@ -55,7 +54,7 @@ Scale = Annotated[
 Residual = Annotated[
     str | None, typer.Option("--residual", metavar="TYPE", help="Added to the scaled sums.")
 ]
-Batch = Annotated[int, typer.Option(metavar="N", help="Products of this shape, of floats.")]
+Batch = Annotated[int, typer.Option(metavar="N", help="Products of this shape.")]
 Activation = Annotated[
     str, typer.Option(metavar="NAME", help="Behind the bias: none, relu, gelu, gelu_tanh or silu.")
 ]
@@ -92,7 +91,8 @@ def gemm(
     A [M, K] times B [K, N]. Where one is of floats, the other may be of narrow integers: that is
     the weight, whose values are scaled, in groups of K if wanted. Of two matrices of integers, B is
     the weight. Sums are scaled by the weight's columns, and by rows, whose scales are an input, if
-    wanted.
+    wanted. Batches of products of integers are of two inputs, with one scale, and each B lies
+    column by column.
 
     Without --output the records of the trials are not kept.
     """
@@ -163,7 +163,7 @@ def _record_file(output: Path | None) -> Iterator[Path]:
         yield folder / "gemm.jsonl"
 
 
-def _untuned(workload: Gemm | FloatGemm, host: Host, summary: TuneSummary) -> Line:
+def _untuned(workload: Workload, host: Host, summary: TuneSummary) -> Line:
     """The kernel that is used without tuning."""
     from autoq.report.product import Line, kernel_text
     from autoq.search.knobs import plain_config
@@ -174,7 +174,7 @@ def _untuned(workload: Gemm | FloatGemm, host: Host, summary: TuneSummary) -> Li
     return Line("untuned", summary.rows[0].default_seconds, kernel_text(template.name, config))
 
 
-def _cublaslt(workload: Gemm | FloatGemm, host: Host, cold: bool, device: int) -> Line | str:
+def _cublaslt(workload: Workload, host: Host, cold: bool, device: int) -> Line | str:
     """The library's time, or why there is none."""
     from autoq.libraries.beside import cublaslt_beside
     from autoq.measure.job import Timing

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from autoq.errors import InputError
 from autoq.templates.element import ELEMENTS, element
 from autoq.templates.epilogue import ACTIVATIONS, Epilogue
+from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
@@ -28,7 +29,8 @@ _MOST_VALUES = 2**31 - 1
 _ROOMY, _MULTIPLES = (256, 256, 256), (2, 4, 8, 16, 32, 64)
 _GROUPS = (32, 64, 128)
 
-Takes = Callable[[Gemm | FloatGemm], bool]
+Product = Gemm | FloatGemm | BatchedGemm
+Takes = Callable[[Product], bool]
 
 
 def short(dtype: str) -> str:
@@ -43,7 +45,8 @@ class ProductRequest:
     a, b, out and residual are element types by their short or long names, out None for the usual
     one, residual None for none; group, zero_points, bias and activation are as in `FloatGemm`.
     scale: what sums are scaled by, "column", "row" or both, with a comma between, None for that
-    of the weight. batch: products of this shape, of floats.
+    of the weight. batch: products of this shape; those of integers are of two activations, with one
+    scale, and B lies column by column.
     """
 
     m: int
@@ -60,15 +63,18 @@ class ProductRequest:
     residual: str | None = None
     batch: int = 1
 
-    def workload(self) -> Gemm | FloatGemm:
+    def workload(self) -> Product:
         """The workload; raises InputError for extents and types that make no product."""
         self._check_extents()
         a, b = _dtype("--a", self.a, FACTORS), _dtype("--b", self.b, FACTORS)
         if element(a).floating or element(b).floating:
             return self._of_floats(a, b)
-        if self.batch != 1:
-            raise InputError(f"--batch {self.batch}: is for products with a factor of floats")
-        return self._of_integers(a, b)
+        if self.zero_points:
+            raise InputError(
+                f"--zero-points: needs a factor of floats; a product of {short(a)} and {short(b)} "
+                "always has zero points"
+            )
+        return self._of_integers(a, b) if self.batch == 1 else self._of_batches(a, b)
 
     def _of_floats(self, a: str, b: str) -> FloatGemm:
         left, right = element(a).floating, element(b).floating
@@ -125,15 +131,7 @@ class ProductRequest:
             )
 
     def _of_integers(self, a: str, b: str) -> Gemm:
-        if self.zero_points:
-            raise InputError(
-                f"--zero-points: needs a factor of floats; a product of {short(a)} and {short(b)} "
-                "always has zero points"
-            )
-        out = _dtype("--out", self.out or "s8", INTEGER_OUTPUTS)
-        residual = self.residual
-        if residual is not None:
-            residual = _dtype("--residual", residual, RESIDUALS)
+        out, residual = self._results()
         scales = self._scales(default="column")
         given = {f"--scale {self.scale}": self.scale, "--bias": self.bias, "--residual": residual}
         option = next((name for name, value in given.items() if value), None)
@@ -150,6 +148,30 @@ class ProductRequest:
             activation=activation, scale_group=self.group,
         )  # fmt: skip
         return Gemm(self.m, self.n, self.k, a, b, epilogue)
+
+    def _of_batches(self, a: str, b: str) -> BatchedGemm:
+        options = {
+            f"--scale {self.scale}": self.scale, "--bias": self.bias,
+            f"--group {self.group}": self.group,
+        }  # fmt: skip
+        for option, given in options.items():
+            if given:
+                raise InputError(
+                    f"{option}: products of integers with --batch {self.batch} have one scale"
+                )
+        out, residual = self._results()
+        activation, table = self._integer_activation(out)
+        epilogue = Epilogue(out, residual, table=table, activation=activation)
+        return BatchedGemm(
+            self.batch, self.m, self.n, self.k, in_dtype=a, other_dtype=b, epilogue=epilogue
+        )
+
+    def _results(self) -> tuple[str, str | None]:
+        """Types of the result of integers and of the residual."""
+        residual = self.residual
+        if residual is not None:
+            residual = _dtype("--residual", residual, RESIDUALS)
+        return _dtype("--out", self.out or "s8", INTEGER_OUTPUTS), residual
 
     def _check_group(self, out: str) -> None:
         if self.group > 0 and not element(out).floating:
@@ -177,8 +199,12 @@ class ProductRequest:
 
     def __str__(self) -> str:
         workload = self.workload()
-        x, weight = workload.inputs[0].dtype, workload.weight_dtype
-        a, b = (weight, x) if getattr(workload, "weight_left", False) else (x, weight)
+        x = workload.inputs[0].dtype
+        if isinstance(workload, BatchedGemm):
+            a, b = x, workload.other_dtype
+        else:
+            left = isinstance(workload, FloatGemm) and workload.weight_left
+            a, b = (workload.weight_dtype, x) if left else (x, workload.weight_dtype)
         group = f" in groups of {self.group}" if self.group else ""
         many = f"{self.batch} times " if self.batch > 1 else ""
         return (

@@ -43,6 +43,14 @@ def nearest(product: BatchedGemm) -> BatchedGemm:
     return replace(product, in_dtype="int8", other_dtype="int8", epilogue=Epilogue(out))
 
 
+def difference(product: BatchedGemm) -> str:
+    """That these are not the product's types, where they are not."""
+    found = nearest(product)
+    types = (product.in_dtype, product.other_dtype, product.epilogue.out_dtype)
+    same = types == (found.in_dtype, found.other_dtype, found.epilogue.out_dtype)
+    return "" if same else ", the nearest types that it has"
+
+
 class BatchedProducts:
     """y [pairs, m, n] of x [pairs, m, k] and other, matrix behind matrix in memory.
 
@@ -151,3 +159,7 @@ class _Batch:
         difference = float(np.abs(found - sums).max())
         floating = element(self.out_dtype).floating
         return difference / float(np.sqrt(np.mean(sums**2))) if floating else difference
+
+
+PRODUCTS = BatchedProducts
+"""The class of them, made with the number of a device."""

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from autoq.errors import AutoqError, DriverError, LibraryError
-from autoq.libraries import byte_products, float_products
+from autoq.libraries import batched_products, byte_products, float_products
 from autoq.libraries.ranking import PeerTime
 from autoq.measure.job import Timing
 from autoq.process.child import Child, Entry
 from autoq.templates.element import element
+from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 
-Product = Gemm | FloatGemm
+Product = Gemm | FloatGemm | BatchedGemm
 
 _SECONDS = 300.0
 
@@ -55,7 +56,9 @@ def description(product: Product) -> str:
 
 
 def _products(product: Product) -> ModuleType:
-    """The module of the library's products of floats, or of bytes."""
+    """The module of the library's batches of activations, products of floats, or of bytes."""
+    if isinstance(product, BatchedGemm):
+        return batched_products
     floating = element(product.inputs[0].dtype).floating
     return float_products if floating else byte_products
 

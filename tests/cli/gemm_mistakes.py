@@ -63,7 +63,16 @@ MISTAKES = {
     "group of four bits that does not divide": (
         (64, 32, 48, *CPU, "--a", "f32", "--b", "s4", "--group", 32), ("group 32", "k = 48"),
     ),
-    "batch of integers": ((64, 32, 48, "--batch", 2), ("--batch 2", "floats")),
+    "scaled batch of integers": (
+        (64, 32, 48, "--batch", 2, "--scale", "row,column"), ("--scale row,column", "one scale"),
+    ),
+    "group of a batch of integers": (
+        (64, 32, 48, "--batch", 2, "--out", "f32", "--group", 16), ("--group 16", "one scale"),
+    ),
+    "batch of integers to halves": (
+        (64, 32, 48, "--batch", 2, "--out", "f16"), ("end in bytes, int32 or plain float32",),
+    ),
+    "batch of four bits": ((64, 32, 48, "--batch", 2, "--a", "s4"), ("choose int8 or uint8",)),
     "huge batch": (
         (64, 32, 48, "--a", "f16", "--batch", 10**9), ("--batch 1000000000", "at most 2147483647"),
     ),

@@ -10,13 +10,14 @@ from autoq.cli import gemm
 from autoq.cli.product_workload import ProductRequest, require_kernel
 from autoq.devices import Host
 from autoq.errors import InputError
-from autoq.libraries.beside import Beside
+from autoq.libraries.beside import Beside, description
 from autoq.libraries.ranking import PeerTime
 from autoq.measure.job import Timing
 from autoq.records.lines import read_records
 from autoq.report.product import Line
 from autoq.runtime.cuda.driver import device_count
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
@@ -56,6 +57,22 @@ def test_a_product_on_the_cpu(autoq, folder):
     assert "cuBLASLt: none on a CPU" in screen.out
     assert "TOPS" in screen.out and "4 trials measured" in screen.out
     assert not list(folder.iterdir())
+
+
+def test_a_batch_of_products_of_bytes_on_the_cpu(autoq):
+    screen = autoq("gemm", 9, 7, 20, "--a", "u8", "--batch", 3, *CPU, "--trials", 1)
+    assert screen.code == 0, screen
+    assert "3 times u8 [9, 20] x s8 [20, 7] -> s8 [9, 7], 7.56e-06 Gop" in screen.out
+    assert re.search(r"^untuned .*batched_gemm_", screen.out, re.MULTILINE), screen.out
+    assert "cuBLASLt: none on a CPU" in screen.out
+
+
+def test_a_batch_of_integers_is_of_two_activations():
+    request = ProductRequest(64, 32, 48, "s8", "u8", "u8", activation="silu", batch=3)
+    assert request.workload() == BatchedGemm(
+        3, 64, 32, 48, in_dtype="int8", other_dtype="uint8", epilogue=Epilogue("uint8", table=True)
+    )
+    assert description(request.workload()) == "s8 x s8 -> s8, the nearest types that it has"
 
 
 def test_a_product_of_activations_quantised_as_they_come(autoq, folder):
@@ -218,6 +235,7 @@ def test_what_would_do_is_taken():
 PRODUCTS = {
     "s8": (("--a", "s8", "--b", "s8"), "TOPS", r"algorithm \d+, .*; s8 x s8 -> s8$"),
     "sums": (("--a", "s8", "--b", "s8", "--out", "s32"), "TOPS", r"algorithm \d+, .*-> s32$"),
+    "batch": (("--batch", 3), "TOPS", r"algorithm \d+, .*; s8 x s8 -> s8$"),
     "f16 x s8": (
         ("--a", "f16", "--b", "s8"), "TFLOPS",
         r"algorithm \d+, .*; f16 x f16 -> f16, the weight dequantised beforehand$",

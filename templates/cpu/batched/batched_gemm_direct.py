@@ -50,8 +50,10 @@ def default(workload: BatchedGemm, target: Target) -> BatchedDirectConfig:
 
 
 def space(workload: BatchedGemm, target: Target) -> Space[BatchedDirectConfig]:
-    """The default alone."""
-    return Space(BatchedDirectConfig, {"rows": (default(workload, target).rows,)})
+    """All rows of a pair, halves of them and so on, and the default."""
+    parts = (1 << i for i in range(workload.m.bit_length()))
+    rows = {-(-workload.m // part) for part in parts} | {default(workload, target).rows}
+    return Space(BatchedDirectConfig, {"rows": tuple(sorted(rows))})
 
 
 def build(workload: BatchedGemm, config: BatchedDirectConfig, target: Target) -> PrimFunc:
@@ -147,7 +149,5 @@ def packed(workload: BatchedGemm, config: BatchedDirectConfig) -> tuple[TensorSp
     )
 
 
-TEMPLATE = Template(
-    "batched_gemm_direct_cpu", 1, matches, space, default, build, pack, packed, tunable=False
-)
+TEMPLATE = Template("batched_gemm_direct_cpu", 1, matches, space, default, build, pack, packed)
 """Products of two activations in batches, plain and exact."""
