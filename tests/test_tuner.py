@@ -21,8 +21,6 @@ from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.registry import matching
-from autoq.templates.target import host_cpu
 from autoq.tuner import list_tasks, tune
 from autoq.tuning.task import ModelWorkload
 
@@ -70,10 +68,7 @@ def test_products_of_every_kind_are_tuned_without_a_model(tmp_path):
     path = tmp_path / "log.jsonl"
     summary = tune(workloads, trials=6, trials_per_task=2, output=path, target="cpu", jobs=1)
     assert not summary.failures
-    # Products of two activations have no choices on a CPU without VNNI.
-    tuned = {w for w in workloads if any(t.tunable for t in matching(w, host_cpu()))}
-    assert set(workloads[:2]) <= tuned
-    assert {row.workload for row in summary.rows if row.seconds} == tuned
+    assert {row.workload for row in summary.rows if row.seconds} == set(workloads)
 
 
 def test_failing_candidates_become_records_and_tuning_goes_on(tmp_path):
