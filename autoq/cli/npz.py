@@ -111,6 +111,8 @@ def _read(path: Path, file: IO[bytes], item: Argument) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         shape, fortran, dtype = _HEADERS[np.lib.format.read_magic(prefix)](prefix)
+    if item.dtype == "bfloat16" and dtype == np.dtype("V2"):
+        dtype = np.dtype(ml_dtypes.bfloat16)  # numpy.savez does not write its name
     if (shape, dtype) != (item.shape, np.dtype(value_dtype(item.dtype))):
         raise InputError(
             f"{path}: array {item.name!r}: expected {_expected(item)}, found {dtype!s:.60} "

@@ -22,6 +22,9 @@ FLOAT_ONLY = (
 )  # fmt: skip
 """Operations without a meaning for integers, or with one that ends a process: 1 / 0."""
 
+HALVES = ("float16", "bfloat16")
+"""Floats of 16 bits, which the graph computes in float32."""
+
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
 """Operations that multiply with weights, of which borders leave some out."""
 
@@ -39,9 +42,10 @@ class GraphBuilder:
     `source` is the model's file, for messages. `values` maps every ONNX name read so far to the
     name of a tensor or constant of the graph (several ONNX names may share one: Identity);
     `reserved` names are kept for the graph's inputs and outputs;
-    `used` are the ONNX names that some node or output reads; `halves` those of float16 tensors,
-    which the graph computes in float32; `as_floats` maps integer tensors to float32 ones of the
-    same numbers, for readers that compute in float32; `budget` is what folding constants may cost.
+    `used` are the ONNX names that some node or output reads; `halves` those of tensors of 16-bit
+    floats, with their types, which the graph computes in float32; `as_floats` maps integer tensors
+    to float32 ones of the same numbers, for readers that compute in float32; `budget` is what
+    folding constants may cost.
     """
 
     def __init__(self, source: str, name: str, opset: int, budget: FoldingBudget) -> None:
@@ -52,7 +56,7 @@ class GraphBuilder:
         self.values: dict[str, str] = {}
         self.reserved: set[str] = set()
         self.used: set[str] = set()
-        self.halves: set[str] = set()
+        self.halves: dict[str, str] = {}
         self.as_floats: dict[str, str] = {}
         self._node: onnx.NodeProto | None = None
         self._producers: dict[str, Operation] = {}
@@ -149,9 +153,9 @@ class GraphBuilder:
             raise self.error(str(error)) from error
         return _FOLDED[op](attributes, *values)
 
-    def reads_half(self, index: int) -> bool:
-        """Whether an input of the node being imported is float16 in ONNX."""
-        return self._node is not None and self._node.input[index] in self.halves
+    def half_of_input(self, index: int) -> str | None:
+        """The type of 16-bit floats that an input of the node being imported has in ONNX."""
+        return None if self._node is None else self.halves.get(self._node.input[index])
 
     def add_input(self, name: str, shape: tuple[int, ...], dtype: str) -> None:
         """Declare a graph input; raises ModelError for a size that no kernel can index."""
@@ -162,16 +166,16 @@ class GraphBuilder:
         self.graph.tensors[name] = Tensor(name, shape, dtype)
         self.graph.inputs = (*self.graph.inputs, name)
         self.values[name] = name
-        if dtype == "float16":
-            self.halves.add(name)
+        if dtype in HALVES:
+            self.halves[name] = dtype
             self.values[name] = f"{name}/float32"
             self.graph.tensors[f"{name}/float32"] = Tensor(f"{name}/float32", shape, "float32")
             self.graph.nodes.append(Operation("Cast", name, (name,), f"{name}/float32"))
 
     def add_value(self, name: str, value: np.ndarray) -> None:
         """Let a constant be the value of an ONNX name."""
-        if value.dtype == np.float16:
-            self.halves.add(name)
+        if value.dtype.name in HALVES:
+            self.halves[name] = value.dtype.name
             value = value.astype(np.float32)
         self.values[name] = self.add_constant(value, name)
 

@@ -46,9 +46,9 @@ def fold(node: onnx.NodeProto, builder: GraphBuilder) -> list[np.ndarray]:
 
 
 def _given(name: str, builder: GraphBuilder) -> np.ndarray:
-    """A constant as the model has it: float16 where the graph computes in float32."""
+    """A constant as the model has it: of 16 bits where the graph computes in float32."""
     value = builder.graph.constants[builder.values[name]]
-    return value.astype(np.float16) if name in builder.halves else value
+    return value.astype(builder.halves[name]) if name in builder.halves else value
 
 
 def _charge(node: onnx.NodeProto, values: list[np.ndarray | None], builder: GraphBuilder) -> None:

@@ -12,7 +12,7 @@ import onnx
 
 import autoq.frontend.operators  # noqa: F401  (fills the registry)
 from autoq.errors import AutoqError, InputError, ModelError
-from autoq.frontend.builder import GraphBuilder
+from autoq.frontend.builder import HALVES, GraphBuilder
 from autoq.frontend.checks import check_names, check_node
 from autoq.frontend.fold import fold, is_foldable
 from autoq.frontend.read import CUSTOM_DOMAINS, array_of, check_model, read_model
@@ -27,7 +27,7 @@ _MALFORMED = (
 
 InputShapes = Mapping[str, Sequence[int]]
 
-INPUT_DTYPES = ("float32", "float16", "int8", "uint8", "int4", "uint4", "int32")
+INPUT_DTYPES = ("float32", "float16", "bfloat16", "int8", "uint8", "int4", "uint4", "int32")
 
 
 def load(path: str | os.PathLike[str], input_shapes: InputShapes | None = None) -> Graph:
@@ -188,22 +188,23 @@ def _import_node(
 
 
 def _mark_halves(proto: onnx.NodeProto, b: GraphBuilder, written: int) -> None:
-    """Note which outputs of a node are float16, and the products that it wrote over float16.
+    """Note which outputs of a node are floats of 16 bits, and the products that it wrote over them.
 
     Outputs of integers are not, also where the inputs are. written: how many operations the graph
     had before.
     """
-    half = any(name in b.halves for name in proto.input)
+    half = next((b.halves[name] for name in proto.input if name in b.halves), None)
     if proto.op_type == "Cast":
-        half = any(a.name == "to" and a.i == onnx.TensorProto.FLOAT16 for a in proto.attribute)
-    if not half:
+        (to,) = (_dtype(a.i) for a in proto.attribute if a.name == "to")
+        half = to if to in HALVES else None
+    if half is None:
         return
-    b.halves.update(
-        name for name in proto.output if name in b.values and b.dtype(b.values[name]) == "float32"
-    )
+    for name in proto.output:
+        if name in b.values and b.dtype(b.values[name]) == "float32":
+            b.halves[name] = half
     for node in b.graph.operations[written:]:
         if node.op in ("Gemm", "MatMul"):
-            node.attributes["floats"] = "float16"
+            node.attributes["floats"] = half
 
 
 def _finish(b: GraphBuilder, graph: onnx.GraphProto) -> None:
@@ -220,7 +221,7 @@ def _finish(b: GraphBuilder, graph: onnx.GraphProto) -> None:
         if name in b.graph.inputs or name in b.graph.constants or name in renamed:
             name = b.emit("Identity", [name])
         if value.name in b.halves:
-            name = b.emit("Cast", [name], "float16")
+            name = b.emit("Cast", [name], b.halves[value.name])
         renamed[name] = value.name
     for old, new in renamed.items():
         b.graph.tensors[new] = replace(b.graph.tensors.pop(old), name=new)

@@ -212,11 +212,9 @@ CASES = {
         ),
         r"MatMul of shapes \[4\] and \[2, 4, 3\]; use matrices",
     ),
-    "bfloat16": (
-        model(
-            [node("Cast", "x", to=onnx.TensorProto.BFLOAT16)], {"x": (IMAGE, "float32")}
-        ),
-        "float32 to bfloat16",
+    "float64": (
+        model([node("Cast", "x", to=onnx.TensorProto.DOUBLE)], {"x": (IMAGE, "float32")}),
+        "float32 to float64",
     ),
 }  # fmt: skip
 

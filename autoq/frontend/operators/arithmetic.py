@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx
 
-from autoq.frontend.builder import GraphBuilder
+from autoq.frontend.builder import HALVES, GraphBuilder
 from autoq.frontend.registry import OnnxNode, importer
 
 _PLAIN = (
@@ -137,11 +137,11 @@ def prelu(node: OnnxNode, b: GraphBuilder) -> str:
 def cast(node: OnnxNode, b: GraphBuilder) -> str:
     """Between floats and the integers of quantised models.
 
-    float16 is computed in float32; what is wider before a cast to float16 is rounded by it.
+    Floats of 16 bits are computed in float32; a cast to them rounds what is of another type.
     """
     dtype = str(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.attributes["to"])))
-    rounds = dtype == "float16" and not b.reads_half(0)
-    dtype = "float32" if dtype == "float16" else dtype
+    half = dtype if dtype in HALVES else None
+    dtype = "float32" if half else dtype
     x = node.required(0, b)
     if dtype not in _CAST_DTYPES or b.dtype(x) not in _CAST_SOURCES:
         raise b.error(
@@ -150,6 +150,6 @@ def cast(node: OnnxNode, b: GraphBuilder) -> str:
         )
     if dtype == "float32" and x in b.as_floats:
         return b.as_floats[x]
-    if rounds:
-        x = b.emit("Cast", [x], "float16")
+    if half and half != b.half_of_input(0):
+        x = b.emit("Cast", [x], half)
     return x if dtype == b.dtype(x) else b.emit("Cast", [x], dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,32 @@ def binary(function: Callable[[Any, Any], Any]) -> Callable[..., Value]:
     return primitive_value
 
 
+def _cast(primitive: Primitive, x: Value) -> Value:
+    """Between types; bfloat16 by its bits, of which LLVM's functions for it are none of autoq's."""
+
+    def at(index: Index) -> Any:
+        value = x.at(index)
+        if x.dtype == "bfloat16" != primitive.dtype:
+            bits = tirx.reinterpret("uint16", value).astype("uint32") << tirx.const(16, "uint32")
+            return tirx.reinterpret("float32", bits).astype(primitive.dtype)
+        if primitive.dtype == "bfloat16" != x.dtype:
+            return _brain(value.astype("float32"))
+        return value.astype(primitive.dtype)
+
+    return Value(x.shape, primitive.dtype, at)
+
+
+def _brain(value: Any) -> Any:
+    """float32 rounded to bfloat16, half to even."""
+    bits = tirx.reinterpret("uint32", value)
+    high = bits >> tirx.const(16, "uint32")
+    odd = high & tirx.const(1, "uint32")
+    rounded = (bits + tirx.const(0x7FFF, "uint32") + odd) >> tirx.const(16, "uint32")
+    number = value <= constant(math.inf)
+    kept = tirx.Select(number, rounded, high | tirx.const(0x40, "uint32"))
+    return tirx.reinterpret("bfloat16", kept.astype("uint16"))
+
+
 def _quantize(primitive: Primitive, x: Any) -> Any:
     rounded = tirx.nearbyint(x / constant(primitive["scale"]))
     clamped = clip_numbers(rounded, primitive["low"], primitive["high"])
@@ -70,7 +97,7 @@ ELEMENTWISE: dict[str, Callable[..., Value]] = {
     "quantize": unary(_quantize),
     "dequantize": unary(_dequantize),
     "Identity": unary(lambda primitive, x: x),
-    "Cast": unary(lambda primitive, x: x),
+    "Cast": _cast,
     "Relu": unary(_relu),
     "Clip": unary(lambda primitive, x: clip(x, primitive["low"], primitive["high"])),
     "Sigmoid": unary(lambda primitive, x: constant(1.0) / (constant(1.0) + tirx.exp(-x))),

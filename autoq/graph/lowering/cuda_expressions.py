@@ -15,7 +15,7 @@ from autoq.graph.lowering.exact_quotient import Parts, exact_parts
 from autoq.templates.cuda.movement.elementwise import float_literal
 from autoq.templates.element import INTEGER_RANGE
 
-READ = ("int8", "uint8", "float16", "float32")
+READ = ("int8", "uint8", "float16", "bfloat16", "float32")
 """Dtypes of operands."""
 
 _TAKEN = ""
@@ -35,14 +35,19 @@ __device__ __forceinline__ float rounded_to_half(float x) {
   asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
   return x;
 }
+__device__ __forceinline__ float rounded_to_brain(float x) {
+  return __uint_as_float(brain_bits(x) << 16);
+}
 """
 """Functions that expressions call."""
+
+_ROUNDED = {"float16": "rounded_to_half", "bfloat16": "rounded_to_brain"}
 
 
 def is_expression(primitive: Primitive) -> bool:
     """Whether it is one of EXPRESSIONS whose result is float32, or what one holds exactly."""
     exact = primitive.op in ("quantize", "Identity") and primitive.dtype in ("int8", "uint8")
-    exact = exact or (primitive.op in ("Cast", "Identity") and primitive.dtype == "float16")
+    exact = exact or (primitive.op in ("Cast", "Identity") and primitive.dtype in _ROUNDED)
     return primitive.op in EXPRESSIONS and (primitive.dtype == "float32" or exact)
 
 
@@ -72,7 +77,7 @@ def output_bounds(last: Primitive) -> tuple[float, float, float]:
     """low, high and zero_point of what the last primitive stores; zeros for floats."""
     if last.op == "quantize":
         return float(last["low"]), float(last["high"]), float(last["zero_point"])
-    if last.dtype in ("float16", "float32"):
+    if last.dtype in (*_ROUNDED, "float32"):
         return 0.0, 0.0, 0.0
     least, most = INTEGER_RANGE[last.dtype]
     return float(least), float(most), 0.0
@@ -117,8 +122,8 @@ def _clip(x: str, low: float, high: float) -> str:
 
 
 def _cast(primitive: Primitive, x: str) -> str:
-    """To float32, which holds every operand, or rounded to float16."""
-    return f"rounded_to_half({x})" if primitive.dtype == "float16" else x
+    """To float32, which holds every operand, or rounded to 16 bits."""
+    return f"{_ROUNDED[primitive.dtype]}({x})" if primitive.dtype in _ROUNDED else x
 
 
 def _hard_sigmoid(primitive: Primitive, x: str) -> str:

@@ -111,6 +111,8 @@ template <int N> __device__ __forceinline__ void write(
     store<OUT, N>(y + at, raw);
   } else if constexpr (IS_HALF<OUT>) {
     store<OUT, N>(y + at, halves<N>(value));
+  } else if constexpr (IS_BRAIN<OUT>) {
+    store<OUT, N>(y + at, brains<N>(value));
   } else {
     store<OUT, N>(y + at, quantise<OUT, N>(value, LOW, HIGH, ZERO_POINT));
   }

@@ -1,4 +1,4 @@
-"""Products of two activations of a float16 model, where a kernel of the target takes them."""
+"""Products of two activations of 16-bit floats, where a kernel of the target takes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autoq.graph.fused import WORKLOAD
 from autoq.graph.ir import Graph, Node, Operation
 from autoq.graph.passes.layers.batched_axes import common_axes, destinations, sources
 from autoq.graph.passes.layers.fuse_batched import byte_factors
-from autoq.graph.passes.layers.half_rounding import rounded_tensor
+from autoq.graph.passes.layers.half_rounding import Rounded, rounded_tensor
 from autoq.graph.rewrite import Neighbourhood
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue, pack_scalars
@@ -21,18 +21,19 @@ from autoq.templates.target import Target
 
 def float_batches(
     graph: Graph, around: Neighbourhood, target: Target, templates: Sequence[Template],
-    rounded: dict[str, Operation],
+    rounded: Rounded,
 ) -> list[tuple[Sequence[Node], Operation]]:  # fmt: skip
-    """For each float16 MatMul that a template computes, what its workload takes the place of.
+    """For each MatMul of 16-bit floats that a template computes, what its workload replaces.
 
     That is the MatMul, numbers that it and each of its factors are multiplied with or divided by,
-    and a transposition behind. It reads what its factors are transposed from, rounded to float16;
+    and a transposition behind. It reads what its factors are transposed from, rounded;
     rounded: see `rounded_tensor`.
     """
     groups: list[tuple[Sequence[Node], Operation]] = []
     taken: set[int] = set()
     for node in graph.operations:
-        if node.op != "MatMul" or node.attributes.get("floats") != "float16":
+        dtype = node.attributes.get("floats")
+        if node.op != "MatMul" or dtype is None:
             continue
         shapes = [graph.shape(name) for name in (*node.inputs, node.output)]
         constant = any(around.constant(name) is not None for name in node.inputs)
@@ -57,14 +58,15 @@ def float_batches(
         })  # fmt: skip
         extents = (axes.batch, shapes[0][-2], shapes[1][-1], shapes[0][-1], axes.heads)
         orders = (axes.orders[role] for role in ("x", "other", "y"))
-        workload = BatchedGemm(*extents, "float16", "float16", *orders, Epilogue("float32"))
+        workload = BatchedGemm(*extents, dtype, dtype, *orders, Epilogue("float32"))
         if not matching(workload, target, templates):
             continue
         if axes.names["y"] != members[-1].output:
             members.append(around.readers(members[-1].output)[0])
         taken.update(id(member) for member in members)
         inputs = (
-            rounded_tensor(graph, around, axes.names[role], rounded) for role in ("x", "other")
+            rounded_tensor(graph, around, axes.names[role], dtype, rounded)
+            for role in ("x", "other")
         )
         covers = tuple(dict.fromkeys(name for member in members for name in member.covers))
         constants = {"scale": np.array([scale], np.float32), "scalars": pack_scalars()}

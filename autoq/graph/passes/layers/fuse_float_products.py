@@ -1,7 +1,7 @@
-"""Products of a float16 model, and of weights of integers, where a kernel takes them.
+"""Products of models of 16-bit floats, and of weights of integers, where a kernel takes them.
 
-The graph computes a float16 model in float32. A kernel for float16 reads activations that are
-rounded to it, and weights as integers with their scales; a float32 model may have such weights too.
+The graph computes such a model in float32. A kernel for float16 or bfloat16 reads activations that
+are rounded to it, and weights as integers with their scales; a float32 model may have such too.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from autoq.graph.ir import Graph, Node, Operation
 from autoq.graph.passes.layers.float_batches import float_batches
 from autoq.graph.passes.layers.float_tails import FloatTail, float_tails
 from autoq.graph.passes.layers.half_rounding import (
+    Rounded,
     place_roundings,
     rounded_tensor,
     write_narrow,
@@ -35,14 +36,14 @@ _SIGNED = {"uint4": ("int4", 8), "uint8": ("int8", 128)}
 
 
 def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Template]) -> None:
-    """Replace each product that a template computes of float16, or of weights of integers.
+    """Replace each product that a template computes of 16-bit floats, or of weights of integers.
 
     A Gemm of constant weights, with the activation and the addition behind it as far as a kernel
     computes them, or a MatMul of two activations. Products whose factors are both
     dequantised integers are left to `fuse_products` and `fuse_batched_products`.
     """
     around = Neighbourhood(graph)
-    rounded: dict[str, Operation] = {}
+    rounded: Rounded = {}
     groups: list[tuple[Sequence[Node], Operation]] = []
     taken: set[int] = set()
     for node in graph.operations:
@@ -64,8 +65,8 @@ def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Templa
         constants = weight.constants if bias is None else {**weight.constants, "bias": bias}
         covers = tuple(dict.fromkeys(name for member in tail.members for name in member.covers))
         x = node.inputs[0]
-        if dtype == "float16":
-            x = rounded_tensor(graph, around, x, rounded)
+        if dtype != "float32":
+            x = rounded_tensor(graph, around, x, dtype, rounded)
         inputs = (x,) if tail.residual is None else (x, tail.residual)
         attributes = {"workload": workload, "constants": constants}
         product = Operation(WORKLOAD, node.name, inputs, tail.output, attributes, covers)
@@ -75,7 +76,7 @@ def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Templa
     place_roundings(graph, rounded)
     prune(graph)  # of transpositions that products take in, which would still be readers
     for _, product in groups:
-        if product.attributes["workload"].in_dtype == "float16":
+        if product.attributes["workload"].in_dtype != "float32":
             write_narrow(graph, product, target, templates)
     prune(graph)
 
@@ -118,9 +119,9 @@ def _weight(around: Neighbourhood, node: Operation, dtype: str) -> _Weight | Non
     if name in graph.constants:
         if dtype == "float32":
             return None
-        halves = graph.constants[name].astype(np.float16)
+        halves = graph.constants[name].astype(dtype)
         same = np.array_equal(halves.astype(np.float32), graph.constants[name])
-        return _Weight("float16", 0, {"weight": halves}) if same else None
+        return _Weight(dtype, 0, {"weight": halves}) if same else None
     dequantise = around.producer(name, *DEQUANTISATIONS)
     integers = None if dequantise is None else graph.constants.get(dequantise.inputs[0])
     if dequantise is None or integers is None or str(integers.dtype) not in INTEGER_RANGE:

@@ -1,4 +1,4 @@
-"""Tensors of a float16 model that its products read rounded to float16, and write so.
+"""Tensors of a model of 16-bit floats that its products read rounded to them, and write so.
 
 The graph computes such a model in float32.
 """
@@ -14,44 +14,49 @@ from autoq.templates.base import Template
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
 
+Rounded = dict[tuple[str, str], Operation]
+"""Operations that make tensors of 16-bit floats, by what they round and to which type."""
+
 
 def rounded_tensor(
-    graph: Graph, around: Neighbourhood, x: str, rounded: dict[str, Operation]
+    graph: Graph, around: Neighbourhood, x: str, dtype: str, rounded: Rounded
 ) -> str:
-    """The float16 tensor that a product reads: what its input was widened from, or its rounding.
+    """The tensor of a type that a product reads: what its input was widened from, or its rounding.
 
-    rounded: the operations that make such tensors, by what they round; one may be added.
+    The operation that makes it may be added to `rounded`.
     """
-    if x not in rounded:
+    if (x, dtype) not in rounded:
         shape, source = graph.shape(x), x
         while (reshape := around.producer(source, "Reshape")) is not None:
             source = reshape.inputs[0]
         widened = around.producer(source, "Cast")
-        half = add_tensor(graph, f"{x}/float16", shape, "float16")
-        rounded[x] = Operation("Cast", half, (x,), half)
-        if widened is not None and graph.dtype(widened.inputs[0]) == "float16":
-            rounded[x] = Operation("Reshape", half, widened.inputs, half, {"shape": shape})
-    return rounded[x].output
+        half = add_tensor(graph, f"{x}/{dtype}", shape, dtype)
+        made = Operation("Cast", half, (x,), half)
+        if widened is not None and graph.dtype(widened.inputs[0]) == dtype:
+            made = Operation("Reshape", half, widened.inputs, half, {"shape": shape})
+        rounded[x, dtype] = made
+    return rounded[x, dtype].output
 
 
-def place_roundings(graph: Graph, rounded: dict[str, Operation]) -> None:
-    """Put each tensor's rounding behind what makes the tensor."""
-    nodes: list[Node] = [made for x, made in rounded.items() if x in graph.inputs]
+def place_roundings(graph: Graph, rounded: Rounded) -> None:
+    """Put each tensor's roundings behind what makes the tensor."""
+    nodes: list[Node] = [made for (x, _), made in rounded.items() if x in graph.inputs]
     for node in graph.operations:
         nodes.append(node)
-        nodes += [rounded[x] for x in node.outputs if x in rounded]
+        nodes += [made for (x, _), made in rounded.items() if x in node.outputs]
     graph.nodes = nodes
 
 
 def write_narrow(
     graph: Graph, product: Operation, target: Target, templates: Sequence[Template]
 ) -> None:
-    """Let a product write float16 where everything that reads it rounds it to that.
+    """Let a product write floats of its factors' type where all that reads it rounds it to that.
 
     One that adds a float32 tensor writes float32: kernels add what is of their output's type.
     """
     around = Neighbourhood(graph)
-    narrow = product.attributes["workload"].with_output("float16")
+    dtype = product.attributes["workload"].in_dtype
+    narrow = product.attributes["workload"].with_output(dtype)
     if any(s.dtype != graph.dtype(n) for s, n in zip(narrow.inputs, product.inputs, strict=True)):
         return
     pending, reshaped, casts = [product.output], [product.output], []
@@ -61,7 +66,7 @@ def write_narrow(
         if name in graph.outputs or not readers:
             return
         for reader in readers:
-            if reader.op == "Cast" and graph.dtype(reader.output) == "float16":
+            if reader.op == "Cast" and graph.dtype(reader.output) == dtype:
                 casts.append(reader)
             elif reader.op == "Reshape":
                 pending.append(reader.output)
@@ -74,7 +79,7 @@ def write_narrow(
         return
     product.attributes["workload"] = narrow
     for name in reshaped:
-        graph.tensors[name] = replace(graph.tensors[name], dtype="float16")
+        graph.tensors[name] = replace(graph.tensors[name], dtype=dtype)
     if len(casts) == 1 and casts[0].output in graph.outputs:
         (writer,) = (n for n in graph.nodes if casts[0].inputs[0] in n.outputs)
         writer.output = casts[0].output

@@ -12,6 +12,7 @@ from autoq.templates.element import element
 _FORMATS = r"""
 template <bool> struct Nibbles { unsigned char pair; };
 struct Half { unsigned short bits; };
+struct Brain { unsigned short bits; };
 template <class T> struct Format {
   static constexpr bool is_signed = T(-1) < T(0);
   static constexpr int bits = 8 * sizeof(T);
@@ -24,8 +25,11 @@ template <> struct Format<Half> {
   static constexpr bool is_signed = true;
   static constexpr int bits = 16;
 };
+template <> struct Format<Brain> : Format<Half> {};
 template <class T> constexpr bool IS_HALF = false;
 template <> constexpr bool IS_HALF<Half> = true;
+template <class T> constexpr bool IS_BRAIN = false;
+template <> constexpr bool IS_BRAIN<Brain> = true;
 template <class T> constexpr bool SIGNED = Format<T>::is_signed;
 template <class T> constexpr int BITS = Format<T>::bits;
 
@@ -107,12 +111,12 @@ template <class T> __device__ __forceinline__ Raw<T, 1> load_one(From<T> from, i
 PACKED_VALUES = _FORMATS + _MEMORY
 """Source for a `DeviceNamespace`.
 
-Nibbles<is_signed>: the type of 4-bit values, two of which share a byte. Half: that of float16
-(IS_HALF). From<T>, To<T>: parameters
-that take the address of an array of values; adding the index of a value, an even one for nibbles,
-gives its pointer. Raw<T, V>: V values of type T in words. load<T, V>(pointer), store(pointer, raw):
-the widest accesses that V allows; the pointer is aligned to the largest power of two, at most 16,
-that divides their bytes. load_one(from, i): any one value.
+Nibbles<is_signed>: the type of 4-bit values, two of which share a byte. Half and Brain: those of
+float16 (IS_HALF) and bfloat16 (IS_BRAIN). From<T>, To<T>: parameters that take the address of an
+array of values; adding the index of a value, an even one for nibbles, gives its pointer. Raw<T, V>:
+V values of type T in words. load<T, V>(pointer), store(pointer, raw): the widest accesses that V
+allows; the pointer is aligned to the largest power of two, at most 16, that divides their bytes.
+load_one(from, i): any one value.
 """
 
 
@@ -121,9 +125,7 @@ def _value_type(dtype: str) -> str:
     found = element(dtype)
     if found.packed:
         return f"Nibbles<{'true' if found.range and found.range[0] < 0 else 'false'}>"
-    if dtype == "float16":
-        return "Half"
-    return found.c_type
+    return {"float16": "Half", "bfloat16": "Brain"}.get(dtype, found.c_type)
 
 
 def vector_values(row: int, *dtypes: str) -> int:

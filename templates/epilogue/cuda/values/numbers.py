@@ -16,7 +16,7 @@ _READ = r"""
 template <class T> struct Zero { float offset; };
 
 template <class T> __device__ __forceinline__ Zero<T> zero(float zero_point) {
-  if constexpr (BITS<T> == 32 || IS_HALF<T>) return {zero_point};
+  if constexpr (BITS<T> == 32 || IS_HALF<T> || IS_BRAIN<T>) return {zero_point};
   constexpr float bias = 8388608.f + (SIGNED<T> ? (1 << BITS<T> % 32) / 2 : 0);
   return {bias + zero_point};
 }
@@ -29,6 +29,10 @@ template <class T, int V> __device__ __forceinline__ float number(
     float v;
     asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"((unsigned short)(raw.word[i / 2] >> 16 * (i % 2))));
     return v - zero.offset;
+  }
+  if constexpr (IS_BRAIN<T>) {
+    const unsigned word = raw.word[i / 2];
+    return __uint_as_float(i % 2 ? word & 0xffff0000u : word << 16) - zero.offset;
   }
   if constexpr (BITS<T> == 4) {
     const unsigned nibble = (raw.word[i / 8] >> (4 * (i % 8)) & 15u) ^ (SIGNED<T> ? 8u : 0u);
@@ -101,13 +105,24 @@ template <int V> __device__ __forceinline__ Raw<Half, V> halves(const float (&va
   for (int i = 0; i < V; ++i) raw.word[i / 2] |= half_bits(value[i]) << 16 * (i % 2);
   return raw;
 }
+// Half to even; the carry of what is rounded up reaches the exponent. NaN keeps its upper bits.
+__device__ __forceinline__ unsigned brain_bits(float v) {
+  const unsigned bits = __float_as_uint(v), odd = bits >> 16 & 1u;
+  return v != v ? bits >> 16 | 0x40u : (bits + 0x7fffu + odd) >> 16;
+}
+template <int V> __device__ __forceinline__ Raw<Brain, V> brains(const float (&value)[V]) {
+  Raw<Brain, V> raw = {};
+  #pragma unroll
+  for (int i = 0; i < V; ++i) raw.word[i / 2] |= brain_bits(value[i]) << 16 * (i % 2);
+  return raw;
+}
 """
 
 NUMBERS = _READ + (CLAMPED + BYTES4).replace("_@", "") + _QUANTISE + _HALVES
 """Source behind `PACKED_VALUES`.
 
 number(raw, i, zero<T>(zero_point)): value i of a `Raw<T, V>` less the zero point, as float.
-halves<V>(values): floats rounded to float16.
+halves<V>(values), brains<V>(values): floats rounded to float16, to bfloat16.
 quantise<T, V>(values, low, high, zero_point): clamp(rint(value)) + zero_point for integers,
 clamp(value) for float32. pack<T, V>(bits, zero_point): the same integers from bits of clamped
 values to which 1.5 * 2**23 was added.

@@ -1,6 +1,8 @@
-"""Element-wise and row kernels that read or write float16, rounded as numpy rounds."""
+"""Element-wise and row kernels that read or write floats of 16 bits, rounded as numpy rounds."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -110,3 +112,32 @@ def test_what_is_too_large_becomes_infinite():
     assert np.isinf(expected).sum() == 4
     found = emulated_function(fusion_prim_func(node, CUDA), CUDA, [values], expected)
     np.testing.assert_array_equal(found, expected)
+
+
+@needs_nvcc
+@pytest.mark.parametrize("name", ["softmax of halves", "sum", "rounded between", "copied"])
+def test_bfloat16_agrees_with_numpy(name):
+    halves, family = CASES[name]
+    node = replace(
+        halves,
+        primitives=tuple(replace(p, dtype=_brain(p.dtype)) for p in halves.primitives),
+        input_dtypes=tuple(map(_brain, halves.input_dtypes)),
+    )
+    assert kernel_family(node, CUDA) == family
+    values = [3 * np.random.default_rng(3).standard_normal(shape) for shape in node.input_shapes]
+    arrays = [x.astype(dtype) for x, dtype in zip(values, node.input_dtypes, strict=True)]
+    if name == "rounded between":  # ties, the largest number, what is no number, the least one
+        words = [0x3F808000, 0x3F818000, 0x7F7FFFFF, 0x7F800000, 0xFFFFFFFF, 0x7F800001, 0x8000]
+        arrays[0].reshape(-1)[: len(words)] = np.array(words, np.uint32).view(np.float32)
+    with np.errstate(invalid="ignore"):
+        expected = evaluate_fusion(node, arrays)
+    found = emulated_function(fusion_prim_func(node, CUDA), CUDA, arrays, expected)
+    assert found.dtype == expected.dtype
+    apart = 2.0**-8 if family == "rows" else 0
+    np.testing.assert_allclose(
+        found.astype(np.float32), expected.astype(np.float32), rtol=apart, atol=0
+    )
+
+
+def _brain(dtype: str) -> str:
+    return "bfloat16" if dtype == "float16" else dtype
