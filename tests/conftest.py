@@ -11,6 +11,7 @@ from pathlib import Path
 import gpu_kernels
 import pytest
 from longest import file_seconds, longest_first, unnamed
+from without_processes import without_processes
 
 from autoq.runtime.cpu.threads import use_every_core
 from autoq.runtime.cuda.driver import device_count
@@ -61,6 +62,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = itertools.chain.from_iterable(terminalreporter.stats.values())
     if names := unnamed(file_seconds(reports)):
         terminalreporter.write_line(f"among the longest, but not in tests/longest.py: {names}")
+
+
+@pytest.fixture
+def in_this_process() -> Iterator[None]:
+    """Tuning starts no processes."""
+    with without_processes():
+        yield
 
 
 @functools.cache

@@ -30,6 +30,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("form", [str, Path])
 def test_a_model_is_tuned_compiled_and_run_by_paths_of_either_form(folder, form):
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xy"]

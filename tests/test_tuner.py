@@ -59,6 +59,7 @@ def test_a_convolution_is_tuned_for_this_cpu(tmp_path):
     assert row.trials == 6
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_products_of_every_kind_are_tuned_without_a_model(tmp_path):
     workloads = [
         Gemm(16, 24, 32, in_dtype="uint8"),
@@ -71,6 +72,7 @@ def test_products_of_every_kind_are_tuned_without_a_model(tmp_path):
     assert {row.workload for row in summary.rows if row.seconds} == set(workloads)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_failing_candidates_become_records_and_tuning_goes_on(tmp_path):
     summary = tune(
         [ModelWorkload(FAKE, 1)],
@@ -133,6 +135,7 @@ def test_a_fault_of_the_machine_ends_the_run_with_all_trials_kept(tmp_path):
             target="cpu",
             tuner="random",
             registry="fake_templates:FULL_DISK",
+            jobs=1,
         )
     records = read_records(path).records
     assert records and not [record for record in records if record.failure]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from without_processes import without_processes
 
 from autoq.cli import main
 from autoq.quantization import quantize
@@ -53,12 +54,12 @@ def folder(tmp_path, monkeypatch, kernel_cache) -> Path:
 
 @pytest.fixture
 def autoq(folder, monkeypatch, capfd) -> Run:
-    """Runs `autoq` with the given arguments."""
+    """Runs `autoq` with the given arguments, in no other process."""
 
     def run(*arguments: object) -> Screen:
         monkeypatch.setattr(sys, "argv", ["autoq", *map(str, arguments)])
         capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as ended, without_processes():
             main()
         captured = capfd.readouterr()
         return Screen(ended.value.code, captured.out, captured.err)
@@ -113,5 +114,6 @@ def records(model, kernel_cache) -> Path:
     from autoq import tune
 
     path = model.with_name("small.jsonl")
-    tune(model, trials=8, output=path, target="cpu", cache_dir=kernel_cache / "kernels", jobs=2)
+    with without_processes():
+        tune(model, trials=8, output=path, target="cpu", cache_dir=kernel_cache / "kernels", jobs=2)
     return path

@@ -84,7 +84,7 @@ def test_an_interrupted_tuning_keeps_its_records_and_goes_on(tmp_path, model, en
     assert "Traceback" not in err
     kept = len(read_records(log).records)
     assert kept >= 2
-    done = _run(*arguments, kept + 2, cwd=tmp_path, env=environment)
+    done = _run(*arguments, kept + 2, "--jobs", 1, cwd=tmp_path, env=environment)
     assert done.returncode == 0 and f"{kept} of them in the output already" in done.stdout, done
     assert len(trials_of(log)) == kept + 2
 

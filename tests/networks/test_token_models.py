@@ -48,6 +48,7 @@ def test_products_are_tasks(name, tmp_path):
         assert {str(workload) for workload in found} == set(PRODUCTS[name])
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_tuned_compiled_and_run_it_gives_what_onnxruntime_gives(tmp_path):
     path, records = quantised("vit", tmp_path), tmp_path / "records.jsonl"
     summary = autoq.tune(path, target="cpu", trials=3, output=records, jobs=1)

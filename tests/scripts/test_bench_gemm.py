@@ -44,6 +44,7 @@ def main(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]
     return run
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_rows_of_later_runs_replace_their_own(main: Callable[..., None], tmp_path: Path) -> None:
     main("--commit", "a", "--time-budget", "120")
     assert (tmp_path / "gemm.jsonl").read_text().count('"gemm"') >= 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
+import pytest
 import remeasure
 
 from autoq.records.lines import read_records
@@ -14,6 +15,7 @@ from autoq.templates.target import host_cpu
 from autoq.templates.workload_key import to_dict
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_configurations_are_measured_and_recorded(tmp_path, monkeypatch, capsys):
     workload = Gemm(4, 16, 32)
     template = matching(workload, host_cpu())[0]

@@ -18,13 +18,13 @@ SETTINGS = SearchSettings("test_scheduler:TEMPLATES", TARGET, "diverse")
 WORKLOADS = [Gemm(64, 64, 64), Gemm(128, 64, 64), Gemm(256, 64, 64)]
 
 
-def _conversation(asker, after_a_round=lambda: None):
-    """Three rounds of questions for three tasks, all of a round asked at once."""
+def _conversation(asker, after_a_round=lambda: None, first=0):
+    """Three rounds of questions for the three tasks from `first` on, all of a round at once."""
     told = {workload: [] for workload in WORKLOADS}
     heard = []
     for _ in range(3):
         futures = [
-            asker.ask(Question(i, workload, ("replay",), i, 16, told[workload]))
+            asker.ask(Question(first + i, workload, ("replay",), i, 16, told[workload]))
             for i, workload in enumerate(WORKLOADS)
         ]
         for workload, future in zip(WORKLOADS, futures, strict=True):
@@ -35,7 +35,7 @@ def _conversation(asker, after_a_round=lambda: None):
     return heard
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def parallel():
     asker = ParallelAsker(SETTINGS, size=2)
     yield asker
@@ -67,7 +67,7 @@ def test_a_killed_process_forgets_nothing(parallel, monkeypatch):
         if next(rounds):
             os.kill(parallel._pools[0]._children[0].pid, signal.SIGKILL)
 
-    heard = _conversation(parallel, kill_after_the_second)
+    heard = _conversation(parallel, kill_after_the_second, first=3)
     assert [len(answer) for answer in heard] == [16] * 9
     assert 32 in told, "the new process is told all trials"
 
@@ -77,6 +77,6 @@ def test_processes_that_die_again_and_again_end_the_run(parallel, monkeypatch):
         raise ChildCrash("died of SIGKILL", outside=True)
 
     monkeypatch.setattr(Child, "call", die)
-    future = parallel.ask(Question(0, WORKLOADS[0], ("replay",), 0, 16, ()))
+    future = parallel.ask(Question(6, WORKLOADS[0], ("replay",), 0, 16, ()))
     with pytest.raises(EnvironmentFault, match="search's process died of SIGKILL"):
         future.result(60)

@@ -1,0 +1,54 @@
+"""Tuning whose builders and workers are threads of the test process.
+
+Each child process imports TVM anew, which takes longer than all the trials of a small run. What
+processes add, their deaths, limits and environments, is tested in `process/`, `measure/`,
+`test_tuner.py` and `cli/test_cli_process.py`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from autoq.process.child import ChildCrash, Entry
+
+
+class ChildHere:
+    """What stands for a `Child`: its requests and replies are pickled, its errors escape."""
+
+    def __init__(self, entry: Entry, environment: Mapping[str, str] | None = None) -> None:
+        self._entry = entry
+        self._handler: Callable[[Any], Any] | None = None
+
+    def start(self) -> None:
+        if self._handler is None:
+            entry = pickle.loads(pickle.dumps(self._entry))
+            serve = getattr(importlib.import_module(entry.module), entry.function)
+            self._handler = serve(entry.argument)
+
+    def call(self, request: Any, timeout: float, start: bool = True) -> Any:
+        if self._handler is None and not start:
+            raise ChildCrash("was not running", outside=True)
+        self.start()
+        assert self._handler is not None
+        return pickle.loads(pickle.dumps(self._handler(pickle.loads(pickle.dumps(request)))))
+
+    def kill(self) -> None:
+        self._handler = None
+
+    def interrupt(self) -> None:
+        """Nothing: the thread goes on to the end of its request."""
+
+
+@contextmanager
+def without_processes() -> Iterator[None]:
+    """Have tuning start no processes."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("builder", "runner"):
+            patch.setattr(f"autoq.measure.{module}.Child", ChildHere)
+        yield
