@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import types
 import typing
+from collections.abc import Callable
 from typing import Any
 
 from autoq.errors import InputError
@@ -15,7 +16,7 @@ def require_types(value: Any) -> None:
     """Raise InputError unless `is_a` holds for every field that a key holds and its annotation."""
     for name, kind in kinds(type(value)).items():
         given = getattr(value, name)
-        if not is_a(kind, given):
+        if not _check(kind)(given):
             raise InputError(f"{type(value).__name__}: {expectation(name, kind, given)}")
 
 
@@ -42,18 +43,31 @@ def kinds(cls: type) -> dict[str, Any]:
 
 def is_a(kind: Any, value: Any) -> bool:
     """Whether a value is of an annotated type; integers count something, from 0 on."""
+    return _check(kind)(value)
+
+
+@functools.cache
+def _check(kind: Any) -> Callable[[Any], bool]:
+    """`is_a` of a type; thousands of records are read with a few types of fields."""
     if isinstance(kind, types.UnionType):
-        return any(is_a(one, value) for one in typing.get_args(kind))
+        checks = [_check(one) for one in typing.get_args(kind)]
+        return lambda value: any(check(value) for check in checks)
     if typing.get_origin(kind) is tuple:
-        first, *others = typing.get_args(kind)
-        length = None if others == [...] else 1 + len(others)
-        return (
-            isinstance(value, tuple)
-            and length in (None, len(value))
-            and all(is_a(first, item) for item in value)
-        )
+        return _check_tuple(*typing.get_args(kind))
     if typing.get_origin(kind) is typing.Literal:
-        return value in typing.get_args(kind)
+        allowed = typing.get_args(kind)
+        return lambda value: value in allowed
     if kind is int:
-        return type(value) is int and value >= 0
-    return isinstance(value, kind)
+        return lambda value: type(value) is int and value >= 0
+    return lambda value: isinstance(value, kind)
+
+
+def _check_tuple(first: Any, *others: Any) -> Callable[[Any], bool]:
+    """Of items of one type: as many as it is named, or any number."""
+    check = _check(first)
+    length = None if others == (...,) else 1 + len(others)
+    return lambda value: (
+        isinstance(value, tuple)
+        and length in (None, len(value))
+        and all(check(item) for item in value)
+    )

@@ -41,6 +41,8 @@ PARTED = sorted({name.rpartition(".")[0] for name in MODULES} - {"", "autoq.temp
 def imported(tree: ast.AST) -> Iterator[str]:
     """Modules of autoq that a module imports when it runs, wherever the statement stands."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):
+            continue
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
         if isinstance(node, ast.Import):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -137,7 +138,8 @@ class Database:
         return reasons
 
 
-def shipped_records() -> list[Lines]:
+@functools.cache
+def shipped_records() -> tuple[Lines, ...]:
     """The record files that come with autoq (`tuning_logs/<device>/*.jsonl`), sorted by name.
 
     Recorded whole spaces, named `*.space.jsonl`, are for search experiments and left out.
@@ -150,4 +152,4 @@ def shipped_records() -> list[Lines]:
             if file.name.endswith(".jsonl") and not file.name.endswith(".space.jsonl"):
                 name = f"{SHIPPED}{folder.name}/{file.name}"
                 files.append(parse_records(name, file.read_bytes()))
-    return files
+    return tuple(files)
