@@ -52,7 +52,13 @@ def case(seed: int, workload: LongProduct = WORKLOAD) -> tuple:
 def test_it_is_tuned_recorded_and_run(tmp_path: Path) -> None:
     records = tmp_path / "long.jsonl"
     summary = autoq.tune(
-        [WORKLOAD], trials=12, output=records, target="cpu", registry=FAMILY, layouts=("NHWC",)
+        [WORKLOAD],
+        trials=6,
+        output=records,
+        target="cpu",
+        registry=FAMILY,
+        layouts=("NHWC",),
+        jobs=1,
     )
     assert not summary.failures
     tried = [json.dumps(record.config) for record in read_records(records).records]

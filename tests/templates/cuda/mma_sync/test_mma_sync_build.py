@@ -47,7 +47,7 @@ def test_default_compiles_without_spills(workload, arch):
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
 def test_sampled_configurations_compile(arch):
     target = parse_target(f"cuda:{arch}")
-    rng = np.random.default_rng(23)
+    rng = np.random.default_rng(7)
     for workload in (CASES[1], CASES[9], CASES[10], INT4_CASES[2]):
         (config,) = TEMPLATE.space(workload, target).sample(rng, 1)
         kernel = compile_kernel(TEMPLATE.build(workload, config, target), target)
