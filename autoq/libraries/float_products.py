@@ -6,6 +6,7 @@ and columns or by one number, and summed in float32 or by the tensor cores alone
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import os
@@ -26,8 +27,8 @@ from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.oracle.threads import in_threads
 
 _E4M3 = "float8_e4m3fn"
-# Multiply-adds of a reference: all elements of 4096 x 4096 x 4096.
-_CHECKED_WORK = 1 << 36
+# Multiply-adds of a reference: 512 rows of 4096 x 4096 x 4096.
+_CHECKED_WORK = 1 << 33
 _ROWS_A_THREAD = 128
 # Of the output's root mean square. Outputs of 5 of these are rounded by 0.2%, in bfloat16 by 1.6%,
 # and the library may add parts of a reduction in the output's type.
@@ -94,7 +95,7 @@ class FloatProducts:
             product.launch(form, algorithm, index, self._stream)
 
         def check(y: np.ndarray) -> float:
-            return product.largest_error(y, form.expected)
+            return product.largest_error(y, form)
 
         y, allowed = product.copies[0][2], product.allowed
         return Way(f"algorithm {algorithm.number}", form.name, launch, check, y, allowed)
@@ -102,12 +103,21 @@ class FloatProducts:
 
 @dataclass(frozen=True)
 class _Form:
-    """One way to put a product to the library; expected: float32 [checked rows, n]; alpha: of d."""
+    """One way to put a product to the library; expected: float32 [checked rows, n]; alpha: of d.
+
+    scales: on the device, to be kept as long as the product.
+    """
 
     name: str
     matmul: Matmul
     expected: np.ndarray
     alpha: float = 1.0
+    scales: tuple[Memory, ...] = ()
+
+    @functools.cached_property
+    def size(self) -> float:
+        """Root mean square of what is expected."""
+        return math.sqrt(float(np.mean(np.square(self.expected, dtype=np.float64))))
 
 
 class _Product:
@@ -154,7 +164,7 @@ class _Product:
             if fast:
                 matmul.sum_fast()
             name = ("scales of rows" if by_rows else "one scale") + ", fast sums" * fast
-            own = (scaled, 1.0) if by_rows else (sums * np.float32(alpha), alpha)
+            own = (scaled, 1.0, factors) if by_rows else (sums * np.float32(alpha), alpha)
             forms.append(_Form(name, matmul, *own))
         return forms
 
@@ -171,14 +181,14 @@ class _Product:
         factors = (byref(c_float(form.alpha)), byref(c_float(0.0)))
         form.matmul.launch(item, stream, factors, (a, b, y, y))
 
-    def largest_error(self, y: np.ndarray, expected: np.ndarray) -> float:
+    def largest_error(self, y: np.ndarray, form: _Form) -> float:
         """Of the elements of the checked rows, in units of their root mean square."""
         layer = self._layer
         found = y.view(element(layer.out_dtype).dtype).reshape(layer.y_shape)
         found = (found.T if layer.weight_left else found)[self._rows].astype(np.float32)
-        scale = math.sqrt(float(np.mean(np.square(expected, dtype=np.float64))))
+        error = float(np.abs(found - form.expected).max())
         # A NaN is no difference that a comparison with what is allowed would find.
-        return float(np.nan_to_num(np.abs(found - expected), nan=np.inf).max()) / scale
+        return (math.inf if math.isnan(error) else error) / form.size
 
 
 def _sums(x: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from ctypes import c_float, c_int32
 from typing import Any, ClassVar
 
@@ -31,13 +32,17 @@ def serve_death(ordinal: int) -> Callable[[Any], Any]:
 
 
 class FakeMemory:
-    """Memory of the host with an address of its own."""
+    """Memory of the host with an address of its own, which is gone with it."""
 
     held: ClassVar[dict[int, np.ndarray]] = {}
+    numbers: ClassVar[Iterator[int]] = itertools.count(1)
 
     def __init__(self, size: int) -> None:
-        self.size, self.address = size, 4096 * (1 + len(self.held))
+        self.size, self.address = size, 4096 * next(self.numbers)
         self.held[self.address] = np.zeros(size, np.uint8)
+
+    def __del__(self) -> None:
+        self.held.pop(self.address, None)
 
     def fill(self, byte: int) -> None:
         self.held[self.address][:] = byte
