@@ -45,37 +45,6 @@ _NIBBLE_PART = """const uint4 four = *words;
     const unsigned pair[2] = {part ? four.z : four.x, part ? four.w : four.y};
     widen_@(a + 8 * part, pair[0], state);
     widen_@(a + 8 * part + 4, pair[1], state);"""
-# A quarter of that, 16 k. kept: four words of values, and what `state` holds, between quarters.
-_QUARTER = r"""
-__device__ __forceinline__ void quarter_@(unsigned* a, unsigned* kept, const void* from,
-                                          const unsigned* rows, int thread, int quarter) {
-  if (quarter % (4 / LOADS) == 0) {
-    const uint4 four = reinterpret_cast<const uint4*>(from)[thread + quarter / (4 / LOADS) * 128];
-    kept[0] = four.x, kept[1] = four.y, kept[2] = four.z, kept[3] = four.w;
-  }
-  unsigned* state = kept + 4;
-  if (!GROUPED && quarter == 0) {
-    #pragma unroll
-    for (int i = 0; i < 4; ++i) state[i] = rows[i];
-  }
-  if (GROUPED && quarter % (4 / GROUPS) == 0) {
-    const unsigned* own = reinterpret_cast<const unsigned*>(
-        reinterpret_cast<const char*>(from) + VALUES) + quarter / (4 / GROUPS) * 64;
-    const int row = thread / 32 * 16 + thread % 32 / 4;
-    const unsigned first = own[row], second = own[row + 8];
-    state[0] = __byte_perm(first, 0, 0x3232), state[2] = __byte_perm(first, 0, 0x1010);
-    state[1] = __byte_perm(second, 0, 0x3232), state[3] = __byte_perm(second, 0, 0x1010);
-  }
-  CONVERT
-  if (SCALED) {
-    #pragma unroll
-    for (int i = 0; i < 4; ++i) a[i] = mul_@(a[i], state[2 + i % 2]);
-  }
-}
-"""
-_BYTE_QUARTER = """const int at = quarter % 2 * 2;
-  widen_@(a, kept[at], kept[at + 1], state);"""
-_NIBBLE_QUARTER = "widen_@(a, kept[quarter], state);"
 
 
 class GroupScale(str, Enum):
@@ -234,20 +203,9 @@ class Conversion:
 
         rows: the words that are taken from a thread's two rows, and two that are not read.
         """
-        part = _NIBBLE_PART if self.nibbles else _BYTE_PART
-        return device_function("convert", self._source(_STEP.replace("CONVERT", part)))
-
-    def quarter(self) -> DeviceFunction:
-        """quarter(a, kept, from, rows, thread, quarter): four registers of A, those of 16 k.
-
-        kept: eight words that the quarters of a tile, which come in turn, leave to each other.
-        """
-        part = _NIBBLE_QUARTER if self.nibbles else _BYTE_QUARTER
-        return device_function("quarter", self._source(_QUARTER.replace("CONVERT", part)))
-
-    def _source(self, function: str) -> str:
         widen = widen_source(self.widening, self.half, self.nibbles, self.signed)
-        source = ARITHMETIC + widen + function
+        part = _NIBBLE_PART if self.nibbles else _BYTE_PART
+        source = (ARITHMETIC + widen + _STEP).replace("CONVERT", part)
         for name, value in {
             "KIND": "f16x2" if self.half else "bf16x2",
             "SHIFTED": str(int(self.shifted)),
@@ -255,8 +213,7 @@ class Conversion:
             "SCALED": str(int(self.scales_weights)),
             "GROUPS": str(max(self.groups, 1)),
             "PARTS": "2",
-            "LOADS": "1" if self.nibbles else "2",
             "VALUES": str(self.values_bytes),
         }.items():
             source = source.replace(name, value)
-        return source
+        return device_function("convert", source)

@@ -13,7 +13,6 @@ from typing import Any
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.device.functions import device_function
 from autoq.templates.element import element
 from autoq.templates.tensor_spec import TensorSpec
 
@@ -39,16 +38,6 @@ _L2_PROMOTION_128B = 2
 
 # L2 cache policy of lines that go before all others, as CUTLASS has it (TMA::CacheHintSm90).
 _EVICT_FIRST = 0x12F0000000000000
-
-_PREFETCH_BULK = device_function(
-    "prefetch_bulk",
-    r"""
-__device__ __forceinline__ void prefetch_bulk_@(const void* from, unsigned bytes) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
-               :: "l"(__cvta_generic_to_global(from)), "r"(bytes) : "memory");
-}
-""",
-)
 
 
 @dataclass(frozen=True)
@@ -76,13 +65,6 @@ def tma_load(instruction: str, to: Delivery, *operands: Any) -> Any:
         instruction = f"{instruction}.L2::cache_hint"
         operands = (*operands, T.uint64(_EVICT_FIRST))
     return T.ptx[instruction](*operands)
-
-
-def prefetch_bulk(address: Any, size: int) -> Any:
-    """The call that asks the L2 cache for consecutive bytes of global memory, multiples of 16."""
-    return T.cuda.func_call(
-        _PREFETCH_BULK.name, address, T.uint32(size), source_code=_PREFETCH_BULK.source
-    )
 
 
 def store_tiled(rank: int) -> str:

@@ -35,9 +35,6 @@ class MixedConfig:
     weights_once: whether the L2 cache gives up weights before anything else.
     teams: groups of consumers with a tile and stages of their own, of which one multiplies while
         another stores (ping-pong).
-    prefetch: how many times the ring's stages of weights the L2 cache is asked for beyond them.
-    interleaved: whether the next stage is widened between products of this one, a quarter of a step
-        behind each instruction, or behind all of them.
     """
 
     block_m: int
@@ -54,8 +51,6 @@ class MixedConfig:
     widening: Widening = Widening.PERMUTE
     weights_once: bool = False
     teams: int = 1
-    prefetch: int = 0
-    interleaved: bool = False
 
     @property
     def row_team(self) -> int:

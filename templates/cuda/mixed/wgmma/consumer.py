@@ -18,16 +18,15 @@ class Operands:
 
     a: registers of widened weights; rows: a thread's zero points, four words a block of 64 weight
     rows; first_a, first_x: descriptors of the first stage's weights, where they need no widening,
-    and rows of x; kept: words between quarters of a step, or any array.
+    and rows of x.
     """
 
-    def __init__(self, smem, a, rows, first_a, first_x, kept):
+    def __init__(self, smem, a, rows, first_a, first_x):
         self.smem = smem
         self.a = a
         self.rows = rows
         self.first_a = first_a
         self.first_x = first_x
-        self.kept = kept
 
 
 @T.meta_class

@@ -40,7 +40,6 @@ from autoq.templates.cuda.mixed.wgmma.consumer import (
     main_loop,
 )
 from autoq.templates.cuda.mixed.wgmma.groups import main_loop_of_groups
-from autoq.templates.cuda.mixed.wgmma.interleaved import KEPT_WORDS, interleaved_loop
 from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.cuda.mixed.wgmma.producer import produce
 from autoq.templates.cuda.mixed.wgmma.store import TileResults, TileStore
@@ -147,10 +146,6 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
                 sums_of_group = T.alloc_local((config.accumulators,), "float32")
             a = T.alloc_local((2 * config.row_blocks * plan.a_registers,), "uint32")
             rows = T.alloc_local((4 * config.row_blocks,), "uint32")
-            if config.interleaved:
-                kept = T.alloc_local((KEPT_WORDS * config.row_blocks,), "uint32")
-            else:
-                kept = T.meta_var(rows)
             scales = T.alloc_local((4 * config.row_blocks,), "float32")
             packed = T.alloc_local((4,), "uint32")
             turn = T.alloc_local((1,), "int32")
@@ -173,7 +168,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             cursor = T.meta_var(RingCursor(ring, tail, RingPosition(config.stages)))
             own = T.meta_var(consumer if config.teams == 1 else warpgroup - 1)
             thread = T.meta_var(ConsumerThread(consumer, warp, lane, own))
-            operands = T.meta_var(Operands(smem, a, rows, first_a, first_x, kept))
+            operands = T.meta_var(Operands(smem, a, rows, first_a, first_x))
             constants = T.meta_var(RowConstants(taken, scale, bias))
             store = T.meta_var(
                 TileStore(finishing, (smem, words), y_map, inputs, scales, packed, turn)
@@ -194,10 +189,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
                         plan, accumulator, sums_of_group, words, operands, cursor, walk, thread
                     )
                 else:
-                    if config.interleaved:
-                        interleaved_loop(plan, accumulator, operands, cursor, walk, thread)
-                    else:
-                        main_loop(plan, accumulator, operands, cursor, walk, thread)
+                    main_loop(plan, accumulator, operands, cursor, walk, thread)
                 if config.k_groups > 1:
                     add_groups(plan, accumulator, sums, k_group, thread)
                 if k_group == 0:

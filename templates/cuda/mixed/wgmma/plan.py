@@ -81,7 +81,6 @@ class MixedPlan:
         if self.groups is not None:
             self.unit_instructions //= self.groups.units
         self.convert = self.conversion.function() if workload.quantised else None
-        self.quarter = self.conversion.quarter() if config.interleaved else None
 
     def loads(self, warp: Any) -> Any:
         """Whether a warp of the first warpgroup loads operands, those of a team."""

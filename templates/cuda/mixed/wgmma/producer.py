@@ -2,32 +2,7 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.device.memory.tma import (
-    LOAD_BULK,
-    Delivery,
-    load_tiled,
-    prefetch_bulk,
-    tma_load,
-)
-
-
-@T.inline
-def ask_ahead(plan, weight, place, stage, turn, turns):
-    """Producer thread: the L2 cache is to have the weights of later stages of a piece."""
-    for ring in T.unroll(plan.config.prefetch):
-        further = T.meta_var((ring + 1) * plan.config.stages)
-        # What is nearer was asked for before, but while the ring fills for the first time.
-        asked = T.meta_var((turn < plan.config.stages) | (ring == plan.config.prefetch - 1))
-        if asked & (turn + further < turns):
-            for block in T.unroll(plan.config.blocks):
-                T.evaluate(
-                    prefetch_bulk(
-                        weight.ptr_to(
-                            [plan.weight_at(plan.weight_tile(place), block, stage + further)]
-                        ),
-                        plan.block_bytes,
-                    )
-                )
+from autoq.templates.cuda.device.memory.tma import LOAD_BULK, Delivery, load_tiled, tma_load
 
 
 @T.inline
@@ -63,6 +38,4 @@ def produce(plan, smem, cursor, x_map, weight, place, piece, start):
                     T.uint32(plan.block_bytes), full,
                 )
             )  # fmt: skip
-        if plan.config.prefetch > 0:
-            ask_ahead(plan, weight, place, stage, turn, 2 * plan.config.k_groups * piece.portions)
         cursor.advance()

@@ -42,8 +42,6 @@ def space(workload: FloatGemm, target: Target) -> Space[MixedConfig]:
         "widening": tuple(Widening),
         "weights_once": (False, True),
         "teams": (1, 2),
-        "prefetch": (0, 1, 2, 4),
-        "interleaved": (False, True),
     }
     # The other rules rest on the first two.
     rules = [*_tile_rules(workload), *_resource_rules(workload, target)]
@@ -90,11 +88,6 @@ def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:
             return workload.quantised and not nibbles and workload.in_dtype == "bfloat16"
         return config.widening is Widening.PERMUTE or workload.quantised
 
-    def interleaved_are_widened(config: MixedConfig) -> bool:
-        """products are interleaved with widening alone, not with the scaling of sums"""
-        widened = workload.quantised and config.group_scale is GroupScale.WEIGHT
-        return widened or not config.interleaved
-
     return [
         teams_divide_consumers,
         groups_divide_consumers,
@@ -103,7 +96,6 @@ def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:
         parts_divide_rows,
         scales_are_of_groups,
         widening_suits_weights,
-        interleaved_are_widened,
     ]
 
 
@@ -113,7 +105,6 @@ def _resource_rules(workload: FloatGemm, target: Target) -> list[Callable[[Mixed
         sums = config.accumulators if config.group_scale is GroupScale.SUM else 0
         a = 32 * config.row_blocks * config.steps if workload.quantised else 0
         other = _OTHER_REGISTERS[workload.activation] + _SHARE_REGISTERS * config.stream_k
-        other += 4 * config.row_blocks * config.interleaved
         other += _INPUT_REGISTERS * (workload.residual + workload.x_scale)
         return config.accumulators + sums + a + other <= config.registers.consumer
 

@@ -83,10 +83,6 @@ def test_a_consumer_that_waits_holds_not_all_its_stages() -> None:
             FloatGemm(64, 8192, 8192, weight_dtype="int4", group=128),
             {"consumers": 4, "block_m": 64, "split_k": 4, "stages": 8},
         ),
-        (
-            FloatGemm(3456, 4096, 2048),
-            {"interleaved": True, "teams": 2, "block_m": 112, "row_blocks": 2, "prefetch": 2},
-        ),
         (WORKLOADS[8], {"teams": 2, "block_m": 112, "row_blocks": 2, "cluster": 2, "stages": 3}),
     ],
     ids=repr,

@@ -15,7 +15,6 @@ from with_nvcc import needs_nvcc
 from autoq.templates.cuda.mixed.conversion import GroupScale
 from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
 from autoq.templates.cuda.mixed.wgmma.float_gemm_wgmma import TEMPLATE
-from autoq.templates.cuda.mixed.widening import Widening
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import parse_target
 
@@ -46,11 +45,6 @@ CASES: list[tuple[FloatGemm, dict[str, Any], int]] = [
      {"consumers": 2, "teams": 2, "cluster": 2, "row_blocks": 2, "stages": 3}, 4),
     (FloatGemm(100, 300, 200, out_dtype="float32"), {"consumers": 2, "teams": 2}, 1),
     (replace(GROUPS, n=456), {"group_scale": GroupScale.SUM, "consumers": 4, "teams": 2}, 2),
-    (GROUPS, {"interleaved": True, "prefetch": 1, "steps": 2, "consumers": 2, "k_groups": 2}, 132),
-    (replace(GROUPS, group=32, in_dtype="float16"),
-     {"interleaved": True, "row_blocks": 2, "cluster": 2, "prefetch": 2}, 132),
-    (FloatGemm(100, 136, 400, "bfloat16", "uint8", "bfloat16", zero_points=True),
-     {"interleaved": True, "consumers": 2, "teams": 2, "widening": Widening.MASK}, 2),
     (FloatGemm(60, 56, 208, E4M3, E4M3, x_scale=True, residual=True, batch=2), {}, 132),
     (FloatGemm(52, 70, 208, E4M3, E4M3, "float32", bias=True, activation="relu", residual=True,
                weight_left=True), {}, 132),
