@@ -13,7 +13,8 @@ import autoq
 from autoq import models
 from autoq.errors import ModelError
 from autoq.frontend import from_model
-from autoq.graph import Layer, evaluate, optimise
+from autoq.graph import Fusion, Layer, evaluate, optimise
+from autoq.graph.lowering.fusions import kernel_family
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import parse_target
 
@@ -74,6 +75,9 @@ def test_a_perceptron_is_onnxruntimes_to_the_bit(options, tmp_path):
 def test_a_layer_of_bert_runs_on_the_cpu(tmp_path):
     made = quantised(models.bert(length=8, width=32, heads=2), tmp_path)
     assert sum(item.op_type == "MatMulInteger" for item in made.graph.node) == 6
+    fusions = [n for n in optimise(from_model(made), TARGETS[0]).nodes if isinstance(n, Fusion)]
+    left = [n.kind for n in fusions if kernel_family(n, TARGETS[0]) == "tvm"]
+    assert all("MatMul" in kind for kind in left)  # products of two float32 activations
     feeds = {"input": normal(1, 8, 32)}
     (expected,) = run_in_memory(made, feeds).values()
     autoq.compile(tmp_path / "dynamic.onnx", target="cpu", output=tmp_path / "bert.autoq")

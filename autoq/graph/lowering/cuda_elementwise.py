@@ -19,7 +19,7 @@ from autoq.graph.lowering.exact_reciprocal import exact_reciprocal
 from autoq.graph.shapes import broadcast
 from autoq.templates.cuda.movement.elementwise import ElementFormula
 
-_MOST_OPERANDS = 8
+_MOST_OPERANDS = 12
 _MOST_PRIMITIVES = 64
 
 
