@@ -15,7 +15,7 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
 )
 from autoq.templates.cuda.device.launch.place import ConsumerThread, TilePlace
 from autoq.templates.cuda.device.memory.ring import Ring, RingCursor, RingPosition
-from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
+from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, prefetch_map
 from autoq.templates.cuda.halo.operands import Operands
 from autoq.templates.cuda.halo.pipeline import multiply, release_last, start_block
 from autoq.templates.cuda.halo.plan import HaloPipelinePlan
@@ -102,6 +102,8 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
         )  # fmt: skip
         halo = T.meta_var(Ring(barriers, 0, config.halo_stages))
         weights = T.meta_var(Ring(barriers, plan.weight_barriers, ring_stages))
+        if (warpgroup == 0) & (warp == 0) & (lane == 0):
+            T.evaluate(prefetch_map(x_map))
         start_block(plan, barriers, halo, weights, warpgroup, warp, lane)
 
         if warpgroup == 0:

@@ -21,7 +21,7 @@ from autoq.templates.cuda.device.memory.ring import (
     RingPosition,
     fence_barriers,
 )
-from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
+from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, prefetch_map
 from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
 from autoq.templates.cuda.wgmma.exchange import clear_tile, exchange, expect_partials
 from autoq.templates.cuda.wgmma.multiply import GroupSums, Operands, multiply
@@ -152,6 +152,7 @@ def build_pipeline(
 
         if (warpgroup == 0) & (warp == 0):
             if T.cuda.elect_sync() != 0:
+                T.evaluate(prefetch_map(x_map))
                 initialise_barriers(plan, ring, slots, rank)
             T.ptx.bar.arrive(T.uint32(START_BARRIER), T.uint32(plan.started_threads))
         elif (warpgroup > 0) | (warp < plan.starting_warps):

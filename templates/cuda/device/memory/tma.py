@@ -67,6 +67,11 @@ def tma_load(instruction: str, to: Delivery, *operands: Any) -> Any:
     return T.ptx[instruction](*operands)
 
 
+def prefetch_map(tensor_map: Any) -> Any:
+    """The call that fetches a map itself, so that the first load through it finds it near."""
+    return T.ptx["prefetch.tensormap"](T.address_of(tensor_map))
+
+
 def store_tiled(rank: int) -> str:
     """The instruction that stores a box of a tiled map: map, coordinates, smem."""
     return f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"

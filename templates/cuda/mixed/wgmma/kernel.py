@@ -26,7 +26,7 @@ from autoq.templates.cuda.device.memory.ring import (
     RingPosition,
     fence_barriers,
 )
-from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
+from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, prefetch_map
 from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
 from autoq.templates.cuda.mixed.finish import Finishing
 from autoq.templates.cuda.mixed.place import ProductPlace
@@ -110,6 +110,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
 
         if (warpgroup == 0) & (warp == 0):  # noqa: SIM102
             if T.cuda.elect_sync() != 0:
+                T.evaluate(prefetch_map(x_map))
                 ring.initialise(4 * config.row_team * config.cluster)
                 start.initialise()
                 fence_barriers()
