@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from reversed_rows.operator import ReversedRows
+from without_processes import without_processes
 
 import autoq
 from autoq.records import read_records
@@ -24,10 +25,11 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What tuning a workload of every type left."""
     path = tmp_path_factory.mktemp("records") / "reversed.jsonl"
     workloads = [ReversedRows(3, 40, dtype) for dtype in DTYPES]
-    summary = autoq.tune(
-        workloads, trials=2 * len(DTYPES), output=path, target="cpu", registry=FAMILY,
-        layouts=("NHWC",),
-    )  # fmt: skip
+    with without_processes():
+        summary = autoq.tune(
+            workloads, trials=2 * len(DTYPES), output=path, target="cpu", registry=FAMILY,
+            layouts=("NHWC",),
+        )  # fmt: skip
     assert not summary.failures
     return path
 

@@ -36,6 +36,7 @@ def case(workload: SpmmPeak, seed: int) -> tuple:
             return activations, constants, workload.reference(activations, constants)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_it_is_tuned_recorded_compiled_and_run(tmp_path: Path) -> None:
     records = tmp_path / "spmm.jsonl"
     summary = autoq.tune(
