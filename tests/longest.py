@@ -19,9 +19,12 @@ LONGEST = (
     "test_tuner.py",
     "graph/test_networks.py",
     "ptx/test_templates.py",
+    "templates/test_template_contract.py",
+    "templates/cuda/mma_sync/test_batched_mma_sync.py",
+    "templates/cuda/mma_sync/test_mma_sync_build.py",
+    "templates/cuda/mixed/wgmma/test_mixed_compile.py",
     "templates/cpu/test_cpu_conv2d.py",
     "templates/cuda/grouped/test_grouped.py",
-    "templates/cuda/mma_sync/test_mma_sync_build.py",
     "families/test_split_k.py",
     "cli/test_cli_process.py",
     "templates/cuda/movement/test_movement.py",
@@ -30,12 +33,8 @@ LONGEST = (
     "ptx/test_products.py",
     "search/test_strategy_contract.py",
     "test_quantization.py",
-    "templates/epilogue/cuda/fragments/test_fragment_rows.py",
     "test_session.py",
     "templates/cuda/device/test_mma_atoms.py",
-    "templates/cuda/mixed/wgmma/test_mixed_compile.py",
-    "templates/cuda/mma_sync/test_batched_mma_sync.py",
-    "templates/test_template_contract.py",
 )
 """Files that take more than 10 CPU seconds, the longest first."""
 
