@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import xgboost
 
 # Tree settings of AutoTVM's XGBTuner, which the paper builds on.
-_TREES = {"max_depth": 3, "gamma": 1e-4, "min_child_weight": 1, "eta": 0.3, "lambda": 1.0}
+TREES = {"max_depth": 3, "gamma": 1e-4, "min_child_weight": 1, "eta": 0.3, "lambda": 1.0}
 # XGBoost pairs only its top 32 predictions with the rest unless told otherwise; below them nothing
 # is learnt, failures included (rank correlation 0.71 against 0.82 at 128 trials, synthetic space).
 _MOST_PAIRED = 512
@@ -37,7 +37,7 @@ class CostModel:
         trees: dict[str, Any] | None = None,
     ) -> None:
         self._settings = {
-            **_TREES,
+            **TREES,
             **(trees or {}),
             "objective": _OBJECTIVES[objective],
             "seed": seed,

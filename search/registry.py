@@ -9,6 +9,7 @@ from typing import Any
 from autoq.search.annealing import Annealing
 from autoq.search.diverse_annealing import DiverseAnnealing
 from autoq.search.evolution import Evolution
+from autoq.search.guided import Guided
 from autoq.search.random_search import RandomSearch
 from autoq.search.search_space import SearchSpace
 from autoq.search.strategy import Strategy
@@ -17,6 +18,7 @@ from autoq.search.thompson import Thompson
 MakeStrategy = Callable[[SearchSpace[Any], int], Strategy[Any]]
 
 STRATEGIES: dict[str, MakeStrategy] = {
+    "guided": Guided,
     "random": RandomSearch,
     "annealing": Annealing,
     "annealing-filtered": partial(Annealing, diversity_ratio=2),
@@ -24,4 +26,4 @@ STRATEGIES: dict[str, MakeStrategy] = {
     "evolution": Evolution,
     "thompson": Thompson,
 }
-DEFAULT_STRATEGY = "diverse"
+DEFAULT_STRATEGY = "guided"

@@ -61,6 +61,19 @@ class SearchSpace(Protocol[C]):
         """At most n distinct legal codes outside exclude; fewer only when no more exist."""
         ...
 
+    @property
+    def member_count(self) -> int:
+        """Spaces that are united here; 1 for one by itself."""
+        ...
+
+    def members_of(self, codes: np.ndarray) -> np.ndarray:
+        """Which of these each of codes [n] belongs to: int64 [n]."""
+        ...
+
+    def sample_member(self, member: int, rng: np.random.Generator, n: int) -> np.ndarray:
+        """At most n distinct legal codes of one member; fewer only when no more exist."""
+        ...
+
     def mutate_codes(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One legal mutant code for each of legal codes [n]."""
         ...

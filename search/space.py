@@ -76,9 +76,8 @@ class Space(Generic[C]):
     def feature_names(self) -> tuple[str, ...]:
         """Names of the columns that encode returns."""
         if not self._features.complete:
-            first = next(self._legality.enumerate(), None)
-            if first is not None:
-                self._features.rows(np.array([first]))
+            # The first legal code may lie behind millions that are not; a drawn one does not.
+            self._features.rows(self.sample_codes(np.random.default_rng(0), 1))
         return self._features.names
 
     def restricted(self, values: Mapping[str, Sequence[Any]]) -> Space[C]:
@@ -196,6 +195,19 @@ class Space(Generic[C]):
     ) -> np.ndarray:
         """At most n distinct legal codes outside exclude; fewer only when no more exist."""
         return self._legality.sample(rng, n, exclude)
+
+    @property
+    def member_count(self) -> int:
+        """1: a union has more."""
+        return 1
+
+    def members_of(self, codes: np.ndarray) -> np.ndarray:
+        """The member of a union that each of codes [n] belongs to; here always 0."""
+        return np.zeros(len(codes), dtype=np.int64)
+
+    def sample_member(self, member: int, rng: np.random.Generator, n: int) -> np.ndarray:
+        """As `sample_codes`."""
+        return self.sample_codes(rng, n)
 
     def mutate_codes(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One legal mutant code for each of legal codes [n]: one random knob changed."""

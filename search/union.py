@@ -144,6 +144,19 @@ class UnionSpace:
                 drawn.append(self._sample_member(i, rng, missing, taken))
         return rng.permutation(np.concatenate(drawn))
 
+    @property
+    def member_count(self) -> int:
+        """Number of templates."""
+        return len(self._names)
+
+    def members_of(self, codes: np.ndarray) -> np.ndarray:
+        """Position of the template of each of codes [n]: int64 [n]."""
+        return codes % len(self._names)
+
+    def sample_member(self, member: int, rng: np.random.Generator, n: int) -> np.ndarray:
+        """At most n distinct legal codes of one template; fewer only when no more exist."""
+        return self._sample_member(member, rng, n, frozenset())
+
     def mutate_codes(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One legal mutant code for each of legal codes [n]."""
         count = len(self._names)

@@ -28,7 +28,7 @@ from autoq.cli.options import (
 )
 from autoq.errors import InputError
 
-TUNERS = ("diverse", "annealing", "annealing-filtered", "thompson", "evolution", "random")
+TUNERS = ("guided", "diverse", "annealing", "annealing-filtered", "thompson", "evolution", "random")
 
 RecordFile = Annotated[
     Path | None,
@@ -73,7 +73,7 @@ def tune(
     target: Target = "auto",
     hardware: Hardware = None,
     trials: Trials = 1000,
-    tuner: Tuner = "diverse",
+    tuner: Tuner = "guided",
     tasks: Tasks = "all",
     tuning_records: TuningRecords = None,
     input_shapes: InputShapes = None,

@@ -35,6 +35,7 @@ class Contest:
         self._claims: set[int] = set()
         self._winner: int | None = None
         self._entrants: list[int] | None = None
+        self._judged: set[int] | None = None
 
     @property
     def best(self) -> Record | None:
@@ -70,10 +71,10 @@ class Contest:
     def settle(self, found: Iterable[tuple[int, Record]], keep_claims: bool = False) -> None:
         """Take in a comparison.
 
-        Earlier claims that were not in it are given up, unless `keep_claims`.
+        Claims from before it began that were not in it are given up, unless `keep_claims`.
         """
         if not keep_claims:
-            self._claims.clear()
+            self._give_up_judged()
         self._entrants = None
         timed: dict[int, Record] = {}
         for code, record in found:
@@ -98,13 +99,24 @@ class Contest:
             self._entrants = self._choose_entrants()
         return self._entrants
 
+    def begin(self) -> list[int]:
+        """The entrants of a comparison that begins now; later claims await the next one."""
+        entrants, standing = self.entrants(), self._standing()
+        self._judged = set(self._claims if set(entrants) - set(standing) else standing)
+        return entrants
+
+    def _give_up_judged(self) -> None:
+        """Give up the claims that a comparison was about: all, where none was begun here."""
+        self._claims -= self._claims if self._judged is None else self._judged
+        self._judged = None
+
     def fail(self) -> None:
         """Take in that a comparison could not be made: one of the claims may be to blame.
 
-        All of them are given up, and what stood without them is confirmed alone.
+        All that it was about are given up, and what stood without them is confirmed alone.
         """
         standing = self._standing()
-        self._claims.clear()
+        self._give_up_judged()
         self._entrants = [] if standing == self._entrants else standing
 
     def _standing(self) -> list[int]:

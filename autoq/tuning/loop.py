@@ -141,7 +141,7 @@ class Loop:
 
     def _ask(self, task: Task, size: int) -> None:
         defaults, question = task.question(size)
-        self._under_way += size
+        self._under_way += question.n if question is not None else len(defaults)
         for candidate in defaults:
             self._chosen.append((task, candidate))
         if question is None:

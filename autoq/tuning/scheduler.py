@@ -93,7 +93,9 @@ class Scheduler:
         return min(self.batch, max(share, _LEAST_BATCH))
 
     def _open(self, task: Task) -> bool:
-        if task.pending > (self.batch if self._pipelined else 0):
+        # The strategy waits for the first times of all templates.
+        ahead = self.batch if self._pipelined and task.trials >= len(task.templates) else 0
+        if task.pending > ahead and not task.defaults_left:
             return False
         limit = self._limits.early_stopping
         stopped = limit is not None and task.trials and task.since_best >= limit

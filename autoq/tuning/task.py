@@ -47,6 +47,7 @@ class Task:
         failures: of the trials, by kind.
         since_best: trials after the one that found the fastest.
         exhausted: whether every configuration has been tried.
+        defaults_left: of the templates, how many have not been asked for.
         contest: the times of the trials and of comparisons.
     """
 
@@ -80,6 +81,7 @@ class Task:
         )
         untuned = next(defaults)
         self._defaults = itertools.chain([untuned], defaults)
+        self.defaults_left = len(self.templates)
         # Every default is legal in its own space, by contract of the templates.
         self.contest = Contest(self._space.code(untuned) if untuned in self._space else None)
         self._best_at_batch: list[float] = []
@@ -113,21 +115,23 @@ class Task:
         return self.contest.default is not None and self.contest.default not in self._seen
 
     def question(self, n: int) -> tuple[list[Candidate], Question | None]:
-        """Defaults that are untried, and what to ask the strategy for the rest of n.
+        """Up to n defaults that are untried, else what to ask the strategy for n candidates.
 
-        All n are pending from now on; give the strategy's answer to `answered`. There is no
-        question when the defaults are all that is wanted.
+        They are pending from now on; give the strategy's answer to `answered`. It is asked when all
+        defaults have been: their times say which templates are worth its candidates.
         """
         chosen: list[Candidate] = []
         while len(chosen) < n and (candidate := next(self._defaults, None)) is not None:
+            self.defaults_left -= 1
             if candidate in self._space:
                 self._take(candidate, chosen)
-        self.pending += n
-        if len(chosen) == n:
+        if chosen:
+            self.pending += len(chosen)
             return chosen, None
+        self.pending += n
         told, self._untold = self._untold, []
-        names, wanted = tuple(self.templates), n - len(chosen)
-        return chosen, Question(self.index, self.model.workload, names, self.seed, wanted, told)
+        names = tuple(self.templates)
+        return [], Question(self.index, self.model.workload, names, self.seed, n, told)
 
     def answered(self, question: Question, answer: Sequence[Candidate]) -> list[Candidate]:
         """The candidates of an answer that are new; no answer at all ends the task."""
@@ -194,8 +198,8 @@ class Task:
             self.contest.settle(found, keep_claims)
 
     def entrants(self) -> list[Candidate]:
-        """The candidates for a comparison, none where there is no need for one."""
-        return [self._space.config(code) for code in self.contest.entrants()]
+        """The candidates of a comparison that begins now, none where there is no need for one."""
+        return [self._space.config(code) for code in self.contest.begin()]
 
     def end_batch(self) -> None:
         """Note the best time, to see later what the next batch gains."""

@@ -38,7 +38,6 @@ from autoq.measure.job import Timing
 from autoq.measure.measurer import Measurer
 from autoq.records.journal import Journal
 from autoq.scratch import scratch_folder, sweep
-from autoq.search.registry import DEFAULT_STRATEGY
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.tuning.opening import device_measurer, make_asker
@@ -223,7 +222,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=128, help="of each bar and seed")
     parser.add_argument("--seeds", type=int, default=3, help="searches of each bar")
     parser.add_argument("--batch", type=int, default=16, help="trials between two models")
-    parser.add_argument("--tuner", default=DEFAULT_STRATEGY)
+    parser.add_argument("--tuner", default="diverse")
     parser.add_argument("--exhaustive", type=int, default=48, metavar="N",
                         help="members of the sub-space measured whole, at most")  # fmt: skip
     parser.add_argument("--time-budget", type=float, metavar="SECONDS",

@@ -94,3 +94,12 @@ def test_rejections_name_the_template(union):
 def test_an_empty_union_is_refused():
     with pytest.raises(AutoqError, match="at least one space"):
         UnionSpace({})
+
+
+def test_a_member_is_sampled_by_itself(union):
+    rng = np.random.default_rng(0)
+    assert union.member_count == 2
+    codes = union.sample_member(1, rng, 4)
+    assert len(set(codes.tolist())) == 4
+    assert union.members_of(codes).tolist() == [1] * 4
+    assert {union.config(code).template for code in codes.tolist()} == {"split"}

@@ -95,3 +95,16 @@ def test_comparisons_that_fail_again_and_again_end(contest):
     assert contest.entrants() == [] and not contest.confirmed
     contest.claim(5, record(6.0))
     assert contest.entrants() == [DEFAULT, 5]
+
+
+def test_claims_that_come_during_a_comparison_await_the_next_one(contest):
+    assert contest.begin() == [DEFAULT, 2]
+    contest.claim(5, record(7.0))
+    settle(contest, c7=10.0, c2=8.0)
+    assert contest.best.seconds == 8
+    assert contest.begin() == [DEFAULT, 2, 5]
+    contest.claim(6, record(7.5))
+    contest.fail()
+    assert contest.begin() == [DEFAULT, 2]
+    settle(contest, c7=10.0, c2=8.0)
+    assert contest.entrants() == [DEFAULT, 2, 6]

@@ -93,9 +93,10 @@ def _host():
     return Host(TARGET, DEVICE.name)
 
 
-@pytest.mark.parametrize("tuner", ["random", "annealing", "diverse", "evolution"])
+@pytest.mark.parametrize("tuner", ["random", "annealing", "diverse", "evolution", "guided"])
 def test_every_tuner_spends_the_trials_without_repeating_any(run, tmp_path, tuner):
-    summary = run([(BIG, 1), (SMALL, 3)], trials=100, tuner=tuner)
+    often = BIG.operations // SMALL.operations
+    summary = run([(BIG, 1), (SMALL, often)], trials=100, tuner=tuner)
     records = trials_of(tmp_path / "log.jsonl")
     assert len(records) == summary.measured == 100
     assert len({record.identity for record in records}) == 100

@@ -152,5 +152,5 @@ def features(tiling: GroupedTiling, target: Target) -> Mapping[str, float]:
         "useful": conv.n * conv.p * conv.q * conv.k
         / (tiling.tiles * tiling.slabs * tiling.outputs * tiling.config.channels),
         "halo": tiling.halo_bytes / (tiling.outputs * tiling.config.channels),
-        "estimated_seconds": estimated_seconds(tiling, target),
+        "seconds_estimate": estimated_seconds(tiling, target),
     }  # fmt: skip

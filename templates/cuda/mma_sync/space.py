@@ -1,9 +1,9 @@
-"""Legal configurations of the mma.sync convolution, and their features for the cost model."""
+"""Legal configurations of the mma.sync convolution."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from autoq.search.space import Space
@@ -15,9 +15,9 @@ from autoq.templates.cuda.mma_sync.config import (
     K_TILE_BYTES,
     PACKING,
     ROW_TILE,
-    UNIT_BYTES,
     MmaSyncConfig,
 )
+from autoq.templates.cuda.mma_sync.cost import features, registers
 from autoq.templates.cuda.mma_sync.plan import copies_bypass_registers, has_cp_async
 from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling, as_conv2d
 from autoq.templates.element import INTEGER_RANGE
@@ -26,9 +26,6 @@ from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
-
-# Addresses, loop counters and predicates beside accumulators and fragments, by ptxas's reports.
-_OTHER_REGISTERS = 40
 
 Rule = Callable[[MmaSyncConfig], bool]
 TilingOf = Callable[[MmaSyncConfig], MmaSyncTiling]
@@ -41,7 +38,7 @@ def space(workload: Conv2d | Gemm, target: Target) -> Space[MmaSyncConfig]:
         MmaSyncConfig,
         _knobs(conv, target),
         _constraints(conv, target),
-        lambda c: _features(conv, c, target),
+        lambda c: features(MmaSyncTiling(conv, c), target),
     )
 
 
@@ -164,61 +161,3 @@ def _constraints(conv: Conv2d, target: Target) -> list[Rule]:
         shuffles_fill_words,
         reorder_changes_something,
     ]
-
-
-def registers(tiling: MmaSyncTiling, target: Target) -> int:
-    """Estimate of the registers a thread needs."""
-    config = tiling.config
-    copies = ceil_div(tiling.pixel_rows * tiling.pieces_per_stage, config.threads)
-    sums = 2 if tiling.conv.epilogue.scale_group else 1
-    found = sums * config.accumulators + _fragment_registers(tiling) + 2 * copies
-    if not copies_bypass_registers(config, target):
-        units = tiling.weight_rows * tiling.weight_row_bytes // UNIT_BYTES
-        found += copies * tiling.piece_read // 4 + ceil_div(units, config.threads) * 4
-    return found + _OTHER_REGISTERS
-
-
-def _fragment_registers(tiling: MmaSyncTiling) -> int:
-    """Registers of pixels and weights that multiply, and of those that are read ahead."""
-    config = tiling.config
-    if tiling.fragments is None:
-        fragments = config.WARP_ROW_TILES * 4 + config.WARP_COL_TILES * 2
-        return fragments * min(config.CHUNK, 2)
-    return 2 * tiling.fragments.pairs + 2 * config.WARP_COL_TILES * 2
-
-
-def _features(conv: Conv2d, config: MmaSyncConfig, target: Target) -> Mapping[str, float]:
-    tiling = MmaSyncTiling(conv, config)
-    blocks = tiling.tiles_m * tiling.tiles_n
-    taps = tiling.weight_rows // config.block_n
-    computed = blocks * config.block_m * config.block_n * tiling.steps * config.block_k * taps
-    filled = blocks * tiling.steps * (tiling.pixel_rows + tiling.weight_rows) * config.block_k
-    values = conv.operations / 2 * tiling.group_bytes / tiling.group_c
-    return {
-        "threads": config.threads,
-        "block_m": config.block_m,
-        "block_n": config.block_n,
-        "smem_bytes": tiling.smem_bytes,
-        "registers": registers(tiling, target),
-        "blocks": blocks,
-        "waves": blocks / (target.units * config.blocks_per_sm),
-        "last_wave": blocks / (_waves(tiling, target) * target.units * config.blocks_per_sm),
-        "useful": values / computed,
-        "multiplies_per_fill_byte": computed / filled,
-        "multiplies_per_fragment_byte": config.warp_m * config.warp_n
-        / (config.warp_m * read_again(tiling) + config.warp_n),
-        "steps": tiling.steps,
-    }  # fmt: skip
-
-
-def read_again(tiling: MmaSyncTiling) -> float:
-    """Share of a warp's pixel fragments that are read from shared memory, not held."""
-    schedule = tiling.fragments
-    if schedule is None:
-        return 1.0
-    return schedule.loaded / (len(schedule.turns) * tiling.config.warp_fragments)
-
-
-def _waves(tiling: MmaSyncTiling, target: Target) -> int:
-    blocks = tiling.tiles_m * tiling.tiles_n
-    return ceil_div(blocks, target.units * tiling.config.blocks_per_sm)

@@ -100,5 +100,5 @@ def features(workload: FloatGemm, config: MixedSyncConfig, target: Target) -> di
         "l2_share": l2 / products,
         "smem_share": smem / products,
         "widening_share": widening / products,
-        "log_seconds": math.log(estimate(workload, config, target)),
+        "seconds_estimate": estimate(workload, config, target),
     }

@@ -116,5 +116,5 @@ def features(workload: FloatGemm, config: MixedConfig, target: Target) -> dict[s
         "bytes_in_flight": float(config.all_stages * plan.stage_bytes),
         "bytes_a_product": plan.stage_bytes / (config.block_m * config.block_n * config.steps),
         "issue_share": issue_cycles(plan) / product_cycles(plan, target),
-        "log_seconds": math.log(estimate(workload, config, target)),
+        "seconds_estimate": estimate(workload, config, target),
     }

@@ -137,5 +137,5 @@ def features(
         / (plan.tiles_m * config.block_m * plan.tiles_n * config.block_n)
         / (plan.steps * plan.step_k),
         "block_clocks": block_clocks(plan),
-        "log_seconds": math.log(estimate(workload, config, target)),
+        "seconds_estimate": estimate(workload, config, target),
     }  # fmt: skip

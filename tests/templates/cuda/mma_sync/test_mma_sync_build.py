@@ -11,7 +11,7 @@ from mma_sync_cases import CASES, INT4_CASES, case_id
 from autoq.kernel import compile_kernel
 from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
-from autoq.templates.cuda.mma_sync.space import registers
+from autoq.templates.cuda.mma_sync.cost import registers
 from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling, as_conv2d
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d

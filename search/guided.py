@@ -1,0 +1,113 @@
+"""The default search: shared out over templates, led by their estimates, near what is known.
+
+Ours, beyond the paper. Random first batches are the greatest waste of a short search: a template's
+own estimate puts its default's neighbours and other shapes of tiles above nearly all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from autoq.search.estimated_model import EstimatedModel
+from autoq.search.history import History
+from autoq.search.search_space import SearchSpace
+from autoq.search.shares import share_out
+from autoq.search.trial import Trial
+
+C = TypeVar("C")
+
+# Of each member: random configurations that are scored, and fastest trials to climb from.
+_POOL = 256
+_FASTEST = 16
+# Climbing: so often the best so many are mutated.
+_CLIMBS, _CLIMBERS = 6, 32
+
+
+class Guided(Generic[C]):
+    """Climbs a model of the estimates and trials, in each member of a union by its share.
+
+    Until something worked there is nothing to climb from, and configurations are random; the
+    tuner tells the defaults first.
+
+    Args:
+        space: what is searched.
+        seed: of everything random.
+        nthread: threads of the cost model.
+    """
+
+    def __init__(self, space: SearchSpace[C], seed: int, nthread: int = 1) -> None:
+        self._space = space
+        self._history = History(space)
+        self._rng = np.random.default_rng(seed)
+        self._model = EstimatedModel(space, seed, nthread=nthread)
+        self._pools: dict[int, np.ndarray] = {}
+        self._fitted_on: dict[int, float] = {}
+
+    def ask(self, n: int) -> list[C]:
+        """At most n unseen legal configurations; random until one has worked."""
+        chosen: list[int] = []
+        if self._history.successes and n > 0:
+            self._refit()
+            for member, share in enumerate(self._shares(n).tolist()):
+                chosen += self._best(member, share) if share else []
+        return self._history.hand_out(self._history.fill(chosen, n, self._rng))
+
+    def tell(self, trials: Sequence[Trial[C]]) -> None:
+        """Take in trials for the next refit."""
+        self._history.add(trials)
+
+    def _refit(self) -> None:
+        if self._history.seconds != self._fitted_on:
+            self._model.fit(*self._history.arrays())
+            self._fitted_on = dict(self._history.seconds)
+
+    def _shares(self, n: int) -> np.ndarray:
+        """How many of n each member gets; what is asked for and not told yet counts as tried."""
+        members = self._space.member_count
+        seen = np.fromiter(self._history.seen, np.int64, len(self._history.seen))
+        tried = np.bincount(self._space.members_of(seen), minlength=members)
+        codes, seconds = self._history.arrays()
+        fastest = np.full(members, np.inf)
+        np.minimum.at(fastest, self._space.members_of(codes), seconds)
+        return share_out(n, tried, fastest)
+
+    def _best(self, member: int, n: int) -> list[int]:
+        """Up to n unseen codes of a member, from each model in turn the best that is left."""
+        models = self._rng.permutation(self._model.size)[:n].tolist()
+        rankings = [iter(self._climbed(member, model)) for model in models]
+        chosen: dict[int, None] = {}
+        while rankings and len(chosen) < n:
+            for ranking in list(rankings):
+                code = next((c for c in ranking if c not in chosen), None)
+                if code is None:
+                    rankings.remove(ranking)
+                elif len(chosen) < n:
+                    chosen[code] = None
+        return list(chosen)
+
+    def _climbed(self, member: int, model: int) -> list[int]:
+        """Unseen codes of a member, best first by one model, which is climbed by mutation."""
+        space = self._space
+        if member not in self._pools:
+            self._pools[member] = space.sample_member(member, self._rng, _POOL)
+        fastest = self._fastest(member)
+        codes = np.union1d(self._pools[member], fastest)
+        scores = self._model.predict(codes, model)
+        for _ in range(_CLIMBS):
+            best = codes[np.argsort(scores, kind="stable")[:_CLIMBERS]]
+            mutants = space.mutate_codes(np.concatenate([best, fastest]), self._rng)
+            mutants = np.setdiff1d(mutants[space.members_of(mutants) == member], codes)
+            codes = np.concatenate([codes, mutants])
+            scores = np.concatenate([scores, self._model.predict(mutants, model)])
+        ranked = codes[np.argsort(scores, kind="stable")].tolist()
+        return [code for code in ranked if code not in self._history.seen]
+
+    def _fastest(self, member: int) -> np.ndarray:
+        """Codes of the fastest trials of a member, fastest first: int64 [at most 16]."""
+        codes, seconds = self._history.arrays()
+        mine = (self._space.members_of(codes) == member) & np.isfinite(seconds)
+        order = np.argsort(seconds[mine], kind="stable")[:_FASTEST]
+        return np.asarray(codes[mine][order])

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from tiled_space import TileConfig, recorded, tile_seconds, tile_space
+
+from autoq.search.estimated_model import ESTIMATE, EstimatedModel
+from autoq.search.guided import Guided
+from autoq.search.registry import DEFAULT_STRATEGY, STRATEGIES
+from autoq.search.replay import optimum, replay
+from autoq.search.space import Space
+from autoq.search.trial import Trial
+from autoq.search.union import Candidate, UnionSpace
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return recorded()
+
+
+def estimated_space() -> Space[TileConfig]:
+    """The analytic GEMM with an estimate that is three times too small and blind to two knobs."""
+
+    def features(config: TileConfig) -> dict[str, float]:
+        seen = TileConfig(
+            config.tile_m, config.tile_n, config.tile_k, config.stages, config.warps, True, "row"
+        )
+        return {ESTIMATE: tile_seconds(seen) / 3}
+
+    plain = tile_space()
+    return Space(TileConfig, plain.knobs, plain.constraints, features)
+
+
+START = TileConfig(64, 64, 64, 2, 4, True, "row")
+
+
+def after_default(space, seed: int) -> Guided:
+    strategy = Guided(space, seed)
+    strategy.tell([Trial(START, seconds=tile_seconds(START))])
+    return strategy
+
+
+def test_is_what_tunes_unless_another_is_named():
+    assert STRATEGIES[DEFAULT_STRATEGY] is Guided
+
+
+def test_an_estimate_saves_trials(measured):
+    def final(make, trials):
+        runs = [replay(make(seed), measured, trials, batch=8) for seed in range(5)]
+        return float(np.median([optimum(measured) / run[-1] for run in runs]))
+
+    led = final(lambda seed: after_default(estimated_space(), seed), 24)
+    assert led > 0.95
+    assert led > final(lambda seed: STRATEGIES["diverse"](estimated_space(), seed), 24) + 0.1
+
+
+def test_finds_fast_configurations_without_an_estimate(measured):
+    runs = [replay(after_default(tile_space(), seed), measured, 128) for seed in range(3)]
+    assert np.median([optimum(measured) / run[-1] for run in runs]) > 0.9
+
+
+def test_a_model_corrects_the_estimate_of_each_template():
+    @dataclass(frozen=True)
+    class One:
+        a: int
+
+    def member(factor):
+        return Space(One, {"a": tuple(range(1, 9))}, features=lambda c: {ESTIMATE: c.a * factor})
+
+    space = UnionSpace({"fast": member(1.0), "slow": member(0.01)})
+    told = [Candidate(name, One(4)) for name in ("fast", "slow")]
+    model = EstimatedModel(space, 0)
+    model.fit(np.array([space.code(c) for c in told]), np.array([4e-6, 8e-6]))
+    codes = np.array([space.code(Candidate(name, One(2))) for name in ("fast", "slow")])
+    predicted = np.mean([np.exp(model.predict(codes, 0)) for _ in range(200)], axis=0)
+    assert predicted == pytest.approx([2e-6, 4e-6], rel=0.05)
+
+
+def test_a_failure_counts_as_slow_and_is_no_start():
+    space = estimated_space()
+    strategy = after_default(space, 0)
+    failed = space.sample(np.random.default_rng(1), 20)
+    strategy.tell([Trial(config, failure="compile") for config in failed])
+    asked = strategy.ask(16)
+    assert len(asked) == 16 and not set(asked) & set(failed)
+
+
+def test_most_trials_go_to_the_template_that_leads():
+    space = UnionSpace({"leads": estimated_space(), "lags": estimated_space()})
+    strategy = Guided(space, 0)
+    strategy.tell([Trial(Candidate("leads", START), 1e-5), Trial(Candidate("lags", START), 1.7e-5)])
+    asked = [strategy.ask(16), strategy.ask(16)]
+    counts = [sum(candidate.template == "lags" for candidate in batch) for batch in asked]
+    assert 1 <= sum(counts) <= 6
