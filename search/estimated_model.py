@@ -20,8 +20,8 @@ _LEAST_TRIALS = 8
 _ROUNDS = 48
 # Log of how much slower than the slowest success a failure counts.
 _FAILURE = 0.7
-# Deviation of log times by which models disagree about what they cannot tell apart.
-_DOUBT = 0.1
+# Deviations of log times by which each model doubts itself: some trust the estimate, some little.
+_DOUBTS = (0.05, 0.1, 0.2, 0.3)
 
 
 class EstimatedModel:
@@ -33,12 +33,13 @@ class EstimatedModel:
     Args:
         space: whose codes are scored.
         seed: of everything random.
-        size: models of the ensemble.
         nthread: threads of each.
     """
 
-    def __init__(self, space: SearchSpace[Any], seed: int, size: int = 4, nthread: int = 1) -> None:
-        self.size = size
+    size = len(_DOUBTS)
+    """Models of the ensemble."""
+
+    def __init__(self, space: SearchSpace[Any], seed: int, nthread: int = 1) -> None:
         self._space = space
         self._rng = np.random.default_rng(seed)
         self._settings = {
@@ -92,10 +93,13 @@ class EstimatedModel:
         found = self._guess(features) + self._factors[self._space.members_of(codes)]
         if self._trees:
             found += self._trees[model].inplace_predict(features)
-        return found + _DOUBT * self._rng.standard_normal(len(codes))
+        return found + _DOUBTS[model] * self._rng.standard_normal(len(codes))
+
+    def guess(self, codes: np.ndarray) -> np.ndarray:
+        """Log of the templates' own estimates of codes [n], float64 [n]; 0 where there is none."""
+        return self._guess(self._space.encode_codes(codes))
 
     def _guess(self, features: np.ndarray) -> np.ndarray:
-        """Log of the templates' estimates, float64 [n]; 0 where there is none."""
         names = self._space.feature_names
         if ESTIMATE not in names:
             return np.zeros(len(features))

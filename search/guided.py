@@ -75,21 +75,31 @@ class Guided(Generic[C]):
         return share_out(n, tried, fastest)
 
     def _best(self, member: int, n: int) -> list[int]:
-        """Up to n unseen codes of a member, from each model in turn the best that is left."""
+        """Up to n unseen codes of a member, from each model in turn the best that is left.
+
+        Of codes that the estimate cannot tell apart one is enough until its time is known, so
+        others come last.
+        """
         models = self._rng.permutation(self._model.size)[:n].tolist()
         rankings = [iter(self._climbed(member, model)) for model in models]
-        chosen: dict[int, None] = {}
+        chosen: dict[int, float] = {}
+        twins: list[int] = []
         while rankings and len(chosen) < n:
             for ranking in list(rankings):
-                code = next((c for c in ranking if c not in chosen), None)
-                if code is None:
+                for code, guess in ranking:
+                    if code not in chosen and (not guess or guess not in chosen.values()):
+                        chosen[code] = guess
+                        break
+                    twins.append(code)
+                else:
                     rankings.remove(ranking)
-                elif len(chosen) < n:
-                    chosen[code] = None
-        return list(chosen)
+        return list(dict.fromkeys([*chosen, *twins]))[:n]
 
-    def _climbed(self, member: int, model: int) -> list[int]:
-        """Unseen codes of a member, best first by one model, which is climbed by mutation."""
+    def _climbed(self, member: int, model: int) -> list[tuple[int, float]]:
+        """Unseen codes of a member with their guesses, best first by one model.
+
+        The model is climbed by mutation, from random codes and the fastest trials.
+        """
         space = self._space
         if member not in self._pools:
             self._pools[member] = space.sample_member(member, self._rng, _POOL)
@@ -102,8 +112,10 @@ class Guided(Generic[C]):
             mutants = np.setdiff1d(mutants[space.members_of(mutants) == member], codes)
             codes = np.concatenate([codes, mutants])
             scores = np.concatenate([scores, self._model.predict(mutants, model)])
-        ranked = codes[np.argsort(scores, kind="stable")].tolist()
-        return [code for code in ranked if code not in self._history.seen]
+        ranked = codes[np.argsort(scores, kind="stable")]
+        guesses = self._model.guess(ranked).round(3).tolist()
+        pairs = zip(ranked.tolist(), guesses, strict=True)
+        return [(code, guess) for code, guess in pairs if code not in self._history.seen]
 
     def _fastest(self, member: int) -> np.ndarray:
         """Codes of the fastest trials of a member, fastest first: int64 [at most 16]."""
