@@ -24,6 +24,7 @@ import small_cases
 
 from autoq.search.knobs import plain
 from autoq.templates.base import Template
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import TEMPLATES
 from autoq.templates.target import Target, parse_target
 from autoq.templates.workload import Workload
@@ -89,7 +90,7 @@ def cases() -> list[Workload]:
     """The layers whose spaces are shown."""
     layers = [w for n in (1, 8, 128) for w in resnet50_cases.convolutions(n)]
     layers += [w for n in (8, 128) for w in grouped_cases.convolutions(n)]
-    return [*layers, *small_cases.CASES]
+    return [*layers, *small_cases.CASES, Gemm(7, 33, 66, "uint4", "int4")]
 
 
 def entries(templates: Sequence[Template], workloads: Sequence[Workload]) -> list[Entry]:

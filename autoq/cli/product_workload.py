@@ -232,7 +232,9 @@ def require_kernel(request: ProductRequest, target: Target, takes: Takes) -> Non
         raise InputError(f"{request}: no kernel for {where} with {option}; without it there is one")
     nearest = next((near for near in _near(request) if _taken(near, takes)), None)
     if nearest is None:
-        raise InputError(f"{request}: no kernel for {where}; {_supported(takes)}")
+        way = "GPUs from sm_89 on multiply e4m3; convert both to bf16"
+        way = way if request.a == request.b == "e4m3" else _supported(takes)
+        raise InputError(f"{request}: no kernel for {where}; {way}")
     group = f" with --group {nearest.group}" if request.group else ""
     extents = _listed((nearest.m, nearest.n, nearest.k))
     raise InputError(f"{request}: no kernel for {where}; M, N, K = {extents}{group} would do")

@@ -79,7 +79,8 @@ MISTAKES = {
     "no batch": ((64, 32, 48, "--a", "f16", "--batch", 0), ("--batch 0", "at least 1")),
     "negative group of integers": ((64, 32, 48, "--group", -5), ("group -5", "at least 0")),
     "eight bits of floats on the CPU": (
-        (64, 32, 48, *CPU, "--a", "e4m3", "--b", "e4m3"), ("no kernel for cpu",),
+        (64, 32, 48, *CPU, "--a", "e4m3", "--b", "e4m3"),
+        ("no kernel for cpu", "GPUs from sm_89 on", "bf16"),
     ),
     "unknown residual": ((64, 32, 48, "--residual", "s32"), ("--residual 's32'", "s8, u8")),
     "curved nibbles": ((64, 32, 48, "--out", "s4", "--activation", "silu"), ("silu", "s4")),
@@ -109,7 +110,8 @@ MISTAKES = {
     "absent records": ((64, 32, 48, *CPU, "--tuning-records", "no.jsonl"), ("no.jsonl", "No such")),
     "absent folder": ((64, 32, 48, *CPU, "-o", "absent/x.jsonl"), ("absent",)),
     "four bits on the CPU": (
-        (64, 32, 48, *CPU, "--a", "s4", "--b", "s4"), ("no kernel for cpu", "u8 x s8, s4 to s8"),
+        (64, 32, 48, *CPU, "--a", "s4", "--b", "s4", "--out", "s4"),
+        ("no kernel for cpu", "u4 x s8, s4 to s8"),
     ),
     "unsigned weights": (
         (64, 32, 48, "--target", "cuda:sm_90a", "--b", "u8"),

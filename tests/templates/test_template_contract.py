@@ -90,13 +90,22 @@ FLOAT_PRODUCTS = [
     BatchedGemm(1, 40, 40, 64, 2, "bfloat16", "bfloat16", epilogue=Epilogue("float32")),
     FloatGemm(5, 37, 100, "float32", "int4", "float32", bias=True),
 ]  # fmt: skip
+NIBBLES = Gemm(7, 33, 66, "uint4", "int4")
 RELAYOUT = Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8")
 
 
 CASES = [
     (template, workload, target)
     for target in (*CUDA, *CPU)
-    for workload in (*WORKLOADS, *BLOCKED, *FOUR_BIT, *WITH_TABLE, *FLOAT_PRODUCTS, RELAYOUT)
+    for workload in (
+        *WORKLOADS,
+        *BLOCKED,
+        *FOUR_BIT,
+        *WITH_TABLE,
+        *FLOAT_PRODUCTS,
+        NIBBLES,
+        RELAYOUT,
+    )
     for template in matching(workload, target)
 ]
 

@@ -53,14 +53,15 @@ def test_the_kernel_is_that_of_bytes():
 @pytest.mark.parametrize(
     "workload",
     [
-        Gemm(8, 32, 64, "int4", "int4", Epilogue("int32")),
+        Gemm(8, 32, 64, "int4", "int4", Epilogue("int4")),
+        Gemm(8, 32, 64, "uint4", "int4", Epilogue("int8", "uint4")),
         Gemm(8, 32, 64, "uint8", "int4", Epilogue("uint4")),
         Gemm(8, 32, 64, "uint8", "int4", Epilogue("uint8", "int4")),
         Gemm(8, 32, 64, "float32", "float32", Epilogue("int4")),
     ],
     ids=str,
 )
-def test_activations_of_four_bits_are_declined(workload):
+def test_outputs_of_four_bits_are_declined(workload):
     assert not [
         template for target in TEMPLATES.values() for template in matching(workload, target)
     ]

@@ -1,0 +1,30 @@
+"""Matrix product of activations of 4 bits, which VNNI multiplies as bytes."""
+
+from __future__ import annotations
+
+from autoq.templates.base import Template
+from autoq.templates.cpu.conv import conv2d_vnni
+from autoq.templates.cpu.conv.config import ConvConfig
+from autoq.templates.cpu.conv.widened_product import WidenedProduct
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.program import Program
+from autoq.templates.target import Target
+from autoq.templates.workload import Workload
+
+_WIDENED = WidenedProduct(conv2d_vnni.TEMPLATE)
+
+
+def matches(workload: Workload, target: Target) -> bool:
+    """Gemm of 4-bit activations to more bits, where conv2d_vnni takes their bytes."""
+    return _WIDENED.matches(workload, target)
+
+
+def build(workload: Gemm, config: ConvConfig, target: Target) -> Program:
+    """x in bytes, then the product; parameters x and what else the product takes."""
+    return _WIDENED.build(workload, config, target)
+
+
+TEMPLATE = Template(
+    "gemm_widened_vnni", 1, matches, _WIDENED.space, _WIDENED.default, build, _WIDENED.pack,
+    _WIDENED.packed, preference=20,
+)  # fmt: skip
