@@ -199,12 +199,7 @@ class ProductRequest:
 
     def __str__(self) -> str:
         workload = self.workload()
-        x = workload.inputs[0].dtype
-        if isinstance(workload, BatchedGemm):
-            a, b = x, workload.other_dtype
-        else:
-            left = isinstance(workload, FloatGemm) and workload.weight_left
-            a, b = (workload.weight_dtype, x) if left else (x, workload.weight_dtype)
+        a, b = workload.factors
         group = f" in groups of {self.group}" if self.group else ""
         many = f"{self.batch} times " if self.batch > 1 else ""
         return (

@@ -57,7 +57,7 @@ def description(product: Product) -> str:
 
 def _products(product: Product) -> ModuleType:
     """The module of the library's batches of activations, products of floats, or of bytes."""
-    if isinstance(product, BatchedGemm):
+    if product.constant("weight") is None:
         return batched_products
     floating = element(product.inputs[0].dtype).floating
     return float_products if floating else byte_products

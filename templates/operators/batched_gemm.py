@@ -113,6 +113,11 @@ class BatchedGemm(Workload, operator="batched_gemm"):
         return self.batch * self.heads
 
     @property
+    def factors(self) -> tuple[str, str]:
+        """Dtypes of the left and of the right matrix."""
+        return (self.in_dtype, self.other_dtype)
+
+    @property
     def operations(self) -> int:
         """Multiplications plus additions."""
         return 2 * self.products * self.m * self.n * self.k

@@ -118,6 +118,12 @@ class FloatGemm(Workload, operator="float_gemm"):
         return self.k // self.group if self.group else 1
 
     @property
+    def factors(self) -> tuple[str, str]:
+        """Dtypes of the left and of the right matrix."""
+        dtypes = (self.in_dtype, self.weight_dtype)
+        return dtypes[::-1] if self.weight_left else dtypes
+
+    @property
     def operations(self) -> int:
         """Multiplications plus additions."""
         return 2 * self.batch * self.m * self.n * self.k

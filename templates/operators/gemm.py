@@ -38,6 +38,11 @@ class Gemm(Product, operator="gemm"):
             raise InputError(f"{self}: groups of {group} do not divide k = {self.k}")
 
     @property
+    def factors(self) -> tuple[str, str]:
+        """Dtypes of the left and of the right matrix."""
+        return (self.in_dtype, self.weight_dtype)
+
+    @property
     def operations(self) -> int:
         """Multiplications plus additions."""
         return 2 * self.m * self.n * self.k

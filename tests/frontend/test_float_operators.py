@@ -66,5 +66,5 @@ def test_a_cast_to_float16_rounds(tmp_path):
 def test_every_importer_of_the_default_domain_has_a_case():
     used = {n.op_type for m in FLOAT_CASES.values() for n in m.graph.node}
     integer = {"ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
-    integer |= {"QuantizeLinear", "DequantizeLinear"}
+    integer |= {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
     assert {op for domain, op in OPERATORS if not domain} - integer <= used
