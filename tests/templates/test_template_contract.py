@@ -6,6 +6,7 @@ import functools
 import math
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,21 +111,30 @@ CASES = [
 ]
 
 
-def distinct() -> list[tuple[Template, Workload, Target]]:
-    """Those whose default configuration is no older architecture's."""
-    found = {}
-    for template, workload, target in CASES:
-        config = template.default(workload, target)
-        found.setdefault(
-            (template.name, workload, target.kind, config), (template, workload, target)
-        )
+GROUPS: dict[tuple[str, Workload, str], tuple[Template, Workload, list[Target]]] = {}
+for _template, _workload, _target in CASES:
+    _place = (_template.name, _workload, _target.kind)
+    GROUPS.setdefault(_place, (_template, _workload, []))[2].append(_target)
+
+
+@functools.cache
+def default_of(template: Template, workload: Workload, target: Target) -> Any:
+    """The default, which several tests ask for."""
+    return template.default(workload, target)
+
+
+def distinct(template: Template, workload: Workload, targets: list[Target]) -> list[Target]:
+    """Those whose default configuration is none of the targets before them."""
+    found: dict[Any, Target] = {}
+    for target in targets:
+        found.setdefault(default_of(template, workload, target), target)
     return list(found.values())
 
 
 @functools.cache
 def program_of(template: Template, workload: Workload, target: Target) -> Program:
     """The default's, which several tests look at."""
-    return template.program(workload, template.default(workload, target), target)
+    return template.program(workload, default_of(template, workload, target), target)
 
 
 @functools.cache
@@ -137,6 +147,8 @@ def lowered(template: Template, workload: Workload, target: Target) -> list[Lowe
 def name_of(case: object) -> str:
     if isinstance(case, Template):
         return case.name
+    if isinstance(case, list):
+        return " ".join(map(name_of, case))
     return case.arch if isinstance(case, Target) else str(case)
 
 
@@ -202,7 +214,7 @@ def test_configurations_are_legal_and_their_constants_as_described(
     space = template.space(workload, target)
     _, constants = random_case(workload, 0)
     sample = space.sample(np.random.default_rng(0), 5)
-    configs = [template.default(workload, target), *sample]
+    configs = [default_of(template, workload, target), *sample]
     for config in configs:
         assert space.rejection(config) is None
         assert space.from_dict(space.to_dict(config)) == config
@@ -216,11 +228,16 @@ def test_configurations_are_legal_and_their_constants_as_described(
     assert np.isfinite(features).all()
 
 
-@pytest.mark.parametrize(("template", "workload", "target"), distinct(), ids=name_of)
-def test_stages_take_their_buffers_and_lower(template, workload, target) -> None:
+@pytest.mark.parametrize(("template", "workload", "targets"), GROUPS.values(), ids=name_of)
+def test_stages_take_their_buffers_and_lower(template, workload, targets) -> None:
     """Each PrimFunc's host code takes what the plan will give it, in that order."""
+    for target in distinct(template, workload, targets):
+        check_stages(template, workload, target)
+
+
+def check_stages(template: Template, workload: Workload, target: Target) -> None:
     program = program_of(template, workload, target)
-    packed = template.packed(workload, template.default(workload, target))
+    packed = template.packed(workload, default_of(template, workload, target))
     given = (*workload.inputs, *packed, *workload.outputs)
     specs = {spec.name: spec for spec in (*given, *(w.spec for w in program.workspaces))}
     for stage, found in zip(program.stages, lowered(template, workload, target), strict=True):
@@ -253,13 +270,14 @@ def test_building_is_pure(template: Template) -> None:
         tvm.ir.assert_structural_equal(stage.function, again.function)
 
 
-LAST = {case[0].name: case for case in distinct() if case[2] in CUDA}
+LAST = {name: group for (name, _, kind), group in GROUPS.items() if kind == "cuda"}
 
 
 @needs_nvcc
-@pytest.mark.parametrize(("template", "workload", "target"), LAST.values(), ids=name_of)
-def test_kernels_compile_with_the_headers_they_need(template, workload, target) -> None:
+@pytest.mark.parametrize(("template", "workload", "targets"), LAST.values(), ids=name_of)
+def test_kernels_compile_with_the_headers_they_need(template, workload, targets) -> None:
     """Others would compile too, but for longer."""
+    target = distinct(template, workload, targets)[-1]
     for found in lowered(template, workload, target):
         source = cuda_source(found, target)
         code, report, _ = run_nvcc(source, target.arch, needed_headers(source, target.arch))
