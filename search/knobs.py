@@ -127,11 +127,17 @@ def _storable(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str))
 
 
+_PLAIN = frozenset((bool, int, float, str, type(None)))
+
+
 def _key(value: Any) -> tuple[bool, Any]:
     """What makes two values the same knob value: True is not 1, JSON's list is a tuple.
 
     An enum's member is its value and a dataclass the object of its fields, as JSON has them.
     """
+    kind = type(value)
+    if kind in _PLAIN:  # almost all, and tuners ask a million times
+        return kind is bool, value
     if isinstance(value, (list, tuple)):
         return False, tuple(_key(item) for item in value)
     if isinstance(value, dict):
