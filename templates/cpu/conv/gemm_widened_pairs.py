@@ -9,14 +9,8 @@ from autoq.templates.cpu.conv.widened_product import WidenedProduct
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Program
 from autoq.templates.target import Target
-from autoq.templates.workload import Workload
 
 _WIDENED = WidenedProduct(conv2d_pairs.TEMPLATE)
-
-
-def matches(workload: Workload, target: Target) -> bool:
-    """Gemm of 4-bit activations to more bits, where conv2d_pairs takes their bytes."""
-    return _WIDENED.matches(workload, target)
 
 
 def build(workload: Gemm, config: ConvConfig, target: Target) -> Program:
@@ -25,6 +19,6 @@ def build(workload: Gemm, config: ConvConfig, target: Target) -> Program:
 
 
 TEMPLATE = Template(
-    "gemm_widened_pairs", 1, matches, _WIDENED.space, _WIDENED.default, build, _WIDENED.pack,
-    _WIDENED.packed, preference=10,
+    "gemm_widened_pairs", 1, _WIDENED.matches, _WIDENED.space, _WIDENED.default, build,
+    _WIDENED.pack, _WIDENED.packed, preference=10,
 )  # fmt: skip

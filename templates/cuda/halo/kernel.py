@@ -40,15 +40,10 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
 
     @T.jit
     def main(
-        x_ptr: T.handle,
-        residual_ptr: T.Optional(T.handle),
-        row_scale_ptr: T.Optional(T.handle),
-        weight_ptr: T.handle,
-        bias_ptr: T.handle,
-        scale_ptr: T.Optional(T.handle),
-        scalars_ptr: T.Optional(T.handle),
-        y_ptr: T.handle,
-    ):
+        x_ptr: T.handle, residual_ptr: T.Optional(T.handle), row_scale_ptr: T.Optional(T.handle),
+        weight_ptr: T.handle, bias_ptr: T.handle, scale_ptr: T.Optional(T.handle),
+        scalars_ptr: T.Optional(T.handle), y_ptr: T.handle,
+    ):  # fmt: skip
         x = T.match_buffer(x_ptr, workload.x_shape, workload.in_dtype, align=16)
         weight = T.match_buffer(weight_ptr, plan.weight_shape, "int8", align=16)
         bias = T.match_buffer(bias_ptr, (plan.classes * plan.padded_n,), "int32", align=16)

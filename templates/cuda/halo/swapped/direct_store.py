@@ -2,13 +2,14 @@
 
 from tvm.script import tirx as T
 
+from autoq.templates.cuda.halo.swapped.channel_states import ChannelFunction, ChannelStates
 from autoq.templates.epilogue.cuda.fragments.column_pairs import STATE_WORDS
 from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
 from autoq.templates.epilogue.cuda.parameters.lookups import table_argument
 
 
 @T.meta_class
-class DirectStore:
+class DirectStore(ChannelStates):
     """How a consumer of a `DirectGemmPlan` stores its tiles: each thread two channels of a row.
 
     state: of a thread's two channels of each block.
@@ -20,33 +21,14 @@ class DirectStore:
     def __init__(self, plan, bias, scale, scalars, residual, y, y_map, row_scale=None):
         self.arrays = EpilogueArrays(bias, scale, scalars, residual, None, y, row_scale)
         self.state = T.alloc_local((STATE_WORDS * plan.blocks,), "uint32")
+        channels = ChannelFunction(plan.functions.prepare, 0, STATE_WORDS)
+        self.describe_channels(channels, scale, bias)
 
     @T.inline
     def start(self, plan, n, first_block, thread):
         """Before the first tile, of channels n."""
         if plan.resident:
             self.prepare_channels(plan, n, first_block, thread)
-
-    @T.inline
-    def start_tile(self, plan, n, first_block, thread):
-        """Before the main loop of a tile."""
-        if not plan.resident:
-            self.prepare_channels(plan, n, first_block, thread)
-
-    @T.inline
-    def prepare_channels(self, plan, n, first_block, thread):
-        """The state of a thread's channels."""
-        for block in T.unroll(plan.blocks):
-            channel = T.meta_var(
-                plan.first_channel(n, first_block + block) + plan.row(thread.warp, thread.lane)
-            )
-            T.cuda.func_call(
-                plan.functions.prepare.name,
-                self.state.ptr_to([STATE_WORDS * block]),
-                self.arrays.scale.ptr_to([channel]),
-                self.arrays.bias.ptr_to([channel]),
-                source_code=plan.functions.prepare.source,
-            )
 
     @T.inline
     def store(self, plan, accumulator, smem, place, first_block, thread):

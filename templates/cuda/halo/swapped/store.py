@@ -8,6 +8,7 @@ from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.memory.ring import RingPosition
 from autoq.templates.cuda.device.memory.tma import store_tiled
+from autoq.templates.cuda.halo.swapped.channel_states import ChannelFunction, ChannelStates
 from autoq.templates.epilogue.cuda.parameters.lookups import table_argument
 from autoq.templates.epilogue.cuda.values.requantisation import Form
 
@@ -26,7 +27,7 @@ class ChannelBlock:
 
 
 @T.meta_class
-class TransposedStore:
+class TransposedStore(ChannelStates):
     """How a consumer of a `SwappedPlan` stores its tiles: by TMA, from buffers of its own.
 
     state: what all channels share in four words, then scale and bias of a thread's two channels of
@@ -37,7 +38,8 @@ class TransposedStore:
     waits = False
 
     def __init__(self, plan, bias, scale, scalars, residual, y, y_map, row_scale=None):
-        self.bias, self.scale, self.scalars, self.y_map = bias, scale, scalars, y_map
+        self.scalars, self.y_map = scalars, y_map
+        self.describe_channels(ChannelFunction(plan.functions.prepare_channels, 4, 4), scale, bias)
         self.packed = T.alloc_local((4,), "uint32")
         self.state = T.alloc_local((4 + 4 * plan.blocks,), "uint32")
         self.buffer = RingPosition(plan.config.store_stages)
@@ -54,27 +56,6 @@ class TransposedStore:
         )
         if plan.resident:
             self.prepare_channels(plan, n, first_block, thread)
-
-    @T.inline
-    def start_tile(self, plan, n, first_block, thread):
-        """Before the main loop of a tile."""
-        if not plan.resident:
-            self.prepare_channels(plan, n, first_block, thread)
-
-    @T.inline
-    def prepare_channels(self, plan, n, first_block, thread):
-        """The state of a thread's channels."""
-        for block in T.unroll(plan.blocks):
-            channel = T.meta_var(
-                plan.first_channel(n, first_block + block) + plan.row(thread.warp, thread.lane)
-            )
-            T.cuda.func_call(
-                plan.functions.prepare_channels.name,
-                self.state.ptr_to([4 + 4 * block]),
-                self.scale.ptr_to([channel]),
-                self.bias.ptr_to([channel]),
-                source_code=plan.functions.prepare_channels.source,
-            )
 
     @T.inline
     def requantise_group(self, plan, form, accumulator, smem, block, group, to, lane):
