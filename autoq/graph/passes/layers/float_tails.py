@@ -14,7 +14,9 @@ from autoq.templates.epilogue import activated
 
 _LONGEST = 16
 """Operations of an activation."""
-_POINTS = np.linspace(-12, 12, 193)
+_FAR = np.geomspace(12.5, 65504, 60)
+_POINTS = np.concatenate([-_FAR[::-1], np.linspace(-12, 12, 193), _FAR]).astype(np.float32)
+"""Dense where activations bend, and as far as float16 goes: what is small here may grow there."""
 _ROUNDING = {"float16": 2.0**-12, "bfloat16": 2.0**-9, "float32": 2.0**-20}
 """What an activation may be off by, as a share of its argument: the model's own constants are
 rounded to its type, and so is in onnxruntime the factor that multiplies the argument."""
@@ -68,8 +70,7 @@ def _residual(around: Neighbourhood, tail: FloatTail, taken: set[int]) -> FloatT
 def _activation(around: Neighbourhood, product: Operation, dtype: str) -> FloatTail | None:
     """The product with the activation that alone reads it, however a model writes that.
 
-    Operations of the product and of numbers are one where their function of it is, at points from
-    -12 to 12: all that may stand in it is analytic, so that it has no way to differ elsewhere.
+    Operations of the product and of numbers are one where their function of it is, at all _POINTS.
     """
     relu = around.only_reader(product.output, "Relu")
     if relu is not None:
@@ -80,10 +81,11 @@ def _activation(around: Neighbourhood, product: Operation, dtype: str) -> FloatT
         own = _expression(members, last)
         if not _is_closed(around, product.output, own):
             continue
-        errors = {
-            name: np.abs(activated(_POINTS.astype(np.float32), name) - values[last.output])
-            for name in ("gelu", "gelu_tanh", "silu")
-        }
+        with np.errstate(over="ignore"):  # of exponentials, whose limits are right
+            errors = {
+                name: np.abs(activated(_POINTS, name) - values[last.output])
+                for name in ("gelu", "gelu_tanh", "silu")
+            }
         nearest = min(errors, key=lambda name: float(errors[name].max()))
         if np.all(errors[nearest] <= _ROUNDING[dtype] * np.abs(_POINTS)):
             return FloatTail((product, *own), nearest)
@@ -116,7 +118,7 @@ def _values_at_points(
     around: Neighbourhood, x: str, members: list[Operation]
 ) -> dict[str, np.ndarray]:
     """float64 values of every member's result where `x` is at the points."""
-    values = {x: _POINTS}
+    values = {x: _POINTS.astype(np.float64)}
     with np.errstate(all="ignore"):
         for node in members:
             arguments = [

@@ -21,6 +21,7 @@ HALF = np.float16
 NUMBERS = {
     "half": 0.5, "one": 1, "three": 3, "root": math.sqrt(2), "over_root": math.sqrt(0.5),
     "cubic": 0.044715, "slope": math.sqrt(2 / math.pi), "minus": -1, "quick": 1.702,
+    "tiny": 1e-7,
 }  # fmt: skip
 
 FORMS = {
@@ -41,7 +42,11 @@ FORMS = {
         ["Mul x minus a", "Exp a b", "Add b one c", "Reciprocal c d", "Mul d x y"],
     ],
     "relu": [["Relu x y"]],
-    "none": [["Tanh x y"], ["Mul x quick a", "Sigmoid a b", "Mul x b y"]],
+    "none": [
+        ["Tanh x y"],
+        ["Mul x quick a", "Sigmoid a b", "Mul x b y"],
+        ["Sigmoid x a", "Mul x a b", "Exp x c", "Mul c tiny d", "Mul d tiny e", "Add b e y"],
+    ],
 }  # fmt: skip
 """Nodes from x to y, as exporters write the activation that kernels know, or another one."""
 
