@@ -45,7 +45,8 @@ FORMS = {
     "none": [
         ["Tanh x y"],
         ["Mul x quick a", "Sigmoid a b", "Mul x b y"],
-        ["Sigmoid x a", "Mul x a b", "Exp x c", "Mul c tiny d", "Mul d tiny e", "Add b e y"],
+        ["Sigmoid x a", "Mul x a b", "Exp x c", "Mul c x d", "Mul d tiny e", "Mul e tiny f",
+         "Add b f y"],
     ],
 }  # fmt: skip
 """Nodes from x to y, as exporters write the activation that kernels know, or another one."""
