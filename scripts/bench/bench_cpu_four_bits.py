@@ -29,8 +29,9 @@ from autoq import Session, compile
 from autoq.scratch import scratch_folder, sweep
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from bench_cpu_models import cpu_in_words, merged, onnxruntime_session, take_turns
+from bench_cpu_models import merged, onnxruntime_session, take_turns
 from checkout import commit
+from processor import cpu_in_words
 
 THREADS = (1, 2)
 PEERS = {"onnxruntime": 0, "onnxruntime_bytes": 4}

@@ -29,12 +29,11 @@ from onnxruntime import quantization
 
 from autoq import Session, compile, models
 from autoq.quantization import quantize
-from autoq.runtime.cpu.features import host_features
 from autoq.scratch import scratch_folder, sweep
-from autoq.templates.target import host_cpu
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from checkout import commit
+from processor import cpu_in_words
 
 INPUT = "input"
 NETWORKS: dict[str, tuple[str, Callable[[], onnx.ModelProto], tuple[int, ...]]] = {
@@ -212,18 +211,6 @@ def main() -> int:
         result["cases"] = merged(kept, cases)
         options.output.write_text(json.dumps(result, indent=1) + "\n")
     return 0
-
-
-def cpu_in_words() -> str:
-    """The CPU in words."""
-    target = host_cpu()
-    vnni = ", AVX512-VNNI" if "avx512_vnni" in host_features() else ""
-    names = [
-        line.partition(":")[2].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if line.startswith("model name")
-    ]
-    return f"{names[0] if names else 'CPU'} ({target.arch}{vnni}), {target.units} cores"
 
 
 if __name__ == "__main__":

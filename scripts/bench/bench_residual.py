@@ -1,0 +1,107 @@
+"""Measures residual-compensated products beside the figures of the paper that they are from.
+
+A table is a list of cases, each a row of the output with its device, date and commit. Rows of
+cases that are measured replace those of the output file, which is written after every row;
+`--missing` leaves out the cases that it has, so that an interrupted run goes on.
+
+- accuracy: errors and densities over thresholds and sizes, of matrices of five distributions, by
+  the numpy reference (figures 6 and 8 and the accuracies of table 5).
+- qr, lenet: Householder QR and a small LeNet whose products are replaced (tables 6 and 7). LeNet
+  needs scikit-learn and torch.
+
+    python scripts/bench/bench_residual.py --tables accuracy,qr,lenet
+    python scripts/bench/residual_plots.py scripts/results/residual_cpu.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from processor import cpu_in_words
+from residual import accuracy, factorisation, lenet, paper
+from residual.rows import Case, earlier_rows, merged, write
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from checkout import commit
+
+TABLES: dict[str, Callable[[argparse.Namespace], Sequence[Case]]] = {
+    "accuracy": lambda options: accuracy.cases(options.sizes or accuracy.SIZES),
+    "qr": lambda options: factorisation.cases(*(options.sizes or (factorisation.SIZE,))[:1]),
+    "lenet": lambda options: lenet.cases(),
+}
+"""What gives the cases of each table, in the order of the output."""
+
+RESULTS = Path("scripts/results/residual_cpu.json")
+
+
+def chosen(options: argparse.Namespace) -> list[Case]:
+    """The cases of the tables whose name contains what is asked for; SystemExit for none."""
+    unknown = [table for table in options.tables if table not in TABLES]
+    if unknown or not options.tables:
+        found = ", ".join(unknown) or "no table"
+        raise SystemExit(f"--tables: found {found}; choose of {', '.join(TABLES)}")
+    cases = [case for table in options.tables for case in TABLES[table](options)]
+    wanted = [case for case in cases if options.cases in case.name]
+    if not wanted:
+        names = ", ".join(case.name for case in cases)
+        raise SystemExit(f"--cases {options.cases!r}: is a part of none of {names}")
+    return wanted
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure the cases, and write the results after each."""
+    rows = earlier_rows(options.output)
+    known = {(row["table"], row["case"]) for row in rows} if options.missing else set()
+    device = cpu_in_words()
+    for case in chosen(options):
+        if (case.table, case.name) in known:
+            continue
+        start = time.perf_counter()
+        row = {
+            "table": case.table, "case": case.name, "device": device,
+            "date": datetime.date.today().isoformat(), "commit": options.commit,
+            **case.measure(),
+        }  # fmt: skip
+        rows = merged(rows, row, list(TABLES))
+        write(options.output, rows, paper.printed())
+        print(f"{case.table}: {case.name} in {time.perf_counter() - start:.1f} s", flush=True)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    sizes = tuple(int(part) for part in text.split(",") if part.strip())
+    if not sizes or min(sizes) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: comma-separated sizes of 1 or more")
+    return sizes
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tables", default="accuracy,qr", metavar="NAMES",
+                        type=lambda text: [part.strip() for part in text.split(",") if part],
+                        help=f"comma-separated, of {', '.join(TABLES)}")  # fmt: skip
+    parser.add_argument("--sizes", type=_sizes, help="comma-separated; by default the table's own")
+    parser.add_argument("--cases", default="", help="a part of the names of cases")
+    parser.add_argument("--missing", action="store_true",
+                        help="leave out cases that the output has")  # fmt: skip
+    parser.add_argument("--output", type=Path, default=RESULTS, help="JSON to bring up to date")
+    parser.add_argument("--commit", default=commit(), help="recorded with each row")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse(arguments)
+    try:
+        run(options)
+    except lenet.MissingPackages as error:
+        raise SystemExit(str(error)) from None
+
+
+if __name__ == "__main__":
+    main()
