@@ -13,11 +13,12 @@ __version__ = "0.1.0"
 _LAZY = {
     "compile": "autoq.compilation.compiler",
     "operator": "autoq.single_operator",
+    "residual_matmul": "autoq.matmul",
     "tune": "autoq.tuner",
     "Session": "autoq.session",
 }
 
-__all__ = ["Session", "__version__", "compile", "operator", "tune"]
+__all__ = ["Session", "__version__", "compile", "operator", "residual_matmul", "tune"]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,7 @@ from autoq.measure.job import REGISTRY, load_registry
 from autoq.paths import as_path
 from autoq.records.database import Database
 from autoq.runtime.dlpack import ARRAYS, tensor_of
-from autoq.runtime.kernel import CpuKernel
+from autoq.runtime.kernel import CpuKernel, Kernel
 from autoq.scratch import sweep
 from autoq.templates.workload import Constants, Workload
 
@@ -39,12 +39,30 @@ class CompiledOperator:
             there is nothing to tune.
     """
 
-    def __init__(self, workload: Workload, chosen: Chosen, call: Any) -> None:
+    def __init__(
+        self, workload: Workload, chosen: Chosen, kernel: Kernel, constants: Constants
+    ) -> None:
         self.workload = workload
         self.template = chosen.template.name
         self.config = chosen.config
         self.source = chosen.source
-        self._call = call
+        self._chosen, self._kernel = chosen, kernel
+        packed = chosen.template.constants(workload, chosen.config, constants)
+        outputs = [spec.stored for spec in workload.outputs]
+        self._call: Any
+        if isinstance(kernel, CpuKernel):
+            from autoq.runtime.cpu.call import CpuCall
+
+            self._call = CpuCall(kernel, packed, outputs)
+        else:
+            from autoq.runtime.cuda.call import CudaCall
+
+            self._call = CudaCall(kernel, packed, outputs)
+
+    def with_constants(self, constants: Constants) -> CompiledOperator:
+        """The same kernel with others, not compiled again; raises InputError for wrong ones."""
+        given = checked_constants(self.workload, constants)
+        return CompiledOperator(self.workload, self._chosen, self._kernel, given)
 
     def __call__(self, *activations: Any) -> Any:
         """The output or outputs; raises InputError for activations that do not fit."""
@@ -88,13 +106,7 @@ def operator(
     """
     if not isinstance(workload, Workload):
         raise InputError(f"workload: expected a Workload, found {type(workload).__name__}")
-    if constants is not None and not isinstance(constants, Mapping):
-        raise InputError(f"constants: expected arrays by name, found {type(constants).__name__}")
-    given: dict[str, Any] = {
-        name: value if np.isscalar(value) else np.asarray(value)
-        for name, value in (constants or {}).items()
-    }
-    workload.check_constants(given)
+    given = checked_constants(workload, {} if constants is None else constants)
     cache = None if cache_dir is None else as_path(cache_dir)
     if cache is not None:
         require_private(cache)
@@ -108,12 +120,16 @@ def operator(
         where = f"{host.target.kind} {host.target.arch}"
         raise InputError(f"{workload.operator} {workload}: no kernel for {where}")
     kernel = KernelStore(cache).kernel(chosen.template, workload, chosen.config, host.target)
-    packed = chosen.template.constants(workload, chosen.config, given)
-    outputs = [spec.stored for spec in workload.outputs]
-    if isinstance(kernel, CpuKernel):
-        from autoq.runtime.cpu.call import CpuCall
+    return CompiledOperator(workload, chosen, kernel, given)
 
-        return CompiledOperator(workload, chosen, CpuCall(kernel, packed, outputs))
-    from autoq.runtime.cuda.call import CudaCall
 
-    return CompiledOperator(workload, chosen, CudaCall(kernel, packed, outputs))
+def checked_constants(workload: Workload, constants: Constants) -> dict[str, Any]:
+    """Constants as numpy has them; raises InputError unless they are the workload's."""
+    if not isinstance(constants, Mapping):
+        raise InputError(f"constants: expected arrays by name, found {type(constants).__name__}")
+    given = {
+        name: value if np.isscalar(value) else np.asarray(value)
+        for name, value in constants.items()
+    }
+    workload.check_constants(given)
+    return given

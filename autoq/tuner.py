@@ -10,6 +10,7 @@ from autoq import __version__
 from autoq.cache import require_private
 from autoq.devices import Host, require_device, resolve
 from autoq.errors import InputError
+from autoq.graph.precision import Precision, make_precision
 from autoq.measure.job import REGISTRY, load_registry
 from autoq.measure.runner import OutOfTime
 from autoq.records.database import Conditions, Database
@@ -48,6 +49,7 @@ def list_tasks(
     use_shipped_records: bool = True,
     registry: str = REGISTRY,
     layouts: Sequence[str] = (NHWC,),
+    precision: Precision | None = None,
 ) -> list[TaskRow]:
     """The tasks of a model with the best known record of each; needs no device.
 
@@ -59,7 +61,7 @@ def list_tasks(
     templates = list(load_registry(registry).values())
     database = Database.load(tuning_records, shipped=use_shipped_records)
     check_layouts(layouts)
-    pairs = _tunable_pairs(model, input_shapes, layouts, templates, host.target)
+    pairs = _tunable_pairs(model, input_shapes, layouts, templates, host.target, precision)
     conditions = Conditions(host.target.arch, host.device, template_versions(templates))
     return known_rows([workload for workload, _ in pairs], host.target, database, conditions)
 
@@ -97,7 +99,8 @@ def tune(
     host = target if isinstance(target, Host) else resolve(target, settings.device)
     if settings.measurer is None:
         require_device(host)
-    pairs = _tunable_pairs(model, input_shapes, settings.layouts, templates, host.target)
+    asked = make_precision(settings.precision, settings.threshold, settings.tolerance)
+    pairs = _tunable_pairs(model, input_shapes, settings.layouts, templates, host.target, asked)
     if not pairs:
         raise InputError(f"the model has no workload that can be tuned for {host.target.arch}")
     chosen = [(index, *pairs[index]) for index in task_numbers(settings.tasks, len(pairs))]
@@ -132,9 +135,10 @@ def _tunable_pairs(
     layouts: Sequence[str],
     templates: Sequence[Template],
     target: Target,
+    precision: Precision | None,
 ) -> list[tuple[ModelWorkload, list[Template]]]:
     """A model's workloads in the layouts, with the tunable templates that compute each."""
-    workloads = model_workloads(model, target, templates, input_shapes)
+    workloads = model_workloads(model, target, templates, input_shapes, precision)
     return tunable(in_layouts(workloads, layouts, templates, target), templates, target)
 
 

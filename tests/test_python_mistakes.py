@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import onnx
@@ -10,7 +11,7 @@ import pytest
 from onnx_models.makers import model, node
 
 import autoq
-from autoq.errors import AutoqError
+from autoq.errors import AutoqError, InputError
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_gemm import FloatGemm
@@ -20,6 +21,7 @@ from autoq.templates.operators.pool2d import Pool2d
 CONV = Conv2d(n=1, h=6, w=6, c=4, k=8, r=3, s=3)
 POOL = Pool2d("max", 1, 6, 6, 4, 2, 2)
 GEMM = Gemm(8, 16, 32)
+EYE = np.eye(32, dtype=np.float32)
 WORKLOADS = {
     "no rows": (GEMM, {"m": 0}, "m = 0; extents are at least 1"),
     "negative columns": (GEMM, {"n": -1}, "n = -1; an integer from 0 on"),
@@ -90,6 +92,69 @@ def test_compiling(option, tmp_path):
         with pytest.raises(AutoqError):
             autoq.compile(**{**usual, option: value})
     assert list(tmp_path.iterdir()) == [path]
+
+
+PRECISION = {
+    "precision": ("residual16", 8, ""), "threshold": (-1, float("nan"), "1"),
+    "tolerance": (0, 1.0, float("nan"), "x"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("option", PRECISION)
+def test_precisions(option, tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(model([node("MatMul", "x w")], {"x": ((2, 32), "float32")}, {"w": EYE}), path)
+    usual = {"model": path, "target": "cpu", "output": tmp_path / "made"}
+    asked = {**usual, "precision": "residual8"}
+    for value in PRECISION[option]:
+        for verb in (autoq.compile, partial(autoq.tune, trials=1)):
+            with pytest.raises(InputError, match=option):
+                verb(**{**asked, option: value})
+    for values in ({"threshold": 1.0, "tolerance": 0.1}, {"precision": None, "threshold": 1.0}):
+        with pytest.raises(InputError):
+            autoq.compile(**{**asked, **values})
+    with pytest.raises(InputError, match="workloads say their own"):
+        autoq.tune(**{**asked, "model": [GEMM]}, trials=1)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+RESIDUAL = {
+    "bits": (16, 8.0, True, None), "threshold": (-1, float("nan"), "x"),
+    "tolerance": (0, -1, 1.5, float("nan"), "x"), "crossover": (-0.1, float("nan"), "x"),
+    "correction": ("half", 3, []), "target": (3, "quantum"), "seed": (-1, 1.5, "x"),
+    "count": (1, 0), "tuning_records": (3, [3]), "cache_dir": (3,), "check_finite": (1,),
+    "a": (None, 3, [[1.0]], EYE.astype("f8"), EYE[0], EYE[:, :5], EYE[:0], EYE[None, None, :, :5]),
+    "b": (None, EYE.astype("f2"), EYE[0], EYE[:5], EYE[:, :0], EYE[None]),
+    "unheard_of": (1,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("option", RESIDUAL)
+def test_residual_products(option):
+    for value in RESIDUAL[option]:
+        with pytest.raises(AutoqError):
+            autoq.residual_matmul(**{"a": EYE, "b": EYE, "target": "cpu", option: value})
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_residual_products_of_no_numbers(wrong):
+    holed = EYE.copy()
+    holed[3, 4] = wrong
+    for name, matrices in (("a", (holed, EYE)), ("b", (EYE, holed.T))):
+        with pytest.raises(InputError, match=f"{name} has NaN or infinite values"):
+            autoq.residual_matmul(*matrices, target="cpu")
+
+
+def test_residual_products_that_are_too_long_or_asked_for_twice():
+    a = np.ones((1, 66573), np.float32)
+    with pytest.raises(InputError, match="k = 66573: sums of at most 66572 products"):
+        autoq.residual_matmul(a, a.T, target="cpu")
+    for chosen in ({"correction": "full"}, {"threshold": 1.0}, {"count": 3}):
+        with pytest.raises(InputError, match=f"{next(iter(chosen))} .*: a tolerance chooses it"):
+            autoq.residual_matmul(EYE, EYE, tolerance=0.1, target="cpu", **chosen)
+    for chosen in ({"threshold": 1.0}, {"crossover": 0.5}, {"count": 3}):
+        with pytest.raises(InputError, match=f"{next(iter(chosen))} is of"):
+            autoq.residual_matmul(EYE, EYE, correction="full", target="cpu", **chosen)
 
 
 OPERATOR = {

@@ -11,8 +11,11 @@ from autoq.cli.options import (
     Model,
     NoShipped,
     Output,
+    Precision,
     Registry,
     Target,
+    Threshold,
+    Tolerance,
     TuningRecords,
     host_of,
     kernel_cache,
@@ -31,6 +34,9 @@ def compile(
     no_shipped_records: NoShipped = False,
     jobs: Jobs = 0,
     registry: Registry = None,
+    precision: Precision = None,
+    threshold: Threshold = None,
+    tolerance: Tolerance = None,
 ) -> None:
     """Compile a model for a target.
 
@@ -48,6 +54,9 @@ def compile(
         use_shipped_records=not no_shipped_records,
         cache_dir=kernel_cache(),
         jobs=jobs or None,
+        precision=precision,
+        threshold=threshold,
+        tolerance=tolerance,
         **registry_option(registry),
     )
     typer.echo(compile_text(report))

@@ -71,6 +71,30 @@ Registry = Annotated[
         help="Package of your own operators and templates, or a sequence of templates.",
     ),
 ]
+Precision = Annotated[
+    str | None,
+    typer.Option(
+        "--precision",
+        metavar="NAME",
+        help="residual8 or residual4: float32 layers of constant weights run through integers.",
+    ),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        "--threshold",
+        metavar="T",
+        help="Of --precision: what counts as large, 1 by default; 0: correct all; inf: nothing.",
+    ),
+]
+Tolerance = Annotated[
+    float | None,
+    typer.Option(
+        "--tolerance",
+        metavar="X",
+        help="Of --precision: relative error that each such layer may have on random inputs.",
+    ),
+]
 Device = Annotated[int, typer.Option("--device", min=0, metavar="N", help="Number of the GPU.")]
 
 _SHAPE = re.compile(r"\s*([^\[\]]+?)\s*:\s*\[([\d\s,]*)\]\s*,?")

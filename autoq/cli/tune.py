@@ -16,8 +16,11 @@ from autoq.cli.options import (
     Jobs,
     Model,
     NoShipped,
+    Precision,
     Registry,
     Target,
+    Threshold,
+    Tolerance,
     TuningRecords,
     host_of,
     kernel_cache,
@@ -90,6 +93,9 @@ def tune(
     jobs: Jobs = 0,
     device: Device = 0,
     registry: Registry = None,
+    precision: Precision = None,
+    threshold: Threshold = None,
+    tolerance: Tolerance = None,
 ) -> None:
     """Search for the fastest kernels of a model.
 
@@ -98,6 +104,7 @@ def tune(
     Ctrl-C stops with everything measured on disk; the same command goes on where it stopped.
     """
     started = time.monotonic()
+    from autoq.graph.precision import make_precision
     from autoq.report.progress import progress
     from autoq.report.tables import tasks_table
     from autoq.tuner import list_tasks
@@ -107,11 +114,13 @@ def tune(
     host = host_of(target, hardware, device)
     chosen_layouts = parse_layouts(layouts)
     records = [*(tuning_records or ())]
+    asked = {"precision": precision, "threshold": threshold, "tolerance": tolerance}
     if tasks == "list":
         known = [*records, *([output] if output is not None and output.exists() else [])]
         rows = list_tasks(model, target=host, tuning_records=known, input_shapes=shapes,
                           use_shipped_records=not no_shipped_records,
-                          layouts=chosen_layouts, **registry_option(registry))  # fmt: skip
+                          layouts=chosen_layouts, precision=make_precision(**asked),
+                          **registry_option(registry))  # fmt: skip
         typer.echo(tasks_table(rows))
         return
     if output is None:
@@ -140,6 +149,7 @@ def tune(
             jobs=jobs,
             cache_dir=kernel_cache(),
             device=device,
+            **asked,
             **registry_option(registry),
         )
     if summary.reason == "interrupted":

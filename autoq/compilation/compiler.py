@@ -19,6 +19,7 @@ from autoq.errors import BuildError
 from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.layouts import choose_layouts
 from autoq.graph.passes.dtypes.storage import layers_by_storage
+from autoq.graph.precision import make_precision
 from autoq.measure.job import load_registry
 from autoq.paths import as_path, require_other, require_writable
 from autoq.records.database import Conditions, Database
@@ -40,7 +41,8 @@ class CompileReport:
     packed are layers that hold all their 4-bit values two a byte, widened those that hold some of
     them one a byte because the kernels of the target take bytes there.
     layouts counts convolutions by the layouts they read and write, such as ("NHWC", "NHWCnc");
-    relayouts are the copies between them.
+    relayouts are the copies between them. precisions are layers that compute float32 products
+    through integers, as was asked for, each with its bits and correction.
     """
 
     path: Path
@@ -52,6 +54,7 @@ class CompileReport:
     widened: tuple[str, ...] = ()
     layouts: Mapping[tuple[str, str], int] = field(default_factory=dict)
     relayouts: int = 0
+    precisions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def untuned(self) -> tuple[Call, ...]:
@@ -90,7 +93,8 @@ def compile(
     loaded = model if isinstance(model, Graph) else frontend.load(model, input_shapes)
     if not isinstance(model, Graph):
         require_other(out, model)
-    plain = graph.optimise(loaded, host.target, templates)
+    precision = make_precision(settings.precision, settings.threshold, settings.tolerance)
+    plain = graph.optimise(loaded, host.target, templates, precision)
     kernels = choose_layouts(plain, LayoutTimes(host, database, templates))
     selections = [select(node, host, database, templates) for node in kernels.nodes]
     compiled = compile_all(selections, settings.cache_dir, settings.threads)
@@ -108,6 +112,7 @@ def compile(
         *layers_by_storage(kernels),
         Counter(_ends(layer.workload) for layer in layers if layer.workload.has_layouts),
         len(kernels.nodes) - len(plain.nodes),
+        {node.name: node.precision for node in layers if node.precision},
     )
 
 

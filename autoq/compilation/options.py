@@ -11,6 +11,7 @@ from typing import Any
 
 from autoq.cache import require_private
 from autoq.errors import InputError
+from autoq.graph.precision import make_precision
 from autoq.measure.job import REGISTRY
 from autoq.option_types import require_types
 from autoq.paths import as_path
@@ -22,17 +23,22 @@ class CompileOptions:
 
     cache_dir keeps machine code between calls; jobs compile at once, None for every core. registry:
     where templates are looked up, as in `tuning.options.TuneOptions`; the name of a package adds
-    its own.
+    its own. precision, threshold, tolerance: float32 products through integers, as in
+    `graph.precision.Precision`; None computes them in float32.
     """
 
     cache_dir: Path | None = None
     jobs: int | None = None
     registry: str = REGISTRY
+    precision: str | None = None
+    threshold: float | None = None
+    tolerance: float | None = None
 
     def __post_init__(self) -> None:
         require_types(self)
         if self.jobs is not None and self.jobs < 1:
             raise InputError(f"jobs {self.jobs}: give at least 1, or None for every core")
+        make_precision(self.precision, self.threshold, self.tolerance)
 
     @property
     def threads(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -11,9 +11,14 @@ from autoq.graph.ir import Fusion, Graph, Layer
 from autoq.graph.primitive_numpy import evaluate_fusion
 
 
-def evaluate(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def evaluate(
+    graph: Graph,
+    feeds: Mapping[str, np.ndarray],
+    before_layer: Callable[[Layer, list[np.ndarray]], None] | None = None,
+) -> dict[str, np.ndarray]:
     """The graph's outputs by name, for arrays of its inputs' names, shapes and dtypes.
 
+    before_layer is told of each layer with what it reads, in its shapes, before it is computed.
     Raises InputError for feeds that do not fit.
     """
     values = _checked(graph, feeds)
@@ -22,6 +27,8 @@ def evaluate(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndar
         inputs = [values[name] for name in node.inputs]
         if isinstance(node, Layer):
             shaped = [x.reshape(s) for x, s in zip(inputs, node.input_shapes, strict=True)]
+            if before_layer is not None:
+                before_layer(node, shaped)
             results = node.workload.reference(shaped, node.constants)
         elif isinstance(node, Fusion):
             results = (evaluate_fusion(node, inputs),)

@@ -26,7 +26,7 @@ BATCHED = "fused.batched"
 """Products of two activations: its attributes are a workload without its epilogue's constants."""
 WORKLOAD = "fused.workload"
 """Any workload as it stands, in the attributes `workload` and `constants`, over arrays in the plain
-layout; its outputs may be several."""
+layout, or that of the attribute `layout`; its outputs may be several."""
 
 FUSED = (CONV, GEMM, BATCHED, POOL, ADD, CONCAT, QUANTIZE, DEQUANTIZE, FUSION, TABLE, WORKLOAD)
 

@@ -80,7 +80,8 @@ class Layer:
     covers names the ONNX nodes that the layer stands for. float_reason says why a layer between
     quantised tensors computes in float32 ("" for every other layer). weight_values is the type of
     the weights' numbers in the model ("" without weights); the workload says how they are stored.
-    further_outputs are those behind `output` of a workload that has several.
+    further_outputs are those behind `output` of a workload that has several. precision says how a
+    layer computes a float32 product on request (`graph/precision.py`; "" for every other layer).
     """
 
     workload: Workload
@@ -91,6 +92,7 @@ class Layer:
     float_reason: str = ""
     weight_values: str = ""
     further_outputs: tuple[str, ...] = ()
+    precision: str = ""
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 
+from autoq.graph.corrections import choose_corrections
 from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.lower import lower
 from autoq.graph.lowering.merge_rows import merge_rows
@@ -19,12 +20,14 @@ from autoq.graph.passes.layers.fuse_batched import fuse_batched_products
 from autoq.graph.passes.layers.fuse_float_products import fuse_float_products
 from autoq.graph.passes.layers.fuse_movement import fuse_movement
 from autoq.graph.passes.layers.fuse_products import fuse_products
+from autoq.graph.passes.layers.residual_products import residual_products
 from autoq.graph.passes.preparation.dequantise_late import dequantise_late
 from autoq.graph.passes.preparation.fold_affine import fold_affine
 from autoq.graph.passes.preparation.fold_constants import fold_dequantisations, fold_operations
 from autoq.graph.passes.preparation.reshape_late import reshape_late
 from autoq.graph.passes.tables.absorb_tables import absorb_tables
 from autoq.graph.passes.tables.gather_tables import gather_tables, tabulate_fusions
+from autoq.graph.precision import Precision
 from autoq.graph.rewrite import prune
 from autoq.templates.base import Template
 from autoq.templates.registry import TEMPLATES
@@ -32,10 +35,17 @@ from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
 
-def optimise(graph: Graph, target: Target, templates: Sequence[Template] = TEMPLATES) -> Graph:
+def optimise(
+    graph: Graph,
+    target: Target,
+    templates: Sequence[Template] = TEMPLATES,
+    precision: Precision | None = None,
+) -> Graph:
     """The layers and fusions that compute a semantic graph on `target`, in running order.
 
-    The given graph is left as it is. templates are those that kernels may come from.
+    The given graph is left as it is. templates are those that kernels may come from. precision:
+    float32 products are computed through integers, as a user asks. Raises InputError where none of
+    them can be, or not within its tolerance.
     """
     graph = _copied(graph)
     prune(graph)
@@ -46,6 +56,8 @@ def optimise(graph: Graph, target: Target, templates: Sequence[Template] = TEMPL
     find_channel_shuffles(graph)
     choose_activation_dtypes(graph, target)
     gather_tables(graph)
+    if precision is not None:
+        residual_products(graph, target, templates, precision)
     fuse_float_products(graph, target, templates)
     fuse_products(graph)
     fuse_batched_products(graph)
@@ -60,6 +72,8 @@ def optimise(graph: Graph, target: Target, templates: Sequence[Template] = TEMPL
     merge_rows(lowered, target)
     choose_storage(lowered, target, templates)
     absorb_tables(lowered, target, templates)
+    if precision is not None and precision.tolerance is not None:
+        choose_corrections(lowered, target, precision)
     return lowered
 
 

@@ -106,6 +106,14 @@ def _taps(primitive: Primitive, x: np.ndarray, outside: float) -> np.ndarray:
     ])  # fmt: skip
 
 
+def _unrolled(primitive: Primitive, x: np.ndarray) -> np.ndarray:
+    last = primitive["axis"] == 3
+    image = x.transpose(0, 3, 1, 2) if last else x
+    windows = Primitive("MaxPool", (0,), primitive.dtype, primitive.attributes)
+    found = np.concatenate(list(_taps(windows, image, 0.0)), axis=1)
+    return found.transpose(0, 2, 3, 1) if last else found
+
+
 def _max_pool(primitive: Primitive, x: np.ndarray) -> np.ndarray:
     least = -np.inf if x.dtype == np.float32 else ml_dtypes.iinfo(x.dtype).min
     return _taps(primitive, x, least).max(axis=0)
@@ -130,6 +138,7 @@ PRIMITIVES: dict[str, Callable[..., np.ndarray]] = {
     "ChannelShuffle": _channel_shuffle,
     "Conv": _conv,
     "Gemm": _gemm,
+    "Windows": _unrolled,
     "MaxPool": _max_pool,
     "AveragePool": _average_pool,
     "Transpose": lambda primitive, x: x.transpose(primitive["perm"]),

@@ -136,6 +136,19 @@ def _reduced(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
     return tuple(1 if i in attributes["axes"] else size for i, size in enumerate(shapes[0]))
 
 
+def _unrolled(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    channels, window = attributes["axis"], attributes["window"]
+    n, c, h, w = (shapes[0][axis] for axis in _image_axes(channels))
+    rows, columns = _windows((n, c, h, w), window, attributes)
+    deep = c * math.prod(window)
+    return (n, deep, rows, columns) if channels == 1 else (n, rows, columns, deep)
+
+
+def _image_axes(channels: int) -> tuple[int, int, int, int]:
+    """Where batch, channels, rows and columns of an image lie, the channels at axis 1 or 3."""
+    return (0, 1, 2, 3) if channels == 1 else (0, 3, 1, 2)
+
+
 _RULES = {
     "Conv": _conv,
     "MaxPool": _pool,
@@ -149,4 +162,5 @@ _RULES = {
     "Slice": _slice,
     "ReduceMean": _reduced,
     "ReduceMax": _reduced,
+    "Windows": _unrolled,
 }

@@ -31,6 +31,8 @@ def compile_text(report: CompileReport) -> str:
         lines.append(
             f"{len(report.untuned)} layers run on an untuned default; tune them with autoq tune"
         )
+    for name, setting in report.precisions.items():
+        lines.append(f"{name} multiplies float32 through integers: {setting}")
     for name, reason in report.unquantised.items():
         lines.append(f"{name} runs in float32 although its tensors are quantised: {reason}")
     if report.packed or report.widened:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from autoq.errors import InputError
+from autoq.graph.precision import make_precision
 from autoq.measure.job import REGISTRY, Timing
 from autoq.measure.measurer import Measurer
 from autoq.option_types import require_types
@@ -37,7 +38,8 @@ class TuneOptions:
     time_budget: seconds of the whole run, which began at `started` of `clock`, by default with the
     call. repeat and number as in `measure.Timing`, 0 for its defaults; jobs: compilers at once, 0
     for every core; cache_dir keeps machine code. layouts: of activations in which convolutions are
-    tuned, in every pair of them. measurer replaces the device, e.g. by a recorded space.
+    tuned, in every pair of them. precision, threshold and tolerance as in
+    `compilation.options.CompileOptions`. measurer replaces the device, e.g. by a recorded space.
     """
 
     trials: int
@@ -57,6 +59,9 @@ class TuneOptions:
     registry: str = REGISTRY
     device: int = 0
     layouts: tuple[str, ...] = (NHWC,)
+    precision: str | None = None
+    threshold: float | None = None
+    tolerance: float | None = None
     clock: Clock = field(default_factory=MonotonicClock)
     started: float | None = None
     measurer: Measurer | None = None
@@ -79,6 +84,7 @@ class TuneOptions:
             known = ", ".join(STRATEGIES)
             raise InputError(f"--tuner {self.tuner!r} is unknown; choose from {known}")
         check_layouts(self.layouts)
+        make_precision(self.precision, self.threshold, self.tolerance)
         if not 0 <= self.jobs <= MOST_JOBS:
             raise InputError(f"--jobs {self.jobs}: give 1 to {MOST_JOBS}, or 0 for every core")
 

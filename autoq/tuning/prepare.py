@@ -10,6 +10,7 @@ from typing import Any
 
 from autoq.errors import InputError
 from autoq.graph.ir import Graph, Layer
+from autoq.graph.precision import Precision
 from autoq.records.database import Conditions, Database
 from autoq.records.lines import Lines
 from autoq.report.events import TaskRow
@@ -27,6 +28,7 @@ def model_workloads(
     target: Target,
     templates: Sequence[Template],
     input_shapes: Mapping[str, Sequence[int]] | None,
+    precision: Precision | None = None,
 ) -> list[ModelWorkload]:
     """The distinct workloads of a model in the order of their first use.
 
@@ -34,12 +36,14 @@ def model_workloads(
     InputError for a model that cannot be used.
     """
     if not isinstance(model, str | os.PathLike | Graph):
+        if precision is not None:
+            raise InputError(f"precision {precision.name}: of a model; workloads say their own")
         return _given(model)
     from autoq import frontend, graph
 
     loaded = model if isinstance(model, Graph) else frontend.load(model, input_shapes)
     nodes: dict[Any, list[str]] = {}
-    for node in graph.optimise(loaded, target, templates).nodes:
+    for node in graph.optimise(loaded, target, templates, precision).nodes:
         if isinstance(node, Layer):
             nodes.setdefault(node.workload, []).append(node.name)
     return [ModelWorkload(w, len(names), tuple(names)) for w, names in nodes.items()]

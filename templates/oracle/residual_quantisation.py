@@ -48,15 +48,21 @@ def quantise(matrix: np.ndarray, bits: int, axis: int | None) -> Quantised:
     what is left of the value, and that times `2 L * (L / largest)` likewise. The matrix is finite.
     """
     most = np.float32(largest_integer(bits))
-    largest = np.max(np.abs(matrix), axis=axis, keepdims=True).astype(np.float32)
-    zero = largest < LEAST_LARGEST
-    divisor = np.where(zero, np.float32(1), largest)
-    inverse = np.where(zero, np.float32(0), most / divisor)
-    scale = np.where(zero, np.float32(0), divisor / most)
+    inverse, scale = scales(matrix, bits, axis)
     values = np.rint(matrix * inverse)
     rest = matrix - values * scale
     finer = np.clip(np.rint(rest * (inverse * (2 * most))), -most, most)
     return Quantised(values.astype(np.int8), finer.astype(np.int8), scale)
+
+
+def scales(matrix: np.ndarray, bits: int, axis: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """What `quantise` multiplies values by, and the scale of the integers, 0 for zeros."""
+    most = np.float32(largest_integer(bits))
+    largest = np.max(np.abs(matrix), axis=axis, keepdims=True).astype(np.float32)
+    zero = largest < LEAST_LARGEST
+    divisor = np.where(zero, np.float32(1), largest)
+    inverse = np.where(zero, np.float32(0), most / divisor)
+    return inverse, np.where(zero, np.float32(0), divisor / most)
 
 
 def cuts(

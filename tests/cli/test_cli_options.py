@@ -57,6 +57,33 @@ def test_tuning_for_a_gpu_that_is_not_there(refuses, model, target):
     refuses("tune", model, "--target", target, "-o", "new.jsonl", words=("no CUDA GPU",))
 
 
+RESIDUAL = ("--precision", "residual8")
+BAD_PRECISIONS = {
+    "unknown": (("--precision", "residual16"), ("'residual16'", "residual8, residual4")),
+    "threshold alone": (("--threshold", 1), ("threshold", "residual8")),
+    "tolerance alone": (("--tolerance", 0.1), ("tolerance", "residual8")),
+    "both": ((*RESIDUAL, "--threshold", 1, "--tolerance", 0.1), ("give one",)),
+    "negative threshold": ((*RESIDUAL, "--threshold", -1), ("threshold -1", "0 or more")),
+    "no number": ((*RESIDUAL, "--threshold", "nan"), ("threshold nan", "number")),
+    "no tolerance": ((*RESIDUAL, "--tolerance", 0), ("tolerance 0", "between 0 and 1")),
+    "large tolerance": ((*RESIDUAL, "--tolerance", 1), ("tolerance 1", "between 0 and 1")),
+}
+
+
+@pytest.mark.parametrize("verb", ["tune", "compile"])
+@pytest.mark.parametrize("case", BAD_PRECISIONS)
+def test_bad_precisions(refuses, float_model, verb, case):
+    arguments, words = BAD_PRECISIONS[case]
+    refuses(verb, float_model, *TUNE, *arguments, words=words)
+
+
+@pytest.mark.parametrize("arguments", [("tune", "--tasks", "list"), ("tune",), ("compile",)])
+def test_precision_of_a_model_without_float_layers(refuses, model, arguments):
+    verb, *more = arguments
+    words = ("residual8", "no MatMul, Gemm or Conv of float32")
+    refuses(verb, model, *TUNE, *RESIDUAL, *more, words=words)
+
+
 BAD_SHAPES = {
     "x": "cannot read 'x'",
     "x:1,2": "cannot read",

@@ -63,6 +63,12 @@ def _structured() -> dict[str, Fusion]:
         ),
         "transpose": fusion([primitive("Transpose", 0, perm=(0, 3, 1, 2))], [IMAGE], (2, 24, 5, 7)),
         "shuffle": fusion([primitive("ChannelShuffle", 0, axis=3, groups=4)], [IMAGE], IMAGE),
+        "windows": fusion(
+            [primitive("Windows", 0, axis=3, **window)], [(2, 9, 11, 3)], (2, 8, 5, 18)
+        ),
+        "windows_first": fusion(
+            [primitive("Windows", 0, axis=1, **window)], [(2, 3, 9, 11)], (2, 18, 8, 5)
+        ),
         "concat": fusion(
             [primitive("Concat", 0, 1, 2, axis=1)], [(2, 3, 4), (2, 1, 4), (2, 6, 4)], (2, 10, 4)
         ),

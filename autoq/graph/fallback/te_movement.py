@@ -89,10 +89,34 @@ def _concat(primitive: Primitive, *parts: Value) -> Value:
     return Value(shape, parts[0].dtype, at)
 
 
+def _unrolled(primitive: Primitive, x: Value) -> Value:
+    """Each window of an image as channels of one pixel, tap by tap; zeros lie around the image."""
+    axis, (top, left, *_) = primitive["axis"], primitive["pads"]
+    shape = infer_shape("Windows", [x.shape], dict(primitive.attributes))
+    channels, columns = x.shape[axis], primitive["window"][1]
+    rows_at = 2 if axis == 1 else 1
+
+    def at(index: Index) -> Any:
+        tap = tirx.floordiv(index[axis], channels)
+        taps = tirx.floordiv(tap, columns), tirx.floormod(tap, columns)
+        source, inside = list(index), []
+        source[axis] = tirx.floormod(index[axis], channels)
+        for place, (step, gap, before) in enumerate(
+            zip(primitive["strides"], primitive["dilations"], (top, left), strict=True)
+        ):
+            pixel = index[rows_at + place] * step + taps[place] * gap - before
+            source[rows_at + place] = pixel
+            inside += [pixel >= 0, pixel < x.shape[rows_at + place]]
+        return tirx.if_then_else(tirx.all(*inside), x.at(source), constant(0.0, x.dtype))
+
+    return Value(shape, x.dtype, at)
+
+
 MOVEMENT: dict[str, Callable[..., Value]] = {
     "Pad": pad,
     "Slice": _moved(_sliced),
     "Transpose": _moved(_transposed),
     "ChannelShuffle": _moved(_shuffled),
     "Concat": _concat,
+    "Windows": _unrolled,
 }

@@ -57,8 +57,11 @@ def _layer(
     reason = node.attributes.get("float_reason", "")
     values = node.attributes.get("weight_dtype", "")
     place.graph.nodes.append(
-        Layer(workload, constants, inputs, output, node.covers, reason, values, tuple(further))
-    )
+        Layer(
+            workload, constants, inputs, output, node.covers, reason, values, tuple(further),
+            node.attributes.get("precision", ""),
+        )
+    )  # fmt: skip
 
 
 def _product_constants(node: Operation, weight: np.ndarray) -> dict[str, Any]:
@@ -225,8 +228,9 @@ def _table(node: Operation, place: Placement, around: Neighbourhood) -> None:
 
 
 def _workload(node: Operation, place: Placement, around: Neighbourhood) -> None:
-    inputs = tuple(place.read(name, PLAIN) for name in node.inputs)
-    _layer(place, node, node.attributes["workload"], node.attributes["constants"], inputs, PLAIN)
+    a, layout = node.attributes, node.attributes.get("layout", PLAIN)
+    inputs = tuple(place.read(name, layout) for name in node.inputs)
+    _layer(place, node, a["workload"], a["constants"], inputs, layout)
 
 
 def _fusion(node: Operation, place: Placement, around: Neighbourhood) -> None:

@@ -35,7 +35,10 @@ def lower_fusion(node: Operation, place: Placement) -> None:
 
 
 def _layout(node: Operation, primitives: tuple[Primitive, ...], place: Placement) -> str:
-    """NHWC where every tensor is an image and one of them is only there channels last."""
+    """NHWC where every tensor is an image and one of them is only there channels last.
+
+    Windows are many times as large as what they are made of, and read as rows of a matrix.
+    """
     graph = place.semantic
     names = (*node.inputs, node.output)
     if any(len(graph.shape(name)) != 4 for name in names):
@@ -44,6 +47,8 @@ def _layout(node: Operation, primitives: tuple[Primitive, ...], place: Placement
         return PLAIN
     if any(array.ndim > 4 for array in node.attributes["constants"]):
         return PLAIN
+    if any(primitive.op == "Windows" for primitive in primitives):
+        return NHWC
     return NHWC if any(not place.has(name, PLAIN) for name in node.inputs) else PLAIN
 
 

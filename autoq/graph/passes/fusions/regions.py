@@ -20,6 +20,7 @@ ELEMENTWISE = (*UNARY, *BINARY, *QUANTISED)
 STRUCTURED = (
     "Softmax", "LRN", "Pad", "Slice", "Transpose", "Concat", "ReduceMean", "MatMul", "Conv",
     "Gemm", "ChannelShuffle", "MaxPool", "AveragePool", "ReduceMax",
+    "Windows",
 )  # fmt: skip
 
 LARGEST_EXPRESSION = 96

@@ -1,0 +1,165 @@
+"""`autoq.residual_matmul`: a product of float32 matrices through integers of 8 or 4 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from autoq.errors import InputError
+from autoq.kept_operators import Place, make_place
+from autoq.option_types import require_types
+from autoq.residual.channels import with_channels
+from autoq.residual.crossover import default_crossover
+from autoq.residual.low_rank import low_rank_terms
+from autoq.residual.operands import Operands, make_operands
+from autoq.residual.search import cheapest_within
+from autoq.residual.setting import (
+    DEFAULT_THRESHOLD,
+    ResidualProduct,
+    Setting,
+    generator,
+    require_tolerance,
+)
+from autoq.templates.operators.residual_gemm import ResidualGemm
+
+DEFAULT_COUNTS = {"channels": 64, "low-rank": 1}
+"""Of corrections that have a count."""
+
+
+@dataclass(frozen=True)
+class ProductOptions:
+    """Where and how a product is computed.
+
+    count: residual channels that "channels" appends along k, or the rank of "low-rank".
+    check_finite refuses NaN and infinity, whose products mean nothing here; it reads both matrices,
+    and copies them to the host where they lie on a GPU. seed draws what is sampled and projected.
+    target, tuning_records, use_shipped_records and cache_dir as in `autoq.operator`.
+    """
+
+    count: int | None = None
+    target: Any = "auto"
+    tuning_records: Any = ()
+    use_shipped_records: bool = True
+    cache_dir: Any = None
+    check_finite: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_types(self)
+
+    @property
+    def place(self) -> Place:
+        """What computes products; raises TargetError where the target has no device here."""
+        records = self.tuning_records
+        return make_place(self.target, records, self.use_shipped_records, self.cache_dir)
+
+
+def residual_matmul(
+    a: Any,
+    b: Any,
+    bits: int = 8,
+    threshold: float | None = None,
+    tolerance: float | None = None,
+    correction: str | None = None,
+    crossover: float | None = None,
+    **options: Any,
+) -> ResidualProduct:
+    """The product `a @ b` of float32 matrices, multiplied as integers of 8 or 4 bits.
+
+    a is [..., m, k] and b [k, n], numpy arrays however strided, or dense DLPack matrices on the
+    host or on the GPU. y is as of `autoq.operator`: numpy, or where both lie on the GPU a DLPack
+    array there that the next product of the shape overwrites.
+
+    correction, what takes back the error of quantising (`residual.setting.CORRECTIONS`): "sparse",
+    the default, at `threshold`, which is 1 by default, 0 for all and infinity for nothing; a side
+    of which a larger share than `crossover` matters takes part whole. "none". "full", of three
+    products. "channels" and "low-rank", of an option `count`, which the host prepares.
+
+    tolerance, in the place of correction and threshold: a relative error in the Frobenius norm.
+    The settings of `residual.candidates` are tried, the cheapest first, until the `error_bound` of
+    the result (`residual.sampling`) is within it.
+
+    `options` are the fields of `ProductOptions`. Raises InputError for what the user gave, a
+    tolerance that no correction reaches included, TargetError without the device, RecordError or
+    BuildError as `autoq.operator`.
+    """
+    chosen = _options(options)
+    if tolerance is None:
+        setting = _setting(bits, threshold, correction, crossover, chosen.count)
+    else:
+        require_tolerance(tolerance)
+        mine = {"correction": correction, "threshold": threshold, "count": chosen.count}
+        for name, value in mine.items():
+            if value is not None:
+                raise InputError(f"{name} {value!r:.80}: a tolerance chooses it; give one of them")
+        setting = Setting(bits, "sparse", DEFAULT_THRESHOLD, crossover)
+    rng = generator(chosen.seed)
+    operands = make_operands(a, b, bits, chosen.check_finite)
+    place = chosen.place
+    if setting.correction == "sparse" and setting.crossover is None:
+        setting = replace(setting, crossover=default_crossover(place.host.target))
+    if tolerance is None:
+        product = ResidualProduct(_compute(operands, setting, place, rng), setting)
+    else:
+        product = _within(operands, setting, float(tolerance), place, rng)
+    if not isinstance(product.y, np.ndarray):
+        return product
+    return replace(product, y=product.y.reshape(*operands.leading, operands.n))
+
+
+def _options(options: Mapping[str, Any]) -> ProductOptions:
+    """Options by field name; raises InputError for unknown names and wrong values."""
+    known = {field.name for field in fields(ProductOptions)}
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise InputError(f"unknown option {unknown[0]!r}; options are {', '.join(sorted(known))}")
+    return ProductOptions(**options)
+
+
+def _setting(
+    bits: int,
+    threshold: float | None,
+    correction: str | None,
+    crossover: float | None,
+    count: int | None,
+) -> Setting:
+    """The setting that a caller names, completed but for the crossover."""
+    correction = "sparse" if correction is None else correction
+    if correction == "sparse" and threshold is None:
+        threshold = DEFAULT_THRESHOLD
+    if count is None and isinstance(correction, str):
+        count = DEFAULT_COUNTS.get(correction)
+    return Setting(bits, correction, threshold, crossover, count)
+
+
+def _within(
+    operands: Operands, setting: Setting, tolerance: float, place: Place, rng: np.random.Generator
+) -> ResidualProduct:
+    """The product under the cheapest setting within the tolerance."""
+    a, b = operands.on_host
+    found = cheapest_within(
+        a, b, setting, tolerance, lambda one: _compute(operands, one, place, rng), rng
+    )
+    candidate, error = found.candidate, found.error
+    return ResidualProduct(
+        found.y, candidate.setting, candidate.densities, error.value, error.bound
+    )
+
+
+def _compute(operands: Operands, setting: Setting, place: Place, rng: np.random.Generator) -> Any:
+    """y [m, n] under a setting."""
+    if setting.correction == "channels":
+        a, b = with_channels(*operands.on_host, setting.bits, setting.count or 0)
+        longer = make_operands(a, b, setting.bits, check_finite=False)
+        return _compute(longer, Setting(setting.bits, "none"), place, rng)
+    if setting.correction == "low-rank":
+        left, right = low_rank_terms(*operands.on_host, setting.bits, setting.count or 0, rng)
+        y = _compute(operands, Setting(setting.bits, "none"), place, rng)
+        return (y if isinstance(y, np.ndarray) else y.numpy()) + left @ right
+    plain = setting.plainest
+    extents = (operands.m, operands.n, operands.k)
+    workload = ResidualGemm(*extents, plain.bits, plain.correction, operands.b_order)
+    return place.operator(workload, plain.constants)(operands.a, operands.b)
