@@ -1,0 +1,210 @@
+"""CUDA source of attention of bytes, which rounds where a quantised model does.
+
+A share is rounded when its row's sum is known: with several tiles of keys, scores are computed
+twice, first for the sums.
+"""
+
+BYTES = r"""
+using Sums = int[ROW_TILES][OUT_TILES][4];
+constexpr float ROUNDS = 12582912.f;  // to which integers of 22 bits are added, rounded half to even
+constexpr bool Q_SIGNED = SIGNED<Q>, K_SIGNED = SIGNED<K>;
+
+struct Scalars {
+  float scale, scores_low, scores_high, scores_step, masked_low, masked_high, masked_step;
+  float shares_most, shares_step, out_scale, low, high, zero_point;
+};
+
+__device__ __forceinline__ float rint_between(float x, float low, float high) {
+  return __fsub_rn(__fadd_rn(fminf(fmaxf(x, low), high), ROUNDS), ROUNDS);
+}
+__device__ __forceinline__ int add_bytes(unsigned word, int sum, bool is_signed) {
+  return is_signed ? __dp4a((int)word, 0x01010101, sum)
+                   : (int)__dp4a(word, 0x01010101u, (unsigned)sum);
+}
+__device__ __forceinline__ int over_lanes_sum(int x) {
+  x += __shfl_xor_sync(0xffffffffu, x, 1);
+  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+struct State {
+  Sums sums;
+  RowPairs top, total;
+  unsigned queries[DEPTH_STEPS][ROW_TILES][4];
+  int q_zero, v_zero;
+  int from_row[ROW_TILES][2], shares_sum[ROW_TILES][2];
+  float factor;
+  Scalars by;
+
+  __device__ __forceinline__ void begin(
+      const float* scalars, const int* zero_points, unsigned rows, int lane) {
+    float* all = &by.scale;
+    #pragma unroll
+    for (int i = 0; i < 13; ++i) all[i] = __ldg(scalars + i);
+    q_zero = __ldg(zero_points);
+    v_zero = __ldg(zero_points + 2);
+    const int k_zero = __ldg(zero_points + 1);
+    #pragma unroll
+    for (int r = 0; r < ROW_TILES; ++r) {
+      #pragma unroll
+      for (int t = 0; t < OUT_TILES; ++t)
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) sums[r][t][e] = 0;
+      #pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        top.of[r][half] = -infinity();
+        total.of[r][half] = 0.f;
+        shares_sum[r][half] = from_row[r][half] = 0;
+      }
+      #pragma unroll
+      for (int step = 0; step < DEPTH_STEPS; ++step) {
+        read_queries(queries[step][r], rows, r, step, lane);
+        #pragma unroll
+        for (int i = 0; i < 4; ++i)
+          from_row[r][i % 2] = add_bytes(queries[step][r][i], from_row[r][i % 2], Q_SIGNED);
+      }
+      #pragma unroll
+      for (int half = 0; half < 2; ++half)
+        from_row[r][half] = k_zero * (DEPTH * q_zero - over_lanes_sum(from_row[r][half]));
+    }
+    factor = LOG2E;
+    if (QUANTISED_MASKED) factor *= by.masked_step;
+    else if (QUANTISED_SCORES && !MASKED) factor *= by.scores_step;
+  }
+
+  // A sum of products as a multiple of what `factor` says.
+  __device__ __forceinline__ float score(int sum, const float* mask, Corner at) const {
+    float s = __fmul_rn(__int2float_rn(sum), by.scale);
+    if constexpr (QUANTISED_SCORES) {
+      s = rint_between(s, by.scores_low, by.scores_high);
+      if constexpr (MASKED) s = __fmul_rn(s, by.scores_step);
+    }
+    if constexpr (MASKED) s = __fadd_rn(s, mask_at(mask, at));
+    if constexpr (QUANTISED_MASKED)
+      s = rint_between(__fdiv_rn(s, by.masked_step), by.masked_low, by.masked_high);
+    return s;
+  }
+
+  template <bool Q_ZERO> __device__ __forceinline__ void score_tile(
+      Scores& z, unsigned keys, const float* mask, Corner corner, int lane) {
+    const unsigned every = (q_zero & 0xff) * 0x01010101u;
+    const unsigned zeros[4] = {every, every, every, every};
+    #pragma unroll
+    for (int pair = 0; pair < KEY_TILES / 2; ++pair) {
+      int products[ROW_TILES][2][4], of_keys[2][4];
+      #pragma unroll
+      for (int t = 0; t < 2; ++t)
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          of_keys[t][e] = 0;
+          #pragma unroll
+          for (int r = 0; r < ROW_TILES; ++r) products[r][t][e] = from_row[r][e / 2];
+        }
+      #pragma unroll
+      for (int step = 0; step < DEPTH_STEPS; ++step) {
+        unsigned b[4];
+        read_keys(b, keys, pair, step, lane);
+        #pragma unroll
+        for (int r = 0; r < ROW_TILES; ++r) {
+          multiply_keys(products[r][0], queries[step][r], b[0], b[1]);
+          multiply_keys(products[r][1], queries[step][r], b[2], b[3]);
+        }
+        if constexpr (Q_ZERO) {
+          multiply_keys(of_keys[0], zeros, b[0], b[1]);
+          multiply_keys(of_keys[1], zeros, b[2], b[3]);
+        }
+      }
+      #pragma unroll
+      for (int r = 0; r < ROW_TILES; ++r)
+        #pragma unroll
+        for (int t = 0; t < 2; ++t)
+          #pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const int sum = products[r][t][e] - (Q_ZERO ? of_keys[t][e % 2] : 0);
+            z[r][2 * pair + t][e] =
+                score(sum, mask, place_in(corner, r, 2 * pair + t, e, lane));
+          }
+    }
+    hide(z, corner, lane);
+  }
+
+  // Scores of a tile: measured first, then as powers over the largest of the row.
+  __device__ __forceinline__ void look_at(
+      Scores& z, unsigned keys, const float* mask, Corner corner, bool measures, int lane) {
+    if (q_zero != 0) score_tile<true>(z, keys, mask, corner, lane);
+    else score_tile<false>(z, keys, mask, corner, lane);
+    if constexpr (TILES == 1) {
+      RowPairs rescale;
+      raise_online(z, top, total, rescale, factor);
+      #pragma unroll
+      for (int r = 0; r < ROW_TILES; ++r)
+        #pragma unroll
+        for (int half = 0; half < 2; ++half)
+          total.of[r][half] = over_lanes_sum(total.of[r][half]);
+    } else if (measures) {
+      measure_rows(z, top, total, factor);
+    } else {
+      #pragma unroll
+      for (int r = 0; r < ROW_TILES; ++r)
+        #pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          float again = 0.f;
+          raise_row(z, r, half, base_of(top.of[r][half]), factor, again);
+        }
+    }
+  }
+  __device__ __forceinline__ void measured() { join_lanes(top, total, factor); }
+
+  __device__ __forceinline__ void weigh(const Scores& z, unsigned values, int lane) {
+    float inverse[ROW_TILES][2];
+    #pragma unroll
+    for (int r = 0; r < ROW_TILES; ++r)
+      #pragma unroll
+      for (int half = 0; half < 2; ++half)
+        inverse[r][half] = __fdiv_rn(1.f, __fmul_rn(total.of[r][half], by.shares_step));
+    #pragma unroll
+    for (int step = 0; step < TILE_KEYS / 32; ++step) {
+      unsigned shares[ROW_TILES][4];
+      #pragma unroll
+      for (int r = 0; r < ROW_TILES; ++r)
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          unsigned bits[4];
+          #pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const float power = z[r][4 * step + i / 2 * 2 + e / 2][i % 2 * 2 + e % 2];
+            bits[e] = __float_as_uint(
+                fminf(__fmaf_rn(power, inverse[r][i % 2], ROUNDS), ROUNDS + by.shares_most));
+          }
+          const unsigned low = __byte_perm(bits[0], bits[1], 0x0040);
+          shares[r][i] = __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
+          if (v_zero != 0) shares_sum[r][i % 2] = add_bytes(shares[r][i], shares_sum[r][i % 2], false);
+        }
+      weigh_values(sums, shares, values, step, lane);
+    }
+  }
+
+  // Four neighbouring columns of y at a time.
+  template <class Store> __device__ __forceinline__ void finish(Store store, int lane) {
+    #pragma unroll
+    for (int r = 0; r < ROW_TILES; ++r)
+      #pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int taken = v_zero * over_lanes_sum(shares_sum[r][half]);
+        #pragma unroll
+        for (int pair = 0; pair < OUT_TILES / 2; ++pair) {
+          float four[4];
+          #pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const int sum = sums[r][2 * pair + e % 2][2 * half + e / 2] - taken;
+            four[e] = __fmul_rn(__int2float_rn(sum), by.out_scale);
+          }
+          store(four, r * 16 + half * 8 + lane / 4, pair * 16 + lane % 4 * 4);
+        }
+      }
+  }
+  __device__ __forceinline__ unsigned word_of(const float (&four)[4]) const {
+    if constexpr (!OUT_FLOATS) return quantise<OUT, 4>(four, by.low, by.high, by.zero_point).word[0];
+    return 0;
+  }
+};
+"""

@@ -1,0 +1,36 @@
+"""Knobs of attention on mma.sync."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    """Knobs of attention on mma.sync.
+
+    warps: warps of a block, each with query rows of its own.
+    row_tiles: tiles of 16 query rows of one warp.
+    tile_keys: keys whose scores a warp holds at a time.
+    stages: shared-memory buffers of keys and values; 1 where one tile has all keys.
+    holds_queries: whether fragments of the queries stay in registers, or are read again for every
+        tile of keys.
+    blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
+    """
+
+    warps: int
+    row_tiles: int
+    tile_keys: int
+    stages: int
+    holds_queries: bool
+    blocks_per_sm: int
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return 32 * self.warps
+
+    @property
+    def rows(self) -> int:
+        """Query rows of a block."""
+        return 16 * self.row_tiles * self.warps

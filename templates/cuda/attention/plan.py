@@ -1,0 +1,70 @@
+"""What the kernel of attention knows before it runs: tiles, and where rows lie."""
+
+from __future__ import annotations
+
+import math
+
+from autoq.templates.cuda.attention.config import AttentionConfig
+from autoq.templates.cuda.device.weights import ceil_div
+from autoq.templates.element import element
+from autoq.templates.operators.attention import Attention
+from autoq.templates.target import Target
+
+UNIT_BYTES = 16
+STEP_BYTES = 32
+"""Bytes of a row that one mma.sync multiplies."""
+LEAST_PIECE = 4
+"""Bytes of the smallest asynchronous copy."""
+
+
+class AttentionPlan:
+    """Attention cut into the tiles of a configuration. Sizes count bytes unless a name says more.
+
+    Shared memory holds the block's query rows, then for each stage a tile of keys and one of
+    values. All rows are `pitch` apart, an odd number of 16-byte units, so that the eight rows of a
+    matrix of ldmatrix lie in different banks.
+    """
+
+    def __init__(self, workload: Attention, config: AttentionConfig, target: Target) -> None:
+        self.workload, self.config, self.target = workload, config, target
+        self.size = element(workload.q_dtype).bytes
+        """Of a value of q, k or v."""
+        self.row_bytes = workload.depth * self.size
+        self.depth_steps = ceil_div(self.row_bytes, STEP_BYTES)
+        """Instructions along the depth for a tile of scores."""
+        self.pitch = self.depth_steps * STEP_BYTES + UNIT_BYTES
+        self.piece = math.gcd(self.row_bytes, UNIT_BYTES)
+        """Of a copy to shared memory, and of a store."""
+        self.tiles = ceil_div(workload.keys, config.tile_keys)
+        self.row_blocks = ceil_div(workload.queries, config.rows)
+        self.blocks = workload.pairs * self.row_blocks
+        self.twice = not workload.floating and self.tiles > 1
+        """Whether scores are computed twice: a row's sum is known before shares are rounded."""
+        self.query_bytes = config.rows * self.pitch
+        self.tile_bytes = config.tile_keys * self.pitch
+        self.smem_bytes = self.query_bytes + 2 * config.stages * self.tile_bytes
+
+    @property
+    def key_unit(self) -> int:
+        """Keys that one mma.sync weighs: what `tile_keys` is a multiple of."""
+        return STEP_BYTES // self.size
+
+    @property
+    def row_pitches(self) -> dict[str, int]:
+        """How far rows of q, k, v and y lie apart in memory, by name, in values."""
+        work = self.workload
+        return {
+            name: work.depth * (work.heads if getattr(work, f"{name}_order") == "blhd" else 1)
+            for name in "qkvy"
+        }
+
+    @property
+    def mask_pitches(self) -> tuple[int, int, int]:
+        """How far batches, heads and queries of the mask lie apart, in values; 0 for one of all."""
+        _, heads, rows, keys = self.workload.mask_shape
+        axes = self.workload.mask_axes
+        return (
+            heads * rows * keys if "b" in axes else 0,
+            rows * keys if "h" in axes else 0,
+            keys if "m" in axes else 0,
+        )

@@ -1,0 +1,95 @@
+"""The space of attention on mma.sync: knobs and the rules of a legal configuration."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from autoq.search.space import Space
+from autoq.templates.cuda.attention.config import AttentionConfig
+from autoq.templates.cuda.attention.cost import estimate, features, registers
+from autoq.templates.cuda.attention.plan import STEP_BYTES, AttentionPlan
+from autoq.templates.cuda.device.launch.occupancy import resource_rules
+from autoq.templates.cuda.device.weights import ceil_div
+from autoq.templates.element import element
+from autoq.templates.operators.attention import Attention
+from autoq.templates.target import Target
+
+Rule = Callable[[AttentionConfig], bool]
+_TILE_KEYS = (32, 64, 96, 128)
+_MOST_AT_ONCE = 256
+"""Keys that a warp may hold the scores of, all of a row."""
+
+
+def space(workload: Attention, target: Target) -> Space[AttentionConfig]:
+    """Tiles and pipelines that compile for the target without spilling."""
+
+    @functools.lru_cache(maxsize=1)  # all rules look at one configuration before the next
+    def plan_of(config: AttentionConfig) -> AttentionPlan:
+        return AttentionPlan(workload, config, target)
+
+    return Space(
+        AttentionConfig,
+        _knobs(workload),
+        _rules(workload, target, plan_of),
+        lambda config: features(workload, config, target),
+    )
+
+
+def default(workload: Attention, target: Target) -> AttentionConfig:
+    """The legal configuration of least estimated time, of those that leave registers their way."""
+    legal = space(workload, target)
+    knobs = dict(_knobs(workload), blocks_per_sm=(1,))
+    candidates = (AttentionConfig(*values) for values in itertools.product(*knobs.values()))
+    return min(
+        (config for config in candidates if config in legal),
+        key=lambda config: estimate(workload, config, target),
+    )
+
+
+def _whole_row(workload: Attention) -> int:
+    """Keys of a tile that has all of them."""
+    unit = STEP_BYTES // element(workload.q_dtype).bytes
+    return ceil_div(workload.keys, unit) * unit
+
+
+def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
+    """Values of the knobs, without those that no configuration of the workload could have."""
+    whole = _whole_row(workload)
+    tiles = {keys for keys in _TILE_KEYS if keys < whole}
+    if whole <= _MOST_AT_ONCE:
+        tiles.add(whole)
+    return {
+        "warps": (1, 2, 4, 8),
+        "row_tiles": (1, 2),
+        "tile_keys": tuple(sorted(tiles)),
+        "stages": (1, 2, 3, 4),
+        "holds_queries": (False, True) if workload.floating else (True,),
+        "blocks_per_sm": (1, 2, 3, 4),
+    }
+
+
+def _rules(
+    workload: Attention, target: Target, plan_of: Callable[[AttentionConfig], AttentionPlan]
+) -> list[Rule]:
+    def rows_within_queries(config: AttentionConfig) -> bool:
+        """A block has less than twice the queries there are, or is one warp of 16 rows."""
+        return config.rows < 2 * workload.queries or config.rows == 16
+
+    def stages_are_used(config: AttentionConfig) -> bool:
+        """One stage for one tile of keys; of several, at least two and not more than tiles."""
+        tiles = plan_of(config).tiles
+        return config.stages == 1 if tiles == 1 else 2 <= config.stages <= max(2, tiles)
+
+    def threads_suffice(config: AttentionConfig) -> bool:
+        """All blocks of a multiprocessor have no more threads than it holds."""
+        return config.threads * config.blocks_per_sm <= target.unit_threads
+
+    return [
+        rows_within_queries,
+        stages_are_used,
+        *resource_rules(plan_of, registers, target),
+        threads_suffice,
+    ]

@@ -1,0 +1,334 @@
+"""Attention: scores of queries and keys, their softmax, and the values it weighs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from autoq.errors import InputError
+from autoq.templates.element import INTEGER_RANGE, element
+from autoq.templates.epilogue import requantize_numbers
+from autoq.templates.field_types import require_positive
+from autoq.templates.operators.batched_gemm import LONGEST_SUM
+from autoq.templates.oracle.float_sums import lost_share
+from autoq.templates.oracle.random_arrays import bounds, random_array
+from autoq.templates.oracle.threads import in_threads
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
+
+ATTENTION_SCALARS = (
+    "scale",
+    "scores_low",
+    "scores_high",
+    "scores_step",
+    "masked_low",
+    "masked_high",
+    "masked_step",
+    "shares_most",
+    "shares_step",
+    "out_scale",
+    "low",
+    "high",
+    "zero_point",
+)
+"""Order of the `scalars` operand, float32; see `Attention`. Floats have the first one alone."""
+
+_BYTES, _FLOATS = ("int8", "uint8"), ("float16", "bfloat16")
+_ORDERS = ("bhld", "blhd")
+_MASK_AXES = ("", "n", "mn", "bn", "bmn", "hn", "hmn", "bhn", "bhmn")
+# Of random workloads: the standard deviation of scores, and of their integers.
+_SPREAD, _INTEGER_SPREAD = 3.0, 45.0
+
+
+@dataclass(frozen=True)
+class Attention(Workload, operator="attention"):
+    """`softmax(scale * q k^T + mask) v` for each of `batch * heads` pairs.
+
+    q and y hold `queries` rows, k and v `keys` rows, all of `depth` values. An order says how an
+    array lies in memory: "bhld" is [batch, heads, rows, depth], "blhd" [batch, rows, heads, depth].
+
+    mask_axes: the axes of a float32 array that is added to scores, those whose extent is not 1: of
+    b(atch), h(eads), m (queries) and n (keys), which is one of them; "" without a mask. The mask is
+    an input, or with `constant_mask` a constant. causal: query i sees keys 0 to i + keys - queries.
+
+    Floats: q, k and v are float16 or bfloat16, y is of that type or float32. Scores and their
+    softmax are float32, and `scale` is positive.
+
+    Bytes: q, k and v are int8 or uint8, y is of bytes or float32. Every step is float32, the sums
+    of products are exact, and `rint` rounds half to even:
+
+    - `s = float(sum (q - q_zero_point) * (k - k_zero_point)) * scale`.
+    - `quantised_scores`: `s = clamp(rint(s), scores_low, scores_high) * scores_step`.
+    - with a mask: `s = s + mask`.
+    - `quantised_masked`: `s = clamp(rint(s / masked_step), masked_low, masked_high) *
+      masked_step`.
+    - `p = min(rint(softmax(s) / shares_step), shares_most)`, of 0 to 255: a share less its zero
+      point, whatever the model stores it as.
+    - `y = float(sum p * (v - v_zero_point)) * out_scale`, and for bytes
+      `clamp(rint(y), low, high) + zero_point`.
+
+    The constants are `scalars` (float32 [13], `ATTENTION_SCALARS`), `q_zero_point`, `k_zero_point`
+    and `v_zero_point` (ints of the arrays' dtypes, of bytes only), and `mask`. A query has a key
+    whose score is not -infinity. Raises InputError for extents, orders and types that are none of
+    these.
+    """
+
+    batch: int
+    heads: int
+    queries: int
+    keys: int
+    depth: int
+    q_dtype: str = "float16"
+    k_dtype: str = "float16"
+    v_dtype: str = "float16"
+    out_dtype: str = "float16"
+    q_order: str = "bhld"
+    k_order: str = "bhld"
+    v_order: str = "bhld"
+    y_order: str = "bhld"
+    mask_axes: str = ""
+    constant_mask: bool = False
+    causal: bool = False
+    quantised_scores: bool = False
+    quantised_masked: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self, "batch", "heads", "queries", "keys", "depth")
+        for name in ("q", "k", "v", "y"):
+            order = getattr(self, f"{name}_order")
+            if order not in _ORDERS:
+                raise InputError(f"{name}_order {order!r}: choose {' or '.join(_ORDERS)}")
+        if self.mask_axes not in _MASK_AXES:
+            raise InputError(f"mask_axes {self.mask_axes!r}: choose {', '.join(_MASK_AXES[1:])}")
+        if self.constant_mask and not self.mask_axes:
+            raise InputError("constant_mask needs mask_axes")
+        if self.causal and self.keys < self.queries:
+            raise InputError(
+                f"causal attention of {self.queries} queries to {self.keys} keys: the first "
+                "queries would see none"
+            )
+        self._check_dtypes()
+
+    def _check_dtypes(self) -> None:
+        dtypes = (self.q_dtype, self.k_dtype, self.v_dtype)
+        if self.floating:
+            if len(set(dtypes)) > 1 or dtypes[0] not in _FLOATS:
+                raise InputError(f"attention of {', '.join(dtypes)}: floats are of one type")
+            if self.out_dtype not in (self.q_dtype, "float32"):
+                raise InputError(f"attention of {self.q_dtype} gives that or float32")
+            if self.quantised_scores or self.quantised_masked:
+                raise InputError(f"scores of {self.q_dtype} are not quantised")
+            return
+        if any(dtype not in _BYTES for dtype in dtypes):
+            raise InputError(f"attention of {', '.join(dtypes)}: choose int8 or uint8, or floats")
+        if self.out_dtype not in (*_BYTES, "float32"):
+            raise InputError("attention of bytes gives int8, uint8 or float32")
+        if self.quantised_masked and not self.mask_axes:
+            raise InputError("quantised_masked needs mask_axes")
+        if max(self.depth, self.keys) > LONGEST_SUM:
+            raise InputError(f"sums of at most {LONGEST_SUM} products fit 32 bits")
+
+    @property
+    def floating(self) -> bool:
+        """Whether the activations are 16-bit floats."""
+        return self.q_dtype not in _BYTES
+
+    @property
+    def pairs(self) -> int:
+        """How many batches and heads there are together."""
+        return self.batch * self.heads
+
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions of both products; causal ones compute about half."""
+        whole = self.queries * self.keys
+        if self.causal:
+            whole -= self.queries * (self.queries - 1) // 2
+        return 4 * self.pairs * whole * self.depth
+
+    def shape_in(self, order: str, rows: int) -> tuple[int, ...]:
+        """Extents of an array of so many rows, in their order in memory."""
+        sizes = {"b": self.batch, "h": self.heads, "l": rows, "d": self.depth}
+        return tuple(sizes[axis] for axis in order)
+
+    @property
+    def mask_shape(self) -> tuple[int, ...]:
+        """[batch or 1, heads or 1, queries or 1, keys]."""
+        sizes = {"b": self.batch, "h": self.heads, "m": self.queries, "n": self.keys}
+        return tuple(size if axis in self.mask_axes else 1 for axis, size in sizes.items())
+
+    @property
+    def _mask(self) -> TensorSpec:
+        return TensorSpec("mask", self.mask_shape, "float32")
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        q = TensorSpec("q", self.shape_in(self.q_order, self.queries), self.q_dtype)
+        k = TensorSpec("k", self.shape_in(self.k_order, self.keys), self.k_dtype)
+        v = TensorSpec("v", self.shape_in(self.v_order, self.keys), self.v_dtype)
+        given = bool(self.mask_axes) and not self.constant_mask
+        return (q, k, v, self._mask) if given else (q, k, v)
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec("y", self.shape_in(self.y_order, self.queries), self.out_dtype),)
+
+    @property
+    def constants(self) -> tuple[TensorSpec, ...]:
+        specs = [TensorSpec("scalars", (len(ATTENTION_SCALARS),), "float32")]
+        if not self.floating:
+            names = ("q_zero_point", "k_zero_point", "v_zero_point")
+            specs += [TensorSpec(name, (), "int32", optional=True) for name in names]
+        return (*specs, self._mask) if self.constant_mask else tuple(specs)
+
+    def check_constants(self, constants: Constants) -> None:
+        super().check_constants(constants)
+        scale = float(np.asarray(constants["scalars"])[0])
+        if self.floating and not 0 < scale < math.inf:
+            raise InputError(f"{self}: scale = {scale:g}; scores are multiplied by a positive one")
+
+    def tolerance(self, target: Target) -> Tolerance:
+        """Of bytes one step: a share beside a tie may be rounded the other way.
+
+        Kernels round shares to the type of v before they multiply them, whose errors of random
+        signs leave a quarter of four units in the last place to the largest of millions.
+        """
+        if not self.floating:
+            return Tolerance(steps=1, relative=4e-3)
+        unit = {"float16": 2.0**-11, "bfloat16": 2.0**-8}[self.q_dtype]
+        return Tolerance(relative=4 * unit + lost_share(self.keys))
+
+    def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
+        return self.reference_in_threads(activations, constants, 1)
+
+    def reference_in_threads(
+        self, activations: Sequence[np.ndarray], constants: Constants, threads: int
+    ) -> Arrays:
+        orders = (self.q_order, self.k_order, self.v_order)
+        q, k, v = (_by_heads(array, o) for array, o in zip(activations[:3], orders, strict=True))
+        mask = None
+        if self.mask_axes:
+            mask = np.asarray(constants["mask"] if self.constant_mask else activations[3])
+            whole = (self.batch, self.heads, self.queries, self.keys)
+            mask = np.broadcast_to(mask.reshape(self.mask_shape), whole)
+        s = dict(zip(ATTENTION_SCALARS, np.float32(constants["scalars"]), strict=True))
+        zero_points = [int(constants.get(f"{name}_zero_point", 0)) for name in "qkv"]
+        y = np.empty((self.batch, self.heads, self.queries, self.depth),
+                     element(self.out_dtype).dtype)  # fmt: skip
+
+        def compute(pair: tuple[int, int]) -> None:
+            own = None if mask is None else mask[pair]
+            compute_one = self._of_floats if self.floating else self._of_bytes
+            y[pair] = compute_one((q[pair], k[pair], v[pair]), own, s, zero_points)
+
+        in_threads(compute, list(np.ndindex(self.batch, self.heads)), threads)
+        return (np.ascontiguousarray(_by_heads(y, self.y_order)),)
+
+    def _of_floats(self, qkv: Arrays, mask: np.ndarray | None, s: Any, _: Any) -> np.ndarray:
+        q, k, v = (array.astype(np.float32) for array in qkv)
+        scores = (q @ k.T) * s["scale"]
+        return self._softmax(scores if mask is None else scores + mask) @ v
+
+    def _of_bytes(
+        self, qkv: Arrays, mask: np.ndarray | None, s: Any, zero_points: Sequence[int]
+    ) -> np.ndarray:
+        q, k, v = (
+            array.astype(np.float64) - zero for array, zero in zip(qkv, zero_points, strict=True)
+        )
+        scores = (q @ k.T).astype(np.float32) * s["scale"]
+        if self.quantised_scores:
+            scores = np.clip(np.rint(scores), s["scores_low"], s["scores_high"])
+            scores *= s["scores_step"]
+        if mask is not None:
+            scores = scores + mask
+        if self.quantised_masked:
+            scores = np.rint(scores / s["masked_step"])
+            scores = np.clip(scores, s["masked_low"], s["masked_high"]) * s["masked_step"]
+        shares = np.rint(self._softmax(scores) / s["shares_step"])
+        shares = np.fmin(shares, s["shares_most"]).astype(np.float64)
+        y = (shares @ v).astype(np.float32) * s["out_scale"]
+        if self.out_dtype == "float32":
+            return y
+        return requantize_numbers(y, s["low"], s["high"], s["zero_point"])
+
+    def _softmax(self, scores: np.ndarray) -> np.ndarray:
+        """Of float32 [queries, keys], along the keys that a query sees."""
+        if self.causal:
+            unseen = np.triu(np.ones(scores.shape, bool), self.keys - self.queries + 1)
+            scores = np.where(unseen, np.float32(-np.inf), scores)
+        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+    def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
+        arrays = [random_array(rng, spec.shape, spec.dtype) for spec in self.inputs]
+        constants: dict[str, Any] = {}
+        if self.mask_axes:
+            mask = rng.standard_normal(self.mask_shape).astype(np.float32)
+            mask[..., 1:][rng.random(mask[..., 1:].shape) < 0.125] = -np.inf
+            if self.constant_mask:
+                constants["mask"] = mask
+            else:
+                arrays[3] = mask
+        if self.floating:
+            scale = rng.uniform(0.5, 1.5) / math.sqrt(self.depth)
+            return tuple(arrays), {"scalars": attention_scalars(scale=scale), **constants}
+        spread = 74.0 * 74.0 * math.sqrt(self.depth)  # of a sum of products of uniform bytes
+        least, most, zero_point = bounds(self.out_dtype, 9)
+        step = _SPREAD / _INTEGER_SPREAD
+        # A share that is rounded the other way changes an output by less than half a step.
+        out_scale = 0.45 / 140
+        scalars = attention_scalars(
+            scale=rng.uniform(0.9, 1.1) * (_INTEGER_SPREAD if self.quantised_scores else _SPREAD)
+            / spread,
+            scores_low=-121, scores_high=120, scores_step=step,
+            masked_low=-110, masked_high=101, masked_step=1.1 * step,
+            shares_most=249, shares_step=1 / 255, out_scale=out_scale,
+            low=max(least, -40), high=min(most, 47), zero_point=zero_point,
+        )  # fmt: skip
+        zeros = {"int8": (-11, 5, -7), "uint8": (119, 131, 121)}
+        for place, name in enumerate("qkv"):
+            dtype = getattr(self, f"{name}_dtype")
+            constants[f"{name}_zero_point"] = zeros[dtype][place]
+        return tuple(arrays), {"scalars": scalars, **constants}
+
+    def __str__(self) -> str:
+        types = (self.q_dtype, self.k_dtype, self.v_dtype, self.out_dtype)
+        parts = [f"{self.batch}x{self.heads} {self.queries}x{self.keys}x{self.depth}",
+                 ",".join(dict.fromkeys(types))]  # fmt: skip
+        orders = (self.q_order, self.k_order, self.v_order, self.y_order)
+        if set(orders) != {"bhld"}:
+            parts.append(",".join(orders))
+        if self.mask_axes:
+            parts.append(f"mask {'constant ' if self.constant_mask else ''}{self.mask_axes}")
+        named: tuple[Literal["causal", "quantised_scores", "quantised_masked"], ...]
+        named = ("causal", "quantised_scores", "quantised_masked")
+        parts += [name for name in named if getattr(self, name)]
+        return " ".join(parts)
+
+
+def attention_scalars(**values: float) -> np.ndarray:
+    """The `scalars` operand, float32, from values named as in `ATTENTION_SCALARS`.
+
+    Missing ones take the neutral value: steps and scales 1, zero points 0, bounds those of int8,
+    and shares up to 255.
+    """
+    neutral = dict.fromkeys(ATTENTION_SCALARS, 1.0)
+    least, most = (float(end) for end in INTEGER_RANGE["int8"])
+    neutral.update(scores_low=least, scores_high=most, masked_low=least, masked_high=most)
+    neutral.update(low=least, high=most, zero_point=0.0, shares_most=255.0)
+    unknown = set(values) - set(ATTENTION_SCALARS)
+    if unknown:
+        raise InputError(f"unknown scalars {sorted(unknown)}; known are {ATTENTION_SCALARS}")
+    neutral.update(values)
+    return np.array([neutral[name] for name in ATTENTION_SCALARS], np.float32)
+
+
+def _by_heads(array: np.ndarray, order: str) -> np.ndarray:
+    """A view [batch, heads, rows, depth] of an array in an order, or the other way round."""
+    return np.asarray(array).transpose(0, 2, 1, 3) if order == "blhd" else np.asarray(array)
