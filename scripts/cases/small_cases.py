@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.add import Add
+from autoq.templates.operators.attention import Attention
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.conv2d import Conv2d
@@ -41,6 +42,12 @@ CASES: list[Workload] = [
     BatchedGemm(1, 9, 12, 18, 2, "int8", "uint8", "bhmk", "bkhn", "bmhn"),
     BatchedGemm(2, 70, 40, 66, 2, *["float16"] * 2, "bmhk", "bnhk", epilogue=Epilogue("float32")),
     BatchedGemm(1, 33, 24, 49, 3, *["float16"] * 2, "bhmk", "bkhn", "bmhn", Epilogue("float16")),
+    Attention(1, 2, 33, 49, 32, q_order="blhd", v_order="blhd", mask_axes="bn"),
+    Attention(2, 2, 19, 70, 36, *["uint8"] * 3, "int8", quantised_scores=True, y_order="blhd"),
+    Attention(1, 2, 40, 100, 24, *["bfloat16"] * 3, "float32", mask_axes="hmn", constant_mask=True,
+              causal=True),
+    Attention(1, 2, 35, 80, 64, "uint8", "int8", "int8", "uint8", k_order="blhd", mask_axes="n",
+              quantised_scores=True, quantised_masked=True),
     Pool2d("max", 2, 15, 15, 32, 3, 3, (2, 2), (1, 1, 1, 1)),
     Pool2d("max", 1, 9, 9, 48, 3, 3, (2, 2), (1, 1, 1, 1), in_dtype="int4", out_dtype="int4"),
     Pool2d("average", 2, 7, 7, 64, 7, 7, requantize=True),

@@ -10,33 +10,17 @@ from typing import Any, Literal
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.element import INTEGER_RANGE, element
-from autoq.templates.epilogue import requantize_numbers
+from autoq.templates.attention_scalars import ATTENTION_SCALARS, attention_scalars
+from autoq.templates.element import element
 from autoq.templates.field_types import require_positive
 from autoq.templates.operators.batched_gemm import LONGEST_SUM
+from autoq.templates.oracle.attention import attention_of_bytes, attention_of_floats
 from autoq.templates.oracle.float_sums import lost_share
 from autoq.templates.oracle.random_arrays import bounds, random_array
 from autoq.templates.oracle.threads import in_threads
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
-
-ATTENTION_SCALARS = (
-    "scale",
-    "scores_low",
-    "scores_high",
-    "scores_step",
-    "masked_low",
-    "masked_high",
-    "masked_step",
-    "shares_most",
-    "shares_step",
-    "out_scale",
-    "low",
-    "high",
-    "zero_point",
-)
-"""Order of the `scalars` operand, float32; see `Attention`. Floats have the first one alone."""
 
 _BYTES, _FLOATS = ("int8", "uint8"), ("float16", "bfloat16")
 _ORDERS = ("bhld", "blhd")
@@ -224,46 +208,14 @@ class Attention(Workload, operator="attention"):
 
         def compute(pair: tuple[int, int]) -> None:
             own = None if mask is None else mask[pair]
-            compute_one = self._of_floats if self.floating else self._of_bytes
-            y[pair] = compute_one((q[pair], k[pair], v[pair]), own, s, zero_points)
+            own_qkv = (q[pair], k[pair], v[pair])
+            if self.floating:
+                y[pair] = attention_of_floats(self, own_qkv, own, s)
+            else:
+                y[pair] = attention_of_bytes(self, own_qkv, own, s, zero_points)
 
         in_threads(compute, list(np.ndindex(self.batch, self.heads)), threads)
         return (np.ascontiguousarray(_by_heads(y, self.y_order)),)
-
-    def _of_floats(self, qkv: Arrays, mask: np.ndarray | None, s: Any, _: Any) -> np.ndarray:
-        q, k, v = (array.astype(np.float32) for array in qkv)
-        scores = (q @ k.T) * s["scale"]
-        return self._softmax(scores if mask is None else scores + mask) @ v
-
-    def _of_bytes(
-        self, qkv: Arrays, mask: np.ndarray | None, s: Any, zero_points: Sequence[int]
-    ) -> np.ndarray:
-        q, k, v = (
-            array.astype(np.float64) - zero for array, zero in zip(qkv, zero_points, strict=True)
-        )
-        scores = (q @ k.T).astype(np.float32) * s["scale"]
-        if self.quantised_scores:
-            scores = np.clip(np.rint(scores), s["scores_low"], s["scores_high"])
-            scores *= s["scores_step"]
-        if mask is not None:
-            scores = scores + mask
-        if self.quantised_masked:
-            scores = np.rint(scores / s["masked_step"])
-            scores = np.clip(scores, s["masked_low"], s["masked_high"]) * s["masked_step"]
-        shares = np.rint(self._softmax(scores) / s["shares_step"])
-        shares = np.fmin(shares, s["shares_most"]).astype(np.float64)
-        y = (shares @ v).astype(np.float32) * s["out_scale"]
-        if self.out_dtype == "float32":
-            return y
-        return requantize_numbers(y, s["low"], s["high"], s["zero_point"])
-
-    def _softmax(self, scores: np.ndarray) -> np.ndarray:
-        """Of float32 [queries, keys], along the keys that a query sees."""
-        if self.causal:
-            unseen = np.triu(np.ones(scores.shape, bool), self.keys - self.queries + 1)
-            scores = np.where(unseen, np.float32(-np.inf), scores)
-        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return powers / powers.sum(axis=1, keepdims=True)
 
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
         arrays = [random_array(rng, spec.shape, spec.dtype) for spec in self.inputs]
@@ -310,23 +262,6 @@ class Attention(Workload, operator="attention"):
         named = ("causal", "quantised_scores", "quantised_masked")
         parts += [name for name in named if getattr(self, name)]
         return " ".join(parts)
-
-
-def attention_scalars(**values: float) -> np.ndarray:
-    """The `scalars` operand, float32, from values named as in `ATTENTION_SCALARS`.
-
-    Missing ones take the neutral value: steps and scales 1, zero points 0, bounds those of int8,
-    and shares up to 255.
-    """
-    neutral = dict.fromkeys(ATTENTION_SCALARS, 1.0)
-    least, most = (float(end) for end in INTEGER_RANGE["int8"])
-    neutral.update(scores_low=least, scores_high=most, masked_low=least, masked_high=most)
-    neutral.update(low=least, high=most, zero_point=0.0, shares_most=255.0)
-    unknown = set(values) - set(ATTENTION_SCALARS)
-    if unknown:
-        raise InputError(f"unknown scalars {sorted(unknown)}; known are {ATTENTION_SCALARS}")
-    neutral.update(values)
-    return np.array([neutral[name] for name in ATTENTION_SCALARS], np.float32)
 
 
 def _by_heads(array: np.ndarray, order: str) -> np.ndarray:

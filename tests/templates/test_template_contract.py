@@ -19,6 +19,7 @@ from autoq.measure.arrays import random_case
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.add import Add
+from autoq.templates.operators.attention import Attention
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.conv2d import Conv2d
@@ -90,6 +91,8 @@ FLOAT_PRODUCTS = [
                 epilogue=Epilogue("float16")),
     BatchedGemm(1, 40, 40, 64, 2, "bfloat16", "bfloat16", epilogue=Epilogue("float32")),
     FloatGemm(5, 37, 100, "float32", "int4", "float32", bias=True),
+    Attention(1, 2, 40, 70, 24, *["bfloat16"] * 3, "bfloat16", mask_axes="hmn", constant_mask=True),
+    Attention(1, 2, 40, 70, 64, *["uint8"] * 3, "int8", quantised_scores=True),
 ]  # fmt: skip
 NIBBLES = Gemm(7, 33, 66, "uint4", "int4")
 RELAYOUT = Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8")

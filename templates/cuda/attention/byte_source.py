@@ -6,7 +6,8 @@ twice, first for the sums.
 
 BYTES = r"""
 using Sums = int[ROW_TILES][OUT_TILES][4];
-constexpr float ROUNDS = 12582912.f;  // to which integers of 22 bits are added, rounded half to even
+// Numbers of 22 bits that are added to it are rounded half to even.
+constexpr float ROUNDS = 12582912.f;
 constexpr bool Q_SIGNED = SIGNED<Q>, K_SIGNED = SIGNED<K>;
 
 struct Scalars {
@@ -90,6 +91,7 @@ struct State {
     const unsigned zeros[4] = {every, every, every, every};
     #pragma unroll
     for (int pair = 0; pair < KEY_TILES / 2; ++pair) {
+      if (pair % 4 == 0) __syncwarp();  // or registers fill with keys of all pairs
       int products[ROW_TILES][2][4], of_keys[2][4];
       #pragma unroll
       for (int t = 0; t < 2; ++t)
@@ -177,7 +179,8 @@ struct State {
           }
           const unsigned low = __byte_perm(bits[0], bits[1], 0x0040);
           shares[r][i] = __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
-          if (v_zero != 0) shares_sum[r][i % 2] = add_bytes(shares[r][i], shares_sum[r][i % 2], false);
+          int& sum = shares_sum[r][i % 2];
+          if (v_zero != 0) sum = add_bytes(shares[r][i], sum, false);
         }
       weigh_values(sums, shares, values, step, lane);
     }
@@ -203,8 +206,8 @@ struct State {
       }
   }
   __device__ __forceinline__ unsigned word_of(const float (&four)[4]) const {
-    if constexpr (!OUT_FLOATS) return quantise<OUT, 4>(four, by.low, by.high, by.zero_point).word[0];
-    return 0;
+    if constexpr (OUT_FLOATS) return 0;
+    else return quantise<OUT, 4>(four, by.low, by.high, by.zero_point).word[0];
   }
 };
 """

@@ -11,9 +11,12 @@ from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.operators.attention import Attention
 from autoq.templates.target import Target
 
-# Addresses, loop counters and predicates.
-_OTHER_REGISTERS = 52
-_BYTE_REGISTERS = 24
+# Addresses, loop counters and predicates; what bytes have beside them, also for measuring rows
+# first; of sums that fill half of the registers; and shares of scores and sums that are in two
+# forms at once. Of nvcc 13.0.
+_OTHER_REGISTERS, _BYTE_REGISTERS, _CROWDED, _CROWDED_SUMS = 52, 8, 16, 128
+_MEASURING_REGISTERS = 24
+_SCORES_TWICE, _SUMS_TWICE = 0.25, 0.1
 # Of one multiprocessor. Powers of two are its special function units' rate; the others are guesses.
 _POWERS_A_CLOCK = 16.0
 _L2_BYTES_A_CLOCK = 40.0
@@ -33,8 +36,12 @@ def registers(plan: AttentionPlan, target: Target) -> int:
     scores = config.tile_keys // 2
     sums = plan.depth_steps * 32 // plan.size // 2
     queries = 4 * (plan.depth_steps if config.holds_queries else 1)
-    found = tiles * (scores + sums + queries + 8) + _OTHER_REGISTERS
-    return found if plan.workload.floating else found + _BYTE_REGISTERS
+    crowded = _CROWDED if tiles * sums >= _CROWDED_SUMS else 0
+    again = _SCORES_TWICE * scores * (plan.tiles > 1) + _SUMS_TWICE * sums
+    found = tiles * (scores + sums + again + queries + 8) + _OTHER_REGISTERS + crowded
+    if not plan.workload.floating:
+        found += _BYTE_REGISTERS + (_MEASURING_REGISTERS if plan.twice else 0)
+    return math.ceil(found)
 
 
 def resident(plan: AttentionPlan) -> int:

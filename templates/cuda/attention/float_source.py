@@ -122,7 +122,8 @@ struct State {
         const float inverse = 1.f / over_lanes_sum(total.of[r][half]);
         #pragma unroll
         for (int t = 0; t < OUT_TILES; ++t) {
-          const float pair[2] = {sums[r][t][2 * half] * inverse, sums[r][t][2 * half + 1] * inverse};
+          const float* two = &sums[r][t][2 * half];
+          const float pair[2] = {two[0] * inverse, two[1] * inverse};
           store(pair, r * 16 + half * 8 + lane / 4, t * 8 + lane % 4 * 2);
         }
       }

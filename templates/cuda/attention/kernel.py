@@ -47,10 +47,10 @@ def build_kernel(plan: AttentionPlan, packed: Sequence[TensorSpec]) -> PrimFunc:
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         smem = builder.alloc_buffer((plan.smem_bytes,), "uint8", scope="shared.dyn", align=128)
-        call(functions.function("attend"), *pointers, smem.data, block, thread)
+        with builder.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_sm}):
+            call(functions.function("attend"), *pointers, smem.data, block, thread)
 
-    kernel = thread_kernel(parameters, plan.blocks, config.threads, plan.target, body)
-    return kernel
+    return thread_kernel(parameters, plan.blocks, config.threads, plan.target, body)
 
 
 def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:

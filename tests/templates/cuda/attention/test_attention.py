@@ -1,0 +1,135 @@
+"""Attention on mma.sync: right on the emulator and a GPU, without spills, waits where it must."""
+
+from __future__ import annotations
+
+import runpy
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gpu_kernels import compiled, gpu_target, sampled
+from ptx.kernels import assert_right_emulated, run
+from with_nvcc import needs_nvcc
+
+from autoq.kernel import compile_kernel
+from autoq.measure.arrays import random_case, stored_activations, stored_outputs
+from autoq.measure.check import complaints
+from autoq.measure.cuda_bench import CudaBench
+from autoq.runtime.cuda.driver import Device
+from autoq.templates.cuda.attention.attention_mma_sync import TEMPLATE
+from autoq.templates.cuda.attention.config import AttentionConfig
+from autoq.templates.cuda.attention.cost import registers
+from autoq.templates.cuda.attention.plan import AttentionPlan
+from autoq.templates.operators.attention import Attention
+from autoq.templates.target import parse_target
+
+AMPERE = parse_target("cuda:sm_80")
+_FILE = Path(__file__).parents[4] / "scripts" / "cases" / "attention_cases.py"
+NAMED: dict[str, Attention] = runpy.run_path(str(_FILE))["NAMED"]
+BYTES = {f"{name}_dtype": "uint8" for name in ("q", "k", "v", "out")}
+
+
+def random_attention(rng: np.random.Generator) -> Attention:
+    """Attention of random lengths, depth, orders, types and masks."""
+    queries, keys = (int(rng.integers(1, 140)) for _ in range(2))
+    batch, heads = (int(rng.integers(1, 3)) for _ in range(2))
+    orders = {f"{name}_order": str(rng.choice(["bhld", "blhd"])) for name in "qkvy"}
+    masks = {"mask_axes": str(rng.choice(["", "", "n", "bn", "hmn", "bhmn"]))}
+    if masks["mask_axes"]:
+        masks["constant_mask"] = bool(rng.random() < 0.3)
+    if keys >= queries:
+        masks["causal"] = bool(rng.random() < 0.3)
+    if rng.random() < 0.5:
+        kind = str(rng.choice(["float16", "bfloat16"]))
+        types = dict.fromkeys(("q_dtype", "k_dtype", "v_dtype"), kind)
+        types["out_dtype"] = str(rng.choice([kind, "float32"]))
+        return Attention(batch, heads, queries, keys, 2 * int(rng.integers(1, 66)),
+                         **types, **orders, **masks)  # fmt: skip
+    types = {f"{name}_dtype": str(rng.choice(["int8", "uint8"])) for name in ("q", "k", "v")}
+    types["out_dtype"] = str(rng.choice(["int8", "uint8", "float32"]))
+    masks["quantised_scores"] = bool(rng.random() < 0.7)
+    masks["quantised_masked"] = bool(masks["mask_axes"] and rng.random() < 0.5)
+    return Attention(batch, heads, queries, keys, 4 * int(rng.integers(1, 34)),
+                     **types, **orders, **masks)  # fmt: skip
+
+
+@needs_nvcc
+@pytest.mark.parametrize("seed", range(6))
+def test_random_attention_is_right(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    workload = random_attention(rng)
+    target = parse_target(f"cuda:{('sm_80', 'sm_89', 'sm_90a')[seed % 3]}")
+    (config,) = TEMPLATE.space(workload, target).sample(rng, 1)
+    assert_right_emulated(TEMPLATE, workload, config, target)
+
+
+@needs_nvcc
+@pytest.mark.parametrize("zero_points", [(0, 0, 0), (3, 0, 0), (0, 200, 9)], ids=str)
+def test_zero_points_are_of_the_run(zero_points: tuple[int, int, int]) -> None:
+    workload = Attention(1, 2, 20, 70, 20, **BYTES, quantised_scores=True)
+    values, constants = random_case(workload, 1)
+    names = ("q_zero_point", "k_zero_point", "v_zero_point")
+    constants |= dict(zip(names, zero_points, strict=True))
+    config = AttentionConfig(1, 2, 32, 2, True, 1)
+    inputs = [*stored_activations(workload, values), *TEMPLATE.pack(workload, config, constants)]
+    function = TEMPLATE.build(workload, config, AMPERE)
+    (y,) = run(function, AMPERE, inputs, [workload.outputs[0].stored])
+    assert complaints([y], workload.reference(values, constants), workload, AMPERE) is None
+
+
+@needs_nvcc
+def test_tiles_that_a_mask_hides_as_a_whole() -> None:
+    """The first keys of a row are hidden, so that its largest score is -infinity for a while."""
+    workload = Attention(1, 1, 16, 96, 16, mask_axes="mn")
+    for work in (workload, replace(workload, **BYTES)):
+        (*arrays, mask), constants = random_case(work, 2)
+        mask = np.where(np.arange(96) < 70, -np.inf, mask).astype(np.float32)
+        config = AttentionConfig(1, 1, 32, 3, True, 1)
+        inputs = [*arrays, mask, *TEMPLATE.pack(work, config, constants)]
+        (y,) = run(TEMPLATE.build(work, config, AMPERE), AMPERE, inputs, [work.outputs[0].stored])
+        assert complaints([y], work.reference((*arrays, mask), constants), work, AMPERE) is None
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("name", "arch"), [("vit f16", "sm_80"), ("vit s8", "sm_90a"), ("long 4096 s8", "sm_89")]
+)
+def test_defaults_compile_without_spills(name: str, arch: str) -> None:
+    target, workload = parse_target(f"cuda:{arch}"), NAMED[name]
+    config = TEMPLATE.default(workload, target)
+    kernel = compile_kernel(TEMPLATE.build(workload, config, target), target)
+    plan = AttentionPlan(workload, config, target)
+    (launch,) = kernel.launches
+    assert kernel.spill_bytes == 0
+    assert launch.smem_bytes == plan.smem_bytes <= target.smem_bytes
+    assert kernel.registers <= registers(plan, target) + 40
+
+
+def test_what_it_declines() -> None:
+    assert not TEMPLATE.matches(Attention(1, 1, 8, 8, 64), parse_target("cuda:sm_75"))
+    assert not TEMPLATE.matches(Attention(1, 1, 8, 8, 264), AMPERE)
+    assert not TEMPLATE.matches(Attention(1, 1, 8, 8, 33), AMPERE)
+    assert TEMPLATE.matches(Attention(1, 1, 8, 8, 256), AMPERE)
+
+
+_GPU_CASES = [random_attention(np.random.default_rng(seed)) for seed in range(100, 116)]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("workload", [*_GPU_CASES, NAMED["vit f16"], NAMED["vit s8"]], ids=str)
+def test_right_on_gpu(workload: Attention) -> None:
+    target = gpu_target()
+    configs = [TEMPLATE.default(workload, target)]
+    configs += sampled(TEMPLATE, workload, target, seed=3, count=3)
+    kernels = compiled(TEMPLATE, workload, [(config, target) for config in configs], target)
+    values, constants = random_case(workload, seed=9)
+    activations = stored_activations(workload, values)
+    expected = stored_outputs(workload, workload.reference_in_threads(values, constants, 8))
+    bench = CudaBench(Device(), activations, expected)
+    for config, kernel in zip(configs, kernels, strict=True):
+        candidate = bench.load(kernel, TEMPLATE.pack(workload, config, constants))
+        for poison in (0x55, 0xAA):
+            wrong = complaints(candidate.run_over(poison), expected, workload, target)
+            assert wrong is None, f"{config}: {wrong}"
+        assert not bench.restore_inputs(), f"{config}: inputs were written to"
