@@ -1,16 +1,17 @@
 """Times matrix products beside cuBLASLt on this machine, in one run.
 
 The cases are first tuned for `--time-budget`, if that is given, into `--records`. The fastest
-recorded configurations, or the untuned default, are then compiled, compared at every output
-element and timed, as bench_conv.py does it, the fastest once more behind its peer. cuBLASLt
-computes the same product with the fastest of the algorithms that its heuristic proposes, of bytes
-in int8, and of floats over weights that are dequantised beforehand. A batch of products of two
-activations is one of matrices that lie one behind the other, of bytes without zero points and with
-rows filled up to multiples of 16. A case marked `cold` rotates all buffers past the L2 cache. Rows
-of cases that are measured replace those of the output file; each row has a date and a commit, and
-quotes peers that are not run here with the dates of their times (`quoted_peers.py`). `--knobs`
-times the untuned default with other values of some knobs instead, every legal combination, and
-adds what each took to the row; give it an `--output` of its own.
+recorded configurations, or the untuned default, are then compiled, compared at every output element
+and timed, as bench_conv.py does it, the fastest once more behind its peer. cuBLASLt computes the
+same product with the fastest of the algorithms that its heuristic proposes, of bytes in int8, and
+of floats over weights that are dequantised beforehand. A batch of products of two activations is
+one of matrices that lie one behind the other, of bytes without zero points and with rows filled up
+to multiples of 16. Attention in one kernel stands beside torch's fused kernels, of bytes too in
+float16. A case marked `cold` rotates all buffers past the L2 cache. Rows of cases that are measured
+replace those of the output file; each row has a date and a commit, and quotes peers that are not
+run here with the dates of their times (`quoted_peers.py`). `--knobs` times the untuned default with
+other values of some knobs instead, every legal combination, and adds what each took to the row;
+give it an `--output` of its own.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from case_candidates import Candidate, Kernels, autoq_runner, candidates
 from case_report import case_row, cases_table, fastest, verdict
+from cases.attention_cases import NAMED
 from checkout import commit
 from knob_candidates import knob_candidates, knob_times
 from peers.worker import PeerProcesses
@@ -42,6 +44,7 @@ from autoq.process.child import ChildCrash, ChildError, ChildTimeout
 from autoq.records.database import Database
 from autoq.scratch import scratch_folder, sweep
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.attention import Attention
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
@@ -50,6 +53,7 @@ PEERS = {
     Gemm: ("cublaslt_int8", "autoq.libraries.byte_products:ByteProducts"),
     FloatGemm: ("cublaslt_float", "autoq.libraries.float_products:FloatProducts"),
     BatchedGemm: ("cublaslt_batched", "autoq.libraries.batched_products:BatchedProducts"),
+    Attention: ("torch_attention", "peers.torch_attention:TorchAttention"),
 }
 """The peer of each operator, and its class."""
 
@@ -63,7 +67,7 @@ class Case:
     """A product by its name; cold: weights come from memory, not from the L2 cache."""
 
     name: str
-    workload: Gemm | FloatGemm | BatchedGemm
+    workload: Gemm | FloatGemm | BatchedGemm | Attention
     cold: bool = False
 
 
@@ -123,7 +127,8 @@ def all_cases() -> list[Case]:
     for m in (1, 16, 64):
         workload = FloatGemm(m, 8192, 8192, weight_dtype="int4", group=128)
         cases.append(Case(f"f16 x s4 g128 {m}x8192x8192 cold", workload, cold=True))
-    return cases + attention_cases()
+    fused = [Case(f"attention {name}", workload) for name, workload in NAMED.items()]
+    return cases + attention_cases() + fused
 
 
 def chosen(parts: str) -> list[Case]:
