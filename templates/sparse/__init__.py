@@ -1,0 +1,1 @@
+"""Formats of sparse matrices: pure functions over numpy arrays, which import no sparse library."""
