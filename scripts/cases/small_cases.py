@@ -19,6 +19,7 @@ from autoq.templates.operators.lookup import Lookup
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
+from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.workload import Workload
 
 CASES: list[Workload] = [
@@ -48,6 +49,9 @@ CASES: list[Workload] = [
               causal=True),
     Attention(1, 2, 35, 80, 64, "uint8", "int8", "int8", "uint8", k_order="blhd", mask_axes="n",
               quantised_scores=True, quantised_masked=True),
+    ResidualGemm(40, 50, 70, correction="none", bias=True),
+    ResidualGemm(33, 52, 96, correction="full", constant_b=True),
+    ResidualGemm(50, 140, 72),
     Pool2d("max", 2, 15, 15, 32, 3, 3, (2, 2), (1, 1, 1, 1)),
     Pool2d("max", 1, 9, 9, 48, 3, 3, (2, 2), (1, 1, 1, 1), in_dtype="int4", out_dtype="int4"),
     Pool2d("average", 2, 7, 7, 64, 7, 7, requantize=True),

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
+from autoq.templates.epilogue import SCALAR_NAMES, Epilogue, pack_scalars
 from autoq.templates.field_types import require_positive
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.oracle.residual_quantisation import (
@@ -108,6 +108,17 @@ class ResidualGemm(Workload, operator="residual_gemm"):
     def product(self) -> Gemm:
         """The product of the integers, to int32; b is its weight, [n, k]."""
         return Gemm(self.m, self.n, self.k, epilogue=Epilogue("int32"))
+
+    @property
+    def direct(self) -> Gemm:
+        """The product of the integers with the scales of rows and columns behind it, in float32."""
+        epilogue = Epilogue("float32", row_scale=True, float_bias=self.bias)
+        return Gemm(self.m, self.n, self.k, epilogue=epilogue)
+
+    @property
+    def direct_scalars(self) -> np.ndarray:
+        """What `direct` takes as its scalars: no bounds."""
+        return pack_scalars()
 
     def check_constants(self, constants: Constants) -> None:
         super().check_constants(constants)

@@ -30,6 +30,7 @@ from autoq.templates.operators.lookup import Lookup
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
+from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.program import Program
 from autoq.templates.registry import TEMPLATES, matching
 from autoq.templates.target import Target, parse_target
@@ -56,6 +57,7 @@ WORKLOADS: list[Workload] = [
     Gemm(4, 24, 35, epilogue=Epilogue("bfloat16", row_scale=True, float_bias=True)),
     BatchedGemm(1, 17, 20, 16, 2, "uint8", "int8", "bmhk", "bnhk"),
     BatchedGemm(2, 5, 6, 9, other_order="bhkn", epilogue=Epilogue("uint8", "int8", True)),
+    ResidualGemm(20, 24, 35, correction="none"),
     Pool2d("max", 2, 15, 15, 32, 3, 3, (2, 2), (1, 1, 1, 1)),
     Pool2d("average", 2, 7, 7, 64, 7, 7, in_dtype="uint8", out_dtype="uint8", requantize=True),
     Add((2, 7, 7, 32)),

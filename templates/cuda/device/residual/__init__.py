@@ -1,0 +1,1 @@
+"""Float32 products through integers on CUDA: what quantises, selects and corrects beside them."""

@@ -1,0 +1,63 @@
+"""Knobs of what runs beside the product of the integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from autoq.templates.cuda.device.launch.occupancy import smem_margin
+from autoq.templates.cuda.device.residual.correct import COLUMNS
+from autoq.templates.operators.residual_gemm import ResidualGemm
+from autoq.templates.target import Target
+
+
+@dataclass(frozen=True)
+class ResidualKnobs:
+    """What a configuration has beside that of the product.
+
+    lanes: threads that quantise a row.
+    sum_rows: rows of a block of the pass over the product that finds what matters.
+    tile_rows: rows of a tile of the correction.
+    raster: tiles of the correction side by side that run before those below them.
+    share: of a side's values, for which its lists have room.
+    """
+
+    lanes: int = field(default=256, kw_only=True)
+    sum_rows: int = field(default=64, kw_only=True)
+    tile_rows: int = field(default=64, kw_only=True)
+    raster: int = field(default=16, kw_only=True)
+    share: float = field(default=1 / 16, kw_only=True)
+
+
+def knob_values(workload: ResidualGemm) -> dict[str, Sequence[Any]]:
+    """The values of these knobs that make a difference to the workload."""
+    sparse, corrected = workload.correction == "sparse", workload.correction != "none"
+    many = workload.m > 64
+    return {
+        "lanes": tuple(n for n in (32, 128, 256, 512) if n == 32 or 4 * n < 2 * workload.k),
+        "sum_rows": (32, 64, 128) if sparse and many else (32,),
+        "tile_rows": (32, 64, 128) if corrected and many else (32,),
+        "raster": (8, 16, 32) if corrected and workload.n > 8 * COLUMNS else (8,),
+        "share": (1 / 64, 1 / 16, 1 / 4) if sparse else (1 / 64,),
+    }
+
+
+def rules(target: Target) -> list[Callable[[Any], bool]]:
+    """What the knobs have to keep to."""
+
+    def tile_fits(config: ResidualKnobs) -> bool:
+        """a tile of the correction fits the shared memory of a block"""
+        return 4 * config.tile_rows * COLUMNS + smem_margin(target) <= target.smem_bytes
+
+    return [tile_fits]
+
+
+def default_knobs(workload: ResidualGemm) -> dict[str, Any]:
+    """The values that are used untuned."""
+    values = knob_values(workload)
+    vectors = -(-workload.k // 4)
+    lanes = next((n for n in values["lanes"] if vectors <= 8 * n), values["lanes"][-1])
+    middle = {"sum_rows": 64, "tile_rows": 64, "raster": 16, "share": 1 / 16}
+    chosen = {name: one if one in values[name] else values[name][0] for name, one in middle.items()}
+    return {"lanes": lanes, **chosen}

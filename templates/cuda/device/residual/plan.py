@@ -1,0 +1,180 @@
+"""The arrays of a residual product on CUDA, and how the kernels beside the product are made."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from dataclasses import dataclass
+
+from autoq.templates.cuda.device.residual.correct import Correction
+from autoq.templates.cuda.device.residual.knobs import ResidualKnobs
+from autoq.templates.cuda.device.residual.quantise_columns import ColumnsQuantised
+from autoq.templates.cuda.device.residual.quantise_rows import RowsQuantised
+from autoq.templates.cuda.device.residual.sides import Sides
+from autoq.templates.cuda.device.residual.weight_layout import WeightLayout
+from autoq.templates.cuda.device.residual.weighted_sums import WeightedSums
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.residual_gemm import ResidualGemm
+from autoq.templates.oracle.residual_quantisation import largest_integer
+from autoq.templates.tensor_spec import TensorSpec
+
+_UNIT = 16
+"""Values that are moved together: rows are filled up to whole ones."""
+
+
+def filled(count: int) -> int:
+    """A row of so many values, filled up to whole units."""
+    return -(-count // _UNIT) * _UNIT
+
+
+def inner_product(workload: ResidualGemm) -> Gemm:
+    """The product over whole units that another template computes: to y itself or to integers."""
+    product = workload.direct if workload.correction == "none" else workload.product
+    return dataclasses.replace(product, k=filled(workload.k))
+
+
+@dataclass(frozen=True)
+class ResidualPlan:
+    """A workload, the knobs beside the product's, and where the product has its weights.
+
+    Arrays begin with the side that they are of; those called `turned` have k as rows.
+    """
+
+    workload: ResidualGemm
+    knobs: ResidualKnobs
+    layout: WeightLayout
+
+    @property
+    def sparse(self) -> bool:
+        """Whether sides may take part by lists."""
+        return self.workload.correction == "sparse"
+
+    @property
+    def full(self) -> bool:
+        """Whether both sides take part as a whole."""
+        return self.workload.correction == "full"
+
+    @property
+    def most(self) -> int:
+        """The largest integer."""
+        return largest_integer(self.workload.bits)
+
+    @property
+    def k(self) -> int:
+        """Values of a row, filled up."""
+        return filled(self.workload.k)
+
+    @property
+    def vectors(self) -> int:
+        """Units of a row."""
+        return self.k // _UNIT
+
+    @property
+    def pitches(self) -> tuple[int, int]:
+        """Bytes of a row of residuals that lists gather: of a turned, and of b."""
+        return filled(self.workload.m), filled(self.workload.n)
+
+    def rows(self, name: str) -> TensorSpec:
+        """Integers as the product takes its left side."""
+        return TensorSpec(name, (self.workload.m, self.k), "int8")
+
+    def weights(self, name: str) -> TensorSpec:
+        """Integers as the product takes its right side."""
+        return TensorSpec(name, (self.layout.size(self.workload.n),), "int8")
+
+    def sums(self, name: str) -> TensorSpec:
+        """What the product gives."""
+        return TensorSpec(name, (self.workload.m, self.workload.n), "int32")
+
+    @property
+    def a_scale(self) -> TensorSpec:
+        return TensorSpec("a_scale", (self.workload.m,), "float32")
+
+    @property
+    def b_scale(self) -> TensorSpec:
+        """One for each column; where the product ends in y a bias follows, as it takes them."""
+        work = self.workload
+        if work.correction != "none":
+            return TensorSpec("b_scale", (work.n,), "float32")
+        columns = self.layout.columns(work.n)
+        return TensorSpec("b_scale", (columns * (2 if work.bias else 1),), "float32")
+
+    @property
+    def bias_at(self) -> int:
+        """Where among the scales of b the bias begins, 0 if it is not there."""
+        direct = self.workload.correction == "none" and self.workload.bias
+        return self.layout.columns(self.workload.n) if direct else 0
+
+    @property
+    def a_inverse(self) -> TensorSpec:
+        return TensorSpec("a_inverse", (self.workload.m,), "float32")
+
+    @property
+    def b_inverse(self) -> TensorSpec:
+        return TensorSpec("b_inverse", (self.workload.n,), "float32")
+
+    @property
+    def a_magnitudes(self) -> TensorSpec:
+        """Sums of |a'| over k."""
+        return TensorSpec("a_magnitudes", (self.workload.m,), "int32")
+
+    @property
+    def b_magnitudes(self) -> TensorSpec:
+        """Sums of |b'| over k."""
+        return TensorSpec("b_magnitudes", (self.workload.n,), "int32")
+
+    @property
+    def a_turned(self) -> TensorSpec:
+        """Residuals of a that lists of b gather."""
+        return TensorSpec("a_turned", (self.workload.k, self.pitches[0]), "int8")
+
+    @property
+    def b_turned(self) -> TensorSpec:
+        """Residuals of b that lists of a gather."""
+        return TensorSpec("b_turned", (self.workload.k, self.pitches[1]), "int8")
+
+    @property
+    def bias(self) -> TensorSpec:
+        return TensorSpec("bias", (self.workload.n,), "float32")
+
+    @property
+    def sides(self) -> Sides:
+        return Sides(self.workload.m, self.workload.n, self.workload.k, self.knobs.share)
+
+    @property
+    def weighted_sums(self) -> WeightedSums:
+        return WeightedSums(self.workload.m, self.workload.n, self.knobs.sum_rows)
+
+    @property
+    def rows_of_a(self) -> RowsQuantised:
+        """How a becomes integers."""
+        return self._rows(self.workload.m, None, 0)
+
+    @property
+    def rows_of_b(self) -> RowsQuantised:
+        """How b becomes integers where its columns lie together."""
+        return self._rows(self.workload.n, self.layout, self.bias_at)
+
+    def _rows(self, rows: int, layout: WeightLayout | None, bias_at: int) -> RowsQuantised:
+        return RowsQuantised(
+            rows, self.workload.k, self.k // 4, self.most, layout, self.full, self.sparse,
+            self.sparse, bias_at, self.knobs.lanes,
+        )  # fmt: skip
+
+    @property
+    def columns_of_b(self) -> ColumnsQuantised:
+        """How b becomes integers where its rows lie together."""
+        work = self.workload
+        return ColumnsQuantised(
+            work.n, work.k, self.most, self.layout, self.sparse or self.full, self.sparse,
+            self.pitches[1], self.sparse, self.bias_at,
+        )  # fmt: skip
+
+    @functools.cached_property
+    def correction(self) -> Correction:
+        """How y is put together, unless the product gives it."""
+        work, knobs = self.workload, self.knobs
+        return Correction(
+            work.m, work.n, self.most, self.sparse, work.bias, *self.pitches, knobs.tile_rows,
+            knobs.raster,
+        )  # fmt: skip

@@ -1,0 +1,95 @@
+"""Templates of residual products around one of integer products, whose weights they write."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autoq.errors import BuildError
+from autoq.search.space import Space
+from autoq.templates.base import Template
+from autoq.templates.cuda.device.launch.thread_kernel import indexable
+from autoq.templates.cuda.device.residual import constants as arrays
+from autoq.templates.cuda.device.residual.knobs import default_knobs, knob_values, rules
+from autoq.templates.cuda.device.residual.plan import ResidualPlan, filled, inner_product
+from autoq.templates.cuda.device.residual.sides import INDEX_BITS
+from autoq.templates.cuda.device.residual.stages import residual_program
+from autoq.templates.cuda.device.residual.weight_layout import WeightLayout
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.residual_gemm import ResidualGemm
+from autoq.templates.program import Program
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Constants
+
+
+@dataclass(frozen=True)
+class ResidualProduct:
+    """The functions of a template that leaves the products of integers to another one.
+
+    inner: the template of products, whose weights are written just before; config_type: its knobs
+    and `ResidualKnobs`; layout_of: where its weights lie; fixed: knobs of it that have one value
+    where weights are no constants.
+    """
+
+    inner: Template
+    config_type: type[Any]
+    layout_of: Callable[[Gemm, Any], WeightLayout]
+    fixed: Mapping[str, Any]
+
+    def matches(self, workload: object, target: Target) -> bool:
+        """Products whose integers the inner template multiplies; lists need k below 2^24."""
+        if not isinstance(workload, ResidualGemm) or target.kind != "cuda":
+            return False
+        short = workload.correction != "sparse" or workload.k < 1 << INDEX_BITS
+        sides = (workload.m, filled(workload.k)), (workload.n, filled(workload.k))
+        return short and indexable(*sides) and self.inner.matches(inner_product(workload), target)
+
+    def space(self, workload: ResidualGemm, target: Target) -> Space[Any]:
+        """The knobs of the inner template, and those of what runs beside it."""
+        inner = self.inner.space(inner_product(workload), target)
+        fixed = {name: (value,) for name, value in self.fixed.items()}
+        knobs = {**inner.knobs, **fixed, **knob_values(workload)}
+        ordered = {field.name: knobs[field.name] for field in dataclasses.fields(self.config_type)}
+        return Space(self.config_type, ordered, [*inner.constraints, *rules(target)])
+
+    def default(self, workload: ResidualGemm, target: Target) -> Any:
+        """The inner template's choice; the first legal one where it rests on constant weights."""
+        chosen = self.inner.default(inner_product(workload), target)
+        knobs = {field.name: getattr(chosen, field.name) for field in dataclasses.fields(chosen)}
+        config = self.config_type(**{**knobs, **self.fixed, **default_knobs(workload)})
+        space = self.space(workload, target)
+        return config if config in space else next(space.enumerate())
+
+    def plan(self, workload: ResidualGemm, config: Any) -> ResidualPlan:
+        """The arrays and kernels of a configuration.
+
+        Raises BuildError where the inner template's weights are not of the layout's size.
+        """
+        product = inner_product(workload)
+        layout = self.layout_of(product, config)
+        (weight,) = (s for s in self.inner.packed(product, config) if s.name == "weight")
+        if math.prod(weight.shape) != layout.size(workload.n):
+            raise BuildError(f"{self.inner.name}: weights {weight.shape} are not those of {layout}")
+        return ResidualPlan(workload, config, layout)
+
+    def build(self, workload: ResidualGemm, config: Any, target: Target) -> Program:
+        """What quantises, the products, what finds and adds their correction."""
+        product = self.inner.program(inner_product(workload), config, target)
+        constants = self.packed(workload, config)
+        return residual_program(self.plan(workload, config), product, constants, target)
+
+    def pack(
+        self, workload: ResidualGemm, config: Any, constants: Constants
+    ) -> tuple[np.ndarray, ...]:
+        """The arrays of `packed`."""
+        return arrays.pack(self.plan(workload, config), self.inner, config, constants)
+
+    def packed(self, workload: ResidualGemm, config: Any) -> tuple[TensorSpec, ...]:
+        """b as integers if it is constant, what else the product takes, bias and thresholds."""
+        return arrays.packed(self.plan(workload, config), self.inner, config)

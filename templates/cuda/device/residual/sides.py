@@ -1,0 +1,66 @@
+"""How each side of a product takes part in its correction, decided on the device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoq.templates.tensor_spec import TensorSpec
+
+SIDES = r"""
+enum Way { LISTED, MASKED, WHOLE };
+// By how many values a side keeps of all, and of how many there are lists.
+__device__ __forceinline__ Way way_of(
+    const void* kept, const float* crossover, int side) {
+  const unsigned long long count = __ldcg(static_cast<const unsigned long long*>(kept) + side);
+  const double all = side == 0 ? (double)M * K : (double)N * K;
+  if ((double)count > (double)__ldg(crossover) * all) return WHOLE;
+  return count <= (unsigned long long)(side == 0 ? LISTED_A : LISTED_B) ? LISTED : MASKED;
+}
+"""
+"""way_of(kept, crossover, side): by lists of the values kept, or by a product of these, or of all
+values; side 0 is a, 1 is b. For a namespace with the constants of `Sides.sizes`."""
+
+INDEX_BITS = 24
+"""Of an entry of a list: the index along k, above the value's byte."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Extents of the product, and the share of each side's values that lists have room for."""
+
+    m: int
+    n: int
+    k: int
+    share: float
+
+    def listed(self, vectors: int) -> int:
+        """Entries of the list of a side with so many rows or columns, 4 at least."""
+        most = (1 << 31) - 1
+        return max(4, min(most, int(vectors * self.k * self.share)))
+
+    def sizes(self) -> dict[str, int]:
+        """Constants of `SIDES`."""
+        return {"M": self.m, "N": self.n, "K": self.k,
+                "LISTED_A": self.listed(self.m), "LISTED_B": self.listed(self.n)}  # fmt: skip
+
+    @property
+    def lists(self) -> tuple[TensorSpec, ...]:
+        """Of a and of b: entries, and the first one and the number of each row or column."""
+        return (
+            TensorSpec("entries_of_a", (self.listed(self.m),), "uint32"),
+            TensorSpec("rows_of_a", (self.m, 2), "int32"),
+            TensorSpec("entries_of_b", (self.listed(self.n),), "uint32"),
+            TensorSpec("columns_of_b", (self.n, 2), "int32"),
+        )
+
+    @property
+    def cuts(self) -> tuple[TensorSpec, ...]:
+        """The cut of each row of a and of each column of b."""
+        return TensorSpec("row_cuts", (self.m,), "int32"), TensorSpec(
+            "column_cuts", (self.n,), "int32"
+        )
+
+    @property
+    def kept(self) -> TensorSpec:
+        """How many values a and b keep."""
+        return TensorSpec("kept", (2,), "uint64")

@@ -1,0 +1,169 @@
+"""The program of a residual product: quantise, multiply, find what matters, correct."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tvm.tirx import PrimFunc
+
+from autoq.templates.cuda.device.residual.dense_sides import fill_sides_kernel
+from autoq.templates.cuda.device.residual.guard import guarded
+from autoq.templates.cuda.device.residual.plan import ResidualPlan
+from autoq.templates.cuda.device.residual.select import select_kernel
+from autoq.templates.cuda.device.residual.turned_residual import turned_residual
+from autoq.templates.program import Program, Stage, Workspace
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+
+WHOLE = TensorSpec("whole_sides", (2,), "int32")
+"""Which sides take part by products."""
+THRESHOLD, CROSSOVER = (TensorSpec(name, (1,), "float32") for name in ("threshold", "crossover"))
+
+
+@dataclass
+class _Stages:
+    """Stages in their order, and the workspaces that they are the first to write.
+
+    given: the workload's arrays and constants.
+    """
+
+    given: frozenset[str]
+    stages: list[Stage] = field(default_factory=list)
+    workspaces: dict[str, Workspace] = field(default_factory=dict)
+
+    def add(
+        self,
+        function: PrimFunc,
+        reads: Sequence[TensorSpec | None],
+        writes: Sequence[TensorSpec | None],
+    ) -> None:
+        """A kernel whose parameters are `reads`, then `writes`; None for those it lacks."""
+        read = [spec.name for spec in reads if spec]
+        written = [spec for spec in writes if spec]
+        self.stages.append(Stage(function, tuple(read), tuple(spec.name for spec in written)))
+        for spec in written:
+            if spec.name not in self.given:
+                self.workspaces.setdefault(spec.name, Workspace(spec))
+
+    def multiply(
+        self, product: Program, names: Mapping[str, str], y: TensorSpec | None, guard: int | None,
+        target: Target,
+    ) -> None:  # fmt: skip
+        """The product over these arrays; guard: the word of `WHOLE` that says whether it is due."""
+        part = product.renamed(names)
+        for stage in part.stages:
+            if guard is not None:
+                function = guarded(stage.function, WHOLE.shape[0], guard, target)
+                stage = Stage(function, (WHOLE.name, *stage.reads), stage.writes)
+            self.stages.append(stage)
+        for space in part.workspaces:
+            self.workspaces.setdefault(space.spec.name, space)
+        if y:
+            self.workspaces[y.name] = Workspace(y)
+
+    @property
+    def program(self) -> Program:
+        return Program(tuple(self.stages), tuple(self.workspaces.values()))
+
+
+def residual_program(
+    plan: ResidualPlan, product: Program, constants: Sequence[TensorSpec], target: Target
+) -> Program:
+    """The program of a plan around that of its inner product; constants as `packed` says."""
+    work = plan.workload
+    names = [spec.name for spec in (*work.inputs, *constants, *work.outputs)]
+    found = _Stages(frozenset(names))
+    if not work.constant_b:
+        _quantise_b(found, plan, target)
+    _quantise_a(found, plan, target)
+    given = {"x": "a_values", "weight": "b_values", "bias": "no_bias"}
+    if work.correction == "none":
+        scales = {"row_scale": plan.a_scale.name, "scale": plan.b_scale.name}
+        found.multiply(product, given | scales, None, None, target)
+        return found.program
+    found.multiply(product, given | {"y": "sums"}, plan.sums("sums"), None, target)
+    some_a, some_b = "a_values", "b_values"
+    if plan.sparse:
+        _find_what_matters(found, plan, target)
+        some_a, some_b = "a_some", "b_some"
+    by_a = {"x": some_a, "weight": "b_residual", "bias": "no_bias", "y": "by_a"}
+    by_b = {"x": "a_residual", "weight": some_b, "bias": "no_bias", "y": "by_b"}
+    for side, names in enumerate((by_a, by_b)):
+        guard = side if plan.sparse else None
+        found.multiply(product, names, plan.sums(names["y"]), guard, target)
+    _correct(found, plan, target)
+    return found.program
+
+
+def _quantise_a(found: _Stages, plan: ResidualPlan, target: Target) -> None:
+    work, sparse = plan.workload, plan.sparse
+    written = [
+        plan.rows("a_values"),
+        plan.rows("a_residual") if plan.full else None,
+        plan.a_scale,
+        plan.a_inverse if sparse else None,
+        plan.a_magnitudes if sparse else None,
+    ]
+    kernel = plan.rows_of_a.kernel([work.a, None, *written], target)
+    found.add(kernel, [work.a], written)
+    if sparse:
+        given = work.a, plan.a_scale, plan.a_inverse
+        kernel = turned_residual(*given, plan.a_turned, plan.most, target)
+        found.add(kernel, given, [plan.a_turned])
+
+
+def _quantise_b(found: _Stages, plan: ResidualPlan, target: Target) -> None:
+    work, sparse = plan.workload, plan.sparse
+    bias = plan.bias if plan.bias_at else None
+    values, magnitudes = plan.weights("b_values"), plan.b_magnitudes if sparse else None
+    packed = plan.weights("b_residual") if plan.full else None
+    if work.b_order == "kn":
+        columns = plan.columns_of_b
+        kernel = columns.find_largest(work.b, magnitudes, target)
+        found.add(kernel, [work.b], [columns.parts, magnitudes])
+        reads = [work.b, columns.parts, bias, magnitudes]
+        written = [values, plan.b_turned if sparse else packed, plan.b_scale]
+        kernel = columns.kernel([*reads, *written], target)
+        found.add(kernel, reads, [*written, magnitudes])
+        return
+    written = [values, packed, plan.b_scale, plan.b_inverse if sparse else None, magnitudes]
+    found.add(plan.rows_of_b.kernel([work.b, bias, *written], target), [work.b, bias], written)
+    if sparse:
+        given = work.b, plan.b_scale, plan.b_inverse
+        kernel = turned_residual(*given, plan.b_turned, plan.most, target)
+        found.add(kernel, given, [plan.b_turned])
+
+
+def _find_what_matters(found: _Stages, plan: ResidualPlan, target: Target) -> None:
+    """Lists of both sides, or what products read in their stead."""
+    sums, sides, values = plan.weighted_sums, plan.sides, plan.rows("a_values")
+    weights, (row_cuts, column_cuts) = plan.weights("b_values"), sides.cuts
+    given = [plan.sums("sums"), plan.a_scale, plan.b_scale, plan.a_magnitudes, plan.b_magnitudes]
+    found.add(sums.kernel(given, sides.kept, target), given, [*sums.arrays, sides.kept])
+    reads = [values, weights, *sums.arrays, THRESHOLD, sides.kept]
+    written = [*sides.lists, *sides.cuts]
+    kernel = select_kernel(
+        [values, weights], THRESHOLD, sides, sums, plan.vectors, plan.layout, target
+    )
+    found.add(kernel, reads, [*written, sides.kept])
+    reads = [values, weights, plan.a_turned, plan.b_turned, row_cuts, column_cuts, sides.kept,
+             CROSSOVER]  # fmt: skip
+    written = [plan.rows("a_some"), plan.weights("b_some"), plan.rows("a_residual"),
+               plan.weights("b_residual"), WHOLE]  # fmt: skip
+    kernel = fill_sides_kernel(
+        [*reads, *written], sides, plan.vectors, plan.pitches, plan.layout, target
+    )
+    found.add(kernel, reads, written)
+
+
+def _correct(found: _Stages, plan: ResidualPlan, target: Target) -> None:
+    work = plan.workload
+    entries_of_a, rows_of_a, entries_of_b, columns_of_b = plan.sides.lists
+    lists = [plan.b_turned, plan.a_turned, entries_of_a, rows_of_a, entries_of_b, columns_of_b,
+             WHOLE]  # fmt: skip
+    reads = [
+        *map(plan.sums, ("sums", "by_a", "by_b")), plan.a_scale, plan.b_scale,
+        plan.bias if work.bias else None, *(lists if plan.sparse else [None] * len(lists)),
+    ]  # fmt: skip
+    found.add(plan.correction.kernel([*reads, *work.outputs], target), reads, work.outputs)

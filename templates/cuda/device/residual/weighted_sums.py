@@ -1,0 +1,163 @@
+"""How large a product's rows and columns are, weighed by scales, in one pass over it.
+
+Sums are of double precision and always added in the same order: those of a block here, those of
+all blocks by whoever asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
+from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
+from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+
+_THREADS = 128
+_PANEL = 4 * _THREADS
+"""Columns of a block, four for each thread."""
+
+_SOURCE = r"""
+__device__ __forceinline__ int4 read_sums(const int* row, int column) {
+  if constexpr (N % 4 == 0) {
+    return column < N ? __ldg(reinterpret_cast<const int4*>(row + column)) : make_int4(0, 0, 0, 0);
+  } else {
+    return make_int4(column < N ? __ldg(row + column) : 0,
+                     column + 1 < N ? __ldg(row + column + 1) : 0,
+                     column + 2 < N ? __ldg(row + column + 2) : 0,
+                     column + 3 < N ? __ldg(row + column + 3) : 0);
+  }
+}
+__device__ __forceinline__ double magnitude(int x) {
+  return (double)(x < 0 ? 0u - (unsigned)x : (unsigned)x);
+}
+__device__ __forceinline__ double over_warp(double x) {
+  #pragma unroll
+  for (int apart = 16; apart > 0; apart /= 2) x += __shfl_xor_sync(0xffffffffu, x, apart);
+  return x;
+}
+// Of all threads, for the first one; shared has a place for each warp.
+__device__ __forceinline__ double over_block(double x, double* shared, int thread) {
+  x = over_warp(x);
+  __syncthreads();
+  if (thread % 32 == 0) shared[thread / 32] = x;
+  __syncthreads();
+  x = shared[0];
+  #pragma unroll
+  for (int warp = 1; warp < WARPS; ++warp) x += shared[warp];
+  return x;
+}
+__device__ __forceinline__ void weigh(
+    const int* sums, const float* rows, const float* columns, const int* of_rows,
+    const int* of_columns, double* row_parts, double* column_parts, double* whole_rows,
+    double* whole_columns, void* counts, double* shared, int block, int thread) {
+  const int panel = block % PANELS, part = block / PANELS, first = part * PART;
+  const int column = panel * (4 * 32 * WARPS) + 4 * thread, warp = thread / 32;
+  if (block == 0 && thread < 2) static_cast<unsigned long long*>(counts)[thread] = 0;
+  double scale[4], weighed[4] = {}, own = 0.;
+  #pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    const bool inside = column + c < N;
+    scale[c] = inside ? (double)__ldg(columns + column + c) : 0.;
+    if (part == 0 && inside) own += (double)__ldg(of_columns + column + c) * scale[c];
+  }
+  #pragma unroll
+  for (int i = 0; i < PART; i += TOGETHER) {
+    int4 p[TOGETHER];
+    #pragma unroll
+    for (int t = 0; t < TOGETHER; ++t) {
+      const int row = min(first + i + t, M - 1);
+      p[t] = read_sums(sums + (size_t)row * N, column);
+    }
+    #pragma unroll
+    for (int t = 0; t < TOGETHER; ++t) {
+      const int row = first + i + t;
+      const double a = row < M ? (double)__ldg(rows + row) : 0.;
+      const double x = magnitude(p[t].x), y = magnitude(p[t].y);
+      const double z = magnitude(p[t].z), w = magnitude(p[t].w);
+      weighed[0] += x * a, weighed[1] += y * a, weighed[2] += z * a, weighed[3] += w * a;
+      const double sum = over_warp(x * scale[0] + y * scale[1] + (z * scale[2] + w * scale[3]));
+      if (thread % 32 == 0) shared[(i + t) * WARPS + warp] = sum;
+    }
+  }
+  #pragma unroll
+  for (int c = 0; c < 4; ++c)
+    if (column + c < N) column_parts[(size_t)part * N + column + c] = weighed[c];
+  __syncthreads();
+  for (int i = thread; i < PART && first + i < M; i += 32 * WARPS) {
+    double sum = shared[i * WARPS];
+    #pragma unroll
+    for (int w = 1; w < WARPS; ++w) sum += shared[i * WARPS + w];
+    row_parts[(size_t)panel * M + first + i] = sum;
+  }
+  if (part == 0) {
+    own = over_block(own, shared, thread);
+    if (thread == 0) whole_columns[panel] = own;
+  }
+  if (panel == 0) {
+    own = 0.;
+    for (int i = thread; i < PART && first + i < M; i += 32 * WARPS)
+      own += (double)__ldg(of_rows + first + i) * (double)__ldg(rows + first + i);
+    own = over_block(own, shared, thread);
+    if (thread == 0) whole_rows[part] = own;
+  }
+}
+"""
+
+
+@dataclass(frozen=True)
+class WeightedSums:
+    """The pass over a product int32 [m, n].
+
+    part: rows of a block, a multiple of 4.
+    """
+
+    m: int
+    n: int
+    part: int
+
+    @property
+    def panels(self) -> int:
+        """Blocks side by side."""
+        return blocks_for(self.n, _PANEL)
+
+    @property
+    def parts(self) -> int:
+        """Blocks one below the other."""
+        return blocks_for(self.m, self.part)
+
+    @property
+    def arrays(self) -> tuple[TensorSpec, ...]:
+        """Sums of rows in each panel and of columns in each part, then the same of what divides.
+
+        Of a row of a it is the sum of |p| by the columns' scale; of all of a, the sum of |a'| by
+        the rows' scale, which the columns of b are divided by.
+        """
+        return (
+            TensorSpec("row_parts", (self.panels, self.m), "float64"),
+            TensorSpec("column_parts", (self.parts, self.n), "float64"),
+            TensorSpec("whole_rows", (self.parts,), "float64"),
+            TensorSpec("whole_columns", (self.panels,), "float64"),
+        )
+
+    def kernel(self, given: Sequence[TensorSpec], counts: TensorSpec, target: Target) -> PrimFunc:
+        """Parameters: sums, scales of rows and columns, their magnitudes, `arrays`, counts.
+
+        counts: uint64 [2], which are set to zero for those who count next.
+        """
+        warps = _THREADS // 32
+        sizes = {"M": self.m, "N": self.n, "PANELS": self.panels, "PART": self.part,
+                 "WARPS": warps, "TOGETHER": 4}  # fmt: skip
+        functions = DeviceNamespace("weighted_sums", _SOURCE, {}, sizes)
+
+        def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+            shared = builder.alloc_buffer((self.part * warps,), "float64", scope="shared").data
+            call(functions.function("weigh"), *pointers, shared, block, thread)
+
+        blocks = self.panels * self.parts
+        return thread_kernel([*given, *self.arrays, counts], blocks, _THREADS, target, body)
