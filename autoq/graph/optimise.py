@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from autoq.graph.corrections import choose_corrections
+from autoq.graph.corrections import chosen_settings
 from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.lower import lower
 from autoq.graph.lowering.merge_rows import merge_rows
@@ -29,6 +29,8 @@ from autoq.graph.passes.tables.absorb_tables import absorb_tables
 from autoq.graph.passes.tables.gather_tables import gather_tables, tabulate_fusions
 from autoq.graph.precision import Precision
 from autoq.graph.rewrite import prune
+from autoq.residual.crossover import default_crossover
+from autoq.residual.setting import Setting
 from autoq.templates.base import Template
 from autoq.templates.registry import TEMPLATES
 from autoq.templates.target import Target
@@ -47,17 +49,21 @@ def optimise(
     float32 products are computed through integers, as a user asks. Raises InputError where none of
     them can be, or not within its tolerance.
     """
+    settings: Mapping[str, Setting] = {}
+    if precision is not None and precision.tolerance is not None:
+        floats = optimise(graph, target, templates)
+        settings = chosen_settings(floats, precision, default_crossover(target))
     graph = _copied(graph)
     prune(graph)
     reshape_late(graph)
     dequantise_late(graph)
     fold_operations(graph)
     fold_affine(graph)
+    if precision is not None:
+        residual_products(graph, target, templates, precision, settings)
     find_channel_shuffles(graph)
     choose_activation_dtypes(graph, target)
     gather_tables(graph)
-    if precision is not None:
-        residual_products(graph, target, templates, precision)
     fuse_float_products(graph, target, templates)
     fuse_products(graph)
     fuse_batched_products(graph)
@@ -72,8 +78,6 @@ def optimise(
     merge_rows(lowered, target)
     choose_storage(lowered, target, templates)
     absorb_tables(lowered, target, templates)
-    if precision is not None and precision.tolerance is not None:
-        choose_corrections(lowered, target, precision)
     return lowered
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from autoq.errors import InputError
 from autoq.graph.fused import WORKLOAD
 from autoq.graph.ir import Graph, Node, Operation
+from autoq.graph.passes.layers.residual_convolutions import residual_convolution
 from autoq.graph.precision import Precision
 from autoq.graph.rewrite import Neighbourhood, add_tensor, prune
 from autoq.graph.shapes import infer_shape
@@ -25,29 +26,39 @@ from autoq.templates.target import Target
 
 
 def residual_products(
-    graph: Graph, target: Target, templates: Sequence[Template], precision: Precision
+    graph: Graph,
+    target: Target,
+    templates: Sequence[Template],
+    precision: Precision,
+    settings: Mapping[str, Setting],
 ) -> None:
-    """Replace each Gemm and Conv of float32 with constant weights that a template computes so.
+    """Replace each Gemm and Conv of float32 with constant weights that templates compute so.
 
-    A convolution of one group becomes the product of its windows, a row for each pixel of the
-    output, whose scale is its own. The convolution templates would need one scale for the whole
-    tensor, and could not gather the values that matter. Windows of more than one pixel are written
-    to memory, as many floats as the product has in its left matrix.
+    settings: those of operations by their names, where they are not the precision's. A Gemm, or a
+    convolution of single pixels, becomes a `ResidualGemm`. Any other convolution of one group does
+    under a sparse correction, where the values that matter have to be gathered: a row is then the
+    window of a pixel, has a scale of its own, and is written to memory. Without a correction, or
+    with a full one, it becomes convolutions of integers (`residual_convolutions.py`).
 
     Raises InputError for a model without such a layer.
     """
     around = Neighbourhood(graph)
-    setting = precision.setting(default_crossover(target))
+    usual = precision.setting(default_crossover(target))
     nodes: list[Node] = []
     replaced = 0
     for node in graph.operations:
-        product = _product(around, node, setting.bits)
-        workload = None if product is None else product.workload(setting)
-        if product is None or not matching(workload, target, templates):
+        setting = settings.get(node.name, usual)
+        product = float_product(around, node, setting.bits)
+        if product is None:
             nodes.append(node)
-            continue
-        nodes += product.operations(graph, node, workload, setting)
-        replaced += 1
+        elif product.is_convolution and setting.correction != "sparse":
+            nodes += residual_convolution(graph, node, product.matrix, product.bias, setting)
+            replaced += 1
+        elif matching(workload := product.workload(setting), target, templates):
+            nodes += product.operations(graph, node, workload, setting)
+            replaced += 1
+        else:
+            nodes.append(node)
     graph.nodes = nodes
     prune(graph)
     if not replaced:
@@ -58,7 +69,7 @@ def residual_products(
 
 
 @dataclass(frozen=True)
-class _Product:
+class FloatProduct:
     """A product of `m` rows with a constant matrix, float32 [n, k], and its bias, float32 [n].
 
     windows: attributes of the operation Windows that makes the rows of an image; None for a Gemm.
@@ -69,8 +80,16 @@ class _Product:
     bias: np.ndarray | None
     windows: Mapping[str, Any] | None
 
+    @property
+    def is_convolution(self) -> bool:
+        """Whether its rows overlap, or are not the pixels of the image in their order."""
+        if self.windows is None:
+            return False
+        sizes = (*self.windows["window"], *self.windows["strides"])
+        return any(self.windows["pads"]) or any(size != 1 for size in sizes)
+
     def workload(self, setting: Setting) -> ResidualGemm:
-        """What computes it under a setting."""
+        """What computes it as a product under a setting."""
         n, k = self.matrix.shape
         return ResidualGemm(
             self.m, n, k, setting.bits, setting.correction, "nk", True, self.bias is not None
@@ -79,7 +98,7 @@ class _Product:
     def operations(
         self, graph: Graph, node: Operation, workload: ResidualGemm, setting: Setting
     ) -> list[Operation]:
-        """What computes a Gemm or Conv operation."""
+        """The product in the place of a Gemm or Conv, with what makes its rows."""
         constants = {"b": self.matrix, **setting.constants}
         if self.bias is not None:
             constants["bias"] = self.bias
@@ -87,18 +106,16 @@ class _Product:
         x, before = node.inputs[0], []
         if self.windows is not None:
             attributes["layout"] = NHWC
-            if not _is_pixel(self.windows):
-                shape = infer_shape("Windows", [graph.shape(x)], self.windows)
-                rows = add_tensor(graph, f"{node.output}/windows", shape, "float32")
-                before = [Operation("Windows", node.name, (x,), rows, dict(self.windows))]
-                x = rows
-        return [
-            *before,
-            Operation(WORKLOAD, node.name, (x,), node.output, attributes, node.covers),
-        ]
+        if self.is_convolution:
+            shape = infer_shape("Windows", [graph.shape(x)], self.windows or {})
+            rows = add_tensor(graph, f"{node.output}/windows", shape, "float32")
+            before = [Operation("Windows", node.name, (x,), rows, dict(self.windows or {}))]
+            x = rows
+        made = Operation(WORKLOAD, node.name, (x,), node.output, attributes, node.covers)
+        return [*before, made]
 
 
-def _product(around: Neighbourhood, node: Operation, bits: int) -> _Product | None:
+def float_product(around: Neighbourhood, node: Operation, bits: int) -> FloatProduct | None:
     """A Gemm or Conv of float32 with constants, None for any other operation."""
     graph, a = around.graph, node.attributes
     if node.op not in ("Conv", "Gemm") or "floats" in a or a.get("groups", 1) != 1:
@@ -119,10 +136,4 @@ def _product(around: Neighbourhood, node: Operation, bits: int) -> _Product | No
     if node.op == "Conv":
         names = ("strides", "dilations", "pads")
         windows = {"axis": 1, "window": weight.shape[2:], **{name: a[name] for name in names}}
-    return _Product(n * math.prod(shape[2:]), matrix, bias, windows)
-
-
-def _is_pixel(windows: Mapping[str, Any]) -> bool:
-    """Whether every window is one pixel, and every pixel a window, in their order."""
-    ones = (*windows["window"], *windows["strides"])
-    return not any(windows["pads"]) and all(size == 1 for size in ones)
+    return FloatProduct(n * math.prod(shape[2:]), matrix, bias, windows)

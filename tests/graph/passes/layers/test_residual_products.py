@@ -88,11 +88,18 @@ def test_products_give_what_onnxruntime_gives(
     made = network(np.random.default_rng(0))
     precision = make_precision(name, threshold, None)
     graph = optimised(made, precision, target)
-    layers = [node for node in graph.nodes if isinstance(node, Layer) and node.precision]
-    assert [layer.workload.operator for layer in layers] == ["residual_gemm"] * 5
-    correction = {0.0: "full", math.inf: "none"}.get(threshold, "sparse")
-    assert {layer.workload.correction for layer in layers} == {correction}
-    assert {layer.workload.constant_b for layer in layers} == {True}
+    layers = {node.name: node.workload for node in graph.nodes if isinstance(node, Layer)}
+    asked = {n.name for n in graph.nodes if isinstance(n, Layer) and n.precision}
+    assert asked == {"Conv_c1", "Conv_c2", "Conv_c3", "Gemm_g", "MatMul_y"}
+    sparse = 0 < threshold < math.inf
+    for layer in asked:
+        through_images = layer in ("Conv_c1", "Conv_c2") and not sparse
+        assert layers[layer].operator == ("conv2d" if through_images else "residual_gemm")
+        assert through_images or layers[layer].constant_b
+    dtypes = {workload.inputs[0].dtype for workload in layers.values()}
+    assert ("int8" in dtypes or "uint8" in dtypes) == (not sparse)
+    convolutions = [n for n in graph.nodes if isinstance(n, Layer) and n.name == "Conv_c1"]
+    assert len(convolutions) == (3 if threshold == 0 else 1)
     assert least < error(made, graph) < most
 
 
@@ -105,18 +112,18 @@ def test_windows_are_made_channels_last_and_pixels_not_at_all() -> None:
     ]
 
 
-@pytest.mark.parametrize(("tolerance", "kinds"), [(0.5, {"none"}), (1e-3, {"full", "sparse"})])
+@pytest.mark.parametrize(("tolerance", "kinds"), [(0.5, {"direct"}), (1e-3, {"full", "sparse"})])
 def test_each_layer_keeps_the_tolerance_at_the_least_cost(
     tolerance: float, kinds: set[str]
 ) -> None:
     made = network(np.random.default_rng(0))
     graph = optimised(made, make_precision("residual8", None, tolerance))
     layers = [node for node in graph.nodes if isinstance(node, Layer) and node.precision]
-    assert {layer.workload.correction for layer in layers} <= kinds
+    assert len(layers) == 5
     for layer in layers:
+        assert layer.precision.startswith("8 bits, ")
+        assert any(kind in layer.precision for kind in kinds)
         layer.workload.check_constants(layer.constants)
-        named = {"none": "direct", "full": "full residual", "sparse": "sparse residual"}
-        assert named[layer.workload.correction] in layer.precision
     assert error(made, graph) < 5 * tolerance
 
 
