@@ -40,13 +40,19 @@ def kernel_frame(**parameters: tuple[tuple[int, ...], str]) -> Iterator[KernelFr
 
 
 def task_kernel(
-    specs: Sequence[TensorSpec], tasks: int, emit: Callable[[dict[str, Buffer], Expr], None]
+    specs: Sequence[TensorSpec],
+    tasks: int,
+    emit: Callable[[dict[str, Buffer], Expr], None],
+    name: str = "main",
 ) -> PrimFunc:
-    """A kernel over the arrays of specs; `emit(views, task)` writes a task, views flat by name."""
+    """A kernel over the arrays of specs; `emit(views, task)` writes a task, views flat by name.
+
+    name is the function's `global_symbol`: what a stage of a program is called.
+    """
     parameters = {spec.name: (spec.shape, spec.dtype) for spec in specs}
     with kernel_frame(**parameters) as frame, tasks_loop(tasks) as task:
         emit({name: frame[name] for name in frame.buffers}, task)
-    return frame.result
+    return frame.result.with_attr("global_symbol", name)
 
 
 def bind_scalars(scalars: Buffer, names: tuple[str, ...], row: int = 0) -> dict[str, Expr]:

@@ -96,6 +96,7 @@ FLOAT_PRODUCTS = [
     Attention(1, 2, 40, 70, 24, *["bfloat16"] * 3, "bfloat16", mask_axes="hmn", constant_mask=True),
     Attention(1, 2, 40, 70, 64, *["uint8"] * 3, "int8", quantised_scores=True),
 ]  # fmt: skip
+RESIDUAL_PRODUCTS = [ResidualGemm(9, 37, 70, correction="full", bias=True)]
 NIBBLES = Gemm(7, 33, 66, "uint4", "int4")
 RELAYOUT = Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8")
 
@@ -109,6 +110,7 @@ CASES = [
         *FOUR_BIT,
         *WITH_TABLE,
         *FLOAT_PRODUCTS,
+        *RESIDUAL_PRODUCTS,
         NIBBLES,
         RELAYOUT,
     )

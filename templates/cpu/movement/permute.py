@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.templates.cpu.frame import kernel_frame
 from autoq.templates.cpu.movement.template import LANES, span, task_count
+from autoq.templates.cpu.transposed import transposed
 from autoq.templates.cpu.vector import (
     WIDEST_BYTES,
     for_chunks,
@@ -24,8 +24,6 @@ from autoq.templates.permuted_axes import PermutedAxes
 from autoq.templates.target import Target
 
 _BYTES = {"int8": 1, "uint8": 1, "float32": 4}
-_ROUNDS = 4
-"""log2 of LANES: so many perfect shuffles of all rows transpose a tile."""
 
 
 def permutes(shape: tuple[int, ...], perm: tuple[int, ...], dtype: str) -> bool:
@@ -105,20 +103,6 @@ def _turn_band(axes: PermutedAxes, x: Buffer, y: Buffer, unit: Expr, dtype: str)
         rows = [
             held(load(x, start + i * axes.strides[-1], LANES), LANES, dtype) for i in range(LANES)
         ]
-        for i, vector in enumerate(_transposed(rows, dtype)):
+        for i, vector in enumerate(transposed(rows, dtype)):
             place = target + (band + i) * axes.out_strides[axes.across] + at
             store(y, place, vector, LANES)
-
-
-def _transposed(rows: list[Expr], dtype: str) -> list[Expr]:
-    half = LANES // 2
-    for _ in range(_ROUNDS):
-        pairs = list(zip(rows[:half], rows[half:], strict=True))
-        rows = [held(_interleaved(a, b, k), LANES, dtype) for a, b in pairs for k in (0, half)]
-    return rows
-
-
-def _interleaved(a: Expr, b: Expr, first: int) -> Expr:
-    """Elements of two vectors in turn, half of each from `first` on."""
-    order = [i + side for i in range(first, first + LANES // 2) for side in (0, LANES)]
-    return tirx.Shuffle([a, b], [T.int32(i) for i in order])
