@@ -8,8 +8,16 @@ cases that are measured replace those of the output file, which is written after
   the numpy reference (figures 6 and 8 and the accuracies of table 5).
 - qr, lenet: Householder QR and a small LeNet whose products are replaced (tables 6 and 7). LeNet
   needs scikit-learn and torch.
+- speed: kernels of `--target` over matrices of a forced density, in turn with peers: numpy's
+  float32 on the CPU (table 4), and on a GPU cuBLAS and cuBLASLt through torch (table 3).
+- real_speed, lenet_speed: over the distributions (the speed-ups of table 5) and the LeNet's data.
+- stages: the time of each stage of a kernel (figure 7).
+
+A kernel is compared with the reference before it is timed. Times on the CPU are the least of many
+in turn, since other work may run beside them.
 
     python scripts/bench/bench_residual.py --tables accuracy,qr,lenet
+    python scripts/bench/bench_residual.py --tables speed,stages --target cuda --sizes 8192
     python scripts/bench/residual_plots.py scripts/results/residual_cpu.json
 """
 
@@ -23,8 +31,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from processor import cpu_in_words
-from residual import accuracy, factorisation, lenet, paper
+from residual import accuracy, factorisation, lenet, lenet_speed, paper, speed, stages
+from residual.kernels import Compiler
 from residual.rows import Case, earlier_rows, merged, write
+
+from autoq.devices import require_device, resolve
+from autoq.errors import AutoqError
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from checkout import commit
@@ -33,10 +45,23 @@ TABLES: dict[str, Callable[[argparse.Namespace], Sequence[Case]]] = {
     "accuracy": lambda options: accuracy.cases(options.sizes or accuracy.SIZES),
     "qr": lambda options: factorisation.cases(*(options.sizes or (factorisation.SIZE,))[:1]),
     "lenet": lambda options: lenet.cases(),
+    "speed": lambda options: speed.masked_cases(_compiler(options), options.sizes),
+    "real_speed": lambda options: speed.real_cases(_compiler(options), options.sizes),
+    "lenet_speed": lambda options: lenet_speed.cases(_compiler(options)),
+    "stages": lambda options: stages.cases(_compiler(options), options.sizes),
 }
 """What gives the cases of each table, in the order of the output."""
 
-RESULTS = Path("scripts/results/residual_cpu.json")
+IN_NUMPY = ("accuracy", "qr", "lenet")
+"""The tables that no target computes."""
+
+RESULTS = Path("scripts/results")
+
+
+def _compiler(options: argparse.Namespace) -> Compiler:
+    host = resolve(options.target)
+    require_device(host)
+    return Compiler(host, options.records, options.cache)
 
 
 def chosen(options: argparse.Namespace) -> list[Case]:
@@ -57,19 +82,26 @@ def run(options: argparse.Namespace) -> None:
     """Measure the cases, and write the results after each."""
     rows = earlier_rows(options.output)
     known = {(row["table"], row["case"]) for row in rows} if options.missing else set()
-    device = cpu_in_words()
     for case in chosen(options):
         if (case.table, case.name) in known:
             continue
         start = time.perf_counter()
         row = {
-            "table": case.table, "case": case.name, "device": device,
+            "table": case.table, "case": case.name, "device": _device(case, options),
             "date": datetime.date.today().isoformat(), "commit": options.commit,
             **case.measure(),
         }  # fmt: skip
         rows = merged(rows, row, list(TABLES))
         write(options.output, rows, paper.printed())
         print(f"{case.table}: {case.name} in {time.perf_counter() - start:.1f} s", flush=True)
+
+
+def _device(case: Case, options: argparse.Namespace) -> str:
+    """What a row was measured on, in words."""
+    host = resolve(options.target)
+    if case.table in IN_NUMPY or host.target.kind == "cpu":
+        return cpu_in_words()
+    return f"{host.device} (driver {host.driver})"
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -90,16 +122,25 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--cases", default="", help="a part of the names of cases")
     parser.add_argument("--missing", action="store_true",
                         help="leave out cases that the output has")  # fmt: skip
-    parser.add_argument("--output", type=Path, default=RESULTS, help="JSON to bring up to date")
+    parser.add_argument("--target", default="cpu", help="of the kernels that are timed")
+    parser.add_argument("--records", type=Path, nargs="*", default=[],
+                        help="tuning records besides those that ship")  # fmt: skip
+    parser.add_argument("--cache", type=Path, help="folder of compiled kernels, for reuse")
+    parser.add_argument("--output", type=Path, help="JSON to bring up to date; by default "
+                        "residual_cpu.json or residual_h200.json in scripts/results")  # fmt: skip
     parser.add_argument("--commit", default=commit(), help="recorded with each row")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.output is None:
+        stem = "residual_h200" if options.target.startswith("cuda") else "residual_cpu"
+        options.output = RESULTS / f"{stem}.json"
+    return options
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
     try:
         run(options)
-    except lenet.MissingPackages as error:
+    except (AutoqError, lenet.MissingPackages) as error:
         raise SystemExit(str(error)) from None
 
 

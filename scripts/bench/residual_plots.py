@@ -49,7 +49,7 @@ def thresholds(pyplot: Any, result: Mapping[str, Any]) -> Any:
             ("direct, one scale", whole["direct"]), ("direct", row["direct"]),
             ("full, one scale", whole["full"]), ("full", row["full"]),
         ):  # fmt: skip
-            axis.axhline(value, label=label, color=_COLOURS[label], linewidth=1.4)
+            axis.axhline(value, label=label, **_line(label))
         axis.plot(
             [point["threshold"] for point in points], [point["error"] for point in points],
             label="sparse", color=_COLOURS["sparse"], marker="o", markersize=3,
@@ -75,7 +75,7 @@ def sizes(pyplot: Any, result: Mapping[str, Any]) -> Any:
         for label, value in series.items():
             axis.plot(
                 [row["size"] for row in ordered], [value(row) for row in ordered],
-                label=label, color=_COLOURS[label], marker="o", markersize=3,
+                label=label, marker="o", markersize=3, **_line(label),
             )  # fmt: skip
         axis.set_xscale("log", base=2)
 
@@ -99,7 +99,7 @@ def densities(pyplot: Any, result: Mapping[str, Any]) -> Any:
         axis.set(title=f"{bits} bits", xlabel="threshold")
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("share of the left matrix that is kept")
-    axes[0].annotate("0.3, the paper's CPU crossover", (1.25, 0.32), fontsize=8)
+    axes[0].annotate("0.3, the paper's CPU crossover", (1.02, 0.32), fontsize=8)
     axes[1].legend(fontsize=9)
     figure.suptitle(f"Density over the threshold, {SIZE} x {SIZE} ({_when(rows)})", fontsize=11)
     figure.tight_layout()
@@ -108,6 +108,11 @@ def densities(pyplot: Any, result: Mapping[str, Any]) -> Any:
 
 FIGURES = {"accuracy": {"thresholds": thresholds, "sizes": sizes, "densities": densities}}
 """The figures that a table of the result gives, by the end of their file's name."""
+
+
+def _line(label: str) -> dict[str, Any]:
+    """Dashes for one scale a matrix, so that a line below another is seen."""
+    return {"color": _COLOURS[label], "linestyle": "--" if "one scale" in label else "-"}
 
 
 def _error_at(row: Row, threshold: float) -> float:
@@ -119,6 +124,8 @@ def _grid(
     title: str,
 ) -> Any:  # fmt: skip
     """A panel for each number of bits, downwards, and each distribution."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
     shape = (len(BITS), len(DISTRIBUTIONS))
     figure, axes = pyplot.subplots(*shape, figsize=(15, 6.4), sharex=True)
     for line, bits in zip(axes, BITS, strict=True):
@@ -126,6 +133,9 @@ def _grid(
             own = [row for row in rows if (row["bits"], row["distribution"]) == (bits, name)]
             draw(axis, own)
             axis.set_yscale("log")
+            axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
+            axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0e}"))
+            axis.yaxis.set_minor_formatter("")
             axis.set_title(f"{name}, {bits} bits", fontsize=10)
             axis.tick_params(labelsize=8)
             axis.grid(alpha=0.3)

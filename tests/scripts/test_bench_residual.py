@@ -10,12 +10,15 @@ import bench_residual
 import numpy as np
 import pytest
 import residual_plots
-from residual import accuracy, factorisation, lenet, paper
+from residual import accuracy, factorisation, lenet, paper, stages
 from residual.distributions import DISTRIBUTIONS, masked_pair, masked_threshold, pair
+from residual.kernels import ALLOWED, Block
 from residual.lenet import CLASSES, HIDDEN, Digits, LeNet
 from residual.variants import ONE_SCALE, Variants, integer_product, relative_error
 
 from autoq.templates.operators.residual_gemm import ResidualGemm
+from autoq.templates.registry import matching
+from autoq.templates.target import parse_target
 
 
 def constants(threshold: float) -> dict[str, np.ndarray]:
@@ -171,3 +174,32 @@ def test_plots_show_what_the_benchmark_wrote(
     result["rows"] = [row for row in result["rows"] if row["size"] == 8]
     with pytest.raises(SystemExit, match="no errors at size 16"):
         residual_plots.draw_all(result, output)
+
+
+@pytest.mark.parametrize("form", stages.FORMS)
+def test_every_stage_on_a_gpu_has_a_kind(form: str) -> None:
+    target = parse_target("cuda:sm_90a")
+    workload = ResidualGemm(128, 128, 128, correction=stages.FORMS[form])
+    template = matching(workload, target)[0]
+    program = template.program(workload, template.default(workload, target), target)
+    kinds = [stages.kind_of(stage) for stage in program.stages]
+    assert kinds.count("product") == (1 if form == "direct" else 3)
+    assert ("reduce" in kinds) == (form == "sparse") and kinds[0] == "quantise"
+
+
+def test_a_block_finds_what_is_wrong() -> None:
+    a, b = masked_pair(96, 0.05)
+    block = Block.drawn(a, b, 0.75)
+    y = Variants(a, b, 8).sparse(masked_threshold(0.05))
+    block.check("sparse", y, block.expected("sparse", 8), ALLOWED)
+    y[block.rows[3], block.columns[5]] *= np.float32(1.001)
+    with pytest.raises(SystemExit, match="sparse: wrong by"):
+        block.check("sparse", y, block.expected("sparse", 8), ALLOWED)
+    with pytest.raises(SystemExit, match="full: wrong by"):
+        block.check("full", y, block.expected("full", 8), ALLOWED)
+
+
+def test_a_gpu_that_is_not_here_takes_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autoq.devices.device_count", lambda: 0)
+    with pytest.raises(SystemExit, match="has no device here"):
+        bench_residual.main(["--tables", "speed", "--target", "cuda"])

@@ -1,0 +1,164 @@
+"""autoq's kernels of residual-compensated products, compiled and checked before they are timed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autoq.compilation.selection import Chosen, choose
+from autoq.devices import Host
+from autoq.errors import InputError
+from autoq.kernel.kernel_store import KernelStore
+from autoq.measure.bench import POISON, Bench, CpuBench, LoadedCandidate
+from autoq.measure.job import Timing
+from autoq.measure.stopwatch import Stopwatch
+from autoq.records.database import Database
+from autoq.runtime.kernel import Kernel
+from autoq.templates import TEMPLATES
+from autoq.templates.operators.residual_gemm import ResidualGemm
+from autoq.templates.oracle.residual_quantisation import compensated, quantise
+from autoq.templates.program import Stage
+from residual.variants import integer_product
+
+ALLOWED = 1e-6
+"""Largest difference from the reference, in units of its largest element: float32's rounding."""
+
+_CHECKED = 64
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Machine code of a workload, and the stages that it calls or launches, in order."""
+
+    workload: ResidualGemm
+    chosen: Chosen
+    kernel: Kernel
+    stages: tuple[Stage, ...]
+
+    def constants(self, threshold: float, **others: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Packed constants under which every side takes part sparsely, where there is a choice.
+
+        others: b and bias, where the workload has them as constants.
+        """
+        given: dict[str, Any] = dict(others)
+        if self.workload.correction == "sparse":
+            given["threshold"] = np.array([threshold], np.float32)
+            given["crossover"] = np.ones(1, np.float32)
+        return self.chosen.template.constants(self.workload, self.chosen.config, given)
+
+
+class Compiler:
+    """Compiles each workload once, by the best record or the untuned default.
+
+    records: files besides those that ship; cache: a folder that keeps machine code, or None.
+    """
+
+    def __init__(self, host: Host, records: Sequence[Path] = (), cache: Path | None = None) -> None:
+        self.host = host
+        self._database = Database.load(list(records), shipped=True)
+        self._store = KernelStore(cache)
+        self._compiled: dict[ResidualGemm, Compiled] = {}
+
+    def __call__(self, workload: ResidualGemm) -> Compiled:
+        """Raises InputError where no template computes the workload, BuildError for its kernel."""
+        if workload not in self._compiled:
+            target = self.host.target
+            chosen = choose(workload, self.host, self._database, list(TEMPLATES))
+            if chosen is None:
+                raise InputError(f"{workload}: no kernel for {target.kind} {target.arch}")
+            kernel = self._store.kernel(chosen.template, workload, chosen.config, target)
+            program = chosen.template.program(workload, chosen.config, target)
+            self._compiled[workload] = Compiled(workload, chosen, kernel, program.stages)
+        return self._compiled[workload]
+
+
+def bench_of(host: Host, activations: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Bench:
+    """Inputs and outputs on the host's device."""
+    if host.target.kind == "cpu":
+        return CpuBench(activations, outputs)
+    from autoq.measure.cuda_bench import CudaBench
+    from autoq.runtime.cuda.driver import Device
+
+    return CudaBench(Device(0), activations, outputs)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows and columns of a product, where it is compared with the reference.
+
+    kept_a, kept_b: whether a value takes part in a sparse correction, bool of all rows and columns.
+    """
+
+    a: np.ndarray
+    b: np.ndarray
+    kept_a: np.ndarray
+    kept_b: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+
+    @classmethod
+    def drawn(cls, a: np.ndarray, b: np.ndarray, least: float) -> Block:
+        """Rows and columns at random of matrices of which magnitudes above `least` matter."""
+        rng = np.random.default_rng(0)
+        rows = np.sort(rng.permutation(len(a))[:_CHECKED])
+        columns = np.sort(rng.permutation(b.shape[1])[:_CHECKED])
+        some_a, some_b = a[rows], b[:, columns]
+        kept = np.abs(some_a) > least, np.abs(some_b) > least
+        return cls(some_a, some_b, *kept, rows, columns)
+
+    def expected(self, correction: str, bits: int) -> np.ndarray:
+        """float32 [rows, columns] of the product in one of its forms."""
+        left, right = quantise(self.a, bits, axis=1), quantise(self.b, bits, axis=0)
+        sums = integer_product(left.values, right.values, bits)
+        some = None
+        if correction != "none":
+            a, b = left.values, right.values
+            if correction == "sparse":
+                a, b = np.where(self.kept_a, a, np.int8(0)), np.where(self.kept_b, b, np.int8(0))
+            some = integer_product(a, right.residual, bits)
+            some += integer_product(left.residual, b, bits)
+        return compensated(sums, some, left.scale, right.scale, bits)
+
+    def check(self, name: str, y: np.ndarray, expected: np.ndarray, allowed: float) -> None:
+        """SystemExit unless y [m, n] has the expected elements, to `allowed` of the largest."""
+        found = y[np.ix_(self.rows, self.columns)]
+        error = float(np.abs(found - expected).max() / np.abs(expected).max())
+        if not error <= allowed:
+            raise SystemExit(f"{name}: wrong by {error:.3g} of the largest element, not timed")
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A right kernel over inputs on the device; what it is loaded with is kept alive."""
+
+    watch: Stopwatch
+    loaded: LoadedCandidate
+
+
+def loaded(
+    bench: Bench, compiled: Compiled, constants: Sequence[np.ndarray], block: Block, timing: Timing
+) -> Ready:
+    """Load and check a kernel, then make it ready to be timed. SystemExit for a wrong one."""
+    candidate = bench.load(compiled.kernel, constants)
+    workload = compiled.workload
+    (y,) = candidate.run_over(POISON[0])
+    expected = block.expected(workload.correction, workload.bits)
+    block.check(str(workload), y, expected, ALLOWED)
+    return Ready(candidate.stopwatch(timing), candidate)
+
+
+def summed(times: Mapping[str, Sequence[float]], operations: int) -> dict[str, dict[str, float]]:
+    """Of each form's seconds the least and the median in microseconds, and their rates in TOPS."""
+    return {
+        form: {
+            "us_least": 1e6 * min(seconds),
+            "us_median": 1e6 * float(np.median(seconds)),
+            "tops_best": operations / min(seconds) / 1e12,
+            "tops_median": operations / float(np.median(seconds)) / 1e12,
+        }
+        for form, seconds in times.items()
+    }

@@ -1,0 +1,162 @@
+"""Speeds over forced densities, tables 3 and 4 of the paper, and over real data for its table 5.
+
+All speeds run from float32 inputs to a float32 output. Operations are counted as 2 m n k.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from autoq.measure.bench import POISON
+from autoq.measure.job import Timing
+from autoq.measure.stopwatch import Stopwatch, in_turn
+from autoq.templates.operators.residual_gemm import ResidualGemm
+from residual.accuracy import BITS, PAPER_THRESHOLDS
+from residual.distributions import DISTRIBUTIONS, masked_pair, masked_threshold, pair
+from residual.kernels import ALLOWED, Block, Compiler, bench_of, loaded, summed
+from residual.numpy_peer import NumpyPeer
+from residual.rows import Case
+from residual.variants import Variants
+
+FORMS = {"direct": "none", "full": "full", "sparse": "sparse"}
+"""What the corrections of `ResidualGemm` are called."""
+
+CPU_SIZES, CPU_DENSITIES = (512, 1024, 4096, 8192), (0.30, 0.20, 0.10, 0.05, 0.01)
+GPU_SIZES = (1024, 2048, 4096, 8192, 16384)
+GPU_DENSITIES = (0.001, 0.0005, 0.00025, 0.0001, 0.00005)
+REAL_SIZE = 4096
+"""Of the products of real distributions: the paper takes table 5's speeds from this size too."""
+
+_MATTERS = 0.75
+"""Between the magnitudes of a masked matrix that matter and those that do not."""
+
+Peers = Callable[[np.ndarray, np.ndarray, Block], dict[str, Stopwatch]]
+
+
+def timing_of(kind: str) -> Timing:
+    """How long each form is timed: the CPU is shared with other work, a GPU is not."""
+    if kind == "cpu":
+        return Timing(repeat=15, min_seconds=0.02, budget_seconds=4.0)
+    return Timing(repeat=20, min_seconds=2e-3, budget_seconds=0.1)
+
+
+def peers_of(kind: str) -> Peers:
+    """What is timed in turn with autoq's kernels: each name's watch, checked at the block."""
+    if kind == "cpu":
+        return NumpyPeer().watches
+    from residual.torch_peers import TorchPeers
+
+    return TorchPeers().watches
+
+
+def masked_row(
+    compiler: Compiler, peers: Peers, size: int, density: float, bits: int
+) -> dict[str, Any]:
+    """The times of every form of one product whose factors have a forced density.
+
+    On a GPU also with launches that overlap, as in a compiled model.
+    """
+    kind = compiler.host.target.kind
+    a, b = masked_pair(size, density)
+    block, threshold = Block.drawn(a, b, _MATTERS), masked_threshold(density)
+    timing = timing_of(kind)
+    bench = bench_of(compiler.host, (a, b), (np.empty((size, size), np.float32),))
+    ready, sources = {}, {}
+    for form, correction in FORMS.items():
+        compiled = compiler(ResidualGemm(size, size, size, bits, correction))
+        constants = compiled.constants(threshold)
+        ready[form] = loaded(bench, compiled, constants, block, timing)
+        if kind == "cuda":
+            together = dataclasses.replace(timing, overlapped=True)
+            ready[f"{form}_overlapped"] = loaded(bench, compiled, constants, block, together)
+        sources[form] = compiled.chosen.source
+    watches = {form: item.watch for form, item in ready.items()} | peers(a, b, block)
+    seconds = dict(zip(watches, in_turn(list(watches.values()), timing), strict=True))
+    return {
+        "target": kind, "size": size, "bits": bits, "density": density, "threshold": threshold,
+        "density_a": _share(a), "density_b": _share(b), **_circumstances(kind),
+        "sources": sources, "times": summed(seconds, 2 * size**3),
+    }  # fmt: skip
+
+
+def real_row(compiler: Compiler, name: str, size: int, bits: int) -> dict[str, Any]:
+    """The times of the sparse form at the paper's thresholds on a distribution's matrices.
+
+    Both sides take part sparsely whatever their density, so that the row shows where it pays. Every
+    output element is compared with the reference.
+    """
+    kind = compiler.host.target.kind
+    a, b = pair(name, size)
+    forms, timing = Variants(a, b, bits), timing_of(kind)
+    bench = bench_of(compiler.host, (a, b), (np.empty((size, size), np.float32),))
+    expected = {"direct": forms.direct, "full": forms.full}
+    thresholds, densities = {"direct": 0.0, "full": 0.0}, {}
+    for threshold in PAPER_THRESHOLDS:
+        form = f"sparse_{threshold}"
+        thresholds[form], expected[form] = threshold, forms.sparse(threshold)
+        densities[form] = [np.count_nonzero(side) / side.size for side in forms.chosen(threshold)]
+    ready = {}
+    for form, wanted in expected.items():
+        correction = FORMS[form.split("_")[0]]
+        compiled = compiler(ResidualGemm(size, size, size, bits, correction))
+        candidate = bench.load(compiled.kernel, compiled.constants(thresholds[form]))
+        (y,) = candidate.run_over(POISON[0])
+        error = float(np.abs(y - wanted).max() / np.abs(wanted).max())
+        if not error <= ALLOWED:
+            raise SystemExit(f"{name}, {form}: wrong by {error:.3g} of the largest element")
+        ready[form] = candidate.stopwatch(timing), candidate
+    seconds = in_turn([watch for watch, _ in ready.values()], timing)
+    times = summed(dict(zip(ready, seconds, strict=True)), 2 * size**3)
+    return {
+        "target": kind, "distribution": name, "size": size, "bits": bits, "densities": densities,
+        **_circumstances(kind), "times": times,
+    }  # fmt: skip
+
+
+def _share(matrix: np.ndarray) -> float:
+    """The density that a mask reached."""
+    return float(np.mean(np.abs(matrix) > _MATTERS))
+
+
+def _circumstances(kind: str) -> Mapping[str, Any]:
+    """What besides the device decides times on a CPU: threads, and others' work."""
+    if kind != "cpu":
+        return {}
+    return {"threads": len(os.sched_getaffinity(0)), "load": round(os.getloadavg()[0], 1)}
+
+
+def masked_cases(compiler: Compiler, sizes: Sequence[int]) -> list[Case]:
+    """A row for each size and density of the target's table."""
+    kind = compiler.host.target.kind
+    peers = peers_of(kind)
+    own, densities = (CPU_SIZES, CPU_DENSITIES) if kind == "cpu" else (GPU_SIZES, GPU_DENSITIES)
+    return [
+        Case(
+            "speed",
+            f"{kind} {size} density {density:g}",
+            partial(masked_row, compiler, peers, size, density, 8),
+        )
+        for size in sizes or own
+        for density in densities
+    ]
+
+
+def real_cases(compiler: Compiler, sizes: Sequence[int]) -> list[Case]:
+    """A row for each distribution and number of bits."""
+    kind = compiler.host.target.kind
+    return [
+        Case(
+            "real_speed",
+            f"{kind} {name} {bits} bits {size}",
+            partial(real_row, compiler, name, size, bits),
+        )
+        for size in sizes or (REAL_SIZE,)
+        for bits in BITS
+        for name in DISTRIBUTIONS
+    ]

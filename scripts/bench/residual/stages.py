@@ -1,0 +1,125 @@
+"""Where the time of a residual-compensated product goes: figure 7 of the paper."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from autoq.measure.bench import POISON, CpuBench
+from autoq.measure.job import Timing
+from autoq.measure.stopwatch import in_turn
+from autoq.runtime.kernel import CpuKernel
+from autoq.templates.operators.residual_gemm import ResidualGemm
+from autoq.templates.program import Stage
+from residual.distributions import masked_pair, masked_threshold
+from residual.kernels import Compiled, Compiler
+from residual.rows import Case
+from residual.speed import FORMS
+
+KINDS = ("quantise", "product", "reduce", "correct")
+"""What stages do, by a part of their functions' names on the CPU."""
+
+_WRITTEN = {
+    "largest_parts": "quantise", "a_values": "quantise", "b_values": "quantise",
+    "a_turned": "quantise", "sums": "product", "by_a": "product", "by_b": "product",
+    "row_parts": "reduce", "entries_of_a": "reduce", "a_some": "reduce",
+}  # fmt: skip
+"""The same on CUDA, by the first array that a stage writes."""
+
+CPU_SIZES, GPU_SIZES = (512, 1024, 2048, 4096), (1024, 2048, 4096, 8192)
+DENSITIES = {"cpu": 0.05, "cuda": 0.001}
+_ROUNDS = 7
+
+
+def kind_of(stage: Stage) -> str:
+    """What a stage does; ValueError where neither its name nor what it writes tells."""
+    name, written = str(stage.function.attrs["global_symbol"]), stage.writes[0]
+    for kind in KINDS:
+        if kind in name:
+            return kind
+    if written == "y":
+        return "correct" if "sums" in stage.reads else "product"
+    if written not in _WRITTEN:
+        raise ValueError(f"stage {name!r} that writes {written!r} is none of {', '.join(KINDS)}")
+    return _WRITTEN[written]
+
+
+def stages_row(compiler: Compiler, form: str, size: int) -> dict[str, Any]:
+    """Microseconds of every stage and their shares by kind.
+
+    On the CPU a stage's time is the least of some rounds. On a GPU, where stages overlap as in a
+    model, it is the time of the launches up to it less that of those before it.
+    """
+    target = compiler.host.target.kind
+    density = DENSITIES[target]
+    compiled = compiler(ResidualGemm(size, size, size, 8, FORMS[form]))
+    a, b = masked_pair(size, density)
+    constants = compiled.constants(masked_threshold(density))
+    seconds = _cpu_seconds if isinstance(compiled.kernel, CpuKernel) else _cuda_seconds
+    taken = [1e6 * one for one in seconds(compiled, (a, b), constants)]
+    found = dict.fromkeys(KINDS, 0.0)
+    for stage, us in zip(compiled.stages, taken, strict=True):
+        found[kind_of(stage)] += us
+    return {
+        "target": target, "form": form, "size": size, "density": density,
+        "stages": [[s.writes[0], us] for s, us in zip(compiled.stages, taken, strict=True)],
+        "us": found, "share": {kind: us / sum(taken) for kind, us in found.items()},
+    }  # fmt: skip
+
+
+def _cpu_seconds(
+    compiled: Compiled, inputs: Sequence[np.ndarray], constants: Sequence[np.ndarray]
+) -> list[float]:
+    from autoq.runtime.cpu.kernel import LoadedCpuKernel, new_workspaces
+
+    arrays = CpuBench((*inputs, *constants, _output(inputs)), ()).inputs
+    spaces = new_workspaces(compiled.kernel)
+    stages = LoadedCpuKernel(compiled.kernel).stages([*arrays, *spaces])
+    rounds = [[_clocked(stage) for stage in stages] for _ in range(_ROUNDS)]
+    return [min(times) for times in zip(*rounds, strict=True)]
+
+
+def _output(inputs: Sequence[np.ndarray]) -> np.ndarray:
+    return np.empty((len(inputs[0]), inputs[1].shape[1]), np.float32)
+
+
+def _clocked(work: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _cuda_seconds(
+    compiled: Compiled, inputs: Sequence[np.ndarray], constants: Sequence[np.ndarray]
+) -> list[float]:
+    from autoq.measure.cuda_bench import CudaBench
+    from autoq.runtime.cuda.driver import Device
+
+    bench, kernel = CudaBench(Device(0), inputs, (_output(inputs),)), compiled.kernel
+    whole = bench.load(kernel, constants)
+    whole.run_over(POISON[0])
+    prefixes = [
+        bench.load(dataclasses.replace(kernel, launches=kernel.launches[:count]), constants)
+        for count in range(1, len(kernel.launches) + 1)
+    ]
+    timing = Timing(repeat=_ROUNDS, min_seconds=5e-3, overlapped=True)
+    watches = [prefix.stopwatch(timing) for prefix in prefixes]
+    until = [float(np.median(times)) for times in in_turn(watches, timing)]
+    return [after - before for before, after in itertools.pairwise([0.0, *until])]
+
+
+def cases(compiler: Compiler, sizes: Sequence[int]) -> list[Case]:
+    """A row for each form and size."""
+    target = compiler.host.target.kind
+    own = CPU_SIZES if target == "cpu" else GPU_SIZES
+    return [
+        Case("stages", f"{target} {form} {size}", partial(stages_row, compiler, form, size))
+        for form in FORMS
+        for size in sizes or own
+    ]

@@ -1,0 +1,95 @@
+"""cuBLAS in float32 and TF32, and cuBLASLt's direct int8 product with torch's quantisation.
+
+All through torch on the current GPU, each captured in a CUDA graph of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from autoq.measure.stopwatch import Stopwatch
+from residual.kernels import Block
+
+_LAUNCHES = 4
+_ALLOWED = {"float32": 1e-4, "tf32": 5e-3}
+_ALLOWED_INT8 = 2e-2
+"""Largest errors against double precision, in units of the largest element."""
+
+_LARGEST = 127.0
+
+
+class TorchPeers:
+    """float32 and TF32 products, and direct int8 ones with scales of rows and columns.
+
+    `direct_compiled` quantises by what torch.compile fuses, `direct` by torch's own kernels; b is
+    multiplied as it lies (`direct`) or as its transpose in memory (`direct_transposed`).
+    """
+
+    def watches(self, a: np.ndarray, b: np.ndarray, block: Block) -> dict[str, Stopwatch]:
+        """Each peer's watch by its name. SystemExit where one is wrong."""
+        import torch
+
+        left, right = torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda()
+        exact = block.a.astype(np.float64) @ block.b
+        found = {}
+        for name, work in self._works(torch, left, right).items():
+            torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
+            watch, y = _captured(torch, work)
+            whole = y.cpu().numpy()
+            block.check(name, whole, exact, _ALLOWED.get(name, _ALLOWED_INT8))
+            found[name] = watch
+        return found
+
+    def _works(self, torch: Any, a: Any, b: Any) -> dict[str, Callable[[], Any]]:
+        def quantised(x: Any, dim: int) -> tuple[Any, Any]:
+            scale = x.abs().amax(dim, keepdim=True) / _LARGEST
+            return torch.round(x / scale).to(torch.int8), scale
+
+        def direct(a: Any, b: Any) -> Any:
+            (x, rows), (weight, columns) = quantised(a, 1), quantised(b, 0)
+            return torch._int_mm(x, weight).float() * columns * rows
+
+        def direct_transposed(a: Any, b: Any) -> Any:
+            (x, rows), (weight, columns) = quantised(a, 1), quantised(b, 0)
+            return torch._int_mm(x, weight.t().contiguous().t()).float() * columns * rows
+
+        fused = torch.compile(direct_transposed, dynamic=False)
+        y = torch.empty((a.shape[0], b.shape[1]), device="cuda")
+        return {
+            "float32": lambda: torch.matmul(a, b, out=y),
+            "tf32": lambda: torch.matmul(a, b, out=y),
+            "direct": lambda: direct(a, b),
+            "direct_transposed": lambda: direct_transposed(a, b),
+            "direct_compiled": lambda: fused(a, b),
+        }
+
+
+def _captured(torch: Any, work: Callable[[], Any]) -> tuple[Stopwatch, Any]:
+    """A watch of `work` replayed in a CUDA graph, and the output of its last run."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(2):
+            work()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph, before, after = (
+        torch.cuda.CUDAGraph(),
+        *(torch.cuda.Event(enable_timing=True) for _ in range(2)),
+    )
+    with torch.cuda.graph(graph):
+        for _ in range(_LAUNCHES):
+            y = work()
+    graph.replay()
+    torch.cuda.synchronize()
+
+    def once() -> float:
+        before.record()
+        graph.replay()
+        after.record()
+        torch.cuda.synchronize()
+        return before.elapsed_time(after) * 1e-3
+
+    return Stopwatch(_LAUNCHES, once, holds=(graph, y)), y
