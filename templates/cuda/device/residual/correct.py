@@ -22,6 +22,7 @@ SEGMENT = 16
 
 _SOURCE = r"""
 constexpr int SEGMENTS = TILE_ROWS / 16, BESIDE = 32 / SEGMENTS;
+constexpr int PASSES = 128 / (WARPS * BESIDE), OWN_ROWS = TILE_ROWS / WARPS, AHEAD = 4;
 __device__ __forceinline__ int4 read_sums(const int* row, int column) {
   if constexpr (N % 4 == 0) {
     return column < N ? __ldg(reinterpret_cast<const int4*>(row + column)) : make_int4(0, 0, 0, 0);
@@ -37,33 +38,48 @@ __device__ __forceinline__ void add_word(int* to, unsigned word, unsigned entry)
   #pragma unroll
   for (int i = 0; i < 4; ++i) to[i] = __dp4a((int)word, (int)(value << 8 * i), to[i]);
 }
+__device__ __forceinline__ void read_entries(
+    unsigned (&entry)[AHEAD], const unsigned* entries, int2 list, int first) {
+  #pragma unroll
+  for (int u = 0; u < AHEAD; ++u)
+    entry[u] = first + u < list.y ? __ldg(entries + list.x + first + u) : 0;
+}
 // What the columns' entries add to a tile, for all of its rows; words of a row are exchanged, so
 // that lanes that have rows of one column meet other banks.
 __device__ __forceinline__ void add_columns(
     const unsigned char* turned, const unsigned* entries, const int* lists, int* tile, int top,
     int left, int thread) {
   const int lane = thread % 32, segment = lane % SEGMENTS, row = top + 16 * segment;
-  for (int c = thread / 32 * BESIDE + lane / SEGMENTS; c < 128; c += WARPS * BESIDE) {
+  const int first = thread / 32 * (PASSES * BESIDE) + lane / SEGMENTS;
+  int2 list[PASSES];
+  #pragma unroll
+  for (int p = 0; p < PASSES; ++p) {
+    const int column = left + first + p * BESIDE;
+    list[p] = make_int2(0, 0);
+    if (column < N && row < PITCH_A) list[p] = __ldg(reinterpret_cast<const int2*>(lists) + column);
+  }
+  #pragma unroll
+  for (int p = 0; p < PASSES; ++p) {
+    const int c = first + p * BESIDE;
     int sums[16] = {};
-    if (left + c < N && row < PITCH_A) {
-      const int2 list = __ldg(reinterpret_cast<const int2*>(lists) + left + c);
-      for (int e = 0; e < list.y; e += 4) {
-        uint4 found[4];
-        unsigned entry[4];
-        #pragma unroll
-        for (int u = 0; u < 4; ++u) entry[u] = e + u < list.y ? __ldg(entries + list.x + e + u) : 0;
-        #pragma unroll
-        for (int u = 0; u < 4; ++u) {
-          found[u] = make_uint4(0, 0, 0, 0);
-          if (e + u < list.y)
-            found[u] = __ldg(reinterpret_cast<const uint4*>(
-                turned + (size_t)(entry[u] >> 8) * PITCH_A + row));
-        }
-        #pragma unroll
-        for (int u = 0; u < 4; ++u) {
-          add_word(sums, found[u].x, entry[u]), add_word(sums + 4, found[u].y, entry[u]);
-          add_word(sums + 8, found[u].z, entry[u]), add_word(sums + 12, found[u].w, entry[u]);
-        }
+    unsigned next[AHEAD];
+    read_entries(next, entries, list[p], 0);
+    for (int e = 0; e < list[p].y; e += AHEAD) {
+      uint4 found[AHEAD];
+      unsigned entry[AHEAD];
+      #pragma unroll
+      for (int u = 0; u < AHEAD; ++u) {
+        entry[u] = next[u];
+        found[u] = make_uint4(0, 0, 0, 0);
+        if (e + u < list[p].y)
+          found[u] = __ldg(reinterpret_cast<const uint4*>(
+              turned + (size_t)(entry[u] >> 8) * PITCH_A + row));
+      }
+      read_entries(next, entries, list[p], e + AHEAD);
+      #pragma unroll
+      for (int u = 0; u < AHEAD; ++u) {
+        add_word(sums, found[u].x, entry[u]), add_word(sums + 4, found[u].y, entry[u]);
+        add_word(sums + 8, found[u].z, entry[u]), add_word(sums + 12, found[u].w, entry[u]);
       }
     }
     #pragma unroll
@@ -71,24 +87,25 @@ __device__ __forceinline__ void add_columns(
       tile[(16 * segment + i) * 128 + (c ^ (segment * BESIDE))] = sums[i];
   }
 }
+// What a row's entries add to four columns of each lane; `own` are the first of them.
 __device__ __forceinline__ void add_row(
-    const unsigned char* rows, const unsigned* entries, int2 list, int (&sums)[4], int column,
-    int lane) {
-  for (int first = 0; first < list.y; first += 32) {
-    const unsigned own = first + lane < list.y ? __ldg(entries + list.x + first + lane) : 0;
-    const int count = min(list.y - first, 32);
-    for (int i = 0; i < count; i += 4) {
-      unsigned entry[4], found[4];
+    const unsigned char* rows, const unsigned* entries, unsigned own, int start, int count,
+    int (&sums)[4], int column, int lane) {
+  constexpr int TOGETHER = 8;
+  for (int first = 0; first < count; first += 32) {
+    if (first > 0) own = first + lane < count ? __ldg(entries + start + first + lane) : 0;
+    for (int i = 0; i < min(count - first, 32); i += TOGETHER) {
+      unsigned entry[TOGETHER], found[TOGETHER];
       #pragma unroll
-      for (int u = 0; u < 4; ++u) {
+      for (int u = 0; u < TOGETHER; ++u) {
         entry[u] = __shfl_sync(0xffffffffu, own, i + u);
         found[u] = 0;
-        if (i + u < count && column < PITCH_B)
+        if (first + i + u < count && column < PITCH_B)
           found[u] = __ldg(reinterpret_cast<const unsigned*>(
               rows + (size_t)(entry[u] >> 8) * PITCH_B + column));
       }
       #pragma unroll
-      for (int u = 0; u < 4; ++u) add_word(sums, found[u], entry[u]);
+      for (int u = 0; u < TOGETHER; ++u) add_word(sums, found[u], entry[u]);
     }
   }
 }
@@ -139,27 +156,46 @@ __device__ __forceinline__ void correct(
     scale[c] = column + c < N ? __ldg(columns + column + c) : 0.f;
     more[c] = BIAS && column + c < N ? __ldg(bias + column + c) : 0.f;
   }
-  for (int r = thread / 32; r < TILE_ROWS; r += WARPS) {
-    const int row = top + r;
-    if (row >= M) break;
-    const size_t start = (size_t)row * N;
-    const int4 p = read_sums(sums + start, column);
+  // A warp's rows are neighbours; lists, entries and sums of the next one come ahead.
+  const int own_rows = thread / 32 * OWN_ROWS, first = top + own_rows;
+  int2 lists = make_int2(0, 0);
+  float row_scales = 0.f;
+  if (lane < OWN_ROWS && first + lane < M) {
+    row_scales = __ldg(rows + first + lane);
+    if (!whole_a) lists = __ldg(reinterpret_cast<const int2*>(rows_of_a) + first + lane);
+  }
+  unsigned next_entries = 0;
+  int4 next_sums = make_int4(0, 0, 0, 0);
+  for (int i = -1; i < OWN_ROWS && first + i < M; ++i) {
+    const unsigned own_entries = next_entries;
+    const int4 p = next_sums;
+    if (i + 1 < OWN_ROWS && first + i + 1 < M) {
+      const int start = __shfl_sync(0xffffffffu, lists.x, i + 1);
+      const int count = __shfl_sync(0xffffffffu, lists.y, i + 1);
+      next_entries = lane < count ? __ldg(entries_of_a + start + lane) : 0;
+      next_sums = read_sums(sums + (size_t)(first + i + 1) * N, column);
+    }
+    if (i < 0) continue;
+    const size_t at = (size_t)(first + i) * N;
     int added[4] = {};
     if (whole_b) {
-      add_product(by_b + start, added, column);
+      add_product(by_b + at, added, column);
     } else {
+      const int r = own_rows + i;
       const int4 q = *reinterpret_cast<const int4*>(
           tile + r * 128 + ((4 * lane) ^ (r / 16 * BESIDE)));
       added[0] = q.x, added[1] = q.y, added[2] = q.z, added[3] = q.w;
     }
     if (whole_a) {
-      add_product(by_a + start, added, column);
+      add_product(by_a + at, added, column);
     } else {
-      const int2 list = __ldg(reinterpret_cast<const int2*>(rows_of_a) + row);
-      add_row(static_cast<const unsigned char*>(residual_b), entries_of_a, list, added, column,
-              lane);
+      const int start = __shfl_sync(0xffffffffu, lists.x, i);
+      const int count = __shfl_sync(0xffffffffu, lists.y, i);
+      add_row(static_cast<const unsigned char*>(residual_b), entries_of_a, own_entries, start,
+              count, added, column, lane);
     }
-    write_row(y + start, p, added, __ldg(rows + row), scale, more, column);
+    const float row_scale = __shfl_sync(0xffffffffu, row_scales, i);
+    write_row(y + at, p, added, row_scale, scale, more, column);
   }
 }
 """

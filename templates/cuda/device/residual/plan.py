@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from autoq.templates.cuda.device.residual.correct import Correction
 from autoq.templates.cuda.device.residual.knobs import ResidualKnobs
 from autoq.templates.cuda.device.residual.quantise_columns import ColumnsQuantised
-from autoq.templates.cuda.device.residual.quantise_rows import RowsQuantised
+from autoq.templates.cuda.device.residual.quantise_rows import RowsQuantised, turns
 from autoq.templates.cuda.device.residual.sides import Sides
 from autoq.templates.cuda.device.residual.weight_layout import WeightLayout
 from autoq.templates.cuda.device.residual.weighted_sums import WeightedSums
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.oracle.residual_quantisation import largest_integer
+from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
 _UNIT = 16
@@ -145,20 +146,27 @@ class ResidualPlan:
     def weighted_sums(self) -> WeightedSums:
         return WeightedSums(self.workload.m, self.workload.n, self.knobs.sum_rows)
 
-    @property
-    def rows_of_a(self) -> RowsQuantised:
+    def turns(self, target: Target) -> bool:
+        """Whether residuals are turned by the kernel that quantises rows."""
+        return self.sparse and turns(self.k // 4, target)
+
+    def rows_of_a(self, target: Target) -> RowsQuantised:
         """How a becomes integers."""
-        return self._rows(self.workload.m, None, 0)
+        return self._rows(self.workload.m, None, self.a_turned, 0, target)
 
-    @property
-    def rows_of_b(self) -> RowsQuantised:
+    def rows_of_b(self, target: Target) -> RowsQuantised:
         """How b becomes integers where its columns lie together."""
-        return self._rows(self.workload.n, self.layout, self.bias_at)
+        return self._rows(self.workload.n, self.layout, self.b_turned, self.bias_at, target)
 
-    def _rows(self, rows: int, layout: WeightLayout | None, bias_at: int) -> RowsQuantised:
+    def _rows(
+        self, rows: int, layout: WeightLayout | None, turned: TensorSpec, bias_at: int,
+        target: Target,
+    ) -> RowsQuantised:  # fmt: skip
+        pitch = turned.shape[1] if self.turns(target) else 0
+        apart = self.sparse and not pitch
         return RowsQuantised(
-            rows, self.workload.k, self.k // 4, self.most, layout, self.full, self.sparse,
-            self.sparse, bias_at, self.knobs.lanes,
+            rows, self.workload.k, self.k // 4, self.most, layout, self.full, pitch, self.sparse,
+            apart, bias_at, self.knobs.lanes,
         )  # fmt: skip
 
     @property

@@ -27,17 +27,24 @@ PART = 256
 """Rows of a block."""
 
 _LARGEST = r"""
+constexpr int TOGETHER = 8;
 __device__ __forceinline__ void find_largest(
     const float* x, float* parts, int* magnitudes, float* shared, int block, int thread) {
   const int panel = block % PANELS, part = block / PANELS, lane = thread % 32, warp = thread / 32;
   const int column = panel * 128 + 4 * lane, first = part * PART + warp * (PART / WARPS);
   float4 most = make_float4(0.f, 0.f, 0.f, 0.f);
-  #pragma unroll 8
-  for (int i = 0; i < PART / WARPS; ++i) {
-    if (first + i < LENGTH) {
-      const float4 v = read_four<COLUMNS>(x + (size_t)(first + i) * COLUMNS, column);
-      most.x = fmaxf(most.x, fabsf(v.x)), most.y = fmaxf(most.y, fabsf(v.y));
-      most.z = fmaxf(most.z, fabsf(v.z)), most.w = fmaxf(most.w, fabsf(v.w));
+  #pragma unroll
+  for (int i = 0; i < PART / WARPS; i += TOGETHER) {
+    float4 v[TOGETHER];
+    #pragma unroll
+    for (int t = 0; t < TOGETHER; ++t) {  // again the last row behind the end
+      const int row = min(first + i + t, LENGTH - 1);
+      v[t] = read_four<COLUMNS>(x + (size_t)row * COLUMNS, column);
+    }
+    #pragma unroll
+    for (int t = 0; t < TOGETHER; ++t) {
+      most.x = fmaxf(most.x, fabsf(v[t].x)), most.y = fmaxf(most.y, fabsf(v[t].y));
+      most.z = fmaxf(most.z, fabsf(v[t].z)), most.w = fmaxf(most.w, fabsf(v[t].w));
     }
   }
   reinterpret_cast<float4*>(shared)[thread] = most;

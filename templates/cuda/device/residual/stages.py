@@ -97,42 +97,46 @@ def residual_program(
 
 
 def _quantise_a(found: _Stages, plan: ResidualPlan, target: Target) -> None:
-    work, sparse = plan.workload, plan.sparse
+    work = plan.workload
+    apart = plan.sparse and not plan.turns(target)
+    residual = plan.rows("a_residual") if plan.full else plan.a_turned if plan.sparse else None
     written = [
         plan.rows("a_values"),
-        plan.rows("a_residual") if plan.full else None,
+        None if apart else residual,
         plan.a_scale,
-        plan.a_inverse if sparse else None,
-        plan.a_magnitudes if sparse else None,
+        plan.a_inverse if apart else None,
+        plan.a_magnitudes if plan.sparse else None,
     ]
-    kernel = plan.rows_of_a.kernel([work.a, None, *written], target)
+    kernel = plan.rows_of_a(target).kernel([work.a, None, *written], target)
     found.add(kernel, [work.a], written)
-    if sparse:
+    if apart:
         given = work.a, plan.a_scale, plan.a_inverse
-        kernel = turned_residual(*given, plan.a_turned, plan.most, target)
-        found.add(kernel, given, [plan.a_turned])
+        found.add(turned_residual(*given, plan.a_turned, plan.most, target), given, [plan.a_turned])
 
 
 def _quantise_b(found: _Stages, plan: ResidualPlan, target: Target) -> None:
-    work, sparse = plan.workload, plan.sparse
+    work = plan.workload
     bias = plan.bias if plan.bias_at else None
-    values, magnitudes = plan.weights("b_values"), plan.b_magnitudes if sparse else None
-    packed = plan.weights("b_residual") if plan.full else None
+    values = plan.weights("b_values")
+    magnitudes = plan.b_magnitudes if plan.sparse else None
+    residual = plan.weights("b_residual") if plan.full else plan.b_turned if plan.sparse else None
     if work.b_order == "kn":
         columns = plan.columns_of_b
         kernel = columns.find_largest(work.b, magnitudes, target)
         found.add(kernel, [work.b], [columns.parts, magnitudes])
         reads = [work.b, columns.parts, bias, magnitudes]
-        written = [values, plan.b_turned if sparse else packed, plan.b_scale]
+        written = [values, residual, plan.b_scale]
         kernel = columns.kernel([*reads, *written], target)
         found.add(kernel, reads, [*written, magnitudes])
         return
-    written = [values, packed, plan.b_scale, plan.b_inverse if sparse else None, magnitudes]
-    found.add(plan.rows_of_b.kernel([work.b, bias, *written], target), [work.b, bias], written)
-    if sparse:
+    apart = plan.sparse and not plan.turns(target)
+    written = [values, None if apart else residual, plan.b_scale,
+               plan.b_inverse if apart else None, magnitudes]  # fmt: skip
+    kernel = plan.rows_of_b(target).kernel([work.b, bias, *written], target)
+    found.add(kernel, [work.b, bias], written)
+    if apart:
         given = work.b, plan.b_scale, plan.b_inverse
-        kernel = turned_residual(*given, plan.b_turned, plan.most, target)
-        found.add(kernel, given, [plan.b_turned])
+        found.add(turned_residual(*given, plan.b_turned, plan.most, target), given, [plan.b_turned])
 
 
 def _find_what_matters(found: _Stages, plan: ResidualPlan, target: Target) -> None:
