@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from autoq.errors import ModelError
+from autoq.frontend.number_types import COMPUTED_AS, HALVES, computed_constant
 from autoq.graph.constants import DEQUANTISATIONS, dequantised
 from autoq.graph.folding_budget import FoldingBudget
 from autoq.graph.ir import Graph, Operation, Tensor
@@ -18,12 +19,10 @@ from autoq.graph.shapes import broadcast, check_size, infer_shape
 FLOAT_ONLY = (
     "Conv", "Gemm", "MatMul", "AveragePool", "ReduceMean", "Softmax", "LRN", "Sigmoid",
     "HardSigmoid", "HardSwish", "LeakyRelu", "Elu", "Tanh", "Exp", "Log", "Sqrt", "Reciprocal",
-    "Erf", "Floor", "Ceil", "Round", "Softplus", "QuantizeLinear", "Div", "Pow", "ReduceMax",
+    "Erf", "Floor", "Ceil", "Round", "Softplus", "QuantizeLinear", "Div", "Pow", "Sin",
+    "Cos", "IsNaN", "Interpolate",
 )  # fmt: skip
 """Operations without a meaning for integers, or with one that ends a process: 1 / 0."""
-
-HALVES = ("float16", "bfloat16")
-"""Floats of 16 bits, which the graph computes in float32."""
 
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
 """Operations that multiply with weights, of which borders leave some out."""
@@ -42,10 +41,10 @@ class GraphBuilder:
     `source` is the model's file, for messages. `values` maps every ONNX name read so far to the
     name of a tensor or constant of the graph (several ONNX names may share one: Identity);
     `reserved` names are kept for the graph's inputs and outputs;
-    `used` are the ONNX names that some node or output reads; `halves` those of tensors of 16-bit
-    floats, with their types, which the graph computes in float32; `as_floats` maps integer tensors
-    to float32 ones of the same numbers, for readers that compute in float32; `budget` is what
-    folding constants may cost.
+    `used` are the ONNX names that some node or output reads; `types` those of tensors whose type
+    the graph computes in another (`number_types`), while constants keep it until an operation
+    reads them; `as_floats` maps integer tensors to float32 ones of the same numbers, for readers
+    that compute in float32; `budget` is what folding constants may cost.
     """
 
     def __init__(self, source: str, name: str, opset: int, budget: FoldingBudget) -> None:
@@ -56,11 +55,12 @@ class GraphBuilder:
         self.values: dict[str, str] = {}
         self.reserved: set[str] = set()
         self.used: set[str] = set()
-        self.halves: dict[str, str] = {}
+        self.types: dict[str, str] = {}
         self.as_floats: dict[str, str] = {}
         self._node: onnx.NodeProto | None = None
         self._producers: dict[str, Operation] = {}
         self._counts: dict[str, int] = {}
+        self._computed: dict[str, str] = {}
 
     # -- what the importer of one node asks -------------------------------------------------
 
@@ -85,7 +85,9 @@ class GraphBuilder:
         return self.graph.shape(name)
 
     def dtype(self, name: str) -> str:
-        return self.graph.dtype(name)
+        """What the graph computes a tensor or constant in."""
+        dtype = self.graph.dtype(name)
+        return COMPUTED_AS.get(dtype, dtype)
 
     def constant(self, name: str, role: str) -> np.ndarray:
         """The value of an input that has to be known; raises ModelError where it is not."""
@@ -128,6 +130,7 @@ class GraphBuilder:
         constants = [self.graph.constants[name] for name in inputs if name in self.graph.constants]
         if op in _FOLDED and len(constants) == len(inputs):
             return self.add_constant(self._folded(op, constants, attributes))
+        inputs = [self.computed(name) for name in inputs]
         self._check_dtypes(op, inputs)
         self._check_finite(op, inputs, attributes)
         shapes = [self.shape(name) for name in inputs]
@@ -143,6 +146,20 @@ class GraphBuilder:
         self._producers[output] = made
         return output
 
+    def computed(self, name: str) -> str:
+        """A constant in the type that the graph computes it in; any other name as it is."""
+        value = self.graph.constants.get(name)
+        if value is None or self._computed.get(name) == name:
+            return name
+        if name not in self._computed:
+            try:
+                converted = computed_constant(value)
+            except ValueError as error:
+                raise self.error(f"its input {name!r}: {error}") from error
+            same = converted.dtype == value.dtype
+            self._computed[name] = name if same else self.add_constant(converted, name)
+        return self._computed[name]
+
     def _folded(
         self, op: str, values: list[np.ndarray], attributes: dict[str, Any]
     ) -> np.ndarray:  # fmt: skip
@@ -153,9 +170,9 @@ class GraphBuilder:
             raise self.error(str(error)) from error
         return _FOLDED[op](attributes, *values)
 
-    def half_of_input(self, index: int) -> str | None:
-        """The type of 16-bit floats that an input of the node being imported has in ONNX."""
-        return None if self._node is None else self.halves.get(self._node.input[index])
+    def type_of_input(self, index: int) -> str | None:
+        """The ONNX type of an input of the node under import, None where the graph has it too."""
+        return None if self._node is None else self.types.get(self._node.input[index])
 
     def add_input(self, name: str, shape: tuple[int, ...], dtype: str) -> None:
         """Declare a graph input; raises ModelError for a size that no kernel can index."""
@@ -166,16 +183,21 @@ class GraphBuilder:
         self.graph.tensors[name] = Tensor(name, shape, dtype)
         self.graph.inputs = (*self.graph.inputs, name)
         self.values[name] = name
-        if dtype in HALVES:
-            self.halves[name] = dtype
-            self.values[name] = f"{name}/float32"
-            self.graph.tensors[f"{name}/float32"] = Tensor(f"{name}/float32", shape, "float32")
-            self.graph.nodes.append(Operation("Cast", name, (name,), f"{name}/float32"))
+        if dtype in COMPUTED_AS:
+            computed = COMPUTED_AS[dtype]
+            cast = self._fresh(f"{name}/{computed}")
+            self.types[name] = dtype
+            self.values[name] = cast
+            self.graph.tensors[cast] = Tensor(cast, shape, computed)
+            made = Operation("Cast", name, (name,), cast)
+            self.graph.nodes.append(made)
+            self._producers[cast] = made
 
     def add_value(self, name: str, value: np.ndarray) -> None:
         """Let a constant be the value of an ONNX name."""
+        if value.dtype.name in COMPUTED_AS:
+            self.types[name] = value.dtype.name
         if value.dtype.name in HALVES:
-            self.halves[name] = value.dtype.name
             value = value.astype(np.float32)
         self.values[name] = self.add_constant(value, name)
 

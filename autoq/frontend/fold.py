@@ -48,7 +48,7 @@ def fold(node: onnx.NodeProto, builder: GraphBuilder) -> list[np.ndarray]:
 def _given(name: str, builder: GraphBuilder) -> np.ndarray:
     """A constant as the model has it: of 16 bits where the graph computes in float32."""
     value = builder.graph.constants[builder.values[name]]
-    return value.astype(builder.halves[name]) if name in builder.halves else value
+    return value.astype(builder.types[name]) if name in builder.types else value
 
 
 def _charge(node: onnx.NodeProto, values: list[np.ndarray | None], builder: GraphBuilder) -> None:

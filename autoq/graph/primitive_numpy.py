@@ -124,6 +124,29 @@ def _average_pool(primitive: Primitive, x: np.ndarray) -> np.ndarray:
     return _taps(primitive, x, 0.0).sum(axis=0) / counted.sum(axis=0)
 
 
+def _gather(primitive: Primitive, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    size = x.shape[primitive["axis"]]
+    places = np.where(indices < 0, indices + size, indices).clip(0, size - 1)
+    return np.take(x, places, primitive["axis"])
+
+
+def _take(primitive: Primitive, x: np.ndarray, *indices: np.ndarray) -> np.ndarray:
+    for axis, places in zip(primitive["axes"], indices, strict=True):
+        x = np.take(x, places, axis)
+    return x
+
+
+def _interpolate(primitive: Primitive, x: np.ndarray, *taps: np.ndarray) -> np.ndarray:
+    for axis, places, weights in zip(primitive["axes"], taps[::2], taps[1::2], strict=True):
+        shape = (-1, *(1,) * (x.ndim - 1 - axis))
+        parts = [
+            np.take(x, place, axis) * weight.reshape(shape)
+            for place, weight in zip(places, weights, strict=True)
+        ]
+        x = np.sum(parts, axis=0)
+    return x
+
+
 def _gemm(primitive: Primitive, x: np.ndarray, weight: np.ndarray, *bias: np.ndarray) -> np.ndarray:
     return x @ weight.T + (bias[0] if bias else np.float32(0))
 
@@ -144,10 +167,13 @@ PRIMITIVES: dict[str, Callable[..., np.ndarray]] = {
     "Transpose": lambda primitive, x: x.transpose(primitive["perm"]),
     "Concat": lambda primitive, *parts: np.concatenate(parts, axis=primitive["axis"]),
     "ReduceMean": lambda primitive, x: x.mean(axis=primitive["axes"], keepdims=True),
-    "ReduceMax": lambda primitive, x: np.fmax.reduce(
-        x, axis=primitive["axes"], keepdims=True, initial=-np.inf
-    ),
+    "ReduceMax": lambda primitive, x: np.fmax.reduce(x, axis=primitive["axes"], keepdims=True),
+    "ReduceSum": lambda primitive, x: x.sum(axis=primitive["axes"], keepdims=True),
     "MatMul": lambda primitive, a, b: a @ b,
+    "Expand": lambda primitive, x: np.broadcast_to(x, primitive["shape"]),
+    "Gather": _gather,
+    "Take": _take,
+    "Interpolate": _interpolate,
     "Identity": lambda primitive, x: x,
     "Cast": lambda primitive, x: x,
     "Relu": lambda primitive, x: np.maximum(x, 0),
@@ -171,6 +197,10 @@ PRIMITIVES: dict[str, Callable[..., np.ndarray]] = {
     "Ceil": lambda primitive, x: np.ceil(x),
     "Round": lambda primitive, x: np.rint(x),
     "Softplus": lambda primitive, x: np.logaddexp(x, 0),
+    "Sin": lambda primitive, x: np.sin(x),
+    "Cos": lambda primitive, x: np.cos(x),
+    "Sign": lambda primitive, x: np.sign(x),
+    "IsNaN": lambda primitive, x: np.isnan(x),
     "Add": lambda primitive, a, b: a + b,
     "Sub": lambda primitive, a, b: a - b,
     "Mul": lambda primitive, a, b: a * b,
@@ -178,5 +208,9 @@ PRIMITIVES: dict[str, Callable[..., np.ndarray]] = {
     "Pow": lambda primitive, a, b: a**b,
     "Min": lambda primitive, a, b: np.minimum(a, b),
     "Max": lambda primitive, a, b: np.maximum(a, b),
+    "Equal": lambda primitive, a, b: a == b,
+    "Greater": lambda primitive, a, b: a > b,
+    "GreaterOrEqual": lambda primitive, a, b: a >= b,
+    "Where": lambda primitive, condition, a, b: np.where(condition != 0, a, b),
 }
 """Meaning of each primitive's op; attributes are already in the layout of its arguments."""

@@ -11,9 +11,14 @@ Shape = tuple[int, ...]
 UNARY = (
     "Relu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "LeakyRelu", "Elu", "Tanh", "Exp",
     "Log", "Sqrt", "Neg", "Abs", "Reciprocal", "Erf", "Cast", "Floor", "Ceil", "Round",
-    "Softplus", "Identity",
+    "Softplus", "Identity", "Sin", "Cos", "Sign", "IsNaN",
 )  # fmt: skip
-BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max")
+COMPARISONS = ("Equal", "Greater", "GreaterOrEqual")
+"""Their result, and whatever else ONNX calls a bool, is the float32 number 0 or 1."""
+
+BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", *COMPARISONS)
+TERNARY = ("Where",)
+BROADCASTING = (*BINARY, *TERNARY)
 LARGEST_SIZE = 2**31 - 1
 """Elements of a tensor: kernels index by 32-bit integers."""
 
@@ -27,7 +32,7 @@ def infer_shape(op: str, shapes: Sequence[Shape], attributes: Mapping[str, Any])
     """Shape of the result of `op`; raises ValueError with numbers where the inputs do not fit."""
     if op in SAME:
         return shapes[0]
-    shape = broadcast(shapes) if op in BINARY else _RULES[op](shapes, attributes)
+    shape = broadcast(shapes) if op in BROADCASTING else _RULES[op](shapes, attributes)
     check_size(shape)
     return shape
 
@@ -132,6 +137,28 @@ def _slice(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
     return tuple(len(range(*bound)) for bound in bounds)
 
 
+def _expand(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    shape = tuple(attributes["shape"])
+    if broadcast([shapes[0], shape]) != shape:
+        raise ValueError(f"{list(shapes[0])} does not broadcast to {list(shape)}")
+    return shape
+
+
+def _gather(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    x, indices = shapes
+    axis = attributes["axis"]
+    return (*x[:axis], *indices, *x[axis + 1 :])
+
+
+def _take(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    """`indices` of an operation; a primitive has them as arguments, each [..., size]."""
+    indices = attributes.get("indices") or ()
+    sizes = [array.shape[-1] for array in indices] or [shape[-1] for shape in shapes[1:]]
+    sizes = sizes if len(sizes) == len(attributes["axes"]) else sizes[::2]
+    new = dict(zip(attributes["axes"], sizes, strict=True))
+    return tuple(new.get(axis, size) for axis, size in enumerate(shapes[0]))
+
+
 def _reduced(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
     return tuple(1 if i in attributes["axes"] else size for i, size in enumerate(shapes[0]))
 
@@ -163,4 +190,9 @@ _RULES = {
     "ReduceMean": _reduced,
     "ReduceMax": _reduced,
     "Windows": _unrolled,
+    "ReduceSum": _reduced,
+    "Expand": _expand,
+    "Gather": _gather,
+    "Take": _take,
+    "Interpolate": _take,
 }

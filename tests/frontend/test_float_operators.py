@@ -33,7 +33,7 @@ def test_agrees_with_onnxruntime(name, target, tmp_path):
     assert set(results) == set(expected)
     for output, value in expected.items():
         assert results[output].dtype == value.dtype
-        np.testing.assert_allclose(results[output], value, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(results[output], value, rtol=1e-4, atol=1e-5, strict=True)
 
 
 def test_gelu_of_onnxruntime(target, tmp_path):

@@ -54,7 +54,12 @@ RANDOM = {
 }
 GRAPHS = {
     "Loop": [node("Loop", "n yes one", "r", body=body("loop")), node("Add", "x r")],
-    "If": [node("If", "yes", "r", then_branch=branch(), else_branch=branch()), node("Add", "x r")],
+    "If": [
+        node("ReduceMax", "x", "m", keepdims=0),
+        node("Cast", "m", "c", to=9),
+        node("If", "c", "r", then_branch=branch(), else_branch=branch()),
+        node("Add", "x r"),
+    ],
 }
 
 
@@ -72,7 +77,10 @@ def test_random_values_are_not_folded(name, tmp_path):
 @pytest.mark.parametrize("name", GRAPHS)
 def test_nodes_that_hold_graphs_are_not_run(name, tmp_path):
     started = time.monotonic()
-    assert_refused(saved(of(GRAPHS[name]), tmp_path), f"operator {name} is not supported")
+    assert_refused(
+        saved(of(GRAPHS[name]), tmp_path),
+        "operator Loop is not supported|a condition that a run gives",
+    )
     assert time.monotonic() - started < 5
 
 

@@ -38,6 +38,8 @@ def _elementwise() -> dict[str, Fusion]:
     }
     for op in BINARY:
         cases[op] = fusion([primitive(op, 0, 1)], [IMAGE, (1, 1, 1, 24)], IMAGE)
+    chosen = [primitive("Greater", 0, 1), primitive("Where", 2, 0, 1)]
+    cases["Where"] = fusion(chosen, [IMAGE, (1, 1, 1, 24)], IMAGE)
     return cases
 
 
@@ -73,7 +75,29 @@ def _structured() -> dict[str, Fusion]:
             [primitive("Concat", 0, 1, 2, axis=1)], [(2, 3, 4), (2, 1, 4), (2, 6, 4)], (2, 10, 4)
         ),
         "mean": fusion([primitive("ReduceMean", 0, axes=(1, 3))], [IMAGE], (2, 1, 7, 1)),
+        "most_of_rows": fusion([primitive("ReduceMax", 0, axes=(2,))], [(2, 3, 5)], (2, 3, 1)),
         "most": fusion([primitive("ReduceMax", 0, axes=(1, 3))], [IMAGE], (2, 1, 7, 1)),
+        "sum": fusion([primitive("ReduceSum", 0, axes=(1, 3))], [IMAGE], (2, 1, 7, 1)),
+        "sum_of_rows": fusion([primitive("ReduceSum", 0, axes=(2,))], [(2, 3, 40)], (2, 3, 1)),
+        "sum_int32": fusion(
+            [primitive("ReduceSum", 0, dtype="int32", axes=(0,))], [(3, 5)], (1, 5), ["int32"]
+        ),
+        "expand": fusion([primitive("Expand", 0, shape=(3, 2, 5, 4))], [(2, 1, 4)], (3, 2, 5, 4)),
+        "gather": fusion(
+            [primitive("Gather", 0, 1, axis=1)], [(2, 9, 4), (3, 5)], (2, 3, 5, 4),
+            ["float32", "int32"],
+        ),
+        "take": fusion(
+            [primitive("Take", 0, 1, 2, axes=(1, 2))], [IMAGE], (2, 3, 4, 24), None,
+            (np.int32([4, 0, 4]), np.int32([6, 1, 0, 3])),
+        ),
+        "interpolate": fusion(
+            [primitive("Interpolate", 0, 1, 2, 3, 4, axes=(1, 2))], [IMAGE], (2, 3, 2, 24), None,
+            (
+                np.int32([[4, 0, 1], [2, 2, 3]]), np.float32([[0.5, 1, -1], [0.25, 0, 3]]),
+                np.int32([[6, 0]]), np.float32([[0.5, 2]]),
+            ),
+        ),
         "matmul": fusion(
             [primitive("MatMul", 0, 1)], [(2, 3, 9, 20), (3, 20, 13)], (2, 3, 9, 13)
         ),

@@ -9,6 +9,8 @@ import onnx
 from onnx import numpy_helper
 
 from onnx_models.makers import model, node, normal
+from onnx_models.reductions import CONDITIONS, REDUCTIONS
+from onnx_models.selections import SELECTIONS
 
 IMAGE = (2, 6, 9, 10)
 
@@ -80,6 +82,7 @@ POOLS = {
     "average_pool_same": image("AveragePool", kernel_shape=[2, 2], auto_pad="SAME_UPPER"),
     "global_average": image("GlobalAveragePool"),
     "global_max": image("GlobalMaxPool"),
+    "reduce_mean_nothing": image("ReduceMean", opset=18, noop_with_empty_axes=1),
     "reduce_mean_pixels": image("ReduceMean", axes=[2, 3], keepdims=0),
     "reduce_mean_channels": image("ReduceMean", axes=[1]),
     "reduce_mean_input": with_constants("ReduceMean", "x axes", 18, axes=int64(-1, 1)),
@@ -87,10 +90,11 @@ POOLS = {
 
 ELEMENTWISE = {
     **{
-        op: image(op)
+        op: image(op, opset=18)
         for op in (
             "Relu", "Sigmoid", "HardSwish", "Tanh", "Exp", "Neg", "Abs", "Reciprocal", "Erf",
-            "Floor", "Ceil", "Round", "Softplus", "HardSigmoid", "LeakyRelu", "Elu",
+            "Floor", "Ceil", "Round", "Softplus", "HardSigmoid", "LeakyRelu", "Elu", "Sin", "Cos",
+            "Sign", "Selu", "Shrink", "Mish",  # the last three by their definitions in ONNX
         )
     },
     "sqrt_log": model(
@@ -123,6 +127,13 @@ ELEMENTWISE = {
         {name: ((3, 4), "float32") for name in "abc"},
     ),
     "add_same_twice": model([node("Add", "x x")], {"x": (IMAGE, "float32")}),
+    "mean": model(
+        [node("Mean", "a b")], {name: ((2, 3, 4, 5), "float32") for name in "ab"}
+    ),
+    "clip_of_a_run": model(
+        [node("Clip", "x a b", "c"), node("Clip", "c a", "d"), node("Clip", "d - b")],
+        {"x": ((4, 5), "float32"), "a": ((), "float32"), "b": ((1,), "float32")}, opset=12,
+    ),
     "cast": model([node("Cast", "x", to=onnx.TensorProto.FLOAT)], {"x": ((3, 4), "int32")}),
 }  # fmt: skip
 
@@ -234,6 +245,11 @@ LINEAR = {
     ),
     "matmul_one_constant": model([node("MatMul", "x w")], {"x": ((3, 8), "float32")},
                                  {"w": normal(1, 1, 8, 5)}),
+    "matmul_by_a_vector": model(
+        [node("MatMul", "x v", "a"), node("MatMul", "v z", "b"), node("MatMul", "v v", "c"),
+         node("Sum", "a b c")],
+        {"x": ((2, 3, 8), "float32"), "z": ((2, 8, 3), "float32"), "v": ((8,), "float32")},
+    ),
     "matmul_of_a_vector": model([node("MatMul", "x w")], {"x": ((8,), "float32")},
                                 {"w": normal(8, 5)}),
     "flatten_gemm": model(
@@ -280,4 +296,7 @@ NORMALISATION = {
     ),
 }  # fmt: skip
 
-FLOAT_CASES = {**CONVOLUTIONS, **POOLS, **ELEMENTWISE, **LAYOUT, **LINEAR, **NORMALISATION}
+FLOAT_CASES = {
+    **CONVOLUTIONS, **POOLS, **ELEMENTWISE, **LAYOUT, **LINEAR, **NORMALISATION, **CONDITIONS,
+    **SELECTIONS, **REDUCTIONS,
+}  # fmt: skip

@@ -49,7 +49,10 @@ def run_onnxruntime(path: str | Path, feeds: Mapping[str, np.ndarray]) -> dict[s
 
 
 def random_feeds(path: str | Path, seed: int = 1) -> dict[str, np.ndarray]:
-    """Random inputs of a model: normal numbers, or integers over the dtype's range."""
+    """Random inputs of a model: normal numbers, or integers over the dtype's range.
+
+    Those of int64 are from 0 to 3.
+    """
     model = onnx.load(path, load_external_data=False)
     constants = {tensor.name for tensor in model.graph.initializer}
     rng = np.random.default_rng(seed)
@@ -62,6 +65,10 @@ def random_feeds(path: str | Path, seed: int = 1) -> dict[str, np.ndarray]:
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
         if dtype.kind == "f":
             feeds[value.name] = rng.standard_normal(shape).astype(dtype)
+        elif dtype.kind == "b":
+            feeds[value.name] = rng.random(shape) < 0.5
+        elif dtype == np.int64:  # mostly places
+            feeds[value.name] = rng.integers(0, 4, shape)
         else:
             limits = np.iinfo(dtype)
             feeds[value.name] = rng.integers(limits.min, limits.max + 1, shape).astype(dtype)

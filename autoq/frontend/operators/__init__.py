@@ -2,24 +2,32 @@
 
 from autoq.frontend.operators import (
     arithmetic,
+    conditions,
     convolution,
     dynamic,
+    expansion,
     layout,
     linear,
     normalisation,
     pooling,
     qdq,
     qlinear,
+    reductions,
+    selection,
 )
 
 __all__ = [
     "arithmetic",
+    "conditions",
     "convolution",
     "dynamic",
+    "expansion",
     "layout",
     "linear",
     "normalisation",
     "pooling",
     "qdq",
     "qlinear",
+    "reductions",
+    "selection",
 ]

@@ -7,12 +7,14 @@ import math
 import numpy as np
 import onnx
 
-from autoq.frontend.builder import HALVES, GraphBuilder
+from autoq.frontend.builder import GraphBuilder
+from autoq.frontend.number_types import COMPUTED_AS, HALVES
+from autoq.frontend.operators.conditions import is_not_zero
 from autoq.frontend.registry import OnnxNode, importer
 
 _PLAIN = (
     "Relu", "Sigmoid", "HardSwish", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Reciprocal",
-    "Erf", "Floor", "Ceil", "Round", "Softplus",
+    "Erf", "Floor", "Ceil", "Round", "Softplus", "Sin", "Cos", "Sign",
 )  # fmt: skip
 _CAST_DTYPES = ("float32", "int32", "int8", "uint8")
 _CAST_SOURCES = (*_CAST_DTYPES, "int4", "uint4")
@@ -43,6 +45,9 @@ def leaky(node: OnnxNode, b: GraphBuilder) -> str:
 @importer("Clip")
 def clip(node: OnnxNode, b: GraphBuilder) -> str:
     """Bounds as attributes (before opset 11) or constant inputs; absent ones do not bound."""
+    x = node.required(0, b)
+    if any(name and name not in b.graph.constants for name in node.inputs[1:]):
+        return _between(node, b, x)
     bounds = []
     for index, (name, absent) in enumerate((("min", -math.inf), ("max", math.inf))):
         given = node.input(index + 1)
@@ -53,7 +58,19 @@ def clip(node: OnnxNode, b: GraphBuilder) -> str:
         # The largest float32 is how exporters write a bound that is none.
         beyond = math.copysign(1.0, absent) * value >= np.finfo(np.float32).max
         bounds.append(absent if beyond else value)
-    return b.emit("Clip", [node.required(0, b)], low=bounds[0], high=bounds[1])
+    return b.emit("Clip", [x], low=bounds[0], high=bounds[1])
+
+
+def _between(node: OnnxNode, b: GraphBuilder, x: str) -> str:
+    """`x` clamped to bounds that a run gives, of one element each."""
+    for index, op in ((1, "Max"), (2, "Min")):
+        bound = node.input(index)
+        if bound is None:
+            continue
+        if b.dtype(bound) != b.dtype(x) or math.prod(b.shape(bound)) != 1:
+            raise b.error(f"a bound {b.dtype(bound)}{list(b.shape(bound))} of {b.dtype(x)}")
+        x = b.emit(op, [x, b.emit("Reshape", [bound], shape=())])
+    return x
 
 
 @importer("Add", "Sub", "Mul", "Div", "Pow")
@@ -93,13 +110,15 @@ def _real(b: GraphBuilder, name: str) -> str:
     return b.emit("Cast", [name], "float32") if b.dtype(name) in _INTEGERS else name
 
 
-@importer("Sum", "Min", "Max")
+@importer("Sum", "Min", "Max", "Mean")
 def variadic(node: OnnxNode, b: GraphBuilder) -> str:
     """Any number of inputs, two at a time."""
-    op = {"Sum": "Add"}.get(node.op, node.op)
+    op = {"Sum": "Add", "Mean": "Add"}.get(node.op, node.op)
     result = node.required(0, b)
     for index in range(1, len(node.inputs)):
         result = b.emit(op, [result, node.required(index, b)])
+    if node.op == "Mean" and len(node.inputs) > 1:
+        result = b.emit("Div", [result, b.add_constant(np.float32(len(node.inputs)))])
     return result
 
 
@@ -135,21 +154,31 @@ def prelu(node: OnnxNode, b: GraphBuilder) -> str:
 
 @importer("Cast")
 def cast(node: OnnxNode, b: GraphBuilder) -> str:
-    """Between floats and the integers of quantised models.
+    """Between floats, integers and bools.
 
     Floats of 16 bits are computed in float32; a cast to them rounds what is of another type.
     """
     dtype = str(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.attributes["to"])))
-    half = dtype if dtype in HALVES else None
-    dtype = "float32" if half else dtype
-    x = node.required(0, b)
+    return _emit_cast(b, node.required(0, b), dtype)
+
+
+@importer("CastLike")
+def cast_like(node: OnnxNode, b: GraphBuilder) -> str:
+    """A Cast to the type of another tensor."""
+    return _emit_cast(b, node.required(0, b), b.type_of_input(1) or b.dtype(node.required(1, b)))
+
+
+def _emit_cast(b: GraphBuilder, x: str, to: str) -> str:
+    dtype = COMPUTED_AS.get(to, to)
     if dtype not in _CAST_DTYPES or b.dtype(x) not in _CAST_SOURCES:
         raise b.error(
-            f"{b.dtype(x)} to {dtype}; casts from {', '.join(_CAST_SOURCES)} to "
-            f"{', '.join(_CAST_DTYPES)} are supported"
+            f"{b.dtype(x)} to {to}; casts from {', '.join(_CAST_SOURCES)} to "
+            f"{', '.join(_CAST_DTYPES)}, int64, bool and 16-bit floats are supported"
         )
+    if to == "bool":
+        return x if b.type_of_input(0) == "bool" else is_not_zero(b, x)
     if dtype == "float32" and x in b.as_floats:
         return b.as_floats[x]
-    if half and half != b.half_of_input(0):
-        x = b.emit("Cast", [x], half)
+    if to in HALVES and to != b.type_of_input(0):
+        x = b.emit("Cast", [x], to)
     return x if dtype == b.dtype(x) else b.emit("Cast", [x], dtype)

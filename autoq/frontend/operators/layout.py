@@ -180,33 +180,13 @@ def slice_(node: OnnxNode, b: GraphBuilder) -> str:
         if len(range(*bounds[axis])) == 1:
             first = bounds[axis][0]
             bounds[axis] = (first, first + 1, 1)
-    return _emit_slice(b, x, bounds)
+    return emit_slice(b, x, bounds)
 
 
-def _emit_slice(b: GraphBuilder, x: str, bounds: list[tuple[int, int, int]]) -> str:
+def emit_slice(b: GraphBuilder, x: str, bounds: list[tuple[int, int, int]]) -> str:
+    """A Slice of (start, end, step) of every axis."""
     starts, ends, steps = (tuple(column) for column in zip(*bounds, strict=True))
     return b.emit("Slice", [x], starts=starts, ends=ends, steps=steps)
-
-
-@importer("Gather")
-def gather(node: OnnxNode, b: GraphBuilder) -> str:
-    """Constant indices at equal distances: a Slice, whose axis goes where there is one index."""
-    x = node.required(0, b)
-    shape = b.shape(x)
-    axis = normal_axis(b, int(node.attributes.get("axis", 0)), len(shape))
-    given = b.constant(node.required(1, b), "indices")
-    size = shape[axis]
-    indices = np.where(given < 0, given + size, given).reshape(-1).tolist()
-    if not indices or min(indices) < 0 or max(indices) >= size:
-        raise b.error(f"indices {given.reshape(-1).tolist()!s:.60} of {size} along axis {axis}")
-    step = indices[1] - indices[0] if len(indices) > 1 else 1
-    if step == 0 or indices != list(range(indices[0], indices[0] + step * len(indices), step)):
-        raise b.error(f"indices {indices!s:.60}; ones at equal distances are supported")
-    bounds = [(0, extent, 1) for extent in shape]
-    bounds[axis] = (indices[0], indices[-1] + (1 if step > 0 else -1), step)
-    whole = (*shape[:axis], *given.shape, *shape[axis + 1 :])
-    y = _emit_slice(b, x, bounds)
-    return y if b.shape(y) == whole else b.emit("Reshape", [y], shape=whole)
 
 
 @importer("Split")
@@ -229,5 +209,5 @@ def split(node: OnnxNode, b: GraphBuilder) -> list[str]:
     for start, end in itertools.pairwise(edges):
         bounds = [(0, size, 1) for size in shape]
         bounds[axis] = (start, end, 1)
-        parts.append(_emit_slice(b, x, bounds))
+        parts.append(emit_slice(b, x, bounds))
     return parts

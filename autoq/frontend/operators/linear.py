@@ -66,8 +66,17 @@ def _emit_gemm(node: OnnxNode, b: GraphBuilder, x: str, weight: str, c: str | No
 
 @importer("MatMul")
 def matmul(node: OnnxNode, b: GraphBuilder) -> str:
-    """Matrix product with numpy's broadcasting."""
-    return emit_matmul(b, node.required(0, b), node.required(1, b))
+    """Matrix product with numpy's broadcasting; a vector is a row on the left, else a column."""
+    x, other = node.required(0, b), node.required(1, b)
+    shapes = b.shape(x), b.shape(other)
+    if min(map(len, shapes)) > 1 or not all(shapes):
+        return emit_matmul(b, x, other)
+    x = b.emit("Reshape", [x], shape=(1, *shapes[0])) if len(shapes[0]) == 1 else x
+    other = b.emit("Reshape", [other], shape=(*shapes[1], 1)) if len(shapes[1]) == 1 else other
+    y = emit_matmul(b, x, other)
+    rows = b.shape(y)[:-2] if len(shapes[0]) == 1 else b.shape(y)[:-1]
+    columns = () if len(shapes[1]) == 1 else b.shape(y)[-1:]
+    return b.emit("Reshape", [y], shape=(*rows, *columns))
 
 
 def emit_matmul(b: GraphBuilder, x: str, weight: str) -> str:

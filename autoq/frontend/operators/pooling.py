@@ -1,11 +1,10 @@
-"""Pools: maximum, average, global average, and means over axes."""
+"""Pools: maximum, average, global average."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from autoq.frontend.builder import GraphBuilder
-from autoq.frontend.operators.layout import constant_axes
 from autoq.frontend.operators.windows import (
     Edges,
     Pair,
@@ -98,21 +97,3 @@ def global_max_pool(node: OnnxNode, b: GraphBuilder) -> str:
     """Maximum over the whole image."""
     x = node.required(0, b)
     return b.emit("MaxPool", [x], **Windows(image_shape(b, x)[2:])._asdict())
-
-
-@importer("ReduceMean")
-def reduce_mean(node: OnnxNode, b: GraphBuilder) -> str:
-    """Mean over axes; over the pixels of images it is a global average pool."""
-    x = node.required(0, b)
-    shape = b.shape(x)
-    axes = constant_axes(node, b, len(shape))
-    if not axes:
-        axes = tuple(range(len(shape)))
-    if axes == (2, 3) and len(shape) == 4:
-        y = emit_global_average(b, x)
-    else:
-        y = b.emit("ReduceMean", [x], axes=axes)
-    if node.flag("keepdims", b, True):
-        return y
-    kept = tuple(size for axis, size in enumerate(shape) if axis not in axes)
-    return b.emit("Reshape", [y], shape=kept)

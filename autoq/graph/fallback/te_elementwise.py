@@ -8,7 +8,16 @@ from typing import Any
 
 from tvm import tirx
 
-from autoq.graph.fallback.te_value import Index, Value, clip, clip_numbers, constant, largest, least
+from autoq.graph.fallback.te_value import (
+    Index,
+    Value,
+    clip,
+    clip_numbers,
+    constant,
+    is_number,
+    largest,
+    least,
+)
 from autoq.graph.ir import Primitive
 from autoq.graph.shapes import broadcast
 
@@ -38,6 +47,28 @@ def binary(function: Callable[[Any, Any], Any]) -> Callable[..., Value]:
         return Value(shape, primitive.dtype, at)
 
     return primitive_value
+
+
+def _where(primitive: Primitive, condition: Value, a: Value, b: Value) -> Value:
+    """The one or the other by a condition that is 0 or not."""
+    shape = broadcast([condition.shape, a.shape, b.shape])
+
+    def at(index: Index) -> Any:
+        holds = condition.broadcast_at(index) != tirx.const(0, condition.dtype)
+        chosen = tirx.Select(holds, a.broadcast_at(index), b.broadcast_at(index))
+        return chosen.astype(primitive.dtype)
+
+    return Value(shape, primitive.dtype, at)
+
+
+def _as_number(condition: Any) -> Any:
+    """What a comparison says, as 1 or 0."""
+    return tirx.Select(condition, constant(1.0), constant(0.0))
+
+
+def _sign(primitive: Primitive, x: Any) -> Any:
+    zero, one = tirx.const(0, primitive.dtype), tirx.const(1, primitive.dtype)
+    return tirx.Select(x > zero, one, tirx.Select(x < zero, -one, x))
 
 
 def _cast(primitive: Primitive, x: Value) -> Value:
@@ -131,6 +162,10 @@ ELEMENTWISE: dict[str, Callable[..., Value]] = {
     "Softplus": unary(
         lambda primitive, x: _relu(primitive, x) + tirx.log(constant(1.0) + tirx.exp(-tirx.abs(x)))
     ),
+    "Sin": unary(lambda primitive, x: tirx.sin(x)),
+    "Cos": unary(lambda primitive, x: tirx.cos(x)),
+    "Sign": unary(_sign),
+    "IsNaN": unary(lambda primitive, x: tirx.Select(is_number(x), constant(0.0), constant(1.0))),
     "Add": binary(lambda a, b: a + b),
     "Sub": binary(lambda a, b: a - b),
     "Mul": binary(lambda a, b: a * b),
@@ -138,4 +173,8 @@ ELEMENTWISE: dict[str, Callable[..., Value]] = {
     "Pow": binary(lambda a, b: tirx.pow(a, b)),
     "Min": _extreme(least, tirx.min),
     "Max": _extreme(largest, tirx.max),
+    "Equal": binary(lambda a, b: _as_number(a == b)),
+    "Greater": binary(lambda a, b: _as_number(a > b)),
+    "GreaterOrEqual": binary(lambda a, b: _as_number(a >= b)),
+    "Where": _where,
 }

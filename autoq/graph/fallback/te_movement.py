@@ -112,6 +112,60 @@ def _unrolled(primitive: Primitive, x: Value) -> Value:
     return Value(shape, x.dtype, at)
 
 
+def _expand(primitive: Primitive, x: Value) -> Value:
+    """Numpy's broadcast to a shape."""
+    return Value(tuple(primitive["shape"]), x.dtype, x.broadcast_at)
+
+
+def _gather(primitive: Primitive, x: Value, indices: Value) -> Value:
+    """Elements at places that a run gives, negative ones from the end, clamped to what there is."""
+    axis, rank = primitive["axis"], len(indices.shape)
+    size = x.shape[axis]
+    shape = infer_shape("Gather", [x.shape, indices.shape], dict(primitive.attributes))
+
+    def at(index: Index) -> Any:
+        given = indices.at(index[axis : axis + rank]).astype("int32")
+        place = tirx.Select(given < 0, given + size, given)
+        inside = tirx.max(tirx.min(place, size - 1), 0)
+        return x.at([*index[:axis], inside, *index[axis + rank :]])
+
+    return Value(shape, x.dtype, at)
+
+
+def _take(primitive: Primitive, x: Value, *indices: Value) -> Value:
+    """Elements at constant places along some axes."""
+    shapes = [x.shape, *(value.shape for value in indices)]
+    shape = infer_shape("Take", shapes, dict(primitive.attributes))
+
+    def at(index: Index) -> Any:
+        source = list(index)
+        for axis, places in zip(primitive["axes"], indices, strict=True):
+            source[axis] = places.at([index[axis]])
+        return x.at(source)
+
+    return Value(shape, x.dtype, at)
+
+
+def _interpolate(primitive: Primitive, x: Value, *taps: Value) -> Value:
+    """Sums of elements at constant places along some axes, each times a constant weight."""
+    axes, places, weights = primitive["axes"], taps[::2], taps[1::2]
+    shapes = [x.shape, *(value.shape for value in taps)]
+    shape = infer_shape("Interpolate", shapes, dict(primitive.attributes))
+
+    def along(position: int, source: list[Any], index: Index) -> Any:
+        if position == len(axes):
+            return x.at(source)
+        axis, total = axes[position], None
+        for tap in range(places[position].shape[0]):
+            here = list(source)
+            here[axis] = places[position].at([tap, index[axis]])
+            part = along(position + 1, here, index) * weights[position].at([tap, index[axis]])
+            total = part if total is None else total + part
+        return total
+
+    return Value(shape, "float32", lambda index: along(0, list(index), index))
+
+
 MOVEMENT: dict[str, Callable[..., Value]] = {
     "Pad": pad,
     "Slice": _moved(_sliced),
@@ -119,4 +173,8 @@ MOVEMENT: dict[str, Callable[..., Value]] = {
     "ChannelShuffle": _moved(_shuffled),
     "Concat": _concat,
     "Windows": _unrolled,
+    "Expand": _expand,
+    "Gather": _gather,
+    "Take": _take,
+    "Interpolate": _interpolate,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -74,25 +75,51 @@ def _mean(primitive: Primitive, x: Value) -> Value:
     return Value(shape, "float32", lambda index: total[tuple(index)] / constant(float(count)))
 
 
+def _sum(primitive: Primitive, x: Value) -> Value:
+    axes = primitive["axes"]
+    shape = infer_shape("ReduceSum", [x.shape], dict(primitive.attributes))
+    reduced = {axis: te.reduce_axis((0, x.shape[axis]), f"k{axis}") for axis in axes}
+
+    def total(*index: Any) -> Any:
+        source = [reduced.get(axis, position) for axis, position in enumerate(index)]
+        return te.sum(x.at(source), axis=list(reduced.values()))
+
+    return Value.of(te.compute(shape, total, name="total"))
+
+
 def _most(primitive: Primitive, x: Value) -> Value:
-    """The largest number: NaN is passed over."""
-    axes, least = primitive["axes"], tirx.min_value("float32")
+    """The largest number: NaN is passed over.
 
-    def number(element: Any) -> Any:
-        return tirx.Select(element > least, element, least)
-
+    Floats are compared by their bits: TVM's maximum of floats begins above minus infinity.
+    """
+    axes, is_float = primitive["axes"], x.dtype == "float32"
     shape = infer_shape("ReduceMax", [x.shape], dict(primitive.attributes))
     reduced = {axis: te.reduce_axis((0, x.shape[axis]), f"k{axis}") for axis in axes}
-    return Value.of(
-        te.compute(
-            shape,
-            lambda *i: te.max(
-                number(x.at([reduced.get(axis, position) for axis, position in enumerate(i)])),
-                axis=list(reduced.values()),
-            ),
-            name="largest",
-        )
-    )
+
+    def element(*index: Any) -> Any:
+        value = x.at([reduced.get(axis, position) for axis, position in enumerate(index)])
+        return te.max(_ordered(value) if is_float else value, axis=list(reduced.values()))
+
+    largest = te.compute(shape, element, name="largest")
+    if not is_float:
+        return Value.of(largest)
+
+    def number(index: Index) -> Any:
+        bits = largest[tuple(index)]
+        return tirx.reinterpret("float32", _turned(bits))
+
+    return Value(shape, "float32", number)
+
+
+def _ordered(value: Any) -> Any:
+    """int32 in the order of float32 numbers; NaN is what minus infinity is."""
+    least = constant(-math.inf)
+    return _turned(tirx.reinterpret("int32", tirx.Select(value > least, value, least)))
+
+
+def _turned(bits: Any) -> Any:
+    """A float's bits in the order of its numbers, and the other way round: negative ones turn."""
+    return tirx.Select(bits < 0, bits ^ tirx.const(0x7FFFFFFF, "int32"), bits)
 
 
 # Factors of a product are stored: dlight pads the reduction to whole tiles with zeros of what the
@@ -130,6 +157,7 @@ REDUCTIONS: dict[str, Callable[..., Value]] = {
     "LRN": _lrn,
     "ReduceMean": _mean,
     "ReduceMax": _most,
+    "ReduceSum": _sum,
     "MatMul": _matmul,
     "Gemm": _gemm,
 }

@@ -147,6 +147,28 @@ def _unless_nan(a: Expr, value: Expr, lanes: int) -> Expr:
     return T.Select(a <= _number(math.inf, lanes), value, a)
 
 
+def _sign(x: Expr, lanes: int) -> Expr:
+    zero, one = _number(0.0, lanes), _number(1.0, lanes)
+    return T.Select(x > zero, one, T.Select(x < zero, -one, x))
+
+
+def _compared(compare: Callable[[Expr, Expr], Expr]) -> Vector:
+    """What a comparison says, as 1 or 0."""
+
+    def compute(a: Expr, b: Expr, lanes: int) -> Expr:
+        return T.Select(compare(a, b), _number(1.0, lanes), _number(0.0, lanes))
+
+    return compute
+
+
+def _is_nan(x: Expr, lanes: int) -> Expr:
+    return T.Select(x <= _number(math.inf, lanes), _number(0.0, lanes), _number(1.0, lanes))
+
+
+def _where(condition: Expr, a: Expr, b: Expr, lanes: int) -> Expr:
+    return T.Select(condition == _number(0.0, lanes), b, a)
+
+
 def _plain(compute: Vector) -> Callable[[Primitive], Vector]:
     """A primitive without attributes."""
     return lambda primitive: compute
@@ -176,6 +198,10 @@ EXPRESSIONS: dict[str, Callable[[Primitive], Vector]] = {
     "Ceil": _plain(lambda x, lanes: T.ceil(x)),
     "Round": _plain(lambda x, lanes: T.nearbyint(x)),
     "Softplus": _plain(_softplus),
+    "Sin": _plain(lambda x, lanes: T.sin(x)),
+    "Cos": _plain(lambda x, lanes: T.cos(x)),
+    "Sign": _plain(_sign),
+    "IsNaN": _plain(_is_nan),
     "Add": _plain(lambda a, b, lanes: a + b),
     "Sub": _plain(lambda a, b, lanes: a - b),
     "Mul": _plain(product),
@@ -183,5 +209,9 @@ EXPRESSIONS: dict[str, Callable[[Primitive], Vector]] = {
     "Pow": _plain(lambda a, b, lanes: T.pow(a, b)),
     "Min": _plain(_smaller),
     "Max": _plain(_larger),
+    "Equal": _plain(_compared(lambda a, b: a == b)),
+    "Greater": _plain(_compared(lambda a, b: a > b)),
+    "GreaterOrEqual": _plain(_compared(lambda a, b: a >= b)),
+    "Where": _plain(_where),
 }
 """What computes each op, from the primitive."""

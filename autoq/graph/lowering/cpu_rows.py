@@ -175,8 +175,17 @@ def _mean(writer: _Writer, x: int) -> int:
     return writer.add(divided, (writer.reduce(_sum, x, 0.0),), False)
 
 
+def _total(writer: _Writer, x: int) -> int:
+    return writer.reduce(_sum, x, 0.0)
+
+
 def _most(writer: _Writer, x: int) -> int:
     return writer.reduce(_larger, x, -math.inf)
 
 
-_REDUCTIONS = {"Softmax": _softmax, "ReduceMean": _mean, "ReduceMax": _most}
+_REDUCTIONS = {
+    "Softmax": _softmax,
+    "ReduceMean": _mean,
+    "ReduceMax": _most,
+    "ReduceSum": _total,
+}

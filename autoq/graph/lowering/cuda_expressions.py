@@ -177,6 +177,10 @@ EXPRESSIONS: dict[str, Callable[..., str]] = {
     "Ceil": _call("ceilf({0})"),
     "Round": _call("rintf({0})"),
     "Softplus": _softplus,
+    "Sin": _call("sinf({0})"),
+    "Cos": _call("cosf({0})"),
+    "Sign": _call("({0} > 0.f ? 1.f : {0} < 0.f ? -1.f : {0})"),
+    "IsNaN": _call("({0} != {0} ? 1.f : 0.f)"),
     "Add": _call("__fadd_rn({0}, {1})"),
     "Sub": _call("__fsub_rn({0}, {1})"),
     "Mul": _call("__fmul_rn({0}, {1})"),
@@ -184,5 +188,9 @@ EXPRESSIONS: dict[str, Callable[..., str]] = {
     "Pow": _call("powf({0}, {1})"),
     "Min": _call("at_most({0}, {1})"),
     "Max": _call("at_least({0}, {1})"),
+    "Equal": _call("({0} == {1} ? 1.f : 0.f)"),
+    "Greater": _call("({0} > {1} ? 1.f : 0.f)"),
+    "GreaterOrEqual": _call("({0} >= {1} ? 1.f : 0.f)"),
+    "Where": _call("({0} != 0.f ? {1} : {2})"),
 }
 """How the result of each op is computed, from the primitive and its arguments' names."""

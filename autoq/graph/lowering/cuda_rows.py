@@ -229,9 +229,13 @@ def _mean(writer: _Writer, x: int) -> int:
     return writer.add(times("{0}", split_reciprocal(np.float32(writer.arrays.row))), (total,))
 
 
+def _sum(writer: _Writer, x: int) -> int:
+    return writer.add("{0}", (writer.reduce("Sum", x),))
+
+
 def _most(writer: _Writer, x: int) -> int:
     """A kernel stores a value that is computed of what it joins."""
     return writer.add("{0}", (writer.reduce("Largest", x),))
 
 
-_REDUCTIONS = {"Softmax": _softmax, "ReduceMean": _mean, "ReduceMax": _most}
+_REDUCTIONS = {"Softmax": _softmax, "ReduceMean": _mean, "ReduceMax": _most, "ReduceSum": _sum}

@@ -7,7 +7,9 @@ import numpy as np
 from autoq.graph.ir import Fusion, Operation, Primitive
 from autoq.graph.lowering.placement import NHWC, PLAIN, TO_NHWC, Placement, to_layout
 
-_PLAIN_ONLY = ("MatMul", "Conv", "Gemm", "MaxPool", "AveragePool")
+_PLAIN_ONLY = ("MatMul", "Conv", "Gemm", "MaxPool", "AveragePool", "Gather")
+_SELECTIONS = ("Take", "Interpolate")
+"""Primitives whose arguments but the first are places along axes, and weights of these."""
 _AXIS_TO_NHWC = {0: 0, 1: 3, 2: 1, 3: 2}
 
 
@@ -18,7 +20,11 @@ def lower_fusion(node: Operation, place: Placement) -> None:
     layout = _layout(node, primitives, place)
     inputs = tuple(place.read(name, layout) for name in node.inputs)
     shapes = tuple(to_layout(graph.shape(name), layout) for name in node.inputs)
-    constants = tuple(_constant(array, layout) for array in node.attributes["constants"])
+    places = {at for p in primitives if p.op in _SELECTIONS for at in p.arguments[1:]}
+    constants = tuple(
+        array if len(node.inputs) + number in places else _constant(array, layout)
+        for number, array in enumerate(node.attributes["constants"])
+    )
     output = place.write(node.output, layout)
     place.graph.nodes.append(
         Fusion(
@@ -45,6 +51,8 @@ def _layout(node: Operation, primitives: tuple[Primitive, ...], place: Placement
         return PLAIN
     if any(primitive.op in _PLAIN_ONLY for primitive in primitives):
         return PLAIN
+    if any(p.op in _SELECTIONS and 1 in p["axes"] for p in primitives):
+        return PLAIN  # whose arguments are in the order of the axes
     if any(array.ndim > 4 for array in node.attributes["constants"]):
         return PLAIN
     if any(primitive.op == "Windows" for primitive in primitives):
@@ -68,7 +76,7 @@ def _in_layout(primitive: Primitive, layout: str) -> Primitive:
         attributes["axis"] = _AXIS_TO_NHWC[attributes["axis"]]
     if "axes" in attributes:
         attributes["axes"] = tuple(sorted(_AXIS_TO_NHWC[axis] for axis in attributes["axes"]))
-    for name in ("before", "after", "starts", "ends", "steps"):
+    for name in ("before", "after", "starts", "ends", "steps", "shape"):
         if name in attributes:
             attributes[name] = to_layout(tuple(attributes[name]), NHWC)
     if "perm" in attributes:  # logical output axis i reads logical axis perm[i]; both are stored

@@ -32,6 +32,8 @@ class PrimitiveWriter:
             })  # fmt: skip
         if node.op == "DequantizeLinear":
             return self._dequantize(graph, node, arguments[0])
+        if node.op in ("Take", "Interpolate"):
+            return self._selection(node, arguments[0], dtype)
         if node.op == "LRN":
             attributes["axis"] = 1
         return self._add(node.op, arguments, dtype, attributes)
@@ -49,6 +51,14 @@ class PrimitiveWriter:
             offset = self._constant(along_axis(zero_point.astype(np.float32), axis, rank))
             x = self._add("Sub", [x, offset], "float32", {})
         return self._add("Mul", [x, self._constant(along_axis(scale, axis, rank))], "float32", {})
+
+    def _selection(self, node: Operation, argument: int, dtype: str) -> int:
+        """What takes elements at constant places, which become arguments, and weights theirs."""
+        places = [array.astype(np.int32) for array in node.attributes["indices"]]
+        columns = [places, node.attributes["weights"]] if node.op == "Interpolate" else [places]
+        arrays = [array for of_axis in zip(*columns, strict=True) for array in of_axis]
+        arguments = [argument, *(self._constant(array) for array in arrays)]
+        return self._add(node.op, arguments, dtype, {"axes": tuple(node.attributes["axes"])})
 
     def _constant(self, value: np.ndarray) -> int:
         self._constants.append(value)

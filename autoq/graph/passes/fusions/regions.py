@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.rewrite import Neighbourhood
-from autoq.graph.shapes import BINARY, LARGEST_INPUTS, UNARY
+from autoq.graph.shapes import BROADCASTING, LARGEST_INPUTS, UNARY
 
 QUANTISED = ("QuantizeLinear", "DequantizeLinear")
-ELEMENTWISE = (*UNARY, *BINARY, *QUANTISED)
+ELEMENTWISE = (*UNARY, *BROADCASTING, *QUANTISED)
 STRUCTURED = (
     "Softmax", "LRN", "Pad", "Slice", "Transpose", "Concat", "ReduceMean", "MatMul", "Conv",
     "Gemm", "ChannelShuffle", "MaxPool", "AveragePool", "ReduceMax",
     "Windows",
+    "ReduceSum", "Expand", "Gather", "Take", "Interpolate",
 )  # fmt: skip
 
 LARGEST_EXPRESSION = 96
@@ -30,7 +31,7 @@ TVM's passes walk expressions as trees, by recursion: `x = x + x` 40 times would
 """
 READINGS = {
     "Clip": 3, "Elu": 3, "HardSigmoid": 3, "HardSwish": 4, "LeakyRelu": 3, "Max": 4, "Min": 4,
-    "Relu": 2, "Softplus": 3, "Tanh": 5,
+    "Relu": 2, "Sign": 3, "Softplus": 3, "Tanh": 5,
 }  # fmt: skip
 """How often the lowered expression of an operation holds its argument, where more than once."""
 

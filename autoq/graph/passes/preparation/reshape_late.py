@@ -11,7 +11,7 @@ import math
 
 from autoq.graph.ir import Graph, Node, Operation
 from autoq.graph.rewrite import add_tensor, fresh_name, prune
-from autoq.graph.shapes import BINARY, UNARY, Shape
+from autoq.graph.shapes import BROADCASTING, UNARY, Shape
 
 _QUANTISED = ("QuantizeLinear", "DequantizeLinear")
 
@@ -72,7 +72,7 @@ class _Rows:
         return [*before, *self._over_rows(node, tuple(inputs), rows)]
 
     def _is_elementwise(self, node: Operation) -> bool:
-        return node.op in (*UNARY, *BINARY) or (
+        return node.op in (*UNARY, *BROADCASTING) or (
             node.op in _QUANTISED and node.attributes["axis"] is None
         )
 

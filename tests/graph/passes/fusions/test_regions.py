@@ -21,7 +21,7 @@ from autoq.graph.passes.fusions.regions import (
     READINGS,
     Partition,
 )
-from autoq.graph.shapes import BINARY, LARGEST_INPUTS
+from autoq.graph.shapes import BINARY, LARGEST_INPUTS, TERNARY
 from autoq.kernel.lowering import lower
 from autoq.templates.target import host_cpu, parse_target
 
@@ -234,13 +234,14 @@ ATTRIBUTES = {
 def test_readings_say_how_often_a_lowered_expression_holds_its_argument(op):
     """TVM's lowering of an intrinsic may repeat its argument: this is what READINGS counts."""
     shape, length = (4, 5, 6), 3
-    inputs = 2 if op in BINARY else 1
-    arguments = [(0, 1)[:inputs], *(((inputs + i, 1)[:inputs]) for i in range(length - 1))]
+    inputs = 3 if op in TERNARY else 2 if op in BINARY else 1
+    others = tuple(range(1, inputs))
+    arguments = [(0, *others), *((inputs + i, *others) for i in range(length - 1))]
     attributes = tuple(sorted(ATTRIBUTES.get(op, {}).items()))
     primitives = tuple(Primitive(op, a, "float32", attributes) for a in arguments)
     fusion = Fusion(
         primitives,
-        ("x", "c")[:inputs],
+        ("x", "c", "d")[:inputs],
         (shape,) * inputs,
         ("float32",) * inputs,
         (),
