@@ -1,0 +1,105 @@
+"""Tile-wise pruning (TW): columns, then rows of tiles of surviving columns, algorithm 3."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from autoq.pruning.ranking import Bounds, Units, select
+from autoq.templates.sparse.pruned_matrix import Tile, TileWise
+
+DeadRows = Callable[[list[np.ndarray]], list[np.ndarray]]
+"""From the columns that each matrix keeps, bool [n], to the rows that then multiply constants
+only, bool [k]."""
+
+
+def tile_wise(
+    scores: Sequence[np.ndarray],
+    sparsity: float,
+    bounds: Sequence[Bounds],
+    granularity: int,
+    run: int = 1,
+    dead_rows: DeadRows | None = None,
+) -> list[TileWise]:
+    """Tiles of matrices [k, n] whose columns are ranked together, and then whose rows are.
+
+    Columns take 1 - sqrt(1 - sparsity), or a little less where no count of whole columns is that;
+    the rows take what is left. A row is pruned in a tile of `granularity` surviving columns alone,
+    or `run` consecutive rows are together. Rows that are dead are pruned first.
+    """
+    columns = _columns(scores, sparsity, bounds)
+    dead = dead_rows(columns) if dead_rows else [np.zeros(len(one), bool) for one in scores]
+    tiles = [
+        [surviving[i : i + granularity] for i in range(0, len(surviving), granularity)]
+        for surviving in (np.flatnonzero(one).astype(np.int32) for one in columns)
+    ]
+    ranked = [_row_units(one, tiles[i], bounds[i], run, dead[i]) for i, one in enumerate(scores)]
+    gone = sum(int((~kept).sum()) * len(one) for kept, one in zip(columns, scores, strict=True))
+    wanted = sparsity * sum(one.size for one in scores) - gone
+    chosen = select(ranked, wanted)
+    return [
+        TileWise(one.shape, granularity, _tiles(tiles[i], ~chosen[i], one.shape[0], run), run)
+        for i, one in enumerate(scores)
+    ]
+
+
+def _half(sparsity: float) -> float:
+    """The share of columns: as many rows of the others come to the sparsity."""
+    return 1 - math.sqrt(1 - sparsity)
+
+
+def _columns(
+    scores: Sequence[np.ndarray], sparsity: float, bounds: Sequence[Bounds]
+) -> list[np.ndarray]:
+    """The columns that each matrix keeps, bool [n]."""
+    units = [
+        Units(
+            one.mean(axis=0),
+            np.full(one.shape[1], one.shape[0]),
+            _half(bound.least) * one.size,
+            _half(bound.most) * one.size,
+        )
+        for one, bound in zip(scores, bounds, strict=True)
+    ]
+    total = sum(one.size for one in scores)
+    return [~chosen for chosen in select(units, _half(sparsity) * total, at_most=True)]
+
+
+class _Runs(NamedTuple):
+    starts: np.ndarray
+    lengths: np.ndarray
+
+    @classmethod
+    def of(cls, rows: int, run: int) -> _Runs:
+        starts = np.arange(0, rows, run)
+        return cls(starts, np.diff(starts, append=rows))
+
+
+def _row_units(
+    scores: np.ndarray, tiles: Sequence[np.ndarray], bound: Bounds, run: int, dead: np.ndarray
+) -> Units:
+    """The runs of rows of every tile, one tile after the other."""
+    runs = _Runs.of(scores.shape[0], run)
+    gone = scores.size - scores.shape[0] * sum(map(len, tiles))
+    useless = np.minimum.reduceat(dead, runs.starts)
+    means, sizes = [np.zeros(0)], [np.zeros(0)]
+    for columns in tiles:
+        size = runs.lengths * len(columns)
+        mean = np.add.reduceat(scores[:, columns].sum(axis=1), runs.starts) / size
+        means.append(np.where(useless, -1.0, mean))
+        sizes.append(size)
+    least, most = (max(0.0, share * scores.size - gone) for share in (bound.least, bound.most))
+    return Units(np.concatenate(means), np.concatenate(sizes), least, most)
+
+
+def _tiles(tiles: Sequence[np.ndarray], kept: np.ndarray, rows: int, run: int) -> tuple[Tile, ...]:
+    runs = _Runs.of(rows, run)
+    made = []
+    for columns, mask in zip(tiles, kept.reshape(len(tiles), len(runs.starts)), strict=True):
+        if mask.any():
+            surviving = np.flatnonzero(np.repeat(mask, runs.lengths)).astype(np.int32)
+            made.append(Tile(columns, surviving))
+    return tuple(made)
