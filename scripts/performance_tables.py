@@ -16,6 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
 import conv_section
+import residual_section
 from conv_section import us
 
 ROOT = Path(__file__).parents[1]
@@ -30,6 +31,9 @@ NETWORKS = (
     "shufflenet_v2_h200",
     "resnet50_int4_h200",
 )
+RESIDUAL = ("RESIDUAL_ERRORS", "RESIDUAL_GAINS", "RESIDUAL_QR", "RESIDUAL_LENET")
+"""Tables of `residual_section.SECTIONS` that docs/performance.md shows."""
+
 MOVEMENT = (
     "N8 average 112x112 112x112x32",
     "N8 average 14x14 14x14x672",
@@ -186,7 +190,14 @@ def sections(results: Results) -> dict[str, str]:
         "MOVEMENT": movement(results),
         "CPU": cpu_models(results),
         "FOUR_BITS": four_bits(results),
+        **{name: residual(name, results) for name in RESIDUAL},
     }
+
+
+def residual(name: str, results: Results) -> str:
+    """A table on residual-compensated products."""
+    make, stem = residual_section.SECTIONS[name]
+    return make(results[stem])
 
 
 DOCUMENTS = {
@@ -200,6 +211,7 @@ DOCUMENTS = {
         "MOVEMENT",
         "CPU",
         "FOUR_BITS",
+        *RESIDUAL,
     ),
 }
 
@@ -207,7 +219,7 @@ DOCUMENTS = {
 def load(folder: Path) -> Results:
     """The results that the tables need, by the stem of their file."""
     names = (*NETWORKS, "conv_h200", "grouped_h200", "gemm_h200", "movement_h200", "cpu_models",
-             "cpu_four_bits")  # fmt: skip
+             "cpu_four_bits", "residual_cpu")  # fmt: skip
     return {name: json.loads((folder / f"{name}.json").read_text()) for name in names}
 
 

@@ -24,8 +24,8 @@ _LARGEST = 127.0
 class TorchPeers:
     """float32 and TF32 products, and direct int8 ones with scales of rows and columns.
 
-    `direct_compiled` quantises by what torch.compile fuses, `direct` by torch's own kernels; b is
-    multiplied as it lies (`direct`) or as its transpose in memory (`direct_transposed`).
+    `cublaslt_compiled` quantises by what torch.compile fuses, the others by torch's own kernels.
+    b is multiplied as it lies (`cublaslt`) or as its transpose in memory (the other two).
     """
 
     def watches(self, a: np.ndarray, b: np.ndarray, block: Block) -> dict[str, Stopwatch]:
@@ -61,9 +61,9 @@ class TorchPeers:
         return {
             "float32": lambda: torch.matmul(a, b, out=y),
             "tf32": lambda: torch.matmul(a, b, out=y),
-            "direct": lambda: direct(a, b),
-            "direct_transposed": lambda: direct_transposed(a, b),
-            "direct_compiled": lambda: fused(a, b),
+            "cublaslt": lambda: direct(a, b),
+            "cublaslt_transposed": lambda: direct_transposed(a, b),
+            "cublaslt_compiled": lambda: fused(a, b),
         }
 
 

@@ -1,0 +1,213 @@
+"""Tables of the documents on residual-compensated products, from results of bench_residual.py.
+
+The residual paper's own figures stand beside ours; they are of its GPU and CPU.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from residual import paper
+from residual.accuracy import BITS, PAPER_THRESHOLDS, SIZE
+from residual.distributions import DISTRIBUTIONS
+from residual.lenet import THRESHOLDS
+
+Row = Mapping[str, Any]
+
+
+def rows_of(result: Mapping[str, Any], table: str) -> list[Row]:
+    """The rows of a table."""
+    return [row for row in result["rows"] if row["table"] == table]
+
+
+def errors(result: Mapping[str, Any]) -> str:
+    """Errors by form, and apart from each other what scales and what the residual take off."""
+    cells, found = [], _by_case(rows_of(result, "accuracy"), SIZE)
+    for (name, bits), row in found.items():
+        point = _at(row["sparse"], 1.0)
+        gain = _at(row["gains"]["thresholds"], 1.0)
+        shares = (row["gains"]["scales"], gain["residual"], gain["together"])
+        values = (row["one_scale"]["direct"], row["direct"], point["error"], row["full"])
+        cells.append([
+            f"{name}, {bits}", *(f"{value:.1e}" for value in values),
+            f"{point['density_a']:.3f}", *(_percent(share) for share in shares),
+        ])  # fmt: skip
+    titles = ["distribution, bits", "direct, one scale", "direct", "sparse, threshold 1", "full",
+              "density", "scales take off", "residual takes off", "together"]  # fmt: skip
+    return _table(titles, cells, found.values())
+
+
+def gains(result: Mapping[str, Any]) -> str:
+    """Table 5: accuracy gained over the full residual with one scale, and speed over the full."""
+    found = _by_case(rows_of(result, "accuracy"), SIZE)
+    speeds = {(row["distribution"], row["bits"]): row for row in rows_of(result, "real_speed")}
+    cells = []
+    for (name, bits), row in found.items():
+        line = [f"{name}, {bits}"]
+        for threshold in PAPER_THRESHOLDS:
+            gain = _at(row["gains"]["thresholds"], threshold)
+            quoted = paper.gain(name, bits, threshold)
+            ours = _speedup(speeds.get((name, bits)), threshold)
+            theirs = ("-", "-") if quoted is None else (f"{quoted[0]:.2f}", f"{quoted[1]:.2f}")
+            line.append(f"{gain['over_full']:.2f}, {gain['over_full_cut_off']:.2f} ({theirs[0]})")
+            line.append(f"{ours} ({theirs[1]})")
+        cells.append(line)
+    titles = ["distribution, bits"]
+    for threshold in PAPER_THRESHOLDS:
+        titles += [f"gain at {threshold:g}", "speed-up"]
+    return _table(titles, cells, [*found.values(), *speeds.values()])
+
+
+def factorisations(result: Mapping[str, Any]) -> str:
+    """Table 6: relative errors of Q R."""
+    found = rows_of(result, "qr")
+    forms = ("one_scale_direct", "direct", "sparse_0.8", "sparse_0.1", "full", "cut_off_direct",
+             "cut_off_full")  # fmt: skip
+    cells = []
+    for row in found:
+        quoted = paper.factorisation(row["distribution"], row["bits"])
+        theirs = ["-"] * 3
+        if quoted:
+            theirs = [f"{quoted[form]:.3f}" for form in ("direct", "sparse", "full")]
+        ours = [_short(row["errors"][form]) for form in forms]
+        cells.append([f"{row['distribution']}, {row['bits']}", *ours, *theirs])
+    titles = ["distribution, bits", "direct, one scale", "direct", "sparse, 0.8", "sparse, 0.1",
+              "full", "direct, cut off", "full, cut off", "paper: direct", "sparse",
+              "full"]  # fmt: skip
+    return _table(titles, cells, found)
+
+
+def networks(result: Mapping[str, Any]) -> str:
+    """Table 7: what share of images LeNet recognises, and how fast its products are."""
+    found, cells = rows_of(result, "lenet"), []
+    speeds = {row["bits"]: row["times"] for row in rows_of(result, "lenet_speed")}
+    for row in found:
+        times, quoted = speeds.get(row["bits"]), paper.LENET[row["bits"]]
+        for form in ("one_scale_direct", "direct", *(f"sparse_{t}" for t in THRESHOLDS)):
+            theirs = ("-", "-")
+            if form.startswith("sparse"):
+                place = THRESHOLDS.index(float(form.removeprefix("sparse_")))
+                theirs = (f"{quoted['accuracy'][place]:.2%}", f"{quoted['speedup'][place]:.2f}")
+            cells.append([
+                f"{row['bits']} bits, {form.replace('_', ' ')}", f"{row['accuracy'][form]:.2%}",
+                f"{row['logits_error'][form]:.1e}", _lenet_speedup(times, form), *theirs,
+            ])  # fmt: skip
+    exact = found[0]["accuracy"]["float32"]
+    cells.insert(0, ["float32", f"{exact:.2%}", "0", "1.00", f"{paper.LENET_FLOAT:.2%}", "-"])
+    titles = ["products", "recognised", "error of logits", "speed-up", "paper: recognised",
+              "speed-up"]  # fmt: skip
+    return _table(titles, cells, [*found, *rows_of(result, "lenet_speed")])
+
+
+def cpu_speeds(result: Mapping[str, Any]) -> str:
+    """Table 4: GOPS on the CPU, beside the paper's."""
+    return _speeds(result, "cpu", 1e3, paper.CPU_SPEEDS, paper.CPU_DENSITIES, ("float32",))
+
+
+def gpu_speeds(result: Mapping[str, Any]) -> str:
+    """Table 3: TOPS on a GPU, beside the paper's, and the peers of the same run."""
+    peers = ("float32", "tf32", "cublaslt", "cublaslt_transposed", "cublaslt_compiled")
+    return _speeds(result, "cuda", 1.0, paper.GPU_SPEEDS, paper.GPU_DENSITIES, peers)
+
+
+def stages(result: Mapping[str, Any]) -> str:
+    """Figure 7: shares of time by stage."""
+    found = rows_of(result, "stages")
+    kinds = list(found[0]["share"])
+    cells = [
+        [row["form"], str(row["size"]), f"{sum(row['us'].values()):,.0f}",
+         *(f"{row['share'][kind]:.0%}" for kind in kinds)]
+        for row in found
+    ]  # fmt: skip
+    return _table(["form", "size", "us", *kinds], cells, found)
+
+
+def _speeds(
+    result: Mapping[str, Any], kind: str, factor: float, quoted: Mapping[int, Any],
+    densities: Sequence[float], peers: Sequence[str],
+) -> str:  # fmt: skip
+    """A line for each size and density; rates times a factor."""
+    how = "tops_best" if kind == "cpu" else "tops_median"
+    cells, found = [], [row for row in rows_of(result, "speed") if row["target"] == kind]
+    for row in found:
+        rates = {form: factor * times[how] for form, times in row["times"].items()}
+        theirs = ["-"] * 3
+        if row["size"] in quoted:
+            own = quoted[row["size"]]
+            sparse = own["sparse"][densities.index(row["density"])]
+            theirs = [f"{value:.2f}" for value in (own["direct"], own["full"], sparse)]
+        cells.append([
+            str(row["size"]), f"{row['density']:g}",
+            *(_rate(rates.get(form)) for form in ("direct", "full", "sparse", *peers)),
+            f"{rates['sparse'] / rates['direct']:.2f}", f"{rates['sparse'] / rates['full']:.2f}",
+            *theirs,
+        ])  # fmt: skip
+    titles = ["size", "density", "direct", "full", "sparse", *(p.replace("_", " ") for p in peers),
+              "sparse / direct", "sparse / full", "paper: direct", "full", "sparse"]  # fmt: skip
+    return _table(titles, cells, found)
+
+
+def _speedup(row: Row | None, threshold: float) -> str:
+    """Of the sparse form over the full one; a dash where it is slower."""
+    if row is None:
+        return "-"
+    times = row["times"]
+    ratio = times["full"]["us_least"] / times[f"sparse_{threshold}"]["us_least"]
+    return f"{ratio:.2f}" if ratio > 1 else "-"
+
+
+def _lenet_speedup(times: Mapping[str, Any] | None, form: str) -> str:
+    """Over numpy's float32 products; with one scale a matrix nothing is compiled."""
+    name = {"sparse_0.0": "full", "sparse_1.0": "sparse_1"}.get(form, form)
+    if times is None or name not in times:
+        return "-"
+    return f"{times['float32']['us_least'] / times[name]['us_least']:.2f}"
+
+
+def _by_case(rows: Sequence[Row], size: int) -> dict[tuple[str, int], Row]:
+    """Rows of a size by distribution and bits, bits first."""
+    known = {(row["distribution"], row["bits"]): row for row in rows if row["size"] == size}
+    return {(name, bits): known[name, bits] for bits in BITS for name in DISTRIBUTIONS}
+
+
+def _at(points: Sequence[Row], threshold: float) -> Row:
+    return next(point for point in points if point["threshold"] == threshold)
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f}"
+
+
+def _percent(share: float) -> str:
+    return f"{round(100 * share)}%"
+
+
+def _short(value: float) -> str:
+    return f"{value:.4f}" if value < 10 else f"{value:.0f}"
+
+
+def _table(titles: Sequence[str], cells: Sequence[Sequence[str]], rows: Any) -> str:
+    """The table, behind what it was measured on and when."""
+    rows = list(rows)
+    devices = "; ".join(dict.fromkeys(row["device"] for row in rows))
+    when = "; ".join(sorted({f"{row['date']}, commit {row['commit'][:7]}" for row in rows}))
+    loads = [row["load"] for row in rows if "load" in row]
+    load = f", average load {min(loads):g} to {max(loads):g}" if loads else ""
+    lines = [titles, ["---"] * len(titles), *cells]
+    text = textwrap.wrap(f"{devices}, {when}{load}.", 100)
+    return "\n".join([*text, "", *(f"| {' | '.join(line)} |" for line in lines)])
+
+
+SECTIONS = {
+    "RESIDUAL_ERRORS": (errors, "residual_cpu"),
+    "RESIDUAL_GAINS": (gains, "residual_cpu"),
+    "RESIDUAL_QR": (factorisations, "residual_cpu"),
+    "RESIDUAL_LENET": (networks, "residual_cpu"),
+    "RESIDUAL_CPU": (cpu_speeds, "residual_cpu"),
+    "RESIDUAL_GPU": (gpu_speeds, "residual_h200"),
+    "RESIDUAL_STAGES": (stages, "residual_cpu"),
+    "RESIDUAL_GPU_STAGES": (stages, "residual_h200"),
+}
+"""The text between the marks of each name, and the result that it is made from."""
