@@ -68,6 +68,11 @@ class Space(Generic[C]):
         return dict(zip(self._knobs.names, self._knobs.values, strict=True))
 
     @property
+    def derive(self) -> Callable[[C], Mapping[str, float]] | None:
+        """The derived features of a configuration; None for a space without."""
+        return self._derive
+
+    @property
     def size(self) -> int:
         """Number of combinations of knob values, legal or not."""
         return self._knobs.size

@@ -34,5 +34,5 @@ _PRODUCT = ResidualProduct(conv2d_mma_sync.TEMPLATE, ResidualMmaSyncConfig, weig
 
 TEMPLATE = Template(
     "residual_gemm_mma_sync", 1, _PRODUCT.matches, _PRODUCT.space, _PRODUCT.default,
-    _PRODUCT.build, _PRODUCT.pack, _PRODUCT.packed, preference=20,
+    _PRODUCT.build, _PRODUCT.pack, _PRODUCT.packed, estimate=_PRODUCT.estimate, preference=20,
 )  # fmt: skip

@@ -56,7 +56,7 @@ class ResidualProduct:
         fixed = {name: (value,) for name, value in self.fixed.items()}
         knobs = {**inner.knobs, **fixed, **knob_values(workload)}
         ordered = {field.name: knobs[field.name] for field in dataclasses.fields(self.config_type)}
-        return Space(self.config_type, ordered, [*inner.constraints, *rules(target)])
+        return Space(self.config_type, ordered, [*inner.constraints, *rules(target)], inner.derive)
 
     def default(self, workload: ResidualGemm, target: Target) -> Any:
         """The inner template's choice; the first legal one where it rests on constant weights."""
@@ -65,6 +65,15 @@ class ResidualProduct:
         config = self.config_type(**{**knobs, **self.fixed, **default_knobs(workload)})
         space = self.space(workload, target)
         return config if config in space else next(space.enumerate())
+
+    def estimate(self, workload: ResidualGemm, config: Any, target: Target) -> float:
+        """Roughly the seconds of the product; what runs beside it moves the same bytes for all.
+
+        Raises BuildError for an inner template without estimates.
+        """
+        if self.inner.estimate is None:
+            raise BuildError(f"{self.inner.name} estimates nothing")
+        return self.inner.estimate(inner_product(workload), config, target)
 
     def plan(self, workload: ResidualGemm, config: Any) -> ResidualPlan:
         """The arrays and kernels of a configuration.

@@ -41,6 +41,21 @@ __device__ __forceinline__ double over_warp(double x) {
   for (int apart = 16; apart > 0; apart /= 2) x += __shfl_xor_sync(0xffffffffu, x, apart);
   return x;
 }
+// Of four numbers of each lane: eight lanes get the sum of one of them, which is returned last.
+__device__ __forceinline__ double four_over_warp(double (&x)[4], int lane, int& which) {
+  const bool upper = lane & 16, odd = lane & 8;
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const double kept = upper ? x[2 + i] : x[i], sent = upper ? x[i] : x[2 + i];
+    x[i] = kept + __shfl_xor_sync(0xffffffffu, sent, 16);
+  }
+  const double kept = odd ? x[1] : x[0], sent = odd ? x[0] : x[1];
+  double sum = kept + __shfl_xor_sync(0xffffffffu, sent, 8);
+  #pragma unroll
+  for (int apart = 4; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, apart);
+  which = lane / 8;
+  return sum;
+}
 // Of all threads, for the first one; shared has a place for each warp.
 __device__ __forceinline__ double over_block(double x, double* shared, int thread) {
   x = over_warp(x);
@@ -53,7 +68,7 @@ __device__ __forceinline__ double over_block(double x, double* shared, int threa
   return x;
 }
 __device__ __forceinline__ void weigh(
-    const int* sums, const float* rows, const float* columns, const int* of_rows,
+    const int* product, const float* rows, const float* columns, const int* of_rows,
     const int* of_columns, double* row_parts, double* column_parts, double* whole_rows,
     double* whole_columns, void* counts, double* shared, int block, int thread) {
   const int panel = block % PANELS, part = block / PANELS, first = part * PART;
@@ -66,13 +81,13 @@ __device__ __forceinline__ void weigh(
     scale[c] = inside ? (double)__ldg(columns + column + c) : 0.;
     if (part == 0 && inside) own += (double)__ldg(of_columns + column + c) * scale[c];
   }
-  #pragma unroll
   for (int i = 0; i < PART; i += TOGETHER) {
     int4 p[TOGETHER];
+    double sums[TOGETHER];
     #pragma unroll
     for (int t = 0; t < TOGETHER; ++t) {
       const int row = min(first + i + t, M - 1);
-      p[t] = read_sums(sums + (size_t)row * N, column);
+      p[t] = read_sums(product + (size_t)row * N, column);
     }
     #pragma unroll
     for (int t = 0; t < TOGETHER; ++t) {
@@ -81,9 +96,11 @@ __device__ __forceinline__ void weigh(
       const double x = magnitude(p[t].x), y = magnitude(p[t].y);
       const double z = magnitude(p[t].z), w = magnitude(p[t].w);
       weighed[0] += x * a, weighed[1] += y * a, weighed[2] += z * a, weighed[3] += w * a;
-      const double sum = over_warp(x * scale[0] + y * scale[1] + (z * scale[2] + w * scale[3]));
-      if (thread % 32 == 0) shared[(i + t) * WARPS + warp] = sum;
+      sums[t] = x * scale[0] + y * scale[1] + (z * scale[2] + w * scale[3]);
     }
+    int which;
+    const double sum = four_over_warp(sums_of, thread % 32, which);
+    if (thread % 8 == 0) shared[(i + which) * WARPS + warp] = sum;
   }
   #pragma unroll
   for (int c = 0; c < 4; ++c)
