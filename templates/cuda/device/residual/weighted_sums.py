@@ -99,7 +99,7 @@ __device__ __forceinline__ void weigh(
       sums[t] = x * scale[0] + y * scale[1] + (z * scale[2] + w * scale[3]);
     }
     int which;
-    const double sum = four_over_warp(sums_of, thread % 32, which);
+    const double sum = four_over_warp(sums, thread % 32, which);
     if (thread % 8 == 0) shared[(i + which) * WARPS + warp] = sum;
   }
   #pragma unroll
