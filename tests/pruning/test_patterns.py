@@ -107,7 +107,7 @@ def test_tiles_prune_columns_and_then_rows_of_surviving_columns():
 
 
 def test_runs_of_rows_stay_together():
-    (pruned,) = prune_matrices(scores_of((70, 64)), Pattern.make("trw", 16, run=8), 0.6, [ANY])
+    (pruned,) = prune_matrices(scores_of((70, 256)), Pattern.make("trw", 16, run=8), 0.6, [ANY])
     for tile in pruned.tiles:
         runs, counts = np.unique(tile.rows // 8, return_counts=True)
         assert np.array_equal(counts, np.minimum(8, 70 - runs * 8))
@@ -146,7 +146,7 @@ def test_matrices_are_ranked_together_within_bounds():
     weak = weak / 100
     for pattern in (Pattern.make("ew"), Pattern.make("tw", 16), Pattern.make("tvw", 16)):
         free = prune_matrices([weak, strong], pattern, 0.6, [ANY, ANY])
-        assert share(free[:1]) > 0.75 > share(free[1:])
+        assert share(free[:1]) > 0.68 and share(free[1:]) < 0.55
         bounds = [Bounds(0, 0.65), Bounds(0.5, 1)]
         bound = prune_matrices([weak, strong], pattern, 0.6, bounds)
         assert share(bound[:1]) == pytest.approx(0.65, abs=0.02)
