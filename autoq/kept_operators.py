@@ -7,11 +7,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from autoq.devices import Host, require_device, resolve
 from autoq.errors import InputError
+from autoq.paths import as_path
 from autoq.single_operator import CompiledOperator, operator
 from autoq.templates.workload import Workload
 
@@ -29,7 +31,7 @@ class Place:
     host: Host
     tuning_records: tuple[str | os.PathLike[str], ...] = ()
     use_shipped_records: bool = True
-    cache_dir: str | os.PathLike[str] | None = None
+    cache_dir: Path | None = None
 
     def operator(self, workload: Workload, constants: Mapping[str, np.ndarray]) -> CompiledOperator:
         """A kernel of the workload with these small constants, compiled unless one is kept."""
@@ -73,4 +75,5 @@ def make_place(
         tuning_records = (tuning_records,)
     if not isinstance(tuning_records, Sequence):
         raise InputError(f"tuning_records {tuning_records!r:.80}: record files are expected")
-    return Place(host, tuple(tuning_records), use_shipped_records, cache_dir)
+    folder = None if cache_dir is None else as_path(cache_dir)
+    return Place(host, tuple(tuning_records), use_shipped_records, folder)

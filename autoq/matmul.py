@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
+from autoq.finite import require_finite
+from autoq.kept_crossovers import crossover_of
 from autoq.kept_operators import Place, make_place
 from autoq.option_types import require_types
 from autoq.residual.channels import with_channels
-from autoq.residual.crossover import default_crossover
 from autoq.residual.low_rank import low_rank_terms
 from autoq.residual.operands import Operands, make_operands
 from autoq.residual.search import cheapest_within
@@ -23,6 +24,7 @@ from autoq.residual.setting import (
     generator,
     require_tolerance,
 )
+from autoq.residual_crossover import measured_crossover
 from autoq.templates.operators.residual_gemm import ResidualGemm
 
 DEFAULT_COUNTS = {"channels": 64, "low-rank": 1}
@@ -34,8 +36,8 @@ class ProductOptions:
     """Where and how a product is computed.
 
     count: residual channels that "channels" appends along k, or the rank of "low-rank".
-    check_finite refuses NaN and infinity, whose products mean nothing here; it reads both matrices,
-    and copies them to the host where they lie on a GPU. seed draws what is sampled and projected.
+    check_finite refuses NaN and infinity, whose products mean nothing here; it reads both matrices
+    once more. seed draws what is sampled and projected.
     target, tuning_records, use_shipped_records and cache_dir as in `autoq.operator`.
     """
 
@@ -97,10 +99,13 @@ def residual_matmul(
                 raise InputError(f"{name} {value!r:.80}: a tolerance chooses it; give one of them")
         setting = Setting(bits, "sparse", DEFAULT_THRESHOLD, crossover)
     rng = generator(chosen.seed)
-    operands = make_operands(a, b, bits, chosen.check_finite)
+    operands = make_operands(a, b, bits)
     place = chosen.place
+    if chosen.check_finite:
+        for name, matrix in (("a", operands.a), ("b", operands.b)):
+            require_finite(name, matrix, place.host.target, place.cache_dir)
     if setting.correction == "sparse" and setting.crossover is None:
-        setting = replace(setting, crossover=default_crossover(place.host.target))
+        setting = replace(setting, crossover=_crossover(operands, bits, place))
     if tolerance is None:
         product = ResidualProduct(_compute(operands, setting, place, rng), setting)
     else:
@@ -135,6 +140,12 @@ def _setting(
     return Setting(bits, correction, threshold, crossover, count)
 
 
+def _crossover(operands: Operands, bits: int, place: Place) -> float:
+    """That of the device, measured where there is a folder that keeps it."""
+    workload = ResidualGemm(operands.m, operands.n, operands.k, bits, b_order=operands.b_order)
+    return crossover_of(workload, place.host, place.cache_dir, measured_crossover)
+
+
 def _within(
     operands: Operands, setting: Setting, tolerance: float, place: Place, rng: np.random.Generator
 ) -> ResidualProduct:
@@ -153,8 +164,9 @@ def _compute(operands: Operands, setting: Setting, place: Place, rng: np.random.
     """y [m, n] under a setting."""
     if setting.correction == "channels":
         a, b = with_channels(*operands.on_host, setting.bits, setting.count or 0)
-        longer = make_operands(a, b, setting.bits, check_finite=False)
-        return _compute(longer, Setting(setting.bits, "none"), place, rng)
+        return _compute(
+            make_operands(a, b, setting.bits), Setting(setting.bits, "none"), place, rng
+        )
     if setting.correction == "low-rank":
         left, right = low_rank_terms(*operands.on_host, setting.bits, setting.count or 0, rng)
         y = _compute(operands, Setting(setting.bits, "none"), place, rng)

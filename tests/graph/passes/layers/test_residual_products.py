@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from gpu_kernels import end_if_compile_only
 from onnx_models.makers import model, node
 from qdq.oracle import run_in_memory
 
+import autoq
 from autoq.errors import InputError
 from autoq.frontend import from_model
 from autoq.graph import Fusion, Graph, Layer, evaluate, optimise
@@ -61,13 +64,49 @@ def network(rng: np.random.Generator) -> onnx.ModelProto:
     )  # fmt: skip
 
 
+def random_network(rng: np.random.Generator) -> tuple[onnx.ModelProto, np.ndarray]:
+    """Convolutions of random forms with Linear layers behind them, and an input x."""
+    shape = [
+        int(size) for size in (rng.integers(1, 4), rng.integers(1, 8), *rng.integers(6, 12, 2))
+    ]
+    nodes, weights, x, channels = [], {}, "x", shape[1]
+    for i in range(int(rng.integers(1, 4))):
+        filters, taps = int(rng.integers(1, 9)), rng.integers(1, 4, 2)
+        groups = channels if rng.random() < 0.2 else 1
+        filters *= groups if groups > 1 else 1
+        size = (filters, channels // groups, *(int(tap) for tap in taps))
+        weights[f"w{i}"] = rng.standard_normal(size, np.float32) / np.float32(np.sqrt(size[1]))
+        inputs = f"{x} w{i}"
+        if rng.random() < 0.5:
+            weights[f"b{i}"] = rng.standard_normal(filters, np.float32)
+            inputs += f" b{i}"
+        pads, strides = rng.integers(0, 3, 4).tolist(), rng.integers(1, 3, 2).tolist()
+        nodes.append(node("Conv", inputs, f"c{i}", group=groups, pads=pads, strides=strides))
+        x, channels = f"c{i}", filters
+        if rng.random() < 0.6:
+            nodes.append(node(["Relu", "Tanh"][int(rng.integers(2))], x, f"r{i}"))
+            x = f"r{i}"
+    nodes.append(node("GlobalAveragePool", x, "p"))
+    nodes.append(node("Flatten", "p", "f"))
+    weights["w"] = rng.standard_normal((channels, 9), np.float32)
+    weights["b"] = rng.standard_normal(9, np.float32)
+    linear = (
+        [node("Gemm", "f w b", "y", beta=0.5)],
+        [node("MatMul", "f w", "m"), node("Add", "m b")],
+    )
+    nodes += linear[int(rng.integers(2))]
+    made = model(nodes, {"x": (shape, "float32")}, weights)
+    return made, rng.standard_normal(shape, np.float32)
+
+
 def optimised(made: onnx.ModelProto, precision: Precision | None, target: Target = CPU) -> Graph:
     return optimise(from_model(made), target, [*TEMPLATES, STAND_IN], precision)
 
 
-def error(made: onnx.ModelProto, graph: Graph) -> float:
+def error(made: onnx.ModelProto, graph: Graph, x: np.ndarray | None = None) -> float:
     """The relative error of the output y in the Frobenius norm."""
-    feeds = {"x": np.random.default_rng(1).standard_normal((2, 3, 9, 8)).astype(np.float32)}
+    usual = np.random.default_rng(1).standard_normal((2, 3, 9, 8), np.float32)
+    feeds = {"x": usual if x is None else x}
     (exact,) = run_in_memory(made, feeds).values()
     return float(np.linalg.norm(evaluate(graph, feeds)["y"] - exact) / np.linalg.norm(exact))
 
@@ -101,6 +140,15 @@ def test_products_give_what_onnxruntime_gives(
     convolutions = [n for n in graph.nodes if isinstance(n, Layer) and n.name == "Conv_c1"]
     assert len(convolutions) == (3 if threshold == 0 else 1)
     assert least < error(made, graph) < most
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_networks_give_what_onnxruntime_gives(seed: int) -> None:
+    made, x = random_network(np.random.default_rng(seed))
+    for threshold, most in ((0.0, 1e-3), (0.3, 2e-2), (math.inf, 1e-1)):
+        for target in (CPU, HOPPER):
+            graph = optimised(made, make_precision("residual8", threshold, None), target)
+            assert error(made, graph, x) < most, (threshold, target.kind)
 
 
 def test_windows_are_made_channels_last_and_pixels_not_at_all() -> None:
@@ -141,3 +189,46 @@ def test_without_a_precision_nothing_changes() -> None:
     graph = optimised(made, None)
     assert not any(n.precision for n in graph.nodes if isinstance(n, Layer))
     assert error(made, graph) < 1e-5
+
+
+def compiled_error(target: str, precision: dict[str, object], folder: Path) -> float:
+    """The relative error of a small network, compiled and run."""
+    rng = np.random.default_rng(0)
+    weights = {"w1": (6, 3, 3, 3), "w2": (4, 6, 1, 1), "w3": (144, 5), "b3": (5,)}
+    made = model(
+        [
+            node("Conv", "x w1", "c1", pads=[1, 1, 0, 1]),
+            node("Conv", "c1 w2", "c2"),
+            node("Flatten", "c2", "f"),
+            node("Gemm", "f w3 b3", "y"),
+        ],
+        {"x": ((2, 3, 7, 6), "float32")},
+        {name: rng.standard_normal(shape, np.float32) for name, shape in weights.items()},
+    )
+    onnx.save(made, folder / "floats.onnx")
+    report = autoq.compile(
+        folder / "floats.onnx", target=target, output=folder / "made.autoq", **precision
+    )
+    assert set(report.precisions) == {"Conv_c1", "Conv_c2", "Gemm_y"}
+    feeds = {"x": rng.standard_normal((2, 3, 7, 6), np.float32)}
+    (y,) = autoq.Session(folder / "made.autoq").run(None, feeds)
+    (exact,) = run_in_memory(made, feeds).values()
+    return float(np.linalg.norm(y - exact) / np.linalg.norm(exact))
+
+
+COMPILED = [
+    ({"precision": "residual8", "threshold": 0.5}, 1e-3),
+    ({"precision": "residual4", "tolerance": 0.05}, 0.2),
+]
+
+
+@pytest.mark.parametrize(("precision", "most"), COMPILED[1:])
+def test_compiled_for_a_cpu(precision: dict[str, object], most: float, tmp_path: Path) -> None:
+    assert compiled_error("cpu", precision, tmp_path) < most
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("precision", "most"), COMPILED)
+def test_compiled_for_a_gpu(precision: dict[str, object], most: float, tmp_path: Path) -> None:
+    end_if_compile_only()
+    assert compiled_error("cuda", precision, tmp_path) < most

@@ -1,0 +1,64 @@
+"""Crossovers are measured once for a device and a class of shapes."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autoq.devices import Host
+from autoq.kept_crossovers import crossover_of
+from autoq.residual.candidates import Block
+from autoq.residual.crossover import DEFAULT_CROSSOVERS
+from autoq.residual.setting import Setting
+from autoq.residual_crossover import crossing, matrices
+from autoq.templates.operators.residual_gemm import ResidualGemm
+from autoq.templates.target import parse_target
+
+CPU = Host(parse_target("cpu"), "a CPU")
+WORKLOAD = ResidualGemm(100, 200, 300)
+
+
+def test_a_crossover_is_measured_once_for_each_class(tmp_path: Path) -> None:
+    measured: list[ResidualGemm] = []
+
+    def measure(workload: ResidualGemm, host: Host) -> float:
+        measured.append(workload)
+        return 1 / (2 + len(measured))
+
+    def found(host: Host = CPU, **changes: int) -> float:
+        workload = dataclasses.replace(WORKLOAD, **changes)
+        return crossover_of(workload, host, tmp_path, measure)
+
+    assert found() == found() == found(m=127) == 1 / 3
+    assert found(m=128) == 1 / 4
+    assert found(bits=4) == 1 / 5
+    assert found(dataclasses.replace(CPU, device="another CPU")) == 1 / 6
+    assert found() == 1 / 3 and len(measured) == 4
+    for entry in tmp_path.glob("*.crossover"):
+        entry.write_bytes(entry.read_bytes()[:-1])
+    assert found() == 1 / 7
+
+
+def test_without_a_folder_the_target_says() -> None:
+    assert crossover_of(WORKLOAD, CPU, None, lambda *given: 1 / 0) == DEFAULT_CROSSOVERS["cpu"]
+
+
+def test_times_of_lists_meet_that_of_a_whole_side_between_two_densities() -> None:
+    densities = (0.0, 0.1, 0.3)
+    assert crossing(densities, (1.0, 2.0, 6.0), 4.0) == pytest.approx(0.2)
+    assert crossing(densities, (1.0, 2.0, 6.0), 1.0) == 0.0
+    assert crossing(densities, (1.0, 2.0, 6.0), 7.0) == 1.0
+
+
+@pytest.mark.parametrize("order", ["kn", "nk"])
+def test_made_up_matrices_have_the_density(order: str) -> None:
+    workload = ResidualGemm(120, 100, 300, b_order=order)
+    a, b = matrices(workload, 1 / 16, np.random.default_rng(0))
+    block = Block(a, b if order == "kn" else b.T, 8, np.random.default_rng(0))
+    assert a.shape == workload.a.shape and b.shape == workload.b.shape
+    assert block.candidate(Setting(8, "sparse", 0.8, 1.0)).densities == pytest.approx(
+        (1 / 16, 1 / 16), rel=0.1
+    )
