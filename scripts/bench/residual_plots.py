@@ -3,7 +3,8 @@
     python scripts/bench/residual_plots.py scripts/results/residual_cpu.json
 
 Each figure is a PNG beside the result, named after it: `_thresholds` and `_sizes` are the two
-halves of figure 6, `_densities` is figure 8.
+halves of figure 6, `_densities` is figure 8, `_speeds` shows tables 3 or 4, and `_stages` is
+figure 7.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from residual import speed_plots
 from residual.accuracy import BITS, SIZE
 from residual.distributions import DISTRIBUTIONS
-
-Row = Mapping[str, Any]
+from residual.rows import Row, of_table, when
 
 _COLOURS = {
     "direct, one scale": "#b0b7bf", "direct": "#e45756", "sparse": "#4c78a8",
@@ -26,14 +27,6 @@ _COLOURS = {
     "full, one scale": "#b9a7d0", "full": "#54a24b",
 }  # fmt: skip
 _MARKERS = dict(zip(DISTRIBUTIONS, "osD^v", strict=True))
-
-
-def of_table(result: Mapping[str, Any], table: str) -> list[Row]:
-    """The rows of a table; SystemExit where the result has none."""
-    found = [row for row in result["rows"] if row["table"] == table]
-    if not found:
-        raise SystemExit(f"the result holds no rows of the table {table!r}")
-    return found
 
 
 def thresholds(pyplot: Any, result: Mapping[str, Any]) -> Any:
@@ -101,12 +94,16 @@ def densities(pyplot: Any, result: Mapping[str, Any]) -> Any:
     axes[0].set_ylabel("share of the left matrix that is kept")
     axes[0].annotate("0.3, the paper's CPU crossover", (1.02, 0.32), fontsize=8)
     axes[1].legend(fontsize=9)
-    figure.suptitle(f"Density over the threshold, {SIZE} x {SIZE} ({_when(rows)})", fontsize=11)
+    figure.suptitle(f"Density over the threshold, {SIZE} x {SIZE} ({when(rows)})", fontsize=11)
     figure.tight_layout()
     return figure
 
 
-FIGURES = {"accuracy": {"thresholds": thresholds, "sizes": sizes, "densities": densities}}
+FIGURES = {
+    "accuracy": {"thresholds": thresholds, "sizes": sizes, "densities": densities},
+    "speed": {"speeds": speed_plots.speeds},
+    "stages": {"stages": speed_plots.stages},
+}
 """The figures that a table of the result gives, by the end of their file's name."""
 
 
@@ -144,13 +141,9 @@ def _grid(
         axis.set_xlabel(over)
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=len(labels), fontsize=9)
-    figure.suptitle(f"{title} ({_when(rows)})", fontsize=12)
+    figure.suptitle(f"{title} ({when(rows)})", fontsize=12)
     figure.tight_layout(rect=(0, 0.05, 1, 1))
     return figure
-
-
-def _when(rows: Sequence[Row]) -> str:
-    return "; ".join(sorted({f"{row['date']}, {row['commit'][:7]}" for row in rows}))
 
 
 def draw_all(result: Mapping[str, Any], path: Path) -> list[Path]:

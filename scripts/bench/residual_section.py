@@ -13,18 +13,12 @@ from residual import paper
 from residual.accuracy import BITS, PAPER_THRESHOLDS, SIZE
 from residual.distributions import DISTRIBUTIONS
 from residual.lenet import THRESHOLDS
-
-Row = Mapping[str, Any]
-
-
-def rows_of(result: Mapping[str, Any], table: str) -> list[Row]:
-    """The rows of a table."""
-    return [row for row in result["rows"] if row["table"] == table]
+from residual.rows import Row, of_table
 
 
 def errors(result: Mapping[str, Any]) -> str:
     """Errors by form, and apart from each other what scales and what the residual take off."""
-    cells, found = [], _by_case(rows_of(result, "accuracy"), SIZE)
+    cells, found = [], _by_case(of_table(result, "accuracy"), SIZE)
     for (name, bits), row in found.items():
         point = _at(row["sparse"], 1.0)
         gain = _at(row["gains"]["thresholds"], 1.0)
@@ -41,8 +35,8 @@ def errors(result: Mapping[str, Any]) -> str:
 
 def gains(result: Mapping[str, Any]) -> str:
     """Table 5: accuracy gained over the full residual with one scale, and speed over the full."""
-    found = _by_case(rows_of(result, "accuracy"), SIZE)
-    speeds = {(row["distribution"], row["bits"]): row for row in rows_of(result, "real_speed")}
+    found = _by_case(of_table(result, "accuracy"), SIZE)
+    speeds = {(row["distribution"], row["bits"]): row for row in of_table(result, "real_speed")}
     cells = []
     for (name, bits), row in found.items():
         line = [f"{name}, {bits}"]
@@ -62,7 +56,7 @@ def gains(result: Mapping[str, Any]) -> str:
 
 def factorisations(result: Mapping[str, Any]) -> str:
     """Table 6: relative errors of Q R."""
-    found = rows_of(result, "qr")
+    found = of_table(result, "qr")
     forms = ("one_scale_direct", "direct", "sparse_0.8", "sparse_0.1", "full", "cut_off_direct",
              "cut_off_full")  # fmt: skip
     cells = []
@@ -81,8 +75,8 @@ def factorisations(result: Mapping[str, Any]) -> str:
 
 def networks(result: Mapping[str, Any]) -> str:
     """Table 7: what share of images LeNet recognises, and how fast its products are."""
-    found, cells = rows_of(result, "lenet"), []
-    speeds = {row["bits"]: row["times"] for row in rows_of(result, "lenet_speed")}
+    found, cells = of_table(result, "lenet"), []
+    speeds = {row["bits"]: row["times"] for row in of_table(result, "lenet_speed")}
     for row in found:
         times, quoted = speeds.get(row["bits"]), paper.LENET[row["bits"]]
         for form in ("one_scale_direct", "direct", *(f"sparse_{t}" for t in THRESHOLDS)):
@@ -98,7 +92,7 @@ def networks(result: Mapping[str, Any]) -> str:
     cells.insert(0, ["float32", f"{exact:.2%}", "0", "1.00", f"{paper.LENET_FLOAT:.2%}", "-"])
     titles = ["products", "recognised", "error of logits", "speed-up", "paper: recognised",
               "speed-up"]  # fmt: skip
-    return _table(titles, cells, [*found, *rows_of(result, "lenet_speed")])
+    return _table(titles, cells, [*found, *of_table(result, "lenet_speed")])
 
 
 def cpu_speeds(result: Mapping[str, Any]) -> str:
@@ -114,7 +108,7 @@ def gpu_speeds(result: Mapping[str, Any]) -> str:
 
 def stages(result: Mapping[str, Any]) -> str:
     """Figure 7: shares of time by stage."""
-    found = rows_of(result, "stages")
+    found = of_table(result, "stages")
     kinds = list(found[0]["share"])
     cells = [
         [row["form"], str(row["size"]), f"{sum(row['us'].values()):,.0f}",
@@ -130,7 +124,7 @@ def _speeds(
 ) -> str:  # fmt: skip
     """A line for each size and density; rates times a factor."""
     how = "tops_best" if kind == "cpu" else "tops_median"
-    cells, found = [], [row for row in rows_of(result, "speed") if row["target"] == kind]
+    cells, found = [], [row for row in of_table(result, "speed") if row["target"] == kind]
     for row in found:
         rates = {form: factor * times[how] for form, times in row["times"].items()}
         theirs = ["-"] * 3

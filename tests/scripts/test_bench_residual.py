@@ -10,10 +10,12 @@ import bench_residual
 import numpy as np
 import pytest
 import residual_plots
+import residual_section
 from residual import accuracy, factorisation, lenet, paper, stages
 from residual.distributions import DISTRIBUTIONS, masked_pair, masked_threshold, pair
-from residual.kernels import ALLOWED, Block
+from residual.kernels import ALLOWED, Block, summed
 from residual.lenet import CLASSES, HIDDEN, Digits, LeNet
+from residual.rows import Row
 from residual.variants import ONE_SCALE, Variants, integer_product, relative_error
 
 from autoq.templates.operators.residual_gemm import ResidualGemm
@@ -203,3 +205,36 @@ def test_a_gpu_that_is_not_here_takes_one_line(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("autoq.devices.device_count", lambda: 0)
     with pytest.raises(SystemExit, match="has no device here"):
         bench_residual.main(["--tables", "speed", "--target", "cuda"])
+
+
+def speed_rows(target: str, sizes: tuple[int, ...], densities: tuple[float, ...]) -> list[Row]:
+    """Rows of which the direct form takes 10 us, full 30, float32 40 and sparse 12 and more."""
+    rows: list[Row] = []
+    for size in sizes:
+        for density in densities:
+            us = {"direct": 10.0, "full": 30.0, "sparse": 12 + 100 * density, "float32": 40.0}
+            times = {form: [1e-6 * taken] for form, taken in us.items()}
+            rows.append({
+                "table": "speed", "target": target, "size": size, "density": density, "load": 1.0,
+                "device": "a device", "date": "2026-01-01", "commit": "0123456789",
+                "times": summed(times, 2 * size**3),
+            })  # fmt: skip
+    return rows
+
+
+def test_speeds_stand_beside_the_papers() -> None:
+    rows = speed_rows("cpu", (256, 512), paper.CPU_DENSITIES)
+    text = residual_section.cpu_speeds({"rows": rows})
+    assert "a device, 2026-01-01, commit 0123456, average load 1 to 1." in text
+    ours = "| 512 | 0.1 | 26,843.5 | 8,947.8 | 12,201.6 | 6,710.9 | 0.45 | 1.36 |"
+    assert f"{ours} 23.39 | 9.19 | 7.89 |" in text
+    assert "| 256 | 0.01 | 3,355.4 | 1,118.5 | 2,581.1 | 838.9 | 0.77 | 2.31 | - | - | - |" in text
+
+
+def test_speeds_are_drawn(tmp_path: Path) -> None:
+    rows = speed_rows("cuda", (512, 1024), paper.GPU_DENSITIES)
+    shares = {"quantise": 0.2, "product": 0.5, "reduce": 0.0, "correct": 0.3}
+    rows += [{**rows[0], "table": "stages", "form": "sparse", "share": shares}]
+    written = residual_plots.draw_all({"rows": rows}, tmp_path / "fast.json")
+    assert [path.name for path in written] == ["fast_speeds.png", "fast_stages.png"]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in written)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+Row = Mapping[str, Any]
+
 
 @dataclass(frozen=True)
 class Case:
@@ -15,7 +17,7 @@ class Case:
 
     table: str
     name: str
-    measure: Callable[[], Mapping[str, Any]]
+    measure: Callable[[], Row]
 
 
 def earlier_rows(path: Path) -> list[dict[str, Any]]:
@@ -25,9 +27,17 @@ def earlier_rows(path: Path) -> list[dict[str, Any]]:
     return list(json.loads(path.read_text())["rows"])
 
 
-def merged(
-    rows: Sequence[Mapping[str, Any]], new: Mapping[str, Any], tables: Sequence[str]
-) -> list[Mapping[str, Any]]:
+def of_table(result: Mapping[str, Any], table: str) -> list[Row]:
+    """The rows of a table, none where it was not measured."""
+    return [row for row in result["rows"] if row["table"] == table]
+
+
+def when(rows: Sequence[Row]) -> str:
+    """The dates and commits of rows, in words."""
+    return "; ".join(sorted({f"{row['date']}, {row['commit'][:7]}" for row in rows}))
+
+
+def merged(rows: Sequence[Row], new: Row, tables: Sequence[str]) -> list[Row]:
     """The rows with a new one in place of its own earlier form, else behind those of its table."""
     places = [i for i, row in enumerate(rows) if _key(row) == _key(new)]
     found = [new if index in places else row for index, row in enumerate(rows)]
@@ -36,7 +46,7 @@ def merged(
     return sorted(found, key=lambda row: tables.index(row["table"]))
 
 
-def write(path: Path, rows: Sequence[Mapping[str, Any]], paper: Mapping[str, Any]) -> None:
+def write(path: Path, rows: Sequence[Row], paper: Mapping[str, Any]) -> None:
     """Write rows and the paper's own figures, a line for each row."""
     lines = ",\n".join(f"  {json.dumps(_rounded(row))}" for row in rows)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,5 +64,5 @@ def _rounded(value: Any) -> Any:
     return value
 
 
-def _key(row: Mapping[str, Any]) -> tuple[str, str]:
+def _key(row: Row) -> tuple[str, str]:
     return row["table"], row["case"]
