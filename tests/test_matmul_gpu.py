@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gpu_kernels import end_if_compile_only
-from residual.distributions import relative
+from random_matrices import relative
 
 import autoq
 from autoq.errors import InputError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from residual.distributions import DISTRIBUTIONS, relative
+from random_matrices import DISTRIBUTIONS, relative
 
 from autoq.residual.channels import with_channels
 from autoq.residual.low_rank import low_rank_terms

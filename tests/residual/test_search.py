@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from residual.distributions import DISTRIBUTIONS, relative
+from random_matrices import DISTRIBUTIONS, relative
 
 from autoq.errors import InputError
 from autoq.residual.sampling import SAMPLED_ROWS, estimated_error
