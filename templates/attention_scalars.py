@@ -11,6 +11,9 @@ ATTENTION_SCALARS = (
     "scale",
     "scores_low",
     "scores_high",
+    "rescale",
+    "rescaled_low",
+    "rescaled_high",
     "scores_step",
     "masked_low",
     "masked_high",
@@ -33,7 +36,8 @@ def attention_scalars(**values: float) -> np.ndarray:
     """
     neutral = dict.fromkeys(ATTENTION_SCALARS, 1.0)
     least, most = (float(end) for end in INTEGER_RANGE["int8"])
-    neutral.update(scores_low=least, scores_high=most, masked_low=least, masked_high=most)
+    for name in ("scores", "rescaled", "masked"):
+        neutral.update({f"{name}_low": least, f"{name}_high": most})
     neutral.update(low=least, high=most, zero_point=0.0, shares_most=255.0)
     unknown = set(values) - set(ATTENTION_SCALARS)
     if unknown:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from autoq.graph.corrections import chosen_settings
 from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.lower import lower
+from autoq.graph.lowering.merge_attention import merge_attention
 from autoq.graph.lowering.merge_rows import merge_rows
 from autoq.graph.passes.channels.channel_padding import pad_hidden_channels
 from autoq.graph.passes.channels.channel_shuffle import find_channel_shuffles
@@ -78,6 +79,7 @@ def optimise(
     merge_rows(lowered, target)
     choose_storage(lowered, target, templates)
     absorb_tables(lowered, target, templates)
+    merge_attention(lowered, target, templates)
     return lowered
 
 

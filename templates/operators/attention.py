@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +47,8 @@ class Attention(Workload, operator="attention"):
     of products are exact, and `rint` rounds half to even:
 
     - `s = float(sum (q - q_zero_point) * (k - k_zero_point)) * scale`.
-    - `quantised_scores`: `s = clamp(rint(s), scores_low, scores_high) * scores_step`.
+    - `quantised_scores`: `s = clamp(rint(s), scores_low, scores_high)`, with `rescaled_scores`
+      `s = clamp(rint(s * rescale), rescaled_low, rescaled_high)`, then `s = s * scores_step`.
     - with a mask: `s = s + mask`.
     - `quantised_masked`: `s = clamp(rint(s / masked_step), masked_low, masked_high) *
       masked_step`.
@@ -56,7 +57,7 @@ class Attention(Workload, operator="attention"):
     - `y = float(sum p * (v - v_zero_point)) * out_scale`, and for bytes
       `clamp(rint(y), low, high) + zero_point`.
 
-    The constants are `scalars` (float32 [13], `ATTENTION_SCALARS`), `q_zero_point`, `k_zero_point`
+    The constants are `scalars` (float32 [16], `ATTENTION_SCALARS`), `q_zero_point`, `k_zero_point`
     and `v_zero_point` (ints of the arrays' dtypes, of bytes only), and `mask`. A query has a key
     whose score is not -infinity. Raises InputError for extents, orders and types that are none of
     these.
@@ -79,6 +80,7 @@ class Attention(Workload, operator="attention"):
     constant_mask: bool = False
     causal: bool = False
     quantised_scores: bool = False
+    rescaled_scores: bool = False
     quantised_masked: bool = False
 
     def __post_init__(self) -> None:
@@ -106,13 +108,15 @@ class Attention(Workload, operator="attention"):
                 raise InputError(f"attention of {', '.join(dtypes)}: floats are of one type")
             if self.out_dtype not in (self.q_dtype, "float32"):
                 raise InputError(f"attention of {self.q_dtype} gives that or float32")
-            if self.quantised_scores or self.quantised_masked:
+            if self.quantised_scores or self.rescaled_scores or self.quantised_masked:
                 raise InputError(f"scores of {self.q_dtype} are not quantised")
             return
         if any(dtype not in _BYTES for dtype in dtypes):
             raise InputError(f"attention of {', '.join(dtypes)}: choose int8 or uint8, or floats")
         if self.out_dtype not in (*_BYTES, "float32"):
             raise InputError("attention of bytes gives int8, uint8 or float32")
+        if self.rescaled_scores and not self.quantised_scores:
+            raise InputError("rescaled_scores needs quantised_scores")
         if self.quantised_masked and not self.mask_axes:
             raise InputError("quantised_masked needs mask_axes")
         if max(self.depth, self.keys) > LONGEST_SUM:
@@ -239,6 +243,7 @@ class Attention(Workload, operator="attention"):
             scale=rng.uniform(0.9, 1.1) * (_INTEGER_SPREAD if self.quantised_scores else _SPREAD)
             / spread,
             scores_low=-121, scores_high=120, scores_step=step,
+            rescale=0.8, rescaled_low=-75, rescaled_high=77,
             masked_low=-110, masked_high=101, masked_step=1.1 * step,
             shares_most=249, shares_step=1 / 255, out_scale=out_scale,
             low=max(least, -40), high=min(most, 47), zero_point=zero_point,
@@ -258,8 +263,7 @@ class Attention(Workload, operator="attention"):
             parts.append(",".join(orders))
         if self.mask_axes:
             parts.append(f"mask {'constant ' if self.constant_mask else ''}{self.mask_axes}")
-        named: tuple[Literal["causal", "quantised_scores", "quantised_masked"], ...]
-        named = ("causal", "quantised_scores", "quantised_masked")
+        named = ("causal", "quantised_scores", "rescaled_scores", "quantised_masked")
         parts += [name for name in named if getattr(self, name)]
         return " ".join(parts)
 

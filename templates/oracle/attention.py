@@ -38,7 +38,11 @@ def attention_of_bytes(
     )
     scores = (q @ k.T).astype(np.float32) * s["scale"]
     if work.quantised_scores:
-        scores = np.clip(np.rint(scores), s["scores_low"], s["scores_high"]) * s["scores_step"]
+        scores = np.clip(np.rint(scores), s["scores_low"], s["scores_high"])
+        if work.rescaled_scores:
+            scores = np.rint(scores * s["rescale"])
+            scores = np.clip(scores, s["rescaled_low"], s["rescaled_high"])
+        scores = scores * s["scores_step"]
     if mask is not None:
         scores = scores + mask
     if work.quantised_masked:

@@ -115,6 +115,14 @@ def attention(w: GraphWriter) -> Real | None:
         return None
     if w.chance(0.3):
         w.reals.append(products)
+    if w.chance(0.4):
+        shape = w.choose([(size,), (n, 1, 1, size), (2, size, size), (n, 2, size, size)])
+        mask = w.constant(w.rng.integers(-32, 9, shape) / 8, "float32")
+        names = [products.name, mask]
+        products = w.node("Add", names[:: int(w.choose([1, -1]))], products.shape)
+        products = w.quantised(products) if w.chance(0.5) else products
+        if products.shape != (n, 2, size, size):
+            return None
     shares = w.quantised(w.node("Softmax", [products.name], products.shape, axis=3))
     if shares.shape != products.shape:
         return None

@@ -32,11 +32,11 @@ def merge_rows(graph: Graph, target: Target) -> None:
             found = _larger(node, {at: producers.get(node.inputs[at]) for at in alone}, target)
             if found is None:
                 break
-            front, merged = found
+            front, both = found
             gone.add(id(front))
             readings.subtract((*front.inputs, *node.inputs))
-            readings.update(merged.inputs)
-            node = graph.nodes[index] = producers[node.output] = merged
+            readings.update(both.inputs)
+            node = graph.nodes[index] = producers[node.output] = both
     graph.nodes = [node for node in graph.nodes if id(node) not in gone]
 
 
@@ -58,9 +58,9 @@ def _larger(
             and _whole(front) == _whole(node)
         )
         if joins:
-            merged = _merged(front, node, place)
-            if kernel_family(merged, target) == "rows":
-                return front, merged
+            both = merged(front, node, place)
+            if kernel_family(both, target) == "rows":
+                return front, both
     return None
 
 
@@ -69,7 +69,7 @@ def _whole(node: Fusion) -> tuple[int, ...]:
     return broadcast([*node.input_shapes, *(array.shape for array in node.constants)])
 
 
-def _merged(front: Fusion, node: Fusion, place: int) -> Fusion:
+def merged(front: Fusion, node: Fusion, place: int) -> Fusion:
     """Both fusions as one; `place` is the input of `node` that `front` writes."""
     of_node = list(zip(node.inputs, node.input_shapes, node.input_dtypes, strict=True))
     of_front = list(zip(front.inputs, front.input_shapes, front.input_dtypes, strict=True))

@@ -11,7 +11,8 @@ constexpr float ROUNDS = 12582912.f;
 constexpr bool Q_SIGNED = SIGNED<Q>, K_SIGNED = SIGNED<K>;
 
 struct Scalars {
-  float scale, scores_low, scores_high, scores_step, masked_low, masked_high, masked_step;
+  float scale, scores_low, scores_high, rescale, rescaled_low, rescaled_high, scores_step;
+  float masked_low, masked_high, masked_step;
   float shares_most, shares_step, out_scale, low, high, zero_point;
 };
 
@@ -33,14 +34,15 @@ struct State {
   unsigned queries[DEPTH_STEPS][ROW_TILES][4];
   int q_zero, v_zero;
   int from_row[ROW_TILES][2], shares_sum[ROW_TILES][2];
-  float factor;
+  float factor, masked_inverse;
   Scalars by;
 
   __device__ __forceinline__ void begin(
       const float* scalars, const int* zero_points, unsigned rows, int lane) {
     float* all = &by.scale;
     #pragma unroll
-    for (int i = 0; i < 13; ++i) all[i] = __ldg(scalars + i);
+    for (int i = 0; i < sizeof(Scalars) / 4; ++i) all[i] = __ldg(scalars + i);
+    masked_inverse = __frcp_rn(by.masked_step);
     q_zero = __ldg(zero_points);
     v_zero = __ldg(zero_points + 2);
     const int k_zero = __ldg(zero_points + 1);
@@ -72,16 +74,25 @@ struct State {
     else if (QUANTISED_SCORES && !MASKED) factor *= by.scores_step;
   }
 
+  // A quotient by its reciprocal, corrected by what is left: rounded as a division is.
+  __device__ __forceinline__ float over_masked_step(float s) const {
+    const float near = __fmul_rn(s, masked_inverse);
+    const float exact = __fmaf_rn(__fmaf_rn(-near, by.masked_step, s), masked_inverse, near);
+    return exact == exact ? exact : near;
+  }
+
   // A sum of products as a multiple of what `factor` says.
   __device__ __forceinline__ float score(int sum, const float* mask, Corner at) const {
     float s = __fmul_rn(__int2float_rn(sum), by.scale);
     if constexpr (QUANTISED_SCORES) {
       s = rint_between(s, by.scores_low, by.scores_high);
+      if constexpr (RESCALED_SCORES)
+        s = rint_between(__fmul_rn(s, by.rescale), by.rescaled_low, by.rescaled_high);
       if constexpr (MASKED) s = __fmul_rn(s, by.scores_step);
     }
     if constexpr (MASKED) s = __fadd_rn(s, mask_at(mask, at));
     if constexpr (QUANTISED_MASKED)
-      s = rint_between(__fdiv_rn(s, by.masked_step), by.masked_low, by.masked_high);
+      s = rint_between(over_masked_step(s), by.masked_low, by.masked_high);
     return s;
   }
 

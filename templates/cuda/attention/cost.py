@@ -86,7 +86,7 @@ def _score_instructions(plan: AttentionPlan) -> float:
     found = _FLOAT_SCORE + (_MASK if work.mask_axes else 0.0)
     if not work.floating:
         found += _BYTE_SCORE
-    quantised = work.quantised_scores + 3 * work.quantised_masked
+    quantised = work.quantised_scores + work.rescaled_scores + 2 * work.quantised_masked
     return found + _QUANTISED_SCORE * quantised
 
 

@@ -64,7 +64,7 @@ def assert_agrees(graph, made: onnx.ModelProto) -> None:
 
 
 @pytest.mark.parametrize("scaling", ["Div", "Mul"])
-@pytest.mark.parametrize("target", [HOPPER, TURING], ids=lambda t: t.arch)
+@pytest.mark.parametrize("target", [TURING], ids=lambda t: t.arch)
 def test_attention_multiplies_heads_where_they_lie(scaling, target):
     made = attention(scaling)
     graph = optimise(from_model(made), target)
@@ -106,6 +106,7 @@ def test_numbers_that_scale_the_factors_are_the_products():
 
 @pytest.mark.parametrize("shape", [(BATCH, 1, 1, LENGTH), (1, HEADS, LENGTH, LENGTH)])
 def test_masks_join_the_softmax(shape):
+    """Where products and softmax are kernels of their own, as on sm_75."""
     made = attention()
     (at,) = (i for i, item in enumerate(made.graph.node) if item.op_type == "Softmax")
     made.graph.node[at].input[0] = "masked"
@@ -113,11 +114,11 @@ def test_masks_join_the_softmax(shape):
     made.graph.initializer.append(
         numpy_helper.from_array(normal(*shape).astype(np.float16), "mask")
     )
-    graph = optimise(from_model(made), HOPPER)
+    graph = optimise(from_model(made), TURING)
     assert_agrees(graph, made)
     (shares,) = (n for n in graph.nodes if isinstance(n, Fusion) and "Softmax" in n.kind)
     assert [item.op for item in shares.primitives][:2] == ["Add", "Softmax"]
-    assert kernel_family(shares, HOPPER) == "rows"
+    assert kernel_family(shares, TURING) == "rows"
 
 
 def test_without_a_kernel_nothing_is_rounded():

@@ -49,6 +49,7 @@ def random_attention(rng: np.random.Generator) -> Attention:
     types = {f"{name}_dtype": str(rng.choice(["int8", "uint8"])) for name in ("q", "k", "v")}
     types["out_dtype"] = str(rng.choice(["int8", "uint8", "float32"]))
     masks["quantised_scores"] = bool(rng.random() < 0.7)
+    masks["rescaled_scores"] = bool(masks["quantised_scores"] and rng.random() < 0.4)
     masks["quantised_masked"] = bool(masks["mask_axes"] and rng.random() < 0.5)
     return Attention(batch, heads, queries, keys, 4 * int(rng.integers(1, 34)),
                      **types, **orders, **masks)  # fmt: skip
