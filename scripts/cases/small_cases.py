@@ -20,6 +20,8 @@ from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
 from autoq.templates.operators.residual_gemm import ResidualGemm
+from autoq.templates.operators.spmm import Spmm
+from autoq.templates.structure import Structure
 from autoq.templates.workload import Workload
 
 CASES: list[Workload] = [
@@ -52,6 +54,12 @@ CASES: list[Workload] = [
     ResidualGemm(40, 50, 70, correction="none", bias=True),
     ResidualGemm(33, 52, 96, correction="full", constant_b=True),
     ResidualGemm(50, 140, 72),
+    Spmm(61, 64, 150, 8, Structure(224, 28, 80), epilogue=Epilogue("int32")),
+    Spmm(70, 128, 300, 8, Structure(320, 40, 256), "uint8", "uint8", Epilogue("uint8")),
+    Spmm(40, 70, 150, 4, Structure(224, 28, 80), "uint8", epilogue=Epilogue("uint8", "int8", True)),
+    Spmm(33, 37, 9, 2, Structure(10, 1, 5),
+         epilogue=Epilogue("float16", float_bias=True, activation="gelu")),
+    Spmm(19, 48, 1100, 8, Structure(640, 224, 512)),
     Pool2d("max", 2, 15, 15, 32, 3, 3, (2, 2), (1, 1, 1, 1)),
     Pool2d("max", 1, 9, 9, 48, 3, 3, (2, 2), (1, 1, 1, 1), in_dtype="int4", out_dtype="int4"),
     Pool2d("average", 2, 7, 7, 64, 7, 7, requantize=True),

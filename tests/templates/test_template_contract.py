@@ -31,8 +31,10 @@ from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
 from autoq.templates.operators.residual_gemm import ResidualGemm
+from autoq.templates.operators.spmm import Spmm
 from autoq.templates.program import Program
 from autoq.templates.registry import TEMPLATES, matching
+from autoq.templates.structure import Structure
 from autoq.templates.target import Target, parse_target
 from autoq.templates.workload import Workload
 
@@ -97,6 +99,10 @@ FLOAT_PRODUCTS = [
     Attention(1, 2, 40, 70, 64, *["uint8"] * 3, "int8", quantised_scores=True),
 ]  # fmt: skip
 RESIDUAL_PRODUCTS = [ResidualGemm(9, 37, 70, correction="full", bias=True)]
+SPARSE = [
+    Spmm(40, 48, 150, 8, Structure(96, 20, 40)),
+    Spmm(21, 33, 40, 2, Structure(48, 5, 16), "uint8", epilogue=Epilogue("float32", "int8")),
+]
 NIBBLES = Gemm(7, 33, 66, "uint4", "int4")
 RELAYOUT = Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8")
 
@@ -111,6 +117,7 @@ CASES = [
         *WITH_TABLE,
         *FLOAT_PRODUCTS,
         *RESIDUAL_PRODUCTS,
+        *SPARSE,
         NIBBLES,
         RELAYOUT,
     )

@@ -16,6 +16,8 @@ from autoq.templates.operators.lookup import Lookup
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
+from autoq.templates.operators.spmm import Spmm
+from autoq.templates.structure import Structure
 from autoq.templates.workload_key import from_dict, key, to_dict
 
 WORKLOADS = [
@@ -31,6 +33,7 @@ WORKLOADS = [
     Lookup((1, 7, 7, 512), "uint8", "float32"),
     Conv2d(1, 7, 7, 16, 16, 1, 1, epilogue=Epilogue("uint8", table=True)),
     Relayout(8, 7, 7, 64, "NHWC", "NHWCnc"),
+    Spmm(40, 48, 150, 8, Structure(96, 20, 40, "digest")),
 ]
 
 

@@ -102,8 +102,9 @@ class ThreadEpilogue:
         """A namespace with `finish`, and with `source` that may use its types and constants.
 
         ACC is the accumulator's type and V the channels of a thread. channels(Constants, k) is what
-        pixels share, outputs<form>(acc, bias, addends, channels) the V outputs of a pixel. The
-        forms PACK, SHIFT and CLAMP are for four byte outputs (SATURATES); ANY suits all.
+        pixels share, shared_terms(Constants) the part of it that channels share too, and
+        outputs<form>(acc, bias, addends, channels) the V outputs of a pixel. The forms PACK, SHIFT
+        and CLAMP are for four byte outputs (SATURATES); ANY suits all.
         """
         epilogue = self.workload.epilogue
         least, most = INTEGER_RANGE.get(epilogue.out_dtype, (0, 0))

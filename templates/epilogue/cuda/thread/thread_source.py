@@ -26,18 +26,25 @@ struct Constants {
 constexpr bool SATURATES = V == 4 && BITS<OUT> == 8 && BITS<ADDEND> < 32;
 enum class Form { FORMS };
 struct Channels { Raw<float, V> scale; float4 first, second; Form form;FIELDS };
-__device__ __forceinline__ Channels channels(const Constants& from, int k) {
+// What all channels share.
+__device__ __forceinline__ Channels shared_terms(const Constants& from) {
   Channels own = {};
   if constexpr (!WIDE) {
     own.first = __ldg(reinterpret_cast<const float4*>(from.scalars));
     own.second = __ldg(reinterpret_cast<const float4*>(from.scalars) + 1);
-    if constexpr (!FLOATING) own.scale = load<float, V>(from.scale + k);SHIFT_START
     const float low = own.second.y, high = own.second.z, zero_point = own.second.w;
     const bool whole =
         __fadd_rn(low, zero_point) == LEAST && __fadd_rn(high, zero_point) == MOST;
     own.form = !SATURATES ? Form::ANY
                : !whole   ? Form::CLAMP
                : zero_point == 0.f ? Form::PACK : Form::SHIFT;TABLE_START
+  }
+  return own;
+}
+__device__ __forceinline__ Channels channels(const Constants& from, int k) {
+  Channels own = shared_terms(from);
+  if constexpr (!WIDE) {
+    if constexpr (!FLOATING) own.scale = load<float, V>(from.scale + k);SHIFT_START
   }
   return own;
 }

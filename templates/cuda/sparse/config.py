@@ -1,0 +1,110 @@
+"""Knobs of the panel kernel, and what follows from them: steps, parts, shared memory, registers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from autoq.templates.operators.spmm import Spmm
+from autoq.templates.target import Target
+
+STEP = 32
+"""Vectors of one step: the reduction of a product of bytes."""
+
+GROUP = 8
+"""Rows of y that a warp computes together: the columns of a product's right factor."""
+
+_OTHER_REGISTERS = 26
+_REGISTER_STEP = 8
+
+
+@dataclass(frozen=True)
+class PanelConfig:
+    """Configuration of the panel kernel.
+
+    columns: columns of b, and of y, that a block computes; a lane reads an eighth at a time.
+    warps: warps of a block, which share its steps evenly.
+    parts: blocks that share the rows of y, of each panel of columns.
+    prefetch: steps of a warp whose vectors are read ahead.
+    staged: whether a block keeps its columns of b in shared memory; else rows are read from the L2.
+    """
+
+    columns: int
+    warps: int
+    parts: int
+    prefetch: int
+    staged: bool = True
+
+
+@dataclass(frozen=True)
+class PanelTiling:
+    """A sparse product cut by a configuration."""
+
+    workload: Spmm
+    config: PanelConfig
+
+    @property
+    def groups(self) -> int:
+        """Groups of eight rows."""
+        return -(-self.workload.m // GROUP)
+
+    @property
+    def longest(self) -> int:
+        """Most vectors of a group: those of shorter vectors are joined."""
+        joined = GROUP // self.workload.vector
+        return min(self.workload.longest * joined, self.workload.k)
+
+    @property
+    def steps(self) -> int:
+        """Most steps of all groups: each has one at least, and fills up its last one."""
+        blocks = self.workload.structure.blocks
+        of_longest = self.groups * max(1, -(-self.longest // STEP))
+        return min(of_longest, self.groups + blocks // STEP)
+
+    @property
+    def packed_steps(self) -> int:
+        """Steps of the packed arrays: those that are read ahead lie behind the last."""
+        return self.steps + self.config.prefetch
+
+    @property
+    def panels(self) -> int:
+        return -(-self.workload.n // self.config.columns)
+
+    @property
+    def blocks(self) -> int:
+        return self.panels * self.config.parts
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.config.warps
+
+    @property
+    def panel_bytes(self) -> int:
+        """Shared memory of the columns of b."""
+        return self.workload.k * self.config.columns if self.config.staged else 0
+
+    @property
+    def smem_bytes(self) -> int:
+        """The panel, and sums of the group that each warp goes on with after another one."""
+        return self.panel_bytes + 4 * GROUP * self.config.columns * self.config.warps
+
+    @property
+    def registers(self) -> int:
+        """Estimate of a thread's registers: sums, steps read ahead, gathered and turned words."""
+        own = self.config.columns // 8
+        return 2 * own + 10 * self.config.prefetch + 3 * own + _OTHER_REGISTERS
+
+    def resident(self, target: Target) -> int:
+        """Blocks that a multiprocessor holds at once; 0 where one does not fit."""
+        registers = -(-self.registers // _REGISTER_STEP) * _REGISTER_STEP
+        return min(
+            target.unit_smem_bytes // (self.smem_bytes + target.reserved_smem_bytes),
+            target.register_file // (registers * self.threads),
+            target.unit_threads // self.threads,
+            target.unit_blocks,
+        )
+
+    @property
+    def copy_bytes(self) -> int:
+        """Bytes of a row of b that are copied at a time: as many as rows are aligned to."""
+        return math.gcd(self.workload.n, 16)

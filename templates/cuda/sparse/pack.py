@@ -1,0 +1,123 @@
+"""The sparse side as the panel kernel reads it: steps of 32 vectors, shared evenly among warps.
+
+A step holds for each lane the bytes of its column of the product, and the places of its rows of b.
+Groups of rows are dealt to parts, longest first, and lie one after the other in the steps. The
+warps of a part take equal runs of its steps, wherever groups begin and end.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from autoq.templates.cuda.sparse.config import GROUP, STEP, PanelTiling
+from autoq.templates.sparse.conversion import to_vectors
+from autoq.templates.sparse.vector_matrix import VectorMatrix
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Constants
+
+_BANK_ROWS = 4
+"""Rows of b that four lanes read at once, without a conflict where they differ modulo 4."""
+
+_CHUNK_BYTES = 32
+
+
+def schedule_specs(tiling: PanelTiling) -> tuple[TensorSpec, ...]:
+    """The arrays of `pack_schedule`."""
+    steps, parts, warps = tiling.packed_steps, tiling.config.parts, tiling.config.warps
+    return (
+        TensorSpec("values", (steps, 32, 2), "int32"),
+        TensorSpec("places", (steps, STEP), "int32"),
+        TensorSpec("starts", (tiling.groups + 2,), "int32"),
+        TensorSpec("rows", (tiling.groups + 1,), "int32"),
+        TensorSpec("runs", (parts, warps + 1), "int32"),
+        TensorSpec("firsts", (parts, warps), "int32"),
+    )
+
+
+def pack_schedule(tiling: PanelTiling, constants: Constants) -> tuple[np.ndarray, ...]:
+    """The sparse matrix in steps.
+
+    values: four bytes of each half of a lane's column. places: of each vector's row of b, in bytes
+    of the panel or elements of b. starts: the first step of each group, in their order in the
+    steps, and the end, twice. rows: the first row of y of each of them. runs: where the steps of
+    each warp start, and the end of the part. firsts: the group that a warp's first step is of.
+    """
+    workload, config = tiling.workload, tiling.config
+    matrix = to_vectors(workload.matrix(constants), GROUP)
+    steps_of = np.maximum(1, -(-matrix.lengths // STEP))
+    order, parts_of = dealt(steps_of, config.parts)
+    starts = np.concatenate([[0], np.cumsum(steps_of[order])])
+    values, columns = in_steps(matrix, order, starts, tiling.packed_steps)
+    part_starts = starts[
+        np.concatenate([[0], np.cumsum(np.bincount(parts_of, minlength=config.parts))])
+    ]
+    shares = np.arange(config.warps + 1)
+    lengths = np.diff(part_starts)[:, None]
+    runs = part_starts[:-1, None] + lengths * shares // config.warps
+    firsts = np.searchsorted(starts, runs[:, :-1], side="right") - 1
+    arrays = (
+        values,
+        places(tiling, columns),
+        np.append(starts, starts[-1]),
+        np.append(order * GROUP, 0),
+        runs,
+        np.minimum(firsts, tiling.groups - 1),
+    )
+    return tuple(np.ascontiguousarray(array, np.int32) for array in arrays)
+
+
+def dealt(steps_of: np.ndarray, parts: int) -> tuple[np.ndarray, np.ndarray]:
+    """Groups in their order by parts, and the part of each: longest first, to the least laden."""
+    laden = [(0, part) for part in range(parts)]
+    of_group = np.zeros(len(steps_of), np.int64)
+    for group in np.argsort(-steps_of, kind="stable"):
+        load, part = heapq.heappop(laden)
+        of_group[group] = part
+        heapq.heappush(laden, (load + int(steps_of[group]), part))
+    order = np.argsort(of_group, kind="stable")
+    return order, of_group[order]
+
+
+def in_steps(
+    matrix: VectorMatrix, order: np.ndarray, starts: np.ndarray, steps: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values int32 [steps, 32, 2] and columns [steps, 32] of vectors of eight rows.
+
+    Vectors of a group are arranged so that the four lanes that read together meet columns that
+    differ modulo 4 as long as there are such; padding differs likewise.
+    """
+    residue, group = matrix.indices % _BANK_ROWS, matrix.vector_row_of
+    by_class = np.lexsort((matrix.indices, residue, group))
+    keys = group[by_class] * _BANK_ROWS + residue[by_class]
+    firsts = np.searchsorted(keys, keys, side="left")
+    rank = np.empty(len(keys), np.int64)
+    rank[by_class] = np.arange(len(keys)) - firsts
+    arranged = np.lexsort((residue, rank, group))
+    first_step = np.empty(len(order), np.int64)
+    first_step[order] = starts[:-1]
+    within = np.arange(len(arranged)) - matrix.pointers[:-1][group[arranged]]
+    step = first_step[group[arranged]] + within // STEP
+    quartet, member = within % STEP // 4, within % 4
+    half, byte = quartet // 4, quartet % 4
+    columns = np.broadcast_to(
+        np.minimum(np.arange(STEP) % 16 // 4, matrix.columns - 1), (steps, STEP)
+    ).copy()
+    columns[step, 16 * half + 4 * member + byte] = matrix.indices[arranged]
+    values = np.zeros((steps, GROUP, 4, 2, 4), matrix.values.dtype)
+    values[step, :, member, half, byte] = matrix.values[arranged]
+    return values.reshape(steps, 32, 8).view(np.int32), columns
+
+
+def places(tiling: PanelTiling, columns: np.ndarray) -> np.ndarray:
+    """Where a row of b starts: in the swizzled panel, in bytes, or in b itself.
+
+    A row of the panel has chunks of 32 bytes. They change places by the row's number, so that the
+    same chunk of four rows that differ modulo 4 lies in different banks.
+    """
+    if not tiling.config.staged:
+        return columns * tiling.workload.n
+    width = tiling.config.columns
+    chunks = width // _CHUNK_BYTES
+    return columns * width + columns % _BANK_ROWS * chunks // _BANK_ROWS * _CHUNK_BYTES

@@ -1,0 +1,85 @@
+"""The panel kernel's steps against the matrix they were packed from, and its outputs."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from ptx.kernels import assert_right_emulated
+from with_nvcc import needs_nvcc
+
+from autoq.templates.cuda.sparse.config import GROUP, STEP, PanelConfig, PanelTiling
+from autoq.templates.cuda.sparse.pack import dealt, pack_schedule, places
+from autoq.templates.cuda.sparse.spmm_panel import TEMPLATE
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.spmm import Spmm
+from autoq.templates.structure import Structure
+from autoq.templates.target import parse_target
+
+WORKLOAD = Spmm(61, 64, 150, 4, Structure(448, 28, 96))
+TARGET = parse_target("cuda:sm_80")
+
+
+@pytest.mark.parametrize("columns", [32, 64, 128])
+@pytest.mark.parametrize(("parts", "warps"), [(1, 4), (3, 8)])
+def test_steps_hold_the_matrix(columns: int, parts: int, warps: int) -> None:
+    tiling = PanelTiling(WORKLOAD, PanelConfig(columns, warps, parts, 2))
+    _, constants = WORKLOAD.random_case(np.random.default_rng(1))
+    values, at, starts, rows, runs, firsts = pack_schedule(tiling, constants)
+    found = np.zeros((150, 8, GROUP), np.int32)
+    vectors = values.view(np.int8).reshape(-1, GROUP, 4, 2, 4).transpose(0, 3, 2, 4, 1)
+    for row, (start, stop) in zip(rows, itertools.pairwise(starts), strict=True):
+        for step in range(start, stop):
+            own = vectors[step].reshape(STEP, GROUP)
+            np.add.at(found[:, row // GROUP], at[step] // columns, own)
+    found = found.reshape(150, -1).T
+    np.testing.assert_array_equal(found[:61], WORKLOAD.matrix(constants).to_dense())
+    assert starts[-1] <= tiling.steps and (np.diff(starts[:-1]) > 0).all()
+    np.testing.assert_array_equal(runs[1:, 0], runs[:-1, -1])
+    assert np.ptp(np.diff(runs, axis=1), axis=1).max() <= 1
+    assert (starts[firsts] <= runs[:, :-1]).all() and sorted(rows[:-1]) == list(range(0, 64, 8))
+
+
+def test_rows_of_four_columns_lie_in_different_banks() -> None:
+    """Whichever chunk of 32 bytes is read of rows that differ modulo 4."""
+    columns = np.array([[12, 5, 2, 19]])
+    for width in (32, 64, 128):
+        found = places(PanelTiling(WORKLOAD, PanelConfig(width, 4, 1, 2)), columns)
+        assert (found // width == columns).all()
+        for chunk in range(0, width, 32):
+            assert len(np.unique((found ^ chunk) % 128 // 32)) == 4
+
+
+def test_groups_are_dealt_evenly_and_all_of_them() -> None:
+    steps = np.array([9, 1, 1, 7, 2, 3, 1, 4])
+    order, parts = dealt(steps, 3)
+    assert sorted(order) == list(range(8))
+    loads = np.bincount(parts, steps[order])
+    assert loads.max() <= 10 and (np.diff(parts) >= 0).all()
+
+
+def test_more_groups_than_the_class_has_vectors_still_get_steps() -> None:
+    empty = replace(WORKLOAD, structure=Structure(0, 0, 0))
+    tiling = PanelTiling(empty, PanelConfig(32, 4, 1, 1))
+    _, constants = empty.random_case(np.random.default_rng(1))
+    starts = pack_schedule(tiling, constants)[2]
+    assert starts.tolist() == [*range(9), 8] and tiling.steps == 8
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("workload", "config"),
+    [
+        # A row that is longer than all others together goes through the runs of many warps.
+        (Spmm(17, 40, 700, 8, Structure(640, 224, 640)), PanelConfig(32, 16, 1, 4)),
+        (Spmm(17, 40, 70, 2, Structure(0, 0, 0), "uint8"), PanelConfig(32, 4, 2, 2)),
+        (replace(WORKLOAD, n=75, epilogue=Epilogue("int32")), PanelConfig(64, 4, 2, 1, False)),
+        (replace(WORKLOAD, n=131, in_dtype="uint8"), PanelConfig(128, 8, 1, 2)),
+    ],
+    ids=["long row", "empty", "unstaged", "odd columns"],
+)
+def test_outputs_are_right(workload: Spmm, config: PanelConfig) -> None:
+    assert config in TEMPLATE.space(workload, TARGET)
+    assert_right_emulated(TEMPLATE, workload, config, TARGET)
