@@ -1,16 +1,22 @@
 """Times the stages of residual products on a GPU, and checks the whole of y.
 
 A stage's time is that of the program up to it less that of the program before it, launches as in a
-model. The reference is that of the operator with products in float64, which are exact.
+model. The reference is that of the operator with products in float64, which are exact. Every set of
+knobs that is given is timed; kernels are compiled before, in processes of their own.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import json
 import sys
-import time
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -23,9 +29,12 @@ from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Timing
 from autoq.measure.stopwatch import in_turn
 from autoq.runtime.cuda.driver import Device
+from autoq.runtime.kernel import CudaKernel
+from autoq.search.knobs import plain_config
 from autoq.templates.base import Template
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.residual_gemm import ResidualGemm
+from autoq.templates.program import Program
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
 
@@ -40,28 +49,67 @@ def exact_product(
     return ((x.astype(np.float64) @ weight.T.astype(np.float64)).astype(np.int32),)
 
 
-def knobs_of(template: Template, workload: ResidualGemm, target: Target, given: list[str]) -> Any:
-    """The default configuration with knobs of the command line, `name=value` in Python."""
-    config = template.default(workload, target)
-    changes = dict(item.split("=", 1) for item in given)
-    known = {field.name for field in dataclasses.fields(config)}
-    return dataclasses.replace(
-        config, **{name: json.loads(value) for name, value in changes.items() if name in known}
-    )
+def knobs_of(
+    template: Template, workload: ResidualGemm, target: Target, given: Sequence[str]
+) -> Any:
+    """The default configuration with knobs of the command line, `name=value` in JSON."""
+    space, config = template.space(workload, target), template.default(workload, target)
+    values = space.to_dict(config)
+    for name, value in (item.split("=", 1) for item in given):
+        if name in values and len(space.knobs[name]) > 1:
+            values[name] = json.loads(value)
+    return space.from_dict(values)
 
 
-def time_stages(workload: ResidualGemm, target: Target, given: list[str], checks: bool) -> Any:
+@dataclass(frozen=True)
+class Subject:
+    """A workload, and the knobs that its configuration has instead of the default's."""
+
+    workload: ResidualGemm
+    knobs: tuple[str, ...]
+    target: Target
+    cache: Path
+
+    @property
+    def template(self) -> Template:
+        """The preferred one."""
+        return matching(self.workload, self.target)[0]
+
+    @property
+    def config(self) -> Any:
+        """The default with the knobs."""
+        return knobs_of(self.template, self.workload, self.target, self.knobs)
+
+    def program(self) -> Program:
+        """What the template builds."""
+        return self.template.program(self.workload, self.config, self.target)
+
+    def kernel(self) -> CudaKernel:
+        """The program, compiled or taken from the cache."""
+        work, template, config = self.workload, self.template, self.config
+        specs = (*work.inputs, *template.packed(work, config), *work.outputs)
+        kernel = compile_program(self.program(), specs, self.target, cache_dir=self.cache)
+        if not isinstance(kernel, CudaKernel):
+            raise TypeError(f"{type(kernel).__name__} is no kernel for CUDA")
+        return kernel
+
+
+@functools.lru_cache(maxsize=1)
+def case_of(workload: ResidualGemm) -> Any:
+    """Activations and constants, which knobs share."""
+    return workload.random_case(np.random.default_rng(0))
+
+
+def time_stages(subject: Subject, checks: bool) -> dict[str, Any]:
     """Seconds of every prefix of the program's launches, and whether y is right."""
-    template = matching(workload, target)[0]
-    config = knobs_of(template, workload, target, given)
-    program = template.program(workload, config, target)
-    specs = (*workload.inputs, *template.packed(workload, config), *workload.outputs)
-    kernel = compile_program(program, specs, target)
-    inputs, constants = workload.random_case(np.random.default_rng(0))
-    packed = template.constants(workload, config, constants)
+    workload, config, kernel = subject.workload, subject.config, subject.kernel()
+    program = subject.program()
+    inputs, constants = case_of(workload)
+    packed = subject.template.constants(workload, config, constants)
     bench = CudaBench(Device(0), inputs, [np.empty(s.shape, s.dtype) for s in workload.outputs])
     whole = bench.load(kernel, packed)
-    found: dict[str, Any] = {"workload": str(workload), "config": str(config)}
+    found: dict[str, Any] = {"workload": str(workload), "config": plain_config(config)}
+    found["knobs"] = " ".join(subject.knobs)
     found |= {"registers": kernel.registers, "spills": kernel.spill_bytes}
     for poison in (0x55, 0xFF):
         (y,) = whole.run_over(poison)
@@ -91,28 +139,43 @@ def main() -> None:
     parser.add_argument("--sizes", default="2048,4096,8192")
     parser.add_argument("--corrections", default=",".join(CORRECTIONS))
     parser.add_argument("--order", default="kn")
-    parser.add_argument("--knob", action="append", default=[], help="name=value, for all that fit")
+    parser.add_argument(
+        "--knobs", action="append", default=[], help="set of name=value in JSON, spaces between"
+    )
     parser.add_argument("--no-check", action="store_true")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     host = resolve("cuda")
     require_device(host)
     results = []
-    for size in map(int, options.sizes.split(",")):
-        for correction in options.corrections.split(","):
-            started = time.perf_counter()
-            workload = ResidualGemm(size, size, size, correction=correction, b_order=options.order)
-            found = time_stages(workload, host.target, options.knob, not options.no_check)
+    with tempfile.TemporaryDirectory() as cache:
+        subjects = [
+            Subject(
+                ResidualGemm(size, size, size, correction=correction, b_order=options.order),
+                tuple(knobs.split()), host.target, Path(cache),
+            )
+            for size in map(int, options.sizes.split(","))
+            for correction in options.corrections.split(",")
+            for knobs in options.knobs or [""]
+        ]  # fmt: skip
+        with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+            list(pool.map(Subject.kernel, subjects))
+        for subject in subjects:
+            found = time_stages(subject, not options.no_check)
             results.append(found)
-            print(f"{found['workload']}: {found['seconds'] * 1e6:.1f} us", end="")
-            print(*(f"  {name} {found[name]}" for name in ("off", "unequal") if name in found))
-            for stage in found["stages"]:
-                print(f"    {stage['writes']:<16} {stage['seconds'] * 1e6:9.1f} us")
-            print(f"    ({time.perf_counter() - started:.1f} s of all)", flush=True)
+            report(found)
             if options.output:
                 options.output.write_text(json.dumps(results, indent=1))
     if any(item.get("unequal") for item in results):
         sys.exit("some outputs are wrong")
+
+
+def report(found: dict[str, Any]) -> None:
+    """One line of all, one of the stages."""
+    words = [f"{name} {found[name]}" for name in ("off", "unequal") if name in found]
+    print(f"{found['workload']} {found['knobs']}: {found['seconds'] * 1e6:.1f} us", *words)
+    stages = [f"{stage['writes']} {stage['seconds'] * 1e6:.1f}" for stage in found["stages"]]
+    print("   ", ", ".join(stages), flush=True)
 
 
 if __name__ == "__main__":

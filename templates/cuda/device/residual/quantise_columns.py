@@ -206,11 +206,15 @@ class ColumnsQuantised:
         given = [spec for spec in parameters if spec]
         return thread_kernel(given, blocks, 32 * _WARPS, target, body)
 
-    def _functions(self, source: str) -> DeviceNamespace:
-        sizes = {
+    def sizes(self) -> dict[str, int]:
+        """Constants of the source of kernels that quantise columns."""
+        return {
             **self.layout.sizes(), "MOST": self.most, "COLUMNS": self.columns,
-            "LENGTH": self.length, "PANELS": self.panels, "PART": PART, "WARPS": _WARPS,
-            "PARTS": self.parts.shape[0], "SUMS": self.sums, "RESIDUAL": self.residual,
+            "LENGTH": self.length, "SUMS": self.sums, "RESIDUAL": self.residual,
             "IN_ROWS": self.in_rows, "PITCH": self.pitch, "BIAS_AT": self.bias_at,
         }  # fmt: skip
+
+    def _functions(self, source: str) -> DeviceNamespace:
+        sizes = {"PANELS": self.panels, "PART": PART, "WARPS": _WARPS,
+                 "PARTS": self.parts.shape[0], **self.sizes()}  # fmt: skip
         return DeviceNamespace("quantise_columns", PACKED_AT + QUANTISATION + source, {}, sizes)

@@ -10,6 +10,7 @@ from tvm.tirx import PrimFunc
 from autoq.templates.cuda.device.residual.dense_sides import fill_sides_kernel
 from autoq.templates.cuda.device.residual.guard import guarded
 from autoq.templates.cuda.device.residual.plan import ResidualPlan
+from autoq.templates.cuda.device.residual.quantise_panels import blocks_of_panel, panels_kernel
 from autoq.templates.cuda.device.residual.select import select_kernel
 from autoq.templates.cuda.device.residual.turned_residual import turned_residual
 from autoq.templates.program import Program, Stage, Workspace
@@ -122,6 +123,12 @@ def _quantise_b(found: _Stages, plan: ResidualPlan, target: Target) -> None:
     residual = plan.weights("b_residual") if plan.full else plan.b_turned if plan.sparse else None
     if work.b_order == "kn":
         columns = plan.columns_of_b
+        blocks = blocks_of_panel(work.k, target)
+        if blocks:
+            written = [values, residual, plan.b_scale, magnitudes]
+            kernel = panels_kernel(columns, blocks, [work.b, bias, *written], target)
+            found.add(kernel, [work.b, bias], written)
+            return
         kernel = columns.find_largest(work.b, magnitudes, target)
         found.add(kernel, [work.b], [columns.parts, magnitudes])
         reads = [work.b, columns.parts, bias, magnitudes]
