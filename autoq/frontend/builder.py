@@ -31,6 +31,7 @@ _FOLDED: dict[str, Callable[..., np.ndarray]] = {
     "Reshape": lambda attributes, x: x.reshape(attributes["shape"]),
     "Transpose": lambda attributes, x: x.transpose(attributes["perm"]),
     "Mul": lambda attributes, a, b: a * b,
+    "Take": lambda attributes, x: x.take(attributes["indices"][0], attributes["axes"][0]),
 }
 """Operations that importers write over constants."""
 

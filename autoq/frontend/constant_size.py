@@ -19,7 +19,7 @@ _BROADCASTING = (
 )  # fmt: skip
 _NO_LARGER = (
     "Abs", "ArgMax", "ArgMin", "Cast", "Ceil", "Clip", "Concat", "Cos", "CumSum", "Erf", "Exp",
-    "EyeLike", "Flatten", "Floor", "GatherElements", "Log", "Neg", "NonZero", "Not",
+    "EyeLike", "Flatten", "Floor", "Log", "Neg", "NonZero", "Not",
     "QuantizeLinear", "Reciprocal", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin",
     "ReduceProd", "ReduceSum", "Relu", "Reshape", "Round", "ScatterElements", "ScatterND",
     "Sigmoid", "Sign", "Sin", "Slice", "Split", "Sqrt", "Squeeze", "Tanh", "Transpose", "Trilu",

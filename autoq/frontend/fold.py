@@ -11,6 +11,9 @@ from autoq.frontend.constant_size import COMPUTED, constant_size, operations
 from autoq.graph.folding_budget import BudgetError
 from autoq.graph.shapes import LARGEST_SIZE
 
+FOLDED = frozenset((*COMPUTED, "Constant", "Shape", "Size"))
+"""Operators of the default domain that constants alone, or static shapes, may decide."""
+
 LARGEST_ITEM = 8
 """Bytes of the largest numbers that the reference computes with."""
 

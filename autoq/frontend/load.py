@@ -13,7 +13,7 @@ import autoq.frontend.operators  # noqa: F401  (fills the registry)
 from autoq.errors import AutoqError, ModelError
 from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.checks import check_names, check_node
-from autoq.frontend.fold import fold, is_foldable
+from autoq.frontend.fold import FOLDED, fold, is_foldable
 from autoq.frontend.inputs import InputShapes, declare_inputs, dtype_name
 from autoq.frontend.nodes import default_domain, in_order, model_nodes, names_read
 from autoq.frontend.number_types import HALVES, result_type
@@ -84,7 +84,8 @@ def _import_nodes(b: GraphBuilder, nodes: Sequence[onnx.NodeProto], problems: Pr
     for proto in nodes:
         b.begin(proto)
         unknown = not problems.unknown.isdisjoint(names_read(proto))
-        is_known = (default_domain(proto), proto.op_type) in OPERATORS
+        operator = (default_domain(proto), proto.op_type)
+        is_known = operator in OPERATORS or (not operator[0] and operator[1] in FOLDED)
         try:
             if proto.op_type == "If" and not unknown and default_domain(proto) == "":
                 _import_branch(proto, b, problems)
@@ -93,7 +94,7 @@ def _import_nodes(b: GraphBuilder, nodes: Sequence[onnx.NodeProto], problems: Pr
                 for name, value in zip(proto.output, fold(proto, b), strict=False):
                     if name:
                         b.add_value(name, value)
-            elif not is_known:
+            elif not is_known or (not unknown and operator not in OPERATORS):
                 problems.add_operator(proto)
                 unknown = True
             elif not unknown:

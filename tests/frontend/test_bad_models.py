@@ -181,11 +181,24 @@ CASES = {
     "channels": (conv((8, 5, 3, 3)), "6 input channels, but weights"),
     "filter too large": (conv((8, 6, 30, 3)), "a window of 30 pixels does not fit in 9"),
     "no kernel_shape": (image("MaxPool"), "kernel_shape"),
-    "1-D pool": (
-        image("MaxPool", shape=(1, 3, 9), kernel_shape=[2]), "only 2-D images"
+    "3-D pool": (
+        image("MaxPool", shape=(1, 3, 9, 9, 9), kernel_shape=[2] * 3), "only 2-D images"
+    ),
+    "diagonal": (image("Einsum", shape=(3, 3), equation="ii->i"), "take the diagonal before"),
+    "scatter of a run": (
+        model([node("ScatterND", "x i u")], {"x": ((4,), "float32"), "i": ((2, 1), "int64"),
+                                             "u": ((2,), "float32")}), "indices that a run gives",
+    ),
+    "place beyond an axis": (with_constants("Gather", "x i", i=int64(0, 2)), "indices .* of 2"),
+    "transposed weights of a run": (
+        model([node("ConvTranspose", "x w")],
+              {"x": (IMAGE, "float32"), "w": ((6, 4, 2, 2), "float32")}), "as initializers",
+    ),
+    "resized to nothing": (
+        with_constants("Resize", "x - s", s=np.float32([1, 1, 0.1, 1])), "nothing is left",
     ),
     "axes": (with_constants("Unsqueeze", "x a", a=int64(1, -5)), "one is named twice"),
-    "pad mode": (image("Pad", opset=9, pads=[0, 0, 1, 1] * 2, mode="reflect"), "mode 'reflect'"),
+    "pad mode": (image("Pad", opset=9, pads=[0, 0, 1, 1] * 2, mode="mirror"), "mode 'mirror'"),
     "reshape": (with_constants("Reshape", "x s", s=int64(7, 9)), "cannot be reshaped"),
     "broadcast": (with_constants("Add", "x c", c=normal(7)), "do not broadcast"),
     "dynamic shape input": (

@@ -10,6 +10,7 @@ from onnx import numpy_helper
 
 from onnx_models.makers import model, node, normal
 from onnx_models.reductions import CONDITIONS, REDUCTIONS
+from onnx_models.resizes import SPATIAL
 from onnx_models.selections import SELECTIONS
 
 IMAGE = (2, 6, 9, 10)
@@ -298,5 +299,5 @@ NORMALISATION = {
 
 FLOAT_CASES = {
     **CONVOLUTIONS, **POOLS, **ELEMENTWISE, **LAYOUT, **LINEAR, **NORMALISATION, **CONDITIONS,
-    **SELECTIONS, **REDUCTIONS,
+    **SELECTIONS, **REDUCTIONS, **SPATIAL,
 }  # fmt: skip

@@ -12,13 +12,15 @@ from autoq.frontend.operators.qdq import (
     operator_scale,
     quantise,
 )
-from autoq.frontend.operators.windows import image_shape, padding, pair
+from autoq.frontend.operators.windows import as_images, image_shape, padding, pair
 from autoq.frontend.registry import OnnxNode, importer
 
 
 @importer("Conv")
 def conv(node: OnnxNode, b: GraphBuilder) -> str:
-    """2-D convolution with any stride, padding, dilation and groups."""
+    """1-D or 2-D convolution with any stride, padding, dilation and groups."""
+    if len(b.shape(node.required(0, b))) == 3:
+        return as_images(node, b, conv, weights=True)
     bias = node.input(2)
     return emit_conv(node, b, node.required(0, b), node.required(1, b), bias)
 

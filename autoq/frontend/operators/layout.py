@@ -1,4 +1,4 @@
-"""Operators that move values without computing: reshapes, transposes, concatenation, padding."""
+"""Operators that move values without computing: reshapes, transposes, concatenation, slices."""
 
 from __future__ import annotations
 
@@ -130,33 +130,6 @@ def emit_concat(b: GraphBuilder, parts: list[str], axis: int) -> str:
         groups = [parts[i : i + LARGEST_INPUTS] for i in range(0, len(parts), LARGEST_INPUTS)]
         parts = [g[0] if len(g) == 1 else b.emit("Concat", g, axis=axis) for g in groups]
     return parts[0]
-
-
-@importer("Pad")
-def pad(node: OnnxNode, b: GraphBuilder) -> str:
-    """Constant padding; negative pads are not supported."""
-    x = node.required(0, b)
-    rank = len(b.shape(x))
-    mode = node.attributes.get("mode", "constant")
-    if mode != "constant":
-        raise b.error(f"mode {mode!r}; only 'constant' is supported")
-    pads = node.attributes.get("pads")
-    if pads is None:
-        pads = b.constant(node.required(1, b), "pads").reshape(-1).tolist()
-    if node.input(3) is not None:
-        axes = [normal_axis(b, int(a), rank) for a in b.constant(node.required(3, b), "axes")]
-        sparse, pads = pads, [0] * (2 * rank)
-        for index, axis in enumerate(axes):
-            pads[axis], pads[axis + rank] = sparse[index], sparse[index + len(axes)]
-    if len(pads) != 2 * rank or min(pads) < 0:
-        raise b.error(f"pads {list(pads)} of {rank} axes; none may be negative")
-    value = node.attributes.get("value", 0.0)
-    if node.input(2) is not None:
-        value = b.constant(node.required(2, b), "value").reshape(()).item()
-    if not any(pads):
-        return x
-    before, after = tuple(map(int, pads[:rank])), tuple(map(int, pads[rank:]))
-    return b.emit("Pad", [x], before=before, after=after, value=float(value))
 
 
 @importer("Slice")

@@ -8,6 +8,7 @@ from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.operators.windows import (
     Edges,
     Pair,
+    as_images,
     ceil_padding,
     image_shape,
     padding,
@@ -45,6 +46,8 @@ class Windows(NamedTuple):
 @importer("MaxPool")
 def max_pool(node: OnnxNode, b: GraphBuilder) -> str:
     """Maximum over windows; float32 or integers."""
+    if len(b.shape(node.required(0, b))) == 3:
+        return as_images(node, b, max_pool)
     x = node.required(0, b)
     size = image_shape(b, x)[2:]
     windows = Windows.read(node, b, size)
@@ -56,6 +59,8 @@ def max_pool(node: OnnxNode, b: GraphBuilder) -> str:
 @importer("AveragePool")
 def average_pool(node: OnnxNode, b: GraphBuilder) -> str:
     """Average over windows."""
+    if len(b.shape(node.required(0, b))) == 3:
+        return as_images(node, b, average_pool)
     return emit_average_pool(node, b, node.required(0, b))
 
 
@@ -89,11 +94,15 @@ def emit_global_average(b: GraphBuilder, x: str) -> str:
 @importer("GlobalAveragePool")
 def global_average_pool(node: OnnxNode, b: GraphBuilder) -> str:
     """Average over the whole image."""
+    if len(b.shape(node.required(0, b))) == 3:
+        return as_images(node, b, global_average_pool)
     return emit_global_average(b, node.required(0, b))
 
 
 @importer("GlobalMaxPool")
 def global_max_pool(node: OnnxNode, b: GraphBuilder) -> str:
     """Maximum over the whole image."""
+    if len(b.shape(node.required(0, b))) == 3:
+        return as_images(node, b, global_max_pool)
     x = node.required(0, b)
     return b.emit("MaxPool", [x], **Windows(image_shape(b, x)[2:])._asdict())

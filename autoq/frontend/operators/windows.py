@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from autoq.frontend.builder import GraphBuilder
+from autoq.frontend.registry import Importer, OnnxNode
 
 Pair = tuple[int, int]
 Edges = tuple[int, int, int, int]
@@ -22,6 +24,35 @@ def pair(attributes: Mapping[str, Any], name: str, b: GraphBuilder, default: int
     if not all(1 <= value <= LARGEST for value in values):
         raise b.error(f"{name} {list(values)}: 1 to {LARGEST} is supported")
     return values
+
+
+_OF_AXES = ("strides", "dilations", "kernel_shape", "output_padding", "output_shape")
+_NEUTRAL = {"output_padding": 0}
+
+
+def as_images(
+    node: OnnxNode, b: GraphBuilder, function: Importer, weights: bool = False
+) -> str:  # fmt: skip
+    """A node over signals [n, c, length] as one over images of one row, by the same importer.
+
+    weights: whether its second input has a row as well.
+    """
+    attributes = dict(node.attributes)
+    for name in _OF_AXES:
+        if len(attributes.get(name, ())) == 1:
+            attributes[name] = [_NEUTRAL.get(name, 1), *attributes[name]]
+    if len(attributes.get("pads", ())) == 2:
+        before, after = attributes["pads"]
+        attributes["pads"] = [0, before, 0, after]
+    inputs = list(node.inputs)
+    for index in range(2 if weights else 1):
+        outer, channels, length = b.shape(node.required(index, b))
+        inputs[index] = b.emit("Reshape", [inputs[index]], shape=(outer, channels, 1, length))
+    y = function(dataclasses.replace(node, inputs=tuple(inputs), attributes=attributes), b)
+    if not isinstance(y, str):
+        (y,) = y
+    n, channels, _, length = b.shape(y)
+    return b.emit("Reshape", [y], shape=(n, channels, length))
 
 
 def image_shape(b: GraphBuilder, name: str) -> tuple[int, int, int, int]:

@@ -13,7 +13,10 @@ from autoq.graph.fused import same_scheme
 from autoq.graph.ir import Graph, Node, Operation
 from autoq.graph.rewrite import add_tensor, fresh_name, prune
 
-MOVES = ("Reshape", "Transpose", "Slice", "MaxPool", "Pad", "Concat", "Identity", "ChannelShuffle")
+MOVES = (
+    "Reshape", "Transpose", "Slice", "MaxPool", "Pad", "Concat", "Identity", "ChannelShuffle",
+    "Take", "Gather", "Expand",
+)  # fmt: skip
 
 
 def dequantise_late(graph: Graph) -> None:
@@ -52,7 +55,12 @@ def _may_sink(graph: Graph, node: Operation, sources: list[Operation]) -> bool:
     first = sources[0]
     if node.op == "Concat":
         return all(same_scheme(graph, source, first) for source in sources)
-    if first.attributes["axis"] is not None:
+    axis = first.attributes["axis"]
+    if axis is not None and node.op == "Reshape":  # of a weight, its filters left alone
+        shapes = graph.shape(node.inputs[0]), graph.shape(node.output)
+        same = shapes[0][: axis + 1] == shapes[1][: axis + 1]
+        return same and first.inputs[0] in graph.constants
+    if axis is not None:
         return node.op == "Transpose" and first.inputs[0] in graph.constants
     return node.op != "Pad" or node.attributes["value"] == 0.0
 
