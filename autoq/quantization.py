@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import onnx.version_converter
 
+from autoq.calibration import calibration_samples
 from autoq.errors import InputError, ModelError
 from autoq.frontend.read import DYNAMIC, read_model
 from autoq.paths import require_other
@@ -22,7 +23,6 @@ FORMATS = ("QDQ", "QOperator")
 _TYPES = {"uint8": "QUInt8", "int8": "QInt8", "uint4": "QUInt4", "int4": "QInt4"}
 ACTIVATIONS = tuple(_TYPES)
 WEIGHTS = ("int8", "int4")
-RANDOM_SAMPLES = 4
 CHANNEL_OPSET = 13
 """First opset whose DequantizeLinear takes one scale a channel."""
 FOUR_BIT_OPSET, FOUR_BIT_IR_VERSION = 21, 10
@@ -54,7 +54,7 @@ def quantize(
     quantization = _onnxruntime()
     proto = read_model(model)
     _require_float(proto, str(model))
-    samples = _samples(proto, calibration)
+    samples = calibration_samples(proto, calibration)
     if four_bits:
         proto = _with_opset(proto, str(model), FOUR_BIT_OPSET, "4-bit tensors", "8 bits")
         proto.ir_version = max(proto.ir_version, FOUR_BIT_IR_VERSION)
@@ -153,57 +153,6 @@ def _check(activation: str, weights: str, format: str) -> bool:
     if four_bits and format != "QDQ":
         raise InputError(f"format {format!r} has no 4-bit tensors; choose QDQ")
     return four_bits
-
-
-def _samples(
-    model: onnx.ModelProto, calibration: str | Path | Mapping[str, np.ndarray] | None
-) -> list[dict[str, np.ndarray]]:
-    """Feeds of one run each."""
-    constants = {tensor.name for tensor in model.graph.initializer}
-    shapes = {
-        value.name: [dim.dim_value or 1 for dim in value.type.tensor_type.shape.dim]
-        for value in model.graph.input
-        if value.name not in constants
-    }
-    if calibration is None:
-        rng = np.random.default_rng(0)
-        return [
-            {name: rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}
-            for _ in range(RANDOM_SAMPLES)
-        ]
-    arrays, source = _arrays(calibration)
-    missing = sorted(set(shapes) - set(arrays))
-    if missing:
-        raise InputError(
-            f"{source}: no array for input {missing[0]!r}; it holds {', '.join(sorted(arrays))}"
-        )
-    counts = set()
-    for name, shape in shapes.items():
-        given = arrays[name].shape
-        if len(given) != len(shape) or given[1:] != tuple(shape[1:]) or given[0] < shape[0]:
-            raise InputError(f"{source}: {name!r} is {list(given)}; the model takes {shape}")
-        counts.add(given[0] // shape[0])
-    return [
-        {
-            name: arrays[name][i * shape[0] : (i + 1) * shape[0]].astype(np.float32)
-            for name, shape in shapes.items()
-        }
-        for i in range(min(counts))
-    ]
-
-
-def _arrays(
-    calibration: str | Path | Mapping[str, np.ndarray],
-) -> tuple[dict[str, np.ndarray], str]:
-    if isinstance(calibration, Mapping):
-        return dict(calibration), "calibration"
-    try:
-        with np.load(calibration, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("one array, not an archive")
-            return dict(archive), str(calibration)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{calibration}: not an .npz file of arrays ({error})") from error
 
 
 class _Reader:

@@ -9,7 +9,7 @@ import typer
 from typer.exceptions import TyperException
 
 from autoq import __version__
-from autoq.cli import compile, env, gemm, logs, quantize, run, tune
+from autoq.cli import compile, env, gemm, logs, prune, quantize, run, tune
 from autoq.cli.memory_limit import require_memory
 from autoq.errors import AutoqError
 from autoq.process.blame import machines_fault
@@ -23,6 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command("prune")(prune.prune)
 app.command("quantize")(quantize.quantize)
 app.command("tune")(tune.tune)
 app.command("gemm")(gemm.gemm)

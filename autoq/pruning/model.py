@@ -1,0 +1,203 @@
+"""Prunes the weights of an ONNX model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from autoq.calibration import calibration_samples, read_archive
+from autoq.errors import InputError, ModelError
+from autoq.frontend.read import read_model
+from autoq.paths import as_path, require_other, require_writable
+from autoq.pruning.activation_norms import activation_norms
+from autoq.pruning.importance import by_activations, magnitude, taylor
+from autoq.pruning.matrices import default_bounds, prune_matrices
+from autoq.pruning.onnx_weights import Left, OnnxWeight, find_weights, node_name
+from autoq.pruning.pattern import Pattern
+from autoq.pruning.ranking import Bounds
+from autoq.replace_file import replace_file
+from autoq.templates.sparse.pruned_matrix import Pruned
+
+Arrays = str | os.PathLike[str] | Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class PruneOptions:
+    """How a model is pruned, beside pattern and sparsity.
+
+    skip: nodes whose weights stay as they are. bounds: of the sparsity of each layer;
+    `default_bounds` where None. calibration: an .npz file or a mapping with an array of samples for
+    every input: weights are ranked by what they multiply, too. gradients: the same with an array
+    for every weight by the name of its initializer or node, in the shape of the weight or one such
+    a sample: weights are ranked by the loss that their removal incurs. Without either they are
+    ranked by their size.
+    """
+
+    skip: Sequence[str] = ()
+    bounds: Bounds | None = None
+    calibration: Arrays | None = None
+    gradients: Arrays | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PrunedWeight:
+    """What was done to a weight.
+
+    name: of the node that reads it, the first of `nodes`. weight: of its initializer. shape: of its
+    matrix [k, n]. sparsity: the share of the matrix that is pruned. lost: the share of its
+    importance.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    weight: str
+    shape: tuple[int, int]
+    sparsity: float
+    lost: float
+    structure: Pruned
+
+
+@dataclass(frozen=True)
+class PrunedModel:
+    """What was done to a model: its weights, and products that stay as they are."""
+
+    weights: list[PrunedWeight]
+    left: list[Left] = field(default_factory=list)
+
+    @property
+    def sparsity(self) -> float:
+        """The share of all these weights that is pruned."""
+        sizes = [np.prod(one.shape) for one in self.weights]
+        return float(np.average([one.sparsity for one in self.weights], weights=sizes))
+
+
+def prune(
+    model: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    pattern: Pattern,
+    sparsity: float,
+    options: PruneOptions | None = None,
+) -> PrunedModel:
+    """Write `output`, the ONNX file `model` with the share `sparsity` of its weights pruned.
+
+    The weights of MatMul, Gemm and Conv, of floats or integers that are dequantised, are ranked
+    together; what is pruned becomes 0, integers their zero point. The output takes any runtime.
+    Raises InputError for options, arrays and sparsities that do not fit, ModelError for a model
+    that cannot be read or has nothing to prune.
+    """
+    options = options or PruneOptions()
+    pattern.require_sparsity(sparsity)
+    target = as_path(output)
+    require_writable(target)
+    require_other(target, model)
+    proto = read_model(model)
+    weights, left = find_weights(proto)
+    weights, skipped = _without(weights, left, options.skip, str(model))
+    if not weights:
+        raise ModelError(
+            f"{model}: no weight to prune; MatMul, Gemm and Conv of constant weights have one"
+        )
+    result = _prune_weights(proto, weights, pattern, sparsity, options)
+    _save(proto, target)
+    return PrunedModel(result, left + skipped)
+
+
+def _prune_weights(
+    proto: onnx.ModelProto,
+    weights: Sequence[OnnxWeight],
+    pattern: Pattern,
+    sparsity: float,
+    options: PruneOptions,
+) -> list[PrunedWeight]:
+    scores = _scores(proto, weights, options)
+    bounds = options.bounds or default_bounds(sparsity)
+    structures = prune_matrices(scores, pattern, sparsity, [bounds] * len(weights))
+    made = []
+    for weight, one, structure in zip(weights, scores, structures, strict=True):
+        mask = structure.mask
+        weight.prune(mask)
+        total = float(one.sum())
+        made.append(
+            PrunedWeight(
+                weight.name,
+                tuple(node_name(node) for node in weight.readers),
+                weight.tensor.name,
+                (one.shape[0], one.shape[1]),
+                1 - float(mask.mean()),
+                float(one[~mask].sum()) / total if total else 0.0,
+                structure,
+            )
+        )
+    return made
+
+
+def _without(
+    weights: Sequence[OnnxWeight], left: Sequence[Left], skip: Sequence[str], source: str
+) -> tuple[list[OnnxWeight], list[Left]]:
+    """The weights that no skipped node reads, and the skipped ones."""
+    names = {node_name(node): one for one in weights for node in one.readers}
+    unknown = [name for name in skip if name not in names and name not in {o.name for o in left}]
+    if unknown:
+        raise InputError(
+            f"skip {unknown[0]!r:.80}: no product of {source}; they are {', '.join(names)!s:.300}"
+        )
+    skipped = {id(names[name]) for name in skip if name in names}
+    return (
+        [one for one in weights if id(one) not in skipped],
+        [Left(one.name, "skipped") for one in weights if id(one) in skipped],
+    )
+
+
+def _scores(
+    proto: onnx.ModelProto, weights: Sequence[OnnxWeight], options: PruneOptions
+) -> list[np.ndarray]:
+    """The importance of every weight, [k, n] each."""
+    if options.calibration is not None and options.gradients is not None:
+        raise InputError("calibration and gradients: each ranks weights on its own; give one")
+    values = [one.values() for one in weights]
+    if options.calibration is not None:
+        samples = calibration_samples(proto, options.calibration)
+        norms = activation_norms(proto, weights, samples)
+        return [by_activations(v, norm) for v, norm in zip(values, norms, strict=True)]
+    if options.gradients is None:
+        return [magnitude(v) for v in values]
+    arrays, source = read_archive(options.gradients, "gradients")
+    return [
+        taylor(v, _gradients(one, arrays, source)) for v, one in zip(values, weights, strict=True)
+    ]
+
+
+def _gradients(weight: OnnxWeight, arrays: Mapping[str, np.ndarray], source: str) -> np.ndarray:
+    """[k, n], or [samples, k, n]."""
+    name = next((n for n in (weight.tensor.name, weight.name) if n in arrays), None)
+    if name is None:
+        raise InputError(
+            f"{source}: no array for the weight {weight.tensor.name!r}; it holds "
+            f"{', '.join(sorted(arrays))!s:.300}; skip the node {weight.name!r}, or add one"
+        )
+    found, shape = arrays[name], tuple(weight.tensor.dims)
+    if found.shape == shape:
+        return weight.as_matrix(found)
+    if found.shape[1:] == shape and len(found):
+        return np.stack([weight.as_matrix(one) for one in found])
+    raise InputError(
+        f"{source}: {name!r} is {list(found.shape)}; gradients of this weight are {list(shape)}, "
+        "or one such array a sample"
+    )
+
+
+def _save(proto: onnx.ModelProto, target: Path) -> None:
+    try:
+        content = proto.SerializeToString()
+    except ValueError as error:
+        raise ModelError(
+            f"{target}: a model of more than 2 GB cannot be written into one file; prune it in "
+            "parts"
+        ) from error
+    with replace_file(target) as file:
+        file.write(content)
