@@ -133,7 +133,7 @@ def _estimates(
         return {}, f"no times are estimated: {error}"
     if not seconds:
         return {}, f"no times are estimated: nothing is known of these layers on {target.arch}"
-    return seconds, f"estimates for {target.arch}, nothing was measured"
+    return seconds, f"estimates for {target.arch} and kernels that skip zeros, not measured"
 
 
 def _rows(result: PrunedModel, seconds: Mapping[str, float]) -> list[PrunedRow]:
