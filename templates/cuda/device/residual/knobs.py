@@ -20,14 +20,14 @@ class ResidualKnobs:
     sum_rows: rows of a block of the pass over the product that finds what matters.
     tile_rows: rows of a tile of the correction.
     raster: tiles of the correction side by side that run before those below them.
-    share: of a side's values, for which its lists have room.
+    share: of a side's values, for which its lists have room; beyond it a product is faster.
     """
 
     lanes: int = field(default=256, kw_only=True)
     sum_rows: int = field(default=64, kw_only=True)
     tile_rows: int = field(default=64, kw_only=True)
     raster: int = field(default=16, kw_only=True)
-    share: float = field(default=1 / 16, kw_only=True)
+    share: float = field(default=1 / 128, kw_only=True)
 
 
 def knob_values(workload: ResidualGemm) -> dict[str, Sequence[Any]]:
@@ -39,7 +39,7 @@ def knob_values(workload: ResidualGemm) -> dict[str, Sequence[Any]]:
         "sum_rows": (32, 64, 128) if sparse and many else (32,),
         "tile_rows": (32, 64, 128) if corrected and many else (32,),
         "raster": (8, 16, 32) if corrected and workload.n > 8 * COLUMNS else (8,),
-        "share": (1 / 64, 1 / 16, 1 / 4) if sparse else (1 / 64,),
+        "share": (1 / 256, 1 / 128, 1 / 64, 1 / 16, 1 / 4) if sparse else (1 / 256,),
     }
 
 
@@ -58,6 +58,6 @@ def default_knobs(workload: ResidualGemm) -> dict[str, Any]:
     values = knob_values(workload)
     vectors = -(-workload.k // 4)
     lanes = next((n for n in values["lanes"] if vectors <= 8 * n), values["lanes"][-1])
-    middle = {"sum_rows": 64, "tile_rows": 64, "raster": 16, "share": 1 / 16}
+    middle = {"sum_rows": 64, "tile_rows": 64, "raster": 16, "share": 1 / 128}
     chosen = {name: one if one in values[name] else values[name][0] for name, one in middle.items()}
     return {"lanes": lanes, **chosen}
