@@ -81,14 +81,17 @@ __device__ __forceinline__ void weigh(
     scale[c] = inside ? (double)__ldg(columns + column + c) : 0.;
     if (part == 0 && inside) own += (double)__ldg(of_columns + column + c) * scale[c];
   }
-  for (int i = 0; i < PART; i += TOGETHER) {
+  int4 next[TOGETHER];
+  for (int i = -TOGETHER; i < PART; i += TOGETHER) {
     int4 p[TOGETHER];
     double sums[TOGETHER];
     #pragma unroll
-    for (int t = 0; t < TOGETHER; ++t) {
-      const int row = min(first + i + t, M - 1);
-      p[t] = read_sums(product + (size_t)row * N, column);
+    for (int t = 0; t < TOGETHER; ++t) {  // of the next turn, again the last row behind the end
+      p[t] = next[t];
+      const int row = min(first + i + TOGETHER + t, M - 1);
+      if (i + TOGETHER < PART) next[t] = read_sums(product + (size_t)row * N, column);
     }
+    if (i < 0) continue;
     #pragma unroll
     for (int t = 0; t < TOGETHER; ++t) {
       const int row = first + i + t;
