@@ -98,7 +98,6 @@ FLOAT_PRODUCTS = [
     Attention(1, 2, 40, 70, 24, *["bfloat16"] * 3, "bfloat16", mask_axes="hmn", constant_mask=True),
     Attention(1, 2, 40, 70, 64, *["uint8"] * 3, "int8", quantised_scores=True),
 ]  # fmt: skip
-RESIDUAL_PRODUCTS = [ResidualGemm(9, 37, 70, correction="full", bias=True)]
 SPARSE = [
     Spmm(40, 48, 150, 8, Structure(96, 20, 40)),
     Spmm(21, 33, 40, 2, Structure(48, 5, 16), "uint8", epilogue=Epilogue("float32", "int8")),
@@ -116,7 +115,6 @@ CASES = [
         *FOUR_BIT,
         *WITH_TABLE,
         *FLOAT_PRODUCTS,
-        *RESIDUAL_PRODUCTS,
         *SPARSE,
         NIBBLES,
         RELAYOUT,

@@ -104,3 +104,12 @@ class RegisterTiles:
             for vector, register in enumerate(sums):
                 column = tile * columns + vector * lanes
                 put(row + place, T.bind(column), load(register, 0, lanes), lanes)
+
+
+def stored(array: Buffer, columns: int) -> Store:
+    """Keeps sums in an array [rows, columns]."""
+
+    def put(row: Expr, column: Expr, sums: Expr, lanes: int) -> None:
+        store(array, row * columns + column, sums, lanes)
+
+    return put

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tvm.script.ir_builder import tirx as T
@@ -194,9 +195,9 @@ class VectorScale:
         return integers, held(cast(finer, "int32", lanes), lanes, "int32")
 
 
-def joined(buffer: Buffer, join: object) -> Expr:
+def joined(buffer: Buffer, join: Callable[[Expr, Expr], Expr], lanes: int = LANES) -> Expr:
     """One number of all lanes of a vector in a buffer."""
-    lanes = LANES // 2
+    lanes //= 2
     while lanes:
         store(buffer, 0, join(load(buffer, 0, lanes), load(buffer, lanes, lanes)), lanes)
         lanes //= 2

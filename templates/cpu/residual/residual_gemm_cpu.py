@@ -29,10 +29,8 @@ _PADDING = 256
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Direct and full residual products whose indices and sums of bytes fit 32 bits."""
+    """Residual products whose indices and sums of bytes fit 32 bits."""
     if target.kind != "cpu" or not isinstance(workload, ResidualGemm):
-        return False
-    if workload.correction == "sparse":
         return False
     m, n, k = (side + _PADDING for side in (workload.m, workload.n, workload.k))
     sums = workload.k * OFFSET * largest_integer(workload.bits)

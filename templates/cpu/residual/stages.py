@@ -10,13 +10,17 @@ from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.cpu.residual.arrange import arrange_kernel
+from autoq.templates.cpu.residual.choose import SIDES, WHOLE, choose_kernel, is_whole
 from autoq.templates.cpu.residual.config import ResidualCpuConfig
+from autoq.templates.cpu.residual.correct import ListProduct
 from autoq.templates.cpu.residual.outputs import Outputs
-from autoq.templates.cpu.residual.product import RegisterTiles, Term
+from autoq.templates.cpu.residual.product import RegisterTiles, Term, stored
 from autoq.templates.cpu.residual.quantise_columns import ColumnQuantisation
 from autoq.templates.cpu.residual.quantise_rows import RowQuantisation
+from autoq.templates.cpu.residual.select import Selection, WordLists
+from autoq.templates.cpu.residual.weigh import WeighedSums
 from autoq.templates.cpu.residual.words import WordTiles, word_dot
-from autoq.templates.cpu.vector import load, store
+from autoq.templates.cpu.vector import load, splat, store
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.target import Target
@@ -114,6 +118,126 @@ class ResidualStages:
         for source, name in (("b_rows", "b_values"), ("b_rest_rows", "b_rest")):
             if source in self.specs:
                 self.add(arrange_kernel(tiles, source, name), [source], [tiles.spec(name)])
+
+    def _sparse(self) -> None:
+        """The product, what is kept by its sums, and the corrections of both sides."""
+        self._product_sums()
+        parts = min(self.tasks, self.workload.m)
+        names = ("sums", "a_scale", "b_scale", "a_magnitude", "b_magnitude")
+        given = tuple(self._spec(name) for name in names)
+        weighed = WeighedSums(self.workload.m, self.columns.padded, parts, given)
+        self.add(weighed.kernel(), names, weighed.writes)
+        self._select()
+        correction = TensorSpec("correction", self._spec("sums").shape, "int32")
+        self._dense_correction(correction)
+        self._correct(correction)
+
+    def _product_sums(self) -> None:
+        """P as integers."""
+        register_tiles, names = self._register_tiles(), list(vars(_PRODUCT).values())
+        sums = TensorSpec("sums", (self.workload.m, self.columns.padded), "int32")
+
+        def emit(buffers: dict[str, Buffer], task: Expr) -> None:
+            keep = stored(buffers["sums"], self.columns.padded)
+            register_tiles.emit(buffers, task, [([_PRODUCT], keep)])
+
+        specs = [self._spec(name) for name in names]
+        self.add(task_kernel((*specs, sums), register_tiles.tasks, emit, "product"), names, [sums])
+
+    def _select(self) -> None:
+        """Lists of both sides, and which of them take part as a whole."""
+        of_a, of_b = self._lists
+        dot, specs = word_dot(self.target), self.specs
+        rows = Selection(of_a, dot, specs["a_rows"], specs["a_weight"], self.tasks)
+        self.add(rows.rows_kernel(), [spec.name for spec in rows.reads], of_a.specs)
+        columns = Selection(of_b, dot, self._spec("b_values"), specs["b_weight"], self.tasks)
+        kernel = columns.columns_kernel(self.columns)
+        self.add(kernel, [spec.name for spec in columns.reads], of_b.specs)
+        kept = (specs["a_kept"], specs["b_kept"])
+        self.add(choose_kernel(self.workload, kept), ["a_kept", "b_kept", "crossover"], [WHOLE])
+
+    @property
+    def _lists(self) -> tuple[WordLists, WordLists]:
+        """Those of rows of a, and of columns of b, padded ones too."""
+        work, block = self.workload, self.config.list_words
+        return (
+            WordLists("a", work.m, work.k, block),
+            WordLists("b", self.columns.padded, work.k, block),
+        )
+
+    def _dense_correction(self, correction: TensorSpec) -> None:
+        """What sides that take part as a whole add to Q; other elements stay as they were."""
+        register_tiles = self._register_tiles()
+        names = sorted({*vars(_OF_A).values(), *vars(_OF_B).values()})
+
+        def emit(buffers: dict[str, Buffer], task: Expr) -> None:
+            keep = stored(buffers["correction"], self.columns.padded)
+            of_a, of_b = (is_whole(buffers["whole"], side) for side in SIDES)
+            for condition, terms in (
+                (T.And(of_a, of_b), [_OF_A, _OF_B]),
+                (T.And(of_a, T.Not(of_b)), [_OF_A]),
+                (T.And(of_b, T.Not(of_a)), [_OF_B]),
+            ):
+                with T.If(condition), T.Then():
+                    register_tiles.emit(buffers, task, [(terms, keep)])
+
+        specs = (WHOLE, *(self._spec(name) for name in names), correction)
+        function = task_kernel(specs, register_tiles.tasks, emit, "product_whole")
+        self.add(function, [WHOLE.name, *names], [correction])
+
+    def _correct(self, correction: TensorSpec) -> None:
+        """What the lists of b, then those of a, add to Q, and y."""
+        work, config, dot = self.workload, self.config, word_dot(self.target)
+        of_a, of_b = self._lists
+        rest = self.rows.spec("a_rest")
+        sparse_b = (WHOLE, lambda buffers: T.Not(is_whole(buffers["whole"], "b")))
+        arranged = arrange_kernel(self.rows, "a_rest_rows", "a_rest", sparse_b)
+        self.add(arranged, [WHOLE.name, "a_rest_rows"], [rest])
+        turned = TensorSpec("turned", (self.columns.padded, self.rows.padded), "int32")
+        product = ListProduct(of_b, work.n, self.rows, config.list_rows, dot)
+
+        def columns(buffers: dict[str, Buffer], task: Expr) -> None:
+            with T.If(T.Not(is_whole(buffers["whole"], "b"))), T.Then():
+                block = product.block(task)
+                block.fill(lambda row, column: splat(T.int32(0), dot.lanes))
+                block.add_lists(buffers, buffers["a_rest"])
+                keep = stored(buffers["turned"], self.rows.padded)
+                block.each(lambda row, column, place: keep(
+                    row, column, load(block.sums, place, dot.lanes), dot.lanes))  # fmt: skip
+
+        read = (WHOLE, *(spec for spec in of_b.specs if spec.name != "b_kept"), rest)
+        kernel = task_kernel((*read, turned), product.tasks, columns, "correct_columns")
+        self.add(kernel, [spec.name for spec in read], [turned])
+        self._correct_rows(ListProduct(of_a, work.m, self.columns, config.list_rows, dot))
+
+    def _correct_rows(self, product: ListProduct) -> None:
+        work, y, lanes = self.workload, self.workload.outputs[0], product.dot.lanes
+        lists = [spec.name for spec in product.lists.specs if spec.name != "a_kept"]
+        names = [WHOLE.name, *lists, *self._scaled({"sums", "correction", "turned", "b_rest"})]
+
+        def emit(buffers: dict[str, Buffer], task: Expr) -> None:
+            outputs = Outputs(work, buffers, self.columns.padded == work.n)
+            of_a, of_b = (is_whole(buffers["whole"], side) for side in SIDES)
+            block, padded = product.block(task), self.columns.padded
+            with T.If(T.Or(of_a, of_b)):
+                with T.Then():
+                    block.fill(lambda r, c: load(buffers["correction"], r * padded + c, lanes))
+                with T.Else():
+                    block.fill(lambda row, column: splat(T.int32(0), lanes))
+            with T.If(T.Not(of_a)), T.Then():
+                block.add_lists(buffers, buffers["b_rest"])
+            with T.If(T.Not(of_b)), T.Then():
+                block.add_turned(buffers["turned"], self.rows.padded)
+
+            def finish(row: Expr, column: Expr, place: Expr) -> None:
+                sums = load(buffers["sums"], row * padded + column, lanes)
+                more = load(block.sums, place, lanes)
+                outputs.put(row, column, outputs.compensated(sums, more, lanes), lanes)
+
+            block.each(finish)
+
+        specs = [self._spec(name) for name in names]
+        self.add(task_kernel((*specs, y), product.tasks, emit, "correct"), names, [y])
 
     def _dense(self) -> None:
         """The product, with the full correction or none, straight to y."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -85,6 +86,36 @@ def test_dense_forms_give_numpys_bits(workload: ResidualGemm) -> None:
         compiled.assert_right(draw)
 
 
-@pytest.mark.parametrize("target", [HASWELL, PLAIN], ids=lambda target: target.arch)
-def test_bytes_are_multiplied_without_vnni_too(target: Target) -> None:
-    Compiled(ResidualGemm(9, 37, 70, 8, "full"), target=target).assert_right("signs")
+BLOCKS = ResidualCpuConfig(4, 32, 3, 32, 64)
+"""Blocks of 32 rows and of 64 words along k."""
+
+
+@pytest.mark.parametrize(
+    ("workload", "config"),
+    [
+        (ResidualGemm(1, 1, 1, 8, "sparse"), None),
+        (ResidualGemm(21, 35, 130, 4, "sparse", "nk", bias=True), None),
+        (ResidualGemm(45, 70, 300, 8, "sparse", constant_b=True), BLOCKS),
+    ],
+    ids=str,
+)
+def test_what_is_kept_is_compensated_by_lists_or_as_a_whole(
+    workload: ResidualGemm, config: ResidualCpuConfig | None
+) -> None:
+    compiled = Compiled(workload, config)
+    lists = [(0, 1), (0.5, 1), (0.9, 0.1), (0.5, 0.2), (1, 0), (np.inf, 0)]
+    for (threshold, crossover), draw in itertools.product(lists, ("normal", "chi-square")):
+        compiled.assert_right(draw, threshold=threshold, crossover=crossover)
+    for draw in DRAWS:
+        compiled.assert_right(draw, threshold=0.6, crossover=1)
+
+
+@pytest.mark.parametrize(
+    ("target", "correction"), [(HASWELL, "sparse"), (PLAIN, "full")], ids=["haswell", "plain"]
+)
+def test_bytes_are_multiplied_without_vnni_too(
+    target: Target, correction: Literal["sparse", "full"]
+) -> None:
+    compiled = Compiled(ResidualGemm(9, 37, 70, 8, correction), target=target)
+    lists = {"threshold": 0.5, "crossover": 0.2} if correction == "sparse" else {}
+    compiled.assert_right("chi-square", **lists)
