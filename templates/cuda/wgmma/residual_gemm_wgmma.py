@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.residual.knobs import ResidualKnobs
@@ -18,7 +18,17 @@ class ResidualWgmmaConfig(ResidualKnobs, WgmmaConfig):
     """Knobs of the product and of what runs beside it.
 
     The product's are those of `WgmmaConfig`, the others those of `ResidualKnobs`.
+
+    narrow: a thread stores 4 neighbouring columns, so that four lanes fill two sectors, and not as
+        many as it can have.
     """
+
+    narrow: bool = field(default=True, kw_only=True)
+
+    @property
+    def channels(self) -> int:
+        """Consecutive columns of a thread."""
+        return 4 if self.narrow else super().channels
 
 
 def weight_layout(product: Gemm, config: WgmmaConfig) -> WeightLayout:
@@ -30,8 +40,9 @@ def weight_layout(product: Gemm, config: WgmmaConfig) -> WeightLayout:
 
 # A block that keeps weights reads them before the kernels that write them are done.
 _PRODUCT = ResidualProduct(
-    gemm_wgmma.TEMPLATE, ResidualWgmmaConfig, weight_layout, {"weights_stay": False}
-)
+    gemm_wgmma.TEMPLATE, ResidualWgmmaConfig, weight_layout,
+    {"weights_stay": (False,), "narrow": (True, False)},
+)  # fmt: skip
 
 TEMPLATE = Template(
     "residual_gemm_wgmma", 1, _PRODUCT.matches, _PRODUCT.space, _PRODUCT.default, _PRODUCT.build,

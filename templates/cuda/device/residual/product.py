@@ -33,14 +33,14 @@ class ResidualProduct:
     """The functions of a template that leaves the products of integers to another one.
 
     inner: the template of products, whose weights are written just before; config_type: its knobs
-    and `ResidualKnobs`; layout_of: where its weights lie; fixed: knobs of it that have one value
-    where weights are no constants.
+    and `ResidualKnobs`; layout_of: where its weights lie; values: of knobs that are its own, or
+    have fewer where weights are no constants, the one that is used untuned first.
     """
 
     inner: Template
     config_type: type[Any]
     layout_of: Callable[[Gemm, Any], WeightLayout]
-    fixed: Mapping[str, Any]
+    values: Mapping[str, tuple[Any, ...]]
 
     def matches(self, workload: object, target: Target) -> bool:
         """Products whose integers the inner template multiplies; lists need k below 2^24."""
@@ -53,8 +53,7 @@ class ResidualProduct:
     def space(self, workload: ResidualGemm, target: Target) -> Space[Any]:
         """The knobs of the inner template, and those of what runs beside it."""
         inner = self.inner.space(inner_product(workload), target)
-        fixed = {name: (value,) for name, value in self.fixed.items()}
-        knobs = {**inner.knobs, **fixed, **knob_values(workload)}
+        knobs = {**inner.knobs, **self.values, **knob_values(workload)}
         ordered = {field.name: knobs[field.name] for field in dataclasses.fields(self.config_type)}
         return Space(self.config_type, ordered, [*inner.constraints, *rules(target)], inner.derive)
 
@@ -62,7 +61,8 @@ class ResidualProduct:
         """The inner template's choice; the first legal one where it rests on constant weights."""
         chosen = self.inner.default(inner_product(workload), target)
         knobs = {field.name: getattr(chosen, field.name) for field in dataclasses.fields(chosen)}
-        config = self.config_type(**{**knobs, **self.fixed, **default_knobs(workload)})
+        first = {name: values[0] for name, values in self.values.items()}
+        config = self.config_type(**{**knobs, **first, **default_knobs(workload)})
         space = self.space(workload, target)
         return config if config in space else next(space.enumerate())
 
