@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from onnx_models.makers import model, node
+from onnx_models.makers import MICROSOFT, model, node, with_known_output
 from onnx_models.operators import IMAGE
 
 _RNG = np.random.default_rng(11)
-MICROSOFT = "com.microsoft"
 
 
 def integers(dtype: str, *shape: int) -> np.ndarray:
@@ -109,14 +108,6 @@ def qlinear_unary(
     constants = {**scheme("x", 0.0503, 60, dtype), **scheme("y", scale, zero_point, dtype)}
     made = node(op, "x xs xz ys yz", domain=MICROSOFT, **attributes)
     return model([made], {"x": (shape, dtype)}, constants)
-
-
-def with_known_output(made: onnx.ModelProto, shape: tuple[int, ...], dtype: str):
-    """onnx infers no types for com.microsoft operators."""
-    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    name = made.graph.output[0].name
-    made.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info(name, kind, shape))
-    return made
 
 
 def _microsoft() -> dict[str, onnx.ModelProto]:

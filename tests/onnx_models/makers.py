@@ -8,6 +8,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+MICROSOFT = "com.microsoft"
+
 
 def model(
     nodes: Sequence[onnx.NodeProto],
@@ -44,6 +46,14 @@ def node(op: str, inputs: str, outputs: str = "y", domain: str = "", **attribute
     return helper.make_node(
         op, names, outputs.split(), name=f"{op}_{outputs}", domain=domain, **attributes
     )
+
+
+def with_known_output(made: onnx.ModelProto, shape: tuple[int, ...], dtype: str):
+    """onnx infers no types for com.microsoft operators."""
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    name = made.graph.output[0].name
+    made.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info(name, kind, shape))
+    return made
 
 
 _RNG = np.random.default_rng(7)

@@ -12,6 +12,7 @@ from onnx_models.makers import model, node, normal
 from onnx_models.reductions import CONDITIONS, REDUCTIONS
 from onnx_models.resizes import SPATIAL
 from onnx_models.selections import SELECTIONS
+from onnx_models.transformers import TRANSFORMERS
 
 IMAGE = (2, 6, 9, 10)
 
@@ -299,5 +300,5 @@ NORMALISATION = {
 
 FLOAT_CASES = {
     **CONVOLUTIONS, **POOLS, **ELEMENTWISE, **LAYOUT, **LINEAR, **NORMALISATION, **CONDITIONS,
-    **SELECTIONS, **REDUCTIONS, **SPATIAL,
+    **SELECTIONS, **REDUCTIONS, **SPATIAL, **TRANSFORMERS,
 }  # fmt: skip

@@ -17,6 +17,7 @@ from autoq.frontend.operators import (
     reductions,
     resize,
     selection,
+    transformer,
     transposed_convolution,
 )
 
@@ -37,5 +38,6 @@ __all__ = [
     "reductions",
     "resize",
     "selection",
+    "transformer",
     "transposed_convolution",
 ]

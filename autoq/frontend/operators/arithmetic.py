@@ -126,12 +126,16 @@ def variadic(node: OnnxNode, b: GraphBuilder) -> str:
 @importer("Gelu", domain="com.microsoft")
 def gelu(node: OnnxNode, b: GraphBuilder) -> str:
     """`x / 2 * (1 + erf(x / sqrt(2)))`, or its approximation by tanh."""
+    return emit_gelu(b, node.required(0, b), node.attributes.get("approximate", "none") == "tanh")
+
+
+def emit_gelu(b: GraphBuilder, x: str, by_tanh: bool) -> str:
+    """Gelu of float32 `x`."""
 
     def number(value: float) -> str:
         return b.add_constant(np.float32(value))
 
-    x = node.required(0, b)
-    if node.attributes.get("approximate", "none") == "tanh":
+    if by_tanh:
         cube = b.emit("Mul", [b.emit("Mul", [x, x]), x])
         inner = b.emit("Add", [x, b.emit("Mul", [cube, number(0.044715)])])
         share = b.emit("Tanh", [b.emit("Mul", [inner, number(math.sqrt(2 / math.pi))])])

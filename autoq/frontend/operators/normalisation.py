@@ -1,4 +1,4 @@
-"""BatchNormalization, LayerNormalization, LRN and Softmax."""
+"""Normalisations of channels, rows and neighbours, and Softmax."""
 
 from __future__ import annotations
 
@@ -41,19 +41,97 @@ def batch_normalization(node: OnnxNode, b: GraphBuilder) -> str:
 
 
 @importer("LayerNormalization")
-def layer_normalization(node: OnnxNode, b: GraphBuilder) -> str:
+def layer_normalization(node: OnnxNode, b: GraphBuilder) -> list[str]:
     """Rows less their mean, over the root of their variance; then a scale and a bias."""
     x = node.required(0, b)
     rank = len(b.shape(x))
     first = normal_axis(b, int(node.attributes.get("axis", -1)), rank)
+    epsilon = float(node.attributes.get("epsilon", 1e-5))
     axes = tuple(range(first, rank))
-    epsilon = b.add_constant(np.float32(node.attributes.get("epsilon", 1e-5)))
-    centred = b.emit("Sub", [x, b.emit("ReduceMean", [x], axes=axes)])
+    return emit_layer_norm(b, x, axes, node.required(1, b), node.input(2), epsilon)
+
+
+def emit_layer_norm(
+    b: GraphBuilder, x: str, axes: tuple[int, ...], scale: str, bias: str | None, epsilon: float
+) -> list[str]:
+    """The normalised `x`, its means over the last axes and the reciprocals of its deviations."""
+    mean = b.emit("ReduceMean", [x], axes=axes)
+    centred, deviation = _centred(b, x, mean, axes, epsilon)
+    y = b.emit("Mul", [b.emit("Div", [centred, deviation]), scale])
+    y = y if bias is None else b.emit("Add", [y, bias])
+    return [y, mean, b.emit("Reciprocal", [deviation])]
+
+
+def _centred(
+    b: GraphBuilder, x: str, mean: str, axes: tuple[int, ...], epsilon: float
+) -> tuple[str, str]:
+    """`x` less its mean, and the root of its variance plus epsilon."""
+    centred = b.emit("Sub", [x, mean])
     variance = b.emit("ReduceMean", [b.emit("Mul", [centred, centred])], axes=axes)
-    deviation = b.emit("Sqrt", [b.emit("Add", [variance, epsilon])])
-    y = b.emit("Mul", [b.emit("Div", [centred, deviation]), node.required(1, b)])
-    bias = node.input(2)
-    return y if bias is None else b.emit("Add", [y, bias])
+    more = b.add_constant(np.float32(epsilon))
+    return centred, b.emit("Sqrt", [b.emit("Add", [variance, more])])
+
+
+@importer("RMSNormalization", "SimplifiedLayerNormalization")
+def rms_normalization(node: OnnxNode, b: GraphBuilder) -> list[str]:
+    """Rows over their root mean square, then a scale."""
+    x = node.required(0, b)
+    rank = len(b.shape(x))
+    first = normal_axis(b, int(node.attributes.get("axis", -1)), rank)
+    epsilon = float(node.attributes.get("epsilon", 1e-5))
+    return emit_rms_norm(b, x, tuple(range(first, rank)), node.required(1, b), epsilon)
+
+
+def emit_rms_norm(
+    b: GraphBuilder, x: str, axes: tuple[int, ...], scale: str, epsilon: float
+) -> list[str]:
+    """`x` over its root mean square times a scale, and the reciprocals of these roots."""
+    square = b.emit("ReduceMean", [b.emit("Mul", [x, x])], axes=axes)
+    root = b.emit("Sqrt", [b.emit("Add", [square, b.add_constant(np.float32(epsilon))])])
+    return [b.emit("Mul", [b.emit("Div", [x, root]), scale]), b.emit("Reciprocal", [root])]
+
+
+@importer("InstanceNormalization")
+def instance_normalization(node: OnnxNode, b: GraphBuilder) -> str:
+    """Each channel of each image less its mean, over its deviation; then a scale and a bias."""
+    x = node.required(0, b)
+    n, channels, *rest = b.shape(x)
+    size = math.prod(rest)
+    rows = b.emit("Reshape", [x], shape=(n, channels, size))
+    mean = b.emit("ReduceMean", [rows], axes=(2,))
+    epsilon = float(node.attributes.get("epsilon", 1e-5))
+    centred, deviation = _centred(b, rows, mean, (2,), epsilon)
+    of_channels = [
+        b.emit("Reshape", [node.required(index, b)], shape=(channels, 1)) for index in (1, 2)
+    ]
+    y = b.emit("Mul", [b.emit("Div", [centred, deviation]), of_channels[0]])
+    return b.emit("Reshape", [b.emit("Add", [y, of_channels[1]])], shape=(n, channels, *rest))
+
+
+@importer("MeanVarianceNormalization")
+def mean_variance_normalization(node: OnnxNode, b: GraphBuilder) -> str:
+    """Values less their mean over axes, over their deviation."""
+    x = node.required(0, b)
+    given = node.attributes.get("axes", (0, 2, 3))
+    axes = tuple(sorted(normal_axis(b, int(axis), len(b.shape(x))) for axis in given))
+    centred, deviation = _centred(b, x, b.emit("ReduceMean", [x], axes=axes), axes, 0.0)
+    return b.emit("Div", [centred, b.emit("Add", [deviation, b.add_constant(np.float32(1e-9))])])
+
+
+@importer("LpNormalization")
+def lp_normalization(node: OnnxNode, b: GraphBuilder) -> str:
+    """Values over the sum of their sizes, or its root of their squares, along an axis."""
+    x = node.required(0, b)
+    axis = normal_axis(b, int(node.attributes.get("axis", -1)), len(b.shape(x)))
+    power = int(node.attributes.get("p", 2))
+    if power not in (1, 2):
+        raise b.error(f"p {power}; 1 and 2 are supported")
+    terms = b.emit("Abs", [x]) if power == 1 else b.emit("Mul", [x, x])
+    total = b.emit("ReduceSum", [terms], axes=(axis,))
+    size = total if power == 1 else b.emit("Sqrt", [total])
+    zero = b.add_constant(np.float32(0))
+    none = b.emit("Equal", [size, zero], "float32")  # 0 over 0 is 0
+    return b.emit("Div", [x, b.emit("Add", [size, none])])
 
 
 @importer("LRN")

@@ -55,7 +55,7 @@ def _larger(
             and node.input_dtypes[place] == front.primitives[-1].dtype == "float32"
             and front.output_shape == node.input_shapes[place]
             and kernel_family(front, target) in _WRITTEN
-            and _whole(front) == _whole(node)
+            and _whole(front) == _whole(node) is not None
         )
         if joins:
             both = merged(front, node, place)
@@ -64,8 +64,10 @@ def _larger(
     return None
 
 
-def _whole(node: Fusion) -> tuple[int, ...]:
-    """The shape over which a fusion of rows or elements computes."""
+def _whole(node: Fusion) -> tuple[int, ...] | None:
+    """The shape over which a fusion of rows or elements computes; None where it turns an input."""
+    if any(primitive.op == "Transpose" for primitive in node.primitives):
+        return None
     return broadcast([*node.input_shapes, *(array.shape for array in node.constants)])
 
 
