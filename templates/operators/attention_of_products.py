@@ -76,7 +76,7 @@ def attention_of(
              for c in (first[1], second[1])]  # fmt: skip
     scales = [float(np.asarray(c["scale"]).reshape(-1)[0]) if "scale" in c else math.nan
               for c in (first[1], second[1])]  # fmt: skip
-    if not all(map(math.isfinite, scales)):
+    if not all(map(math.isfinite, scales)) or not scales[0] * between.factor > 0:
         return None
     if found.floating:
         constants = _of_floats(between, given, scales)
@@ -168,7 +168,7 @@ def _of_floats(
     unbounded = all(_unbounded(scalars) for scalars in given)
     rounds = between.scores or between.masked or between.shares
     scale = scales[0] * between.factor
-    if not unbounded or rounds or scale <= 0 or scales[1] != 1:
+    if not unbounded or rounds or scales[1] != 1:
         return None
     return {"scalars": attention_scalars(scale=scale)}
 

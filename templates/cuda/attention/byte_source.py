@@ -8,6 +8,9 @@ BYTES = r"""
 using Sums = int[ROW_TILES][OUT_TILES][4];
 // Numbers of 22 bits that are added to it are rounded half to even.
 constexpr float ROUNDS = 12582912.f;
+// Sums of so few products are within 22 bits, whatever the zero points: they are added to the bits
+// of ROUNDS, which makes floats of them without a conversion, of which there are 16 a clock.
+constexpr int SUMS_FROM = DEPTH * 255 * 255 < 1 << 22 ? 0x4B400000 : 0;
 constexpr bool Q_SIGNED = SIGNED<Q>, K_SIGNED = SIGNED<K>;
 
 struct Scalars {
@@ -67,11 +70,12 @@ struct State {
       }
       #pragma unroll
       for (int half = 0; half < 2; ++half)
-        from_row[r][half] = k_zero * (DEPTH * q_zero - over_lanes_sum(from_row[r][half]));
+        from_row[r][half] =
+            SUMS_FROM + k_zero * (DEPTH * q_zero - over_lanes_sum(from_row[r][half]));
     }
     factor = LOG2E;
     if (QUANTISED_MASKED) factor *= by.masked_step;
-    else if (QUANTISED_SCORES && !MASKED) factor *= by.scores_step;
+    else if (!MASKED) factor *= QUANTISED_SCORES ? by.scores_step : by.scale;
   }
 
   // A quotient by its reciprocal, corrected by what is left: rounded as a division is.
@@ -81,16 +85,18 @@ struct State {
     return exact == exact ? exact : near;
   }
 
-  // A sum of products as a multiple of what `factor` says.
-  __device__ __forceinline__ float score(int sum, const float* mask, Corner at) const {
-    float s = __fmul_rn(__int2float_rn(sum), by.scale);
+  // A sum of products, to which SUMS_FROM was added, as a multiple of what `factor` says.
+  __device__ __forceinline__ float score(int sum, float added) const {
+    float s = SUMS_FROM ? __uint_as_float(sum) - ROUNDS : __int2float_rn(sum);
+    if constexpr (!QUANTISED_SCORES && !MASKED) return s;
+    s = __fmul_rn(s, by.scale);
     if constexpr (QUANTISED_SCORES) {
       s = rint_between(s, by.scores_low, by.scores_high);
       if constexpr (RESCALED_SCORES)
         s = rint_between(__fmul_rn(s, by.rescale), by.rescaled_low, by.rescaled_high);
       if constexpr (MASKED) s = __fmul_rn(s, by.scores_step);
     }
-    if constexpr (MASKED) s = __fadd_rn(s, mask_at(mask, at));
+    if constexpr (MASKED) s = __fadd_rn(s, added);
     if constexpr (QUANTISED_MASKED)
       s = rint_between(over_masked_step(s), by.masked_low, by.masked_high);
     return s;
@@ -131,10 +137,13 @@ struct State {
         #pragma unroll
         for (int t = 0; t < 2; ++t)
           #pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const int sum = products[r][t][e] - (Q_ZERO ? of_keys[t][e % 2] : 0);
-            z[r][2 * pair + t][e] =
-                score(sum, mask, place_in(corner, r, 2 * pair + t, e, lane));
+          for (int e = 0; e < 4; e += 2) {
+            float2 added = make_float2(0.f, 0.f);
+            if constexpr (MASKED)
+              added = masks_at(mask, place_in(corner, r, 2 * pair + t, e, lane));
+            float* to = &z[r][2 * pair + t][e];
+            to[0] = score(products[r][t][e] - (Q_ZERO ? of_keys[t][0] : 0), added.x);
+            to[1] = score(products[r][t][e + 1] - (Q_ZERO ? of_keys[t][1] : 0), added.y);
           }
     }
     hide(z, corner, lane);

@@ -13,6 +13,14 @@ __device__ __forceinline__ unsigned rounded(float low, float high) {
   return word;
 }
 
+__device__ __forceinline__ bool changes(const RowPairs& rescale) {
+  bool found = false;
+  #pragma unroll
+  for (int r = 0; r < ROW_TILES; ++r)
+    found = found || rescale.of[r][0] != 1.f || rescale.of[r][1] != 1.f;
+  return found;
+}
+
 struct Queries {
   unsigned from;
   unsigned held[HOLDS_QUERIES ? DEPTH_STEPS : 1][ROW_TILES][4];
@@ -59,8 +67,11 @@ __device__ __forceinline__ void score(
       #pragma unroll
       for (int t = 0; t < KEY_TILES; ++t)
         #pragma unroll
-        for (int e = 0; e < 4; ++e)
-          z[r][t][e] = __fmaf_rn(z[r][t][e], scale, mask_at(mask, place_in(corner, r, t, e, lane)));
+        for (int e = 0; e < 4; e += 2) {
+          const float2 added = masks_at(mask, place_in(corner, r, t, e, lane));
+          z[r][t][e] = __fmaf_rn(z[r][t][e], scale, added.x);
+          z[r][t][e + 1] = __fmaf_rn(z[r][t][e + 1], scale, added.y);
+        }
   hide(z, corner, lane);
 }
 
@@ -90,7 +101,8 @@ struct State {
     RowPairs rescale;
     score(z, queries, keys, mask, scale, corner, lane);
     raise_online(z, top, total, rescale, factor);
-    if constexpr (TILES > 1)
+    // Largest scores seldom change after the first tiles.
+    if (TILES > 1 && __any_sync(0xffffffffu, changes(rescale)))
       #pragma unroll
       for (int r = 0; r < ROW_TILES; ++r)
         #pragma unroll

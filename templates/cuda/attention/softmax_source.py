@@ -38,10 +38,15 @@ __device__ __forceinline__ void hide(Scores& z, Corner corner, int lane) {
         z[r][t][e] = seen ? z[r][t][e] : -infinity();
       }
 }
-// The mask's value for a score, 0 beyond the array.
-__device__ __forceinline__ float mask_at(const float* mask, Corner at) {
-  const int row = MASK_ROW ? min(at.row, QUERIES - 1) : 0;
-  return at.key < KEYS ? __ldg(mask + row * MASK_ROW + at.key) : 0.f;
+// The mask's values for a score and the next one, 0 beyond the array.
+__device__ __forceinline__ float2 masks_at(const float* mask, Corner at) {
+  const float* from = mask + (MASK_ROW ? min(at.row, QUERIES - 1) : 0) * MASK_ROW + at.key;
+  if constexpr (KEYS % 2 == 0) {
+    return at.key < KEYS ? __ldg(reinterpret_cast<const float2*>(from)) : make_float2(0.f, 0.f);
+  } else {
+    return make_float2(at.key < KEYS ? __ldg(from) : 0.f,
+                       at.key + 1 < KEYS ? __ldg(from + 1) : 0.f);
+  }
 }
 
 // The largest of each row's scores so far, those of this lane.
