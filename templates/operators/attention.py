@@ -44,7 +44,7 @@ class Attention(Workload, operator="attention"):
     softmax are float32.
 
     Bytes: q, k and v are int8 or uint8, y is of bytes or float32. Every step is float32, the sums
-    of products are exact, and `rint` rounds half to even:
+    of products and what is rounded to an integer of them are exact, and `rint` rounds half to even:
 
     - `s = float(sum (q - q_zero_point) * (k - k_zero_point)) * scale`.
     - `quantised_scores`: `s = clamp(rint(s), scores_low, scores_high)`, with `rescaled_scores`

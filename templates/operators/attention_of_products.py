@@ -243,7 +243,7 @@ def rescaling(table: np.ndarray, dtype: np.dtype, zero_point: int) -> dict[str, 
 
     table: integers [256], less their zero point, by the bytes of integers of `dtype`, whose zero
     point is given. `clamp(rint(q * rescale), rescaled_low, rescaled_high)` is the entry of each q
-    less that zero point, in float32.
+    less that zero point.
     """
     q = (np.arange(ENTRIES).astype(np.uint8).view(dtype).astype(int) - zero_point).astype(float)
     low, high = table.min(), table.max()
@@ -252,7 +252,7 @@ def rescaling(table: np.ndarray, dtype: np.dtype, zero_point: int) -> dict[str, 
     if not inside.any():
         return None
     factor = np.float32((ends.min(0).max() + ends.max(0).min()) / 2)
-    found = np.clip(np.rint(q.astype(np.float32) * factor), low, high)
+    found = np.clip(np.rint(q * float(factor)), low, high)
     if not np.array_equal(found, table):
         return None
     names = ("rescale", "rescaled_low", "rescaled_high")

@@ -19,8 +19,10 @@ struct Scalars {
   float shares_most, shares_step, out_scale, low, high, zero_point;
 };
 
-__device__ __forceinline__ float rint_between(float x, float low, float high) {
-  return __fsub_rn(__fadd_rn(fminf(fmaxf(x, low), high), ROUNDS), ROUNDS);
+// The bounds are whole numbers, so that they may cut what is rounded already.
+__device__ __forceinline__ float rint_between(float x, float factor, float low, float high) {
+  const float rounded = __fmaf_rn(x, factor, ROUNDS);
+  return __fsub_rn(fminf(fmaxf(rounded, ROUNDS + low), ROUNDS + high), ROUNDS);
 }
 __device__ __forceinline__ int add_bytes(unsigned word, int sum, bool is_signed) {
   return is_signed ? __dp4a((int)word, 0x01010101, sum)
@@ -33,7 +35,7 @@ __device__ __forceinline__ int over_lanes_sum(int x) {
 
 struct State {
   Sums sums;
-  RowPairs top, total;
+  RowPairs top, total, inverse;
   unsigned queries[DEPTH_STEPS][ROW_TILES][4];
   int q_zero, v_zero;
   int from_row[ROW_TILES][2], shares_sum[ROW_TILES][2];
@@ -89,16 +91,16 @@ struct State {
   __device__ __forceinline__ float score(int sum, float added) const {
     float s = SUMS_FROM ? __uint_as_float(sum) - ROUNDS : __int2float_rn(sum);
     if constexpr (!QUANTISED_SCORES && !MASKED) return s;
-    s = __fmul_rn(s, by.scale);
+    if constexpr (!QUANTISED_SCORES) s = __fmul_rn(s, by.scale);
     if constexpr (QUANTISED_SCORES) {
-      s = rint_between(s, by.scores_low, by.scores_high);
+      s = rint_between(s, by.scale, by.scores_low, by.scores_high);
       if constexpr (RESCALED_SCORES)
-        s = rint_between(__fmul_rn(s, by.rescale), by.rescaled_low, by.rescaled_high);
+        s = rint_between(s, by.rescale, by.rescaled_low, by.rescaled_high);
       if constexpr (MASKED) s = __fmul_rn(s, by.scores_step);
     }
     if constexpr (MASKED) s = __fadd_rn(s, added);
     if constexpr (QUANTISED_MASKED)
-      s = rint_between(over_masked_step(s), by.masked_low, by.masked_high);
+      s = rint_between(over_masked_step(s), 1.f, by.masked_low, by.masked_high);
     return s;
   }
 
@@ -157,11 +159,7 @@ struct State {
     if constexpr (TILES == 1) {
       RowPairs rescale;
       raise_online(z, top, total, rescale, factor);
-      #pragma unroll
-      for (int r = 0; r < ROW_TILES; ++r)
-        #pragma unroll
-        for (int half = 0; half < 2; ++half)
-          total.of[r][half] = over_lanes_sum(total.of[r][half]);
+      measured();
     } else if (measures) {
       measure_rows(z, top, total, factor);
     } else {
@@ -174,15 +172,17 @@ struct State {
         }
     }
   }
-  __device__ __forceinline__ void measured() { join_lanes(top, total, factor); }
-
-  __device__ __forceinline__ void weigh(const Scores& z, unsigned values, int lane) {
-    float inverse[ROW_TILES][2];
+  // What powers are multiplied with to be shares in their steps, when all keys have been seen.
+  __device__ __forceinline__ void measured() {
+    join_lanes(top, total, factor);
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
       for (int half = 0; half < 2; ++half)
-        inverse[r][half] = __fdiv_rn(1.f, __fmul_rn(total.of[r][half], by.shares_step));
+        inverse.of[r][half] = __frcp_rn(__fmul_rn(total.of[r][half], by.shares_step));
+  }
+
+  __device__ __forceinline__ void weigh(const Scores& z, unsigned values, int lane) {
     #pragma unroll
     for (int step = 0; step < TILE_KEYS / 32; ++step) {
       unsigned shares[ROW_TILES][4];
@@ -195,7 +195,7 @@ struct State {
           for (int e = 0; e < 4; ++e) {
             const float power = z[r][4 * step + i / 2 * 2 + e / 2][i % 2 * 2 + e % 2];
             bits[e] = __float_as_uint(
-                fminf(__fmaf_rn(power, inverse[r][i % 2], ROUNDS), ROUNDS + by.shares_most));
+                fminf(__fmaf_rn(power, inverse.of[r][i % 2], ROUNDS), ROUNDS + by.shares_most));
           }
           const unsigned low = __byte_perm(bits[0], bits[1], 0x0040);
           shares[r][i] = __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);

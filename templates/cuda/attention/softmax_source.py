@@ -64,7 +64,7 @@ __device__ __forceinline__ float over_lanes_sum(float x) {
   x += __shfl_xor_sync(0xffffffffu, x, 1);
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
-// Scores become powers, which are added to `total`.
+// Scores become powers, which are added to `total` unless products add them up.
 __device__ __forceinline__ void raise_row(
     Scores& z, int r, int half, float base, float factor, float& total) {
   const float offset = -base * factor;
@@ -73,7 +73,7 @@ __device__ __forceinline__ void raise_row(
     #pragma unroll
     for (int e = 2 * half; e < 2 * half + 2; ++e) {
       z[r][t][e] = power_of_two(__fmaf_rn(z[r][t][e], factor, offset));
-      total += z[r][t][e];
+      if constexpr (!SUMS_OF_PRODUCTS) total += z[r][t][e];
     }
 }
 // Scores of a tile become powers of two over the largest so far. `total` is each lane's own sum;
