@@ -14,11 +14,22 @@ _LAZY = {
     "compile": "autoq.compilation.compiler",
     "operator": "autoq.single_operator",
     "residual_matmul": "autoq.matmul",
+    "spmm": "autoq.sparse_product",
+    "spmm_operator": "autoq.sparse_product",
     "tune": "autoq.tuner",
     "Session": "autoq.session",
 }
 
-__all__ = ["Session", "__version__", "compile", "operator", "residual_matmul", "tune"]
+__all__ = [
+    "Session",
+    "__version__",
+    "compile",
+    "operator",
+    "residual_matmul",
+    "spmm",
+    "spmm_operator",
+    "tune",
+]
 
 
 def __getattr__(name: str) -> Any:

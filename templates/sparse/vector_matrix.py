@@ -73,6 +73,12 @@ class VectorMatrix:
         whole[self.vector_row_of, :, self.indices] = self.values
         return whole.reshape(-1, self.columns)[: self.rows]
 
+    def row_sums(self) -> np.ndarray:
+        """The sum of each row's values, int64 [rows]."""
+        totals = np.zeros((self.vector_rows, self.vector), np.int64)
+        np.add.at(totals, self.vector_row_of, self.values)
+        return totals.reshape(-1)[: self.rows]
+
     def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows, columns and values of the scalars, zeros inside vectors included."""
         rows = self.vector_row_of[:, None] * self.vector + np.arange(self.vector)

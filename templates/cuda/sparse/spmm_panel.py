@@ -178,12 +178,8 @@ def _term_specs(workload: Spmm) -> tuple[TensorSpec, ...]:
 
 def pack(workload: Spmm, config: PanelConfig, constants: Constants) -> tuple[np.ndarray, ...]:
     """The schedule, the bias less what the zero point of b adds to the sums, the epilogue's."""
-    matrix = workload.matrix(constants)
-    rows = matrix.vector_row_of[:, None] * matrix.vector + np.arange(matrix.vector)
-    totals = np.zeros(workload.vector_rows * workload.vector, np.int64)
-    np.add.at(totals, rows, matrix.values)
     zero_point = int(constants.get("b_zero_point", 0))
-    bias = np.asarray(constants["bias"]) - zero_point * totals[: workload.m]
+    bias = np.asarray(constants["bias"]) - zero_point * workload.matrix(constants).row_sums()
     arrays = [*pack_schedule(PanelTiling(workload, config), constants), bias.astype(np.int32)]
     if workload.epilogue.out_dtype != "int32":
         arrays.append(packed_scales(workload.epilogue, constants, lambda one: one))

@@ -1,0 +1,180 @@
+"""`autoq.spmm`: products of sparse integer matrices, such as weights, with dense ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from autoq.devices import Host
+from autoq.errors import InputError
+from autoq.kept_operators import make_place
+from autoq.option_types import require_types
+from autoq.runtime.dlpack import ARRAYS, tensor_of
+from autoq.single_operator import CompiledOperator, operator
+from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.epilogue import Epilogue, pack_scalars
+from autoq.templates.operators.spmm import VECTORS, Spmm
+from autoq.templates.sparse.conversion import to_vectors
+from autoq.templates.sparse.vector_matrix import VectorMatrix
+from autoq.templates.structure import Structure
+
+_GATHER_COST = 10
+"""Of the rows of b that a CPU gathers, beside 1 for each row of a vector."""
+
+_GPU_VECTOR = 8
+"""A product of tensor cores takes eight rows, whatever a vector has."""
+
+
+@dataclass(frozen=True)
+class SpmmOptions:
+    """What follows the product, and where it is computed.
+
+    scale: float32, a number or one for each row; what is not int32 needs it. bias: int32, a number
+    or one for each row, added to the sums before they are scaled. out_dtype: of y; low, high: y is
+    clamped to them, before the zero point is added. b_zero_point, out_zero_point: of b and of y.
+    vector: rows of a vector, 2, 4 or 8; None for what suits the matrix and the device.
+    target, tuning_records, use_shipped_records and cache_dir as in `autoq.operator`.
+    """
+
+    scale: Any = None
+    bias: Any = None
+    out_dtype: str = "int32"
+    low: float | None = None
+    high: float | None = None
+    b_zero_point: int = 0
+    out_zero_point: int = 0
+    vector: int | None = None
+    target: Any = "auto"
+    tuning_records: Any = ()
+    use_shipped_records: bool = True
+    cache_dir: Any = None
+
+    def __post_init__(self) -> None:
+        require_types(self)
+
+
+def spmm(a: Any, b: Any, **options: Any) -> Any:
+    """The product `a @ b` of a sparse matrix [m, k] of 8-bit integers and a dense one [k, n].
+
+    a: a matrix of scipy.sparse, a torch CSR or BSR tensor, numpy, or a format of
+    `autoq.templates.sparse`. b: int8 or uint8, numpy or DLPack. `options` are the fields of
+    `SpmmOptions`. y is as of `autoq.operator`. Each call compiles, or finds the kernel in the
+    cache, and packs a: for many products with one matrix keep what `spmm_operator` gives.
+
+    Raises InputError for what the user gave, and else what `autoq.operator` raises.
+    """
+    array = b if isinstance(b, ARRAYS) else tensor_of("b", b)
+    if len(array.shape) != 2:
+        raise InputError(f"b of shape {list(array.shape)!s:.60}: two axes are expected")
+    return spmm_operator(a, int(array.shape[1]), str(array.dtype), **options)(array)
+
+
+def spmm_operator(a: Any, n: int, in_dtype: str = "int8", **options: Any) -> CompiledOperator:
+    """The product of a sparse matrix with dense ones [k, n] of in_dtype, as a function of them.
+
+    Its `workload` is what `autoq.tune` takes; records serve all matrices of its class. Arguments
+    and errors are those of `spmm`.
+    """
+    chosen = _options(options)
+    place = make_place(
+        chosen.target, chosen.tuning_records, chosen.use_shipped_records, chosen.cache_dir
+    )
+    matrix = _of_bytes(_in_vectors(a, chosen.vector, place.host))
+    structure = Structure.of(matrix.lengths, matrix.pointers, matrix.indices)
+    workload = Spmm(
+        matrix.rows, n, matrix.columns, matrix.vector, structure, in_dtype,
+        str(matrix.values.dtype), Epilogue(chosen.out_dtype),
+    )  # fmt: skip
+    return operator(
+        workload,
+        target=place.host,
+        constants=_constants(workload, matrix, chosen),
+        tuning_records=place.tuning_records,
+        use_shipped_records=place.use_shipped_records,
+        cache_dir=place.cache_dir,
+    )
+
+
+def _options(options: Mapping[str, Any]) -> SpmmOptions:
+    """Options by field name; raises InputError for unknown names and wrong values."""
+    known = {field.name for field in fields(SpmmOptions)}
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise InputError(f"unknown option {unknown[0]!r}; options are {', '.join(sorted(known))}")
+    return SpmmOptions(**options)
+
+
+def _in_vectors(a: Any, vector: int | None, host: Host) -> VectorMatrix:
+    """The matrix in vectors of so many rows, or of as many as cost least."""
+    if vector is not None:
+        return to_vectors(a, vector)
+    longest = to_vectors(a, _GPU_VECTOR)
+    if host.target.kind == "cuda":
+        return longest
+    found = [longest, *(to_vectors(longest, one) for one in VECTORS if one != _GPU_VECTOR)]
+    return min(found, key=lambda one: len(one.indices) * (_GATHER_COST + one.vector))
+
+
+def _of_bytes(matrix: VectorMatrix) -> VectorMatrix:
+    """The matrix with values of int8, or of uint8 where they are larger."""
+    values = matrix.values
+    if values.dtype.kind not in "iub":
+        raise InputError(f"the sparse matrix holds {values.dtype}; quantise it to int8 first")
+    least, most = int(values.min(initial=0)), int(values.max(initial=0))
+    kinds = ("uint8", "int8") if values.dtype == np.uint8 else ("int8", "uint8")
+    for kind in kinds:
+        low, high = INTEGER_RANGE[kind]
+        if low <= least and most <= high:
+            arrays = matrix.pointers, matrix.indices, values.astype(kind)
+            return VectorMatrix(matrix.rows, matrix.columns, matrix.vector, *arrays)
+    raise InputError(f"the sparse matrix holds {least} to {most}; int8 or uint8 is expected")
+
+
+def _constants(workload: Spmm, matrix: VectorMatrix, options: SpmmOptions) -> dict[str, Any]:
+    """The constants of the workload."""
+    integer = workload.epilogue.out_dtype in INTEGER_RANGE
+    zero_point = options.out_zero_point if integer else 0
+    least, most = INTEGER_RANGE.get(workload.epilogue.out_dtype, (-np.inf, np.inf))
+    if integer and not least <= zero_point <= most:
+        raise InputError(f"out_zero_point {zero_point}: {least} to {most} is expected")
+    if workload.in_dtype in INTEGER_RANGE:
+        low, high = INTEGER_RANGE[workload.in_dtype]
+        if not low <= options.b_zero_point <= high:
+            raise InputError(f"b_zero_point {options.b_zero_point}: {low} to {high} is expected")
+    low = -np.inf if options.low is None else options.low
+    high = np.inf if options.high is None else options.high
+    constants = {
+        "values": matrix.values,
+        "columns": matrix.indices,
+        "pointers": matrix.pointers,
+        "bias": _by_rows("bias", 0 if options.bias is None else options.bias, workload.m, "int32"),
+        "scalars": pack_scalars(
+            low=max(low, least - zero_point), high=min(high, most - zero_point),
+            zero_point=zero_point,
+        ),
+        "b_zero_point": int(options.b_zero_point),
+    }  # fmt: skip
+    if workload.epilogue.out_dtype != "int32":
+        if options.scale is None:
+            raise InputError(f"out_dtype {workload.epilogue.out_dtype!r}: give a scale")
+        constants["scale"] = _by_rows("scale", options.scale, workload.m, "float32")
+    elif options.scale is not None or (options.low, options.high) != (None, None):
+        raise InputError("out_dtype 'int32': sums have neither a scale nor bounds")
+    return constants
+
+
+def _by_rows(name: str, value: Any, rows: int, dtype: str) -> np.ndarray:
+    """A number for each row, from one or from as many; raises InputError for others."""
+    array = np.asarray(value)
+    kinds = "iu" if dtype == "int32" else "iuf"
+    if array.dtype.kind not in kinds or array.shape not in ((), (1,), (rows,)):
+        raise InputError(
+            f"{name} is {array.dtype}{list(array.shape)}: a number of {dtype} or [{rows}] is "
+            "expected"
+        )
+    if dtype == "int32" and not (np.abs(array.astype(np.float64)) < 1 << 31).all():
+        raise InputError(f"{name}: what fits int32 is expected")
+    return np.ascontiguousarray(np.broadcast_to(array, (rows,)), dtype)
