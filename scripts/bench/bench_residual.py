@@ -11,10 +11,12 @@ cases that are measured replace those of the output file, which is written after
 - speed: kernels of `--target` over matrices of a forced density, in turn with peers: numpy's
   float32 on the CPU (table 4), and on a GPU cuBLAS and cuBLASLt through torch (table 3).
 - real_speed, lenet_speed: over the distributions (the speed-ups of table 5) and the LeNet's data.
+- crossover: the density at which a sparse side takes as long as a whole one.
 - stages: the time of each stage of a kernel (figure 7).
 
 A kernel is compared with the reference before it is timed. Times on the CPU are the least of many
-in turn, since other work may run beside them.
+in turn, since other work may run beside them; with TVM_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 they
+are CPU time, to which other work adds least.
 
     python scripts/bench/bench_residual.py --tables accuracy,qr,lenet
     python scripts/bench/bench_residual.py --tables speed,stages --target cuda --sizes 8192
@@ -48,6 +50,7 @@ TABLES: dict[str, Callable[[argparse.Namespace], Sequence[Case]]] = {
     "speed": lambda options: speed.masked_cases(_compiler(options), options.sizes),
     "real_speed": lambda options: speed.real_cases(_compiler(options), options.sizes),
     "lenet_speed": lambda options: lenet_speed.cases(_compiler(options)),
+    "crossover": lambda options: speed.crossover_cases(_compiler(options), options.sizes),
     "stages": lambda options: stages.cases(_compiler(options), options.sizes),
 }
 """What gives the cases of each table, in the order of the output."""

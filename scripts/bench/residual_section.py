@@ -132,14 +132,17 @@ def _speeds(
             own = quoted[row["size"]]
             sparse = own["sparse"][densities.index(row["density"])]
             theirs = [f"{value:.2f}" for value in (own["direct"], own["full"], sparse)]
+        on = [str(row["threads"])] if kind == "cpu" else []
         cells.append([
-            str(row["size"]), f"{row['density']:g}",
+            str(row["size"]), *on, f"{row['density']:g}",
             *(_rate(rates.get(form)) for form in ("direct", "full", "sparse", *peers)),
             f"{rates['sparse'] / rates['direct']:.2f}", f"{rates['sparse'] / rates['full']:.2f}",
             *theirs,
         ])  # fmt: skip
-    titles = ["size", "density", "direct", "full", "sparse", *(p.replace("_", " ") for p in peers),
-              "sparse / direct", "sparse / full", "paper: direct", "full", "sparse"]  # fmt: skip
+    on = ["threads"] if kind == "cpu" else []
+    named = (peer.replace("_", " ") for peer in peers)
+    titles = ["size", *on, "density", "direct", "full", "sparse", *named, "sparse / direct",
+              "sparse / full", "paper: direct", "full", "sparse"]  # fmt: skip
     return _table(titles, cells, found)
 
 

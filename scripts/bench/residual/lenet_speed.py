@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from functools import cache
@@ -11,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from autoq.measure.bench import POISON
-from autoq.measure.stopwatch import Stopwatch, in_turn
+from autoq.measure.stopwatch import Stopwatch
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from residual.kernels import ALLOWED, Compiler, bench_of, summed
 from residual.lenet import BITS, THRESHOLDS, LeNet, load_digits, trained
 from residual.rows import Case
-from residual.speed import timing_of
+from residual.speed import circumstances, place, seconds_in_turn, timing_of
 from residual.variants import Variants
 
 IMAGES = 10_000
@@ -53,11 +52,11 @@ def speed_row(compiler: Compiler, network: LeNet, images: np.ndarray, bits: int)
             forms[form].append((candidate.stopwatch(timing), candidate))
     watches = {form: _together([watch for watch, _ in own]) for form, own in forms.items()}
     watches["float32"] = _numpy(pairs)
-    seconds = dict(zip(watches, in_turn(list(watches.values()), timing), strict=True))
+    seconds = seconds_in_turn(watches, timing, "cpu")
     operations = sum(2 * a.shape[0] * a.shape[1] * b.shape[1] for a, b in pairs)
     return {
-        "bits": bits, "images": len(images), "threads": len(os.sched_getaffinity(0)),
-        "load": round(os.getloadavg()[0], 1), "times": summed(seconds, operations),
+        "bits": bits, "images": len(images), **circumstances("cpu"),
+        "times": summed(seconds, operations),
     }  # fmt: skip
 
 
@@ -88,7 +87,7 @@ def cases(compiler: Compiler) -> list[Case]:
     return [
         Case(
             "lenet_speed",
-            f"{compiler.host.target.kind} LeNet {bits} bits",
+            f"{place(compiler.host.target.kind)} LeNet {bits} bits",
             lambda bits=bits: speed_row(compiler, *prepared(), bits),
         )
         for bits in BITS

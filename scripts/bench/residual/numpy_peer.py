@@ -15,14 +15,26 @@ _ALLOWED = 1e-4
 """Of the largest element: float32's sums in any order."""
 
 
+def threads() -> int:
+    """How many threads autoq's kernels run on: TVM_NUM_THREADS, or one for each core.
+
+    SystemExit where OpenBLAS would run on another number.
+    """
+    here = int(os.environ.get("TVM_NUM_THREADS", cores()))
+    there = int(os.environ.get("OPENBLAS_NUM_THREADS", len(os.sched_getaffinity(0))))
+    if here != there:
+        raise SystemExit(
+            f"autoq would run on {here} threads and numpy on {there}; set TVM_NUM_THREADS and "
+            "OPENBLAS_NUM_THREADS to the same number"
+        )
+    return here
+
+
 class NumpyPeer:
     """What OpenBLAS makes of the same product in float32."""
 
     def watches(self, a: np.ndarray, b: np.ndarray, block: Block) -> dict[str, Stopwatch]:
-        """Its watch by its name. SystemExit where it would run on another number of threads."""
-        threads = len(os.sched_getaffinity(0))
-        if threads != cores() and os.environ.get("OPENBLAS_NUM_THREADS") != str(cores()):
-            raise SystemExit(f"OPENBLAS_NUM_THREADS is not {cores()}, the cores autoq runs on")
+        """Its watch by its name."""
         y = np.empty((len(a), b.shape[1]), np.float32)
         np.matmul(a, b, out=y)
         exact = block.a.astype(np.float64) @ block.b

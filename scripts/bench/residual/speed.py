@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -16,11 +17,12 @@ import numpy as np
 from autoq.measure.bench import POISON
 from autoq.measure.job import Timing
 from autoq.measure.stopwatch import Stopwatch, in_turn
+from autoq.residual_crossover import measured_crossover
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from residual.accuracy import BITS, PAPER_THRESHOLDS
 from residual.distributions import DISTRIBUTIONS, masked_pair, masked_threshold, pair
 from residual.kernels import ALLOWED, Block, Compiler, bench_of, loaded, summed
-from residual.numpy_peer import NumpyPeer
+from residual.numpy_peer import NumpyPeer, threads
 from residual.rows import Case
 from residual.variants import Variants
 
@@ -33,6 +35,10 @@ GPU_DENSITIES = (0.001, 0.0005, 0.00025, 0.0001, 0.00005)
 REAL_SIZE = 4096
 """Of the products of real distributions: the paper takes table 5's speeds from this size too."""
 
+CROSSOVER_SIZES = (512, 1024, 2048)
+
+_REST_SECONDS = 0.02
+
 _MATTERS = 0.75
 """Between the magnitudes of a masked matrix that matter and those that do not."""
 
@@ -42,8 +48,35 @@ Peers = Callable[[np.ndarray, np.ndarray, Block], dict[str, Stopwatch]]
 def timing_of(kind: str) -> Timing:
     """How long each form is timed: the CPU is shared with other work, a GPU is not."""
     if kind == "cpu":
-        return Timing(repeat=15, min_seconds=0.02, budget_seconds=4.0)
+        return Timing(repeat=60, number=1, budget_seconds=3.0)
     return Timing(repeat=20, min_seconds=2e-3, budget_seconds=0.1)
+
+
+def seconds_in_turn(
+    watches: Mapping[str, Stopwatch], timing: Timing, kind: str
+) -> dict[str, list[float]]:
+    """Seconds of each form by its name, all timed in turn; on the CPU see `rested`."""
+    order = [rested(watch) if kind == "cpu" else watch for watch in watches.values()]
+    return dict(zip(watches, in_turn(order, timing), strict=True))
+
+
+def rested(watch: Stopwatch) -> Stopwatch:
+    """The watch behind a rest and an untimed run: idle threads of others spin for a while.
+
+    A single thread is alone, and its time is CPU time, to which other work adds least.
+    """
+    alone = threads() == 1
+    clock = time.process_time if alone else time.perf_counter
+
+    def once() -> float:
+        if not alone:
+            time.sleep(_REST_SECONDS)
+            watch.once()
+        start = clock()
+        watch.once()
+        return clock() - start
+
+    return dataclasses.replace(watch, once=once)
 
 
 def peers_of(kind: str) -> Peers:
@@ -77,10 +110,10 @@ def masked_row(
             ready[f"{form}_overlapped"] = loaded(bench, compiled, constants, block, together)
         sources[form] = compiled.chosen.source
     watches = {form: item.watch for form, item in ready.items()} | peers(a, b, block)
-    seconds = dict(zip(watches, in_turn(list(watches.values()), timing), strict=True))
+    seconds = seconds_in_turn(watches, timing, kind)
     return {
         "target": kind, "size": size, "bits": bits, "density": density, "threshold": threshold,
-        "density_a": _share(a), "density_b": _share(b), **_circumstances(kind),
+        "density_a": _share(a), "density_b": _share(b), **circumstances(kind),
         "sources": sources, "times": summed(seconds, 2 * size**3),
     }  # fmt: skip
 
@@ -111,11 +144,10 @@ def real_row(compiler: Compiler, name: str, size: int, bits: int) -> dict[str, A
         if not error <= ALLOWED:
             raise SystemExit(f"{name}, {form}: wrong by {error:.3g} of the largest element")
         ready[form] = candidate.stopwatch(timing), candidate
-    seconds = in_turn([watch for watch, _ in ready.values()], timing)
-    times = summed(dict(zip(ready, seconds, strict=True)), 2 * size**3)
+    seconds = seconds_in_turn({form: watch for form, (watch, _) in ready.items()}, timing, kind)
     return {
         "target": kind, "distribution": name, "size": size, "bits": bits, "densities": densities,
-        **_circumstances(kind), "times": times,
+        **circumstances(kind), "times": summed(seconds, 2 * size**3),
     }  # fmt: skip
 
 
@@ -124,11 +156,16 @@ def _share(matrix: np.ndarray) -> float:
     return float(np.mean(np.abs(matrix) > _MATTERS))
 
 
-def _circumstances(kind: str) -> Mapping[str, Any]:
+def circumstances(kind: str) -> Mapping[str, Any]:
     """What besides the device decides times on a CPU: threads, and others' work."""
     if kind != "cpu":
         return {}
-    return {"threads": len(os.sched_getaffinity(0)), "load": round(os.getloadavg()[0], 1)}
+    return {"threads": threads(), "load": round(os.getloadavg()[0], 1)}
+
+
+def place(kind: str) -> str:
+    """The kind of target and the threads, as names of cases have them."""
+    return kind if kind != "cpu" else f"cpu, {threads()} threads,"
 
 
 def masked_cases(compiler: Compiler, sizes: Sequence[int]) -> list[Case]:
@@ -139,11 +176,28 @@ def masked_cases(compiler: Compiler, sizes: Sequence[int]) -> list[Case]:
     return [
         Case(
             "speed",
-            f"{kind} {size} density {density:g}",
+            f"{place(kind)} {size} density {density:g}",
             partial(masked_row, compiler, peers, size, density, 8),
         )
         for size in sizes or own
         for density in densities
+    ]
+
+
+def crossover_cases(compiler: Compiler, sizes: Sequence[int]) -> list[Case]:
+    """A row for each size: the density from which on a whole side is faster than a sparse one."""
+    host = compiler.host
+
+    def crossover_row(size: int) -> dict[str, Any]:
+        found = measured_crossover(ResidualGemm(size, size, size), host)
+        return {
+            "target": host.target.kind, "size": size, "crossover": found,
+            **circumstances(host.target.kind),
+        }  # fmt: skip
+
+    return [
+        Case("crossover", f"{place(host.target.kind)} {size}", partial(crossover_row, size))
+        for size in sizes or CROSSOVER_SIZES
     ]
 
 
@@ -153,7 +207,7 @@ def real_cases(compiler: Compiler, sizes: Sequence[int]) -> list[Case]:
     return [
         Case(
             "real_speed",
-            f"{kind} {name} {bits} bits {size}",
+            f"{place(kind)} {name} {bits} bits {size}",
             partial(real_row, compiler, name, size, bits),
         )
         for size in sizes or (REAL_SIZE,)

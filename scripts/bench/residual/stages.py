@@ -19,8 +19,9 @@ from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.program import Stage
 from residual.distributions import masked_pair, masked_threshold
 from residual.kernels import Compiled, Compiler
+from residual.numpy_peer import threads
 from residual.rows import Case
-from residual.speed import FORMS
+from residual.speed import FORMS, circumstances, place
 
 KINDS = ("quantise", "product", "reduce", "correct")
 """What stages do, by a part of their functions' names on the CPU."""
@@ -67,7 +68,7 @@ def stages_row(compiler: Compiler, form: str, size: int) -> dict[str, Any]:
     for stage, us in zip(compiled.stages, taken, strict=True):
         found[kind_of(stage)] += us
     return {
-        "target": target, "form": form, "size": size, "density": density,
+        **circumstances(target), "target": target, "form": form, "size": size, "density": density,
         "stages": [[s.writes[0], us] for s, us in zip(compiled.stages, taken, strict=True)],
         "us": found, "share": {kind: us / sum(taken) for kind, us in found.items()},
     }  # fmt: skip
@@ -90,9 +91,10 @@ def _output(inputs: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _clocked(work: Callable[[], None]) -> float:
-    start = time.perf_counter()
+    clock = time.process_time if threads() == 1 else time.perf_counter
+    start = clock()
     work()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def _cuda_seconds(
@@ -119,7 +121,7 @@ def cases(compiler: Compiler, sizes: Sequence[int]) -> list[Case]:
     target = compiler.host.target.kind
     own = CPU_SIZES if target == "cpu" else GPU_SIZES
     return [
-        Case("stages", f"{target} {form} {size}", partial(stages_row, compiler, form, size))
+        Case("stages", f"{place(target)} {form} {size}", partial(stages_row, compiler, form, size))
         for form in FORMS
         for size in sizes or own
     ]
