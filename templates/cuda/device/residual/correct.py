@@ -23,9 +23,10 @@ SEGMENT = 16
 _SOURCE = r"""
 constexpr int SEGMENTS = TILE_ROWS / 16, BESIDE = 32 / SEGMENTS;
 constexpr int PASSES = 128 / (WARPS * BESIDE), OWN_ROWS = TILE_ROWS / WARPS, AHEAD = 4;
+// What is read and written once leaves the cache first, to what is gathered again.
 __device__ __forceinline__ int4 read_sums(const int* row, int column) {
   if constexpr (N % 4 == 0) {
-    return column < N ? __ldg(reinterpret_cast<const int4*>(row + column)) : make_int4(0, 0, 0, 0);
+    return column < N ? __ldcs(reinterpret_cast<const int4*>(row + column)) : make_int4(0, 0, 0, 0);
   } else {
     return make_int4(column < N ? __ldg(row + column) : 0,
                      column + 1 < N ? __ldg(row + column + 1) : 0,
@@ -33,10 +34,20 @@ __device__ __forceinline__ int4 read_sums(const int* row, int column) {
                      column + 3 < N ? __ldg(row + column + 3) : 0);
   }
 }
-__device__ __forceinline__ void add_word(int* to, unsigned word, unsigned entry) {
-  const unsigned value = entry & 255u;
-  #pragma unroll
-  for (int i = 0; i < 4; ++i) to[i] = __dp4a((int)word, (int)(value << 8 * i), to[i]);
+// The values of four entries, and of words of neighbours what they are multiplied with: words are
+// turned, so that each product adds all four entries to one of the neighbours.
+__device__ __forceinline__ unsigned values_of(const unsigned* entry) {
+  const unsigned low = __byte_perm(entry[0], entry[1], 0x0040);
+  return __byte_perm(low, __byte_perm(entry[2], entry[3], 0x0040), 0x5410);
+}
+__device__ __forceinline__ void add_four(
+    int* to, unsigned w, unsigned x, unsigned y, unsigned z, unsigned values) {
+  const unsigned a = __byte_perm(w, x, 0x5140), b = __byte_perm(y, z, 0x5140);
+  const unsigned c = __byte_perm(w, x, 0x7362), d = __byte_perm(y, z, 0x7362);
+  to[0] = __dp4a((int)__byte_perm(a, b, 0x5410), (int)values, to[0]);
+  to[1] = __dp4a((int)__byte_perm(a, b, 0x7632), (int)values, to[1]);
+  to[2] = __dp4a((int)__byte_perm(c, d, 0x5410), (int)values, to[2]);
+  to[3] = __dp4a((int)__byte_perm(c, d, 0x7632), (int)values, to[3]);
 }
 __device__ __forceinline__ void read_entries(
     unsigned (&entry)[AHEAD], const unsigned* entries, int2 list, int first) {
@@ -76,11 +87,11 @@ __device__ __forceinline__ void add_columns(
               turned + (size_t)(entry[u] >> 8) * PITCH_A + row));
       }
       read_entries(next, entries, list[p], e + AHEAD);
-      #pragma unroll
-      for (int u = 0; u < AHEAD; ++u) {
-        add_word(sums, found[u].x, entry[u]), add_word(sums + 4, found[u].y, entry[u]);
-        add_word(sums + 8, found[u].z, entry[u]), add_word(sums + 12, found[u].w, entry[u]);
-      }
+      const unsigned values = values_of(entry);
+      add_four(sums, found[0].x, found[1].x, found[2].x, found[3].x, values);
+      add_four(sums + 4, found[0].y, found[1].y, found[2].y, found[3].y, values);
+      add_four(sums + 8, found[0].z, found[1].z, found[2].z, found[3].z, values);
+      add_four(sums + 12, found[0].w, found[1].w, found[2].w, found[3].w, values);
     }
     #pragma unroll
     for (int i = 0; i < 16; ++i)
@@ -105,7 +116,8 @@ __device__ __forceinline__ void add_row(
               rows + (size_t)(entry[u] >> 8) * PITCH_B + column));
       }
       #pragma unroll
-      for (int u = 0; u < TOGETHER; ++u) add_word(sums, found[u], entry[u]);
+      for (int u = 0; u < TOGETHER; u += 4)
+        add_four(sums, found[u], found[u + 1], found[u + 2], found[u + 3], values_of(entry + u));
     }
   }
 }
@@ -127,8 +139,8 @@ __device__ __forceinline__ void write_row(
   }
   if constexpr (N % 4 == 0) {
     if (column < N)
-      *reinterpret_cast<float4*>(y + column) =
-          make_float4(value[0], value[1], value[2], value[3]);
+      __stcs(reinterpret_cast<float4*>(y + column),
+             make_float4(value[0], value[1], value[2], value[3]));
   } else {
     #pragma unroll
     for (int c = 0; c < 4; ++c)
