@@ -35,11 +35,13 @@ class Tolerance:
     """How far an output may lie from the reference: steps of an integer, or a share of a float.
 
     A float's share is of the element, or of the output's root mean square where that is larger,
-    since sums that cancel lose their digits.
+    since sums that cancel lose their digits. rows: or of that of its row along the last axis, where
+    rows differ in size.
     """
 
     steps: int = 0
     relative: float = 1e-4
+    rows: bool = False
 
 
 class Workload(ABC):

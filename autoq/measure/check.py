@@ -54,7 +54,11 @@ def _wrong(y: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> np.ndar
     y, expected = y.astype(np.float32), expected.astype(np.float32)
     finite = expected[np.isfinite(expected)].astype(np.float64)
     scale = math.sqrt(float(np.mean(finite**2))) if finite.size else 0.0
-    bound = tolerance.relative * np.maximum(np.abs(expected), scale) + spacing
+    sizes = np.maximum(np.abs(expected), scale)
+    if tolerance.rows:
+        rows = np.where(np.isfinite(expected), expected, 0)
+        sizes = np.maximum(sizes, np.sqrt(np.mean(rows**2, axis=-1, keepdims=True)))
+    bound = tolerance.relative * sizes + spacing
     with np.errstate(invalid="ignore"):
         # Negated, so that a NaN is wrong.
         return ~((np.abs(y - expected) <= bound) | (y == expected))

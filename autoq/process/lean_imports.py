@@ -32,6 +32,16 @@ def leave_out_unused() -> None:
         sys.modules.setdefault(name, None)  # what the import system takes for "not there"
 
 
+def allow_unused() -> None:
+    """Have packages that `leave_out_unused` left out imported again where something asks for them.
+
+    For a process that runs another library beside autoq, once TVM has done without.
+    """
+    for name in UNUSED:
+        if name in sys.modules and sys.modules[name] is None:
+            del sys.modules[name]
+
+
 def leave_out_symbols() -> None:
     """Have TVM's errors name no C++ functions but the one that raises, once TVM is imported.
 

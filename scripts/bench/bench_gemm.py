@@ -208,6 +208,7 @@ def start_peers(cases: Sequence[Case]) -> tuple[dict[str, PeerProcesses], dict[s
             peers[name] = peer
         except (ChildCrash, ChildError, ChildTimeout) as error:
             versions[name] = f"missing: {error}"
+            print(f"{name}: {versions[name]}", flush=True)
             peer.close()
     return peers, versions
 

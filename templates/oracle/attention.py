@@ -31,18 +31,21 @@ def attention_of_bytes(
 ) -> np.ndarray:  # fmt: skip
     """y as float32 [m, d], whole numbers where it is quantised; zero_points: of q, k and v.
 
-    Float64 holds every sum of products of bytes that fits 32 bits.
+    Float64 holds every sum of products of bytes that fits 32 bits, and its product with a float32
+    where it is below 2**29.
     """
     q, k, v = (
         array.astype(np.float64) - zero for array, zero in zip(head, zero_points, strict=True)
     )
-    scores = (q @ k.T).astype(np.float32) * s["scale"]
+    scores = q @ k.T
     if work.quantised_scores:
-        scores = np.clip(np.rint(scores), s["scores_low"], s["scores_high"])
+        scores = np.clip(np.rint(scores * float(s["scale"])), s["scores_low"], s["scores_high"])
         if work.rescaled_scores:
-            scores = np.rint(scores * s["rescale"])
+            scores = np.rint(scores * float(s["rescale"]))
             scores = np.clip(scores, s["rescaled_low"], s["rescaled_high"])
-        scores = scores * s["scores_step"]
+        scores = scores.astype(np.float32) * s["scores_step"]
+    else:
+        scores = scores.astype(np.float32) * s["scale"]
     if mask is not None:
         scores = scores + mask
     if work.quantised_masked:

@@ -10,6 +10,7 @@ from autoq.measure.arrays import random_case
 from autoq.measure.check import complaint, complaints
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.add import Add
+from autoq.templates.operators.attention import Attention
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.dequantize import Dequantize
@@ -70,6 +71,16 @@ def test_floats_are_compared_relatively(value, right):
     y = expected.copy()
     y[3, 7] = value
     assert (complaint(y, expected, FLOAT, CUDA) is None) == right
+
+
+def test_rows_of_other_sizes_have_their_own_share():
+    """Of causal attention the first rows, of few keys, are the large ones."""
+    workload = Attention(1, 1, 200, 200, 16, out_dtype="float32", causal=True)
+    expected = np.full((1, 1, 200, 16), 0.01, np.float32)
+    expected[0, 0, 0] = 1
+    expected[..., 5] = 0
+    assert complaint(_changed(expected, (0, 0, 0, 5), 1e-3), expected, workload, CUDA) is None
+    assert complaint(_changed(expected, (0, 0, 9, 5), 1e-3), expected, workload, CUDA)
 
 
 def test_the_output_that_is_wrong_is_named():

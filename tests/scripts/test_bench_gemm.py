@@ -13,6 +13,7 @@ import gemm_plot
 import pytest
 from bench_gemm import Case
 from knob_candidates import knob_candidates, knob_times
+from peers import worker
 from quoted_peers import DEVICE, QUOTED, quoted
 
 from autoq.devices import Host
@@ -57,6 +58,21 @@ def test_rows_of_later_runs_replace_their_own(main: Callable[..., None], tmp_pat
         assert row["peers"]["fake"] == pytest.approx(channels)
         assert row["speedup"] == pytest.approx(channels / row["autoq_us"])
         assert row["tops"] == pytest.approx(2 * 8 * 16 * channels / row["autoq_us"] * 1e-6)
+
+
+def test_a_peer_that_is_not_there_is_said_to_be(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench_gemm, "PEERS", {Gemm: ("fake", "fake_peers:AbsentPeer")})
+    peers, versions = bench_gemm.start_peers(CASES)
+    assert not peers and "libfake was not found" in versions["fake"]
+    assert f"fake: {versions['fake']}" in capsys.readouterr().out
+
+
+def test_peers_may_import_what_autoq_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    worker.serve(("fake_peers:ProductPeer", {}))
+    assert sys.modules.get("torch", True) is not None
 
 
 def test_results_of_another_device_are_not_mixed(main: Callable[..., None], tmp_path: Path) -> None:

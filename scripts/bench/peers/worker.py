@@ -11,6 +11,7 @@ from typing import Any
 from autoq.libraries.ranking import PeerTime
 from autoq.measure.job import Timing
 from autoq.process.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
+from autoq.process.lean_imports import allow_unused
 from autoq.process.pool import ChildPool
 from peers.layer import Layer
 from peers.peer import Peer
@@ -43,6 +44,7 @@ class Measure:
 def serve(argument: tuple[str, Mapping[str, Any]]) -> Callable[[Any], Any]:
     """The handler of a child process for a class as in PEERS, with its options."""
     place, options = argument
+    allow_unused()  # a peer may be torch
     module, _, name = place.partition(":")
     return _Worker(getattr(importlib.import_module(module), name)(**options)).handle
 

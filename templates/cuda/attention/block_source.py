@@ -11,10 +11,10 @@ struct Block {
     return smem + ROWS * PITCH + number * (2 * TILE_BYTES);
   }
   __device__ __forceinline__ void fetch_keys(int tile, int to, int thread) const {
-    copy_rows<TILE_KEYS, KEYS>(stage(to), k, tile * TILE_KEYS, K_PITCH, thread);
+    copy_rows<TILE_KEYS, KEYS, K_PITCH>(stage(to), k, tile * TILE_KEYS, thread);
   }
   __device__ __forceinline__ void fetch_values(int tile, int to, int thread) const {
-    copy_rows<TILE_KEYS, KEYS>(stage(to) + TILE_BYTES, v, tile * TILE_KEYS, V_PITCH, thread);
+    copy_rows<TILE_KEYS, KEYS, V_PITCH>(stage(to) + TILE_BYTES, v, tile * TILE_KEYS, thread);
   }
 };
 
@@ -38,7 +38,7 @@ __device__ __forceinline__ Block block_of(
 template <class Begin> __device__ __forceinline__ void attend_at_once(
     State& state, const Block& block, Begin begin, int row, int thread) {
   const int lane = thread % 32;
-  copy_rows<ROWS, QUERIES>(block.smem, block.q, block.first_row, Q_PITCH, thread);
+  copy_rows<ROWS, QUERIES, Q_PITCH>(block.smem, block.q, block.first_row, thread);
   block.fetch_keys(0, 0, thread);
   commit_copies();
   block.fetch_values(0, 0, thread);
@@ -65,7 +65,7 @@ template <class Begin> __device__ __forceinline__ void attend_in_turn(
     }
     commit_copies();
   };
-  copy_rows<ROWS, QUERIES>(block.smem, block.q, block.first_row, Q_PITCH, thread);
+  copy_rows<ROWS, QUERIES, Q_PITCH>(block.smem, block.q, block.first_row, thread);
   #pragma unroll
   for (int step = 0; step < STAGES - 1; ++step) fetch(step);
   wait_for_copies<STAGES - 2>();

@@ -8,6 +8,9 @@ BYTES = r"""
 using Sums = int[ROW_TILES][OUT_TILES][4];
 // Numbers of 22 bits that are added to it are rounded half to even.
 constexpr float ROUNDS = 12582912.f;
+// Sums of so few products are within 22 bits, whatever the zero points: they are added to the bits
+// of ROUNDS, which makes floats of them without a conversion, of which there are 16 a clock.
+constexpr int SUMS_FROM = DEPTH * 255 * 255 < 1 << 22 ? 0x4B400000 : 0;
 constexpr bool Q_SIGNED = SIGNED<Q>, K_SIGNED = SIGNED<K>;
 
 struct Scalars {
@@ -16,8 +19,10 @@ struct Scalars {
   float shares_most, shares_step, out_scale, low, high, zero_point;
 };
 
-__device__ __forceinline__ float rint_between(float x, float low, float high) {
-  return __fsub_rn(__fadd_rn(fminf(fmaxf(x, low), high), ROUNDS), ROUNDS);
+// The bounds are whole numbers, so that they may cut what is rounded already.
+__device__ __forceinline__ float rint_between(float x, float factor, float low, float high) {
+  const float rounded = __fmaf_rn(x, factor, ROUNDS);
+  return __fsub_rn(fminf(fmaxf(rounded, ROUNDS + low), ROUNDS + high), ROUNDS);
 }
 __device__ __forceinline__ int add_bytes(unsigned word, int sum, bool is_signed) {
   return is_signed ? __dp4a((int)word, 0x01010101, sum)
@@ -30,7 +35,7 @@ __device__ __forceinline__ int over_lanes_sum(int x) {
 
 struct State {
   Sums sums;
-  RowPairs top, total;
+  RowPairs top, total, inverse;
   unsigned queries[DEPTH_STEPS][ROW_TILES][4];
   int q_zero, v_zero;
   int from_row[ROW_TILES][2], shares_sum[ROW_TILES][2];
@@ -67,11 +72,12 @@ struct State {
       }
       #pragma unroll
       for (int half = 0; half < 2; ++half)
-        from_row[r][half] = k_zero * (DEPTH * q_zero - over_lanes_sum(from_row[r][half]));
+        from_row[r][half] =
+            SUMS_FROM + k_zero * (DEPTH * q_zero - over_lanes_sum(from_row[r][half]));
     }
     factor = LOG2E;
     if (QUANTISED_MASKED) factor *= by.masked_step;
-    else if (QUANTISED_SCORES && !MASKED) factor *= by.scores_step;
+    else if (!MASKED) factor *= QUANTISED_SCORES ? by.scores_step : by.scale;
   }
 
   // A quotient by its reciprocal, corrected by what is left: rounded as a division is.
@@ -81,18 +87,20 @@ struct State {
     return exact == exact ? exact : near;
   }
 
-  // A sum of products as a multiple of what `factor` says.
-  __device__ __forceinline__ float score(int sum, const float* mask, Corner at) const {
-    float s = __fmul_rn(__int2float_rn(sum), by.scale);
+  // A sum of products, to which SUMS_FROM was added, as a multiple of what `factor` says.
+  __device__ __forceinline__ float score(int sum, float added) const {
+    float s = SUMS_FROM ? __uint_as_float(sum) - ROUNDS : __int2float_rn(sum);
+    if constexpr (!QUANTISED_SCORES && !MASKED) return s;
+    if constexpr (!QUANTISED_SCORES) s = __fmul_rn(s, by.scale);
     if constexpr (QUANTISED_SCORES) {
-      s = rint_between(s, by.scores_low, by.scores_high);
+      s = rint_between(s, by.scale, by.scores_low, by.scores_high);
       if constexpr (RESCALED_SCORES)
-        s = rint_between(__fmul_rn(s, by.rescale), by.rescaled_low, by.rescaled_high);
+        s = rint_between(s, by.rescale, by.rescaled_low, by.rescaled_high);
       if constexpr (MASKED) s = __fmul_rn(s, by.scores_step);
     }
-    if constexpr (MASKED) s = __fadd_rn(s, mask_at(mask, at));
+    if constexpr (MASKED) s = __fadd_rn(s, added);
     if constexpr (QUANTISED_MASKED)
-      s = rint_between(over_masked_step(s), by.masked_low, by.masked_high);
+      s = rint_between(over_masked_step(s), 1.f, by.masked_low, by.masked_high);
     return s;
   }
 
@@ -131,10 +139,13 @@ struct State {
         #pragma unroll
         for (int t = 0; t < 2; ++t)
           #pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const int sum = products[r][t][e] - (Q_ZERO ? of_keys[t][e % 2] : 0);
-            z[r][2 * pair + t][e] =
-                score(sum, mask, place_in(corner, r, 2 * pair + t, e, lane));
+          for (int e = 0; e < 4; e += 2) {
+            float2 added = make_float2(0.f, 0.f);
+            if constexpr (MASKED)
+              added = masks_at(mask, place_in(corner, r, 2 * pair + t, e, lane));
+            float* to = &z[r][2 * pair + t][e];
+            to[0] = score(products[r][t][e] - (Q_ZERO ? of_keys[t][0] : 0), added.x);
+            to[1] = score(products[r][t][e + 1] - (Q_ZERO ? of_keys[t][1] : 0), added.y);
           }
     }
     hide(z, corner, lane);
@@ -148,11 +159,7 @@ struct State {
     if constexpr (TILES == 1) {
       RowPairs rescale;
       raise_online(z, top, total, rescale, factor);
-      #pragma unroll
-      for (int r = 0; r < ROW_TILES; ++r)
-        #pragma unroll
-        for (int half = 0; half < 2; ++half)
-          total.of[r][half] = over_lanes_sum(total.of[r][half]);
+      measured();
     } else if (measures) {
       measure_rows(z, top, total, factor);
     } else {
@@ -165,15 +172,17 @@ struct State {
         }
     }
   }
-  __device__ __forceinline__ void measured() { join_lanes(top, total, factor); }
-
-  __device__ __forceinline__ void weigh(const Scores& z, unsigned values, int lane) {
-    float inverse[ROW_TILES][2];
+  // What powers are multiplied with to be shares in their steps, when all keys have been seen.
+  __device__ __forceinline__ void measured() {
+    join_lanes(top, total, factor);
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
       for (int half = 0; half < 2; ++half)
-        inverse[r][half] = __fdiv_rn(1.f, __fmul_rn(total.of[r][half], by.shares_step));
+        inverse.of[r][half] = __frcp_rn(__fmul_rn(total.of[r][half], by.shares_step));
+  }
+
+  __device__ __forceinline__ void weigh(const Scores& z, unsigned values, int lane) {
     #pragma unroll
     for (int step = 0; step < TILE_KEYS / 32; ++step) {
       unsigned shares[ROW_TILES][4];
@@ -186,7 +195,7 @@ struct State {
           for (int e = 0; e < 4; ++e) {
             const float power = z[r][4 * step + i / 2 * 2 + e / 2][i % 2 * 2 + e % 2];
             bits[e] = __float_as_uint(
-                fminf(__fmaf_rn(power, inverse[r][i % 2], ROUNDS), ROUNDS + by.shares_most));
+                fminf(__fmaf_rn(power, inverse.of[r][i % 2], ROUNDS), ROUNDS + by.shares_most));
           }
           const unsigned low = __byte_perm(bits[0], bits[1], 0x0040);
           shares[r][i] = __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);

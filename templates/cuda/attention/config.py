@@ -15,6 +15,8 @@ class AttentionConfig:
     stages: shared-memory buffers of keys and values; 1 where one tile has all keys.
     holds_queries: whether fragments of the queries stay in registers, or are read again for every
         tile of keys.
+    sums_of_products: whether sums of shares come of tensor cores, as one more column of ones among
+        the values, instead of additions; of floats only.
     blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
     """
 
@@ -23,6 +25,7 @@ class AttentionConfig:
     tile_keys: int
     stages: int
     holds_queries: bool
+    sums_of_products: bool
     blocks_per_sm: int
 
     @property

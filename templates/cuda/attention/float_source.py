@@ -13,6 +13,14 @@ __device__ __forceinline__ unsigned rounded(float low, float high) {
   return word;
 }
 
+__device__ __forceinline__ bool changes(const RowPairs& rescale) {
+  bool found = false;
+  #pragma unroll
+  for (int r = 0; r < ROW_TILES; ++r)
+    found = found || rescale.of[r][0] != 1.f || rescale.of[r][1] != 1.f;
+  return found;
+}
+
 struct Queries {
   unsigned from;
   unsigned held[HOLDS_QUERIES ? DEPTH_STEPS : 1][ROW_TILES][4];
@@ -59,13 +67,20 @@ __device__ __forceinline__ void score(
       #pragma unroll
       for (int t = 0; t < KEY_TILES; ++t)
         #pragma unroll
-        for (int e = 0; e < 4; ++e)
-          z[r][t][e] = __fmaf_rn(z[r][t][e], scale, mask_at(mask, place_in(corner, r, t, e, lane)));
+        for (int e = 0; e < 4; e += 2) {
+          const float2 added = masks_at(mask, place_in(corner, r, t, e, lane));
+          z[r][t][e] = __fmaf_rn(z[r][t][e], scale, added.x);
+          z[r][t][e + 1] = __fmaf_rn(z[r][t][e + 1], scale, added.y);
+        }
   hide(z, corner, lane);
 }
 
+// Ones of the type of q, k and v, two to a word.
+constexpr unsigned ONES = IS_HALF<IN> ? 0x3C003C00u : 0x3F803F80u;
+
 struct State {
   Sums sums;
+  float shares_sum[ROW_TILES][4];  // equal columns of a product with ones
   RowPairs top, total;
   Queries queries;
   float scale, factor;
@@ -76,6 +91,8 @@ struct State {
       for (int t = 0; t < OUT_TILES; ++t)
         #pragma unroll
         for (int e = 0; e < 4; ++e) sums[r][t][e] = 0.f;
+      #pragma unroll
+      for (int e = 0; e < 4; ++e) shares_sum[r][e] = 0.f;
       top.of[r][0] = top.of[r][1] = -infinity();
       total.of[r][0] = total.of[r][1] = 0.f;
     }
@@ -90,13 +107,16 @@ struct State {
     RowPairs rescale;
     score(z, queries, keys, mask, scale, corner, lane);
     raise_online(z, top, total, rescale, factor);
-    if constexpr (TILES > 1)
+    // Largest scores seldom change after the first tiles.
+    if (TILES > 1 && __any_sync(0xffffffffu, changes(rescale)))
       #pragma unroll
       for (int r = 0; r < ROW_TILES; ++r)
         #pragma unroll
-        for (int t = 0; t < OUT_TILES; ++t)
+        for (int e = 0; e < 4; ++e) {
+          if constexpr (SUMS_OF_PRODUCTS) shares_sum[r][e] *= rescale.of[r][e / 2];
           #pragma unroll
-          for (int e = 0; e < 4; ++e) sums[r][t][e] *= rescale.of[r][e / 2];
+          for (int t = 0; t < OUT_TILES; ++t) sums[r][t][e] *= rescale.of[r][e / 2];
+        }
   }
   __device__ __forceinline__ void measured() {}  // an online softmax measures nothing beforehand
   __device__ __forceinline__ void weigh(const Scores& z, unsigned values, int lane) {
@@ -111,6 +131,10 @@ struct State {
           shares[r][i] = rounded(tile[i % 2 * 2], tile[i % 2 * 2 + 1]);
         }
       weigh_values(sums, shares, values, step, lane);
+      if constexpr (SUMS_OF_PRODUCTS)
+        #pragma unroll
+        for (int r = 0; r < ROW_TILES; ++r)
+          multiply_values(shares_sum[r], shares[r], ONES, ONES);
     }
   }
   // Each pair of a lane's columns of y as it is stored, at its column and row of the warp.
@@ -119,7 +143,8 @@ struct State {
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const float inverse = 1.f / over_lanes_sum(total.of[r][half]);
+        const float inverse = 1.f / (SUMS_OF_PRODUCTS ? shares_sum[r][2 * half]
+                                                      : over_lanes_sum(total.of[r][half]));
         #pragma unroll
         for (int t = 0; t < OUT_TILES; ++t) {
           const float* two = &sums[r][t][2 * half];

@@ -11,26 +11,53 @@ template <int LEFT> __device__ __forceinline__ void wait_for_copies() {
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
-__device__ __forceinline__ void copy_piece(unsigned to, const void* from, bool inside) {
+// A piece of a row, or zeros where it is not inside.
+template <bool ALWAYS> __device__ __forceinline__ void copy_piece(
+    unsigned to, const void* from, bool inside) {
   const unsigned bytes = inside ? PIECE : 0;
-  if constexpr (PIECE == 16)
+  if constexpr (PIECE == 16 && ALWAYS)
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;"
+                 :: "r"(to), "l"(from) : "memory");
+  else if constexpr (PIECE == 16)
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
                  :: "r"(to), "l"(from), "r"(bytes) : "memory");
   else
     asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], %2, %3;"
                  :: "r"(to), "l"(from), "n"(PIECE), "r"(bytes) : "memory");
 }
-// COUNT rows from row `first` on of a matrix of MOST rows, `pitch` bytes apart; zeros beyond it.
-template <int COUNT, int MOST> __device__ __forceinline__ void copy_rows(
-    unsigned to, const unsigned char* from, int first, int pitch, int thread) {
+// COUNT rows from row `first` on of a matrix of MOST rows, PITCH_OF bytes apart; zeros beyond it.
+// A thread keeps its piece of a row where it can, so that its copies differ by constants.
+template <int COUNT, int MOST, int PITCH_OF> __device__ __forceinline__ void copy_rows(
+    unsigned to, const unsigned char* from, int first, int thread) {
   constexpr int PIECES = DEPTH_STEPS * 32 / PIECE, COPIES = COUNT * PIECES;
-  #pragma unroll
-  for (int start = 0; start < COPIES; start += THREADS) {
-    const int index = start + thread, row = index / PIECES, byte = index % PIECES * PIECE;
-    if (COPIES % THREADS == 0 || index < COPIES) {
-      const bool inside = first + row < MOST && byte < ROW_BYTES;
-      copy_piece(to + row * PITCH + byte, from + (inside ? (first + row) * pitch + byte : 0),
-                 inside);
+  if constexpr (THREADS % PIECES == 0 && COPIES % THREADS == 0) {
+    constexpr int APART = THREADS / PIECES, ROUNDS_OF = COUNT / APART;
+    const int row = (unsigned)thread / PIECES, byte = (unsigned)thread % PIECES * PIECE;
+    constexpr bool WHOLE_ROWS = ROW_BYTES == DEPTH_STEPS * 32;
+    const bool held = WHOLE_ROWS || byte < ROW_BYTES;
+    const unsigned char* source = from + (held ? (first + row) * PITCH_OF + byte : 0);
+    to += row * PITCH + byte;
+    if (MOST % COUNT == 0 || first + COUNT <= MOST) {
+      #pragma unroll
+      for (int i = 0; i < ROUNDS_OF; ++i)
+        copy_piece<WHOLE_ROWS>(to + i * APART * PITCH, source + i * APART * PITCH_OF, held);
+    } else {
+      #pragma unroll
+      for (int i = 0; i < ROUNDS_OF; ++i) {
+        const bool inside = held && first + row + i * APART < MOST;
+        copy_piece<false>(to + i * APART * PITCH, inside ? source + i * APART * PITCH_OF : from,
+                          inside);
+      }
+    }
+  } else {
+    #pragma unroll
+    for (int start = 0; start < COPIES; start += THREADS) {
+      const int index = start + thread, row = index / PIECES, byte = index % PIECES * PIECE;
+      if (COPIES % THREADS == 0 || index < COPIES) {
+        const bool inside = first + row < MOST && byte < ROW_BYTES;
+        copy_piece<false>(to + row * PITCH + byte,
+                          from + (inside ? (first + row) * PITCH_OF + byte : 0), inside);
+      }
     }
   }
 }

@@ -38,10 +38,15 @@ __device__ __forceinline__ void hide(Scores& z, Corner corner, int lane) {
         z[r][t][e] = seen ? z[r][t][e] : -infinity();
       }
 }
-// The mask's value for a score, 0 beyond the array.
-__device__ __forceinline__ float mask_at(const float* mask, Corner at) {
-  const int row = MASK_ROW ? min(at.row, QUERIES - 1) : 0;
-  return at.key < KEYS ? __ldg(mask + row * MASK_ROW + at.key) : 0.f;
+// The mask's values for a score and the next one, 0 beyond the array.
+__device__ __forceinline__ float2 masks_at(const float* mask, Corner at) {
+  const float* from = mask + (MASK_ROW ? min(at.row, QUERIES - 1) : 0) * MASK_ROW + at.key;
+  if constexpr (KEYS % 2 == 0) {
+    return at.key < KEYS ? __ldg(reinterpret_cast<const float2*>(from)) : make_float2(0.f, 0.f);
+  } else {
+    return make_float2(at.key < KEYS ? __ldg(from) : 0.f,
+                       at.key + 1 < KEYS ? __ldg(from + 1) : 0.f);
+  }
 }
 
 // The largest of each row's scores so far, those of this lane.
@@ -59,7 +64,7 @@ __device__ __forceinline__ float over_lanes_sum(float x) {
   x += __shfl_xor_sync(0xffffffffu, x, 1);
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
-// Scores become powers, which are added to `total`.
+// Scores become powers, which are added to `total` unless products add them up.
 __device__ __forceinline__ void raise_row(
     Scores& z, int r, int half, float base, float factor, float& total) {
   const float offset = -base * factor;
@@ -68,7 +73,7 @@ __device__ __forceinline__ void raise_row(
     #pragma unroll
     for (int e = 2 * half; e < 2 * half + 2; ++e) {
       z[r][t][e] = power_of_two(__fmaf_rn(z[r][t][e], factor, offset));
-      total += z[r][t][e];
+      if constexpr (!SUMS_OF_PRODUCTS) total += z[r][t][e];
     }
 }
 // Scores of a tile become powers of two over the largest so far. `total` is each lane's own sum;

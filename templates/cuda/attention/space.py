@@ -19,6 +19,8 @@ from autoq.templates.target import Target
 
 Rule = Callable[[AttentionConfig], bool]
 _TILE_KEYS = (32, 64, 96, 128)
+_TILES = (2, 3, 4)
+"""Counts of tiles that have all keys with little beyond them."""
 _MOST_AT_ONCE = 256
 """Keys that a warp may hold the scores of, all of a row."""
 
@@ -49,24 +51,27 @@ def default(workload: Attention, target: Target) -> AttentionConfig:
     )
 
 
-def _whole_row(workload: Attention) -> int:
-    """Keys of a tile that has all of them."""
+def _whole(keys: int, workload: Attention) -> int:
+    """Keys of a tile that has so many: a multiple of what one instruction weighs."""
     unit = STEP_BYTES // element(workload.q_dtype).bytes
-    return ceil_div(workload.keys, unit) * unit
+    return ceil_div(keys, unit) * unit
 
 
 def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
     """Values of the knobs, without those that no configuration of the workload could have."""
-    whole = _whole_row(workload)
+    whole = _whole(workload.keys, workload)
     tiles = {keys for keys in _TILE_KEYS if keys < whole}
-    if whole <= _MOST_AT_ONCE:
-        tiles.add(whole)
+    for count in (1, *_TILES):
+        even = _whole(ceil_div(workload.keys, count), workload)
+        if even <= _MOST_AT_ONCE:
+            tiles.add(even)
     return {
-        "warps": (1, 2, 4, 8),
+        "warps": (1, 2, 3, 4, 6, 8),
         "row_tiles": (1, 2),
         "tile_keys": tuple(sorted(tiles)),
         "stages": (1, 2, 3, 4),
         "holds_queries": (False, True) if workload.floating else (True,),
+        "sums_of_products": (False, True) if workload.floating else (False,),
         "blocks_per_sm": (1, 2, 3, 4),
     }
 
