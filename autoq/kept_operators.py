@@ -17,7 +17,7 @@ from autoq.paths import as_path
 from autoq.single_operator import CompiledOperator, operator
 from autoq.templates.workload import Workload
 
-MOST_KEPT = 8
+MOST_KEPT = 4
 """Operators that are kept, each with the memory of its workspaces."""
 
 _kept: OrderedDict[Hashable, CompiledOperator] = OrderedDict()

@@ -104,7 +104,7 @@ def residual_matmul(
     if chosen.check_finite:
         for name, matrix in (("a", operands.a), ("b", operands.b)):
             require_finite(name, matrix, place.host.target, place.cache_dir)
-    if setting.correction == "sparse" and setting.crossover is None:
+    if setting.plainest.correction == "sparse" and setting.crossover is None:
         setting = replace(setting, crossover=_crossover(operands, bits, place))
     if tolerance is None:
         product = ResidualProduct(_compute(operands, setting, place, rng), setting)

@@ -2,11 +2,10 @@
 
 That is a' r_b + r_a b', of the quantised matrices and their residuals. Its first part is close to
 (a p)(p' r_b), where the columns of p are the directions along k in which the rows of a are largest,
-and the second to (r_a q)(q' b), with those of the columns of b: up to the product of the residuals,
-which stays lost, once more. Residuals have no such directions
-of their own, but matrices that do not sum to zero have one, their mean, and one is then enough.
-The directions are found by random projections (Halko, Martinsson and Tropp, *Finding structure with
-randomness*), with one step of power iteration.
+and the second to (r_a q)(q' b), with those of the columns of b; the product of the residuals stays
+lost. Residuals have no such directions of their own, but matrices that do not sum to zero have one,
+their mean, and one is then enough. The directions are found by random projections (Halko,
+Martinsson and Tropp, *Finding structure with randomness*), with one step of power iteration.
 """
 
 from __future__ import annotations

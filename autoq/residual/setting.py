@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,18 +96,18 @@ class ResidualProduct:
     error_bound: float | None = None
 
 
-def require_number(name: str, value: object, least: float) -> None:
+def require_number(name: str, value: Any, least: float) -> None:
     """Raise InputError unless the value is a number from `least` on; infinity is one, NaN none."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or math.isnan(value):
         raise InputError(f"{name} {value!r:.80}: a number is expected")
     if value < least:
         raise InputError(f"{name} {value}: {least:g} or more")
 
 
-def require_tolerance(value: object) -> None:
+def require_tolerance(value: Any) -> None:
     """Raise InputError unless the value is a relative error that can be asked for."""
     require_number("tolerance", value, 0.0)
-    if not 0 < float(value) < LARGEST_TOLERANCE:  # type: ignore[arg-type]
+    if not 0 < float(value) < LARGEST_TOLERANCE:
         raise InputError(f"tolerance {value}: a relative error between 0 and 1 is expected")
 
 
