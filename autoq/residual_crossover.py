@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from autoq.devices import Host, require_device, resolve
 from autoq.runtime.cuda.driver import Device
-from autoq.single_operator import CompiledOperator, operator
+from autoq.single_operator import operator
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.tuning.clock import Clock, MonotonicClock
 
 DENSITIES = (0.0, 1 / 256, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
 """Shares of values that matter at which a sparse correction is timed."""
 
-_OPERATIONS = {"cpu": 2**34, "cuda": 2**40}
+_OPERATIONS = {"cpu": 2**31, "cuda": 2**40}
 """Of the product that is timed, at most, by the kind of target: some milliseconds."""
-_THRESHOLD = 0.8
-"""Between values of 0.3 to 0.6 of the largest and those above 0.95, see `matrices`."""
-_REPEATS = 5
+_MEAN_SMALL, _CUT, _MEAN_LARGE = 0.45, 0.775, 0.975
+"""Of made-up magnitudes: 0.3 to 0.6, and 0.95 to 1 for those that matter."""
+_TURNS = 9
+"""Of timing all densities; least times of more than a few bear other work on the machine."""
 
 
 def measured_crossover(
@@ -39,12 +41,13 @@ def measured_crossover(
     clock = clock or MonotonicClock()
     timed = _smaller(workload, _OPERATIONS[host.target.kind])
     rng = np.random.default_rng(0)
-    lists = operator(timed, target=host, constants=_constants(1.0))
-    whole = lists.with_constants(_constants(0.0))
+    kernel = operator(timed, target=host, constants=_constants(DENSITIES[-1], 0.0))
     put = _on_device if host.target.kind == "cuda" else list
-    arrays = [put(matrices(timed, density, rng)) for density in DENSITIES]
-    dense = _seconds(whole, arrays[-1], host, clock)
-    sparse = [_seconds(lists, pair, host, clock) for pair in arrays]
+    pairs = [put(matrices(timed, density, rng)) for density in DENSITIES]
+    calls = [partial(kernel, *pairs[-1])]
+    for density, pair in zip(DENSITIES, pairs, strict=True):
+        calls.append(partial(kernel.with_constants(_constants(density, 1.0)), *pair))
+    dense, *sparse = _least_seconds(calls, host, clock)
     return crossing(DENSITIES, sparse, dense)
 
 
@@ -62,7 +65,7 @@ def crossing(densities: Sequence[float], sparse: Sequence[float], dense: float) 
 def matrices(
     workload: ResidualGemm, density: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """float32 a and b, of which a share of the values matters at a threshold of 0.8.
+    """float32 a and b, of which a share of the values matters at the `threshold_of` it.
 
     Values are between 0.3 and 0.6, and those that matter above 0.95; signs go by k, the same ones
     on both sides, so that sums do not cancel. See `ResidualGemm.random_case`.
@@ -78,8 +81,14 @@ def matrices(
     return values(workload.a.shape, signs), values(workload.b.shape, along)
 
 
-def _constants(crossover: float) -> dict[str, np.ndarray]:
-    values = {"threshold": _THRESHOLD, "crossover": crossover}
+def threshold_of(density: float) -> float:
+    """The threshold that puts the cuts of such `matrices` between their small and large values."""
+    mean = density * _MEAN_LARGE + (1 - density) * _MEAN_SMALL
+    return _CUT / (2 * mean)
+
+
+def _constants(density: float, crossover: float) -> dict[str, np.ndarray]:
+    values = {"threshold": threshold_of(density), "crossover": crossover}
     return {name: np.array([value], np.float32) for name, value in values.items()}
 
 
@@ -99,13 +108,15 @@ def _on_device(arrays: Sequence[np.ndarray]) -> list[Any]:
     return [tvm.runtime.tensor(array, device) for array in arrays]
 
 
-def _seconds(compute: CompiledOperator, arrays: Sequence[Any], host: Host, clock: Clock) -> float:
-    """The least time of a few calls, after one that warms up."""
-    times = []
-    for _ in range(1 + _REPEATS):
-        started = clock.now()
-        compute(*arrays)
-        if host.target.kind == "cuda":
-            Device().synchronize()
-        times.append(clock.now() - started)
-    return min(times[1:])
+def _least_seconds(calls: Sequence[Callable[[], Any]], host: Host, clock: Clock) -> list[float]:
+    """The least time of each call, all of them made in turn, after a turn that warms up."""
+    least = [float("inf")] * len(calls)
+    for turn in range(1 + _TURNS):
+        for i, call in enumerate(calls):
+            started = clock.now()
+            call()
+            if host.target.kind == "cuda":
+                Device().synchronize()
+            if turn:
+                least[i] = min(least[i], clock.now() - started)
+    return least

@@ -13,7 +13,7 @@ from autoq.kept_crossovers import crossover_of
 from autoq.residual.candidates import Block
 from autoq.residual.crossover import DEFAULT_CROSSOVERS
 from autoq.residual.setting import Setting
-from autoq.residual_crossover import crossing, matrices
+from autoq.residual_crossover import crossing, matrices, threshold_of
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.target import parse_target
 
@@ -53,12 +53,11 @@ def test_times_of_lists_meet_that_of_a_whole_side_between_two_densities() -> Non
     assert crossing(densities, (1.0, 2.0, 6.0), 7.0) == 1.0
 
 
-@pytest.mark.parametrize("order", ["kn", "nk"])
-def test_made_up_matrices_have_the_density(order: str) -> None:
+@pytest.mark.parametrize(("order", "density"), [("kn", 1 / 16), ("nk", 1 / 2), ("kn", 0.0)])
+def test_made_up_matrices_have_the_density(order: str, density: float) -> None:
     workload = ResidualGemm(120, 100, 300, b_order=order)
-    a, b = matrices(workload, 1 / 16, np.random.default_rng(0))
+    a, b = matrices(workload, density, np.random.default_rng(0))
     block = Block(a, b if order == "kn" else b.T, 8, np.random.default_rng(0))
     assert a.shape == workload.a.shape and b.shape == workload.b.shape
-    assert block.candidate(Setting(8, "sparse", 0.8, 1.0)).densities == pytest.approx(
-        (1 / 16, 1 / 16), rel=0.1
-    )
+    setting = Setting(8, "sparse", threshold_of(density), 1.0)
+    assert block.candidate(setting).densities == pytest.approx((density, density), rel=0.1)

@@ -14,7 +14,7 @@ from autoq import kept_operators
 from autoq.errors import InputError
 from autoq.finite import row_means, rows_of
 from autoq.graph.lowering.fusions import fusion_prim_func
-from autoq.residual.setting import Setting
+from autoq.residual.setting import ResidualProduct, Setting
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.target import parse_target
 
@@ -27,24 +27,41 @@ def matrices(name: str = "exponential") -> tuple[np.ndarray, np.ndarray]:
     return DISTRIBUTIONS[name](rng, (M, K)), DISTRIBUTIONS[name](rng, (K, N))
 
 
+def assert_numpys(product: ResidualProduct, a: np.ndarray, b: np.ndarray) -> None:
+    right = expected(a, b, product.setting)
+    np.testing.assert_allclose(product.y, right, rtol=1e-6, atol=1e-6 * np.abs(right).max())
+
+
 def expected(a: np.ndarray, b: np.ndarray, setting: Setting) -> np.ndarray:
     workload = ResidualGemm(len(a), b.shape[1], len(b), setting.bits, setting.correction)
     return workload.reference([a, b], setting.constants)[0]
 
 
-@pytest.mark.parametrize("bits", [4, 8])
-def test_every_correction_is_numpys(bits: int) -> None:
+@pytest.mark.parametrize(("bits", "corrections"), [(4, ("none", "full")), (8, CORRECTIONS)])
+def test_every_correction_is_numpys(bits: int, corrections: tuple[str, ...]) -> None:
     a, b = matrices()
     errors = {}
-    for correction in CORRECTIONS:
-        product = autoq.residual_matmul(a, b, bits, correction=correction, target="cpu")
+    for correction in corrections:
+        crossover = 1.0 if correction == "sparse" else None
+        product = autoq.residual_matmul(
+            a, b, bits, correction=correction, crossover=crossover, target="cpu"
+        )
         assert product.setting.correction == correction and product.relative_error is None
         if correction in ("none", "sparse", "full"):
-            right = expected(a, b, product.setting)
-            np.testing.assert_allclose(product.y, right, rtol=1e-6, atol=1e-6 * np.abs(right).max())
+            assert_numpys(product, a, b)
         errors[correction] = relative(product.y, a, b)
-    assert errors["full"] < min(errors["sparse"], errors["channels"], errors["low-rank"])
-    assert max(errors["sparse"], errors["channels"], errors["low-rank"]) < errors["none"]
+    rest = [error for name, error in errors.items() if name not in ("none", "full")]
+    assert errors["full"] < min(rest, default=1) and max(rest, default=0) < errors["none"]
+
+
+def test_a_second_product_of_a_shape_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = matrices()
+    first = autoq.residual_matmul(a, b, threshold=0.7, crossover=1.0, target="cpu").y
+    monkeypatch.setattr(kept_operators, "operator", None)
+    for threshold in (0.7, 0.3):
+        again = autoq.residual_matmul(a, b, threshold=threshold, crossover=1.0, target="cpu")
+        assert_numpys(again, a, b)
+        assert np.array_equal(again.y, first) == (threshold == 0.7)
 
 
 def test_thresholds_at_the_ends_are_the_full_and_the_direct_product() -> None:
@@ -55,21 +72,9 @@ def test_thresholds_at_the_ends_are_the_full_and_the_direct_product() -> None:
         np.testing.assert_array_equal(y, same)
 
 
-def test_a_second_product_of_a_shape_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    a, b = matrices()
-    kept_operators._kept.clear()
-    first = autoq.residual_matmul(a, b, threshold=0.7, target="cpu").y
-    monkeypatch.setattr(kept_operators, "operator", None)
-    for threshold in (0.7, 0.3):
-        again = autoq.residual_matmul(a, b, threshold=threshold, target="cpu")
-        right = expected(a, b, again.setting)
-        np.testing.assert_allclose(again.y, right, rtol=1e-6, atol=1e-6 * np.abs(right).max())
-        assert np.array_equal(again.y, first) == (threshold == 0.7)
-
-
 def test_arrays_lie_as_they_like() -> None:
     a, b = matrices()
-    y = autoq.residual_matmul(a, b, target="cpu").y
+    y = autoq.residual_matmul(a, b, correction="none", target="cpu").y
     batches = a.reshape(2, 5, 7, K)
     forms = {
         "of the other order": (np.asfortranarray(a), np.asfortranarray(b)),
@@ -79,7 +84,7 @@ def test_arrays_lie_as_they_like() -> None:
         "in batches": (batches, b),
     }
     for name, (left, right) in forms.items():
-        found = autoq.residual_matmul(left, right, target="cpu").y
+        found = autoq.residual_matmul(left, right, correction="none", target="cpu").y
         assert found.shape == (*left.shape[:-1], N), name
         np.testing.assert_allclose(found.reshape(M, N), y, rtol=1e-6, err_msg=name)
 
@@ -96,7 +101,7 @@ def test_a_tolerance_is_kept_at_the_least_cost() -> None:
         assert (product.densities == (0, 0)) == (corrections[-1] == "none")
     assert corrections == ["none", "sparse", "full"]
     with pytest.raises(InputError, match=r"tolerance 1e-08: 8 bits .* reach \d"):
-        autoq.residual_matmul(a, b, tolerance=1e-8, target="cpu")
+        autoq.residual_matmul(a, b, tolerance=1e-8, crossover=1.0, target="cpu")
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 40, 3), (5, 1, 2)])
@@ -104,7 +109,7 @@ def test_small_products(shape: tuple[int, int, int]) -> None:
     m, k, n = shape
     rng = np.random.default_rng(2)
     a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
-    for correction in CORRECTIONS:
+    for correction in ("channels", "low-rank"):
         y = autoq.residual_matmul(a, b, correction=correction, target="cpu").y
         np.testing.assert_allclose(y, a @ b, atol=0.1)
 
