@@ -30,7 +30,7 @@ WITHOUT = [t for t in TEMPLATES if "float_gemm" not in t.name]
 
 
 def n_bits(dtype: str, bits: int, k: int = 96, block: int = 32, zero_points: bool = False,
-           **changed: np.ndarray) -> onnx.ModelProto:  # fmt: skip
+           level: int = 0, **changed: np.ndarray) -> onnx.ModelProto:  # fmt: skip
     """A MatMulNBits with a bias and a Relu over x [2, 5, k]."""
     blocks = -(-k // block)
     constants = {
@@ -43,14 +43,16 @@ def n_bits(dtype: str, bits: int, k: int = 96, block: int = 32, zero_points: boo
         constants["z"] = RNG.integers(0, 256, N * -(-blocks * bits // 8)).astype(np.uint8)
         names = "x q s z"
     constants |= changed
-    sizes = {"bits": bits, "block_size": block, "N": N, "K": k}
+    sizes = {"bits": bits, "block_size": block, "N": N, "K": k, "accuracy_level": level}
     nodes = [node("MatMulNBits", names, "m", MICROSOFT, **sizes), node("Add", "m b", "a"),
              node("Relu", "a")]  # fmt: skip
     made = model(nodes, {"x": ((2, 5, k), dtype)}, constants)
     return with_known_output(made, (2, 5, N), dtype)
 
 
-def dequantised(dtype: str, weight: str, block: int = 0, rows: bool = False) -> onnx.ModelProto:
+def dequantised(
+    dtype: str, weight: str, block: int = 0, rows: bool = False, turned: bool = False
+) -> onnx.ModelProto:
     """A product with a dequantised constant [96, 24], or with rows of the constant [24, 96]."""
     shape, axis = ((N, 96), 1) if rows else ((96, N), 0)
     kind = ml_dtypes.int4 if weight == "int4" else weight
@@ -59,7 +61,11 @@ def dequantised(dtype: str, weight: str, block: int = 0, rows: bool = False) -> 
     constants = {"w": RNG.integers(-8, 8, shape).astype(kind), "s": scale.astype(dtype)}
     attributes = {"axis": axis, "block_size": block} if block else {"axis": 1 - axis}
     product = node("Gemm", "x v", "m", transB=1) if rows else node("MatMul", "x v", "m")
+    if turned:
+        product = node("MatMul", "x t", "m")
     nodes = [node("DequantizeLinear", "w s", "v", **attributes), product, node("Relu", "m")]
+    if turned:
+        nodes.insert(1, node("Transpose", "v", "t", perm=[1, 0]))
     x = (10, 96) if rows else (2, 5, 96)
     return model(nodes, {"x": (x, dtype)}, constants, opset=21)
 
@@ -70,17 +76,20 @@ CASES = {
     "8_bits": lambda f: n_bits(f, 8),
     "8_bits_zero_points": lambda f: n_bits(f, 8, zero_points=True),
     "4_bits_one_block": lambda f: n_bits(f, 4, 64, 128),
+    "4_bits_part_of_a_block": lambda f: n_bits(f, 4, 80, zero_points=True),
     "int8": lambda f: dequantised(f, "int8"),
     "int4_rows": lambda f: dequantised(f, "int4", rows=True),
     "int8_blocks": lambda f: dequantised(f, "int8", 32),
     "int4_blocks_of_rows": lambda f: dequantised(f, "int4", 32, rows=True),
+    "int4_blocks_transposed": lambda f: dequantised(f, "int4", 32, rows=True, turned=True),
 }
 WEIGHTS = {
     "4_bits": ("int4", 32, False), "4_bits_zero_points": ("uint4", 32, True),
     "8_bits": ("int8", 32, False), "8_bits_zero_points": ("uint8", 32, True),
-    "4_bits_one_block": ("int4", 0, False), "int8": ("int8", 0, False),
+    "4_bits_one_block": ("int4", 0, False), "4_bits_part_of_a_block": ("uint4", 32, True),
+    "int8": ("int8", 0, False),
     "int4_rows": ("int4", 0, False), "int8_blocks": ("int8", 32, False),
-    "int4_blocks_of_rows": ("int4", 32, False),
+    "int4_blocks_of_rows": ("int4", 32, False), "int4_blocks_transposed": ("int4", 32, False),
 }  # fmt: skip
 
 
@@ -120,11 +129,34 @@ def test_agrees_with_onnxruntime(name, dtype):
 
 
 def test_what_no_group_of_a_kernel_divides_is_computed_in_float32():
-    made = n_bits("float16", 4, k=80)
+    made = n_bits("float16", 4, k=80, block=16)
     feeds = feeds_of(made)
     graph = optimise(from_model(made), TARGETS[1])
     assert any(isinstance(n, Layer) and isinstance(n.workload, Gemm) for n in graph.nodes)
     assert_near(evaluate(graph, feeds)["y"], run_in_memory(made, feeds)["y"])
+
+
+@pytest.mark.parametrize(("level", "dtype"), [(1, "float32"), (2, "float16"), (4, "bfloat16")])
+def test_a_float32_product_is_rounded_as_far_as_its_level_allows(level, dtype):
+    made = n_bits("float32", 4, level=level)
+    feeds = feeds_of(made)
+    expected = run_in_memory(n_bits_of_level(made, 1), feeds)["y"]
+    for target in TARGETS:
+        graph = optimise(from_model(made), target)
+        (workload,) = (node.workload for node in graph.nodes if isinstance(node, Layer))
+        assert workload.in_dtype == (dtype if target.kind == "cuda" else "float32")
+        step = {"float32": 1e-6, "float16": 2.0**-11, "bfloat16": 2.0**-8}[workload.in_dtype]
+        error = np.abs(evaluate(graph, feeds)["y"] - expected).max()
+        assert error <= 4 * step * np.abs(expected).max()
+
+
+def n_bits_of_level(made: onnx.ModelProto, level: int) -> onnx.ModelProto:
+    """A copy of a model whose first node has another accuracy_level."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(made)
+    (attribute,) = (a for a in copy.graph.node[0].attribute if a.name == "accuracy_level")
+    attribute.i = level
+    return copy
 
 
 def block_of_a_transformer() -> onnx.ModelProto:
@@ -225,7 +257,7 @@ def test_a_float16_model_runs_on_the_cpu(tmp_path):
         (n_bits("float32", 4, b=normal(N), s=np.ones(5, np.float32)), "malformed|cannot reshape"),
         (
             n_bits("float32", 4, zero_points=True, z=np.ones((N, 3), np.float32)),
-            "of float32; uint8",
+            "of float32; quantise",
         ),
     ],
 )
@@ -237,4 +269,4 @@ def test_blocks_of_activations_are_refused(tmp_path):
     constants = {"s": np.ones((2, 3), np.float32), "z": np.zeros((2, 3), np.int8)}
     made = model([node("DequantizeLinear", "x s z", axis=1, block_size=2)],
                  {"x": ((2, 6), "int8")}, constants, opset=21)  # fmt: skip
-    assert_refused(saved(made, tmp_path), "blocked scales of anything but a constant matrix")
+    assert_refused(saved(made, tmp_path), "blocked scales of anything but a constant")

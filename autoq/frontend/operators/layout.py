@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from autoq.frontend.builder import GraphBuilder
+from autoq.frontend.operators.qdq import dequantise_blocks
 from autoq.frontend.registry import OnnxNode, importer
 from autoq.graph.shapes import LARGEST_INPUTS
 
@@ -113,7 +114,18 @@ def transpose(node: OnnxNode, b: GraphBuilder) -> str:
     perm = tuple(node.attributes.get("perm", range(rank - 1, -1, -1)))
     if sorted(perm) != list(range(rank)):
         raise b.error(f"perm {list(perm)} of {rank} axes")
-    return b.emit("Transpose", [x], perm=perm)
+    return emit_transposed(b, x) if perm == (1, 0) else b.emit("Transpose", [x], perm=perm)
+
+
+def emit_transposed(b: GraphBuilder, weight: str) -> str:
+    """A matrix with its axes exchanged; of a dequantised constant by blocks, the constant's."""
+    node = b.producer(weight)
+    if node is None or node.op != "DequantizeBlocks":
+        return b.emit("Transpose", [weight], perm=(1, 0))
+    a = node.attributes
+    integers = b.emit("Transpose", [node.inputs[0]], perm=(1, 0))
+    scale, zero_point = (np.ascontiguousarray(a[n].T) for n in ("scale", "zero_point"))
+    return dequantise_blocks(b, integers, scale, zero_point, 1 - a["axis"], a["block"])
 
 
 @importer("Concat")

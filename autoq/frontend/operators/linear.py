@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from autoq.frontend.builder import GraphBuilder
+from autoq.frontend.operators.layout import emit_transposed
 from autoq.frontend.operators.qdq import (
     dequantise,
     dequantise_bias,
@@ -36,19 +37,8 @@ def _emit_products(node: OnnxNode, b: GraphBuilder, x: str, weight: str) -> str:
     if node.flag("transA", b):
         x = b.emit("Transpose", [x], perm=(1, 0))
     if not node.flag("transB", b):
-        weight = _transposed(b, weight)
+        weight = emit_transposed(b, weight)
     return b.emit("Gemm", [x, weight])
-
-
-def _transposed(b: GraphBuilder, weight: str) -> str:
-    """A matrix with its axes exchanged; of a dequantised constant by blocks, the constant's."""
-    node = b.producer(weight)
-    if node is None or node.op != "DequantizeBlocks":
-        return b.emit("Transpose", [weight], perm=(1, 0))
-    a = node.attributes
-    integers = b.emit("Transpose", [node.inputs[0]], perm=(1, 0))
-    scale, zero_point = (np.ascontiguousarray(a[n].T) for n in ("scale", "zero_point"))
-    return dequantise_blocks(b, integers, scale, zero_point, 1 - a["axis"], a["block"])
 
 
 def _emit_gemm(node: OnnxNode, b: GraphBuilder, x: str, weight: str, c: str | None) -> str:
@@ -93,7 +83,7 @@ def emit_matmul(b: GraphBuilder, x: str, weight: str) -> str:
     if len(x_shape) == 2 and b.is_constant(x) and not b.is_constant(weight):
         swap = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
         turned = b.emit("Transpose", [weight], perm=swap)
-        y = emit_matmul(b, turned, _transposed(b, x))
+        y = emit_matmul(b, turned, emit_transposed(b, x))
         return b.emit("Transpose", [y], perm=swap)
     if math.prod(shape[:-2]) > 1:
         return b.emit("MatMul", [x, weight], "float32")
@@ -104,7 +94,7 @@ def emit_matmul(b: GraphBuilder, x: str, weight: str) -> str:
     rows = math.prod(x_shape[:-1])
     flat = x if len(x_shape) == 2 else b.emit("Reshape", [x], shape=(rows, shape[-2]))
     if b.is_constant(weight):
-        y = b.emit("Gemm", [flat, _transposed(b, weight)])
+        y = b.emit("Gemm", [flat, emit_transposed(b, weight)])
     else:
         y = b.emit("MatMul", [flat, weight], "float32")
     return y if whole == b.shape(y) else b.emit("Reshape", [y], shape=whole)
@@ -126,6 +116,11 @@ def qlinear_matmul(node: OnnxNode, b: GraphBuilder) -> str:
     return quantise(b, emit_matmul(b, x, weight), y_scale, y_zero)
 
 
+_LEVELS = {2: "float16", 3: "bfloat16", 4: "bfloat16"}
+"""The floats that activations may be rounded to by a MatMulNBits's accuracy_level: 4 allows bytes,
+which are as coarse as bfloat16 within a block and reach as far."""
+
+
 @importer("MatMulNBits", domain="com.microsoft")
 def matmul_nbits(node: OnnxNode, b: GraphBuilder) -> str:
     """A product with a constant [n, k] of 4 or 8 bits that has a scale for each block of k."""
@@ -143,20 +138,28 @@ def matmul_nbits(node: OnnxNode, b: GraphBuilder) -> str:
         order = b.constant(node.required(4, b), "g_idx")
         if not np.array_equal(order, np.arange(order.size) // block):
             raise b.error("its g_idx is not the order of blocks; other orders are not supported")
-    values = _unpacked(packed.reshape(n, blocks, -1), bits)[:, :, :block].reshape(n, -1)[:, :k]
+    values = _unpacked(packed.reshape(n, blocks, -1), bits)[:, :, :block]
     scale = b.constant(node.required(2, b), "scales")
     zero_point = np.full((n, blocks), 1 << (bits - 1), np.uint8)
     if node.input(3) is not None:
         given = b.constant(node.required(3, b), "zero_points")
         if given.dtype != np.uint8:
-            raise b.error(f"zero_points of {given.dtype}; uint8 is supported")
+            raise b.error(f"zero_points of {given.dtype}; quantise with those of uint8")
         zero_point = _unpacked(given.reshape(n, -1), bits)[:, :blocks]
     dtype = np.dtype(ml_dtypes.uint4) if bits == 4 else np.dtype(np.uint8)
-    weight = b.add_constant(values.astype(dtype))
+    whole = blocks > 1  # the last block is filled up: kernels take whole ones
+    if whole:
+        values.reshape(n, -1)[:, k:] = zero_point[:, -1:]
+    weight = b.add_constant(values.reshape(n, -1)[:, : None if whole else k].astype(dtype))
     weight = dequantise_blocks(b, weight, scale.reshape(n, blocks), zero_point, 1, block)
     rows = math.prod(b.shape(x)[:-1])
     flat = x if len(b.shape(x)) == 2 else b.emit("Reshape", [x], shape=(rows, k))
-    y = b.emit("Gemm", [flat, weight])
+    missing = b.shape(weight)[1] - k
+    if missing:
+        flat = b.emit("Pad", [flat], before=(0, 0), after=(0, missing), value=0.0)
+    level = int(node.attributes.get("accuracy_level", 0))
+    allowed = {"allowed_floats": _LEVELS[level]} if level in _LEVELS else {}
+    y = b.emit("Gemm", [flat, weight], **allowed)
     if len(b.shape(x)) != 2:
         y = b.emit("Reshape", [y], shape=(*b.shape(x)[:-1], n))
     return y if node.input(5) is None else b.emit("Add", [y, node.required(5, b)])

@@ -11,7 +11,9 @@ import onnx
 
 from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.registry import OnnxNode, importer
+from autoq.graph.constants import dequantised
 from autoq.graph.fused import LARGEST_SCALE
+from autoq.graph.ir import Operation
 from autoq.templates.element import INTEGER_RANGE
 
 Number = np.ndarray | np.generic
@@ -80,14 +82,15 @@ def dequantise_blocks(
 ) -> str:
     """A DequantizeBlocks of a constant matrix to float32, one scale for `block` numbers of `axis`.
 
-    scale and zero_point have the matrix's shape with ceil(size / block) along the axis.
+    scale and zero_point have the matrix's shape with ceil(size / block) along the axis. A constant
+    of another rank becomes a float32 one.
     """
-    shape = b.shape(x)
-    if x not in b.graph.constants or len(shape) != 2 or b.dtype(x) not in _QUANTISED:
-        raise b.error("blocked scales of anything but a constant matrix of 8 or 4 bits")
-    if block < 1 or axis not in range(-2, 2):
-        raise b.error(f"blocks of {block} along axis {axis} of a matrix")
-    axis %= 2
+    shape, rank = b.shape(x), len(b.shape(x))
+    if x not in b.graph.constants or b.dtype(x) not in _QUANTISED:
+        raise b.error("blocked scales of anything but a constant of 8 or 4 bits")
+    if block < 1 or axis not in range(-rank, rank):
+        raise b.error(f"blocks of {block} along axis {axis} of {rank} axes")
+    axis %= rank
     blocks = list(shape)
     blocks[axis] = -(-shape[axis] // block)
     if list(scale.shape) != blocks or list(zero_point.shape) != blocks:
@@ -97,10 +100,11 @@ def dequantise_blocks(
         )
     if scale.dtype != np.float32 or not np.all(np.isfinite(scale)):
         raise b.error("a scale that is no float32 or float16 number")
-    return b.emit(
-        "DequantizeBlocks", [x], "float32", scale=scale, zero_point=zero_point.astype(np.int32),
-        axis=axis, block=block,
-    )  # fmt: skip
+    attributes = {"scale": scale, "zero_point": zero_point.astype(np.int32), "axis": axis}
+    if rank != 2:
+        node = Operation("DequantizeBlocks", b.node_name, (x,), "", {**attributes, "block": block})
+        return b.add_constant(dequantised(b.graph.constants[x], node))
+    return b.emit("DequantizeBlocks", [x], "float32", **attributes, block=block)
 
 
 def dequantise_bias(b: GraphBuilder, bias: str, x_scale: Number, w_scale: Number) -> str:

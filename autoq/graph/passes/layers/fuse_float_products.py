@@ -49,26 +49,20 @@ def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Templa
     for node in graph.operations:
         if node.op != "Gemm" or not isinstance(integer_operands(graph, node, around), str):
             continue
-        dtype = node.attributes.get("floats", "float32")
-        weight, bias = _weight(around, node, dtype), _bias(around, node)
-        if weight is None or bias is False:
-            continue
-        tails = float_tails(around, node, dtype, taken)
-        workloads = (_workload(graph, node, weight, bias, tail) for tail in tails)
-        fused = zip(tails, workloads, strict=True)
-        tail, workload = next(
-            (pair for pair in fused if matching(pair[1], target, templates)), (None, None)
+        pairs = (_fused(around, node, dtype, taken) for dtype in _types(node))
+        found = (pair for of_type in pairs for pair in of_type)
+        tail, attributes = next(
+            (pair for pair in found if matching(pair[1]["workload"], target, templates)),
+            (None, None),
         )
-        if tail is None:
+        if tail is None or attributes is None:
             continue
         taken.update(id(member) for member in tail.members)
-        constants = weight.constants if bias is None else {**weight.constants, "bias": bias}
         covers = tuple(dict.fromkeys(name for member in tail.members for name in member.covers))
-        x = node.inputs[0]
+        x, dtype = node.inputs[0], attributes["workload"].in_dtype
         if dtype != "float32":
             x = rounded_tensor(graph, around, x, dtype, rounded)
         inputs = (x,) if tail.residual is None else (x, tail.residual)
-        attributes = {"workload": workload, "constants": constants}
         product = Operation(WORKLOAD, node.name, inputs, tail.output, attributes, covers)
         groups.append((tail.members, product))
     groups += float_batches(graph, around, target, templates, rounded)
@@ -81,13 +75,36 @@ def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Templa
     prune(graph)
 
 
+def _types(node: Operation) -> list[str]:
+    """The types that a product's activations may be of: the model's, then what it allows."""
+    dtype = node.attributes.get("floats", "float32")
+    allowed = node.attributes.get("allowed_floats", dtype)
+    return [dtype] if allowed == dtype or dtype != "float32" else [dtype, allowed]
+
+
+def _fused(
+    around: Neighbourhood, node: Operation, dtype: str, taken: set[int]
+) -> list[tuple[FloatTail, dict[str, Any]]]:
+    """Every tail of a product of a type, the longest first, and the attributes of its layer."""
+    weight, bias = _weight(around, node, dtype), _bias(around, node)
+    if weight is None or bias is False:
+        return []
+    constants = weight.constants if bias is None else {**weight.constants, "bias": bias}
+    return [
+        (tail, {"workload": _workload(around.graph, node, weight, bias, tail, dtype),
+                "constants": constants})
+        for tail in float_tails(around, node, dtype, taken)
+    ]  # fmt: skip
+
+
 def _workload(
-    graph: Graph, node: Operation, weight: _Weight, bias: np.ndarray | None, tail: FloatTail
-) -> FloatGemm:
+    graph: Graph, node: Operation, weight: _Weight, bias: np.ndarray | None, tail: FloatTail,
+    dtype: str,
+) -> FloatGemm:  # fmt: skip
     """A product with what its kernel computes behind it; float32 comes out."""
     m, k = graph.shape(node.inputs[0])
     return FloatGemm(
-        m, graph.shape(node.inputs[1])[0], k, node.attributes.get("floats", "float32"),
+        m, graph.shape(node.inputs[1])[0], k, dtype,
         weight.dtype, "float32", weight.group, "zero_point" in weight.constants, bias is not None,
         tail.activation, residual=tail.residual is not None,
     )  # fmt: skip
