@@ -16,6 +16,7 @@ from autoq.compilation.options import make_options
 from autoq.compilation.selection import Selection, select
 from autoq.devices import Host, resolve
 from autoq.errors import BuildError
+from autoq.graph.float_kernels import FloatKernels, float_kernels
 from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.layouts import choose_layouts
 from autoq.graph.passes.dtypes.storage import layers_by_storage
@@ -42,7 +43,8 @@ class CompileReport:
     them one a byte because the kernels of the target take bytes there.
     layouts counts convolutions by the layouts they read and write, such as ("NHWC", "NHWCnc");
     relayouts are the copies between them. precisions are layers that compute float32 products
-    through integers, as was asked for, each with its bits and correction.
+    through integers, as was asked for, each with its bits and correction. floats counts kernels
+    that compute with floats and names where the model leaves integers.
     """
 
     path: Path
@@ -55,6 +57,7 @@ class CompileReport:
     layouts: Mapping[tuple[str, str], int] = field(default_factory=dict)
     relayouts: int = 0
     precisions: Mapping[str, str] = field(default_factory=dict)
+    floats: FloatKernels = field(default_factory=FloatKernels)
 
     @property
     def untuned(self) -> tuple[Call, ...]:
@@ -113,6 +116,7 @@ def compile(
         Counter(_ends(layer.workload) for layer in layers if layer.workload.has_layouts),
         len(kernels.nodes) - len(plain.nodes),
         {node.name: node.precision for node in layers if node.precision},
+        float_kernels(kernels),
     )
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from autoq.compilation.compiler import CompileReport
+from autoq.graph.float_kernels import FloatKernels
 from autoq.report.text import counts, duration, table
+
+_NAMED = 5
+"""Layers that a line names."""
 
 
 def compile_text(report: CompileReport) -> str:
@@ -31,6 +35,7 @@ def compile_text(report: CompileReport) -> str:
         lines.append(
             f"{len(report.untuned)} layers run on an untuned default; tune them with autoq tune"
         )
+    lines.append(_floats(report.floats))
     for name, setting in report.precisions.items():
         lines.append(f"{name} multiplies float32 through integers: {setting}")
     for name, reason in report.unquantised.items():
@@ -41,6 +46,15 @@ def compile_text(report: CompileReport) -> str:
         lines.append(f"records not used: {counts(report.skipped)}")
     lines.append(f"wrote {report.path}")
     return "\n".join(lines)
+
+
+def _floats(kernels: FloatKernels) -> str:
+    """How many kernels compute with floats, and where the model leaves integers for them."""
+    text = f"{kernels.floats} of {kernels.total} kernels compute with floats"
+    if not kernels.leaves:
+        return text
+    more = f" and {len(kernels.leaves) - _NAMED} more" if len(kernels.leaves) > _NAMED else ""
+    return f"{text}; the model leaves integers at {', '.join(kernels.leaves[:_NAMED])}{more}"
 
 
 def _four_bits(report: CompileReport) -> str:

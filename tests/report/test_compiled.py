@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+from onnx_models.makers import model, node, normal
+
 from autoq.compilation.compiler import CompileReport
 from autoq.devices import resolve
+from autoq.frontend import from_model
+from autoq.graph import optimise
+from autoq.graph.float_kernels import float_kernels
 from autoq.report.compiled import compile_text
 
 
@@ -16,7 +22,25 @@ def test_layers_that_compute_in_float32_are_named_with_the_reason():
     assert (
         "conv1 runs in float32 although its tensors are quantised: its bias is no constant" in lines
     )
+    assert "0 of 0 kernels compute with floats" in lines
     assert "float32" not in compile_text(CompileReport(Path("m.tar"), resolve("cpu"), (), {}, {}))
+
+
+def test_where_a_quantised_model_leaves_integers_is_said():
+    """A Sigmoid between integers is a table; a Softmax over rows of a product is no integers."""
+    quantised = [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "d")]
+    scheme = {"s": np.float32(0.05), "z": np.uint8(128), "w": normal(8, 8)}
+    inputs = {"x": ((4, 8), "float32")}
+    both = [*quantised, node("MatMul", "d w", "m"), node("Relu", "m"), node("Sigmoid", "d", "t"),
+            node("QuantizeLinear", "t s z", "u")]  # fmt: skip
+    graph = from_model(model(both, inputs, scheme, ("y", "u")))
+    found = float_kernels(optimise(graph, resolve("cpu").target))
+    assert (found.floats, found.leaves) == (1, ("DequantizeLinear_d",))
+    report = CompileReport(Path("m.tar"), resolve("cpu"), (), {}, {}, floats=found)
+    line = f"1 of {found.total} kernels compute with floats; the model leaves integers at "
+    assert f"{line}DequantizeLinear_d" in compile_text(report).splitlines()
+    graph = from_model(model(quantised[:1], inputs, scheme, ("q",)))
+    assert not float_kernels(optimise(graph, resolve("cpu").target)).floats
 
 
 def four_bits(packed: tuple[str, ...], widened: tuple[str, ...]) -> str:
