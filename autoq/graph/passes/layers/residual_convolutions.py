@@ -8,6 +8,7 @@ that a channel has; filters have one each.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,38 +24,56 @@ from autoq.templates.oracle.residual_quantisation import (
     residual_unit,
 )
 
+_LONGEST_ROW = 4096
+"""Pixels that are reduced in one go."""
+
+
+@dataclass
+class QuantisedImages:
+    """What is known of an input of convolutions [n, c, h, w], by the names of tensors.
+
+    largest: the largest magnitude of each image, float32 [n, 1, 1, 1], never 0. values, residual:
+    whole numbers in float32; the second one is made where a convolution asks for it.
+    """
+
+    largest: str
+    values: str
+    residual: str = ""
+
 
 def residual_convolution(
-    graph: Graph, node: Operation, matrix: np.ndarray, bias: np.ndarray | None, setting: Setting
+    graph: Graph,
+    node: Operation,
+    matrix: np.ndarray,
+    bias: np.ndarray | None,
+    setting: Setting,
+    images: dict[str, QuantisedImages],
 ) -> list[Operation]:
     """Operations that compute a Conv under a setting "none" or "full".
 
     matrix: its filters, float32 [k, taps * c], tap by tap; bias: float32 [k]. The sum of the
-    products is multiplied by the image's scale, then the bias is added.
+    products is multiplied by the image's scale, then the bias is added. images: of the inputs of
+    earlier convolutions; the Conv's own is added.
     """
     write, x = _Writer(graph, node), node.inputs[0]
     filters = quantise(matrix, setting.bits, axis=1)
     most = np.float32(largest_integer(setting.bits))
-    largest = write.largest(x)
-
-    def times(value: str, numerator: np.float32) -> str:
-        """The value times a number over the image's largest one: a quotient of its own kernel."""
-        return write.emit("Mul", [value, write.emit("Div", [write.number(numerator), largest])])
-
-    def scaled(value: str) -> str:
-        return write.emit("Mul", [value, write.emit("Div", [largest, write.number(most)])])
-
-    values = write.integers(times(x, most))
+    if x not in images:
+        largest = write.largest(x)
+        images[x] = QuantisedImages(largest, write.integers(write.over(largest, most, x)))
+    image = images[x]
     scales = np.where(filters.scale == 0, np.float32(1), filters.scale).reshape(-1)
-    y = write.convolve(values, filters.values, scales, str(setting))
+    y = write.convolve(image.values, filters.values, scales, str(setting))
     if setting.correction == "full":
-        rest = write.emit("Sub", [x, scaled(values)])
-        residual = write.integers(times(rest, 2 * most * most))
+        if not image.residual:
+            whole = write.scaled(image.largest, most, image.values)
+            rest = write.emit("Sub", [x, whole])
+            image.residual = write.integers(write.over(image.largest, 2 * most * most, rest))
         unit = scales * residual_unit(setting.bits)
-        of_filters = write.convolve(values, filters.residual, unit)
-        of_image = write.convolve(residual, filters.values, unit)
+        of_filters = write.convolve(image.values, filters.residual, unit)
+        of_image = write.convolve(image.residual, filters.values, unit)
         y = write.emit("Add", [y, write.emit("Add", [of_filters, of_image])])
-    y = scaled(y)
+    y = write.scaled(image.largest, most, y)
     if bias is not None:
         y = write.emit("Add", [y, write.constant(bias.reshape(1, -1, 1, 1))])
     write.operations[-1].output = node.output
@@ -86,10 +105,20 @@ class _Writer:
 
     def largest(self, x: str) -> str:
         """The largest magnitude of each image [n, c, h, w], float32 [n, 1, 1, 1], never 0."""
+        _, _, rows, columns = self._graph.shape(x)
+        pixels = ((2, 3),) if rows * columns <= _LONGEST_ROW else ((3,), (2,))
         x = self.emit("Abs", [x])
-        for axes in ((1,), (2, 3)):
+        for axes in ((1,), *pixels):
             x = self.emit("ReduceMax", [x], axes=axes)
         return self.emit("Max", [x, self.number(LEAST_LARGEST)])
+
+    def over(self, largest: str, number: np.float32, x: str) -> str:
+        """x times a number over the largest magnitude: a quotient of its own for each kernel."""
+        return self.emit("Mul", [x, self.emit("Div", [self.number(number), largest])])
+
+    def scaled(self, largest: str, number: np.float32, x: str) -> str:
+        """x times the largest magnitude over a number."""
+        return self.emit("Mul", [x, self.emit("Div", [largest, self.number(number)])])
 
     def integers(self, x: str) -> str:
         """The tensor rounded to int8 and back."""

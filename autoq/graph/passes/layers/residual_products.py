@@ -12,7 +12,10 @@ import numpy as np
 from autoq.errors import InputError
 from autoq.graph.fused import WORKLOAD
 from autoq.graph.ir import Graph, Node, Operation
-from autoq.graph.passes.layers.residual_convolutions import residual_convolution
+from autoq.graph.passes.layers.residual_convolutions import (
+    QuantisedImages,
+    residual_convolution,
+)
 from autoq.graph.precision import Precision
 from autoq.graph.rewrite import Neighbourhood, add_tensor, prune
 from autoq.graph.shapes import infer_shape
@@ -45,6 +48,7 @@ def residual_products(
     around = Neighbourhood(graph)
     usual = precision.setting(default_crossover(target))
     nodes: list[Node] = []
+    images: dict[str, QuantisedImages] = {}
     replaced = 0
     for node in graph.operations:
         setting = settings.get(node.name, usual)
@@ -52,7 +56,9 @@ def residual_products(
         if product is None:
             nodes.append(node)
         elif product.is_convolution and setting.correction != "sparse":
-            nodes += residual_convolution(graph, node, product.matrix, product.bias, setting)
+            nodes += residual_convolution(
+                graph, node, product.matrix, product.bias, setting, images
+            )
             replaced += 1
         elif matching(workload := product.workload(setting), target, templates):
             nodes += product.operations(graph, node, workload, setting)
