@@ -16,13 +16,16 @@ from autoq.templates.tensor_spec import TensorSpec
 
 _WARPS = 8
 COLUMNS = 128
-"""Columns of a tile: a warp gathers 128 bytes, four of each lane."""
-SEGMENT = 16
-"""Rows of a lane that gathers residuals of a."""
+"""Columns of a tile: eight lanes gather the 128 bytes of an entry of a row, 16 each."""
 
 _SOURCE = r"""
 constexpr int SEGMENTS = TILE_ROWS / 16, BESIDE = 32 / SEGMENTS;
 constexpr int PASSES = 128 / (WARPS * BESIDE), OWN_ROWS = TILE_ROWS / WARPS, AHEAD = 4;
+// Where a sum lies in its row of the tile: lanes with neighbouring rows, with neighbouring segments
+// of 16 columns and with neighbouring words of four meet other banks.
+__device__ __forceinline__ int place(int row, int column) {
+  return row * 128 + (column ^ (column / 32 % 4 * 4) ^ (row / 16 * BESIDE));
+}
 // What is read and written once leaves the cache first, to what is gathered again.
 __device__ __forceinline__ int4 read_sums(const int* row, int column) {
   if constexpr (N % 4 == 0) {
@@ -55,8 +58,32 @@ __device__ __forceinline__ void read_entries(
   for (int u = 0; u < AHEAD; ++u)
     entry[u] = first + u < list.y ? __ldg(entries + list.x + first + u) : 0;
 }
-// What the columns' entries add to a tile, for all of its rows; words of a row are exchanged, so
-// that lanes that have rows of one column meet other banks.
+// What a list's entries add to 16 values that lie together, `at` bytes into each row of residuals.
+__device__ __forceinline__ void add_list(
+    const unsigned char* residuals, int pitch, int at, const unsigned* entries, int2 list,
+    int (&sums)[16]) {
+  unsigned next[AHEAD];
+  read_entries(next, entries, list, 0);
+  for (int e = 0; e < list.y; e += AHEAD) {
+    uint4 found[AHEAD];
+    unsigned entry[AHEAD];
+    #pragma unroll
+    for (int u = 0; u < AHEAD; ++u) {
+      entry[u] = next[u];
+      found[u] = make_uint4(0, 0, 0, 0);
+      if (e + u < list.y)
+        found[u] = __ldg(reinterpret_cast<const uint4*>(
+            residuals + (size_t)(entry[u] >> 8) * pitch + at));
+    }
+    read_entries(next, entries, list, e + AHEAD);
+    const unsigned values = values_of(entry);
+    add_four(sums, found[0].x, found[1].x, found[2].x, found[3].x, values);
+    add_four(sums + 4, found[0].y, found[1].y, found[2].y, found[3].y, values);
+    add_four(sums + 8, found[0].z, found[1].z, found[2].z, found[3].z, values);
+    add_four(sums + 12, found[0].w, found[1].w, found[2].w, found[3].w, values);
+  }
+}
+// What the columns' entries add to a tile, for all of its rows: a lane has 16 rows of a column.
 __device__ __forceinline__ void add_columns(
     const unsigned char* turned, const unsigned* entries, const int* lists, int* tile, int top,
     int left, int thread) {
@@ -71,53 +98,36 @@ __device__ __forceinline__ void add_columns(
   }
   #pragma unroll
   for (int p = 0; p < PASSES; ++p) {
-    const int c = first + p * BESIDE;
     int sums[16] = {};
-    unsigned next[AHEAD];
-    read_entries(next, entries, list[p], 0);
-    for (int e = 0; e < list[p].y; e += AHEAD) {
-      uint4 found[AHEAD];
-      unsigned entry[AHEAD];
-      #pragma unroll
-      for (int u = 0; u < AHEAD; ++u) {
-        entry[u] = next[u];
-        found[u] = make_uint4(0, 0, 0, 0);
-        if (e + u < list[p].y)
-          found[u] = __ldg(reinterpret_cast<const uint4*>(
-              turned + (size_t)(entry[u] >> 8) * PITCH_A + row));
-      }
-      read_entries(next, entries, list[p], e + AHEAD);
-      const unsigned values = values_of(entry);
-      add_four(sums, found[0].x, found[1].x, found[2].x, found[3].x, values);
-      add_four(sums + 4, found[0].y, found[1].y, found[2].y, found[3].y, values);
-      add_four(sums + 8, found[0].z, found[1].z, found[2].z, found[3].z, values);
-      add_four(sums + 12, found[0].w, found[1].w, found[2].w, found[3].w, values);
-    }
+    add_list(turned, PITCH_A, row, entries, list[p], sums);
     #pragma unroll
-    for (int i = 0; i < 16; ++i)
-      tile[(16 * segment + i) * 128 + (c ^ (segment * BESIDE))] = sums[i];
+    for (int i = 0; i < 16; ++i) tile[place(16 * segment + i, first + p * BESIDE)] = sums[i];
   }
 }
-// What a row's entries add to four columns of each lane; `own` are the first of them.
-__device__ __forceinline__ void add_row(
-    const unsigned char* rows, const unsigned* entries, unsigned own, int start, int count,
-    int (&sums)[4], int column, int lane) {
-  constexpr int TOGETHER = 8;
-  for (int first = 0; first < count; first += 32) {
-    if (first > 0) own = first + lane < count ? __ldg(entries + start + first + lane) : 0;
-    for (int i = 0; i < min(count - first, 32); i += TOGETHER) {
-      unsigned entry[TOGETHER], found[TOGETHER];
-      #pragma unroll
-      for (int u = 0; u < TOGETHER; ++u) {
-        entry[u] = __shfl_sync(0xffffffffu, own, i + u);
-        found[u] = 0;
-        if (first + i + u < count && column < PITCH_B)
-          found[u] = __ldg(reinterpret_cast<const unsigned*>(
-              rows + (size_t)(entry[u] >> 8) * PITCH_B + column));
-      }
-      #pragma unroll
-      for (int u = 0; u < TOGETHER; u += 4)
-        add_four(sums, found[u], found[u + 1], found[u + 2], found[u + 3], values_of(entry + u));
+// What the rows' entries add to a warp's rows of the tile: a lane has 16 columns of a row, and four
+// rows are added to at a time.
+__device__ __forceinline__ void add_rows(
+    const unsigned char* residuals, const unsigned* entries, const int* lists, int* tile, int top,
+    int left, bool begun, int thread) {
+  const int lane = thread % 32, segment = lane % 8, column = left + 16 * segment;
+  const int first = thread / 32 * OWN_ROWS + lane / 8;
+  int2 list[OWN_ROWS / 4];
+  #pragma unroll
+  for (int p = 0; p < OWN_ROWS / 4; ++p) {
+    const int row = top + first + 4 * p;
+    list[p] = make_int2(0, 0);
+    if (row < M && column < PITCH_B) list[p] = __ldg(reinterpret_cast<const int2*>(lists) + row);
+  }
+  #pragma unroll
+  for (int p = 0; p < OWN_ROWS / 4; ++p) {
+    int sums[16] = {};
+    add_list(residuals, PITCH_B, column, entries, list[p], sums);
+    #pragma unroll
+    for (int i = 0; i < 16; i += 4) {
+      int4* at = reinterpret_cast<int4*>(tile + place(first + 4 * p, 16 * segment + i));
+      int4 all = begun ? *at : make_int4(0, 0, 0, 0);
+      all.x += sums[i], all.y += sums[i + 1], all.z += sums[i + 2], all.w += sums[i + 3];
+      *at = all;
     }
   }
 }
@@ -157,10 +167,19 @@ __device__ __forceinline__ void correct(
   const int top = within / beside * TILE_ROWS, left = (band * GROUP + within % beside) * 128;
   const int lane = thread % 32, column = left + 4 * lane;
   const bool whole_a = !LISTS || __ldg(whole), whole_b = !LISTS || __ldg(whole + 1);
+  // A warp's rows are neighbours; sums of the next one come ahead.
+  const int own_rows = thread / 32 * OWN_ROWS, first = top + own_rows;
+  int4 next_sums = make_int4(0, 0, 0, 0);
+  if (first < M) next_sums = read_sums(sums + (size_t)first * N, column);
   if (LISTS && !whole_b) {
     add_columns(static_cast<const unsigned char*>(residual_a), entries_of_b, columns_of_b, tile,
                 top, left, thread);
     __syncthreads();
+  }
+  if (LISTS && !whole_a) {
+    add_rows(static_cast<const unsigned char*>(residual_b), entries_of_a, rows_of_a, tile, top,
+             left, !whole_b, thread);
+    __syncwarp();
   }
   float scale[4], more[4];
   #pragma unroll
@@ -168,43 +187,18 @@ __device__ __forceinline__ void correct(
     scale[c] = column + c < N ? __ldg(columns + column + c) : 0.f;
     more[c] = BIAS && column + c < N ? __ldg(bias + column + c) : 0.f;
   }
-  // A warp's rows are neighbours; lists, entries and sums of the next one come ahead.
-  const int own_rows = thread / 32 * OWN_ROWS, first = top + own_rows;
-  int2 lists = make_int2(0, 0);
-  float row_scales = 0.f;
-  if (lane < OWN_ROWS && first + lane < M) {
-    row_scales = __ldg(rows + first + lane);
-    if (!whole_a) lists = __ldg(reinterpret_cast<const int2*>(rows_of_a) + first + lane);
-  }
-  unsigned next_entries = 0;
-  int4 next_sums = make_int4(0, 0, 0, 0);
-  for (int i = -1; i < OWN_ROWS && first + i < M; ++i) {
-    const unsigned own_entries = next_entries;
+  const float row_scales = lane < OWN_ROWS && first + lane < M ? __ldg(rows + first + lane) : 0.f;
+  for (int i = 0; i < OWN_ROWS && first + i < M; ++i) {
     const int4 p = next_sums;
-    if (i + 1 < OWN_ROWS && first + i + 1 < M) {
-      const int start = __shfl_sync(0xffffffffu, lists.x, i + 1);
-      const int count = __shfl_sync(0xffffffffu, lists.y, i + 1);
-      next_entries = lane < count ? __ldg(entries_of_a + start + lane) : 0;
+    if (i + 1 < OWN_ROWS && first + i + 1 < M)
       next_sums = read_sums(sums + (size_t)(first + i + 1) * N, column);
-    }
-    if (i < 0) continue;
     const size_t at = (size_t)(first + i) * N;
     int added[4] = {};
-    if (whole_b) {
-      add_product(by_b + at, added, column);
-    } else {
-      const int r = own_rows + i;
-      const int4 q = *reinterpret_cast<const int4*>(
-          tile + r * 128 + ((4 * lane) ^ (r / 16 * BESIDE)));
-      added[0] = q.x, added[1] = q.y, added[2] = q.z, added[3] = q.w;
-    }
-    if (whole_a) {
-      add_product(by_a + at, added, column);
-    } else {
-      const int start = __shfl_sync(0xffffffffu, lists.x, i);
-      const int count = __shfl_sync(0xffffffffu, lists.y, i);
-      add_row(static_cast<const unsigned char*>(residual_b), entries_of_a, own_entries, start,
-              count, added, column, lane);
+    if (whole_b) add_product(by_b + at, added, column);
+    if (whole_a) add_product(by_a + at, added, column);
+    if (!(whole_a && whole_b)) {
+      const int4 q = *reinterpret_cast<const int4*>(tile + place(own_rows + i, 4 * lane));
+      added[0] += q.x, added[1] += q.y, added[2] += q.z, added[3] += q.w;
     }
     const float row_scale = __shfl_sync(0xffffffffu, row_scales, i);
     write_row(y + at, p, added, row_scale, scale, more, column);
