@@ -14,7 +14,7 @@ from autoq.kept_operators import make_place
 from autoq.option_types import require_types
 from autoq.runtime.dlpack import ARRAYS, tensor_of
 from autoq.single_operator import CompiledOperator, operator
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.operators.spmm import VECTORS, Spmm
 from autoq.templates.sparse.conversion import to_vectors
@@ -57,11 +57,11 @@ class SpmmOptions:
 
 
 def spmm(a: Any, b: Any, **options: Any) -> Any:
-    """The product `a @ b` of a sparse matrix [m, k] of 8-bit integers and a dense one [k, n].
+    """The product `a @ b` of a sparse matrix [m, k] of integers and a dense one [k, n].
 
     a: a matrix of scipy.sparse, a torch CSR or BSR tensor, numpy, or a format of
-    `autoq.templates.sparse`. b: int8 or uint8, numpy or DLPack. `options` are the fields of
-    `SpmmOptions`. y is as of `autoq.operator`. Each call compiles, or finds the kernel in the
+    `autoq.templates.sparse`. b: integers of 8 or 16 bits, numpy or DLPack. `options` are the fields
+    of `SpmmOptions`. y is as of `autoq.operator`. Each call compiles, or finds the kernel in the
     cache, and packs a: for many products with one matrix keep what `spmm_operator` gives.
 
     Raises InputError for what the user gave, and else what `autoq.operator` raises.
@@ -75,14 +75,15 @@ def spmm(a: Any, b: Any, **options: Any) -> Any:
 def spmm_operator(a: Any, n: int, in_dtype: str = "int8", **options: Any) -> CompiledOperator:
     """The product of a sparse matrix with dense ones [k, n] of in_dtype, as a function of them.
 
-    Its `workload` is what `autoq.tune` takes; records serve all matrices of its class. Arguments
-    and errors are those of `spmm`.
+    in_dtype may also be int4 or uint4, two values a byte. The `workload` of what is given is what
+    `autoq.tune` takes; records serve all matrices of its class. Arguments and errors are those of
+    `spmm`.
     """
     chosen = _options(options)
     place = make_place(
         chosen.target, chosen.tuning_records, chosen.use_shipped_records, chosen.cache_dir
     )
-    matrix = _of_bytes(_in_vectors(a, chosen.vector, place.host))
+    matrix = _of_fewest_bits(_in_vectors(a, chosen.vector, place.host))
     structure = Structure.of(matrix.lengths, matrix.pointers, matrix.indices)
     workload = Spmm(
         matrix.rows, n, matrix.columns, matrix.vector, structure, in_dtype,
@@ -118,19 +119,19 @@ def _in_vectors(a: Any, vector: int | None, host: Host) -> VectorMatrix:
     return min(found, key=lambda one: len(one.indices) * (_GATHER_COST + one.vector))
 
 
-def _of_bytes(matrix: VectorMatrix) -> VectorMatrix:
-    """The matrix with values of int8, or of uint8 where they are larger."""
+def _of_fewest_bits(matrix: VectorMatrix) -> VectorMatrix:
+    """The matrix with values of int8, uint8, int16 or uint16, the first that holds them."""
     values = matrix.values
     if values.dtype.kind not in "iub":
         raise InputError(f"the sparse matrix holds {values.dtype}; quantise it to int8 first")
     least, most = int(values.min(initial=0)), int(values.max(initial=0))
-    kinds = ("uint8", "int8") if values.dtype == np.uint8 else ("int8", "uint8")
-    for kind in kinds:
-        low, high = INTEGER_RANGE[kind]
+    bytes_first = ("uint8", "int8") if values.dtype == np.uint8 else ("int8", "uint8")
+    for kind in (*bytes_first, "int16", "uint16"):
+        low, high = np.iinfo(kind).min, np.iinfo(kind).max
         if low <= least and most <= high:
             arrays = matrix.pointers, matrix.indices, values.astype(kind)
             return VectorMatrix(matrix.rows, matrix.columns, matrix.vector, *arrays)
-    raise InputError(f"the sparse matrix holds {least} to {most}; int8 or uint8 is expected")
+    raise InputError(f"the sparse matrix holds {least} to {most}; 8 or 16 bits are expected")
 
 
 def _constants(workload: Spmm, matrix: VectorMatrix, options: SpmmOptions) -> dict[str, Any]:
@@ -140,10 +141,9 @@ def _constants(workload: Spmm, matrix: VectorMatrix, options: SpmmOptions) -> di
     least, most = INTEGER_RANGE.get(workload.epilogue.out_dtype, (-np.inf, np.inf))
     if integer and not least <= zero_point <= most:
         raise InputError(f"out_zero_point {zero_point}: {least} to {most} is expected")
-    if workload.in_dtype in INTEGER_RANGE:
-        low, high = INTEGER_RANGE[workload.in_dtype]
-        if not low <= options.b_zero_point <= high:
-            raise InputError(f"b_zero_point {options.b_zero_point}: {low} to {high} is expected")
+    low, high = element(workload.in_dtype).range or (0, 0)
+    if not low <= options.b_zero_point <= high:
+        raise InputError(f"b_zero_point {options.b_zero_point}: {low} to {high} is expected")
     low = -np.inf if options.low is None else options.low
     high = np.inf if options.high is None else options.high
     constants = {

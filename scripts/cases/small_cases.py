@@ -59,6 +59,8 @@ CASES: list[Workload] = [
     Spmm(40, 70, 150, 4, Structure(224, 28, 80), "uint8", epilogue=Epilogue("uint8", "int8", True)),
     Spmm(33, 37, 9, 2, Structure(10, 1, 5),
          epilogue=Epilogue("float16", float_bias=True, activation="gelu")),
+    Spmm(61, 65, 150, 8, Structure(224, 28, 80), "uint4", "int16", Epilogue("float32")),
+    Spmm(61, 72, 150, 8, Structure(224, 28, 80), "int16", "uint16", Epilogue("int8", "float32")),
     Spmm(19, 48, 1100, 8, Structure(640, 224, 512)),
     Pool2d("max", 2, 15, 15, 32, 3, 3, (2, 2), (1, 1, 1, 1)),
     Pool2d("max", 1, 9, 9, 48, 3, 3, (2, 2), (1, 1, 1, 1), in_dtype="int4", out_dtype="int4"),

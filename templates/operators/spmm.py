@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.element import element
 from autoq.templates.epilogue import (
     SCALAR_NAMES,
     Epilogue,
+    FloatTerms,
+    apply_epilogue,
     pack_scalars,
 )
 from autoq.templates.field_types import require_positive
@@ -31,17 +33,30 @@ from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 VECTORS = (2, 4, 8)
 """Rows of a vector."""
 
-_BYTES = ("int8", "uint8")
+_INTEGERS = ("int4", "uint4", "int8", "uint8", "int16", "uint16")
+_MOST_SUM = (1 << 31) - 1
 _EPILOGUE_CONSTANTS = ("bias", "scale", "scalars", "float_bias")
-_DEVIATION = 74.0
-"""Standard deviation of uniform bytes."""
+_ZERO_POINTS = {"int4": -3, "uint4": 6, "int8": -11, "uint8": 119, "int16": -211, "uint16": 30119}
+
+
+def _range(dtype: str) -> tuple[int, int]:
+    """Least and most of an integer."""
+    found = element(dtype).range
+    assert found is not None
+    return found
+
+
+def _deviation(dtype: str) -> float:
+    """Standard deviation of uniform integers."""
+    least, most = _range(dtype)
+    return (most - least) / math.sqrt(12)
 
 
 @dataclass(frozen=True)
 class Spmm(Workload, operator="spmm"):
     """Sparse a [m, k] in vectors of `vector` rows times b [k, n], then an epilogue over y [m, n].
 
-    in_dtype: of b, int8 or uint8; weight_dtype: of a's values, int8 or uint8. structure: the class
+    in_dtype: of b, weight_dtype: of a's values, integers of 4, 8 or 16 bits. structure: the class
     of a, by its vectors. Inputs: b, then the residual [m, n] where the epilogue has one.
 
     The constants are those of `VectorMatrix`: `values` [vectors, vector], `columns` (int32) and
@@ -50,8 +65,9 @@ class Spmm(Workload, operator="spmm"):
     `float_bias` (float32 [m], where the epilogue has one). The epilogue's channels are the rows of
     y: each has its scale and its bias.
 
+    Sums of values * (b - b_zero_point) are exact: those of 16 bits have 64, unless y is int32.
     Raises InputError for extents, dtypes and epilogues that are none of these, and for rows so long
-    that a sum of values * (b - b_zero_point) may not fit 32 bits.
+    that a sum may not fit.
     """
 
     m: int
@@ -70,8 +86,8 @@ class Spmm(Workload, operator="spmm"):
             known = ", ".join(map(str, VECTORS))
             raise InputError(f"vectors of {self.vector} rows: choose one of {known}")
         for name in ("in_dtype", "weight_dtype"):
-            if getattr(self, name) not in _BYTES:
-                raise InputError(f"{name} {getattr(self, name)!r}: one of {', '.join(_BYTES)}")
+            if getattr(self, name) not in _INTEGERS:
+                raise InputError(f"{name} {getattr(self, name)!r}: one of {', '.join(_INTEGERS)}")
         epilogue, out = self.epilogue, self.epilogue.out_dtype
         if epilogue.table or epilogue.concatenates or epilogue.row_scale or epilogue.scale_group:
             raise InputError(
@@ -83,7 +99,7 @@ class Spmm(Workload, operator="spmm"):
         if self.longest > self.longest_sum:
             raise InputError(
                 f"rows of up to {self.longest} vectors: sums of at most {self.longest_sum} "
-                f"products of {self.weight_dtype} and {self.in_dtype} fit 32 bits"
+                f"products of {self.weight_dtype} and {self.in_dtype} fit"
             )
 
     @property
@@ -97,10 +113,18 @@ class Spmm(Workload, operator="spmm"):
         return min(self.structure.longest_row, self.k)
 
     @property
+    def wide(self) -> bool:
+        """Whether sums have 64 bits, each of their digits' sums 32."""
+        sixteen = {self.in_dtype, self.weight_dtype} & {"int16", "uint16"}
+        return bool(sixteen) and self.epilogue.out_dtype != "int32"
+
+    @property
     def longest_sum(self) -> int:
-        """Products whose sum fits 32 bits, whatever they are and whatever the zero point is."""
-        most = max(map(abs, INTEGER_RANGE[self.weight_dtype]))
-        return ((1 << 31) - 1) // (most * 255)
+        """Products whose sum fits, whatever they are and whatever the zero point is."""
+        if self.wide:  # two products of digits may share a sum
+            return _MOST_SUM // (2 * 255 * 255)
+        (low, high), (least, most) = (_range(one) for one in (self.weight_dtype, self.in_dtype))
+        return _MOST_SUM // (max(-low, high) * (most - least))
 
     @property
     def y_shape(self) -> tuple[int, int]:
@@ -161,6 +185,12 @@ class Spmm(Workload, operator="spmm"):
         found = Structure.of(self.matrix(constants).lengths)
         if found.blocks > self.structure.blocks or found.longest_row > self.structure.longest_row:
             raise InputError(f"{self}: the matrix is of {found}, not of {self.structure}")
+        low, high = _range(self.weight_dtype)
+        values = np.asarray(constants["values"])
+        if values.min(initial=0) < low or values.max(initial=0) > high:
+            raise InputError(
+                f"{self}: values lie outside {low} to {high}, those of {self.weight_dtype}"
+            )
         for name in ("scale", "float_bias"):
             if name in constants and not np.isfinite(constants[name]).all():
                 raise InputError(f"{self}: {name} has NaN or infinite values")
@@ -171,6 +201,8 @@ class Spmm(Workload, operator="spmm"):
     def reference_in_threads(
         self, activations: Sequence[np.ndarray], constants: Constants, threads: int
     ) -> Arrays:
+        if {self.in_dtype, self.weight_dtype} & {"int16", "uint16"}:
+            return (self._from_wide_sums(activations, constants),)
         product = Gemm(self.n, self.m, self.k, self.in_dtype, self.weight_dtype, self.epilogue)
         weight = self.matrix(constants).to_dense()
         own = {name: value for name, value in constants.items() if name in _EPILOGUE_CONSTANTS}
@@ -179,12 +211,28 @@ class Spmm(Workload, operator="spmm"):
         (y,) = product.reference_in_threads(turned, own, threads)
         return (np.ascontiguousarray(y.T),)
 
+    def _from_wide_sums(
+        self, activations: Sequence[np.ndarray], constants: Constants
+    ) -> np.ndarray:
+        """The output of values or activations of 16 bits, whose sums float64 holds exactly."""
+        b = activations[0].astype(np.float64) - int(constants.get("b_zero_point", 0))
+        sums = self.matrix(constants).to_dense().astype(np.float64) @ b
+        residual = activations[1].T if len(activations) > 1 else None
+        y = apply_epilogue(
+            self.epilogue, sums.T.astype(np.int64), np.asarray(constants["bias"]),
+            constants.get("scale"), np.asarray(constants["scalars"]), residual,
+            terms=FloatTerms(None, constants.get("float_bias")),
+        )  # fmt: skip
+        return np.ascontiguousarray(y.T)
+
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
         epilogue = self.epilogue
         lengths = self.structure.random_lengths(rng, self.vector_rows, self.k)
         shape = (self.m, self.k)
         matrix = matrix_of_lengths(rng, shape, self.vector, lengths, self.weight_dtype)
-        spread = _DEVIATION**2 * math.sqrt(max(1, self.structure.mean_row))
+        spread = _deviation(self.in_dtype) * _deviation(self.weight_dtype)
+        spread *= math.sqrt(max(1, self.structure.mean_row))
+        most_bias = min(int(spread), 1 << 28)
         step = 1 if epilogue.activation == "none" else 1 / 32
         low, high, zero_point = bounds(
             epilogue.out_dtype, -7 if epilogue.out_dtype == "int8" else 7
@@ -193,7 +241,7 @@ class Spmm(Workload, operator="spmm"):
             "values": matrix.values,
             "columns": matrix.indices,
             "pointers": matrix.pointers,
-            "bias": rng.integers(-int(spread), int(spread) + 1, self.m, np.int32),
+            "bias": rng.integers(-most_bias, most_bias + 1, self.m, np.int32),
             "scale": (rng.uniform(40, 90, self.m) * step / spread).astype(np.float32),
             "scalars": pack_scalars(
                 accumulator_low=-125, accumulator_high=122, accumulator_scale=0.613739,
@@ -201,7 +249,7 @@ class Spmm(Workload, operator="spmm"):
                 residual_zero_point=-9.0 if epilogue.residual_dtype == "int8" else 9.0,
                 low=low, high=high, zero_point=zero_point,
             ),
-            "b_zero_point": 119 if self.in_dtype == "uint8" else -11,
+            "b_zero_point": _ZERO_POINTS[self.in_dtype],
         }  # fmt: skip
         if epilogue.float_bias:
             constants["float_bias"] = rng.uniform(-40 * step, 40 * step, self.m).astype(np.float32)

@@ -31,6 +31,20 @@ def test_it_is_the_dense_product_and_the_epilogue_by_rows(vector: int) -> None:
         assert len(np.unique(found)) > 100
 
 
+def test_digits_of_sixteen_bits_have_longer_sums_unless_they_end_in_int32() -> None:
+    wide = replace(WORKLOAD, weight_dtype="int16", in_dtype="int16")
+    (b, residual), constants = wide.random_case(np.random.default_rng(3))
+    sums = wide.matrix(constants).to_dense().astype(np.int64) @ (
+        b.astype(np.int64) - constants["b_zero_point"]
+    )
+    assert np.abs(sums).max() > 1 << 32
+    terms = [constants[name] for name in ("bias", "scale", "scalars")]
+    expected = apply_epilogue(wide.epilogue, sums.T, *terms, residual.T).T
+    np.testing.assert_array_equal(wide.reference((b, residual), constants)[0], expected)
+    with pytest.raises(InputError, match="sums of at most 1 products of int16 and int16 fit"):
+        replace(wide, epilogue=Epilogue("int32"))
+
+
 def test_specs_say_what_the_random_case_is() -> None:
     activations, constants = WORKLOAD.random_case(np.random.default_rng(2))
     assert [spec.shape for spec in WORKLOAD.inputs] == [array.shape for array in activations]
@@ -43,11 +57,14 @@ def test_specs_say_what_the_random_case_is() -> None:
     ("change", "complaint"),
     [
         ({"vector": 3}, "vectors of 3 rows: choose one of 2, 4, 8"),
-        ({"in_dtype": "float16"}, "in_dtype 'float16': one of int8, uint8"),
+        ({"in_dtype": "float16"}, "in_dtype 'float16': one of int4"),
         ({"n": 0}, "extents are at least 1"),
         ({"epilogue": Epilogue("int8", table=True)}, "no table"),
         ({"epilogue": Epilogue("int4")}, "4 bits"),
-        ({"k": 1 << 20, "structure": Structure(1 << 20, 1 << 20, 1 << 20)}, "fit 32 bits"),
+        (
+            {"k": 1 << 20, "structure": Structure(1 << 20, 1 << 20, 1 << 20)},
+            "products of int8 and uint8 fit",
+        ),
     ],
 )
 def test_arguments_that_it_does_not_take_are_one_line(change: dict, complaint: str) -> None:
@@ -63,12 +80,19 @@ def test_arguments_that_it_does_not_take_are_one_line(change: dict, complaint: s
         ("pointers", 1, -1, "expected to rise"),
         ("values", (-1, 7), 1, "values below row 59"),
     ],
+    ids=["columns", "scale", "pointers", "values"],
 )
 def test_constants_that_do_not_fit_are_one_line(name, at, value, complaint) -> None:
     constants = WORKLOAD.random_case(np.random.default_rng(2))[1]
     constants[name][at] = value
     with pytest.raises(InputError, match=complaint):
         WORKLOAD.check_constants(constants)
+
+
+def test_values_of_four_bits_are_in_their_range() -> None:
+    narrow = replace(WORKLOAD, weight_dtype="int4")
+    with pytest.raises(InputError, match="values lie outside -8 to 7, those of int4"):
+        narrow.check_constants(WORKLOAD.random_case(np.random.default_rng(2))[1])
 
 
 def test_a_matrix_of_another_class_is_refused() -> None:

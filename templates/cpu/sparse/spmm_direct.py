@@ -15,12 +15,15 @@ from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _LANES = 16
+_BYTES = ("int8", "uint8")
 _MOST_ELEMENTS = 1 << 31
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Every sparse product whose arrays have int32 indices."""
+    """Sparse products of bytes, with values of 4 bits too, whose arrays have int32 indices."""
     if not isinstance(workload, Spmm) or target.kind != "cpu":
+        return False
+    if workload.in_dtype not in _BYTES or workload.weight_dtype in ("int16", "uint16"):
         return False
     return max(workload.k, workload.m) * workload.n < _MOST_ELEMENTS
 

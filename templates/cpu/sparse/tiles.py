@@ -21,6 +21,7 @@ from autoq.templates.epilogue import SCALAR_NAMES
 from autoq.templates.epilogue.cpu import VectorEpilogue, VectorOperands
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.sparse.vector_matrix import VectorMatrix
+from autoq.templates.storage import value_dtype
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
@@ -63,7 +64,12 @@ class SparseTiling:
     @property
     def flips(self) -> bool:
         """Whether the sign bits of b are changed: its sign must not be that of the values."""
-        return self.depth == QUAD and self.workload.in_dtype == self.workload.weight_dtype
+        return self.depth == QUAD and self.signed == (self.workload.in_dtype == "int8")
+
+    @property
+    def signed(self) -> bool:
+        """Whether values are signed."""
+        return self.workload.weight_dtype in ("int4", "int8")
 
     def column(self, task: Expr, vector: Expr | int) -> Expr:
         """The first column of a vector."""
@@ -73,7 +79,7 @@ class SparseTiling:
     def specs(self) -> tuple[TensorSpec, ...]:
         """The arrays of `pack`."""
         workload, rows = self.workload, (self.workload.m,)
-        kind = "int32" if self.depth == QUAD else workload.weight_dtype
+        kind = "int32" if self.depth == QUAD else value_dtype(workload.weight_dtype)
         epilogue, scaled = workload.epilogue, workload.epilogue.out_dtype != "int32"
         return (
             TensorSpec("values", (self.steps, workload.vector), kind),
@@ -202,7 +208,7 @@ def _added(tiling: SparseTiling, total: Expr, columns: Expr, value: Expr) -> Exp
     if tiling.depth == 1:
         return total + columns * value
     factors = [T.reinterpret(f"int8x{QUAD * tiling.lanes}", each) for each in (columns, value)]
-    if tiling.workload.weight_dtype == "uint8":  # the first factor is the unsigned one
+    if not tiling.signed:  # the first factor is the unsigned one
         factors.reverse()
     return T.call_llvm_pure_intrin("int32x16", "llvm.x86.avx512.vpdpbusd.512", total, *factors)
 

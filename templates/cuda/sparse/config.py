@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from autoq.templates.element import element
 from autoq.templates.operators.spmm import Spmm
+from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 
 STEP = 32
@@ -79,20 +81,41 @@ class PanelTiling:
         return 32 * self.config.warps
 
     @property
+    def left_digits(self) -> int:
+        """Bytes of a value: products take one at a time, the highest with its sign."""
+        return 2 if element(self.workload.weight_dtype).bits == 16 else 1
+
+    @property
+    def right_digits(self) -> int:
+        """Bytes of a value of b in the panel; those of 4 bits are widened on their way there."""
+        return 2 if element(self.workload.in_dtype).bits == 16 else 1
+
+    @property
+    def planes(self) -> int:
+        """Sums of an output: one for each place that products of digits have."""
+        return self.left_digits + self.right_digits - 1
+
+    @property
+    def row_bytes(self) -> int:
+        """A row of the panel."""
+        return self.config.columns * self.right_digits
+
+    @property
     def panel_bytes(self) -> int:
         """Shared memory of the columns of b."""
-        return self.workload.k * self.config.columns if self.config.staged else 0
+        return self.workload.k * self.row_bytes if self.config.staged else 0
 
     @property
     def smem_bytes(self) -> int:
         """The panel, and sums of the group that each warp goes on with after another one."""
-        return self.panel_bytes + 4 * GROUP * self.config.columns * self.config.warps
+        return self.panel_bytes + 4 * GROUP * self.config.columns * self.config.warps * self.planes
 
     @property
     def registers(self) -> int:
         """Estimate of a thread's registers: sums, steps read ahead, gathered and turned words."""
         own = self.config.columns // 8
-        return 2 * own + 10 * self.config.prefetch + 3 * own + _OTHER_REGISTERS
+        ahead = (8 + 2 * self.left_digits) * self.config.prefetch
+        return 2 * own * self.planes + ahead + 3 * own * self.right_digits + _OTHER_REGISTERS
 
     def resident(self, target: Target) -> int:
         """Blocks that a multiprocessor holds at once; 0 where one does not fit."""
@@ -105,6 +128,9 @@ class PanelTiling:
         )
 
     @property
-    def copy_bytes(self) -> int:
-        """Bytes of a row of b that are copied at a time: as many as rows are aligned to."""
-        return math.gcd(self.workload.n, 16)
+    def copied(self) -> int:
+        """Values of a row of b that are copied at a time: as many as its rows are aligned to."""
+        n = self.workload.n
+        if is_four_bit(self.workload.in_dtype):  # two a byte, also at an odd row's end
+            return max(2, math.gcd(n, 8))
+        return math.gcd(n, 16 // self.right_digits)

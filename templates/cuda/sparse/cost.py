@@ -12,7 +12,7 @@ _ISSUES_A_CLOCK = 2.4
 _STEP_INSTRUCTIONS = 22
 """Of a warp and step, whatever the columns are: loads of the vectors, addresses, the loop."""
 _COLUMN_INSTRUCTIONS = 1.1
-"""Of a warp and step for each column: gathers, turns and products."""
+"""Of a warp and step for each column and digit of b: gathers, turns and products."""
 _GROUP_INSTRUCTIONS = 60
 _L2_BYTES_A_CLOCK = 24.0
 """That reach a multiprocessor."""
@@ -20,7 +20,7 @@ _SMEM_BYTES_A_CLOCK = 70.0
 _STEP_CLOCKS = 260.0
 """From a warp's step to its next one where nothing else limits it, one step read ahead."""
 _START_CLOCKS = 2500.0
-_STEP_BYTES = 384
+_PLACE_BYTES, _VALUE_BYTES = 128, 256
 _CLOCK = 1.75e9
 
 
@@ -31,10 +31,10 @@ def estimated_seconds(tiling: PanelTiling, target: Target) -> float:
     here = min(resident, -(-tiling.blocks // target.units))
     waves = -(-tiling.blocks // (target.units * here))
     steps = tiling.steps / config.parts
-    gathered = steps * 32 * config.columns
-    issue = steps * (_STEP_INSTRUCTIONS + _COLUMN_INSTRUCTIONS * config.columns)
+    gathered = steps * 32 * tiling.row_bytes
+    issue = steps * (_STEP_INSTRUCTIONS + _COLUMN_INSTRUCTIONS * tiling.row_bytes)
     issue += tiling.groups / config.parts * _GROUP_INSTRUCTIONS * config.columns / 32
-    bytes_read = steps * _STEP_BYTES
+    bytes_read = steps * (_PLACE_BYTES + _VALUE_BYTES * tiling.left_digits)
     shared = 0.0
     if config.staged:
         bytes_read += tiling.panel_bytes

@@ -27,7 +27,7 @@ def schedule_specs(tiling: PanelTiling) -> tuple[TensorSpec, ...]:
     """The arrays of `pack_schedule`."""
     steps, parts, warps = tiling.packed_steps, tiling.config.parts, tiling.config.warps
     return (
-        TensorSpec("values", (steps, 32, 2), "int32"),
+        TensorSpec("values", (steps, tiling.left_digits, 32, 2), "int32"),
         TensorSpec("places", (steps, STEP), "int32"),
         TensorSpec("starts", (tiling.groups + 2,), "int32"),
         TensorSpec("rows", (tiling.groups + 1,), "int32"),
@@ -39,10 +39,11 @@ def schedule_specs(tiling: PanelTiling) -> tuple[TensorSpec, ...]:
 def pack_schedule(tiling: PanelTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The sparse matrix in steps.
 
-    values: four bytes of each half of a lane's column. places: of each vector's row of b, in bytes
-    of the panel or elements of b. starts: the first step of each group, in their order in the
-    steps, and the end, twice. rows: the first row of y of each of them. runs: where the steps of
-    each warp start, and the end of the part. firsts: the group that a warp's first step is of.
+    values: of each digit, the lowest first, four bytes of each half of a lane's column. places: of
+    each vector's row of b, in bytes of the panel or elements of b. starts: the first step of each
+    group, in their order in the steps, and the end, twice. rows: the first row of y of each of
+    them. runs: where the steps of each warp start, and the end of the part. firsts: the group that
+    a warp's first step is of.
     """
     workload, config = tiling.workload, tiling.config
     matrix = to_vectors(workload.matrix(constants), GROUP)
@@ -83,7 +84,7 @@ def dealt(steps_of: np.ndarray, parts: int) -> tuple[np.ndarray, np.ndarray]:
 def in_steps(
     matrix: VectorMatrix, order: np.ndarray, starts: np.ndarray, steps: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values int32 [steps, 32, 2] and columns [steps, 32] of vectors of eight rows.
+    """Values int32 [steps, digits, 32, 2] and columns [steps, 32] of vectors of eight rows.
 
     Vectors of a group are arranged so that the four lanes that read together meet columns that
     differ modulo 4 as long as there are such; padding differs likewise.
@@ -105,9 +106,11 @@ def in_steps(
         np.minimum(np.arange(STEP) % 16 // 4, matrix.columns - 1), (steps, STEP)
     ).copy()
     columns[step, 16 * half + 4 * member + byte] = matrix.indices[arranged]
-    values = np.zeros((steps, GROUP, 4, 2, 4), matrix.values.dtype)
-    values[step, :, member, half, byte] = matrix.values[arranged]
-    return values.reshape(steps, 32, 8).view(np.int32), columns
+    little_endian = matrix.values[arranged].reshape(len(arranged), GROUP, 1)
+    digits = little_endian.view(np.uint8)
+    values = np.zeros((steps, digits.shape[-1], GROUP, 4, 2, 4), np.uint8)
+    values[step, :, :, member, half, byte] = digits.transpose(0, 2, 1)
+    return values.reshape(steps, -1, 32, 8).view(np.int32), columns
 
 
 def places(tiling: PanelTiling, columns: np.ndarray) -> np.ndarray:
@@ -118,6 +121,7 @@ def places(tiling: PanelTiling, columns: np.ndarray) -> np.ndarray:
     """
     if not tiling.config.staged:
         return columns * tiling.workload.n
-    width = tiling.config.columns
+    width = tiling.row_bytes
     chunks = width // _CHUNK_BYTES
-    return columns * width + columns % _BANK_ROWS * chunks // _BANK_ROWS * _CHUNK_BYTES
+    moved = columns % _BANK_ROWS * min(chunks, _BANK_ROWS) // _BANK_ROWS
+    return columns * width + moved * _CHUNK_BYTES

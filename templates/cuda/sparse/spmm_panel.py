@@ -1,4 +1,4 @@
-"""Sparse products of bytes on tensor cores, over a panel of the dense side in shared memory.
+"""Sparse products of integers on tensor cores, over a panel of the dense side in shared memory.
 
 Gathers are what a product of short vectors waits for. A block keeps all rows of a few columns of b
 in shared memory, and its warps gather from there for groups of eight rows of y, one after another.
@@ -6,6 +6,7 @@ in shared memory, and its warps gather from there for groups of eight rows of y,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,13 +22,13 @@ from autoq.templates.cuda.device.mma.mma_sync import MmaSync
 from autoq.templates.cuda.sparse.config import STEP, PanelConfig, PanelTiling
 from autoq.templates.cuda.sparse.cost import estimated_seconds, features
 from autoq.templates.cuda.sparse.pack import pack_schedule, schedule_specs
-from autoq.templates.cuda.sparse.source import PANEL_SOURCE, SHIFT
+from autoq.templates.cuda.sparse.source import PANEL_SOURCE, PRODUCT, SHIFT
 from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.spmm import Spmm
-from autoq.templates.storage import moved_as
+from autoq.templates.storage import is_four_bit, moved_as
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -38,14 +39,18 @@ _COLUMNS = (32, 64, 128)
 _WARPS = (4, 8, 16, 32)
 _PARTS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128)
 _PREFETCH = (1, 2, 4)
+_MOST_ROW_BYTES = 128
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Every sparse product whose arrays have int32 indices."""
+    """Every sparse product whose arrays have int32 indices, with b of 4 bits if panels fit."""
+    if not isinstance(workload, Spmm) or target.kind != "cuda":
+        return False
+    least = PanelTiling(workload, PanelConfig(_COLUMNS[0], _WARPS[0], 1, 1))
+    if is_four_bit(workload.in_dtype) and least.smem_bytes > target.smem_bytes:
+        return False
     return (
-        isinstance(workload, Spmm)
-        and target.kind == "cuda"
-        and target.compute_capability >= _LEAST_COMPUTE_CAPABILITY
+        target.compute_capability >= _LEAST_COMPUTE_CAPABILITY
         and ThreadEpilogue(_rows_as_conv2d(workload), 1).supported
         and indexable((workload.k, workload.n), workload.y_shape)
         and indexable((workload.structure.blocks + STEP * workload.vector_rows, 8))
@@ -56,7 +61,7 @@ def _rows_as_conv2d(workload: Spmm) -> Conv2d:
     """What an epilogue knows of the product: columns of y are images, its rows channels."""
     return Conv2d(
         n=workload.n, h=1, w=1, c=1, k=workload.m, r=1, s=1,
-        in_dtype=workload.in_dtype, epilogue=workload.epilogue,
+        epilogue=workload.epilogue,
     )  # fmt: skip
 
 
@@ -89,7 +94,17 @@ def space(workload: Spmm, target: Target) -> Space[PanelConfig]:
         """No panel is wider than y, unless it is the narrowest."""
         return config.columns == _COLUMNS[0] or config.columns <= workload.n
 
+    def rows_are_few_banks(config: PanelConfig) -> bool:
+        """A row of the panel has at most 128 bytes."""
+        return tiling_of(config).row_bytes <= _MOST_ROW_BYTES
+
+    def nibbles_are_staged(config: PanelConfig) -> bool:
+        """Values of b of 4 bits are widened on their way to shared memory."""
+        return config.staged or not is_four_bit(workload.in_dtype)
+
     constraints = (
+        rows_are_few_banks,
+        nibbles_are_staged,
         shared_memory_suffices,
         registers_suffice,
         parts_have_groups,
@@ -127,23 +142,43 @@ def build(workload: Spmm, config: PanelConfig, target: Target) -> PrimFunc:
 
 def _functions(tiling: PanelTiling) -> DeviceNamespace:
     workload, config = tiling.workload, tiling.config
-    near = min(tiling.copy_bytes, 4)
-    epilogue = ThreadEpilogue(_rows_as_conv2d(workload), near)
-    atom = MmaSync((16, 8, STEP), workload.in_dtype, workload.weight_dtype, "int32")
+    nibbles = is_four_bit(workload.in_dtype)
+    near = math.gcd(workload.n, 4)
+    epilogue = ThreadEpilogue(_rows_as_conv2d(workload), near, scaled=workload.wide)
     float_bias = workload.epilogue.float_bias
-    source = PANEL_SOURCE.replace("PRODUCT", atom.instruction)
+    source = PANEL_SOURCE.replace("PRODUCTS", _products(tiling))
     source = source.replace("SHIFT;", SHIFT if float_bias else "")
     return epilogue.namespace(
         "spmm_panel",
         source + _entry(workload),
-        {"B": workload.in_dtype},
+        {"B": "uint8" if nibbles else workload.in_dtype},
         {
             "M": workload.m, "N": workload.n, "K": workload.k, "COLUMNS": config.columns,
             "WARPS": config.warps, "THREADS": tiling.threads, "PANELS": tiling.panels,
-            "PREFETCH": config.prefetch, "STAGED": config.staged, "COPY": tiling.copy_bytes,
-            "NEAR": near, "FLOAT_BIAS": float_bias,
+            "PREFETCH": config.prefetch, "STAGED": config.staged, "COPY": tiling.copied,
+            "NEAR": near, "FLOAT_BIAS": float_bias, "PLANES": tiling.planes,
+            "LEFT_DIGITS": tiling.left_digits, "RIGHT_DIGITS": tiling.right_digits,
+            "SIXTY_FOUR": workload.wide, "NIBBLES": nibbles * (1 + (workload.in_dtype == "int4")),
         },
     )  # fmt: skip
+
+
+def _products(tiling: PanelTiling) -> str:
+    """C++ of the product of each pair of digits."""
+    source = ""
+    for i in range(tiling.left_digits):
+        for j in range(tiling.right_digits):
+            right = _digit(tiling.workload.in_dtype, j == tiling.right_digits - 1)
+            left = _digit(tiling.workload.weight_dtype, i == tiling.left_digits - 1)
+            atom = MmaSync((16, 8, STEP), right, left, "int32")
+            pair = PRODUCT.replace("LEFT_DIGIT", str(i)).replace("RIGHT_DIGIT", str(j))
+            source += pair.replace("INSTRUCTION", atom.instruction)
+    return source
+
+
+def _digit(dtype: str, highest: bool) -> str:
+    """The dtype of a byte of a value: the highest one alone has a sign."""
+    return "int8" if highest and not dtype.startswith("u") else "uint8"
 
 
 def _entry(workload: Spmm) -> str:
@@ -151,6 +186,7 @@ def _entry(workload: Spmm) -> str:
     schedule = ("values", "places", "starts", "rows_of", "runs", "firsts")
     terms = [*workload.inputs[1:], *_term_specs(workload)]
     types = {spec.name: element(moved_as(spec.dtype)).c_type for spec in terms}
+    types["bias"] = "ACC"
     taken = [name for name in types if name == "residual"]
     own = [name for name in types if name != "residual"]
     names = (*taken, *schedule, *own)
@@ -169,7 +205,7 @@ def _entry(workload: Spmm) -> str:
 
 def _term_specs(workload: Spmm) -> tuple[TensorSpec, ...]:
     """What the epilogue reads of the constants."""
-    bias = TensorSpec("bias", (workload.m,), "int32")
+    bias = TensorSpec("bias", (workload.m,), "int64" if workload.wide else "int32")
     if workload.epilogue.out_dtype == "int32":
         return (bias,)
     scales = workload.m * (2 if workload.epilogue.float_bias else 1)
@@ -180,7 +216,8 @@ def pack(workload: Spmm, config: PanelConfig, constants: Constants) -> tuple[np.
     """The schedule, the bias less what the zero point of b adds to the sums, the epilogue's."""
     zero_point = int(constants.get("b_zero_point", 0))
     bias = np.asarray(constants["bias"]) - zero_point * workload.matrix(constants).row_sums()
-    arrays = [*pack_schedule(PanelTiling(workload, config), constants), bias.astype(np.int32)]
+    kind = np.int64 if workload.wide else np.int32
+    arrays = [*pack_schedule(PanelTiling(workload, config), constants), bias.astype(kind)]
     if workload.epilogue.out_dtype != "int32":
         arrays.append(packed_scales(workload.epilogue, constants, lambda one: one))
         arrays.append(packed_scalars(workload.epilogue, constants))

@@ -32,11 +32,13 @@ class ThreadEpilogue:
 
     Its device function is finish(acc, residual?, bias, scale?, scalars?, y, bias_at, k, at): the
     accumulators at acc are output channels k.. of the pixel whose elements start at `at` in y,
-    and `bias_at` is the start of the pixel's row in the bias table.
+    and `bias_at` is the start of the pixel's row in the bias table. scaled: accumulators are the
+    bits of floats, sums that have their bias and their scale already.
     """
 
     workload: Conv2d
     values: int
+    scaled: bool = False
 
     @property
     def floating(self) -> bool:
@@ -108,7 +110,7 @@ class ThreadEpilogue:
         """
         epilogue = self.workload.epilogue
         least, most = INTEGER_RANGE.get(epilogue.out_dtype, (0, 0))
-        text = f"{thread_source(epilogue, self.workload.k)}{self._finish()}{source}"
+        text = f"{thread_source(epilogue, self.workload.k, self.scaled)}{self._finish()}{source}"
         return NumberNamespace(
             name,
             text,

@@ -122,10 +122,11 @@ _ROW = """
   own.row = __ldg(from.row_scale + at / IMAGE);"""
 
 
-def thread_source(epilogue: Epilogue, channels: int) -> str:
+def thread_source(epilogue: Epilogue, channels: int, scaled: bool = False) -> str:
     """Source of `channels`, `outputs` and `store_outputs` for so many output channels.
 
-    Its types and constants are those of `ThreadEpilogue.namespace`.
+    scaled: accumulators are the bits of floats that are scaled already. Its types and constants are
+    those of `ThreadEpilogue.namespace`.
     """
     number = "number<ADDEND, V>(addends, i, zero<ADDEND>(own.second.x))"
     if epilogue.residual_dtype in ("float16", "bfloat16"):
@@ -153,13 +154,13 @@ def thread_source(epilogue: Epilogue, channels: int) -> str:
     source = (LOOK_UP_VECTOR if table else "") + _SOURCE
     for word, text in words.items():
         source = source.replace(word, text)
-    return f"namespace element {{\n{_elements(epilogue)}}}\n{source}"
+    return f"namespace element {{\n{_elements(epilogue, scaled)}}}\n{source}"
 
 
-def _elements(epilogue: Epilogue) -> str:
+def _elements(epilogue: Epilogue, scaled: bool) -> str:
     """Source of the namespace `element`."""
     packed = epilogue.out_dtype if epilogue.out_dtype in ("int8", "uint8") else "uint8"
-    source = SCALED + SHIFTED + rescaled_source(epilogue) + saturated_source(packed)
+    source = SCALED + SHIFTED + rescaled_source(epilogue, scaled) + saturated_source(packed)
     if epilogue.residual_dtype in ("float16", "bfloat16"):
         source += addend_source(epilogue.residual_dtype)
     if epilogue.out_dtype in ("float16", "bfloat16"):

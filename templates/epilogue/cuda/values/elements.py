@@ -182,19 +182,19 @@ def value_factors(epilogue: Epilogue, scale: str, row: str, shift: str) -> str:
     )
 
 
-def rescaled_source(epilogue: Epilogue) -> str:
+def rescaled_source(epilogue: Epilogue, scaled: bool = False) -> str:
     """rescaled(total, factors, addend, first, second): the value before it is clamped and rounded.
 
-    The bias is in total already, which of groups of scales is a float's bits; factors are what
-    `value_factors` says; first and second are the two halves of the scalars operand. It calls
-    scaled, clamped and shifted.
+    The bias is in total already, which of groups of scales, or with `scaled`, is a float's bits;
+    factors are what `value_factors` says; first and second are the two halves of the scalars
+    operand. It calls scaled, clamped and shifted.
     """
     source = _RESCALED.replace("ADDITION", _CHOICE if epilogue.concatenates else _ADDITION)
     factors = value_factors(epilogue, "", "float row", "float shift")
     scaling = (_ROW_SCALED if epilogue.row_scale else "") + (
         _SHIFTED_BY if epilogue.float_bias else ""
     )
-    value = "__int_as_float(total)" if epilogue.scale_group else "scaled_@(total, scale)"
+    value = "__int_as_float(total)" if epilogue.scale_group or scaled else "scaled_@(total, scale)"
     source = source.replace("VALUE", value).replace("FACTORS", factors).replace("SCALING", scaling)
     return for_residual(source, epilogue)
 

@@ -77,8 +77,11 @@ def test_more_groups_than_the_class_has_vectors_still_get_steps() -> None:
         (Spmm(17, 40, 70, 2, Structure(0, 0, 0), "uint8"), PanelConfig(32, 4, 2, 2)),
         (replace(WORKLOAD, n=75, epilogue=Epilogue("int32")), PanelConfig(64, 4, 2, 1, False)),
         (replace(WORKLOAD, n=131, in_dtype="uint8"), PanelConfig(128, 8, 1, 2)),
+        (replace(WORKLOAD, in_dtype="int16", weight_dtype="int16"), PanelConfig(64, 4, 2, 2)),
+        (replace(WORKLOAD, n=65, in_dtype="int4", weight_dtype="uint16"), PanelConfig(32, 4, 1, 2)),
+        (replace(WORKLOAD, n=66, in_dtype="uint16"), PanelConfig(32, 4, 1, 1, False)),
     ],
-    ids=["long row", "empty", "unstaged", "odd columns"],
+    ids=["long row", "empty", "unstaged", "odd columns", "L16-R16", "L16-R4", "L8-R16"],
 )
 def test_outputs_are_right(workload: Spmm, config: PanelConfig) -> None:
     assert config in TEMPLATE.space(workload, TARGET)
