@@ -30,17 +30,19 @@ def pair(name: str, size: int) -> tuple[np.ndarray, np.ndarray]:
     return draw(name, (size, size), 0), draw(name, (size, size), 1)
 
 
-def masked(shape: Shape, density: float, signs: np.ndarray, seed: int) -> np.ndarray:
+def masked(rng: np.random.Generator, shape: Shape, density: float, signs: np.ndarray) -> np.ndarray:
     """A float32 matrix of which a random share of `density` matters.
 
     Magnitudes that matter are between 0.95 and 1, the others between 0.3 and 0.6. signs: float32,
     broadcastable to the matrix; those of both factors go by k, so that sums do not cancel.
     """
-    rng = np.random.default_rng(seed)
-    small = rng.random(shape, np.float32)
+    matrix = rng.random(shape, np.float32)
+    matrix *= np.float32(0.3)
+    matrix += np.float32(0.3)
     matters = rng.random(shape, np.float32) < density
-    magnitude = np.where(matters, 0.95 + 0.05 * small, 0.3 + 0.3 * small)
-    return (magnitude * signs).astype(np.float32)
+    matrix[matters] = 0.95 + 0.05 * rng.random(np.count_nonzero(matters), np.float32)
+    matrix *= signs
+    return matrix
 
 
 def masked_threshold(density: float) -> float:
@@ -55,6 +57,7 @@ def masked_threshold(density: float) -> float:
 
 def masked_pair(size: int, density: float) -> tuple[np.ndarray, np.ndarray]:
     """Two square matrices, of each of which the share of `density` matters."""
-    signs = np.random.default_rng(size).choice(np.array([-1, 1], np.float32), size)
-    a = masked((size, size), density, signs, 2 * size)
-    return a, masked((size, size), density, signs[:, None], 2 * size + 1)
+    rng = np.random.default_rng(size)
+    signs = rng.choice(np.array([-1, 1], np.float32), size)
+    a = masked(rng, (size, size), density, signs)
+    return a, masked(rng, (size, size), density, signs[:, None])

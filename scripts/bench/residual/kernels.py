@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import numpy as np
 
 from autoq.compilation.selection import Chosen, choose
 from autoq.devices import Host
-from autoq.errors import InputError
+from autoq.errors import BuildError, InputError
 from autoq.kernel.kernel_store import KernelStore
 from autoq.measure.bench import POISON, Bench, CpuBench, LoadedCandidate
-from autoq.measure.job import Timing
+from autoq.measure.builder import Builder
+from autoq.measure.compile_worker import BuildSettings
+from autoq.measure.job import REGISTRY, Job, Timing
 from autoq.measure.stopwatch import Stopwatch
 from autoq.records.database import Database
 from autoq.runtime.kernel import Kernel
@@ -28,6 +31,9 @@ ALLOWED = 1e-6
 """Largest difference from the reference, in units of its largest element: float32's rounding."""
 
 _CHECKED = 64
+_BUILD_SECONDS = 120.0
+_WORTH_PROCESSES = 4
+"""Kernels from which on processes that compile save more time than they take to start."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +72,43 @@ class Compiler:
     def __call__(self, workload: ResidualGemm) -> Compiled:
         """Raises InputError where no template computes the workload, BuildError for its kernel."""
         if workload not in self._compiled:
-            target = self.host.target
-            chosen = choose(workload, self.host, self._database, list(TEMPLATES))
-            if chosen is None:
-                raise InputError(f"{workload}: no kernel for {target.kind} {target.arch}")
+            chosen, target = self._choose(workload), self.host.target
             kernel = self._store.kernel(chosen.template, workload, chosen.config, target)
-            program = chosen.template.program(workload, chosen.config, target)
-            self._compiled[workload] = Compiled(workload, chosen, kernel, program.stages)
+            self._keep(workload, chosen, kernel)
         return self._compiled[workload]
+
+    def prepare(self, workloads: Iterable[ResidualGemm]) -> None:
+        """Compile several workloads at once, in processes. Raises as a call does."""
+        missing = [item for item in dict.fromkeys(workloads) if item not in self._compiled]
+        if len(missing) < _WORTH_PROCESSES:
+            return
+        settings = BuildSettings(REGISTRY, self.host.target, self._store.folder)
+        jobs = min(len(os.sched_getaffinity(0)), len(missing))
+        builder = Builder(settings, jobs, _BUILD_SECONDS)
+        try:
+            started = []
+            for workload in missing:
+                chosen = self._choose(workload)
+                job = Job(workload, chosen.template.name, chosen.config)
+                started.append((workload, chosen, builder.submit(job)))
+            for workload, chosen, future in started:
+                built = future.result()
+                if built.kernel is None:
+                    raise BuildError(f"{workload}: {built.message}")
+                self._keep(workload, chosen, built.kernel)
+        finally:
+            builder.close()
+
+    def _choose(self, workload: ResidualGemm) -> Chosen:
+        chosen = choose(workload, self.host, self._database, list(TEMPLATES))
+        if chosen is None:
+            target = self.host.target
+            raise InputError(f"{workload}: no kernel for {target.kind} {target.arch}")
+        return chosen
+
+    def _keep(self, workload: ResidualGemm, chosen: Chosen, kernel: Kernel) -> None:
+        program = chosen.template.program(workload, chosen.config, self.host.target)
+        self._compiled[workload] = Compiled(workload, chosen, kernel, program.stages)
 
 
 def bench_of(host: Host, activations: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Bench:

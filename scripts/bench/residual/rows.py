@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from autoq.templates.operators.residual_gemm import ResidualGemm
+
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A row of a table, by its name, and what measures it."""
+    """A row of a table, by its name, what measures it, and the workloads that it compiles."""
 
     table: str
     name: str
     measure: Callable[[], Row]
+    workloads: tuple[ResidualGemm, ...] = ()
 
 
 def earlier_rows(path: Path) -> list[dict[str, Any]]:

@@ -93,7 +93,8 @@ def masked_row(
 ) -> dict[str, Any]:
     """The times of every form of one product whose factors have a forced density.
 
-    On a GPU also with launches that overlap, as in a compiled model.
+    On a GPU also with launches that overlap, as in a compiled model, and with the peers only at the
+    first density, on which they do not depend.
     """
     kind = compiler.host.target.kind
     a, b = masked_pair(size, density)
@@ -109,7 +110,9 @@ def masked_row(
             together = dataclasses.replace(timing, overlapped=True)
             ready[f"{form}_overlapped"] = loaded(bench, compiled, constants, block, together)
         sources[form] = compiled.chosen.source
-    watches = {form: item.watch for form, item in ready.items()} | peers(a, b, block)
+    watches = {form: item.watch for form, item in ready.items()}
+    if kind == "cpu" or density == GPU_DENSITIES[0]:
+        watches |= peers(a, b, block)
     seconds = seconds_in_turn(watches, timing, kind)
     return {
         "target": kind, "size": size, "bits": bits, "density": density, "threshold": threshold,
@@ -156,6 +159,11 @@ def _share(matrix: np.ndarray) -> float:
     return float(np.mean(np.abs(matrix) > _MATTERS))
 
 
+def forms_of(size: int, bits: int) -> tuple[ResidualGemm, ...]:
+    """The workloads of a product of square matrices."""
+    return tuple(ResidualGemm(size, size, size, bits, form) for form in FORMS.values())
+
+
 def circumstances(kind: str) -> Mapping[str, Any]:
     """What besides the device decides times on a CPU: threads, and others' work."""
     if kind != "cpu":
@@ -178,6 +186,7 @@ def masked_cases(compiler: Compiler, sizes: Sequence[int]) -> list[Case]:
             "speed",
             f"{place(kind)} {size} density {density:g}",
             partial(masked_row, compiler, peers, size, density, 8),
+            forms_of(size, 8),
         )
         for size in sizes or own
         for density in densities
@@ -209,6 +218,7 @@ def real_cases(compiler: Compiler, sizes: Sequence[int]) -> list[Case]:
             "real_speed",
             f"{place(kind)} {name} {bits} bits {size}",
             partial(real_row, compiler, name, size, bits),
+            forms_of(size, bits),
         )
         for size in sizes or (REAL_SIZE,)
         for bits in BITS

@@ -121,7 +121,12 @@ def cases(compiler: Compiler, sizes: Sequence[int]) -> list[Case]:
     target = compiler.host.target.kind
     own = CPU_SIZES if target == "cpu" else GPU_SIZES
     return [
-        Case("stages", f"{place(target)} {form} {size}", partial(stages_row, compiler, form, size))
+        Case(
+            "stages",
+            f"{place(target)} {form} {size}",
+            partial(stages_row, compiler, form, size),
+            (ResidualGemm(size, size, size, correction=FORMS[form]),),
+        )
         for form in FORMS
         for size in sizes or own
     ]

@@ -6,6 +6,7 @@ All through torch on the current GPU, each captured in a CUDA graph of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,22 +29,11 @@ class TorchPeers:
     b is multiplied as it lies (`cublaslt`) or as its transpose in memory (the other two).
     """
 
-    def watches(self, a: np.ndarray, b: np.ndarray, block: Block) -> dict[str, Stopwatch]:
-        """Each peer's watch by its name. SystemExit where one is wrong."""
+    def __init__(self) -> None:
         import torch
 
-        left, right = torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda()
-        exact = block.a.astype(np.float64) @ block.b
-        found = {}
-        for name, work in self._works(torch, left, right).items():
-            torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
-            watch, y = _captured(torch, work)
-            whole = y.cpu().numpy()
-            block.check(name, whole, exact, _ALLOWED.get(name, _ALLOWED_INT8))
-            found[name] = watch
-        return found
+        self._torch = torch
 
-    def _works(self, torch: Any, a: Any, b: Any) -> dict[str, Callable[[], Any]]:
         def quantised(x: Any, dim: int) -> tuple[Any, Any]:
             scale = x.abs().amax(dim, keepdim=True) / _LARGEST
             return torch.round(x / scale).to(torch.int8), scale
@@ -56,15 +46,26 @@ class TorchPeers:
             (x, rows), (weight, columns) = quantised(a, 1), quantised(b, 0)
             return torch._int_mm(x, weight.t().contiguous().t()).float() * columns * rows
 
-        fused = torch.compile(direct_transposed, dynamic=False)
-        y = torch.empty((a.shape[0], b.shape[1]), device="cuda")
-        return {
-            "float32": lambda: torch.matmul(a, b, out=y),
-            "tf32": lambda: torch.matmul(a, b, out=y),
-            "cublaslt": lambda: direct(a, b),
-            "cublaslt_transposed": lambda: direct_transposed(a, b),
-            "cublaslt_compiled": lambda: fused(a, b),
+        self._works = {
+            "float32": torch.matmul,
+            "tf32": torch.matmul,
+            "cublaslt": direct,
+            "cublaslt_transposed": direct_transposed,
+            "cublaslt_compiled": torch.compile(direct_transposed, dynamic=False),
         }
+
+    def watches(self, a: np.ndarray, b: np.ndarray, block: Block) -> dict[str, Stopwatch]:
+        """Each peer's watch by its name. SystemExit where one is wrong."""
+        torch = self._torch
+        left, right = torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda()
+        exact = block.a.astype(np.float64) @ block.b
+        found = {}
+        for name, work in self._works.items():
+            torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
+            watch, y = _captured(torch, partial(work, left, right))
+            block.check(name, y.cpu().numpy(), exact, _ALLOWED.get(name, _ALLOWED_INT8))
+            found[name] = watch
+        return found
 
 
 def _captured(torch: Any, work: Callable[[], Any]) -> tuple[Stopwatch, Any]:
