@@ -10,9 +10,9 @@ from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.cpu.residual.arrange import arrange_kernel
-from autoq.templates.cpu.residual.choose import SIDES, WHOLE, choose_kernel, is_whole
+from autoq.templates.cpu.residual.choose import SIDES, STRIDE, WHOLE, choose_kernel, is_whole
 from autoq.templates.cpu.residual.config import ResidualCpuConfig
-from autoq.templates.cpu.residual.correct import ListProduct
+from autoq.templates.cpu.residual.correct import ListSums, SquareBlocks
 from autoq.templates.cpu.residual.outputs import Outputs
 from autoq.templates.cpu.residual.product import RegisterTiles, Term, stored
 from autoq.templates.cpu.residual.quantise_columns import ColumnQuantisation
@@ -20,7 +20,7 @@ from autoq.templates.cpu.residual.quantise_rows import RowQuantisation
 from autoq.templates.cpu.residual.select import Selection, WordLists
 from autoq.templates.cpu.residual.weigh import WeighedSums
 from autoq.templates.cpu.residual.words import WordTiles, word_dot
-from autoq.templates.cpu.vector import load, splat, store
+from autoq.templates.cpu.vector import load, store
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.target import Target
@@ -130,7 +130,7 @@ class ResidualStages:
         self._select()
         correction = TensorSpec("correction", self._spec("sums").shape, "int32")
         self._dense_correction(correction)
-        self._correct(correction)
+        self._correct()
 
     def _product_sums(self) -> None:
         """P as integers."""
@@ -153,8 +153,8 @@ class ResidualStages:
         columns = Selection(of_b, dot, self._spec("b_values"), specs["b_weight"], self.tasks)
         kernel = columns.columns_kernel(self.columns)
         self.add(kernel, [spec.name for spec in columns.reads], of_b.specs)
-        kept = (specs["a_kept"], specs["b_kept"])
-        self.add(choose_kernel(self.workload, kept), ["a_kept", "b_kept", "crossover"], [WHOLE])
+        kernel = choose_kernel(self.workload, self._lists)
+        self.add(kernel, ["a_kept", "b_kept", "crossover"], [WHOLE, STRIDE])
 
     @property
     def _lists(self) -> tuple[WordLists, WordLists]:
@@ -185,59 +185,57 @@ class ResidualStages:
         function = task_kernel(specs, register_tiles.tasks, emit, "product_whole")
         self.add(function, [WHOLE.name, *names], [correction])
 
-    def _correct(self, correction: TensorSpec) -> None:
-        """What the lists of b, then those of a, add to Q, and y."""
-        work, config, dot = self.workload, self.config, word_dot(self.target)
-        of_a, of_b = self._lists
+    def _correct(self) -> None:
+        """Q of the lists, and y."""
+        work, y, dot = self.workload, self.workload.outputs[0], word_dot(self.target)
         rest = self.rows.spec("a_rest")
         sparse_b = (WHOLE, lambda buffers: T.Not(is_whole(buffers["whole"], "b")))
         arranged = arrange_kernel(self.rows, "a_rest_rows", "a_rest", sparse_b)
         self.add(arranged, [WHOLE.name, "a_rest_rows"], [rest])
-        turned = TensorSpec("turned", (self.columns.padded, self.rows.padded), "int32")
-        product = ListProduct(of_b, work.n, self.rows, config.list_rows, dot)
-
-        def columns(buffers: dict[str, Buffer], task: Expr) -> None:
-            with T.If(T.Not(is_whole(buffers["whole"], "b"))), T.Then():
-                block = product.block(task)
-                block.fill(lambda row, column: splat(T.int32(0), dot.lanes))
-                block.add_lists(buffers, buffers["a_rest"])
-                keep = stored(buffers["turned"], self.rows.padded)
-                block.each(lambda row, column, place: keep(
-                    row, column, load(block.sums, place, dot.lanes), dot.lanes))  # fmt: skip
-
-        read = (WHOLE, *(spec for spec in of_b.specs if spec.name != "b_kept"), rest)
-        kernel = task_kernel((*read, turned), product.tasks, columns, "correct_columns")
-        self.add(kernel, [spec.name for spec in read], [turned])
-        self._correct_rows(ListProduct(of_a, work.m, self.columns, config.list_rows, dot))
-
-    def _correct_rows(self, product: ListProduct) -> None:
-        work, y, lanes = self.workload, self.workload.outputs[0], product.dot.lanes
-        lists = [spec.name for spec in product.lists.specs if spec.name != "a_kept"]
-        names = [WHOLE.name, *lists, *self._scaled({"sums", "correction", "turned", "b_rest"})]
+        sides = (self.rows, self.columns)
+        blocks = SquareBlocks(self._lists, sides, self.config.list_tiles, dot)
+        lists = [spec.name for side in self._lists for spec in side.specs]
+        given = {"sums", "correction", "a_rest", "b_rest"}
+        names = [WHOLE.name, STRIDE.name, *lists, *self._scaled(given)]
 
         def emit(buffers: dict[str, Buffer], task: Expr) -> None:
             outputs = Outputs(work, buffers, self.columns.padded == work.n)
-            of_a, of_b = (is_whole(buffers["whole"], side) for side in SIDES)
-            block, padded = product.block(task), self.columns.padded
-            with T.If(T.Or(of_a, of_b)):
-                with T.Then():
-                    block.fill(lambda r, c: load(buffers["correction"], r * padded + c, lanes))
-                with T.Else():
-                    block.fill(lambda row, column: splat(T.int32(0), lanes))
-            with T.If(T.Not(of_a)), T.Then():
-                block.add_lists(buffers, buffers["b_rest"])
-            with T.If(T.Not(of_b)), T.Then():
-                block.add_turned(buffers["turned"], self.rows.padded)
+            mine, turned = blocks.sums(task)
+            self._add_lists(buffers, mine, turned)
 
             def finish(row: Expr, column: Expr, place: Expr) -> None:
-                sums = load(buffers["sums"], row * padded + column, lanes)
-                more = load(block.sums, place, lanes)
-                outputs.put(row, column, outputs.compensated(sums, more, lanes), lanes)
+                at = row * self.columns.padded + column
+                sums = load(buffers["sums"], at, dot.lanes)
+                more = load(mine.sums, place, dot.lanes)
+                outputs.put(row, column, outputs.compensated(sums, more, dot.lanes), dot.lanes)
 
-            block.each(finish)
+            mine.each(finish)
 
         specs = [self._spec(name) for name in names]
-        self.add(task_kernel((*specs, y), product.tasks, emit, "correct"), names, [y])
+        self.add(task_kernel((*specs, y), blocks.tasks, emit, "correct"), names, [y])
+
+    def _add_lists(self, buffers: dict[str, Buffer], mine: ListSums, turned: ListSums) -> None:
+        """Q of a block: what sides that take part as a whole have given it, and their lists."""
+        of_a, of_b = (is_whole(buffers["whole"], side) for side in SIDES)
+        stride = buffers["stride"]
+
+        def given(row: Expr, column: Expr) -> Expr:
+            return load(buffers["correction"], row * self.columns.padded + column, mine.dot.lanes)
+
+        with T.If(of_a):
+            with T.Then():
+                mine.fill(given)
+            with T.Else():
+                with T.If(of_b):
+                    with T.Then():
+                        mine.fill(lambda row, at: given(row, at) + mine.shift(buffers, row))
+                    with T.Else():
+                        mine.fill(lambda row, at: mine.shift(buffers, row))
+                mine.add(buffers, buffers["b_rest"], stride[0])
+        with T.If(T.Not(of_b)), T.Then():
+            turned.fill(lambda row, at: turned.shift(buffers, row))
+            turned.add(buffers, buffers["a_rest"], stride[1])
+            mine.add_turned(turned)
 
     def _dense(self) -> None:
         """The product, with the full correction or none, straight to y."""

@@ -86,8 +86,8 @@ def test_dense_forms_give_numpys_bits(workload: ResidualGemm) -> None:
         compiled.assert_right(draw)
 
 
-BLOCKS = ResidualCpuConfig(4, 32, 3, 32, 64)
-"""Blocks of 32 rows and of 64 words along k."""
+BLOCKS = ResidualCpuConfig(4, 32, 3, 2, 64)
+"""Blocks of two tiles, and of 64 words along k."""
 
 
 @pytest.mark.parametrize(
