@@ -1,0 +1,111 @@
+"""Pruning in stages, with fine-tuning between them: algorithm 1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from autoq.errors import InputError
+from autoq.pruning.importance import magnitude
+from autoq.pruning.matrices import prune_matrices
+from autoq.pruning.pattern import Pattern
+from autoq.pruning.ranking import Bounds
+from autoq.templates.sparse.pruned_matrix import Pruned
+
+Matrices = Mapping[str, np.ndarray]
+Score = Callable[[Matrices], Matrices]
+"""The importance of every weight, [k, n] by name, of weights that are as they are now."""
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """A stage of pruning: weights [k, n] by name, the structure of each, and their sparsity."""
+
+    sparsity: float
+    weights: dict[str, np.ndarray]
+    structures: dict[str, Pruned]
+
+    @property
+    def masks(self) -> dict[str, np.ndarray]:
+        """bool [k, n] by name, True where a weight is kept."""
+        return {name: one.mask for name, one in self.structures.items()}
+
+
+FineTune = Callable[[Stage], Matrices]
+"""Trains the weights of a stage, with the loss that its masks leave, and returns them."""
+
+
+def stage_sparsities(pattern: Pattern, sparsity: float, step: float) -> list[float]:
+    """The sparsity of every stage, rising by `step` to `sparsity`.
+
+    They are such as the pattern can have: tvw begins at what its vectors prune, and vw has
+    multiples of a vector's share. Raises InputError for a step or sparsity that does not fit.
+    """
+    pattern.require_sparsity(sparsity)
+    if not 0 < step <= 1:
+        raise InputError(f"step {step:g}: how much sparser each stage is, above 0, such as 0.25")
+    found: list[float] = []
+    for number in range(1, math.ceil(sparsity / step - _ROUNDING) + 1):
+        reached = max(min(sparsity, number * step), pattern.least)
+        if pattern.kind == "vw":
+            g = pattern.granularity
+            reached = math.floor(reached * g + _ROUNDING) / g
+        if reached > (found[-1] if found else 0.0) + _ROUNDING:
+            found.append(reached)
+    if found and abs(found[-1] - sparsity) < 1 / pattern.granularity:
+        found[-1] = sparsity
+    return found
+
+
+def prune_in_stages(
+    weights: Matrices,
+    pattern: Pattern,
+    sparsity: float,
+    step: float,
+    fine_tune: FineTune | None = None,
+    score: Score | None = None,
+    bounds: Mapping[str, Bounds] | None = None,
+) -> Stage:
+    """The last stage of pruning weights [k, n] to `sparsity`, `step` further at a time.
+
+    Each stage ranks the weights as the one before left them, by `score`, their magnitudes where
+    None, prunes them, and has `fine_tune` train what is left; whatever that returns, what is
+    pruned is zero in the result. `bounds` are those of `prune_matrices`, by name.
+    Raises InputError for options that do not fit, and for weights or scores of other shapes that a
+    callback returns.
+    """
+    current = {name: np.array(one) for name, one in weights.items()}
+    stage = Stage(0.0, current, {})
+    limits = None if bounds is None else [bounds.get(name, Bounds()) for name in current]
+    for reached in stage_sparsities(pattern, sparsity, step) or [0.0]:
+        scores = score(current) if score else {n: magnitude(one) for n, one in current.items()}
+        _require_alike(scores, current, "score")
+        made = prune_matrices([scores[name] for name in current], pattern, reached, limits)
+        structures = dict(zip(current, made, strict=True))
+        stage = Stage(reached, _masked(current, structures), structures)
+        if fine_tune is not None:
+            trained = fine_tune(stage)
+            _require_alike(trained, current, "fine_tune")
+            stage = Stage(reached, _masked(trained, structures), structures)
+        current = stage.weights
+    return stage
+
+
+def _masked(weights: Matrices, structures: Mapping[str, Pruned]) -> dict[str, np.ndarray]:
+    return {name: np.where(one.mask, weights[name], 0) for name, one in structures.items()}
+
+
+def _require_alike(given: Matrices, weights: Matrices, callback: str) -> None:
+    for name, one in weights.items():
+        if name not in given:
+            raise InputError(f"{callback} returns nothing for the weight {name!r}")
+        if given[name].shape != one.shape:
+            raise InputError(
+                f"{callback} returns {list(given[name].shape)} for the weight {name!r} of "
+                f"{list(one.shape)}"
+            )
