@@ -33,7 +33,7 @@ def packed(plan: ResidualPlan, inner: Template, config: Any) -> tuple[TensorSpec
 
 def _of_b(plan: ResidualPlan) -> tuple[TensorSpec, ...]:
     specs = [plan.weights("b_values"), plan.b_scale]
-    if plan.full:
+    if plan.compensates:
         specs.append(plan.weights("b_residual"))
     if plan.sparse:
         specs += [plan.b_turned, plan.b_magnitudes]

@@ -45,68 +45,30 @@ __device__ __forceinline__ void mask_side(
     static_cast<uint4*>(masked)[at] = v;
   }
 }
-// Residuals [K, pitch] with their columns as rows: 16 values of 4 columns at a time.
-__device__ __forceinline__ void turn_side(
-    const void* turned, void* rows_of, bool packed, int pitch, int rows, size_t item,
-    size_t items) {
-  const int fours = (rows + 3) / 4;
-  for (; item < (size_t)fours * VECTORS; item += items) {
-    const int row = item % fours * 4, vector = item / fours;
-    unsigned words[4][4];
-    #pragma unroll
-    for (int w = 0; w < 4; ++w) {
-      unsigned v[4];
-      #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int k = 16 * vector + 4 * w + i;
-        v[i] = k < K ? __ldg(static_cast<const unsigned*>(turned) + ((size_t)k * pitch + row) / 4)
-                     : 0;
-      }
-      const unsigned a = __byte_perm(v[0], v[1], 0x5140), b = __byte_perm(v[2], v[3], 0x5140);
-      const unsigned c = __byte_perm(v[0], v[1], 0x7362), d = __byte_perm(v[2], v[3], 0x7362);
-      words[0][w] = __byte_perm(a, b, 0x5410), words[1][w] = __byte_perm(a, b, 0x7632);
-      words[2][w] = __byte_perm(c, d, 0x5410), words[3][w] = __byte_perm(c, d, 0x7632);
-    }
-    #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (row + i < rows)
-        static_cast<uint4*>(rows_of)[vector_at(packed, row + i, vector)] =
-            make_uint4(words[i][0], words[i][1], words[i][2], words[i][3]);
-    }
-  }
-}
 __device__ __forceinline__ void fill_sides(
-    const void* a, const void* b, const void* turned_a, const void* rows_b, const int* row_cuts,
-    const int* column_cuts, const void* kept, const float* crossover, void* some_a,
-    void* some_b, void* residual_a, void* residual_b, int* whole, int block, int thread) {
+    const void* a, const void* b, const int* row_cuts, const int* column_cuts, const void* kept,
+    const float* crossover, void* some_a, void* some_b, int* whole, int block, int thread) {
   const Way way_a = way_of(kept, crossover, 0), way_b = way_of(kept, crossover, 1);
   if (block == 0 && thread == 0) whole[0] = way_a != LISTED, whole[1] = way_b != LISTED;
   const size_t item = (size_t)block * THREADS + thread, items = (size_t)BLOCKS * THREADS;
-  if (way_a != LISTED) {
-    mask_side(a, row_cuts, some_a, false, M, way_a == WHOLE, item, items);
-    turn_side(rows_b, residual_b, true, PITCH_B, N, item, items);
-  }
-  if (way_b != LISTED) {
-    mask_side(b, column_cuts, some_b, true, N, way_b == WHOLE, item, items);
-    turn_side(turned_a, residual_a, false, PITCH_A, M, item, items);
-  }
+  if (way_a != LISTED) mask_side(a, row_cuts, some_a, false, M, way_a == WHOLE, item, items);
+  if (way_b != LISTED) mask_side(b, column_cuts, some_b, true, N, way_b == WHOLE, item, items);
 }
 """
 
 
 def fill_sides_kernel(
-    parameters: Sequence[TensorSpec], sides: Sides, vectors: int, pitches: tuple[int, int],
-    layout: WeightLayout, target: Target,
+    parameters: Sequence[TensorSpec], sides: Sides, vectors: int, layout: WeightLayout,
+    target: Target,
 ) -> PrimFunc:  # fmt: skip
     """The kernel that writes what products of dense sides read, and which sides are dense.
 
-    parameters: those of `fill_sides`; vectors: of 16 values of a row; pitches: bytes of a row of
-    the residuals of a and b that lists gather.
+    parameters: those of `fill_sides`; vectors: of 16 values of a row.
     """
     blocks = _BLOCKS_A_UNIT * target.units
     sizes = {
-        **layout.sizes(), **sides.sizes(), "VECTORS": vectors, "PITCH_A": pitches[0],
-        "PITCH_B": pitches[1], "THREADS": _THREADS, "BLOCKS": blocks,
+        **layout.sizes(), **sides.sizes(), "VECTORS": vectors, "THREADS": _THREADS,
+        "BLOCKS": blocks,
     }  # fmt: skip
     functions = DeviceNamespace("fill_sides", PACKED_AT + CUTS + SIDES + _SOURCE, {}, sizes)
 

@@ -8,8 +8,12 @@ from typing import Any
 
 from autoq.templates.cuda.device.launch.occupancy import smem_margin
 from autoq.templates.cuda.device.residual.correct import COLUMNS
+from autoq.templates.cuda.device.residual.weighted_sums import WeightedSums
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.target import Target
+
+_BLOCKS_A_UNIT = 4
+"""Of the pass over the product, which waits for memory: on a multiprocessor at least."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ def knob_values(workload: ResidualGemm) -> dict[str, Sequence[Any]]:
     many = workload.m > 64
     return {
         "lanes": tuple(n for n in (32, 128, 256, 512) if n == 32 or 4 * n < 2 * workload.k),
-        "sum_rows": (32, 64, 128) if sparse and many else (32,),
+        "sum_rows": (16, 32, 64, 128) if sparse and many else (16,),
         "tile_rows": (32, 64, 128) if corrected and many else (32,),
         "raster": (8, 16, 32) if corrected and workload.n > 8 * COLUMNS else (8,),
         "share": (1 / 256, 1 / 128, 1 / 64, 1 / 16, 1 / 4) if sparse else (1 / 256,),
@@ -53,11 +57,17 @@ def rules(target: Target) -> list[Callable[[Any], bool]]:
     return [tile_fits]
 
 
-def default_knobs(workload: ResidualGemm) -> dict[str, Any]:
-    """The values that are used untuned."""
+def default_knobs(workload: ResidualGemm, target: Target) -> dict[str, Any]:
+    """The values that are used untuned: blocks of few rows where these are few."""
     values = knob_values(workload)
     vectors = -(-workload.k // 4)
     lanes = next((n for n in values["lanes"] if vectors <= 8 * n), values["lanes"][-1])
-    middle = {"sum_rows": 64, "tile_rows": 64, "raster": 16, "share": 1 / 128}
+
+    def blocks(rows: int) -> int:
+        return WeightedSums(workload.m, workload.n, rows).blocks
+
+    enough = [n for n in values["sum_rows"] if blocks(n) >= _BLOCKS_A_UNIT * target.units]
+    sum_rows = min(max(enough, default=values["sum_rows"][0]), 64)
+    middle = {"tile_rows": 64, "raster": 16, "share": 1 / 128}
     chosen = {name: one if one in values[name] else values[name][0] for name, one in middle.items()}
-    return {"lanes": lanes, **chosen}
+    return {"lanes": lanes, "sum_rows": sum_rows, **chosen}

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from autoq.templates.cuda.device.residual.correct import Correction
 from autoq.templates.cuda.device.residual.knobs import ResidualKnobs
 from autoq.templates.cuda.device.residual.quantise_columns import ColumnsQuantised
-from autoq.templates.cuda.device.residual.quantise_rows import RowsQuantised, turns
+from autoq.templates.cuda.device.residual.quantise_rows import RowsQuantised
 from autoq.templates.cuda.device.residual.sides import Sides
 from autoq.templates.cuda.device.residual.weight_layout import WeightLayout
 from autoq.templates.cuda.device.residual.weighted_sums import WeightedSums
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.oracle.residual_quantisation import largest_integer
-from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
 _UNIT = 16
@@ -51,9 +50,9 @@ class ResidualPlan:
         return self.workload.correction == "sparse"
 
     @property
-    def full(self) -> bool:
-        """Whether both sides take part as a whole."""
-        return self.workload.correction == "full"
+    def compensates(self) -> bool:
+        """Whether there are residuals."""
+        return self.workload.correction != "none"
 
     @property
     def most(self) -> int:
@@ -107,14 +106,6 @@ class ResidualPlan:
         return self.layout.columns(self.workload.n) if direct else 0
 
     @property
-    def a_inverse(self) -> TensorSpec:
-        return TensorSpec("a_inverse", (self.workload.m,), "float32")
-
-    @property
-    def b_inverse(self) -> TensorSpec:
-        return TensorSpec("b_inverse", (self.workload.n,), "float32")
-
-    @property
     def a_magnitudes(self) -> TensorSpec:
         """Sums of |a'| over k."""
         return TensorSpec("a_magnitudes", (self.workload.m,), "int32")
@@ -146,27 +137,20 @@ class ResidualPlan:
     def weighted_sums(self) -> WeightedSums:
         return WeightedSums(self.workload.m, self.workload.n, self.knobs.sum_rows)
 
-    def turns(self, target: Target) -> bool:
-        """Whether residuals are turned by the kernel that quantises rows."""
-        return self.sparse and turns(self.k // 4, target)
-
-    def rows_of_a(self, target: Target) -> RowsQuantised:
+    @property
+    def rows_of_a(self) -> RowsQuantised:
         """How a becomes integers."""
-        return self._rows(self.workload.m, None, self.a_turned, 0, target)
+        return self._rows(self.workload.m, None, 0)
 
-    def rows_of_b(self, target: Target) -> RowsQuantised:
+    @property
+    def rows_of_b(self) -> RowsQuantised:
         """How b becomes integers where its columns lie together."""
-        return self._rows(self.workload.n, self.layout, self.b_turned, self.bias_at, target)
+        return self._rows(self.workload.n, self.layout, self.bias_at)
 
-    def _rows(
-        self, rows: int, layout: WeightLayout | None, turned: TensorSpec, bias_at: int,
-        target: Target,
-    ) -> RowsQuantised:  # fmt: skip
-        pitch = turned.shape[1] if self.turns(target) else 0
-        apart = self.sparse and not pitch
+    def _rows(self, rows: int, layout: WeightLayout | None, bias_at: int) -> RowsQuantised:
         return RowsQuantised(
-            rows, self.workload.k, self.k // 4, self.most, layout, self.full, pitch, self.sparse,
-            apart, bias_at, self.knobs.lanes,
+            rows, self.workload.k, self.k // 4, self.most, layout, self.compensates, self.sparse,
+            bias_at, self.knobs.lanes,
         )  # fmt: skip
 
     @property
@@ -174,9 +158,8 @@ class ResidualPlan:
         """How b becomes integers where its rows lie together."""
         work = self.workload
         return ColumnsQuantised(
-            work.n, work.k, self.most, self.layout, self.sparse or self.full, self.sparse,
-            self.pitches[1], self.sparse, self.bias_at,
-        )  # fmt: skip
+            work.n, work.k, self.most, self.layout, self.compensates, self.sparse, self.bias_at
+        )
 
     @functools.cached_property
     def correction(self) -> Correction:

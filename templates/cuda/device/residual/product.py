@@ -62,7 +62,7 @@ class ResidualProduct:
         chosen = self.inner.default(inner_product(workload), target)
         knobs = {field.name: getattr(chosen, field.name) for field in dataclasses.fields(chosen)}
         first = {name: values[0] for name, values in self.values.items()}
-        config = self.config_type(**{**knobs, **first, **default_knobs(workload)})
+        config = self.config_type(**{**knobs, **first, **default_knobs(workload, target)})
         space = self.space(workload, target)
         return config if config in space else next(space.enumerate())
 

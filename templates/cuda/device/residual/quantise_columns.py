@@ -1,7 +1,7 @@
 """Columns of float32 as integers in packed weights: the largest value of each first, then all.
 
-A thread takes four neighbouring columns, sixteen values of each at a time: these lie together in
-packed weights, while rows of the residual are rows of the matrix.
+A thread takes four neighbouring columns, sixteen values of each at a time, which lie together in
+packed weights, with those of the next three groups of eight lanes behind them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ __device__ __forceinline__ void quantise_columns(
     const float* x, const float* parts, void* values, void* residuals_of, float* scales,
     int* magnitudes, const float* bias, int block, int thread) {
   const int panel = block % PANELS, part = block / PANELS, lane = thread % 32, warp = thread / 32;
-  const int column = panel * 128 + 4 * lane;
+  const int column = panel * 128 + warp % 4 * 32 + lane % 8 * 4, below = warp / 4 * 4 + lane / 8;
   float4 largest = make_float4(0.f, 0.f, 0.f, 0.f);
   #pragma unroll 8
   for (int i = 0; i < PARTS; ++i) {
@@ -77,7 +77,7 @@ __device__ __forceinline__ void quantise_columns(
   }
   const Steps steps[4] = {steps_of(largest.x), steps_of(largest.y), steps_of(largest.z),
                           steps_of(largest.w)};
-  if (part == 0 && warp == 0) {
+  if (part == 0 && below == 0) {
     #pragma unroll
     for (int c = 0; c < 4; ++c) {
       if (column + c >= COLUMNS) continue;
@@ -86,7 +86,8 @@ __device__ __forceinline__ void quantise_columns(
     }
   }
   int sums[4] = {};
-  for (int chunk = warp; chunk < PART / 16; chunk += WARPS) {
+  #pragma unroll 1
+  for (int chunk = below; chunk < PART / 16; chunk += 8) {
     const int first = part * PART + 16 * chunk;
     if (first >= LENGTH) break;
     unsigned words[4][4], rest[4][4];
@@ -113,16 +114,6 @@ __device__ __forceinline__ void quantise_columns(
         words[c][w] = word_of(q[0], q[1], q[2], q[3]);
         rest[c][w] = word_of(finer[c][0], finer[c][1], finer[c][2], finer[c][3]);
       }
-      if constexpr (RESIDUAL && IN_ROWS) {
-        #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int row = first + 4 * w + i;
-          if (row < LENGTH && column < PITCH) {
-            static_cast<unsigned*>(residuals_of)[((size_t)row * PITCH + column) / 4] =
-                word_of(finer[0][i], finer[1][i], finer[2][i], finer[3][i]);
-          }
-        }
-      }
     }
     #pragma unroll
     for (int c = 0; c < 4; ++c) {
@@ -130,7 +121,7 @@ __device__ __forceinline__ void quantise_columns(
       const size_t at = packed_at(column + c, first) / 16;
       static_cast<uint4*>(values)[at] =
           make_uint4(words[c][0], words[c][1], words[c][2], words[c][3]);
-      if constexpr (RESIDUAL && !IN_ROWS) {
+      if constexpr (RESIDUAL) {
         static_cast<uint4*>(residuals_of)[at] =
             make_uint4(rest[c][0], rest[c][1], rest[c][2], rest[c][3]);
       }
@@ -138,8 +129,11 @@ __device__ __forceinline__ void quantise_columns(
   }
   if constexpr (SUMS) {
     #pragma unroll
-    for (int c = 0; c < 4; ++c)
-      if (column + c < COLUMNS) atomicAdd(magnitudes + column + c, sums[c]);
+    for (int c = 0; c < 4; ++c) {
+      sums[c] += __shfl_xor_sync(0xffffffffu, sums[c], 8);
+      sums[c] += __shfl_xor_sync(0xffffffffu, sums[c], 16);
+      if (lane < 8 && column + c < COLUMNS) atomicAdd(magnitudes + column + c, sums[c]);
+    }
   }
 }
 """
@@ -149,9 +143,9 @@ __device__ __forceinline__ void quantise_columns(
 class ColumnsQuantised:
     """A float32 matrix [length, columns] whose columns get a scale each.
 
-    most: the largest integer; layout: where values lie; residual: whether it is written, too,
-    packed likewise, or `in_rows` of `pitch` bytes; sums: whether sums of magnitudes are; bias_at:
-    where among the scales a bias is copied to, 0 for none.
+    most: the largest integer; layout: where values lie; residual, sums: whether residuals, packed
+    likewise, and sums of magnitudes are written too; bias_at: where among the scales a bias is
+    copied to, 0 for none.
     """
 
     columns: int
@@ -159,8 +153,6 @@ class ColumnsQuantised:
     most: int
     layout: WeightLayout
     residual: bool
-    in_rows: bool
-    pitch: int
     sums: bool
     bias_at: int
 
@@ -211,7 +203,7 @@ class ColumnsQuantised:
         return {
             **self.layout.sizes(), "MOST": self.most, "COLUMNS": self.columns,
             "LENGTH": self.length, "SUMS": self.sums, "RESIDUAL": self.residual,
-            "IN_ROWS": self.in_rows, "PITCH": self.pitch, "BIAS_AT": self.bias_at,
+            "BIAS_AT": self.bias_at,
         }  # fmt: skip
 
     def _functions(self, source: str) -> DeviceNamespace:

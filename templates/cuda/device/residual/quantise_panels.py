@@ -125,15 +125,6 @@ __device__ __forceinline__ void quantise_panels(
       words[c][w] = word_of(q[0], q[1], q[2], q[3]);
       rest[c][w] = word_of(finer[c][0], finer[c][1], finer[c][2], finer[c][3]);
     }
-    if constexpr (RESIDUAL && IN_ROWS) {
-      #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int row = first + 4 * w + i;
-        if (row < LENGTH)
-          static_cast<unsigned*>(residuals_of)[((size_t)row * PITCH + column) / 4] =
-              word_of(finer[0][i], finer[1][i], finer[2][i], finer[3][i]);
-      }
-    }
   }
   if (first < LENGTH) {
     #pragma unroll
@@ -142,7 +133,7 @@ __device__ __forceinline__ void quantise_panels(
       const size_t at = packed_at(column + c, first) / 16;
       static_cast<uint4*>(values)[at] =
           make_uint4(words[c][0], words[c][1], words[c][2], words[c][3]);
-      if constexpr (RESIDUAL && !IN_ROWS)
+      if constexpr (RESIDUAL)
         static_cast<uint4*>(residuals_of)[at] =
             make_uint4(rest[c][0], rest[c][1], rest[c][2], rest[c][3]);
     }

@@ -11,9 +11,8 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.residual.cuts import CUTS
-from autoq.templates.cuda.device.residual.sides import SIDES, Sides
+from autoq.templates.cuda.device.residual.sides import Sides
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT, WeightLayout
-from autoq.templates.cuda.device.residual.weighted_sums import WeightedSums
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
@@ -45,10 +44,9 @@ __device__ __forceinline__ void list_vector(
   }
 }
 __device__ __forceinline__ void select_values(
-    const void* a, const void* b, const double* row_parts, const double* column_parts,
-    const double* whole_rows, const double* whole_columns, const float* threshold,
-    void* kept, unsigned* entries_of_a, int* rows_of_a, unsigned* entries_of_b, int* columns_of_b,
-    int* row_cuts, int* column_cuts, unsigned* shared, int block, int thread) {
+    const void* a, const void* b, const int* row_cuts, const int* column_cuts, void* kept,
+    unsigned* entries_of_a, int* rows_of_a, unsigned* entries_of_b, int* columns_of_b,
+    unsigned* shared, int block, int thread) {
   const int side = block >= M, lane = thread % 32, warp = thread / 32;
   const int row = side ? block - M : block;
   const void* values = side ? b : a;
@@ -58,11 +56,7 @@ __device__ __forceinline__ void select_values(
     #pragma unroll
     for (int c = 0; c < CHUNKS; ++c) held[c] = read_vector(values, side, row, c * THREADS + thread);
   }
-  const double weighed = side ? sum_of(column_parts + row, PARTS, N, lane)
-                              : sum_of(row_parts + row, PANELS, M, lane);
-  const double whole = side ? sum_of(whole_rows, PARTS, 1, lane)
-                            : sum_of(whole_columns, PANELS, 1, lane);
-  const int cut = whole_cut(weighed, whole, __ldg(threshold));
+  const int cut = __ldg((side ? column_cuts : row_cuts) + row);
   unsigned count = 0;
   if constexpr (HELD) {
     #pragma unroll
@@ -91,7 +85,6 @@ __device__ __forceinline__ void select_values(
     const unsigned long long start = total ? atomicAdd(counter, (unsigned long long)total) : 0;
     const bool fits = start + total <= room;
     shared[WARPS] = fits ? (unsigned)start : 0xffffffffu;
-    (side ? column_cuts : row_cuts)[row] = cut;
     if (fits)
       reinterpret_cast<int2*>(side ? columns_of_b : rows_of_a)[row] =
           make_int2((int)start, (int)total);
@@ -116,22 +109,18 @@ __device__ __forceinline__ void select_values(
 
 
 def select_kernel(
-    given: Sequence[TensorSpec], threshold: TensorSpec, sides: Sides, sums: WeightedSums,
-    vectors: int, layout: WeightLayout, target: Target,
-) -> PrimFunc:  # fmt: skip
-    """The kernel that fills `sides.lists`, `sides.cuts` and counts.
+    given: Sequence[TensorSpec], sides: Sides, vectors: int, layout: WeightLayout, target: Target
+) -> PrimFunc:
+    """The kernel that fills `sides.lists` and counts.
 
-    given: a [m, 16 * vectors] and b, packed; parameters these, `sums.arrays`, threshold,
-    `sides.kept`, which `sums` sets to zero, `sides.lists` and `sides.cuts`.
+    given: a [m, 16 * vectors] and b, packed; parameters these, `sides.cuts`, `sides.kept`, which
+    holds zeros, and `sides.lists`.
     """
     warps = next((n for n in _WARPS if blocks_for(vectors, 32 * n) <= _HELD), _WARPS[-1])
-    sizes = {
-        **layout.sizes(), **sides.sizes(), "VECTORS": vectors, "WARPS": warps,
-        "PARTS": sums.parts, "PANELS": sums.panels,
-        "HELD": blocks_for(vectors, 32 * warps) <= _HELD,
-    }  # fmt: skip
-    functions = DeviceNamespace("select_values", PACKED_AT + CUTS + SIDES + _SOURCE, {}, sizes)
-    parameters = [*given, *sums.arrays, threshold, sides.kept, *sides.lists, *sides.cuts]
+    held = blocks_for(vectors, 32 * warps) <= _HELD
+    sizes = {**layout.sizes(), **sides.sizes(), "VECTORS": vectors, "WARPS": warps, "HELD": held}
+    functions = DeviceNamespace("select_values", PACKED_AT + CUTS + _SOURCE, {}, sizes)
+    parameters = [*given, *sides.cuts, sides.kept, *sides.lists]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         shared = builder.alloc_buffer((warps + 1,), "uint32", scope="shared").data

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 from tvm.tirx import PrimFunc
 
+from autoq.templates.cuda.device.residual.cut_vectors import cut_kernel
 from autoq.templates.cuda.device.residual.dense_sides import fill_sides_kernel
 from autoq.templates.cuda.device.residual.guard import guarded
 from autoq.templates.cuda.device.residual.plan import ResidualPlan
 from autoq.templates.cuda.device.residual.quantise_panels import blocks_of_panel, panels_kernel
 from autoq.templates.cuda.device.residual.select import select_kernel
-from autoq.templates.cuda.device.residual.turned_residual import turned_residual
+from autoq.templates.cuda.device.residual.turn import turn_kernel
 from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -78,6 +79,8 @@ def residual_program(
     if not work.constant_b:
         _quantise_b(found, plan, target)
     _quantise_a(found, plan, target)
+    if plan.sparse:
+        _turn_residuals(found, plan, target)
     given = {"x": "a_values", "weight": "b_values", "bias": "no_bias"}
     if work.correction == "none":
         scales = {"row_scale": plan.a_scale.name, "scale": plan.b_scale.name}
@@ -99,72 +102,59 @@ def residual_program(
 
 def _quantise_a(found: _Stages, plan: ResidualPlan, target: Target) -> None:
     work = plan.workload
-    apart = plan.sparse and not plan.turns(target)
-    residual = plan.rows("a_residual") if plan.full else plan.a_turned if plan.sparse else None
     written = [
         plan.rows("a_values"),
-        None if apart else residual,
+        plan.rows("a_residual") if plan.compensates else None,
         plan.a_scale,
-        plan.a_inverse if apart else None,
         plan.a_magnitudes if plan.sparse else None,
     ]
-    kernel = plan.rows_of_a(target).kernel([work.a, None, *written], target)
+    kernel = plan.rows_of_a.kernel([work.a, None, *written], target)
     found.add(kernel, [work.a], written)
-    if apart:
-        given = work.a, plan.a_scale, plan.a_inverse
-        found.add(turned_residual(*given, plan.a_turned, plan.most, target), given, [plan.a_turned])
 
 
 def _quantise_b(found: _Stages, plan: ResidualPlan, target: Target) -> None:
     work = plan.workload
     bias = plan.bias if plan.bias_at else None
-    values = plan.weights("b_values")
     magnitudes = plan.b_magnitudes if plan.sparse else None
-    residual = plan.weights("b_residual") if plan.full else plan.b_turned if plan.sparse else None
-    if work.b_order == "kn":
-        columns = plan.columns_of_b
-        blocks = blocks_of_panel(work.k, target)
-        if blocks:
-            written = [values, residual, plan.b_scale, magnitudes]
-            kernel = panels_kernel(columns, blocks, [work.b, bias, *written], target)
-            found.add(kernel, [work.b, bias], written)
-            return
-        kernel = columns.find_largest(work.b, magnitudes, target)
-        found.add(kernel, [work.b], [columns.parts, magnitudes])
-        reads = [work.b, columns.parts, bias, magnitudes]
-        written = [values, residual, plan.b_scale]
-        kernel = columns.kernel([*reads, *written], target)
-        found.add(kernel, reads, [*written, magnitudes])
+    residual = plan.weights("b_residual") if plan.compensates else None
+    written = [plan.weights("b_values"), residual, plan.b_scale]
+    if work.b_order == "nk":
+        kernel = plan.rows_of_b.kernel([work.b, bias, *written, magnitudes], target)
+        found.add(kernel, [work.b, bias], [*written, magnitudes])
         return
-    apart = plan.sparse and not plan.turns(target)
-    written = [values, None if apart else residual, plan.b_scale,
-               plan.b_inverse if apart else None, magnitudes]  # fmt: skip
-    kernel = plan.rows_of_b(target).kernel([work.b, bias, *written], target)
-    found.add(kernel, [work.b, bias], written)
-    if apart:
-        given = work.b, plan.b_scale, plan.b_inverse
-        found.add(turned_residual(*given, plan.b_turned, plan.most, target), given, [plan.b_turned])
+    columns, blocks = plan.columns_of_b, blocks_of_panel(work.k, target)
+    if blocks:
+        kernel = panels_kernel(columns, blocks, [work.b, bias, *written, magnitudes], target)
+        found.add(kernel, [work.b, bias], [*written, magnitudes])
+        return
+    kernel = columns.find_largest(work.b, magnitudes, target)
+    found.add(kernel, [work.b], [columns.parts, magnitudes])
+    reads = [work.b, columns.parts, bias, magnitudes]
+    found.add(columns.kernel([*reads, *written], target), reads, [*written, magnitudes])
+
+
+def _turn_residuals(found: _Stages, plan: ResidualPlan, target: Target) -> None:
+    """Of a, and of b unless that is constant."""
+    sides = 1 if plan.workload.constant_b else 2
+    given = [plan.rows("a_residual"), plan.weights("b_residual")][:sides]
+    turned = [plan.a_turned, plan.b_turned][:sides]
+    found.add(turn_kernel(given, turned, plan.workload.n, plan.layout, target), given, turned)
 
 
 def _find_what_matters(found: _Stages, plan: ResidualPlan, target: Target) -> None:
     """Lists of both sides, or what products read in their stead."""
-    sums, sides, values = plan.weighted_sums, plan.sides, plan.rows("a_values")
-    weights, (row_cuts, column_cuts) = plan.weights("b_values"), sides.cuts
+    sums, sides = plan.weighted_sums, plan.sides
+    values = [plan.rows("a_values"), plan.weights("b_values")]
     given = [plan.sums("sums"), plan.a_scale, plan.b_scale, plan.a_magnitudes, plan.b_magnitudes]
     found.add(sums.kernel(given, sides.kept, target), given, [*sums.arrays, sides.kept])
-    reads = [values, weights, *sums.arrays, THRESHOLD, sides.kept]
-    written = [*sides.lists, *sides.cuts]
-    kernel = select_kernel(
-        [values, weights], THRESHOLD, sides, sums, plan.vectors, plan.layout, target
-    )
-    found.add(kernel, reads, [*written, sides.kept])
-    reads = [values, weights, plan.a_turned, plan.b_turned, row_cuts, column_cuts, sides.kept,
-             CROSSOVER]  # fmt: skip
-    written = [plan.rows("a_some"), plan.weights("b_some"), plan.rows("a_residual"),
-               plan.weights("b_residual"), WHOLE]  # fmt: skip
-    kernel = fill_sides_kernel(
-        [*reads, *written], sides, plan.vectors, plan.pitches, plan.layout, target
-    )
+    found.add(cut_kernel(THRESHOLD, sides, sums, target), [*sums.arrays, THRESHOLD], sides.cuts)
+    found.add(
+        select_kernel(values, sides, plan.vectors, plan.layout, target),
+        [*values, *sides.cuts, sides.kept], [*sides.lists, sides.kept],
+    )  # fmt: skip
+    reads = [*values, *sides.cuts, sides.kept, CROSSOVER]
+    written = [plan.rows("a_some"), plan.weights("b_some"), WHOLE]
+    kernel = fill_sides_kernel([*reads, *written], sides, plan.vectors, plan.layout, target)
     found.add(kernel, reads, written)
 
 

@@ -152,6 +152,11 @@ class WeightedSums:
         return blocks_for(self.m, self.part)
 
     @property
+    def blocks(self) -> int:
+        """Of the pass."""
+        return self.panels * self.parts
+
+    @property
     def arrays(self) -> tuple[TensorSpec, ...]:
         """Sums of rows in each panel and of columns in each part, then the same of what divides.
 
@@ -179,5 +184,4 @@ class WeightedSums:
             shared = builder.alloc_buffer((self.part * warps,), "float64", scope="shared").data
             call(functions.function("weigh"), *pointers, shared, block, thread)
 
-        blocks = self.panels * self.parts
-        return thread_kernel([*given, *self.arrays, counts], blocks, _THREADS, target, body)
+        return thread_kernel([*given, *self.arrays, counts], self.blocks, _THREADS, target, body)
