@@ -30,7 +30,9 @@ def weight_layout(product: Gemm, config: MmaSyncConfig) -> WeightLayout:
     return WeightLayout(config.block_n, config.block_k, tiling.steps, channels, False)
 
 
-_PRODUCT = ResidualProduct(conv2d_mma_sync.TEMPLATE, ResidualMmaSyncConfig, weight_layout, {})
+_PRODUCT = ResidualProduct(
+    conv2d_mma_sync.TEMPLATE, ResidualMmaSyncConfig, weight_layout, {}, lambda product: {}
+)
 
 TEMPLATE = Template(
     "residual_gemm_mma_sync", 1, _PRODUCT.matches, _PRODUCT.space, _PRODUCT.default,

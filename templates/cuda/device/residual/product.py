@@ -34,13 +34,15 @@ class ResidualProduct:
 
     inner: the template of products, whose weights are written just before; config_type: its knobs
     and `ResidualKnobs`; layout_of: where its weights lie; values: of knobs that are its own, or
-    have fewer where weights are no constants, the one that is used untuned first.
+    have fewer where weights are no constants, the one that is used untuned first; preferred: knobs
+    of a product that are used untuned where they are legal together.
     """
 
     inner: Template
     config_type: type[Any]
     layout_of: Callable[[Gemm, Any], WeightLayout]
     values: Mapping[str, tuple[Any, ...]]
+    preferred: Callable[[Gemm], Mapping[str, Any]]
 
     def matches(self, workload: object, target: Target) -> bool:
         """Products whose integers the inner template multiplies; lists need k below 2^24."""
@@ -58,13 +60,19 @@ class ResidualProduct:
         return Space(self.config_type, ordered, [*inner.constraints, *rules(target)], inner.derive)
 
     def default(self, workload: ResidualGemm, target: Target) -> Any:
-        """The inner template's choice; the first legal one where it rests on constant weights."""
-        chosen = self.inner.default(inner_product(workload), target)
+        """The preferred knobs, or the inner template's choice; else the first legal one.
+
+        What the inner template chooses may rest on constant weights.
+        """
+        product = inner_product(workload)
+        chosen = self.inner.default(product, target)
         knobs = {field.name: getattr(chosen, field.name) for field in dataclasses.fields(chosen)}
         first = {name: values[0] for name, values in self.values.items()}
         config = self.config_type(**{**knobs, **first, **default_knobs(workload, target)})
         space = self.space(workload, target)
-        return config if config in space else next(space.enumerate())
+        tried = (dataclasses.replace(config, **self.preferred(product)), config)
+        legal = next((one for one in tried if one in space), None)
+        return legal or next(space.enumerate())
 
     def estimate(self, workload: ResidualGemm, config: Any, target: Target) -> float:
         """Roughly the seconds of the product; what runs beside it moves the same bytes for all.
