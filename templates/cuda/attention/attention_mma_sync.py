@@ -25,20 +25,24 @@ if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
 
 _LEAST_COMPUTE_CAPABILITY = 80
-_DEEPEST = 256
+_DEEPEST, _DEEPEST_OF_FLOATS = 192, 256
 # Indices count bytes in 32 bits; tiles that overhang count on.
 _MOST = (1 << 31) - (1 << 24)
 _ZERO_POINTS = 4
 
 
 def matches(workload: object, target: Target) -> bool:
-    """From sm_80 on: heads of up to 256 values, whole words of them; indices must fit 31 bits."""
+    """From sm_80 on: heads of up to 192 values, 256 of floats without mask; whole words of them.
+
+    Indices must fit 31 bits.
+    """
     if not isinstance(workload, Attention) or target.kind != "cuda":
         return False
+    plain = workload.floating and not (workload.mask_axes or workload.causal)
     arrays = (*workload.inputs, *workload.outputs, *workload.constants)
     return (
         target.compute_capability >= _LEAST_COMPUTE_CAPABILITY
-        and workload.depth <= _DEEPEST
+        and workload.depth <= (_DEEPEST_OF_FLOATS if plain else _DEEPEST)
         and workload.depth * workload.inputs[0].element.bytes % LEAST_PIECE == 0
         and all(math.prod(array.shape) * array.element.bytes < _MOST for array in arrays)
     )

@@ -36,7 +36,7 @@ __device__ __forceinline__ int over_lanes_sum(int x) {
 struct State {
   Sums sums;
   RowPairs top, total, inverse;
-  unsigned queries[DEPTH_STEPS][ROW_TILES][4];
+  unsigned from, queries[HOLDS_QUERIES ? DEPTH_STEPS : 1][ROW_TILES][4];
   int q_zero, v_zero;
   int from_row[ROW_TILES][2], shares_sum[ROW_TILES][2];
   float factor, masked_inverse;
@@ -51,6 +51,7 @@ struct State {
     q_zero = __ldg(zero_points);
     v_zero = __ldg(zero_points + 2);
     const int k_zero = __ldg(zero_points + 1);
+    from = rows;
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r) {
       #pragma unroll
@@ -65,10 +66,11 @@ struct State {
       }
       #pragma unroll
       for (int step = 0; step < DEPTH_STEPS; ++step) {
-        read_queries(queries[step][r], rows, r, step, lane);
+        auto& a = queries[HOLDS_QUERIES ? step : 0][r];
+        read_queries(a, rows, r, step, lane);
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-          from_row[r][i % 2] = add_bytes(queries[step][r][i], from_row[r][i % 2], Q_SIGNED);
+          from_row[r][i % 2] = add_bytes(a[i], from_row[r][i % 2], Q_SIGNED);
       }
       #pragma unroll
       for (int half = 0; half < 2; ++half)
@@ -126,8 +128,10 @@ struct State {
         read_keys(b, keys, pair, step, lane);
         #pragma unroll
         for (int r = 0; r < ROW_TILES; ++r) {
-          multiply_keys(products[r][0], queries[step][r], b[0], b[1]);
-          multiply_keys(products[r][1], queries[step][r], b[2], b[3]);
+          auto& a = queries[HOLDS_QUERIES ? step : 0][r];
+          if constexpr (!HOLDS_QUERIES) read_queries(a, from, r, step, lane);
+          multiply_keys(products[r][0], a, b[0], b[1]);
+          multiply_keys(products[r][1], a, b[2], b[3]);
         }
         if constexpr (Q_ZERO) {
           multiply_keys(of_keys[0], zeros, b[0], b[1]);

@@ -68,6 +68,7 @@ __device__ __forceinline__ void score(
       for (int t = 0; t < KEY_TILES; ++t)
         #pragma unroll
         for (int e = 0; e < 4; e += 2) {
+          if (t % 4 == 0 && e == 0) __syncwarp();  // or registers fill with all of the mask
           const float2 added = masks_at(mask, place_in(corner, r, t, e, lane));
           z[r][t][e] = __fmaf_rn(z[r][t][e], scale, added.x);
           z[r][t][e + 1] = __fmaf_rn(z[r][t][e + 1], scale, added.y);

@@ -50,7 +50,7 @@ template <int COUNT, int MOST, int PITCH_OF> __device__ __forceinline__ void cop
       }
     }
   } else {
-    #pragma unroll
+    #pragma unroll 2  // or addresses of all of them fill registers
     for (int start = 0; start < COPIES; start += THREADS) {
       const int index = start + thread, row = index / PIECES, byte = index % PIECES * PIECE;
       if (COPIES % THREADS == 0 || index < COPIES) {

@@ -66,11 +66,11 @@ def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
         if even <= _MOST_AT_ONCE:
             tiles.add(even)
     return {
-        "warps": (1, 2, 3, 4, 6, 8),
+        "warps": (1, 2, 4, 8),
         "row_tiles": (1, 2),
         "tile_keys": tuple(sorted(tiles)),
         "stages": (1, 2, 3, 4),
-        "holds_queries": (False, True) if workload.floating else (True,),
+        "holds_queries": (False, True),
         "sums_of_products": (False, True) if workload.floating else (False,),
         "blocks_per_sm": (1, 2, 3, 4),
     }

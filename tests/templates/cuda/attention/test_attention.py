@@ -86,7 +86,7 @@ def test_tiles_that_a_mask_hides_as_a_whole() -> None:
     for work in (workload, replace(workload, **BYTES)):
         (*arrays, mask), constants = random_case(work, 2)
         mask = np.where(np.arange(96) < 70, -np.inf, mask).astype(np.float32)
-        config = AttentionConfig(1, 1, 32, 3, True, False, 1)
+        config = AttentionConfig(1, 1, 32, 3, True, work.floating, 1)
         inputs = [*arrays, mask, *TEMPLATE.pack(work, config, constants)]
         (y,) = run(TEMPLATE.build(work, config, AMPERE), AMPERE, inputs, [work.outputs[0].stored])
         assert complaints([y], work.reference((*arrays, mask), constants), work, AMPERE) is None
@@ -112,6 +112,9 @@ def test_what_it_declines() -> None:
     assert not TEMPLATE.matches(Attention(1, 1, 8, 8, 264), AMPERE)
     assert not TEMPLATE.matches(Attention(1, 1, 8, 8, 33), AMPERE)
     assert TEMPLATE.matches(Attention(1, 1, 8, 8, 256), AMPERE)
+    assert not TEMPLATE.matches(Attention(1, 1, 8, 8, 256, **BYTES), AMPERE)
+    for work in (Attention(1, 1, 9, 999, 192, **BYTES), Attention(1, 1, 8, 8, 192, causal=True)):
+        assert TEMPLATE.default(work, AMPERE) in TEMPLATE.space(work, AMPERE)
 
 
 _GPU_CASES = [random_attention(np.random.default_rng(seed)) for seed in range(100, 116)]
