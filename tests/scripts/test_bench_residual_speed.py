@@ -37,7 +37,7 @@ def test_every_stage_on_a_gpu_has_a_kind(form: str) -> None:
     workload = ResidualGemm(128, 128, 128, correction=stages.FORMS[form])
     template = matching(workload, target)[0]
     program = template.program(workload, template.default(workload, target), target)
-    kinds = [stages.kind_of(stage) for stage in program.stages]
+    kinds = stages.kinds_of(program.stages)
     assert kinds.count("product") == (1 if form == "direct" else 3)
     assert ("reduce" in kinds) == (form == "sparse") and kinds[0] == "quantise"
 

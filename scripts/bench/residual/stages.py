@@ -26,29 +26,33 @@ from residual.speed import FORMS, circumstances, place
 KINDS = ("quantise", "product", "reduce", "correct")
 """What stages do, by a part of their functions' names on the CPU."""
 
-_WRITTEN = {
-    "largest_parts": "quantise", "a_values": "quantise", "b_values": "quantise",
-    "a_turned": "quantise", "sums": "product", "by_a": "product", "by_b": "product",
-    "row_parts": "reduce", "entries_of_a": "reduce", "a_some": "reduce",
-}  # fmt: skip
-"""The same on CUDA, by the first array that a stage writes."""
+_PRODUCTS = ("sums", "by_a", "by_b")
+"""What products write on CUDA, where functions have no names."""
 
 CPU_SIZES, GPU_SIZES = (512, 1024, 2048, 4096), (1024, 2048, 4096, 8192)
 DENSITIES = {"cpu": 0.05, "cuda": 0.001}
 _ROUNDS = 7
 
 
-def kind_of(stage: Stage) -> str:
-    """What a stage does; ValueError where neither its name nor what it writes tells."""
-    name, written = str(stage.function.attrs["global_symbol"]), stage.writes[0]
-    for kind in KINDS:
-        if kind in name:
-            return kind
-    if written == "y":
-        return "correct" if "sums" in stage.reads else "product"
-    if written not in _WRITTEN:
-        raise ValueError(f"stage {name!r} that writes {written!r} is none of {', '.join(KINDS)}")
-    return _WRITTEN[written]
+def kinds_of(stages: Sequence[Stage]) -> list[str]:
+    """What each stage does, by its function's name or by what it writes.
+
+    On CUDA what comes before the first product quantises, and what lies behind it and writes
+    neither sums nor y reduces.
+    """
+    found: list[str] = []
+    for stage in stages:
+        name, written = str(stage.function.attrs["global_symbol"]), stage.writes[0]
+        named = next((kind for kind in KINDS if kind in name), None)
+        if named:
+            found.append(named)
+        elif written == "y":
+            found.append("correct" if "sums" in stage.reads else "product")
+        elif written in _PRODUCTS:
+            found.append("product")
+        else:
+            found.append("reduce" if "product" in found else "quantise")
+    return found
 
 
 def stages_row(compiler: Compiler, form: str, size: int) -> dict[str, Any]:
@@ -65,8 +69,8 @@ def stages_row(compiler: Compiler, form: str, size: int) -> dict[str, Any]:
     seconds = _cpu_seconds if isinstance(compiled.kernel, CpuKernel) else _cuda_seconds
     taken = [1e6 * one for one in seconds(compiled, (a, b), constants)]
     found = dict.fromkeys(KINDS, 0.0)
-    for stage, us in zip(compiled.stages, taken, strict=True):
-        found[kind_of(stage)] += us
+    for kind, us in zip(kinds_of(compiled.stages), taken, strict=True):
+        found[kind] += us
     return {
         **circumstances(target), "target": target, "form": form, "size": size, "density": density,
         "stages": [[s.writes[0], us] for s, us in zip(compiled.stages, taken, strict=True)],
