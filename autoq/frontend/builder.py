@@ -92,14 +92,20 @@ class GraphBuilder:
 
     def constant(self, name: str, role: str) -> np.ndarray:
         """The value of an input that has to be known; raises ModelError where it is not."""
+        value = self.known(name)
+        if value is None:
+            raise self.error(f"its {role} {name!r} must be constant; export it as an initializer")
+        return value
+
+    def known(self, name: str) -> np.ndarray | None:
+        """The value of a constant, or of the dequantisation of one; None for anything else."""
         if name in self.graph.constants:
             return self.graph.constants[name]
         node = self._producers.get(name)
-        if node is not None and node.op in DEQUANTISATIONS:
-            integers = self.graph.constants.get(node.inputs[0])
-            if integers is not None:
-                return dequantised(integers, node)
-        raise self.error(f"its {role} {name!r} must be constant; export it as an initializer")
+        if node is None or node.op not in DEQUANTISATIONS:
+            return None
+        integers = self.graph.constants.get(node.inputs[0])
+        return None if integers is None else dequantised(integers, node)
 
     def producer(self, name: str) -> Operation | None:
         """The operation that writes a tensor, None for an input or a constant."""

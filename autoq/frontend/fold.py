@@ -14,6 +14,9 @@ from autoq.graph.shapes import LARGEST_SIZE
 FOLDED = frozenset((*COMPUTED, "Constant", "Shape", "Size"))
 """Operators of the default domain that constants alone, or static shapes, may decide."""
 
+_MOVING = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Split", "Concat")
+"""Operators that only move values."""
+
 LARGEST_ITEM = 8
 """Bytes of the largest numbers that the reference computes with."""
 
@@ -27,8 +30,17 @@ def is_foldable(node: onnx.NodeProto, builder: GraphBuilder) -> bool:
     if node.op_type == "Constant":
         return True
     names = [builder.values.get(name) for name in node.input if name]
-    known = bool(names) and all(name in builder.graph.constants for name in names)
-    return known and node.op_type in COMPUTED
+    if not names or node.op_type not in COMPUTED:
+        return False
+    if all(name in builder.graph.constants for name in names):
+        return True
+    # A quantised weight that is only moved stays integers.
+    known = all(name is not None and builder.is_constant(name) for name in names)
+    return known and node.op_type not in _MOVING and all(_is_known(n, builder) for n in names)
+
+
+def _is_known(name: str | None, builder: GraphBuilder) -> bool:
+    return name is not None and builder.known(name) is not None
 
 
 def fold(node: onnx.NodeProto, builder: GraphBuilder) -> list[np.ndarray]:
@@ -50,7 +62,9 @@ def fold(node: onnx.NodeProto, builder: GraphBuilder) -> list[np.ndarray]:
 
 def _given(name: str, builder: GraphBuilder) -> np.ndarray:
     """A constant as the model has it: of 16 bits where the graph computes in float32."""
-    value = builder.graph.constants[builder.values[name]]
+    value = builder.known(builder.values[name])
+    if value is None:
+        raise builder.error(f"its input {name!r} is no constant")
     return value.astype(builder.types[name]) if name in builder.types else value
 
 

@@ -25,6 +25,7 @@ from autoq.graph.passes.layers.residual_products import residual_products
 from autoq.graph.passes.preparation.dequantise_late import dequantise_late
 from autoq.graph.passes.preparation.fold_affine import fold_affine
 from autoq.graph.passes.preparation.fold_constants import fold_dequantisations, fold_operations
+from autoq.graph.passes.preparation.move_late import move_late
 from autoq.graph.passes.preparation.reshape_late import reshape_late
 from autoq.graph.passes.tables.absorb_tables import absorb_tables
 from autoq.graph.passes.tables.gather_tables import gather_tables, tabulate_fusions
@@ -57,6 +58,7 @@ def optimise(
     graph = _copied(graph)
     prune(graph)
     reshape_late(graph)
+    move_late(graph)
     dequantise_late(graph)
     fold_operations(graph)
     fold_affine(graph)

@@ -54,6 +54,17 @@ CASES = {
         node("Relu", "a", "r"), node("Gemm", "p q r"), inputs={"a": ((6,), "float32")},
         p=normal(3, 8), q=normal(8, 6),
     ),
+    "normalisation by constants quantised twice": over_constants(
+        node("DequantizeLinear", "g s z", "g1"), node("Identity", "g1", "g2"),
+        node("QuantizeLinear", "g2 ws0 wz0", "g3"), node("DequantizeLinear", "g3 ws0 wz0", "g4"),
+        node("Identity", "b", "b1"), node("BatchNormalization", "a g4 b1 b1 v"),
+        g=integers("int8", 8), v=np.abs(normal(8)) + 1, ws0=np.float32(0.1), wz0=np.uint8(90),
+    ),
+    "a shape of dequantised numbers": over_constants(
+        node("DequantizeLinear", "n s0", "f"), node("Ceil", "f", "u"),
+        node("Cast", "u", "t", to=7), node("Reshape", "a t"), n=np.uint8([8, 119, 31]),
+        s0=np.float32(0.25),
+    ),
     "pool of dequantised integers": over_constants(
         QUANTISED_X, node("MaxPool", "x", "m", kernel_shape=[2, 2]), node("Concat", "m a", axis=1),
         inputs={"a": ((1, 2, 6, 7), "float32")},

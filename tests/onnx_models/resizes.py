@@ -41,6 +41,10 @@ RESIZES = {
     "antialias cubic": _resize([1, 1, 0.5, 0.3], mode="cubic", antialias=1, exclude_outside=1),
     "no larger": _resize(sizes=[18, 30], mode="linear", axes=[2, 3],
                          keep_aspect_ratio_policy="not_larger"),
+    "of bytes": model(
+        [node("Cast", "x", "b", to=3), node("Resize", "b - s", mode="linear")],
+        {"x": (IMAGE, "float32")}, {"s": np.float32([1, 1, 2, 2.3])},
+    ),
     "signal": _resize([1, 1, 2.5], shape=(2, 3, 8), mode="linear"),
     "channels too": _resize([1, 2, 2, 1]),
     "cropped": model(

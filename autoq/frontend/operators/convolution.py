@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from autoq.frontend.builder import GraphBuilder
+from autoq.frontend.operators.dynamic import less_zero_point
 from autoq.frontend.operators.qdq import (
     constant_scalar,
     dequantise,
@@ -49,13 +52,12 @@ def emit_conv(node: OnnxNode, b: GraphBuilder, x: str, weight: str, bias: str | 
 def conv_integer(node: OnnxNode, b: GraphBuilder) -> str:
     """int32 sums of (x - x_zero_point) * (w - w_zero_point)."""
     given = node.input(2)
-    if given is not None and given not in b.graph.constants:
-        raise b.error(
-            "a zero point that a run gives; quantise products alone (op_types_to_quantize), or all "
-            "with fixed scales (autoq quantize)"
-        )
-    zero_point = constant_scalar(b, given, "x_zero_point")
-    x = dequantise(b, node.required(0, b), np.float32(1), np.asarray(zero_point))
+    found = given is not None and given not in b.graph.constants
+    zero_point = 0 if found else constant_scalar(b, given, "x_zero_point")
+    integers = node.required(0, b)
+    if found:
+        node, integers = _filled_up(node, b, integers, given)
+    x = dequantise(b, integers, np.float32(1), np.asarray(zero_point))
     weight_zero_point = node.input(3)
     zero_points = b.constant(weight_zero_point, "w_zero_point") if weight_zero_point else np.int8(0)
     weight = node.required(1, b)
@@ -64,7 +66,27 @@ def conv_integer(node: OnnxNode, b: GraphBuilder) -> str:
         b, weight, np.ones(np.shape(zero_points), np.float32), np.asarray(zero_points), axis
     )
     sums = emit_conv(node, b, x, weight, None)
-    return b.emit("Cast", [sums], "int32")
+    if given is None or not found:
+        return b.emit("Cast", [sums], "int32")
+    filters = b.constant(weight, "weights")  # less their zero points, by a scale of 1
+    columns = filters.reshape(len(filters), -1).T.astype(np.int64)
+    return less_zero_point(b, sums, given, columns, pixels=True)
+
+
+def _filled_up(node: OnnxNode, b: GraphBuilder, x: str, zero_point: str) -> tuple[OnnxNode, str]:
+    """The node without padding, and its image with a zero point that a run gives as the border."""
+    size, taps = image_shape(b, x)[2:], image_shape(b, node.required(1, b))[2:]
+    strides, dilations = (pair(node.attributes, name, b) for name in ("strides", "dilations"))
+    top, left, bottom, right = padding(node.attributes, size, taps, strides, dilations, b)
+    attributes = {k: v for k, v in node.attributes.items() if k not in ("pads", "auto_pad")}
+    node = dataclasses.replace(node, attributes=attributes)
+    if not any((top, left, bottom, right)):
+        return node, x
+    before, after = (0, 0, top, left), (0, 0, bottom, right)
+    wide = b.emit("Pad", [x], before=before, after=after, value=0.0)
+    inside = np.pad(np.ones(size, np.float32), ((top, bottom), (left, right)))
+    border = b.emit("Reshape", [zero_point], shape=())
+    return node, b.emit("Where", [b.add_constant(inside), wide, border], b.dtype(x))
 
 
 @importer("QLinearConv")

@@ -108,21 +108,25 @@ def _sums(
         return b.emit("Cast", [sums], "int32")
     if integers.ndim < 2 or math.prod(integers.shape[:-2]) > 1:
         raise b.error("a zero point that a run gives beside weights that are not one matrix")
-    return _less_zero_point(b, sums, x_zero_point, integers.astype(np.int64) - zero_points)
+    columns = integers.astype(np.int64) - zero_points
+    return less_zero_point(b, sums, x_zero_point, columns.reshape(-1, columns.shape[-1]))
 
 
-def _less_zero_point(b: GraphBuilder, sums: str, zero_point: str, weight: np.ndarray) -> str:
+def less_zero_point(
+    b: GraphBuilder, sums: str, zero_point: str, weight: np.ndarray, pixels: bool = False
+) -> str:
     """int32 sums less a uint8 or int8 zero point times the sums of the columns of weight [k, n].
 
-    Those of integers as they are, float32. Where none of them can be 2^24, the difference is known
-    as float32 too: that of two exact numbers, rounded as an int32 one is by a Cast.
+    sums: those of integers as they are, float32; of images [batch, n, height, width] with pixels.
+    Where none of them can be 2^24, the difference is known as float32 too: that of two exact
+    numbers, rounded as an int32 one is by a Cast.
     """
     shape = b.shape(zero_point)
     if math.prod(shape) != 1 or b.dtype(zero_point) not in ("int8", "uint8"):
         raise b.error(
             f"a_zero_point {b.dtype(zero_point)}{list(shape)}; one number, int8 or uint8, does"
         )
-    columns = weight.sum(axis=-2).reshape(-1)
+    columns = weight.sum(axis=0).reshape((-1, 1, 1) if pixels else -1)
 
     def difference(all_sums: str, dtype: str, zero: str) -> str:
         number = b.emit("Reshape", [zero], shape=())
@@ -131,7 +135,7 @@ def _less_zero_point(b: GraphBuilder, sums: str, zero_point: str, weight: np.nda
 
     whole = b.emit("Cast", [sums], "int32")
     result = difference(whole, "int32", b.emit("Cast", [zero_point], "int32"))
-    one_sign = (np.maximum(part, 0).sum(axis=-2).max() for part in (weight, -weight))
+    one_sign = (np.maximum(part, 0).sum(axis=0).max() for part in (weight, -weight))
     if max(one_sign) * _LEVELS < _LARGEST:
         zero = b.as_floats.get(zero_point) or b.emit("Cast", [zero_point], "float32")
         b.as_floats[result] = difference(sums, "float32", zero)

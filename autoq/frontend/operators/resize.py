@@ -133,7 +133,10 @@ def _emitted(
 def _interpolated(b: GraphBuilder, x: str, taps: dict[int, Taps]) -> str:
     axes = tuple(sorted(taps))
     indices, weights = ([taps[axis][part] for axis in axes] for part in (0, 1))
-    return b.emit("Interpolate", [x], axes=axes, indices=indices, weights=weights)
+    dtype = b.dtype(x)
+    x = b.emit("Cast", [x], "float32") if dtype in ("int8", "uint8") else x
+    y = b.emit("Interpolate", [x], axes=axes, indices=indices, weights=weights)
+    return y if dtype == "float32" else b.emit("Cast", [y], dtype)  # downwards, as onnxruntime does
 
 
 def _extrapolated(b: GraphBuilder, y: str, axes: dict[int, Resized], value: float) -> str:
