@@ -86,12 +86,12 @@ class _Rows:
 
     def product(self, setting: Setting) -> np.ndarray:
         """The product under a setting; of overlapping rows an image has one scale."""
-        if not self.overlap:
+        if setting.correction == "sparse":
             a = self.a
-            extents = (len(a), self.b.shape[1], len(self.b))
-            workload = ResidualGemm(*extents, setting.bits, setting.correction)
+            workload = ResidualGemm(len(a), self.b.shape[1], len(self.b), setting.bits)
             return workload.reference([a, self.b], setting.constants)[0]
-        left = quantise(self.x.reshape(len(self.x), -1), setting.bits, axis=1)
+        apart = len(self.x) if self.overlap else self.x.size // self.x.shape[-1]
+        left = quantise(self.x.reshape(apart, -1), setting.bits, axis=1)
         right = quantise(self.b, setting.bits, axis=0)
         values, residual = (
             self._unrolled(array.reshape(self.x.shape).astype(np.float64))
@@ -99,8 +99,9 @@ class _Rows:
         )
         sums, correction = values @ right.values.astype(np.float64), None
         if setting.correction == "full":
-            correction = values @ right.residual + residual @ right.values
-        scale = np.repeat(left.scale, len(sums) // len(self.x), axis=0)
+            finer = right.residual.astype(np.float64)
+            correction = values @ finer + residual @ right.values.astype(np.float64)
+        scale = np.repeat(left.scale, len(sums) // apart, axis=0)
         return compensated(sums, correction, scale, right.scale, setting.bits)
 
     def _unrolled(self, x: np.ndarray) -> np.ndarray:
