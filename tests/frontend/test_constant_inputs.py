@@ -62,7 +62,7 @@ CASES = {
     ),
     "a shape of dequantised numbers": over_constants(
         node("DequantizeLinear", "n s0", "f"), node("Ceil", "f", "u"),
-        node("Cast", "u", "t", to=7), node("Reshape", "a t"), n=np.uint8([8, 119, 31]),
+        node("Cast", "u", "t", to=7), node("Reshape", "a t"), n=np.uint8([8, 57, 31]),
         s0=np.float32(0.25),
     ),
     "pool of dequantised integers": over_constants(
