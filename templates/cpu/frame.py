@@ -9,7 +9,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
-from autoq.templates.cpu.vector import flat, tasks_loop
+from autoq.templates.cpu.vector import flat, loop, tasks_loop
 from autoq.templates.tensor_spec import TensorSpec
 
 
@@ -44,13 +44,16 @@ def task_kernel(
     tasks: int,
     emit: Callable[[dict[str, Buffer], Expr], None],
     name: str = "main",
+    threads: bool = True,
 ) -> PrimFunc:
     """A kernel over the arrays of specs; `emit(views, task)` writes a task, views flat by name.
 
-    name is the function's `global_symbol`: what a stage of a program is called.
+    name is the function's `global_symbol`: what a stage of a program is called. Without `threads`
+    one of them does all tasks, which takes less time than to wake others for little work.
     """
     parameters = {spec.name: (spec.shape, spec.dtype) for spec in specs}
-    with kernel_frame(**parameters) as frame, tasks_loop(tasks) as task:
+    in_turn = tasks_loop if threads else loop
+    with kernel_frame(**parameters) as frame, in_turn(tasks) as task:
         emit({name: frame[name] for name in frame.buffers}, task)
     return frame.result.with_attr("global_symbol", name)
 

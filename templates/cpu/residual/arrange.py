@@ -18,6 +18,7 @@ def arrange_kernel(
     tiles: WordTiles,
     source: str,
     target: str,
+    threads: bool,
     wanted: tuple[TensorSpec, Callable[[Mapping[str, Buffer]], Expr]] | None = None,
 ) -> PrimFunc:
     """Parameters: what `wanted` reads, rows int32 [count, words] `source`, tiles `target`.
@@ -36,7 +37,7 @@ def arrange_kernel(
         with T.If(wanted[1](buffers)), T.Then():
             _tile(tiles, buffers[source], buffers[target], task)
 
-    return task_kernel(specs, tiles.tiles, emit, "quantise_arrange")
+    return task_kernel(specs, tiles.tiles, emit, "quantise_arrange", threads)
 
 
 def _tile(tiles: WordTiles, source: Buffer, target: Buffer, tile: Expr) -> None:

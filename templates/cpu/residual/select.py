@@ -124,7 +124,7 @@ class Selection:
         tasks = -(-lists.count // share)
         return task_kernel((*self.reads, *lists.specs), tasks, emit, "reduce_rows")
 
-    def columns_kernel(self, tiles: WordTiles) -> PrimFunc:
+    def columns_kernel(self, tiles: WordTiles, threads: bool) -> PrimFunc:
         """Parameters: `reads`, the lists' arrays. A task takes a vector of columns of b."""
         lists, lanes = self.lists, self.dot.lanes
 
@@ -171,7 +171,8 @@ class Selection:
                 store(parts[name], first, _sum_of(name, total, lanes), lanes)
 
         tasks = lists.count // lanes
-        return task_kernel((*self.reads, *lists.specs), tasks, emit, "reduce_columns")
+        specs = (*self.reads, *lists.specs)
+        return task_kernel(specs, tasks, emit, "reduce_columns", threads)
 
     def _parts(self, buffers: Mapping[str, Buffer]) -> dict[str, Buffer]:
         prefix = f"{self.lists.side}_"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tvm.script.ir_builder import tirx as T
@@ -29,8 +29,14 @@ from autoq.templates.tensor_spec import TensorSpec
 _PRODUCT = Term("a_rows", "a_shift", "b_values")
 _OF_A = Term("a_rows", "a_shift", "b_rest")
 _OF_B = Term("a_rest_rows", "a_rest_shift", "b_values")
+_THREADS_PRODUCTS = 1 << 22
+"""Products of bytes that take one core as long as to wake another one for each of ten stages."""
 _PARTS = 4
 """Tasks for each core where rows or words are walked that take equally long."""
+
+
+Emit = Callable[[dict[str, Buffer], Expr], None]
+"""(buffers by name, task): writes a task."""
 
 
 @dataclass
@@ -69,7 +75,13 @@ class ResidualStages:
     @property
     def tasks(self) -> int:
         """Tasks of a walk."""
-        return _PARTS * self.target.units
+        return _PARTS * self.target.units if self.threads else 1
+
+    @property
+    def threads(self) -> bool:
+        """Whether there is enough to do for more than one thread."""
+        work = self.workload
+        return work.m * work.n * work.k >= _THREADS_PRODUCTS
 
     @property
     def quantised_b(self) -> tuple[TensorSpec, ...]:
@@ -96,6 +108,12 @@ class ResidualStages:
         self.stages.append(Stage(function, tuple(reads), names))
         self.specs.update({spec.name: spec for spec in writes if spec.name != "y"})
 
+    def _add_tasks(self, specs: Sequence[TensorSpec], tasks: int, emit: Emit, name: str) -> None:
+        """A stage of tasks, of which the last of specs is written."""
+        *reads, written = specs
+        function = task_kernel(specs, tasks, emit, name, self.threads)
+        self.add(function, [spec.name for spec in reads], [written])
+
     def _quantise_a(self) -> None:
         work = self.workload
         rows = RowQuantisation(
@@ -117,7 +135,9 @@ class ResidualStages:
         self.add(rows.kernel(self.tasks), ["b"], rows.writes)
         for source, name in (("b_rows", "b_values"), ("b_rest_rows", "b_rest")):
             if source in self.specs:
-                self.add(arrange_kernel(tiles, source, name), [source], [tiles.spec(name)])
+                self.add(
+                    arrange_kernel(tiles, source, name, self.threads), [source], [tiles.spec(name)]
+                )
 
     def _sparse(self) -> None:
         """The product, what is kept by its sums, and the corrections of both sides."""
@@ -142,7 +162,7 @@ class ResidualStages:
             register_tiles.emit(buffers, task, [([_PRODUCT], keep)])
 
         specs = [self._spec(name) for name in names]
-        self.add(task_kernel((*specs, sums), register_tiles.tasks, emit, "product"), names, [sums])
+        self._add_tasks((*specs, sums), register_tiles.tasks, emit, "product")
 
     def _select(self) -> None:
         """Lists of both sides, and which of them take part as a whole."""
@@ -151,7 +171,7 @@ class ResidualStages:
         rows = Selection(of_a, dot, specs["a_rows"], specs["a_weight"], self.tasks)
         self.add(rows.rows_kernel(), [spec.name for spec in rows.reads], of_a.specs)
         columns = Selection(of_b, dot, self._spec("b_values"), specs["b_weight"], self.tasks)
-        kernel = columns.columns_kernel(self.columns)
+        kernel = columns.columns_kernel(self.columns, self.threads)
         self.add(kernel, [spec.name for spec in columns.reads], of_b.specs)
         kernel = choose_kernel(self.workload, self._lists)
         self.add(kernel, ["a_kept", "b_kept", "crossover"], [WHOLE, STRIDE])
@@ -182,15 +202,14 @@ class ResidualStages:
                     register_tiles.emit(buffers, task, [(terms, keep)])
 
         specs = (WHOLE, *(self._spec(name) for name in names), correction)
-        function = task_kernel(specs, register_tiles.tasks, emit, "product_whole")
-        self.add(function, [WHOLE.name, *names], [correction])
+        self._add_tasks(specs, register_tiles.tasks, emit, "product_whole")
 
     def _correct(self) -> None:
         """Q of the lists, and y."""
         work, y, dot = self.workload, self.workload.outputs[0], word_dot(self.target)
         rest = self.rows.spec("a_rest")
         sparse_b = (WHOLE, lambda buffers: T.Not(is_whole(buffers["whole"], "b")))
-        arranged = arrange_kernel(self.rows, "a_rest_rows", "a_rest", sparse_b)
+        arranged = arrange_kernel(self.rows, "a_rest_rows", "a_rest", self.threads, sparse_b)
         self.add(arranged, [WHOLE.name, "a_rest_rows"], [rest])
         sides = (self.rows, self.columns)
         blocks = SquareBlocks(self._lists, sides, self.config.list_tiles, dot)
@@ -212,7 +231,7 @@ class ResidualStages:
             mine.each(finish)
 
         specs = [self._spec(name) for name in names]
-        self.add(task_kernel((*specs, y), blocks.tasks, emit, "correct"), names, [y])
+        self._add_tasks((*specs, y), blocks.tasks, emit, "correct")
 
     def _add_lists(self, buffers: dict[str, Buffer], mine: ListSums, turned: ListSums) -> None:
         """Q of a block: what sides that take part as a whole have given it, and their lists."""
@@ -265,8 +284,7 @@ class ResidualStages:
             register_tiles.emit(buffers, task, parts if self.rests else [([_PRODUCT], finish)])
 
         specs = [self._spec(name) for name in reads]
-        function = task_kernel((*specs, y), register_tiles.tasks, emit, "product")
-        self.add(function, reads, [y])
+        self._add_tasks((*specs, y), register_tiles.tasks, emit, "product")
 
     def _scaled(self, names: set[str]) -> list[str]:
         """Names of arrays, with those by which sums are scaled."""

@@ -87,7 +87,7 @@ def test_dense_forms_give_numpys_bits(workload: ResidualGemm) -> None:
 
 
 BLOCKS = ResidualCpuConfig(4, 32, 3, 2, 64)
-"""Blocks of two tiles, and of 64 words along k."""
+"""Blocks of two tiles, and of 64 words along k; enough products for two threads."""
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ BLOCKS = ResidualCpuConfig(4, 32, 3, 2, 64)
     [
         (ResidualGemm(1, 1, 1, 8, "sparse"), None),
         (ResidualGemm(21, 35, 130, 4, "sparse", "nk", bias=True), None),
-        (ResidualGemm(45, 70, 300, 8, "sparse", constant_b=True), BLOCKS),
+        (ResidualGemm(130, 110, 300, 8, "sparse", constant_b=True), BLOCKS),
     ],
     ids=str,
 )
