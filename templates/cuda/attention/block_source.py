@@ -4,6 +4,7 @@ BLOCK = r"""
 struct Block {
   const unsigned char *q, *k, *v;
   const float* mask;
+  char* shared;
   unsigned smem;
   int first_row, tiles;
 
@@ -19,7 +20,7 @@ struct Block {
 };
 
 __device__ __forceinline__ Block block_of(
-    const void* q, const void* k, const void* v, const float* mask, const void* shared, int block) {
+    const void* q, const void* k, const void* v, const float* mask, void* shared, int block) {
   const int pair = block / ROW_BLOCKS, first_row = block % ROW_BLOCKS * ROWS;
   const auto at = [pair](const void* array, int rows, int pitch) {
     return static_cast<const unsigned char*>(array) + matrix_start(pair, rows, pitch);
@@ -31,7 +32,7 @@ __device__ __forceinline__ Block block_of(
   }
   return {at(q, QUERIES, Q_PITCH), at(k, KEYS, K_PITCH), at(v, KEYS, V_PITCH),
           mask + pair / HEADS * MASK_BATCH + pair % HEADS * MASK_HEAD,
-          (unsigned)__cvta_generic_to_shared(shared), first_row, tiles};
+          static_cast<char*>(shared), (unsigned)__cvta_generic_to_shared(shared), first_row, tiles};
 }
 
 // All keys in one tile: values are on their way while scores are computed.
@@ -47,7 +48,7 @@ template <class Begin> __device__ __forceinline__ void attend_at_once(
   __syncthreads();
   begin();
   Scores z;
-  state.look_at(z, block.stage(0), block.mask, {row, 0}, false, lane);
+  state.look_at(z, block.stage(0), block.mask, {row, 0}, false, block.shared, lane);
   wait_for_copies<0>();
   __syncthreads();
   state.weigh(z, block.stage(0) + TILE_BYTES, lane);
@@ -60,7 +61,7 @@ template <class Begin> __device__ __forceinline__ void attend_in_turn(
   const auto fetch = [&](int step) {
     const int tile = step < measuring ? step : step - measuring;
     if (step < steps) {
-      block.fetch_keys(tile, step % STAGES, thread);
+      if (!KEEPS_SCORES || step < measuring) block.fetch_keys(tile, step % STAGES, thread);
       if (step >= measuring) block.fetch_values(tile, step % STAGES, thread);
     }
     commit_copies();
@@ -79,7 +80,8 @@ template <class Begin> __device__ __forceinline__ void attend_in_turn(
     const int tile = step < measuring ? step : step - measuring;
     const unsigned keys = block.stage(step % STAGES);
     Scores z;
-    state.look_at(z, keys, block.mask, {row, tile * TILE_KEYS}, step < measuring, lane);
+    const Corner corner = {row, tile * TILE_KEYS};
+    state.look_at(z, keys, block.mask, corner, step < measuring, block.shared, lane);
     if (step + 1 == measuring) state.measured();
     if (step >= measuring) state.weigh(z, keys + TILE_BYTES, lane);
   }

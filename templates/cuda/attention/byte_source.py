@@ -152,14 +152,60 @@ struct State {
             to[1] = score(products[r][t][e + 1] - (Q_ZERO ? of_keys[t][1] : 0), added.y);
           }
     }
-    hide(z, corner, lane);
+  }
+
+  // Where a lane keeps 16 scores of a tile of rows and four tiles of keys.
+  __device__ __forceinline__ uint4* kept(char* shared, int key, int r, int four, int lane) const {
+    const int warp = threadIdx.x / 32 * (ROW_TILES * TILES) + key / TILE_KEYS * ROW_TILES + r;
+    return reinterpret_cast<uint4*>(shared + KEPT_AT) + (warp * (KEY_TILES / 4) + four) * 32 + lane;
+  }
+  __device__ __forceinline__ float least() const {
+    return QUANTISED_MASKED ? by.masked_low : RESCALED_SCORES ? by.rescaled_low : by.scores_low;
+  }
+  __device__ __forceinline__ void keep(const Scores& z, char* shared, int key, int lane) const {
+    #pragma unroll
+    for (int r = 0; r < ROW_TILES; ++r)
+      #pragma unroll
+      for (int four = 0; four < KEY_TILES / 4; ++four) {
+        unsigned words[4];
+        #pragma unroll
+        for (int t = 0; t < 4; ++t) {
+          unsigned bits[4];
+          #pragma unroll
+          for (int e = 0; e < 4; ++e)
+            bits[e] = __float_as_uint(__fadd_rn(z[r][4 * four + t][e], ROUNDS - least()));
+          words[t] = __byte_perm(__byte_perm(bits[0], bits[1], 0x0040),
+                                 __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
+        }
+        *kept(shared, key, r, four, lane) = make_uint4(words[0], words[1], words[2], words[3]);
+      }
+  }
+  __device__ __forceinline__ void look_back(Scores& z, char* shared, int key, int lane) const {
+    const float zero = 8388608.f - least();  // what a byte as the last one of a float is more than
+    #pragma unroll
+    for (int r = 0; r < ROW_TILES; ++r)
+      #pragma unroll
+      for (int four = 0; four < KEY_TILES / 4; ++four) {
+        const uint4 all = *kept(shared, key, r, four, lane);
+        const unsigned words[4] = {all.x, all.y, all.z, all.w};
+        #pragma unroll
+        for (int t = 0; t < 4; ++t)
+          #pragma unroll
+          for (int e = 0; e < 4; ++e)
+            z[r][4 * four + t][e] = __fsub_rn(
+                __uint_as_float(__byte_perm(words[t], 0x4B000000u, 0x7440u + e)), zero);
+      }
   }
 
   // Scores of a tile: measured first, then as powers over the largest of the row.
   __device__ __forceinline__ void look_at(
-      Scores& z, unsigned keys, const float* mask, Corner corner, bool measures, int lane) {
-    if (q_zero != 0) score_tile<true>(z, keys, mask, corner, lane);
+      Scores& z, unsigned keys, const float* mask, Corner corner, bool measures, char* shared,
+      int lane) {
+    if (KEEPS_SCORES && !measures) look_back(z, shared, corner.key, lane);
+    else if (q_zero != 0) score_tile<true>(z, keys, mask, corner, lane);
     else score_tile<false>(z, keys, mask, corner, lane);
+    if (KEEPS_SCORES && measures) keep(z, shared, corner.key, lane);
+    hide(z, corner, lane);
     if constexpr (TILES == 1) {
       RowPairs rescale;
       raise_online(z, top, total, rescale, factor);

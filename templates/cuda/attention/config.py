@@ -17,6 +17,8 @@ class AttentionConfig:
         tile of keys.
     sums_of_products: whether sums of shares come of tensor cores, as one more column of ones among
         the values, instead of additions; of floats only.
+    keeps_scores: whether a warp keeps quantised scores in shared memory, bytes each, instead of
+        computing them again when its rows have been measured.
     blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
     """
 
@@ -26,6 +28,7 @@ class AttentionConfig:
     stages: int
     holds_queries: bool
     sums_of_products: bool
+    keeps_scores: bool
     blocks_per_sm: int
 
     @property

@@ -28,7 +28,7 @@ _FLOAT_MASK, _BYTE_MASK, _COLUMN_MASK, _ROW_MASK = 0.46, 0.25, 16, 56
 _PRODUCT, _POWER, _MATRICES, _ISSUE = 1.96, 2.8, 1.06, 0.49
 # Of a lane for a score: largest, power's argument, sum, rounding; and what other forms add.
 _FLOAT_SCORE, _SUM, _MASK, _MEASURE, _SHARE = 3.5, 1.0, 3.0, 4.0, 3.0
-_SCALED, _ROUNDED = 1.0, 4.0
+_SCALED, _ROUNDED, _KEPT = 1.0, 4.0, 4.0
 _COPY, _ODD_COPY, _TILE = 2.0, 10.0, 24.0
 # The share of other units' time that adds to the busiest one's, and latencies in clocks.
 _BESIDE = 0.27
@@ -83,25 +83,25 @@ class TileWork:
 def tile_work(plan: AttentionPlan) -> TileWork:
     """Of a tile of keys of one warp."""
     config, work = plan.config, plan.workload
-    passes = 2 if plan.twice else 1
+    passes, loads = 2 if plan.twice else 1, plan.scorings + 1
     scores = 16 * config.row_tiles * config.tile_keys / 32
     reads = config.tile_keys / 16 * plan.depth_steps
     products = 2 * config.row_tiles * reads  # of either product
     copies = plan.depth_steps * 32 / plan.piece * config.tile_keys / config.threads
-    of_score = _FLOAT_SCORE + (_MASK if work.mask_axes else 0.0)
+    of_scoring, of_score = _MASK if work.mask_axes else 0.0, _FLOAT_SCORE
     if work.floating:
         of_score += 0.0 if config.sums_of_products else _SUM
         products += config.row_tiles * config.tile_keys / 32 * config.sums_of_products
     else:
         rounded = work.quantised_scores + work.rescaled_scores + work.quantised_masked
-        of_score += _SCALED + _ROUNDED * rounded
-    others = of_score * scores * passes + (0.0 if work.floating else _SHARE * scores)
-    queries = 0 if config.holds_queries else passes * config.row_tiles * plan.depth_steps
+        of_scoring += _SCALED + _ROUNDED * rounded
+    others = scores * (of_score * passes + of_scoring * plan.scorings)
+    if not work.floating:
+        others += scores * (_SHARE + (_KEPT if config.keeps_scores else 0.0))
+    queries = 0 if config.holds_queries else plan.scorings * config.row_tiles * plan.depth_steps
     whole = config.threads % (plan.depth_steps * 32 // plan.piece) == 0
-    others += (_COPY if whole else _ODD_COPY) * copies * (passes + 1) + _TILE * passes
-    return TileWork(
-        products * (passes + 1), scores * passes, reads * (passes + 1) + queries, others
-    )
+    others += (_COPY if whole else _ODD_COPY) * copies * loads + _TILE * passes
+    return TileWork(products * loads, scores * passes, reads * loads + queries, others)
 
 
 def round_clocks(plan: AttentionPlan, blocks: int) -> float:
@@ -113,7 +113,7 @@ def round_clocks(plan: AttentionPlan, blocks: int) -> float:
         warps * work.powers * _POWER,
         warps * work.matrices * _MATRICES,
         warps * (work.products + work.powers + work.matrices + work.others) * _ISSUE,
-        blocks * (passes + 1) * plan.tile_bytes / _L2_BYTES_A_CLOCK,
+        blocks * (plan.scorings + 1) * plan.tile_bytes / _L2_BYTES_A_CLOCK,
     ]
     together = max(busy) + _BESIDE * (sum(busy) - max(busy))
     alone = passes * _TILE_LATENCY + sum(busy) / blocks

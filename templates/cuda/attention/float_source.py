@@ -104,7 +104,7 @@ struct State {
   }
   // Scores of a tile, as powers of two over the largest so far.
   __device__ __forceinline__ void look_at(
-      Scores& z, unsigned keys, const float* mask, Corner corner, bool, int lane) {
+      Scores& z, unsigned keys, const float* mask, Corner corner, bool, char*, int lane) {
     RowPairs rescale;
     score(z, queries, keys, mask, scale, corner, lane);
     raise_online(z, top, total, rescale, factor);

@@ -21,8 +21,8 @@ class AttentionPlan:
     """Attention cut into the tiles of a configuration. Sizes count bytes unless a name says more.
 
     Shared memory holds the block's query rows, then for each stage a tile of keys and one of
-    values. All rows are `pitch` apart, an odd number of 16-byte units, so that the eight rows of a
-    matrix of ldmatrix lie in different banks.
+    values, then the scores that are kept. All rows are `pitch` apart, an odd number of 16-byte
+    units, so that the eight rows of a matrix of ldmatrix lie in different banks.
     """
 
     def __init__(self, workload: Attention, config: AttentionConfig, target: Target) -> None:
@@ -39,15 +39,26 @@ class AttentionPlan:
         self.row_blocks = ceil_div(workload.queries, config.rows)
         self.blocks = workload.pairs * self.row_blocks
         self.twice = not workload.floating and self.tiles > 1
-        """Whether scores are computed twice: a row's sum is known before shares are rounded."""
+        """Whether scores are looked at twice: a row's sum is known before shares are rounded."""
+        self.scorings = 1 if config.keeps_scores or not self.twice else 2
+        """How often scores are computed."""
         self.query_bytes = config.rows * self.pitch
         self.tile_bytes = config.tile_keys * self.pitch
-        self.smem_bytes = self.query_bytes + 2 * config.stages * self.tile_bytes
+        self.kept_at = self.query_bytes + 2 * config.stages * self.tile_bytes
+        """Where scores are kept, those of a warp behind those of another."""
+        kept = config.rows * self.tiles * config.tile_keys if config.keeps_scores else 0
+        self.smem_bytes = self.kept_at + kept
 
     @property
     def key_unit(self) -> int:
         """Keys that one mma.sync weighs: what `tile_keys` is a multiple of."""
         return STEP_BYTES // self.size
+
+    @property
+    def rounds_last(self) -> bool:
+        """Whether what the softmax reads are integers of a byte."""
+        work = self.workload
+        return work.quantised_masked if work.mask_axes else work.quantised_scores
 
     @property
     def row_pitches(self) -> dict[str, int]:

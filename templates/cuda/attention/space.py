@@ -72,6 +72,7 @@ def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
         "stages": (1, 2, 3, 4),
         "holds_queries": (False, True),
         "sums_of_products": (False, True) if workload.floating else (False,),
+        "keeps_scores": (False,) if workload.floating else (False, True),
         "blocks_per_sm": (1, 2, 3, 4),
     }
 
@@ -88,6 +89,10 @@ def _rules(
         tiles = plan_of(config).tiles
         return config.stages == 1 if tiles == 1 else 2 <= config.stages <= max(2, tiles)
 
+    def only_bytes_are_kept(config: AttentionConfig) -> bool:
+        """Scores are kept where they are needed twice, and are integers of a byte."""
+        return not config.keeps_scores or (plan_of(config).twice and plan_of(config).rounds_last)
+
     def threads_suffice(config: AttentionConfig) -> bool:
         """All blocks of a multiprocessor have no more threads than it holds."""
         return config.threads * config.blocks_per_sm <= target.unit_threads
@@ -95,6 +100,7 @@ def _rules(
     return [
         rows_within_queries,
         stages_are_used,
+        only_bytes_are_kept,
         *resource_rules(plan_of, registers, target),
         threads_suffice,
     ]

@@ -72,7 +72,7 @@ def test_zero_points_are_of_the_run(zero_points: tuple[int, int, int]) -> None:
     values, constants = random_case(workload, 1)
     names = ("q_zero_point", "k_zero_point", "v_zero_point")
     constants |= dict(zip(names, zero_points, strict=True))
-    config = AttentionConfig(1, 2, 32, 2, True, False, 1)
+    config = AttentionConfig(1, 2, 32, 2, True, False, True, 1)
     inputs = [*stored_activations(workload, values), *TEMPLATE.pack(workload, config, constants)]
     function = TEMPLATE.build(workload, config, AMPERE)
     (y,) = run(function, AMPERE, inputs, [workload.outputs[0].stored])
@@ -86,7 +86,7 @@ def test_tiles_that_a_mask_hides_as_a_whole() -> None:
     for work in (workload, replace(workload, **BYTES)):
         (*arrays, mask), constants = random_case(work, 2)
         mask = np.where(np.arange(96) < 70, -np.inf, mask).astype(np.float32)
-        config = AttentionConfig(1, 1, 32, 3, True, work.floating, 1)
+        config = AttentionConfig(1, 1, 32, 3, True, work.floating, False, 1)
         inputs = [*arrays, mask, *TEMPLATE.pack(work, config, constants)]
         (y,) = run(TEMPLATE.build(work, config, AMPERE), AMPERE, inputs, [work.outputs[0].stored])
         assert complaints([y], work.reference((*arrays, mask), constants), work, AMPERE) is None
