@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from autoq.templates.element import element
@@ -16,7 +15,7 @@ STEP = 32
 GROUP = 8
 """Rows of y that a warp computes together: the columns of a product's right factor."""
 
-_OTHER_REGISTERS = 26
+_OTHER_REGISTERS = 30
 _REGISTER_STEP = 8
 
 
@@ -49,6 +48,11 @@ class PanelTiling:
     def groups(self) -> int:
         """Groups of eight rows."""
         return -(-self.workload.m // GROUP)
+
+    @property
+    def terms(self) -> int:
+        """Rows of all groups and one more, which is read ahead of the end."""
+        return (self.groups + 1) * GROUP
 
     @property
     def longest(self) -> int:
@@ -114,8 +118,14 @@ class PanelTiling:
     def registers(self) -> int:
         """Estimate of a thread's registers: sums, steps read ahead, gathered and turned words."""
         own = self.config.columns // 8
-        ahead = (8 + 2 * self.left_digits) * self.config.prefetch
-        return 2 * own * self.planes + ahead + 3 * own * self.right_digits + _OTHER_REGISTERS
+        places = 1 if self.config.staged else 8
+        ahead = (places + 2 * self.left_digits) * self.config.prefetch
+        return (
+            2 * own * self.planes
+            + ahead
+            + _OTHER_REGISTERS
+            + (8 if self.config.staged else 3 * own * self.right_digits)
+        )
 
     def resident(self, target: Target) -> int:
         """Blocks that a multiprocessor holds at once; 0 where one does not fit."""
@@ -128,9 +138,7 @@ class PanelTiling:
         )
 
     @property
-    def copied(self) -> int:
-        """Values of a row of b that are copied at a time: as many as its rows are aligned to."""
-        n = self.workload.n
-        if is_four_bit(self.workload.in_dtype):  # two a byte, also at an odd row's end
-            return max(2, math.gcd(n, 8))
-        return math.gcd(n, 16 // self.right_digits)
+    def whole(self) -> bool:
+        """Whether 16 bytes of the panel are aligned in b, or of 4 bits 8 bytes."""
+        digits = 1 if is_four_bit(self.workload.in_dtype) else self.right_digits
+        return self.workload.n * digits % 16 == 0

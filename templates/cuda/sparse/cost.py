@@ -7,20 +7,23 @@ from collections.abc import Mapping
 from autoq.templates.cuda.sparse.config import PanelTiling
 from autoq.templates.target import Target
 
-# Guessed from counts of instructions and from the times of a first kernel on an H200.
-_ISSUES_A_CLOCK = 2.4
-_STEP_INSTRUCTIONS = 22
-"""Of a warp and step, whatever the columns are: loads of the vectors, addresses, the loop."""
-_COLUMN_INSTRUCTIONS = 1.1
-"""Of a warp and step for each column and digit of b: gathers, turns and products."""
-_GROUP_INSTRUCTIONS = 60
-_L2_BYTES_A_CLOCK = 24.0
+# Instructions are counted in SASS; the rest is guessed from times of a first kernel on an H200.
+_ISSUES_A_CLOCK = 3.0
+_STEP_INSTRUCTIONS, _BYTE_INSTRUCTIONS = 9, 0.375
+"""Of a warp and step, and more for each byte of a row of the panel."""
+_UNSTAGED_INSTRUCTIONS = 2.0
+"""The latter where rows are gathered from b itself."""
+_GROUP_INSTRUCTIONS = 110
+_L2_BYTES_A_CLOCK = 26.0
 """That reach a multiprocessor."""
-_SMEM_BYTES_A_CLOCK = 70.0
-_STEP_CLOCKS = 260.0
-"""From a warp's step to its next one where nothing else limits it, one step read ahead."""
+_SMEM_BYTES_A_CLOCK = 128.0
+_DELIVERED_BYTES = 256
+"""What a step's vectors and places cost of the way that gathers take too."""
+_STEP_CLOCKS, _READ_CLOCKS = 120.0, 800.0
+"""Of a warp from one step to the next in shared memory, and from the L2 to its registers."""
+_GROUP_CLOCKS = 250.0
 _START_CLOCKS = 2500.0
-_PLACE_BYTES, _VALUE_BYTES = 128, 256
+_PLACE_BYTES, _VALUE_BYTES = 64, 256
 _CLOCK = 1.75e9
 
 
@@ -30,20 +33,24 @@ def estimated_seconds(tiling: PanelTiling, target: Target) -> float:
     resident = max(1, tiling.resident(target))
     here = min(resident, -(-tiling.blocks // target.units))
     waves = -(-tiling.blocks // (target.units * here))
-    steps = tiling.steps / config.parts
+    steps, groups = tiling.steps / config.parts, tiling.groups / config.parts
     gathered = steps * 32 * tiling.row_bytes
-    issue = steps * (_STEP_INSTRUCTIONS + _COLUMN_INSTRUCTIONS * tiling.row_bytes)
-    issue += tiling.groups / config.parts * _GROUP_INSTRUCTIONS * config.columns / 32
-    bytes_read = steps * (_PLACE_BYTES + _VALUE_BYTES * tiling.left_digits)
-    shared = 0.0
-    if config.staged:
-        bytes_read += tiling.panel_bytes
-        shared = (gathered + tiling.panel_bytes) / _SMEM_BYTES_A_CLOCK
-    else:
+    each = _BYTE_INSTRUCTIONS if config.staged else _UNSTAGED_INSTRUCTIONS
+    issue = steps * (_STEP_INSTRUCTIONS + each * tiling.row_bytes)
+    # A round of steps that are read ahead is gone through again where a group ends in it.
+    issue *= 1 + config.prefetch * groups / steps / 2
+    issue += groups * _GROUP_INSTRUCTIONS * config.columns / 32
+    bytes_read = steps * (_PLACE_BYTES + _VALUE_BYTES * tiling.left_digits) + tiling.panel_bytes
+    moved = gathered + steps * (_DELIVERED_BYTES * tiling.left_digits) + tiling.panel_bytes
+    if not config.staged:
         bytes_read += 1.5 * gathered
-    latency = steps / config.warps * _STEP_CLOCKS / min(config.prefetch, 2)
-    busy = max(issue / _ISSUES_A_CLOCK, bytes_read / _L2_BYTES_A_CLOCK, shared)
-    clocks = _START_CLOCKS + waves * (max(here * busy, latency) + tiling.panel_bytes / 64)
+        moved *= 2
+    step = _STEP_CLOCKS if config.staged else _READ_CLOCKS
+    latency = steps / config.warps * max(step, _READ_CLOCKS / config.prefetch)
+    latency += groups / config.warps * _GROUP_CLOCKS
+    busy = max(issue / _ISSUES_A_CLOCK, bytes_read / _L2_BYTES_A_CLOCK, moved / _SMEM_BYTES_A_CLOCK)
+    filling = tiling.panel_bytes / _L2_BYTES_A_CLOCK
+    clocks = _START_CLOCKS + waves * (max(here * busy, latency) + here * filling)
     return max(clocks / _CLOCK, workload.bytes / target.memory_rate)
 
 

@@ -17,10 +17,10 @@ from autoq.templates.sparse.vector_matrix import VectorMatrix
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
-_BANK_ROWS = 4
-"""Rows of b that four lanes read at once, without a conflict where they differ modulo 4."""
+_BANK_ROWS = 8
+"""Rows of b that are read at once, without a conflict where they differ modulo 8."""
 
-_CHUNK_BYTES = 32
+_CHUNK_BYTES = 16
 
 
 def schedule_specs(tiling: PanelTiling) -> tuple[TensorSpec, ...]:
@@ -28,7 +28,7 @@ def schedule_specs(tiling: PanelTiling) -> tuple[TensorSpec, ...]:
     steps, parts, warps = tiling.packed_steps, tiling.config.parts, tiling.config.warps
     return (
         TensorSpec("values", (steps, tiling.left_digits, 32, 2), "int32"),
-        TensorSpec("places", (steps, STEP), "int32"),
+        TensorSpec("places", (steps, STEP), "uint16" if tiling.config.staged else "int32"),
         TensorSpec("starts", (tiling.groups + 2,), "int32"),
         TensorSpec("rows", (tiling.groups + 1,), "int32"),
         TensorSpec("runs", (parts, warps + 1), "int32"),
@@ -40,7 +40,7 @@ def pack_schedule(tiling: PanelTiling, constants: Constants) -> tuple[np.ndarray
     """The sparse matrix in steps.
 
     values: of each digit, the lowest first, four bytes of each half of a lane's column. places: of
-    each vector's row of b, in bytes of the panel or elements of b. starts: the first step of each
+    each vector's row of b, in chunks of the panel or elements of b. starts: the first step of each
     group, in their order in the steps, and the end, twice. rows: the first row of y of each of
     them. runs: where the steps of each warp start, and the end of the part. firsts: the group that
     a warp's first step is of.
@@ -66,7 +66,10 @@ def pack_schedule(tiling: PanelTiling, constants: Constants) -> tuple[np.ndarray
         runs,
         np.minimum(firsts, tiling.groups - 1),
     )
-    return tuple(np.ascontiguousarray(array, np.int32) for array in arrays)
+    specs = schedule_specs(tiling)
+    return tuple(
+        np.ascontiguousarray(array, spec.dtype) for array, spec in zip(arrays, specs, strict=True)
+    )
 
 
 def dealt(steps_of: np.ndarray, parts: int) -> tuple[np.ndarray, np.ndarray]:
@@ -86,8 +89,9 @@ def in_steps(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Values int32 [steps, digits, 32, 2] and columns [steps, 32] of vectors of eight rows.
 
-    Vectors of a group are arranged so that the four lanes that read together meet columns that
-    differ modulo 4 as long as there are such; padding differs likewise.
+    Vectors of a group are arranged so that each eight that are read together have columns that
+    differ modulo 8 as long as there are such; padding differs likewise. A lane multiplies rows 2t
+    and 2t + 1 of the first eight of each half, and of the second, for t its number modulo 4.
     """
     residue, group = matrix.indices % _BANK_ROWS, matrix.vector_row_of
     by_class = np.lexsort((matrix.indices, residue, group))
@@ -100,12 +104,13 @@ def in_steps(
     first_step[order] = starts[:-1]
     within = np.arange(len(arranged)) - matrix.pointers[:-1][group[arranged]]
     step = first_step[group[arranged]] + within // STEP
-    quartet, member = within % STEP // 4, within % 4
-    half, byte = quartet // 4, quartet % 4
+    position = within % STEP
     columns = np.broadcast_to(
-        np.minimum(np.arange(STEP) % 16 // 4, matrix.columns - 1), (steps, STEP)
+        np.minimum(np.arange(STEP) % _BANK_ROWS, matrix.columns - 1), (steps, STEP)
     ).copy()
-    columns[step, 16 * half + 4 * member + byte] = matrix.indices[arranged]
+    columns[step, position] = matrix.indices[arranged]
+    half, member = position // 16, position % 8 // 2
+    byte = position % 16 // 8 * 2 + position % 2
     little_endian = matrix.values[arranged].reshape(len(arranged), GROUP, 1)
     digits = little_endian.view(np.uint8)
     values = np.zeros((steps, digits.shape[-1], GROUP, 4, 2, 4), np.uint8)
@@ -114,14 +119,12 @@ def in_steps(
 
 
 def places(tiling: PanelTiling, columns: np.ndarray) -> np.ndarray:
-    """Where a row of b starts: in the swizzled panel, in bytes, or in b itself.
+    """Where a row of b starts: in the swizzled panel, in chunks, or in b itself.
 
-    A row of the panel has chunks of 32 bytes. They change places by the row's number, so that the
-    same chunk of four rows that differ modulo 4 lies in different banks.
+    A row of the panel has chunks of 16 bytes. They change places by the row's number, so that the
+    same chunk of eight rows that differ modulo 8 lies in different banks.
     """
     if not tiling.config.staged:
         return columns * tiling.workload.n
-    width = tiling.row_bytes
-    chunks = width // _CHUNK_BYTES
-    moved = columns % _BANK_ROWS * min(chunks, _BANK_ROWS) // _BANK_ROWS
-    return columns * width + moved * _CHUNK_BYTES
+    chunks = tiling.row_bytes // _CHUNK_BYTES
+    return columns * chunks + columns % _BANK_ROWS * chunks // _BANK_ROWS

@@ -19,10 +19,12 @@ from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import call, indexable, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.mma.mma_sync import MmaSync
-from autoq.templates.cuda.sparse.config import STEP, PanelConfig, PanelTiling
+from autoq.templates.cuda.sparse.config import GROUP, STEP, PanelConfig, PanelTiling
 from autoq.templates.cuda.sparse.cost import estimated_seconds, features
 from autoq.templates.cuda.sparse.pack import pack_schedule, schedule_specs
-from autoq.templates.cuda.sparse.source import PANEL_SOURCE, PRODUCT, SHIFT
+from autoq.templates.cuda.sparse.source import HEADING, PRODUCT, SHIFT, TURNS
+from autoq.templates.cuda.sparse.staged_source import STAGED_SOURCE
+from autoq.templates.cuda.sparse.unstaged_source import UNSTAGED_SOURCE
 from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
@@ -38,7 +40,7 @@ _LEAST_COMPUTE_CAPABILITY = 80
 _COLUMNS = (32, 64, 128)
 _WARPS = (4, 8, 16, 32)
 _PARTS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128)
-_PREFETCH = (1, 2, 4)
+_PREFETCH = (1, 2, 4, 8)
 _MOST_ROW_BYTES = 128
 
 
@@ -127,7 +129,7 @@ def estimate(workload: Spmm, config: PanelConfig, target: Target) -> float:
 def build(workload: Spmm, config: PanelConfig, target: Target) -> PrimFunc:
     """The product; parameters b, residual?, those of `schedule_specs`, bias, scale?, scalars?, y.
 
-    bias and scale are of the rows of y; behind the scales follow float biases, where there are.
+    bias and scale are of the rows of groups; behind the scales lie float biases, where there are.
     """
     tiling = PanelTiling(workload, config)
     functions = _functions(tiling)
@@ -146,17 +148,18 @@ def _functions(tiling: PanelTiling) -> DeviceNamespace:
     near = math.gcd(workload.n, 4)
     epilogue = ThreadEpilogue(_rows_as_conv2d(workload), near, scaled=workload.wide)
     float_bias = workload.epilogue.float_bias
-    source = PANEL_SOURCE.replace("PRODUCTS", _products(tiling))
+    gathers = STAGED_SOURCE if config.staged else UNSTAGED_SOURCE
+    source = HEADING.replace("PRODUCTS", _products(tiling)) + gathers + TURNS
     source = source.replace("SHIFT;", SHIFT if float_bias else "")
     return epilogue.namespace(
         "spmm_panel",
-        source + _entry(workload),
+        source + _entry(tiling),
         {"B": "uint8" if nibbles else workload.in_dtype},
         {
             "M": workload.m, "N": workload.n, "K": workload.k, "COLUMNS": config.columns,
             "WARPS": config.warps, "THREADS": tiling.threads, "PANELS": tiling.panels,
-            "PREFETCH": config.prefetch, "STAGED": config.staged, "COPY": tiling.copied,
-            "NEAR": near, "FLOAT_BIAS": float_bias, "PLANES": tiling.planes,
+            "PREFETCH": config.prefetch, "STAGED": config.staged, "WHOLE": tiling.whole,
+            "NEAR": near, "FLOAT_BIAS": float_bias, "PLANES": tiling.planes, "TERMS": tiling.terms,
             "LEFT_DIGITS": tiling.left_digits, "RIGHT_DIGITS": tiling.right_digits,
             "SIXTY_FOUR": workload.wide, "NIBBLES": nibbles * (1 + (workload.in_dtype == "int4")),
         },
@@ -181,17 +184,18 @@ def _digit(dtype: str, highest: bool) -> str:
     return "int8" if highest and not dtype.startswith("u") else "uint8"
 
 
-def _entry(workload: Spmm) -> str:
+def _entry(tiling: PanelTiling) -> str:
     """C++ of spmm(smem, b, residual?, schedule, bias, scale?, scalars?, y, block, thread)."""
     schedule = ("values", "places", "starts", "rows_of", "runs", "firsts")
-    terms = [*workload.inputs[1:], *_term_specs(workload)]
+    terms = [*tiling.workload.inputs[1:], *_term_specs(tiling)]
     types = {spec.name: element(moved_as(spec.dtype)).c_type for spec in terms}
     types["bias"] = "ACC"
     taken = [name for name in types if name == "residual"]
     own = [name for name in types if name != "residual"]
     names = (*taken, *schedule, *own)
     parameters = "".join(
-        f"const {'int' if name in schedule else 'void'}* {name}, " for name in names
+        f"const {'int' if name in schedule and name != 'places' else 'void'}* {name}, "
+        for name in names
     )
     fields = " ".join(f"from.{name} = (const {kind}*){name};" for name, kind in types.items())
     given = ", ".join(schedule)
@@ -203,30 +207,44 @@ def _entry(workload: Spmm) -> str:
     )
 
 
-def _term_specs(workload: Spmm) -> tuple[TensorSpec, ...]:
-    """What the epilogue reads of the constants."""
-    bias = TensorSpec("bias", (workload.m,), "int64" if workload.wide else "int32")
+def _term_specs(tiling: PanelTiling) -> tuple[TensorSpec, ...]:
+    """What the epilogue reads of the constants, for the rows of groups in their order in the steps.
+
+    Those of a group more are read ahead.
+    """
+    workload, terms = tiling.workload, tiling.terms
+    bias = TensorSpec("bias", (terms,), "int64" if workload.wide else "int32")
     if workload.epilogue.out_dtype == "int32":
         return (bias,)
-    scales = workload.m * (2 if workload.epilogue.float_bias else 1)
+    scales = terms * (2 if workload.epilogue.float_bias else 1)
     return bias, TensorSpec("scale", (scales,), "float32"), TensorSpec("scalars", (8,), "float32")
 
 
 def pack(workload: Spmm, config: PanelConfig, constants: Constants) -> tuple[np.ndarray, ...]:
     """The schedule, the bias less what the zero point of b adds to the sums, the epilogue's."""
+    tiling = PanelTiling(workload, config)
+    schedule = pack_schedule(tiling, constants)
+    first_rows = schedule[3].astype(np.int64)
+
+    def in_order(values: np.ndarray) -> np.ndarray:
+        padded = np.zeros(tiling.groups * GROUP, values.dtype)
+        padded[: workload.m] = values
+        return padded[(first_rows[:, None] + np.arange(GROUP)).reshape(-1)]
+
     zero_point = int(constants.get("b_zero_point", 0))
     bias = np.asarray(constants["bias"]) - zero_point * workload.matrix(constants).row_sums()
     kind = np.int64 if workload.wide else np.int32
-    arrays = [*pack_schedule(PanelTiling(workload, config), constants), bias.astype(kind)]
+    arrays = [*schedule, in_order(bias).astype(kind)]
     if workload.epilogue.out_dtype != "int32":
-        arrays.append(packed_scales(workload.epilogue, constants, lambda one: one))
+        arrays.append(packed_scales(workload.epilogue, constants, in_order))
         arrays.append(packed_scalars(workload.epilogue, constants))
     return tuple(arrays)
 
 
 def packed(workload: Spmm, config: PanelConfig) -> tuple[TensorSpec, ...]:
     """What `pack` gives."""
-    return (*schedule_specs(PanelTiling(workload, config)), *_term_specs(workload))
+    tiling = PanelTiling(workload, config)
+    return (*schedule_specs(tiling), *_term_specs(tiling))
 
 
 TEMPLATE = Template(

@@ -29,11 +29,13 @@ def test_steps_hold_the_matrix(columns: int, parts: int, warps: int) -> None:
     _, constants = WORKLOAD.random_case(np.random.default_rng(1))
     values, at, starts, rows, runs, firsts = pack_schedule(tiling, constants)
     found = np.zeros((150, 8, GROUP), np.int32)
-    vectors = values.view(np.int8).reshape(-1, GROUP, 4, 2, 4).transpose(0, 3, 2, 4, 1)
+    bytes_of = values.view(np.int8).reshape(-1, GROUP, 4, 2, 2, 2)
+    # A lane's bytes are of rows 2t and 2t + 1 of the first eight of a half, then of the second.
+    vectors = bytes_of.transpose(0, 3, 4, 2, 5, 1)
     for row, (start, stop) in zip(rows, itertools.pairwise(starts), strict=True):
         for step in range(start, stop):
             own = vectors[step].reshape(STEP, GROUP)
-            np.add.at(found[:, row // GROUP], at[step] // columns, own)
+            np.add.at(found[:, row // GROUP], at[step] // (columns // 16), own)
     found = found.reshape(150, -1).T
     np.testing.assert_array_equal(found[:61], WORKLOAD.matrix(constants).to_dense())
     assert starts[-1] <= tiling.steps and (np.diff(starts[:-1]) > 0).all()
@@ -42,14 +44,14 @@ def test_steps_hold_the_matrix(columns: int, parts: int, warps: int) -> None:
     assert (starts[firsts] <= runs[:, :-1]).all() and sorted(rows[:-1]) == list(range(0, 64, 8))
 
 
-def test_rows_of_four_columns_lie_in_different_banks() -> None:
-    """Whichever chunk of 32 bytes is read of rows that differ modulo 4."""
-    columns = np.array([[12, 5, 2, 19]])
+def test_rows_of_eight_columns_lie_in_different_banks() -> None:
+    """Whichever chunk of 16 bytes is read of rows that differ modulo 8."""
+    columns = np.array([[12, 5, 2, 19, 9, 6, 15, 24]])
     for width in (32, 64, 128):
         found = places(PanelTiling(WORKLOAD, PanelConfig(width, 4, 1, 2)), columns)
-        assert (found // width == columns).all()
-        for chunk in range(0, width, 32):
-            assert len(np.unique((found ^ chunk) % 128 // 32)) == 4
+        assert (found // (width // 16) == columns).all()
+        for chunk in range(width // 16):
+            assert len(np.unique((found ^ chunk) % 8)) == 8
 
 
 def test_groups_are_dealt_evenly_and_all_of_them() -> None:

@@ -1,0 +1,127 @@
+"""CUDA source of gathers from a panel of b in shared memory, by transposing ldmatrix.
+
+A row of the panel holds 2, 4 or 8 chunks of 16 bytes. ldmatrix.trans takes the address of a row
+from each lane and gives a lane units of two bytes of rows 2t and 2t + 1 of each matrix: of two
+matrices, the even bytes are one column of four rows, the odd ones its neighbour, or the other digit
+of values of 16 bits. Units are dealt to chunks in turn, so that a lane's columns are neighbours
+in b. Chunks change places by the row's number modulo 8: eight rows that differ so have no conflict.
+"""
+
+from __future__ import annotations
+
+STAGED_SOURCE = r"""
+constexpr int CHUNKS = ROW_BYTES / 16;
+struct Step { uint2 values[LEFT_DIGITS]; unsigned short place; };
+
+// Four nibbles as bytes.
+__device__ __forceinline__ unsigned widened(unsigned four) {
+  unsigned word = (four | four << 8) & 0x00ff00ff;
+  word = (word | word << 4) & 0x0f0f0f0f;
+  return NIBBLES == 2 ? word | (word & 0x08080808) * 0x1e : word;
+}
+
+// 16 bytes of a row of b from `column` on; 0 behind the last column.
+__device__ __forceinline__ uint4 load_columns(const B* b, int row, int column) {
+  if (column >= N) return make_uint4(0, 0, 0, 0);
+  if constexpr (NIBBLES) {
+    const uint2 two = __ldg(reinterpret_cast<const uint2*>(b + (row * N + column) / 2));
+    return make_uint4(widened(two.x & 0xffff), widened(two.x >> 16),
+                      widened(two.y & 0xffff), widened(two.y >> 16));
+  } else {
+    return __ldg(reinterpret_cast<const uint4*>(b + row * N + column));
+  }
+}
+__device__ __forceinline__ void store_columns(unsigned char* row_start, int row, int at, uint4 v) {
+  const unsigned words[4] = {v.x, v.y, v.z, v.w};
+  const int moved = row % 8 * CHUNKS / 8;
+  unsigned char* to = row_start + at / 2 / CHUNKS * 2;
+  #pragma unroll
+  for (int c = 0; c < CHUNKS; ++c) {
+    unsigned char* place = to + (c ^ moved) * 16;
+    const unsigned halves = c % 2 ? 0x7632 : 0x5410;
+    if constexpr (CHUNKS == 2) {
+      *reinterpret_cast<uint2*>(place) = make_uint2(
+          __byte_perm(words[0], words[1], halves), __byte_perm(words[2], words[3], halves));
+    } else if constexpr (CHUNKS == 4) {
+      *reinterpret_cast<unsigned*>(place) = __byte_perm(words[c / 2], words[2 + c / 2], halves);
+    } else {
+      *reinterpret_cast<unsigned short*>(place) = (unsigned short)(words[c / 2] >> 16 * (c % 2));
+    }
+  }
+}
+
+// Columns of b from first_column on, to shared memory; those behind the last are 0.
+__device__ __forceinline__ void load_panel(
+    unsigned char* panel, const B* b, int first_column, int thread) {
+  if constexpr (WHOLE) {
+    #pragma unroll 4
+    for (int i = thread; i < K * (ROW_BYTES / 16); i += THREADS) {
+      const int row = i / (ROW_BYTES / 16), at = i % (ROW_BYTES / 16) * 16;
+      const uint4 columns = load_columns(b, row, first_column + at / RIGHT_DIGITS);
+      store_columns(panel + row * ROW_BYTES, row, at, columns);
+    }
+  } else {
+    for (int i = thread; i < K * COLUMNS; i += THREADS) {
+      const int row = i / COLUMNS, column = first_column + i % COLUMNS, at = i % COLUMNS;
+      int value = 0;
+      if (column < N) {
+        if constexpr (NIBBLES) {
+          const int two = b[row * ((N + 1) / 2) + column / 2];
+          value = widened(two >> 4 * (column % 2) & 15);
+        } else {
+          value = b[row * N + column];
+        }
+      }
+      const int byte = at * RIGHT_DIGITS, moved = row % 8 * CHUNKS / 8;
+      const int chunk = byte / 2 % CHUNKS ^ moved;
+      unsigned char* to = panel + row * ROW_BYTES + chunk * 16 + byte / 2 / CHUNKS * 2 + byte % 2;
+      if constexpr (RIGHT_DIGITS == 1) *to = (unsigned char)value;
+      else *reinterpret_cast<unsigned short*>(to) = (unsigned short)value;
+    }
+  }
+}
+
+using Place = unsigned short;
+__device__ __forceinline__ const Place* own_places(const void* places, int start, int number) {
+  return reinterpret_cast<const Place*>(places) + start * 32 + number;
+}
+__device__ __forceinline__ void fetch_places(Step& step, const Place* places, int number) {
+  asm volatile("ld.global.nc.u16 %0, [%1];" : "=h"(step.place) : "l"(places + number * 32));
+}
+
+// The chunk at a lane's row of each of four matrices: even and odd bytes of the first two rows of
+// eight, then of the others.
+__device__ __forceinline__ void gather(unsigned (&even)[2], unsigned (&odd)[2], unsigned at) {
+  unsigned r[4];
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
+  #pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    even[half] = __byte_perm(r[2 * half], r[2 * half + 1], 0x6420);
+    odd[half] = __byte_perm(r[2 * half], r[2 * half + 1], 0x7531);
+  }
+}
+template <int RIGHT> __device__ __forceinline__ void multiply_pair(
+    int* d, const unsigned (&first)[2], const unsigned (&second)[2], const Step& step) {
+  const unsigned a[4] = {first[0], second[0], first[1], second[1]};
+  product<0, RIGHT>(d + RIGHT * SUMS, a, step.values[0]);
+  if constexpr (LEFT_DIGITS == 2) product<1, RIGHT>(d + (RIGHT + 1) * SUMS, a, step.values[1]);
+}
+__device__ __forceinline__ void multiply_step(
+    int (&sums)[ALL_SUMS], const Step& step, unsigned panel, const B* b, const Lane& lane) {
+  const unsigned at = panel + step.place * 16;  // the panel is aligned to 128 bytes
+  #pragma unroll
+  for (int c = 0; c < CHUNKS; c += RIGHT_DIGITS) {
+    unsigned even[2], odd[2];
+    gather(even, odd, at ^ c * 16);
+    if constexpr (RIGHT_DIGITS == 1) {
+      multiply_pair<0>(sums + 4 * c, even, odd, step);
+    } else {
+      unsigned next_even[2], next_odd[2];
+      gather(next_even, next_odd, at ^ (c + 1) * 16);
+      multiply_pair<0>(sums + 2 * c, even, next_even, step);
+      multiply_pair<RIGHT_DIGITS - 1>(sums + 2 * c, odd, next_odd, step);
+    }
+  }
+}
+"""
