@@ -63,6 +63,10 @@ Gradients = Annotated[
         metavar="NPZ", help="Gradients of every weight by its name, to rank by the loss incurred."
     ),
 ]
+KeepChannels = Annotated[
+    bool,
+    typer.Option("--keep-channels", help="Leave channels that become constant in the model."),
+]
 
 
 def prune(
@@ -78,6 +82,7 @@ def prune(
     bounds: BoundsText = None,
     calibration: Calibration = None,
     gradients: Gradients = None,
+    keep_channels: KeepChannels = False,
     input_shapes: InputShapes = None,
     target: Target = "cuda",
     hardware: Hardware = None,
@@ -99,11 +104,12 @@ def prune(
     shapes = parse_shapes(input_shapes)
     host = host_of(target, hardware)
     goal = (resolve(host) if isinstance(host, str) else host).target
-    options = PruneOptions(tuple(skip or ()), limits, calibration, gradients)
+    options = PruneOptions(tuple(skip or ()), limits, calibration, gradients, keep_channels)
     result = prune_model(model, output, made, sparsity, options)
     seconds, estimated = _estimates(model, goal, shapes)
     left = Counter(one.reason for one in result.left)
-    typer.echo(pruning_text(_rows(result, seconds), left, result.sparsity, estimated))
+    rows = _rows(result, seconds)
+    typer.echo(pruning_text(rows, left, result.sparsity, result.dead_channels, estimated))
     typer.echo(f"wrote {output}")
 
 

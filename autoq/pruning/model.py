@@ -15,6 +15,7 @@ from autoq.errors import InputError, ModelError
 from autoq.frontend.read import read_model
 from autoq.paths import as_path, require_other, require_writable
 from autoq.pruning.activation_norms import activation_norms
+from autoq.pruning.dead_channels import DeadChannels
 from autoq.pruning.importance import by_activations, magnitude, taylor
 from autoq.pruning.matrices import default_bounds, prune_matrices
 from autoq.pruning.onnx_weights import Left, OnnxWeight, find_weights, node_name
@@ -22,6 +23,9 @@ from autoq.pruning.pattern import Pattern
 from autoq.pruning.ranking import Bounds
 from autoq.replace_file import replace_file
 from autoq.templates.sparse.pruned_matrix import Pruned
+
+_WITH_DEAD_CHANNELS = ("ew", "tw", "tew", "tvw")
+"""Patterns that are the same in a matrix without some of its rows and columns."""
 
 Arrays = str | os.PathLike[str] | Mapping[str, np.ndarray]
 
@@ -35,13 +39,15 @@ class PruneOptions:
     every input: weights are ranked by what they multiply, too. gradients: the same with an array
     for every weight by the name of its initializer or node, in the shape of the weight or one such
     a sample: weights are ranked by the loss that their removal incurs. Without either they are
-    ranked by their size.
+    ranked by their size. keep_channels: whether channels that become constant stay in
+    the model.
     """
 
     skip: Sequence[str] = ()
     bounds: Bounds | None = None
     calibration: Arrays | None = None
     gradients: Arrays | None = None
+    keep_channels: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +56,8 @@ class PrunedWeight:
 
     name: of the node that reads it, the first of `nodes`. weight: of its initializer. shape: of its
     matrix [k, n]. sparsity: the share of the matrix that is pruned. lost: the share of its
-    importance.
+    importance, but for what multiplied constants and is in a bias; structure: of the matrix before
+    channels are left out.
     """
 
     name: str
@@ -64,10 +71,12 @@ class PrunedWeight:
 
 @dataclass(frozen=True)
 class PrunedModel:
-    """What was done to a model: its weights, and products that stay as they are."""
+    """What was done to a model: its weights, products that stay as they are, and how many channels
+    became constant and were left out."""
 
     weights: list[PrunedWeight]
     left: list[Left] = field(default_factory=list)
+    dead_channels: int = 0
 
     @property
     def sparsity(self) -> float:
@@ -86,7 +95,8 @@ def prune(
     """Write `output`, the ONNX file `model` with the share `sparsity` of its weights pruned.
 
     The weights of MatMul, Gemm and Conv, of floats or integers that are dequantised, are ranked
-    together; what is pruned becomes 0, integers their zero point. The output takes any runtime.
+    together; what is pruned becomes 0, integers their zero point. Channels that become constant
+    are left out with the rows that read them. Any runtime takes the output.
     Raises InputError for options, arrays and sparsities that do not fit, ModelError for a model
     that cannot be read or has nothing to prune.
     """
@@ -102,9 +112,9 @@ def prune(
         raise ModelError(
             f"{model}: no weight to prune; MatMul, Gemm and Conv of constant weights have one"
         )
-    result = _prune_weights(proto, weights, pattern, sparsity, options)
+    result, channels = _prune_weights(proto, weights, pattern, sparsity, options)
     _save(proto, target)
-    return PrunedModel(result, left + skipped)
+    return PrunedModel(result, left + skipped, channels)
 
 
 def _prune_weights(
@@ -113,14 +123,23 @@ def _prune_weights(
     pattern: Pattern,
     sparsity: float,
     options: PruneOptions,
-) -> list[PrunedWeight]:
+) -> tuple[list[PrunedWeight], int]:
+    """What was done to each weight, and how many channels were left out."""
     scores = _scores(proto, weights, options)
-    bounds = options.bounds or default_bounds(sparsity)
-    structures = prune_matrices(scores, pattern, sparsity, [bounds] * len(weights))
-    made = []
-    for weight, one, structure in zip(weights, scores, structures, strict=True):
-        mask = structure.mask
+    bounds = [options.bounds or default_bounds(sparsity)] * len(weights)
+    removes = pattern.kind in _WITH_DEAD_CHANNELS and not options.keep_channels
+    dead = DeadChannels(proto, weights) if removes else None
+    rows = dead.rows if dead is not None else None
+    structures = prune_matrices(scores, pattern, sparsity, bounds, rows)
+    masks = [one.mask for one in structures]
+    for weight, mask in zip(weights, masks, strict=True):
         weight.prune(mask)
+    lost = [~mask for mask in masks]
+    if dead is not None:
+        dead.remove(masks)
+        lost = [one & ~dead.lost_rows(place)[:, None] for place, one in enumerate(lost)]
+    made = []
+    for weight, one, structure, gone in zip(weights, scores, structures, lost, strict=True):
         total = float(one.sum())
         made.append(
             PrunedWeight(
@@ -128,12 +147,12 @@ def _prune_weights(
                 tuple(node_name(node) for node in weight.readers),
                 weight.tensor.name,
                 (one.shape[0], one.shape[1]),
-                1 - float(mask.mean()),
-                float(one[~mask].sum()) / total if total else 0.0,
+                1 - float(structure.mask.mean()),
+                float(one[gone].sum()) / total if total else 0.0,
                 structure,
             )
         )
-    return made
+    return made, 0 if dead is None else dead.count
 
 
 def _without(

@@ -27,12 +27,17 @@ class PrunedRow:
 
 
 def pruning_text(
-    rows: Sequence[PrunedRow], left: Mapping[str, int], sparsity: float, estimated: str
+    rows: Sequence[PrunedRow],
+    left: Mapping[str, int],
+    sparsity: float,
+    dead_channels: int,
+    estimated: str,
 ) -> str:
     """The report of a pruned model.
 
-    left: why products were not pruned, and how many each; sparsity: of all pruned weights
-    together. estimated: which target the times are of, or why there are none.
+    left: why products were not pruned, and how many each. sparsity: of all pruned weights
+    together. dead_channels: that were left out. estimated: which target the times are of, or why
+    there are none.
     """
     header = (
         "layer", "k x n", "sparsity", "importance lost", "structure", "dense, estimated",
@@ -52,6 +57,8 @@ def pruning_text(
         "",
         f"pruned {sparsity:.2%} of {weights:,} weights in {len(rows)} layers",
     ]
+    if dead_channels:
+        lines.append(f"left out: {dead_channels} channels that are constant")
     if left:
         lines.append(f"left as they are: {counts(left)}")
     if known:

@@ -63,6 +63,11 @@ def test_prune_reports_layers_and_writes_the_model(autoq, folder, request, fixtu
         and "us pruned" in screen.out
     )
     assert screen.out.endswith("wrote out.onnx\n")
+    channels = int(re.search(r"left out: (\d+) channels that are constant", screen.out)[1])
+    shapes = [list(tensor.dims) for tensor in onnx.load("out.onnx").graph.initializer]
+    assert channels > 0 and [32 - channels, 16, 3, 3] in shapes
+    kept = autoq("prune", model, "-o", "out.onnx", *options, "--keep-channels")
+    assert kept.code == 0 and "constant" not in kept.out
     onnx.checker.check_model(onnx.load("out.onnx"), full_check=True)
     skipped = autoq("prune", model, "-o", "o.onnx", "--sparsity", 0.5, "--skip", "fc")
     assert "left as they are: 1 skipped" in skipped.out

@@ -69,7 +69,8 @@ def matrix(name, array):
 @pytest.mark.parametrize("kind", ["ew", "bw", "tw", "tew", "tvw"])
 def test_a_float_model(model, tmp_path, kind):
     pattern = Pattern.make(kind, {"ew": 1, "bw": 4}.get(kind, 16))
-    result = prune(model, tmp_path / "out.onnx", pattern, 0.75)
+    options = PruneOptions(keep_channels=True)
+    result = prune(model, tmp_path / "out.onnx", pattern, 0.75, options)
     onnx.checker.check_model(onnx.load(tmp_path / "out.onnx"), full_check=True)
     assert result.sparsity == pytest.approx(0.75, abs=0.005)
     assert [(one.name, one.reason) for one in result.left] == [("grouped", "a grouped convolution")]
@@ -99,7 +100,8 @@ def test_a_quantised_model_keeps_its_scales(model, tmp_path):
     points.CopyFrom(numpy_helper.from_array(shifted, points.name))
     onnx.save(proto, str(tmp_path / "q.onnx"))
     out = tmp_path / "out.onnx"
-    result = prune(tmp_path / "q.onnx", out, Pattern.make("tvw", 16), 0.75)
+    options = PruneOptions(keep_channels=True)
+    result = prune(tmp_path / "q.onnx", out, Pattern.make("tvw", 16), 0.75, options)
     onnx.checker.check_model(onnx.load(out), full_check=True)
     before, after = initializers(tmp_path / "q.onnx"), initializers(out)
     assert result.sparsity == pytest.approx(0.75, abs=0.005)

@@ -1,0 +1,174 @@
+"""Where the output channels of a product go: through element-wise nodes, to other products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from autoq.pruning.onnx_constants import OnnxConstants, attribute
+from autoq.pruning.onnx_weights import OnnxWeight
+
+ELEMENTWISE = frozenset(
+    (
+        "Abs", "Add", "Cast", "Celu", "Clip", "DequantizeLinear", "Div", "Elu", "Erf", "Gelu",
+        "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Mish", "Mul", "Neg", "Pow", "PRelu",
+        "QuantizeLinear", "Relu", "Selu", "Sigmoid", "Softplus", "Sqrt", "Sub", "Tanh",
+    )
+)  # fmt: skip
+_POOLS = frozenset(("MaxPool", "GlobalMaxPool", "AveragePool", "GlobalAveragePool"))
+
+
+@dataclass(eq=False)
+class Link:
+    """Output channels of a product that only other products read.
+
+    producer, consumers: places among the weights. constants: inputs of the nodes between with a
+    value for each channel, as (node, input, axis). outputs: the value of a channel whose weights
+    are all zero, [n], by the name of each tensor that a consumer reads.
+    """
+
+    producer: int
+    consumers: dict[int, str] = field(default_factory=dict)
+    constants: list[tuple[onnx.NodeProto, int, int]] = field(default_factory=list)
+    outputs: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+class _Leaves(Exception):
+    """The channels are read by something that has to have all of them."""
+
+
+def find_links(
+    graph: onnx.GraphProto, weights: Sequence[OnnxWeight], constants: OnnxConstants
+) -> list[Link]:
+    """The links of a graph, in the order of its nodes."""
+    readers: dict[str, list[onnx.NodeProto]] = {}
+    for node in graph.node:
+        for name in dict.fromkeys(node.input):
+            readers.setdefault(name, []).append(node)
+    walk = _Walk(graph, constants, weights, readers)
+    return [link for place in range(len(weights)) for link in walk.link(place)]
+
+
+class _Walk:
+    def __init__(
+        self,
+        graph: onnx.GraphProto,
+        constants: OnnxConstants,
+        weights: Sequence[OnnxWeight],
+        readers: dict[str, list[onnx.NodeProto]],
+    ) -> None:
+        self._graph, self._constants, self._weights = graph, constants, weights
+        self._readers = readers
+        self._outputs = {value.name for value in graph.output}
+        self._places = {
+            id(node): place for place, one in enumerate(weights) for node in one.readers
+        }
+
+    def link(self, place: int) -> Iterator[Link]:
+        """The link behind a product, if there is one."""
+        weight = self._weights[place]
+        if len(weight.readers) > 1:
+            return
+        node = weight.readers[0]
+        # Channels lie along this axis, counted from the last one.
+        axis = 1 - len(weight.tensor.dims) if weight.convolves else -1
+        bias = self._bias(node)
+        if bias is None:
+            return
+        n = weight.values().shape[1]
+        start = np.broadcast_to(bias, n).reshape(1, n, *[1] * (-axis - 1))
+        values = {node.output[0]: start.astype(np.float32)}
+        link = Link(place)
+        try:
+            self._follow(node, values, link)
+        except _Leaves:
+            return
+        if link.consumers:
+            yield link
+
+    def _bias(self, node: onnx.NodeProto) -> np.ndarray | None:
+        """What a channel without weights is; None where that is not known or no vector."""
+        if len(node.input) < 3 or not node.input[2]:
+            return np.zeros(1)
+        if attribute(node, "alpha", 1.0) != 1 or attribute(node, "beta", 1.0) != 1:
+            return None
+        value = self._constants.value(node.input[2])
+        return value if value is not None and value.ndim == 1 else None
+
+    def _follow(self, start: onnx.NodeProto, values: dict[str, np.ndarray], link: Link) -> None:
+        """Fill in a link from all nodes that read the channels, directly or not."""
+        single: set[str] = set()
+        for node in self._graph.node:
+            carried = [name for name in node.input if name in values]
+            if not carried:
+                continue
+            if id(node) in self._places:
+                self._end(node, values, link)
+                continue
+            if node.op_type in _POOLS and self._keeps_constants(node):
+                result = values[node.input[0]]
+                if node.op_type.startswith("Global"):
+                    single.add(node.output[0])
+            elif node.op_type == "Flatten" and node.input[0] in single:
+                if attribute(node, "axis", 1) != 1:
+                    raise _Leaves
+                result = values[node.input[0]].reshape(1, -1)
+            elif node.op_type in ELEMENTWISE and node.domain in ("", "ai.onnx"):
+                result = self._computed(node, values, link)
+                if all(name in single for name in carried):
+                    single.add(node.output[0])
+            else:
+                raise _Leaves
+            values[node.output[0]] = result
+        if any(name in self._outputs for name in values):
+            raise _Leaves
+
+    def _end(self, node: onnx.NodeProto, values: dict[str, np.ndarray], link: Link) -> None:
+        """A product that reads the channels."""
+        place = self._places[id(node)]
+        weight, x = self._weights[place], values.get(node.input[0])
+        rank = len(weight.tensor.dims) if weight.convolves else 2
+        fits = x is not None and x.ndim == rank and not any(n in values for n in node.input[1:])
+        dequantise = self._constants.dequantisation(node.input[1])
+        blocks = dequantise is not None and attribute(dequantise, "block_size")
+        if not fits or attribute(node, "transA") or len(weight.readers) > 1 or blocks:
+            raise _Leaves
+        link.consumers[place] = node.input[0]
+        link.outputs[node.input[0]] = x.ravel()
+
+    def _keeps_constants(self, node: onnx.NodeProto) -> bool:
+        """Whether a pool of a constant channel is that constant, at its borders too."""
+        plain = node.op_type != "AveragePool" or not attribute(node, "count_include_pad")
+        return plain and len(node.output) == 1
+
+    def _computed(
+        self, node: onnx.NodeProto, values: dict[str, np.ndarray], link: Link
+    ) -> np.ndarray:
+        """What a node makes of constant channels."""
+        shape = next(values[name].shape for name in node.input if name in values)
+        feeds: dict[str, np.ndarray] = {}
+        for place, name in enumerate(node.input):
+            if not name or name in values:
+                if name:
+                    feeds[name] = values[name]
+                continue
+            value = self._constants.value(name)
+            if value is None:
+                raise _Leaves
+            feeds[name] = value
+            # The axis of the channels, in a constant that may have fewer axes.
+            axis = value.ndim - (len(shape) - 1)
+            if value.size > 1:
+                if axis < 0 or value.shape[axis] != value.size or value.size != shape[1]:
+                    raise _Leaves
+                if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+                    raise _Leaves
+                link.constants.append((node, place, axis))
+        result = ReferenceEvaluator(node).run(None, feeds)[0]
+        if np.shape(result) != shape:
+            raise _Leaves
+        return np.asarray(result)

@@ -1,0 +1,146 @@
+"""Channels that a pruned product makes constant are left out; what they add becomes a bias."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import onnx.shape_inference
+
+from autoq.pruning.bias import BiasWriter
+from autoq.pruning.border_bias import BorderClasses, border_classes
+from autoq.pruning.channel_links import Link, find_links
+from autoq.pruning.onnx_constants import OnnxConstants
+from autoq.pruning.onnx_weights import OnnxWeight
+
+
+class DeadChannels:
+    """The constant channels of a model whose products lose columns.
+
+    Only channels are left out that nothing but other pruned products reads, through element-wise
+    nodes and pools, and whose rows are pruned in all of these. A channel whose constant is not 0
+    needs a bias to go to: a Conv's or Gemm's, that of its border where the input is padded, or one
+    that is added; of quantised products one of integers, without padding.
+    """
+
+    def __init__(self, model: onnx.ModelProto, weights: Sequence[OnnxWeight]) -> None:
+        self._model, self._weights = model, weights
+        self._constants = OnnxConstants(model.graph)
+        self._links = find_links(model.graph, weights, self._constants)
+        self._bias = BiasWriter(model.graph, self._constants)
+        self._extents = _extents(model) if self._links else {}
+        self._dense = {
+            place: weights[place].values() for link in self._links for place in link.consumers
+        }
+        self.count = 0
+        self._rows = [_rows(one) for one in weights]  # before channels are left out
+        self.removed = [np.zeros(one.tensor.dims[_axes(one)[1]], bool) for one in weights]
+
+    def rows(self, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The rows of each matrix, bool [k], that multiply constants once columns are pruned.
+
+        columns: bool [n] of each matrix, those that are kept.
+        """
+        found = [np.zeros(rows, bool) for rows in self._rows]
+        for link in self._links:
+            dead = ~columns[link.producer] & self._movable(link)
+            for place in link.consumers:
+                found[place] |= self._rows_of(place, dead)
+        return found
+
+    def remove(self, masks: Sequence[np.ndarray]) -> None:
+        """Leave dead channels out of the model, whose weights are pruned by masks [k, n] already.
+
+        `removed` says afterwards which input channels each product has lost, `count` how many
+        channels there are no more.
+        """
+        survivors = [np.ones(mask.shape[1], bool) for mask in masks]
+        for link in reversed(self._links):
+            gone = ~masks[link.producer].any(axis=0) & self._movable(link)
+            for place in link.consumers:
+                kept_rows = masks[place].any(axis=1).reshape(-1, len(gone))
+                gone &= ~kept_rows.any(axis=0)
+            if gone.all():
+                gone[0] = False
+            if gone.any():
+                self.count += int(gone.sum())
+                survivors[link.producer] = ~gone
+                self._shrink(link, gone, masks, survivors)
+        self._constants.drop_unread()
+        del self._model.graph.value_info[:]
+
+    def lost_rows(self, place: int) -> np.ndarray:
+        """The rows of a matrix, bool [k], that are left out of the model."""
+        return self._rows_of(place, self.removed[place])
+
+    def _shrink(
+        self,
+        link: Link,
+        gone: np.ndarray,
+        masks: Sequence[np.ndarray],
+        survivors: Sequence[np.ndarray],
+    ) -> None:
+        for place, name in link.consumers.items():
+            weight = self._weights[place]
+            by_tap = self._added(place, np.where(gone, link.outputs[name], 0))
+            by_tap[:, ~masks[place].any(axis=0)] = 0
+            node = weight.readers[0]
+            if by_tap.any():
+                classes = self._classes(place)
+                self._bias.add(node, by_tap[:, survivors[place]], classes, weight)
+            self._constants.take(node, 1, ~gone, _axes(weight)[1])
+            self.removed[place] |= gone
+        producer = self._weights[link.producer]
+        node = producer.readers[0]
+        self._constants.take(node, 1, ~gone, _axes(producer)[0])
+        if len(node.input) > 2 and node.input[2]:
+            self._constants.take(node, 2, ~gone, 0)
+        for between, index, axis in link.constants:
+            self._constants.take(between, index, ~gone, axis)
+
+    def _added(self, place: int, values: np.ndarray) -> np.ndarray:
+        """What constant channels [c] add through each tap, [taps, n]."""
+        dense = self._dense[place]
+        return np.tensordot(values, dense.reshape(-1, len(values), dense.shape[1]), (0, 1))
+
+    def _movable(self, link: Link) -> np.ndarray:
+        """bool [n]: channels whose constant is 0 or has a bias to go to, in all that reads them."""
+        found = np.ones(next(iter(link.outputs.values())).shape, bool)
+        for place, name in link.consumers.items():
+            weight = self._weights[place]
+            if not self._bias.takes(weight.readers[0], self._classes(place), weight):
+                found &= link.outputs[name] == 0
+        return found & np.logical_and.reduce([np.isfinite(v) for v in link.outputs.values()])
+
+    def _classes(self, place: int) -> BorderClasses | None:
+        weight = self._weights[place]
+        node = weight.readers[0]
+        if not weight.convolves:
+            return BorderClasses((), ())
+        return border_classes(node, weight.taps, self._extents.get(node.input[0]))
+
+    def _rows_of(self, place: int, channels: np.ndarray) -> np.ndarray:
+        """The rows of a matrix that read these input channels, in the order (r, s, c)."""
+        return np.tile(channels, self._rows[place] // len(channels))
+
+
+def _axes(weight: OnnxWeight) -> tuple[int, int]:
+    """Where output and input channels lie in a stored weight."""
+    return (0, 1) if weight.convolves or weight.transposed else (1, 0)
+
+
+def _rows(weight: OnnxWeight) -> int:
+    outputs, _ = _axes(weight)
+    return int(np.prod(weight.tensor.dims)) // weight.tensor.dims[outputs]
+
+
+def _extents(model: onnx.ModelProto) -> dict[str, list[int]]:
+    """Heights and widths of images by tensor, where all are known."""
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    found = {}
+    for value in (*graph.value_info, *graph.input):
+        sizes = [dim.dim_value for dim in value.type.tensor_type.shape.dim[2:]]
+        if sizes and min(sizes) > 0:
+            found[value.name] = sizes
+    return found
