@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from gpu_kernels import end_if_compile_only
+from onnx_models.float_networks import random_network
 from onnx_models.makers import model, node
 from qdq.oracle import run_in_memory
 
@@ -17,22 +18,9 @@ from autoq.errors import InputError
 from autoq.frontend import from_model
 from autoq.graph import Fusion, Graph, Layer, evaluate, optimise
 from autoq.graph.precision import Precision, make_precision
-from autoq.templates.base import Template
-from autoq.templates.registry import TEMPLATES
 from autoq.templates.target import Target, parse_target
 
 CPU, HOPPER = parse_target("cpu"), parse_target("cuda:sm_90a")
-
-
-def _never(*given: object) -> None:
-    raise AssertionError("a stand-in is not built")
-
-
-STAND_IN = Template(
-    "stand_in", 1, lambda workload, target: workload.operator == "residual_gemm",
-    _never, _never, _never, _never, _never, preference=1,
-)  # fmt: skip
-"""Matches every such product, so that graphs can be optimised for any target."""
 
 
 def network(rng: np.random.Generator) -> onnx.ModelProto:
@@ -64,43 +52,8 @@ def network(rng: np.random.Generator) -> onnx.ModelProto:
     )  # fmt: skip
 
 
-def random_network(rng: np.random.Generator) -> tuple[onnx.ModelProto, np.ndarray]:
-    """Convolutions of random forms with Linear layers behind them, and an input x."""
-    shape = [
-        int(size) for size in (rng.integers(1, 4), rng.integers(1, 8), *rng.integers(6, 12, 2))
-    ]
-    nodes, weights, x, channels = [], {}, "x", shape[1]
-    for i in range(int(rng.integers(1, 4))):
-        filters, taps = int(rng.integers(1, 9)), rng.integers(1, 4, 2)
-        groups = channels if rng.random() < 0.2 else 1
-        filters *= groups if groups > 1 else 1
-        size = (filters, channels // groups, *(int(tap) for tap in taps))
-        weights[f"w{i}"] = rng.standard_normal(size, np.float32) / np.float32(np.sqrt(size[1]))
-        inputs = f"{x} w{i}"
-        if rng.random() < 0.5:
-            weights[f"b{i}"] = rng.standard_normal(filters, np.float32)
-            inputs += f" b{i}"
-        pads, strides = rng.integers(0, 3, 4).tolist(), rng.integers(1, 3, 2).tolist()
-        nodes.append(node("Conv", inputs, f"c{i}", group=groups, pads=pads, strides=strides))
-        x, channels = f"c{i}", filters
-        if rng.random() < 0.6:
-            nodes.append(node(["Relu", "Tanh"][int(rng.integers(2))], x, f"r{i}"))
-            x = f"r{i}"
-    nodes.append(node("GlobalAveragePool", x, "p"))
-    nodes.append(node("Flatten", "p", "f"))
-    weights["w"] = rng.standard_normal((channels, 9), np.float32)
-    weights["b"] = rng.standard_normal(9, np.float32)
-    linear = (
-        [node("Gemm", "f w b", "y", beta=0.5)],
-        [node("MatMul", "f w", "m"), node("Add", "m b")],
-    )
-    nodes += linear[int(rng.integers(2))]
-    made = model(nodes, {"x": (shape, "float32")}, weights)
-    return made, rng.standard_normal(shape, np.float32)
-
-
 def optimised(made: onnx.ModelProto, precision: Precision | None, target: Target = CPU) -> Graph:
-    return optimise(from_model(made), target, [*TEMPLATES, STAND_IN], precision)
+    return optimise(from_model(made), target, precision=precision)
 
 
 def error(made: onnx.ModelProto, graph: Graph, x: np.ndarray | None = None) -> float:
