@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,11 +103,13 @@ def thread_kernel(
     body: Body,
     cluster: int = 1,
     starts_successor: bool = True,
+    together: int = 1,
 ) -> PrimFunc:
     """A PrimFunc that launches `blocks` blocks of `threads` threads, each running `body`.
 
     Every `cluster` neighbouring blocks reach each other's shared memory. starts_successor: the next
-    kernel may start as soon as every block of this one runs; otherwise `body` says when.
+    kernel may start as soon as every block of this one runs; otherwise `body` says when. together:
+    blocks that the registers of a multiprocessor have room for at least.
     """
     overlaps = can_overlap(target)
     with IRBuilder() as construction, builder.prim_func():
@@ -118,17 +121,21 @@ def thread_kernel(
             buffers.append(builder.match_buffer(handle, *array, align=16))
         pointers = [_pointer(buffer) for buffer in buffers]
         builder.device_entry()
-        if cluster > 1:
-            rank = builder.cta_id_in_cluster([cluster])
-            block = builder.cluster_id([blocks // cluster]) * cluster + rank
-        else:
-            block = builder.cta_id([blocks])
-        thread = builder.thread_id([threads])
-        if overlaps:
-            builder.evaluate(T.ptx.griddepcontrol.wait())
-            if starts_successor:
-                builder.evaluate(T.ptx.griddepcontrol.launch_dependents())
-        body(pointers, block, thread)
+        with ExitStack() as attributes:
+            if together > 1:
+                bound = {"tirx.launch_bounds_min_blocks_per_sm": together}
+                attributes.enter_context(builder.attr(bound))
+            if cluster > 1:
+                rank = builder.cta_id_in_cluster([cluster])
+                block = builder.cluster_id([blocks // cluster]) * cluster + rank
+            else:
+                block = builder.cta_id([blocks])
+            thread = builder.thread_id([threads])
+            if overlaps:
+                builder.evaluate(T.ptx.griddepcontrol.wait())
+                if starts_successor:
+                    builder.evaluate(T.ptx.griddepcontrol.launch_dependents())
+            body(pointers, block, thread)
     kernel = construction.get()
     return overlapping(kernel) if overlaps else kernel
 

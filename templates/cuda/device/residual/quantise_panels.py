@@ -25,6 +25,8 @@ _PANEL = 16
 _ROWS = 16 * _THREADS // (_PANEL // 4)
 """Rows of a block: 16 of four columns for each thread."""
 _CLUSTERS = (1, 2, 4, 8)
+_TOGETHER = 3
+"""Blocks of a multiprocessor: some read while others wait for their cluster."""
 
 # Four neighbouring lanes have a row of a panel, 64 bytes, and the eight that follow each other in
 # steps of four have 128 neighbouring values of a column.
@@ -45,6 +47,19 @@ __device__ __forceinline__ unsigned read_other(const void* own, int rank) {
                "ld.shared::cluster.u32 %0, [there]; }"
                : "=r"(word) : "r"(at), "r"(rank) : "memory");
   return word;
+}
+// Four values of a row; the L2 fetches what neighbouring panels read with them.
+__device__ __forceinline__ float4 read_beside(const float* row, int at) {
+  if constexpr (COLUMNS % 4 == 0) {
+    float4 v = make_float4(0.f, 0.f, 0.f, 0.f);
+    if (at < COLUMNS)
+      asm volatile("ld.global.nc.L2::256B.v4.f32 {%0, %1, %2, %3}, [%4];"
+                   : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                   : "l"(__cvta_generic_to_global(row + at)));
+    return v;
+  } else {
+    return read_four<COLUMNS>(row, at);
+  }
 }
 __device__ __forceinline__ float of_four(const float4& v, int c) {
   return c == 0 ? v.x : c == 1 ? v.y : c == 2 ? v.z : v.w;
@@ -80,7 +95,7 @@ __device__ __forceinline__ void quantise_panels(
   #pragma unroll
   for (int i = 0; i < 16; ++i) {
     v[i] = make_float4(0.f, 0.f, 0.f, 0.f);
-    if (first + i < LENGTH) v[i] = read_four<COLUMNS>(x + (size_t)(first + i) * COLUMNS, column);
+    if (first + i < LENGTH) v[i] = read_beside(x + (size_t)(first + i) * COLUMNS, column);
   }
   float most[4] = {};
   #pragma unroll
@@ -104,39 +119,29 @@ __device__ __forceinline__ void quantise_panels(
     }
   }
   __syncthreads();
-  Steps steps[4];
-  #pragma unroll
-  for (int c = 0; c < 4; ++c) steps[c] = steps_of(all[thread % 4 * 4 + c]);
   int sums[4] = {};
-  unsigned words[4][4], rest[4][4];
   #pragma unroll
-  for (int w = 0; w < 4; ++w) {
-    float finer[4][4];
+  for (int c = 0; c < 4; ++c) {
+    const Steps steps = steps_of(all[thread % 4 * 4 + c]);
+    unsigned words[4], rest[4];
     #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      float q[4];
+    for (int w = 0; w < 4; ++w) {
+      float q[4], finer[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const float one = of_four(v[4 * w + i], c);
-        q[i] = quantised(one, steps[c]);
+        q[i] = quantised(one, steps);
         if constexpr (SUMS) sums[c] += (int)fabsf(q[i] - WHOLES);
-        finer[c][i] = RESIDUAL ? residual(one, q[i], steps[c]) : 0.f;
+        finer[i] = RESIDUAL ? residual(one, q[i], steps) : 0.f;
       }
-      words[c][w] = word_of(q[0], q[1], q[2], q[3]);
-      rest[c][w] = word_of(finer[c][0], finer[c][1], finer[c][2], finer[c][3]);
+      words[w] = word_of(q[0], q[1], q[2], q[3]);
+      rest[w] = word_of(finer[0], finer[1], finer[2], finer[3]);
     }
-  }
-  if (first < LENGTH) {
-    #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      if (column + c >= COLUMNS) continue;
-      const size_t at = packed_at(column + c, first) / 16;
-      static_cast<uint4*>(values)[at] =
-          make_uint4(words[c][0], words[c][1], words[c][2], words[c][3]);
-      if constexpr (RESIDUAL)
-        static_cast<uint4*>(residuals_of)[at] =
-            make_uint4(rest[c][0], rest[c][1], rest[c][2], rest[c][3]);
-    }
+    if (first >= LENGTH || column + c >= COLUMNS) continue;
+    const size_t at = packed_at(column + c, first) / 16;
+    static_cast<uint4*>(values)[at] = make_uint4(words[0], words[1], words[2], words[3]);
+    if constexpr (RESIDUAL)
+      static_cast<uint4*>(residuals_of)[at] = make_uint4(rest[0], rest[1], rest[2], rest[3]);
   }
   if constexpr (SUMS) {
     join_block(sums, reinterpret_cast<int*>(parts), sums_of, thread,
@@ -180,4 +185,6 @@ def panels_kernel(
 
     panels = blocks_for(columns.columns, _PANEL)
     given = [spec for spec in parameters if spec]
-    return thread_kernel(given, panels * blocks, _THREADS, target, body, cluster=blocks)
+    return thread_kernel(
+        given, panels * blocks, _THREADS, target, body, cluster=blocks, together=_TOGETHER
+    )
