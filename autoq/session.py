@@ -97,7 +97,7 @@ class Session:
         (all for None): numpy arrays, unless every feed lies on the GPU; then DLPack views of the
         session's own buffers, in order on the default stream and valid until the next run. A feed
         on the GPU is read where it lies, in order on the default stream too. Raises InputError for
-        a wrong name, shape or dtype.
+        a wrong name, shape or dtype, and for numpy arrays of tokens that the model has no row for.
         """
         names = self._requested(output_names)
         if not isinstance(feeds, Mapping):
@@ -144,6 +144,8 @@ class Session:
             )
         if isinstance(array, tvm_ffi.Tensor):
             self._require_readable(name, array)
+        elif port.places:
+            _require_places(name, array, port.places)
         return array.astype(port.slot.dtype) if port.values else array
 
     def _require_readable(self, name: str, array: tvm_ffi.Tensor) -> None:
@@ -213,6 +215,16 @@ def _positive(repeat: int) -> int:
 
 def _argument(port: Port) -> Argument:
     return Argument(port.name, port.slot.shape, port.dtype)
+
+
+def _require_places(name: str, array: np.ndarray, places: int) -> None:
+    """Raise InputError for an integer that is no place, such as a token without a row."""
+    outside = (array < -places) | (array >= places)
+    if outside.any():
+        raise InputError(
+            f"input {name!r}: {array[outside][0]} is none of {places} places (0 to {places - 1}, "
+            f"or from the end); {int(outside.sum())} of {array.size} values are outside"
+        )
 
 
 def _advice(port: Port) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from autoq.compilation.selection import Selection
 from autoq.devices import Host
 from autoq.graph.ir import Fusion, Graph, Layer
+from autoq.graph.places import places_of_inputs
 from autoq.runtime.arena import Lifetime, plan_offsets
 from autoq.runtime.artifact import Artifact
 from autoq.runtime.cpu.features import host_features
@@ -41,13 +42,13 @@ def assemble(
         _call(selection, numbers[selection.key], offsets, constants, spaces)
         for selection, spaces in zip(selections, workspaces, strict=True)
     )
-    target = host.target
+    target, places = host.target, places_of_inputs(graph)
     plan = Plan(
         model=graph.name,
         target_kind=target.kind,
         arch=target.arch,
         cpu_features=_needed_features(target),
-        inputs=tuple(_port(graph, name, offsets) for name in graph.inputs),
+        inputs=tuple(_port(graph, name, offsets, places.get(name, 0)) for name in graph.inputs),
         outputs=tuple(_port(graph, name, offsets) for name in graph.outputs),
         arena_bytes=arena_bytes,
         constant_bytes=constants.size,
@@ -89,10 +90,10 @@ def _buffers(
     return dict(zip(names, offsets, strict=False)), slots, size
 
 
-def _port(graph: Graph, name: str, offsets: Mapping[str, int]) -> Port:
+def _port(graph: Graph, name: str, offsets: Mapping[str, int], places: int = 0) -> Port:
     tensor = graph.tensors[name]
     slot = Slot("arena", offsets[name], tensor.shape, tensor.dtype)
-    return Port(name, slot, tensor.values)
+    return Port(name, slot, tensor.values, places)
 
 
 @dataclass

@@ -36,12 +36,14 @@ class Port:
     """An input or output of the model; it keeps its arena slot for itself.
 
     values is the type of its numbers where the slot's is another one: a 4-bit input or output holds
-    one number a byte.
+    one number a byte. places, where it is not 0, says that its integers are places among so many,
+    counted from either end.
     """
 
     name: str
     slot: Slot
     values: str = ""
+    places: int = 0
 
     @property
     def dtype(self) -> str:

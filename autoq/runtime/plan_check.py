@@ -81,6 +81,8 @@ def _check_ports(plan: Plan) -> None:
 def _check_port(port: Port) -> None:
     if port.slot.space != "arena":
         raise ArtifactError(f"{port.name!r} is a constant")
+    if port.places < 0 or (port.places and port.slot.dtype not in ("int32", "int64")):
+        raise ArtifactError(f"{port.name!r} of {port.slot.dtype} holds {port.places} places")
     if port.values and BYTE_DTYPES.get(port.values) != port.slot.dtype:
         raise ArtifactError(f"{port.name!r} holds {port.values!r} as {port.slot.dtype}")
 
