@@ -64,14 +64,15 @@ def knob_lists(text: str) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", default="cuda")
-    parser.add_argument("--cases", default="", help="part of the names; default all")
+    parser.add_argument("--cases", default="", help="parts of names, comma-separated; default all")
     parser.add_argument("--samples", type=int, default=0)
     parser.add_argument("--knobs", default="", help=knob_lists.__doc__)
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args()
     host = resolve(options.target)
     require_device(host)
-    cases = [case for case in CASES if options.cases in str(case)]
+    parts = options.cases.split(",")
+    cases = [case for case in CASES if any(part in str(case) for part in parts)]
     jobs = []
     for case in cases:
         jobs += jobs_of(dense(case), host, 0, [])
