@@ -20,7 +20,8 @@ COLUMNS = 128
 
 _SOURCE = r"""
 constexpr int SEGMENTS = TILE_ROWS / 16, BESIDE = 32 / SEGMENTS;
-constexpr int PASSES = 128 / (WARPS * BESIDE), OWN_ROWS = TILE_ROWS / WARPS, AHEAD = 4;
+constexpr int PASSES = 128 / (WARPS * BESIDE), OWN_ROWS = TILE_ROWS / WARPS;
+constexpr int AHEAD = 8, TOGETHER = 8;
 // Where a sum lies in its row of the tile: lanes with neighbouring rows, with neighbouring segments
 // of 16 columns and with neighbouring words of four meet other banks.
 __device__ __forceinline__ int place(int row, int column) {
@@ -59,28 +60,31 @@ __device__ __forceinline__ void read_entries(
     entry[u] = first + u < list.y ? __ldg(entries + list.x + first + u) : 0;
 }
 // What a list's entries add to 16 values that lie together, `at` bytes into each row of residuals.
+// `next` are its first entries.
 __device__ __forceinline__ void add_list(
     const unsigned char* residuals, int pitch, int at, const unsigned* entries, int2 list,
-    int (&sums)[16]) {
-  unsigned next[AHEAD];
-  read_entries(next, entries, list, 0);
+    unsigned (&next)[AHEAD], int (&sums)[16]) {
   for (int e = 0; e < list.y; e += AHEAD) {
     uint4 found[AHEAD];
-    unsigned entry[AHEAD];
+    unsigned values[AHEAD / 4];
     #pragma unroll
     for (int u = 0; u < AHEAD; ++u) {
-      entry[u] = next[u];
       found[u] = make_uint4(0, 0, 0, 0);
       if (e + u < list.y)
         found[u] = __ldg(reinterpret_cast<const uint4*>(
-            residuals + (size_t)(entry[u] >> 8) * pitch + at));
+            residuals + (size_t)(next[u] >> 8) * pitch + at));
     }
+    #pragma unroll
+    for (int u = 0; u < AHEAD; u += 4) values[u / 4] = values_of(next + u);
     read_entries(next, entries, list, e + AHEAD);
-    const unsigned values = values_of(entry);
-    add_four(sums, found[0].x, found[1].x, found[2].x, found[3].x, values);
-    add_four(sums + 4, found[0].y, found[1].y, found[2].y, found[3].y, values);
-    add_four(sums + 8, found[0].z, found[1].z, found[2].z, found[3].z, values);
-    add_four(sums + 12, found[0].w, found[1].w, found[2].w, found[3].w, values);
+    #pragma unroll
+    for (int u = 0; u < AHEAD; u += 4) {
+      const unsigned v = values[u / 4];
+      add_four(sums, found[u].x, found[u + 1].x, found[u + 2].x, found[u + 3].x, v);
+      add_four(sums + 4, found[u].y, found[u + 1].y, found[u + 2].y, found[u + 3].y, v);
+      add_four(sums + 8, found[u].z, found[u + 1].z, found[u + 2].z, found[u + 3].z, v);
+      add_four(sums + 12, found[u].w, found[u + 1].w, found[u + 2].w, found[u + 3].w, v);
+    }
   }
 }
 // What the columns' entries add to a tile, for all of its rows: a lane has 16 rows of a column.
@@ -96,10 +100,13 @@ __device__ __forceinline__ void add_columns(
     list[p] = make_int2(0, 0);
     if (column < N && row < PITCH_A) list[p] = __ldg(reinterpret_cast<const int2*>(lists) + column);
   }
+  unsigned next[AHEAD];
+  read_entries(next, entries, list[0], 0);
   #pragma unroll
   for (int p = 0; p < PASSES; ++p) {
     int sums[16] = {};
-    add_list(turned, PITCH_A, row, entries, list[p], sums);
+    add_list(turned, PITCH_A, row, entries, list[p], next, sums);
+    if (p + 1 < PASSES) read_entries(next, entries, list[p + 1], 0);
     #pragma unroll
     for (int i = 0; i < 16; ++i) tile[place(16 * segment + i, first + p * BESIDE)] = sums[i];
   }
@@ -118,10 +125,13 @@ __device__ __forceinline__ void add_rows(
     list[p] = make_int2(0, 0);
     if (row < M && column < PITCH_B) list[p] = __ldg(reinterpret_cast<const int2*>(lists) + row);
   }
+  unsigned next[AHEAD];
+  read_entries(next, entries, list[0], 0);
   #pragma unroll
   for (int p = 0; p < OWN_ROWS / 4; ++p) {
     int sums[16] = {};
-    add_list(residuals, PITCH_B, column, entries, list[p], sums);
+    add_list(residuals, PITCH_B, column, entries, list[p], next, sums);
+    if (p + 1 < OWN_ROWS / 4) read_entries(next, entries, list[p + 1], 0);
     #pragma unroll
     for (int i = 0; i < 16; i += 4) {
       int4* at = reinterpret_cast<int4*>(tile + place(first + 4 * p, 16 * segment + i));
@@ -167,10 +177,7 @@ __device__ __forceinline__ void correct(
   const int top = within / beside * TILE_ROWS, left = (band * GROUP + within % beside) * 128;
   const int lane = thread % 32, column = left + 4 * lane;
   const bool whole_a = !LISTS || __ldg(whole), whole_b = !LISTS || __ldg(whole + 1);
-  // A warp's rows are neighbours; sums of the next one come ahead.
   const int own_rows = thread / 32 * OWN_ROWS, first = top + own_rows;
-  int4 next_sums = make_int4(0, 0, 0, 0);
-  if (first < M) next_sums = read_sums(sums + (size_t)first * N, column);
   if (LISTS && !whole_b) {
     add_columns(static_cast<const unsigned char*>(residual_a), entries_of_b, columns_of_b, tile,
                 top, left, thread);
@@ -188,20 +195,28 @@ __device__ __forceinline__ void correct(
     more[c] = BIAS && column + c < N ? __ldg(bias + column + c) : 0.f;
   }
   const float row_scales = lane < OWN_ROWS && first + lane < M ? __ldg(rows + first + lane) : 0.f;
-  for (int i = 0; i < OWN_ROWS && first + i < M; ++i) {
-    const int4 p = next_sums;
-    if (i + 1 < OWN_ROWS && first + i + 1 < M)
-      next_sums = read_sums(sums + (size_t)(first + i + 1) * N, column);
-    const size_t at = (size_t)(first + i) * N;
-    int added[4] = {};
-    if (whole_b) add_product(by_b + at, added, column);
-    if (whole_a) add_product(by_a + at, added, column);
-    if (!(whole_a && whole_b)) {
-      const int4 q = *reinterpret_cast<const int4*>(tile + place(own_rows + i, 4 * lane));
-      added[0] += q.x, added[1] += q.y, added[2] += q.z, added[3] += q.w;
+  // A warp's rows are neighbours, and sums of several are asked for at a time.
+  constexpr int ROWS = OWN_ROWS < TOGETHER ? OWN_ROWS : TOGETHER;
+  for (int start = 0; start < OWN_ROWS; start += ROWS) {
+    int4 p[ROWS];
+    #pragma unroll
+    for (int i = 0; i < ROWS; ++i)
+      if (first + start + i < M) p[i] = read_sums(sums + (size_t)(first + start + i) * N, column);
+    #pragma unroll
+    for (int i = 0; i < ROWS; ++i) {
+      const float row_scale = __shfl_sync(0xffffffffu, row_scales, start + i);
+      if (first + start + i >= M) continue;
+      const size_t at = (size_t)(first + start + i) * N;
+      int added[4] = {};
+      if (whole_b) add_product(by_b + at, added, column);
+      if (whole_a) add_product(by_a + at, added, column);
+      if (!(whole_a && whole_b)) {
+        const int4 q = *reinterpret_cast<const int4*>(
+            tile + place(own_rows + start + i, 4 * lane));
+        added[0] += q.x, added[1] += q.y, added[2] += q.z, added[3] += q.w;
+      }
+      write_row(y + at, p[i], added, row_scale, scale, more, column);
     }
-    const float row_scale = __shfl_sync(0xffffffffu, row_scales, i);
-    write_row(y + at, p, added, row_scale, scale, more, column);
   }
 }
 """
