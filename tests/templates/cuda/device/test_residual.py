@@ -24,8 +24,8 @@ WHERE = {
 SQUARE = ResidualGemm(150, 140, 72)
 """A twentieth of both sides matters."""
 
-# Where, workload, threshold, crossover, knobs: both sides by lists; a as a whole, and b by a product
-# of what is kept, for which lists are too short; everything; nothing.
+# Where, workload, threshold, crossover, knobs: both sides by lists; a as a whole, and b by a
+# product of what is kept, for which lists are too short; everything; nothing.
 CASES: list[tuple[str, ResidualGemm, float, float, dict[str, Any]]] = [
     ("wgmma", SQUARE, 0.8, 0.1, {"tile_rows": 32, "share": 1 / 16}),
     ("mma_sync", replace(SQUARE, n=139, k=67, b_order="nk", bias=True), 0.8, 0.048,
