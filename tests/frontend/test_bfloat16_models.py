@@ -14,6 +14,7 @@ import autoq
 from autoq.cli.npz import read_arrays
 from autoq.frontend import from_model
 from autoq.graph import Layer, evaluate, optimise
+from autoq.templates.operators.attention import Attention
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import parse_target
@@ -76,10 +77,14 @@ def test_products_are_kernels_of_bfloat16_where_there_are_any(nodes, target):
     x = normal(2, 9, 24).astype(BRAIN)
     assert_near(evaluate(graph, {"x": x})["y"], made, x)
     layers = [item.workload for item in graph.nodes if isinstance(item, Layer)]
-    products = [w for w in layers if isinstance(w, (FloatGemm, BatchedGemm))]
+    products = [w for w in layers if isinstance(w, (FloatGemm, BatchedGemm, Attention))]
     # Turing multiplies no bfloat16, and products of two activations have no float kernels on CPUs.
-    none = target is TURING or (target is CPU and nodes is HEADS)
-    assert [w.in_dtype for w in products] == ([] if none else ["bfloat16"] * 2)
+    if target is TURING or (target is CPU and nodes is HEADS):
+        assert not products
+    elif nodes is HEADS:  # both products and the softmax between them
+        assert [w.v_dtype for w in products] == ["bfloat16"]
+    else:
+        assert [w.in_dtype for w in products] == ["bfloat16"] * 2
     if products and nodes is PERCEPTRON:
         assert (products[0].activation, products[0].out_dtype) == ("gelu", "bfloat16")
         assert products[1].residual == (target is not CPU)
