@@ -1,7 +1,7 @@
 """Times sparse products on this machine beside the dense product of the same extents, in one run.
 
-Each sparse case runs with the untuned default, with `--samples` drawn configurations, and with
-those that `--knobs` names, the dense one with the default; every output element is compared before
+Each sparse case runs with the untuned default of every template, Magicube's way among them, with
+`--samples` drawn configurations, and with those that `--knobs` names, the dense one with the default; every output element is compared before
 a time counts. Times are medians over replays of a CUDA graph. `--output` is a JSON file with the
 device, its driver, the date and the commit; a case's matrix comes up to the bounds of its class.
 """
@@ -42,14 +42,15 @@ def dense(workload: Spmm) -> Gemm:
 
 
 def jobs_of(workload: Workload, host: Host, samples: int, knobs: list[dict[str, Any]]) -> list[Job]:
-    """The default, drawn configurations, and the named ones that are legal."""
-    template = matching(workload, host.target)[0]
-    space = template.space(workload, host.target)
-    configs = [template.default(workload, host.target)]
+    """Every template's default; of the first one drawn configurations and the legal ones named."""
+    first, *others = matching(workload, host.target)
+    space = first.space(workload, host.target)
+    configs = [first.default(workload, host.target)]
     named = (space.config_type(**{**vars(configs[0]), **each}) for each in knobs)
     configs += [config for config in named if config in space]
     configs += space.sample(np.random.default_rng(5), samples)
-    return [Job(workload, template.name, config) for config in dict.fromkeys(configs)]
+    jobs = [Job(workload, first.name, config) for config in dict.fromkeys(configs)]
+    return jobs + [Job(workload, one.name, one.default(workload, host.target)) for one in others]
 
 
 def knob_lists(text: str) -> list[dict[str, Any]]:
@@ -75,7 +76,7 @@ def main() -> None:
     cases = [case for case in CASES if any(part in str(case) for part in parts)]
     jobs = []
     for case in cases:
-        jobs += jobs_of(dense(case), host, 0, [])
+        jobs += jobs_of(dense(case), host, 0, [])[:1]
         jobs += jobs_of(case, host, options.samples, knob_lists(options.knobs))
     jobs = list(dict.fromkeys(jobs))
     sweep()

@@ -80,7 +80,7 @@ def dealt(steps_of: np.ndarray, parts: int) -> tuple[np.ndarray, np.ndarray]:
         load, part = heapq.heappop(laden)
         of_group[group] = part
         heapq.heappush(laden, (load + int(steps_of[group]), part))
-    order = np.argsort(of_group, kind="stable")
+    order = np.lexsort((-steps_of, of_group))
     return order, of_group[order]
 
 

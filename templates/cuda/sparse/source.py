@@ -24,19 +24,7 @@ template <int LEFT, int RIGHT> __device__ __forceinline__ void product(
 """
 """What the multiplication of a step takes."""
 
-TURNS = r"""
-// Sums of a lane's column c of row r of its two are at 4 (c / 2) + 2 (c % 2) + r of a plane; the
-// product of digits i and j belongs to plane i + j. Loads stay behind the last use of what they
-// replace, or the copies that moving them ahead takes would wait for them.
-__device__ __forceinline__ void fetch(
-    Step& step, const uint2* values, const Place* places, int number) {
-  #pragma unroll
-  for (int i = 0; i < LEFT_DIGITS; ++i)
-    asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];"
-                 : "=r"(step.values[i].x), "=r"(step.values[i].y)
-                 : "l"(values + (number * LEFT_DIGITS + i) * 32));
-  fetch_places(step, places, number);
-}
+FINISH = r"""
 // What the epilogue takes for a lane's two rows of a group.
 __device__ __forceinline__ Rows rows_from(const Constants& from, int group, const Lane& lane) {
   Rows rows = {};
@@ -102,7 +90,22 @@ __device__ __forceinline__ void clear(int (&sums)[ALL_SUMS]) {
   #pragma unroll
   for (int i = 0; i < ALL_SUMS; ++i) sums[i] = 0;
 }
+"""
+"""What follows the last step of a group."""
 
+RUNS = r"""
+// Sums of a lane's column c of row r of its two are at 4 (c / 2) + 2 (c % 2) + r of a plane; the
+// product of digits i and j belongs to plane i + j. Loads stay behind the last use of what they
+// replace, or the copies that moving them ahead takes would wait for them.
+__device__ __forceinline__ void fetch(
+    Step& step, const uint2* values, const Place* places, int number) {
+  #pragma unroll
+  for (int i = 0; i < LEFT_DIGITS; ++i)
+    asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(step.values[i].x), "=r"(step.values[i].y)
+                 : "l"(values + (number * LEFT_DIGITS + i) * 32));
+  fetch_places(step, places, number);
+}
 // A warp takes its run of steps. A group that began in an earlier warp's run is left in shared
 // memory to that warp, which adds up what others have of its last group when all are done.
 __device__ __forceinline__ void multiply_sparse(

@@ -12,6 +12,8 @@ from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.sparse.config import GROUP, STEP, PanelConfig, PanelTiling
 from autoq.templates.cuda.sparse.pack import dealt, pack_schedule, places
+from autoq.templates.cuda.sparse.spmm_online import TEMPLATE as ONLINE
+from autoq.templates.cuda.sparse.spmm_online import OnlineConfig
 from autoq.templates.cuda.sparse.spmm_panel import TEMPLATE
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.spmm import Spmm
@@ -88,3 +90,18 @@ def test_more_groups_than_the_class_has_vectors_still_get_steps() -> None:
 def test_outputs_are_right(workload: Spmm, config: PanelConfig) -> None:
     assert config in TEMPLATE.space(workload, TARGET)
     assert_right_emulated(TEMPLATE, workload, config, TARGET)
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("workload", "config"),
+    [
+        (replace(WORKLOAD, n=144, weight_dtype="int16"), OnlineConfig(128, padded=False)),
+        (replace(WORKLOAD, in_dtype="uint8"), OnlineConfig(64, ahead=False)),
+    ],
+    ids=["L16-R8", "not ahead"],
+)
+def test_magicubes_way_is_right(workload: Spmm, config: OnlineConfig) -> None:
+    assert config in ONLINE.space(workload, TARGET)
+    assert not ONLINE.matches(replace(workload, n=24), TARGET)
+    assert_right_emulated(ONLINE, workload, config, TARGET)

@@ -1,0 +1,138 @@
+"""What kernels of sparse products share: their device functions, and the epilogue's constants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.mma.mma_sync import MmaSync
+from autoq.templates.cuda.sparse.config import GROUP, STEP, PanelTiling
+from autoq.templates.cuda.sparse.pack import pack_schedule, schedule_specs
+from autoq.templates.cuda.sparse.source import FINISH, HEADING, PRODUCT, SHIFT
+from autoq.templates.element import element
+from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
+from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.spmm import Spmm
+from autoq.templates.storage import is_four_bit, moved_as
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Constants
+
+
+def rows_as_conv2d(workload: Spmm) -> Conv2d:
+    """What an epilogue knows of the product: columns of y are images, its rows channels."""
+    return Conv2d(
+        n=workload.n, h=1, w=1, c=1, k=workload.m, r=1, s=1,
+        epilogue=workload.epilogue,
+    )  # fmt: skip
+
+
+def device_functions(
+    tiling: PanelTiling, name: str, source: str, constants: Mapping[str, int]
+) -> DeviceNamespace:
+    """The function spmm(smem, b, residual?, schedule, bias, scale?, scalars?, y, block, thread).
+
+    source follows what all kernels share and defines multiply_sparse; constants are its own.
+    """
+    workload = tiling.workload
+    nibbles = is_four_bit(workload.in_dtype)
+    near = math.gcd(workload.n, 4)
+    epilogue = ThreadEpilogue(rows_as_conv2d(workload), near, scaled=workload.wide)
+    float_bias = workload.epilogue.float_bias
+    finish = FINISH.replace("SHIFT;", SHIFT if float_bias else "")
+    source = HEADING.replace("PRODUCTS", _products(tiling)) + finish + source
+    return epilogue.namespace(
+        name,
+        source + _entry(tiling),
+        {"B": "uint8" if nibbles else workload.in_dtype},
+        {
+            "M": workload.m, "N": workload.n, "K": workload.k, "COLUMNS": tiling.config.columns,
+            "NEAR": near, "FLOAT_BIAS": float_bias, "PLANES": tiling.planes, "TERMS": tiling.terms,
+            "LEFT_DIGITS": tiling.left_digits, "RIGHT_DIGITS": tiling.right_digits,
+            "SIXTY_FOUR": workload.wide, "NIBBLES": nibbles * (1 + (workload.in_dtype == "int4")),
+            **constants,
+        },
+    )  # fmt: skip
+
+
+def _products(tiling: PanelTiling) -> str:
+    """C++ of the product of each pair of digits."""
+    source = ""
+    for i in range(tiling.left_digits):
+        for j in range(tiling.right_digits):
+            right = _digit(tiling.workload.in_dtype, j == tiling.right_digits - 1)
+            left = _digit(tiling.workload.weight_dtype, i == tiling.left_digits - 1)
+            atom = MmaSync((16, 8, STEP), right, left, "int32")
+            pair = PRODUCT.replace("LEFT_DIGIT", str(i)).replace("RIGHT_DIGIT", str(j))
+            source += pair.replace("INSTRUCTION", atom.instruction)
+    return source
+
+
+def _digit(dtype: str, highest: bool) -> str:
+    """The dtype of a byte of a value: the highest one alone has a sign."""
+    return "int8" if highest and not dtype.startswith("u") else "uint8"
+
+
+def _entry(tiling: PanelTiling) -> str:
+    """C++ of spmm(smem, b, residual?, schedule, bias, scale?, scalars?, y, block, thread)."""
+    schedule = ("values", "places", "starts", "rows_of", "runs", "firsts")
+    terms = [*tiling.workload.inputs[1:], *_term_specs(tiling)]
+    types = {spec.name: element(moved_as(spec.dtype)).c_type for spec in terms}
+    types["bias"] = "ACC"
+    taken = [name for name in types if name == "residual"]
+    own = [name for name in types if name != "residual"]
+    names = (*taken, *schedule, *own)
+    parameters = "".join(
+        f"const {'int' if name in schedule and name != 'places' else 'void'}* {name}, "
+        for name in names
+    )
+    fields = " ".join(f"from.{name} = (const {kind}*){name};" for name, kind in types.items())
+    given = ", ".join(schedule)
+    return (
+        "__device__ __forceinline__ void spmm(unsigned char* smem, const void* b, "
+        f"{parameters}void* y, int block, int thread) {{\n"
+        f"  Constants from = {{}};\n  {fields}\n"
+        f"  multiply_sparse(smem, (const B*)b, {given}, from, (OUT*)y, block, thread);\n}}\n"
+    )
+
+
+def _term_specs(tiling: PanelTiling) -> tuple[TensorSpec, ...]:
+    """What the epilogue reads of the constants, for the rows of groups in their order in the steps.
+
+    Those of a group more are read ahead.
+    """
+    workload, terms = tiling.workload, tiling.terms
+    bias = TensorSpec("bias", (terms,), "int64" if workload.wide else "int32")
+    if workload.epilogue.out_dtype == "int32":
+        return (bias,)
+    scales = terms * (2 if workload.epilogue.float_bias else 1)
+    return bias, TensorSpec("scale", (scales,), "float32"), TensorSpec("scalars", (8,), "float32")
+
+
+def pack_all(tiling: PanelTiling, constants: Constants) -> tuple[np.ndarray, ...]:
+    """The schedule, the bias less what the zero point of b adds to the sums, the epilogue's."""
+    workload = tiling.workload
+    schedule = pack_schedule(tiling, constants)
+    first_rows = schedule[3].astype(np.int64)
+
+    def in_order(values: np.ndarray) -> np.ndarray:
+        padded = np.zeros(tiling.groups * GROUP, values.dtype)
+        padded[: workload.m] = values
+        return padded[(first_rows[:, None] + np.arange(GROUP)).reshape(-1)]
+
+    zero_point = int(constants.get("b_zero_point", 0))
+    bias = np.asarray(constants["bias"]) - zero_point * workload.matrix(constants).row_sums()
+    kind = np.int64 if workload.wide else np.int32
+    arrays = [*schedule, in_order(bias).astype(kind)]
+    if workload.epilogue.out_dtype != "int32":
+        arrays.append(packed_scales(workload.epilogue, constants, in_order))
+        arrays.append(packed_scalars(workload.epilogue, constants))
+    return tuple(arrays)
+
+
+def packed_all(tiling: PanelTiling) -> tuple[TensorSpec, ...]:
+    """What `pack_all` gives."""
+    return (*schedule_specs(tiling), *_term_specs(tiling))
