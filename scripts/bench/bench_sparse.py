@@ -1,9 +1,10 @@
 """Times sparse products on this machine beside the dense product of the same extents, in one run.
 
 Each sparse case runs with the untuned default of every template, Magicube's way among them, with
-`--samples` drawn configurations, and with those that `--knobs` names, the dense one with the default; every output element is compared before
-a time counts. Times are medians over replays of a CUDA graph. `--output` is a JSON file with the
-device, its driver, the date and the commit; a case's matrix comes up to the bounds of its class.
+`--samples` drawn configurations, and with those that `--knobs` names, the dense one with the
+default; every output element is compared before a time counts. Times are medians over replays of a
+CUDA graph. `--output` is a JSON file with the device, its driver, the date and the commit; a case's
+matrix comes up to the bounds of its class.
 """
 
 from __future__ import annotations
