@@ -31,8 +31,8 @@ NETWORKS = (
     "shufflenet_v2_h200",
     "resnet50_int4_h200",
 )
-RESIDUAL = ("RESIDUAL_ERRORS", "RESIDUAL_GAINS", "RESIDUAL_QR", "RESIDUAL_LENET")
-"""Tables of `residual_section.SECTIONS` that docs/performance.md shows."""
+RESIDUAL = tuple(residual_section.SECTIONS)
+"""Tables on residual-compensated products that docs/performance.md shows."""
 
 MOVEMENT = (
     "N8 average 112x112 112x112x32",
@@ -190,6 +190,9 @@ def sections(results: Results) -> dict[str, str]:
         "MOVEMENT": movement(results),
         "CPU": cpu_models(results),
         "FOUR_BITS": four_bits(results),
+        "RESIDUAL_SUMMARY": residual_section.summary(
+            results["residual_cpu"], results["residual_h200"]
+        ),
         **{name: residual(name, results) for name in RESIDUAL},
     }
 
@@ -201,7 +204,7 @@ def residual(name: str, results: Results) -> str:
 
 
 DOCUMENTS = {
-    ROOT / "README.md": ("SUMMARY",),
+    ROOT / "README.md": ("SUMMARY", "RESIDUAL_SUMMARY"),
     ROOT / "docs" / "performance.md": (
         "NETWORKS",
         "CONVOLUTIONS",
@@ -219,7 +222,7 @@ DOCUMENTS = {
 def load(folder: Path) -> Results:
     """The results that the tables need, by the stem of their file."""
     names = (*NETWORKS, "conv_h200", "grouped_h200", "gemm_h200", "movement_h200", "cpu_models",
-             "cpu_four_bits", "residual_cpu")  # fmt: skip
+             "cpu_four_bits", "residual_cpu", "residual_h200")  # fmt: skip
     return {name: json.loads((folder / f"{name}.json").read_text()) for name in names}
 
 

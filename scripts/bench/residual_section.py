@@ -95,6 +95,29 @@ def networks(result: Mapping[str, Any]) -> str:
     return _table(titles, cells, [*found, *of_table(result, "lenet_speed")])
 
 
+def summary(cpu: Mapping[str, Any], gpu: Mapping[str, Any]) -> str:
+    """What the README shows: an error, and the rates of a CPU and of a GPU, beside the paper's."""
+    found = _by_case(of_table(cpu, "accuracy"), SIZE)["chi-square(1)", 8]
+    off = _at(found["gains"]["thresholds"], 1.0)["together"]
+    cells = [["chi-square data at threshold 1: error taken off direct int8 with one scale",
+              _percent(off), "at least 80%"]]  # fmt: skip
+    for result, kind, size, density, quoted, densities, on in (
+        (gpu, "cuda", 8192, 0.001, paper.GPU_SPEEDS, paper.GPU_DENSITIES, "H200, A100"),
+        (cpu, "cpu", 4096, 0.01, paper.CPU_SPEEDS, paper.CPU_DENSITIES, "CPUs"),
+    ):
+        row = _speed(result, kind, size, density)
+        own = quoted[size]
+        theirs = own["sparse"][densities.index(density)]
+        rates = {form: row["times"][form][_rate_of(kind)] for form in ("direct", "full", "sparse")}
+        for form in ("direct", "full"):
+            cells.append([
+                f"{size} cubed, density {density:g} ({on}): rate over the {form} form's",
+                f"{rates['sparse'] / rates[form]:.2f}", f"{theirs / own[form]:.2f}",
+            ])  # fmt: skip
+    lines = [["float32 through int8, sparse correction", "autoq", "paper"], ["---"] * 3, *cells]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def cpu_speeds(result: Mapping[str, Any]) -> str:
     """Table 4: GOPS on the CPU, beside the paper's."""
     return _speeds(result, "cpu", 1e3, paper.CPU_SPEEDS, paper.CPU_DENSITIES, ("float32",))
@@ -123,10 +146,9 @@ def _speeds(
     densities: Sequence[float], peers: Sequence[str],
 ) -> str:  # fmt: skip
     """A line for each size and density; rates times a factor."""
-    how = "tops_best" if kind == "cpu" else "tops_median"
     cells, found = [], [row for row in of_table(result, "speed") if row["target"] == kind]
     for row in found:
-        rates = {form: factor * times[how] for form, times in row["times"].items()}
+        rates = {form: factor * times[_rate_of(kind)] for form, times in row["times"].items()}
         theirs = ["-"] * 3
         if row["size"] in quoted:
             own = quoted[row["size"]]
@@ -144,6 +166,20 @@ def _speeds(
     titles = ["size", *on, "density", "direct", "full", "sparse", *named, "sparse / direct",
               "sparse / full", "paper: direct", "full", "sparse"]  # fmt: skip
     return _table(titles, cells, found)
+
+
+def _rate_of(kind: str) -> str:
+    """Which of a form's rates counts: the CPU is shared with other work."""
+    return "tops_best" if kind == "cpu" else "tops_median"
+
+
+def _speed(result: Mapping[str, Any], kind: str, size: int, density: float) -> Row:
+    """The row of a size and density."""
+    return next(
+        row
+        for row in of_table(result, "speed")
+        if (row["target"], row["size"], row["density"]) == (kind, size, density)
+    )
 
 
 def _speedup(row: Row | None, threshold: float) -> str:

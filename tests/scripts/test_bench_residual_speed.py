@@ -160,3 +160,14 @@ def test_kernels_are_compiled_together(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BuildError, match="7x8x8 of 4 bits direct: no memory"):
         compiler.prepare([ResidualGemm(7, 8, 8, b, c) for b in (4, 8) for c in ("none", "full")])
     assert submitted[-1] is None
+
+
+def test_the_summary_compares_with_the_paper() -> None:
+    results = Path(bench_residual.__file__).parents[1] / "results" / "residual_cpu.json"
+    cpu = {"rows": json.loads(results.read_text())["rows"]}
+    cpu["rows"] = [row for row in cpu["rows"] if row["table"] == "accuracy"]
+    cpu["rows"] += speed_rows("cpu", (4096,), paper.CPU_DENSITIES)
+    text = residual_section.summary(cpu, {"rows": speed_rows("cuda", (8192,), paper.GPU_DENSITIES)})
+    assert "direct int8 with one scale | 83% | at least 80% |" in text
+    assert "(H200, A100): rate over the direct form's | 0.83 | 0.32 |" in text
+    assert "(CPUs): rate over the full form's | 2.31 | 2.10 |" in text
