@@ -101,19 +101,23 @@ def summary(cpu: Mapping[str, Any], gpu: Mapping[str, Any]) -> str:
     off = _at(found["gains"]["thresholds"], 1.0)["together"]
     cells = [["chi-square data at threshold 1: error taken off direct int8 with one scale",
               _percent(off), "at least 80%"]]  # fmt: skip
-    for result, kind, size, density, quoted, densities, on in (
-        (gpu, "cuda", 8192, 0.001, paper.GPU_SPEEDS, paper.GPU_DENSITIES, "H200, A100"),
-        (cpu, "cpu", 4096, 0.01, paper.CPU_SPEEDS, paper.CPU_DENSITIES, "CPUs"),
+    for result, kind, density, quoted, densities in (
+        (gpu, "cuda", 0.001, paper.GPU_SPEEDS, paper.GPU_DENSITIES),
+        (cpu, "cpu", 0.01, paper.CPU_SPEEDS, paper.CPU_DENSITIES),
     ):
-        row = _speed(result, kind, size, density)
-        own = quoted[size]
-        theirs = own["sparse"][densities.index(density)]
+        row = _speed(result, kind, density)
+        size, on = row["size"], {"cuda": "H200, A100", "cpu": "CPUs"}[kind]
+        own = quoted.get(size)
         rates = {form: row["times"][form][_rate_of(kind)] for form in ("direct", "full", "sparse")}
-        for form in ("direct", "full"):
-            cells.append([
-                f"{size} cubed, density {density:g} ({on}): rate over the {form} form's",
-                f"{rates['sparse'] / rates[form]:.2f}", f"{theirs / own[form]:.2f}",
-            ])  # fmt: skip
+        ours = [rates["sparse"] / rates[form] for form in ("direct", "full")]
+        theirs = ["-", "-"]
+        if own:
+            sparse = own["sparse"][densities.index(density)]
+            theirs = [f"{sparse / own[form]:.2f}" for form in ("direct", "full")]
+        cells.append([
+            f"{size} cubed, density {density:g} ({on}): rate over the direct form's, the full's",
+            ", ".join(f"{ratio:.2f}" for ratio in ours), ", ".join(theirs),
+        ])  # fmt: skip
     lines = [["float32 through int8, sparse correction", "autoq", "paper"], ["---"] * 3, *cells]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -129,16 +133,29 @@ def gpu_speeds(result: Mapping[str, Any]) -> str:
     return _speeds(result, "cuda", 1.0, paper.GPU_SPEEDS, paper.GPU_DENSITIES, peers)
 
 
-def stages(result: Mapping[str, Any]) -> str:
-    """Figure 7: shares of time by stage."""
+def cpu_stages(result: Mapping[str, Any]) -> str:
+    """Figure 7 on the CPU."""
+    return _stages(result, "residual_cpu")
+
+
+def gpu_stages(result: Mapping[str, Any]) -> str:
+    """Figure 7 on a GPU."""
+    return _stages(result, "residual_h200")
+
+
+def _stages(result: Mapping[str, Any], stem: str) -> str:
+    """Shares of time by stage, as a plot and a table."""
     found = of_table(result, "stages")
+    if not found:
+        return f"`{stem}.json` holds no times of single stages."
     kinds = list(found[0]["share"])
     cells = [
         [row["form"], str(row["size"]), f"{sum(row['us'].values()):,.0f}",
          *(f"{row['share'][kind]:.0%}" for kind in kinds)]
         for row in found
     ]  # fmt: skip
-    return _table(["form", "size", "us", *kinds], cells, found)
+    plot = f"![shares of time by stage](../scripts/results/{stem}_stages.png)"
+    return "\n\n".join([plot, _table(["form", "size", "us", *kinds], cells, found)])
 
 
 def _speeds(
@@ -173,19 +190,22 @@ def _rate_of(kind: str) -> str:
     return "tops_best" if kind == "cpu" else "tops_median"
 
 
-def _speed(result: Mapping[str, Any], kind: str, size: int, density: float) -> Row:
-    """The row of a size and density."""
-    return next(
-        row
-        for row in of_table(result, "speed")
-        if (row["target"], row["size"], row["density"]) == (kind, size, density)
+def _speed(result: Mapping[str, Any], kind: str, density: float) -> Row:
+    """The row of a density at the largest size up to 8192."""
+    return max(
+        (
+            row
+            for row in of_table(result, "speed")
+            if (row["target"], row["density"]) == (kind, density) and row["size"] <= 8192
+        ),
+        key=lambda row: row["size"],
     )
 
 
 def _speedup(row: Row | None, threshold: float) -> str:
     """Of the sparse form over the full one; a dash where it is slower."""
     if row is None:
-        return "-"
+        return "not timed"
     times = row["times"]
     ratio = times["full"]["us_least"] / times[f"sparse_{threshold}"]["us_least"]
     return f"{ratio:.2f}" if ratio > 1 else "-"
@@ -240,7 +260,7 @@ SECTIONS = {
     "RESIDUAL_LENET": (networks, "residual_cpu"),
     "RESIDUAL_CPU": (cpu_speeds, "residual_cpu"),
     "RESIDUAL_GPU": (gpu_speeds, "residual_h200"),
-    "RESIDUAL_STAGES": (stages, "residual_cpu"),
-    "RESIDUAL_GPU_STAGES": (stages, "residual_h200"),
+    "RESIDUAL_STAGES": (cpu_stages, "residual_cpu"),
+    "RESIDUAL_GPU_STAGES": (gpu_stages, "residual_h200"),
 }
 """The text between the marks of each name, and the result that it is made from."""

@@ -169,5 +169,7 @@ def test_the_summary_compares_with_the_paper() -> None:
     cpu["rows"] += speed_rows("cpu", (4096,), paper.CPU_DENSITIES)
     text = residual_section.summary(cpu, {"rows": speed_rows("cuda", (8192,), paper.GPU_DENSITIES)})
     assert "direct int8 with one scale | 83% | at least 80% |" in text
-    assert "(H200, A100): rate over the direct form's | 0.83 | 0.32 |" in text
-    assert "(CPUs): rate over the full form's | 2.31 | 2.10 |" in text
+    assert (
+        "(H200, A100): rate over the direct form's, the full's | 0.83, 2.48 | 0.32, 0.92 |" in text
+    )
+    assert "4096 cubed, density 0.01 (CPUs)" in text and "| 0.77, 2.31 | 0.73, 2.10 |" in text

@@ -43,13 +43,18 @@ def speeds(pyplot: Any, result: Mapping[str, Any]) -> Any:
 
 
 def _ours(axis: Any, rows: Sequence[Row]) -> None:
+    """Lines of autoq's forms and of peers; what was timed at one density is a level line."""
     which = "us_least" if rows[0]["target"] == "cpu" else "us_median"
     for form, colour in _COLOURS.items():
-        if form in rows[0]["times"]:
-            times = [row["times"] for row in rows]
-            shares = [time["direct"][which] / time[form][which] for time in times]
+        timed = [row for row in rows if form in row["times"]]
+        if not timed:
+            continue
+        shares = [row["times"]["direct"][which] / row["times"][form][which] for row in timed]
+        if len(timed) == 1 < len(rows):
+            axis.axhline(shares[0], label=form, color=colour, linewidth=1.2)
+        else:
             axis.plot(
-                [row["density"] for row in rows], shares, label=form, color=colour, marker="o",
+                [row["density"] for row in timed], shares, label=form, color=colour, marker="o",
                 markersize=4,
             )  # fmt: skip
 
