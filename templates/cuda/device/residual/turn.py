@@ -71,6 +71,7 @@ __device__ __forceinline__ void turn_sides(
     int thread) {
   const int across = (K + 127) / 128, blocks_a = (M + 127) / 128 * across;
   if (block < blocks_a) {
+    block = blocks_a - 1 - block;  // the last rows first, which the L2 still holds
     turn_tile<false>(a, turned_a, M, PITCH_A, block / across * 128, block % across * 128, tile,
                      thread);
   } else {

@@ -71,7 +71,8 @@ __device__ __forceinline__ void weigh(
     const int* product, const float* rows, const float* columns, const int* of_rows,
     const int* of_columns, double* row_parts, double* column_parts, double* whole_rows,
     double* whole_columns, void* counts, double* shared, int block, int thread) {
-  const int panel = block % PANELS, part = block / PANELS, first = part * PART;
+  // The last rows first, which the L2 still holds.
+  const int panel = block % PANELS, part = PARTS - 1 - block / PANELS, first = part * PART;
   const int column = panel * (4 * 32 * WARPS) + 4 * thread, warp = thread / 32;
   if (block == 0 && thread < 2) static_cast<unsigned long long*>(counts)[thread] = 0;
   double scale[4], weighed[4] = {}, own = 0.;
@@ -176,8 +177,8 @@ class WeightedSums:
         counts: uint64 [2], which are set to zero for those who count next.
         """
         warps = _THREADS // 32
-        sizes = {"M": self.m, "N": self.n, "PANELS": self.panels, "PART": self.part,
-                 "WARPS": warps, "TOGETHER": 4}  # fmt: skip
+        sizes = {"M": self.m, "N": self.n, "PANELS": self.panels, "PARTS": self.parts,
+                 "PART": self.part, "WARPS": warps, "TOGETHER": 4}  # fmt: skip
         functions = DeviceNamespace("weighted_sums", _SOURCE, {}, sizes)
 
         def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
