@@ -20,6 +20,7 @@ from scipy.special import expit
 
 from qdq.bounds import ULP, Bounds, is_power_of_two, linear_of, product_of, sum_of, widened
 from qdq.bounds_windows import average, conv, max_pool
+from qdq.selections import RULES
 
 
 def _function_error(value: np.ndarray) -> np.ndarray:
@@ -151,6 +152,8 @@ def _norm(node: Any, x: Bounds, *constants: Bounds) -> Bounds:
 
 def _pad(node: Any, x: Bounds, pads: Bounds, value: Bounds | None = None) -> Bounds:
     edges = pads.low.astype(int).reshape(2, -1).T
+    if node.get("mode", b"constant") == b"edge":
+        return x.map(lambda v: np.pad(v, edges, mode="edge"))
     outside = 0.0 if value is None else float(value.low)
     grid = x.grid if x.grid is not None and outside % x.grid == 0 else None
     low, high = (np.pad(v, edges, constant_values=outside) for v in (x.low, x.high))
@@ -220,6 +223,7 @@ _RULES: dict[str, Callable[..., Bounds]] = {
     "Flatten": lambda node, x: x.map(lambda v: v.reshape(math.prod(v.shape[: node["axis"]]), -1)),
     "Pad": _pad,
     "Slice": _slice,
+    **RULES,
 }
 OPERATORS = tuple(_RULES)
 

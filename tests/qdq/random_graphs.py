@@ -14,6 +14,7 @@ import onnx
 
 from qdq import matrices
 from qdq.products import affine, chain, clamp, conv, gemm, matmul, residual
+from qdq.selections import conv_transpose, selected
 from qdq.writer import FOUR_BITS, GraphWriter, Real
 
 
@@ -191,10 +192,13 @@ LAYERS: list[Layer] = [
     *[movement] * 2,
     *[concat] * 2,
     shuffle,
+    *[selected] * 2,
+    conv_transpose,
 ]
 MATRIX_LAYERS: list[Layer] = [
     *[matrices.tokens] * 2, *[matrices.rows] * 4, matrices.gemm, *[matrices.batched] * 3,
     *[matrices.attention] * 3, *[binary] * 2, *[unary] * 2, transpose, movement, concat, conv,
+    selected,
 ]  # fmt: skip
 
 

@@ -14,8 +14,16 @@ from autoq.graph.shapes import broadcast
 def expand(node: OnnxNode, b: GraphBuilder) -> str:
     """Numpy's broadcast with a constant shape."""
     x = node.required(0, b)
-    wanted = tuple(b.constant(node.required(1, b), "shape").reshape(-1).tolist())
+    wanted = tuple(_sizes(b, node.required(1, b), "shape"))
     return emit_expand(b, x, broadcast([b.shape(x), wanted]))
+
+
+def _sizes(b: GraphBuilder, name: str, role: str) -> list[int]:
+    """A constant of integers."""
+    value = b.constant(name, role)
+    if value.dtype.kind not in "iu":
+        raise b.error(f"{role} of {value.dtype}; integers are expected")
+    return value.reshape(-1).tolist()
 
 
 def emit_expand(b: GraphBuilder, x: str, shape: tuple[int, ...]) -> str:
@@ -28,7 +36,7 @@ def tile(node: OnnxNode, b: GraphBuilder) -> str:
     """Constant repeats of each axis."""
     x = node.required(0, b)
     shape = b.shape(x)
-    repeats = b.constant(node.required(1, b), "repeats").reshape(-1).tolist()
+    repeats = _sizes(b, node.required(1, b), "repeats")
     if len(repeats) != len(shape) or min(repeats, default=1) < 1:
         raise b.error(f"repeats {repeats} of {len(shape)} axes; each is at least 1")
     if set(repeats) <= {1}:

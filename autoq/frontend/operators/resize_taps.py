@@ -48,7 +48,7 @@ class Resized:
             return places if self.after > 1 else places * F(0)
         if transformation == "half_pixel_symmetric":
             adjustment = F(self.after) / (scale * F(size))
-            return F(size) / F(2) * (F(1) - adjustment) + places
+            return (F(size) / F(2) * (F(1) - adjustment) + (x + F(0.5)) / scale) - F(0.5)
         return places
 
 
