@@ -19,7 +19,7 @@ _L2_BYTES_A_CLOCK = 26.0
 _SMEM_BYTES_A_CLOCK = 128.0
 _DELIVERED_BYTES = 256
 """What a step's vectors and places cost of the way that gathers take too."""
-_STEP_CLOCKS, _READ_CLOCKS = 120.0, 800.0
+_STEP_CLOCKS, _READ_CLOCKS = 220.0, 800.0
 """Of a warp from one step to the next in shared memory, and from the L2 to its registers."""
 _GROUP_CLOCKS = 250.0
 _START_CLOCKS = 2500.0
