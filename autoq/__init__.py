@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "compile": "autoq.compilation.compiler",
     "operator": "autoq.single_operator",
+    "prune": "autoq.pruning.model",
     "residual_matmul": "autoq.matmul",
     "spmm": "autoq.sparse_product",
     "spmm_operator": "autoq.sparse_product",
@@ -25,6 +26,7 @@ __all__ = [
     "__version__",
     "compile",
     "operator",
+    "prune",
     "residual_matmul",
     "spmm",
     "spmm_operator",

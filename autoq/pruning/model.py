@@ -88,19 +88,25 @@ class PrunedModel:
 def prune(
     model: str | os.PathLike[str],
     output: str | os.PathLike[str],
-    pattern: Pattern,
+    pattern: Pattern | str,
     sparsity: float,
     options: PruneOptions | None = None,
 ) -> PrunedModel:
     """Write `output`, the ONNX file `model` with the share `sparsity` of its weights pruned.
 
-    The weights of MatMul, Gemm and Conv, of floats or integers that are dequantised, are ranked
-    together; what is pruned becomes 0, integers their zero point. Channels that become constant
-    are left out with the rows that read them. Any runtime takes the output.
+    pattern: with its figures, or a key of `pattern.KINDS` for the usual ones. The weights of
+    MatMul, Gemm and Conv, of floats or integers that are dequantised, are ranked together; what is
+    pruned becomes 0, integers their zero point. Channels that become constant are left out with
+    the rows that read them. Any runtime takes the output.
     Raises InputError for options, arrays and sparsities that do not fit, ModelError for a model
     that cannot be read or has nothing to prune.
     """
     options = options or PruneOptions()
+    pattern = Pattern.make(pattern) if isinstance(pattern, str) else pattern
+    if not isinstance(pattern, Pattern) or not isinstance(options, PruneOptions):
+        raise InputError(
+            f"{pattern!r:.40} with {options!r:.40}: a Pattern or its name and PruneOptions do"
+        )
     pattern.require_sparsity(sparsity)
     target = as_path(output)
     require_writable(target)
@@ -159,6 +165,8 @@ def _without(
     weights: Sequence[OnnxWeight], left: Sequence[Left], skip: Sequence[str], source: str
 ) -> tuple[list[OnnxWeight], list[Left]]:
     """The weights that no skipped node reads, and the skipped ones."""
+    if isinstance(skip, str):
+        raise InputError(f"skip {skip!r:.80}: names of nodes in a list are expected")
     names = {node_name(node): one for one in weights for node in one.readers}
     unknown = [name for name in skip if name not in names and name not in {o.name for o in left}]
     if unknown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import re
 from dataclasses import dataclass
 
@@ -56,13 +57,15 @@ class Pattern:
 
         Raises InputError for a pattern that is unknown or cannot have an option or its value.
         """
-        if kind not in KINDS:
+        if not isinstance(kind, str) or kind not in KINDS:
             raise InputError(f"pattern {kind!r:.40}; choose {' or '.join(KINDS)}")
         for name, given in {"vector": vector, "delta": delta, "run": run}.items():
             if given is not None and kind != _OWN[name]:
                 raise InputError(f"{name} {given}: {kind} has none; it belongs to {_OWN[name]}")
         if granularity is None:
             granularity = _GRANULARITIES[kind]
+        if not isinstance(granularity, numbers.Integral):
+            raise InputError(f"granularity {granularity!r:.40}: an integer is expected")
         if granularity < 1 or (kind == "ew" and granularity != 1):
             does = "1 is what ew has" if kind == "ew" else f"{_GRANULARITIES[kind]} is usual"
             raise InputError(f"granularity {granularity}: {kind} takes 1 or more; {does}")
@@ -100,9 +103,10 @@ class Pattern:
 
     def require_sparsity(self, sparsity: float) -> None:
         """Raise InputError for a sparsity that the pattern cannot have."""
-        if not 0 <= sparsity <= 1:
+        if not isinstance(sparsity, numbers.Real) or not 0 <= sparsity <= 1:
             raise InputError(
-                f"sparsity {sparsity:g}: the share of weights to prune, from 0 to 1, such as 0.75"
+                f"sparsity {sparsity!r:.40}: the share of weights to prune, from 0 to 1, "
+                "such as 0.75"
             )
         if self.kind == "vw":
             self.vector_of(sparsity)

@@ -38,9 +38,9 @@ def select(matrices: Sequence[Units], weights: float, *, at_most: bool = False) 
     pruned beyond it, where that is allowed. Of equal scores the first is pruned first.
     """
     pruned = [np.zeros(len(units.scores), bool) for units in matrices]
-    places: list[tuple[int, np.ndarray]] = []
+    open_units: list[np.ndarray] = []
     total = 0.0
-    for index, units in enumerate(matrices):
+    for chosen, units in zip(pruned, matrices, strict=True):
         order = np.argsort(units.scores, kind="stable")
         sizes = units.sizes[order]
         sums = np.cumsum(sizes)
@@ -49,17 +49,17 @@ def select(matrices: Sequence[Units], weights: float, *, at_most: bool = False) 
         forced = allowed & (
             reached <= units.least + _ROUNDING if at_most else reached < units.least - _ROUNDING
         )
-        pruned[index][order[forced]] = True
+        chosen[order[forced]] = True
         total += float(sizes[forced].sum())
-        places.append((index, order[allowed & ~forced]))
-    scores = np.concatenate([matrices[i].scores[chosen] for i, chosen in places])
-    sizes = np.concatenate([matrices[i].sizes[chosen] for i, chosen in places])
-    owners = np.repeat(np.arange(len(places)), [len(chosen) for _, chosen in places])
-    units = np.concatenate([chosen for _, chosen in places])
-    order = np.argsort(scores, kind="stable")
-    order = order[: _count(total + np.cumsum(sizes[order]), total, weights, at_most)]
-    for index in range(len(matrices)):
-        pruned[index][units[order[owners[order] == index]]] = True
+        open_units.append(order[allowed & ~forced])
+    pairs = list(zip(matrices, open_units, strict=True))
+    order = np.argsort(np.concatenate([one.scores[units] for one, units in pairs]), kind="stable")
+    sizes = np.concatenate([one.sizes[units] for one, units in pairs])[order]
+    taken = np.zeros(len(order), bool)
+    taken[order[: _count(total + np.cumsum(sizes), total, weights, at_most)]] = True
+    ends = np.cumsum([len(units) for units in open_units])[:-1]
+    for chosen, units, some in zip(pruned, open_units, np.split(taken, ends), strict=True):
+        chosen[units[some]] = True
     return pruned
 
 

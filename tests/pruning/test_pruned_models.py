@@ -6,6 +6,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx_models.oracle import run_onnxruntime
 
+import autoq
 from autoq.errors import InputError, ModelError
 from autoq.pruning.activation_norms import activation_norms
 from autoq.pruning.model import PruneOptions, prune
@@ -188,6 +189,7 @@ REFUSED = {
         {"gradients": {n: WEIGHTS[n].T for n in ("conv.w", "gemm.w", "matmul.w")}},
         ("[3, 3, 16, 32]", "[32, 16, 3, 3]"),
     ),
+    "names in one text": ({"skip": "conv"}, ("names of nodes in a list",)),
     "samples of another shape": ({"calibration": {"x": X[:, :3]}}, ("[2, 16, 9, 7]",)),
 }
 
@@ -199,3 +201,20 @@ def test_refused(model, tmp_path, name):
         prune(model, tmp_path / "out.onnx", Pattern.make("ew"), 0.5, PruneOptions(**options))
     assert all(word in str(raised.value) for word in words), raised.value
     assert not (tmp_path / "out.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("ew", "half"), "sparsity 'half'"),
+        (("ew", None), "sparsity None"),
+        (("xw", 0.5), "'xw'; choose ew or vw"),
+        ((None, 0.5), "a Pattern or its name"),
+        (("ew", 0.5, ["conv"]), "PruneOptions do"),
+    ],
+)
+def test_what_is_no_argument(model, tmp_path, arguments, words):
+    with pytest.raises(InputError, match=words):
+        autoq.prune(model, tmp_path / "out.onnx", *arguments)
+    with pytest.raises(InputError, match=r"granularity 1\.5"):
+        Pattern.make("tw", 1.5)
