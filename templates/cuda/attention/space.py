@@ -41,13 +41,16 @@ def space(workload: Attention, target: Target) -> Space[AttentionConfig]:
 
 
 def default(workload: Attention, target: Target) -> AttentionConfig:
-    """The legal configuration of least estimated time, of those that leave registers their way."""
+    """The legal configuration of least estimated time, of those that leave registers their way.
+
+    One with a single warp only where there is no other: they take longer than is estimated.
+    """
     legal = space(workload, target)
     knobs = dict(_knobs(workload), blocks_per_sm=(1,))
     candidates = (AttentionConfig(*values) for values in itertools.product(*knobs.values()))
     return min(
         (config for config in candidates if config in legal),
-        key=lambda config: estimate(workload, config, target),
+        key=lambda config: (config.warps == 1, estimate(workload, config, target)),
     )
 
 
@@ -63,7 +66,7 @@ def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
     tiles = {keys for keys in _TILE_KEYS if keys < whole}
     for count in (1, *_TILES):
         even = _whole(ceil_div(workload.keys, count), workload)
-        if even <= _MOST_AT_ONCE:
+        if min(_TILE_KEYS[0], whole) <= even <= _MOST_AT_ONCE:
             tiles.add(even)
     return {
         "warps": (1, 2, 4, 8),
