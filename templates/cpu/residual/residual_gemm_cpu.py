@@ -14,6 +14,7 @@ from autoq.templates.cpu.residual.config import (
     estimate,
     residual_space,
 )
+from autoq.templates.cpu.residual.sparse_stages import SparseStages
 from autoq.templates.cpu.residual.stages import ResidualStages
 from autoq.templates.cpu.residual.words import OFFSET
 from autoq.templates.operators.residual_gemm import ResidualGemm
@@ -39,7 +40,8 @@ def matches(workload: object, target: Target) -> bool:
 
 def build(workload: ResidualGemm, config: ResidualCpuConfig, target: Target) -> Program:
     """The stages; workspaces hold the integers, their sums and the lists of what is kept."""
-    return ResidualStages(workload, config, target).program()
+    stages = SparseStages if workload.correction == "sparse" else ResidualStages
+    return stages(workload, config, target).program()
 
 
 def packed(workload: ResidualGemm, config: ResidualCpuConfig) -> tuple[TensorSpec, ...]:
