@@ -10,7 +10,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from autoq.pruning.onnx_constants import OnnxConstants, attribute
-from autoq.pruning.onnx_weights import OnnxWeight
+from autoq.pruning.onnx_weights import OnnxWeight, read_by
 
 ELEMENTWISE = frozenset(
     (
@@ -44,12 +44,10 @@ class _Leaves(Exception):
 def find_links(
     graph: onnx.GraphProto, weights: Sequence[OnnxWeight], constants: OnnxConstants
 ) -> list[Link]:
-    """The links of a graph, in the order of its nodes."""
-    readers: dict[str, list[onnx.NodeProto]] = {}
-    for node in graph.node:
-        for name in dict.fromkeys(node.input):
-            readers.setdefault(name, []).append(node)
-    walk = _Walk(graph, constants, weights, readers)
+    """The links of a graph, in the order of its nodes; none where nodes have bodies."""
+    if any(len(read_by(node)) > len(node.input) for node in graph.node):
+        return []
+    walk = _Walk(graph, constants, weights)
     return [link for place in range(len(weights)) for link in walk.link(place)]
 
 
@@ -59,10 +57,8 @@ class _Walk:
         graph: onnx.GraphProto,
         constants: OnnxConstants,
         weights: Sequence[OnnxWeight],
-        readers: dict[str, list[onnx.NodeProto]],
     ) -> None:
         self._graph, self._constants, self._weights = graph, constants, weights
-        self._readers = readers
         self._outputs = {value.name for value in graph.output}
         self._places = {
             id(node): place for place, one in enumerate(weights) for node in one.readers
@@ -109,6 +105,8 @@ class _Walk:
             if id(node) in self._places:
                 self._end(node, values, link)
                 continue
+            if node.domain not in ("", "ai.onnx"):
+                raise _Leaves
             if node.op_type in _POOLS and self._keeps_constants(node):
                 result = values[node.input[0]]
                 if node.op_type.startswith("Global"):
@@ -117,7 +115,7 @@ class _Walk:
                 if attribute(node, "axis", 1) != 1:
                     raise _Leaves
                 result = values[node.input[0]].reshape(1, -1)
-            elif node.op_type in ELEMENTWISE and node.domain in ("", "ai.onnx"):
+            elif node.op_type in ELEMENTWISE:
                 result = self._computed(node, values, link)
                 if all(name in single for name in carried):
                     single.add(node.output[0])

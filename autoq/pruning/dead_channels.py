@@ -67,8 +67,18 @@ class DeadChannels:
                 self.count += int(gone.sum())
                 survivors[link.producer] = ~gone
                 self._shrink(link, gone, masks, survivors)
-        self._constants.drop_unread()
-        del self._model.graph.value_info[:]
+        if self.count:
+            self._constants.drop_unread()
+            del self._model.graph.value_info[:]
+            self._free_constants()
+
+    def _free_constants(self) -> None:
+        """Constants that are inputs too, as up to IR version 3, become constants alone."""
+        graph = self._model.graph
+        names = {tensor.name for tensor in graph.initializer}
+        for value in [one for one in graph.input if one.name in names]:
+            graph.input.remove(value)
+        self._model.ir_version = max(self._model.ir_version, 4)
 
     def lost_rows(self, place: int) -> np.ndarray:
         """The rows of a matrix, bool [k], that are left out of the model."""

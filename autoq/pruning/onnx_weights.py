@@ -92,6 +92,16 @@ def node_name(node: onnx.NodeProto) -> str:
     return node.name or node.output[0]
 
 
+def read_by(node: onnx.NodeProto) -> list[str]:
+    """The tensors that a node reads, those in its bodies included."""
+    names = list(node.input)
+    for one in node.attribute:
+        for body in (one.g, *one.graphs):
+            names += [name for inner in body.node for name in read_by(inner)]
+            names += [value.name for value in body.output]
+    return names
+
+
 def find_weights(model: onnx.ModelProto) -> tuple[list[OnnxWeight], list[Left]]:
     """The weights of a model's products, in the order of the nodes, and the products without one.
 
@@ -114,7 +124,7 @@ class _Finder:
         self._producers = {name: node for node in graph.node for name in node.output}
         self._readers: dict[str, list[onnx.NodeProto]] = {}
         for node in graph.node:
-            for name in node.input:
+            for name in read_by(node):
                 self._readers.setdefault(name, []).append(node)
         self._outputs = {value.name for value in graph.output}
 

@@ -132,6 +132,36 @@ def test_channels_stay_on_request_and_where_outputs_show_them(tmp_path):
     assert shown.dead_channels == 0
 
 
+def test_constants_that_are_inputs_and_bodies_that_read_channels(tmp_path):
+    """IR version 3 lists constants among inputs; a body names what it reads nowhere else."""
+    proto = network(0)
+    proto.ir_version = 3
+    for tensor in proto.graph.initializer:
+        value = helper.make_tensor_value_info(tensor.name, TensorProto.FLOAT, list(tensor.dims))
+        proto.graph.input.append(value)
+    onnx.save(proto, str(tmp_path / "m.onnx"))
+    options = PruneOptions(bounds=Bounds(0.5, 0.9))
+    result = prune(tmp_path / "m.onnx", tmp_path / "out.onnx", TVW, 0.8, options)
+    assert result.dead_channels > 0
+    onnx.checker.check_model(onnx.load(tmp_path / "out.onnx"), full_check=True)
+    bodies = [
+        helper.make_graph([helper.make_node("Identity", [name], [made])], made, [],
+                          [helper.make_tensor_value_info(made, TensorProto.FLOAT, None)])
+        for name, made in (("h", "then"), ("three.w", "else"))
+    ]  # fmt: skip
+    proto.graph.initializer.append(numpy_helper.from_array(np.array(True), "yes"))
+    branch = helper.make_node("If", ["yes"], ["z"], "if", then_branch=bodies[0],
+                              else_branch=bodies[1])  # fmt: skip
+    proto.graph.node.append(branch)
+    proto.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, None))
+    onnx.save(proto, str(tmp_path / "m.onnx"))
+    result = prune(tmp_path / "m.onnx", tmp_path / "out.onnx", TVW, 0.8, options)
+    assert result.dead_channels == 0
+    assert [(one.name, one.reason) for one in result.left] == [
+        ("three", "its weight is read by if too")
+    ]
+
+
 def test_a_quantised_model_without_its_constant_channels(tmp_path):
     """Constants go into biases of integers; past padding only channels of 0 are left out."""
     proto = network()
