@@ -26,6 +26,7 @@ from autoq.graph.passes.preparation.dequantise_late import dequantise_late
 from autoq.graph.passes.preparation.fold_affine import fold_affine
 from autoq.graph.passes.preparation.fold_constants import fold_dequantisations, fold_operations
 from autoq.graph.passes.preparation.move_late import move_late
+from autoq.graph.passes.preparation.nan_guards import drop_nan_guards
 from autoq.graph.passes.preparation.reshape_late import reshape_late
 from autoq.graph.passes.tables.absorb_tables import absorb_tables
 from autoq.graph.passes.tables.gather_tables import gather_tables, tabulate_fusions
@@ -61,6 +62,7 @@ def optimise(
     move_late(graph)
     dequantise_late(graph)
     fold_operations(graph)
+    drop_nan_guards(graph)
     fold_affine(graph)
     if precision is not None:
         residual_products(graph, target, templates, precision, settings)
