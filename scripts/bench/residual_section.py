@@ -148,7 +148,8 @@ def _stages(result: Mapping[str, Any], stem: str) -> str:
     found = of_table(result, "stages")
     if not found:
         return f"`{stem}.json` holds no times of single stages."
-    kinds = list(found[0]["share"])
+    forms, kinds = list(dict.fromkeys(row["form"] for row in found)), list(found[0]["share"])
+    found = sorted(found, key=lambda row: (forms.index(row["form"]), row["size"]))
     cells = [
         [row["form"], str(row["size"]), f"{sum(row['us'].values()):,.0f}",
          *(f"{row['share'][kind]:.0%}" for kind in kinds)]
@@ -163,7 +164,8 @@ def _speeds(
     densities: Sequence[float], peers: Sequence[str],
 ) -> str:  # fmt: skip
     """A line for each size and density; rates times a factor."""
-    cells, found = [], [row for row in of_table(result, "speed") if row["target"] == kind]
+    rows = [row for row in of_table(result, "speed") if row["target"] == kind]
+    cells, found = [], sorted(rows, key=lambda row: (row["size"], -row["density"]))
     for row in found:
         rates = {form: factor * times[_rate_of(kind)] for form, times in row["times"].items()}
         theirs = ["-"] * 3
