@@ -74,28 +74,6 @@ def test_unsupported_operator_names_node_and_what_is_supported(tmp_path):
     )
 
 
-def test_all_problems_are_in_one_message(tmp_path):
-    nodes = [
-        node("Det", "x", "a"), node("TopK", "x k", "b i"), node("Add", "a b", "c"),
-        node("Det", "c", "d"), node("Reshape", "e s", "f"), node("Transpose", "e", "y", perm=[5]),
-    ]  # fmt: skip
-    inputs = {"x": ((3, 3), "float32"), "e": ((4, 5), "float32"), "g": (["n"], "float32")}
-    made = model(nodes, inputs, {"k": int64(2), "s": int64(3, -1)}, outputs=("d", "f", "y"))
-    assert_refused(
-        saved(made, tmp_path),
-        r"^[^;]*bad\.onnx: 5 problems: node 'Det_a' \(Det\) and 1 more: operator Det is not .*; "
-        r"node 'TopK_b i' .*extract_model.*; input 'g' has the dynamic shape .*; "
-        r"node 'Reshape_f' .* cannot be reshaped .*; node 'Transpose_y' .*perm.*; supported: Abs",
-    )
-
-
-def test_nodes_in_a_circle(tmp_path):
-    made = model(
-        [node("Add", "x b", "a"), node("Relu", "a", "b")], {"x": (IMAGE, "float32")}, None, ("b",)
-    )
-    assert_refused(saved(made, tmp_path), "reads what follows from it")
-
-
 def test_unknown_domain(tmp_path):
     made = image("Relu")
     made.graph.node[0].domain = "org.example"
