@@ -14,9 +14,9 @@ _LAZY = {
     "compile": "autoq.compilation.compiler",
     "operator": "autoq.single_operator",
     "prune": "autoq.pruning.model",
-    "residual_matmul": "autoq.matmul",
-    "spmm": "autoq.sparse_product",
-    "spmm_operator": "autoq.sparse_product",
+    "residual_matmul": "autoq.products.residual_matmul",
+    "spmm": "autoq.products.spmm",
+    "spmm_operator": "autoq.products.spmm",
     "tune": "autoq.tuner",
     "Session": "autoq.session",
 }

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoq.errors import InputError
-from autoq.residual.setting import DEFAULT_THRESHOLD, Setting, require_number, require_tolerance
+from autoq.residual.setting import (
+    DEFAULT_THRESHOLD,
+    Setting,
+    require_number,
+    require_tolerance,
+)
 
 PRECISIONS = {"residual8": 8, "residual4": 4}
 """Bits of the integers, by name."""

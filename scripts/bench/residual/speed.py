@@ -17,7 +17,7 @@ import numpy as np
 from autoq.measure.bench import POISON
 from autoq.measure.job import Timing
 from autoq.measure.stopwatch import Stopwatch, in_turn
-from autoq.residual_crossover import measured_crossover
+from autoq.products.residual_crossover import measured_crossover
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from residual.accuracy import BITS, PAPER_THRESHOLDS
 from residual.distributions import DISTRIBUTIONS, masked_pair, masked_threshold, pair

@@ -10,10 +10,10 @@ from random_matrices import DISTRIBUTIONS, relative
 from with_nvcc import needs_nvcc
 
 import autoq
-from autoq import kept_operators
 from autoq.errors import InputError
-from autoq.finite import row_means, rows_of
 from autoq.graph.lowering.fusions import fusion_prim_func
+from autoq.products import kept_operators
+from autoq.products.finite import row_means, rows_of
 from autoq.residual.setting import ResidualProduct, Setting
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.target import parse_target

@@ -9,8 +9,8 @@ from random_matrices import relative
 
 import autoq
 from autoq.errors import InputError
+from autoq.products.residual_crossover import measured_crossover
 from autoq.residual.setting import Setting
-from autoq.residual_crossover import measured_crossover
 from autoq.templates.operators.residual_gemm import ResidualGemm
 
 

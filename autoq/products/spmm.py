@@ -10,8 +10,8 @@ import numpy as np
 
 from autoq.devices import Host
 from autoq.errors import InputError
-from autoq.kept_operators import make_place
 from autoq.option_types import require_types
+from autoq.products.kept_operators import make_place
 from autoq.runtime.dlpack import ARRAYS, tensor_of
 from autoq.single_operator import CompiledOperator, operator
 from autoq.templates.element import INTEGER_RANGE, element

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from autoq.devices import Host
-from autoq.kept_crossovers import crossover_of
+from autoq.products.kept_crossovers import crossover_of
+from autoq.products.residual_crossover import crossing, matrices, threshold_of
 from autoq.residual.candidates import Block
 from autoq.residual.crossover import DEFAULT_CROSSOVERS
 from autoq.residual.setting import Setting
-from autoq.residual_crossover import crossing, matrices, threshold_of
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.target import parse_target
 

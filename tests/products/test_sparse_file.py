@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autoq.errors import InputError
-from autoq.sparse_file import read_smtx
+from autoq.products.sparse_file import read_smtx
 
 TEXT = "3, 5, 4\n0 2 2 4\n1 4 0 3\n"
 

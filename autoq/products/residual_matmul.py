@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.finite import require_finite
-from autoq.kept_crossovers import crossover_of
-from autoq.kept_operators import Place, make_place
 from autoq.option_types import require_types
+from autoq.products.finite import require_finite
+from autoq.products.kept_crossovers import crossover_of
+from autoq.products.kept_operators import Place, make_place
+from autoq.products.residual_crossover import measured_crossover
 from autoq.residual.channels import with_channels
 from autoq.residual.low_rank import low_rank_terms
 from autoq.residual.operands import Operands, make_operands
@@ -24,7 +25,6 @@ from autoq.residual.setting import (
     generator,
     require_tolerance,
 )
-from autoq.residual_crossover import measured_crossover
 from autoq.templates.operators.residual_gemm import ResidualGemm
 
 DEFAULT_COUNTS = {"channels": 64, "low-rank": 1}

@@ -1,0 +1,1 @@
+"""Products of matrices from Python, outside any model."""
