@@ -35,7 +35,9 @@ class Target(Hardware):
 
     @property
     def compute_capability(self) -> int:
-        """CUDA compute capability as an integer, 90 for sm_90a."""
+        """CUDA compute capability as an integer, 90 for sm_90a; 0 for a CPU."""
+        if self.kind != "cuda":
+            return 0
         return int("".join(filter(str.isdigit, self.arch)))
 
     @property

@@ -62,6 +62,9 @@ class Workload(ABC):
     has_layouts: ClassVar[bool] = False
     """Whether activations may lie in another layout than NHWC, where their shapes allow it."""
 
+    converts: ClassVar[bool] = False
+    """Whether it computes nothing but the same numbers in another dtype."""
+
     def __init_subclass__(cls, operator: str | None = None, **rest: Any) -> None:
         super().__init_subclass__(**rest)
         if operator is None:  # what several operators share

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from autoq.graph.ir import Graph, Layer, Node
 from autoq.templates.element import INTEGER_RANGE, element
-from autoq.templates.operators.dequantize import Dequantize
-from autoq.templates.operators.quantize import Quantize
 
 
 @dataclass(frozen=True)
@@ -45,4 +43,4 @@ def float_kernels(graph: Graph) -> FloatKernels:
 
 
 def _converts(node: Node) -> bool:
-    return isinstance(node, Layer) and isinstance(node.workload, Quantize | Dequantize)
+    return isinstance(node, Layer) and node.workload.converts

@@ -19,6 +19,8 @@ from autoq.templates.workload import Arrays, Constants, Workload
 class Dequantize(Workload, operator="dequantize"):
     """Integers `x [n, h, w, c]` to float32 `y = (x - zero_point) * scale`, NCHW or NHWC."""
 
+    converts = True
+
     n: int
     h: int
     w: int

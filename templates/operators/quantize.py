@@ -27,6 +27,8 @@ class Quantize(Workload, operator="quantize"):
     is a true float32 division, as ONNX's QuantizeLinear demands.
     """
 
+    converts = True
+
     n: int
     h: int
     w: int
