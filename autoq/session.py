@@ -146,6 +146,8 @@ class Session:
             self._require_readable(name, array)
         elif port.places:
             _require_places(name, array, port.places)
+        elif port.dtype == "int64":
+            _require_32_bits(name, array)
         return array.astype(port.slot.dtype) if port.values else array
 
     def _require_readable(self, name: str, array: tvm_ffi.Tensor) -> None:
@@ -224,6 +226,15 @@ def _require_places(name: str, array: np.ndarray, places: int) -> None:
         raise InputError(
             f"input {name!r}: {array[outside][0]} is none of {places} places (0 to {places - 1}, "
             f"or from the end); {int(outside.sum())} of {array.size} values are outside"
+        )
+
+
+def _require_32_bits(name: str, array: np.ndarray) -> None:
+    """Raise InputError for an integer beyond the 32 bits in which kernels compute it."""
+    fits = array == array.astype(np.int32)
+    if not fits.all():
+        raise InputError(
+            f"input {name!r}: {array[~fits][0]} is beyond 32 bits, in which integers are computed"
         )
 
 

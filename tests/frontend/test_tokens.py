@@ -54,6 +54,17 @@ def test_a_token_without_a_row_is_refused(token, path):
         autoq.Session(path / "tokens.tar").run(None, {**FEEDS, "t": tokens})
 
 
+def test_integers_beyond_32_bits_are_refused(tmp_path):
+    made = model([node("Add", "x x", "y")], {"x": ((3,), "int64")}, {}, ("y",))
+    onnx.save(made, tmp_path / "add.onnx")
+    autoq.compile(tmp_path / "add.onnx", target="cpu", output=tmp_path / "add.tar")
+    session = autoq.Session(tmp_path / "add.tar")
+    (y,) = session.run(None, {"x": np.int64([-(2**30), 0, 2**29])})
+    assert y.tolist() == [-(2**31), 0, 2**30]
+    with pytest.raises(InputError, match=r"input 'x': 1099511627776 is beyond 32 bits"):
+        session.run(None, {"x": np.int64([1, 2**40, 2])})
+
+
 def test_a_mask_of_another_shape_is_refused(path):
     with pytest.raises(
         InputError, match=r"input 'm': expected bool \[2, 8, 1\], found bool \[2, 8\]"
