@@ -13,7 +13,7 @@ def random_network(rng: np.random.Generator) -> tuple[onnx.ModelProto, np.ndarra
     shape = [
         int(size) for size in (rng.integers(1, 4), rng.integers(1, 8), *rng.integers(6, 12, 2))
     ]
-    nodes, weights, x, channels = [], {}, "x", shape[1]
+    nodes, weights, x, channels, image = [], {}, "x", shape[1], shape[2:]
     for i in range(int(rng.integers(1, 4))):
         filters, taps = int(rng.integers(1, 9)), rng.integers(1, 4, 2)
         groups = channels if rng.random() < 0.2 else 1
@@ -25,6 +25,10 @@ def random_network(rng: np.random.Generator) -> tuple[onnx.ModelProto, np.ndarra
             weights[f"b{i}"] = rng.standard_normal(filters, np.float32)
             inputs += f" b{i}"
         pads, strides = rng.integers(0, 3, 4).tolist(), rng.integers(1, 3, 2).tolist()
+        for axis in range(2):  # at least one window
+            pads[axis] += max(0, int(taps[axis]) - image[axis] - pads[axis] - pads[axis + 2])
+            padded = image[axis] + pads[axis] + pads[axis + 2]
+            image[axis] = (padded - int(taps[axis])) // strides[axis] + 1
         nodes.append(node("Conv", inputs, f"c{i}", group=groups, pads=pads, strides=strides))
         x, channels = f"c{i}", filters
         if rng.random() < 0.6:

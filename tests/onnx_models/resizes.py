@@ -53,6 +53,12 @@ RESIZES = {
         {"x": (IMAGE, "float32")},
         {"r": np.float32([0, 0, 0.2, 0.1, 1, 1, 0.8, 1.3]), "s": np.int64([2, 3, 7, 8])},
     ),
+    "cropped where it scales": model(
+        [node("Resize", "x r - s", mode="linear",
+              coordinate_transformation_mode="tf_crop_and_resize")],
+        {"x": (IMAGE, "float32")},
+        {"r": np.float32([0, 0, 0.2, 0.1, 2, 2, 0.8, 0.7]), "s": np.int64([*IMAGE[:2], 7, IMAGE[3]])},
+    ),
     "resize 10": model([node("Resize", "x s")], {"x": (IMAGE, "float32")},
                        {"s": np.float32([1, 1, 2.5, 1.5])}, opset=10),
     "upsample 9": model([node("Upsample", "x s", mode="linear")], {"x": (IMAGE, "float32")},

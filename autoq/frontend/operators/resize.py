@@ -96,7 +96,9 @@ def _axes_of_resize(
         raise b.error("neither scales nor sizes; export the model with one of them")
     found = {}
     for place, (number, axis) in enumerate(zip(numbers, axes, strict=True)):
-        start, end = region[place], region[place + len(numbers)]
+        # onnxruntime crops no axis that it does not scale.
+        crops = how == "tf_crop_and_resize" and axis.scale != 1.0
+        start, end = (region[place], region[place + len(numbers)]) if crops else (0.0, 1.0)
         part = end - start if how == "tf_crop_and_resize" else 1.0
         after = axis.after or math.floor(np.float32(axis.before * part) * np.float32(axis.scale))
         if after < 1 or not axis.scale > 0:
