@@ -21,6 +21,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     thread_kernel,
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.memory.turned_bytes import TURN_BYTES
 from autoq.templates.cuda.movement.permute_apart import APART, ApartPlan
 from autoq.templates.element import element
 from autoq.templates.permuted_axes import PermutedAxes
@@ -49,16 +50,9 @@ __device__ __forceinline__ void permute(
 }
 """
 
-_TURN = r"""
-// Four words of four bytes, turned.
-__device__ __forceinline__ void turn_bytes(const unsigned (&from)[4], unsigned (&to)[4]) {
-  const unsigned a = __byte_perm(from[0], from[1], 0x5140);
-  const unsigned b = __byte_perm(from[2], from[3], 0x5140);
-  const unsigned c = __byte_perm(from[0], from[1], 0x7362);
-  const unsigned d = __byte_perm(from[2], from[3], 0x7362);
-  to[0] = __byte_perm(a, b, 0x5410), to[1] = __byte_perm(a, b, 0x7632);
-  to[2] = __byte_perm(c, d, 0x5410), to[3] = __byte_perm(c, d, 0x7632);
-}
+_TURN = (
+    TURN_BYTES
+    + r"""
 __device__ __forceinline__ void permute(
     From<T> x, To<T> y, unsigned* shared, int block, int thread) {
   const int item = block * THREADS + thread;
@@ -85,6 +79,7 @@ __device__ __forceinline__ void permute(
   for (int j = 0; j < 4; ++j) store<T, DOWN>(y + (to + j * OUT_STRIDE), turned[j]);
 }
 """
+)
 
 # Tiles of TA by TB elements lie in shared memory in the output's order. Where a tile is all of one
 # side, its elements are one run in memory there, whatever the length of the other side is.

@@ -7,7 +7,11 @@ are which rows of the product is free, so that nothing is exchanged between lane
 
 from __future__ import annotations
 
-UNSTAGED_SOURCE = r"""
+from autoq.templates.cuda.device.memory.turned_bytes import TURN_BYTES
+
+UNSTAGED_SOURCE = (
+    TURN_BYTES
+    + r"""
 constexpr int WORDS = OWN / 4;
 struct Step { uint2 values[LEFT_DIGITS]; uint2 places[4]; };
 
@@ -46,16 +50,6 @@ __device__ __forceinline__ unsigned digit_of(
   else return __byte_perm(words[2 * w], words[2 * w + 1], digit ? 0x7531 : 0x6420);
 }
 
-// Four words of four bytes, turned.
-__device__ __forceinline__ void turn(const unsigned (&from)[4], unsigned (&to)[4]) {
-  const unsigned a = __byte_perm(from[0], from[1], 0x5140);
-  const unsigned b = __byte_perm(from[2], from[3], 0x5140);
-  const unsigned c = __byte_perm(from[0], from[1], 0x7362);
-  const unsigned d = __byte_perm(from[2], from[3], 0x7362);
-  to[0] = __byte_perm(a, b, 0x5410), to[1] = __byte_perm(a, b, 0x7632);
-  to[2] = __byte_perm(c, d, 0x5410), to[3] = __byte_perm(c, d, 0x7632);
-}
-
 template <int RIGHT> __device__ __forceinline__ void multiply_digit(
     int (&sums)[ALL_SUMS], const uint2 (&values)[LEFT_DIGITS],
     const unsigned (&words)[8][LANE_BYTES / 4]) {
@@ -67,7 +61,7 @@ template <int RIGHT> __device__ __forceinline__ void multiply_digit(
       unsigned four[4];
       #pragma unroll
       for (int j = 0; j < 4; ++j) four[j] = digit_of(words[4 * half + j], w, RIGHT);
-      turn(four, columns[half]);
+      turn_bytes(four, columns[half]);
     }
     #pragma unroll
     for (int pair = 0; pair < 2; ++pair) {
@@ -91,3 +85,4 @@ __device__ __forceinline__ void multiply_step(
   if constexpr (RIGHT_DIGITS == 2) multiply_digit<RIGHT_DIGITS - 1>(sums, step.values, words);
 }
 """
+)

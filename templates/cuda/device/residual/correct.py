@@ -11,6 +11,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.residual.read_sums import READ_SUMS
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
@@ -18,7 +19,9 @@ _WARPS = 8
 COLUMNS = 128
 """Columns of a tile: eight lanes gather the 128 bytes of an entry of a row, 16 each."""
 
-_SOURCE = r"""
+_SOURCE = (
+    READ_SUMS
+    + r"""
 constexpr int SEGMENTS = TILE_ROWS / 16, BESIDE = 32 / SEGMENTS;
 constexpr int PASSES = 128 / (WARPS * BESIDE), OWN_ROWS = TILE_ROWS / WARPS;
 constexpr int AHEAD = 8, TOGETHER = 8;
@@ -26,17 +29,6 @@ constexpr int AHEAD = 8, TOGETHER = 8;
 // of 16 columns and with neighbouring words of four meet other banks.
 __device__ __forceinline__ int place(int row, int column) {
   return row * 128 + (column ^ (column / 32 % 4 * 4) ^ (row / 16 * BESIDE));
-}
-// What is read and written once leaves the cache first, to what is gathered again.
-__device__ __forceinline__ int4 read_sums(const int* row, int column) {
-  if constexpr (N % 4 == 0) {
-    return column < N ? __ldcs(reinterpret_cast<const int4*>(row + column)) : make_int4(0, 0, 0, 0);
-  } else {
-    return make_int4(column < N ? __ldg(row + column) : 0,
-                     column + 1 < N ? __ldg(row + column + 1) : 0,
-                     column + 2 < N ? __ldg(row + column + 2) : 0,
-                     column + 3 < N ? __ldg(row + column + 3) : 0);
-  }
 }
 // The values of four entries, and of words of neighbours what they are multiplied with: words are
 // turned, so that each product adds all four entries to one of the neighbours.
@@ -142,7 +134,7 @@ __device__ __forceinline__ void add_rows(
   }
 }
 __device__ __forceinline__ void add_product(const int* product, int (&sums)[4], int column) {
-  const int4 q = read_sums(product, column);
+  const int4 q = read_sums<true>(product, column);
   sums[0] += q.x, sums[1] += q.y, sums[2] += q.z, sums[3] += q.w;
 }
 __device__ __forceinline__ void write_row(
@@ -201,7 +193,8 @@ __device__ __forceinline__ void correct(
     int4 p[ROWS];
     #pragma unroll
     for (int i = 0; i < ROWS; ++i)
-      if (first + start + i < M) p[i] = read_sums(sums + (size_t)(first + start + i) * N, column);
+      if (first + start + i < M)
+        p[i] = read_sums<true>(sums + (size_t)(first + start + i) * N, column);
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
       const float row_scale = __shfl_sync(0xffffffffu, row_scales, start + i);
@@ -220,6 +213,7 @@ __device__ __forceinline__ void correct(
   }
 }
 """
+)
 
 
 @dataclass(frozen=True)

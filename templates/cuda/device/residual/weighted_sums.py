@@ -15,6 +15,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.residual.read_sums import READ_SUMS
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
@@ -22,17 +23,9 @@ _THREADS = 128
 _PANEL = 4 * _THREADS
 """Columns of a block, four for each thread."""
 
-_SOURCE = r"""
-__device__ __forceinline__ int4 read_sums(const int* row, int column) {
-  if constexpr (N % 4 == 0) {
-    return column < N ? __ldg(reinterpret_cast<const int4*>(row + column)) : make_int4(0, 0, 0, 0);
-  } else {
-    return make_int4(column < N ? __ldg(row + column) : 0,
-                     column + 1 < N ? __ldg(row + column + 1) : 0,
-                     column + 2 < N ? __ldg(row + column + 2) : 0,
-                     column + 3 < N ? __ldg(row + column + 3) : 0);
-  }
-}
+_SOURCE = (
+    READ_SUMS
+    + r"""
 __device__ __forceinline__ double magnitude(int x) {
   return (double)(x < 0 ? 0u - (unsigned)x : (unsigned)x);
 }
@@ -90,7 +83,7 @@ __device__ __forceinline__ void weigh(
     for (int t = 0; t < TOGETHER; ++t) {  // of the next turn, again the last row behind the end
       p[t] = next[t];
       const int row = min(first + i + TOGETHER + t, M - 1);
-      if (i + TOGETHER < PART) next[t] = read_sums(product + (size_t)row * N, column);
+      if (i + TOGETHER < PART) next[t] = read_sums<false>(product + (size_t)row * N, column);
     }
     if (i < 0) continue;
     #pragma unroll
@@ -129,6 +122,7 @@ __device__ __forceinline__ void weigh(
   }
 }
 """
+)
 
 
 @dataclass(frozen=True)
