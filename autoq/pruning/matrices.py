@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.pruning.block_wise import block_wise
-from autoq.pruning.element_wise import element_wise
 from autoq.pruning.pattern import TOLERANCE, Pattern
+from autoq.pruning.patterns.block_wise import block_wise
+from autoq.pruning.patterns.element_wise import element_wise
+from autoq.pruning.patterns.tile_element_wise import tile_element_wise
+from autoq.pruning.patterns.tile_vector_wise import tile_vector_wise
+from autoq.pruning.patterns.tile_wise import DeadRows, tile_wise
+from autoq.pruning.patterns.vector_wise import vector_wise
 from autoq.pruning.ranking import Bounds
-from autoq.pruning.tile_element_wise import tile_element_wise
-from autoq.pruning.tile_vector_wise import tile_vector_wise
-from autoq.pruning.tile_wise import DeadRows, tile_wise
-from autoq.pruning.vector_wise import vector_wise
 from autoq.templates.sparse.pruned_matrix import Pruned
 
 _ROUNDING = 1e-9

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from autoq.pruning.patterns.tile_wise import DeadRows, tile_wise
+from autoq.pruning.patterns.vector_wise import keep_in_vectors
 from autoq.pruning.ranking import Bounds
-from autoq.pruning.tile_wise import DeadRows, tile_wise
-from autoq.pruning.vector_wise import keep_in_vectors
 from autoq.templates.sparse.pruned_matrix import Tile, TileWise, Vector
 
 

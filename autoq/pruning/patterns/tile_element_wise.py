@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autoq.pruning.element_wise import element_wise
+from autoq.pruning.patterns.element_wise import element_wise
+from autoq.pruning.patterns.tile_wise import tile_wise
 from autoq.pruning.ranking import Bounds
-from autoq.pruning.tile_wise import tile_wise
 from autoq.templates.sparse.pruned_matrix import TileWise
 
 

@@ -1,0 +1,1 @@
+"""Patterns of zeros, one a module: what of a matrix goes together."""
