@@ -6,16 +6,13 @@ import dataclasses
 
 import numpy as np
 import pytest
-from gpu_kernels import compiled, gpu_target, sampled
+from gpu_kernels import assert_right, gpu_target, sampled
 from ptx.kernels import assert_right_emulated, run
 from with_nvcc import needs_nvcc
 from workloads.batched_products import BATCHED, FLOATS, TABLES, case_id, random_product
 
 from autoq.kernel import compile_kernel
-from autoq.measure.arrays import random_case, stored_activations, stored_outputs
-from autoq.measure.check import complaints
-from autoq.measure.cuda_bench import CudaBench
-from autoq.runtime.cuda.driver import Device
+from autoq.measure.arrays import stored_activations
 from autoq.templates.cuda.mma_sync.batched.batched_gemm_mma_sync import TEMPLATE
 from autoq.templates.cuda.mma_sync.batched.config import BatchedSyncConfig
 from autoq.templates.cuda.mma_sync.batched.cost import registers
@@ -202,14 +199,4 @@ def test_right_on_gpu(workload):
     target = gpu_target()
     configs = [TEMPLATE.default(workload, target)]
     configs += sampled(TEMPLATE, workload, target, seed=3, count=3)
-    kernels = compiled(TEMPLATE, workload, [(config, target) for config in configs], target)
-    values, constants = random_case(workload, seed=9)
-    activations = stored_activations(workload, values)
-    expected = stored_outputs(workload, workload.reference_in_threads(values, constants, 8))
-    bench = CudaBench(Device(), activations, expected)
-    for config, kernel in zip(configs, kernels, strict=True):
-        candidate = bench.load(kernel, TEMPLATE.pack(workload, config, constants))
-        for poison in (0x55, 0xAA):
-            wrong = complaints(candidate.run_over(poison), expected, workload, target)
-            assert wrong is None, f"{config}: {wrong}"
-        assert not bench.restore_inputs(), f"{config}: inputs were written to"
+    assert_right(TEMPLATE, workload, [(config, target) for config in configs], target, seed=9)
