@@ -1,6 +1,8 @@
-"""Sparse products in vectors of eight rows, as they are measured beside other libraries."""
+"""Sparse products as they are measured beside other libraries."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.structure import Structure, bucket
@@ -19,4 +21,6 @@ def product(m: int, k: int, n: int, sparsity: float, vector: int = 8) -> Spmm:
 CASES: list[Workload] = [
     *(product(4096, 4096, 4096, sparsity) for sparsity in (0.7, 0.9, 0.98)),
     *(product(*shape, 0.9) for shape in ((2048, 1024, 256), (512, 4608, 256), (2048, 2048, 512))),
+    product(4096, 4096, 4096, 0.9, 2),
+    replace(product(4096, 4096, 4096, 0.9), weight_dtype="int16"),
 ]
