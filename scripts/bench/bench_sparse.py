@@ -26,6 +26,8 @@ from autoq.devices import Host, require_device, resolve
 from autoq.measure.job import Job
 from autoq.scratch import scratch_folder, sweep
 from autoq.search.knobs import plain_config
+from autoq.templates.element import element
+from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.registry import matching
@@ -34,11 +36,13 @@ from autoq.tuning.opening import device_measurer
 from autoq.tuning.options import TuneOptions
 
 
-def dense(workload: Spmm) -> Gemm:
-    """The dense product of the same extents."""
+def dense(workload: Spmm) -> Workload:
+    """The dense product of the same extents, of float16 where values are wider than a byte."""
+    m, n, k = workload.m, workload.n, workload.k
+    if element(workload.weight_dtype).bits > 8 or element(workload.in_dtype).bits > 8:
+        return FloatGemm(m, n, k, weight_dtype="float16")
     return Gemm(
-        workload.m, workload.n, workload.k, workload.weight_dtype, workload.in_dtype,
-        workload.epilogue,
+        m, n, k, workload.weight_dtype, workload.in_dtype, workload.epilogue,
     )  # fmt: skip
 
 
