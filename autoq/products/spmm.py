@@ -16,7 +16,7 @@ from autoq.runtime.dlpack import ARRAYS, tensor_of
 from autoq.single_operator import CompiledOperator, operator
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue import Epilogue, pack_scalars
-from autoq.templates.operators.spmm import VECTORS, Spmm
+from autoq.templates.operators.spmm import SHORT_VECTORS, Spmm
 from autoq.templates.sparse.conversion import to_vectors
 from autoq.templates.sparse.vector_matrix import VectorMatrix
 from autoq.templates.structure import Structure
@@ -115,7 +115,7 @@ def _in_vectors(a: Any, vector: int | None, host: Host) -> VectorMatrix:
     longest = to_vectors(a, _GPU_VECTOR)
     if host.target.kind == "cuda":
         return longest
-    found = [longest, *(to_vectors(longest, one) for one in VECTORS if one != _GPU_VECTOR)]
+    found = [longest, *(to_vectors(longest, one) for one in SHORT_VECTORS if one != _GPU_VECTOR)]
     return min(found, key=lambda one: len(one.indices) * (_GATHER_COST + one.vector))
 
 

@@ -23,4 +23,5 @@ CASES: list[Workload] = [
     *(product(*shape, 0.9) for shape in ((2048, 1024, 256), (512, 4608, 256), (2048, 2048, 512))),
     product(4096, 4096, 4096, 0.9, 2),
     replace(product(4096, 4096, 4096, 0.9), weight_dtype="int16"),
+    *(product(4096, 4096, 4096, sparsity, 128) for sparsity in (0.5, 0.75, 0.9)),
 ]

@@ -30,7 +30,10 @@ from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
-VECTORS = (2, 4, 8)
+SHORT_VECTORS = (2, 4, 8)
+"""Rows of a vector that kernels of 8 rows take; all others take those of longer ones by parts."""
+
+VECTORS = (*SHORT_VECTORS, 16, 32, 64, 128)
 """Rows of a vector."""
 
 _INTEGERS = ("int4", "uint4", "int8", "uint8", "int16", "uint16")
@@ -111,6 +114,19 @@ class Spmm(Workload, operator="spmm"):
     def longest(self) -> int:
         """Most vectors of a vector row."""
         return min(self.structure.longest_row, self.k)
+
+    @property
+    def short(self) -> Spmm:
+        """The same product in vectors of at most 8 rows: a class of each matrix's shorter vectors.
+
+        Its constants are of `to_vectors(workload.matrix(constants), workload.short.vector)`.
+        """
+        most = SHORT_VECTORS[-1]
+        if self.vector <= most:
+            return self
+        of = self.structure
+        parts = Structure(of.blocks * (self.vector // most), of.mean_row, of.longest_row)
+        return dataclasses.replace(self, vector=most, structure=parts)
 
     @property
     def wide(self) -> bool:

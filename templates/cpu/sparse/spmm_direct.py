@@ -10,6 +10,7 @@ from autoq.templates.base import Template
 from autoq.templates.cpu.sparse.config import SparseCpuConfig, sparse_default, sparse_space
 from autoq.templates.cpu.sparse.tiles import SparseTiling, kernel
 from autoq.templates.operators.spmm import Spmm
+from autoq.templates.sparse.conversion import to_vectors
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -40,16 +41,18 @@ def _registers(target: Target) -> int:
 
 def space(workload: Spmm, target: Target) -> Space[SparseCpuConfig]:
     """Every tile that fits the registers."""
-    return sparse_space(workload, target, _lanes(workload), _registers(target))
+    return sparse_space(workload.short, target, _lanes(workload), _registers(target))
 
 
 def default(workload: Spmm, target: Target) -> SparseCpuConfig:
     """Tiles as wide as registers hold."""
-    return sparse_default(workload, target, _lanes(workload), _registers(target))
+    return sparse_default(workload.short, target, _lanes(workload), _registers(target))
 
 
 def _tiling(workload: Spmm, config: SparseCpuConfig) -> SparseTiling:
-    return SparseTiling(workload, config.rows, config.vectors, _lanes(workload), 1, config.copied)
+    return SparseTiling(
+        workload.short, config.rows, config.vectors, _lanes(workload), 1, config.copied
+    )
 
 
 def build(workload: Spmm, config: SparseCpuConfig, target: Target) -> PrimFunc:
@@ -59,7 +62,9 @@ def build(workload: Spmm, config: SparseCpuConfig, target: Target) -> PrimFunc:
 
 def pack(workload: Spmm, config: SparseCpuConfig, constants: Constants) -> tuple[np.ndarray, ...]:
     """What `SparseTiling.pack` gives."""
-    return _tiling(workload, config).pack(constants)
+    tiling = _tiling(workload, config)
+    matrix = to_vectors(workload.matrix(constants), tiling.workload.vector)
+    return tiling.pack(matrix, constants)
 
 
 def packed(workload: Spmm, config: SparseCpuConfig) -> tuple[TensorSpec, ...]:

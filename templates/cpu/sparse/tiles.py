@@ -91,9 +91,8 @@ class SparseTiling:
             *((TensorSpec("float_bias", rows, "float32"),) if epilogue.float_bias else ()),
         )
 
-    def pack(self, constants: Constants) -> tuple[np.ndarray, ...]:
+    def pack(self, matrix: VectorMatrix, constants: Constants) -> tuple[np.ndarray, ...]:
         """Values and columns of the steps, the first step of each vector row, the epilogue's."""
-        matrix = self.workload.matrix(constants)
         values, columns, starts = self._in_steps(matrix)
         zero_point = int(constants.get("b_zero_point", 0))
         if self.flips:

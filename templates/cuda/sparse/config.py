@@ -57,13 +57,13 @@ class PanelTiling:
     @property
     def longest(self) -> int:
         """Most vectors of a group: those of shorter vectors are joined."""
-        joined = GROUP // self.workload.vector
+        joined = GROUP // self.workload.short.vector
         return min(self.workload.longest * joined, self.workload.k)
 
     @property
     def steps(self) -> int:
         """Most steps of all groups: each has one at least, and fills up its last one."""
-        blocks = self.workload.structure.blocks
+        blocks = self.workload.short.structure.blocks
         of_longest = self.groups * max(1, -(-self.longest // STEP))
         return min(of_longest, self.groups + blocks // STEP)
 
@@ -98,6 +98,11 @@ class PanelTiling:
     def planes(self) -> int:
         """Sums of an output: one for each place that products of digits have."""
         return self.left_digits + self.right_digits - 1
+
+    @property
+    def finished_columns(self) -> int:
+        """Columns of y that a warp finishes together."""
+        return self.config.columns
 
     @property
     def row_bytes(self) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -30,26 +31,52 @@ def rows_as_conv2d(workload: Spmm) -> Conv2d:
     )  # fmt: skip
 
 
+class Finished(Protocol):
+    """What the functions of all kernels need of a tiling, `PanelTiling`'s or one of its own."""
+
+    @property
+    def workload(self) -> Spmm: ...
+    @property
+    def terms(self) -> int: ...
+    @property
+    def finished_columns(self) -> int: ...
+    @property
+    def left_digits(self) -> int: ...
+    @property
+    def right_digits(self) -> int: ...
+    @property
+    def planes(self) -> int: ...
+
+
+SCHEDULE = ("values", "places", "starts", "rows_of", "runs", "firsts")
+"""Arrays of the panel kernel's schedule."""
+
+
 def device_functions(
-    tiling: PanelTiling, name: str, source: str, constants: Mapping[str, int]
+    tiling: Finished,
+    name: str,
+    source: str,
+    constants: Mapping[str, int],
+    schedule: Sequence[str] = SCHEDULE,
 ) -> DeviceNamespace:
     """The function spmm(smem, b, residual?, schedule, bias, scale?, scalars?, y, block, thread).
 
     source follows what all kernels share and defines multiply_sparse; constants are its own.
+    schedule: names of the arrays in front of the bias, all but `places` of int32.
     """
     workload = tiling.workload
     nibbles = is_four_bit(workload.in_dtype)
-    near = math.gcd(workload.n, 4)
+    near = math.gcd(workload.n, 4, tiling.finished_columns // 8)
     epilogue = ThreadEpilogue(rows_as_conv2d(workload), near, scaled=workload.wide)
     float_bias = workload.epilogue.float_bias
     finish = FINISH.replace("SHIFT;", SHIFT if float_bias else "")
     source = HEADING.replace("PRODUCTS", _products(tiling)) + finish + source
     return epilogue.namespace(
         name,
-        source + _entry(tiling),
+        source + _entry(tiling, schedule),
         {"B": "uint8" if nibbles else workload.in_dtype},
         {
-            "M": workload.m, "N": workload.n, "K": workload.k, "COLUMNS": tiling.config.columns,
+            "M": workload.m, "N": workload.n, "K": workload.k, "COLUMNS": tiling.finished_columns,
             "NEAR": near, "FLOAT_BIAS": float_bias, "PLANES": tiling.planes, "TERMS": tiling.terms,
             "LEFT_DIGITS": tiling.left_digits, "RIGHT_DIGITS": tiling.right_digits,
             "SIXTY_FOUR": workload.wide, "NIBBLES": nibbles * (1 + (workload.in_dtype == "int4")),
@@ -58,7 +85,7 @@ def device_functions(
     )  # fmt: skip
 
 
-def _products(tiling: PanelTiling) -> str:
+def _products(tiling: Finished) -> str:
     """C++ of the product of each pair of digits."""
     source = ""
     for i in range(tiling.left_digits):
@@ -76,10 +103,9 @@ def _digit(dtype: str, highest: bool) -> str:
     return "int8" if highest and not dtype.startswith("u") else "uint8"
 
 
-def _entry(tiling: PanelTiling) -> str:
+def _entry(tiling: Finished, schedule: Sequence[str]) -> str:
     """C++ of spmm(smem, b, residual?, schedule, bias, scale?, scalars?, y, block, thread)."""
-    schedule = ("values", "places", "starts", "rows_of", "runs", "firsts")
-    terms = [*tiling.workload.inputs[1:], *_term_specs(tiling)]
+    terms = [*tiling.workload.inputs[1:], *term_specs(tiling)]
     types = {spec.name: element(moved_as(spec.dtype)).c_type for spec in terms}
     types["bias"] = "ACC"
     taken = [name for name in types if name == "residual"]
@@ -99,7 +125,7 @@ def _entry(tiling: PanelTiling) -> str:
     )
 
 
-def _term_specs(tiling: PanelTiling) -> tuple[TensorSpec, ...]:
+def term_specs(tiling: Finished) -> tuple[TensorSpec, ...]:
     """What the epilogue reads of the constants, for the rows of groups in their order in the steps.
 
     Those of a group more are read ahead.
@@ -114,19 +140,24 @@ def _term_specs(tiling: PanelTiling) -> tuple[TensorSpec, ...]:
 
 def pack_all(tiling: PanelTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The schedule, the bias less what the zero point of b adds to the sums, the epilogue's."""
-    workload = tiling.workload
     schedule = pack_schedule(tiling, constants)
-    first_rows = schedule[3].astype(np.int64)
+    rows = schedule[3].astype(np.int64)[:, None] + np.arange(GROUP)
+    return (*schedule, *pack_terms(tiling, constants, rows.reshape(-1)))
+
+
+def pack_terms(tiling: Finished, constants: Constants, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+    """What `term_specs` says of the rows of y [terms] in this order; 0 behind the last."""
+    workload = tiling.workload
 
     def in_order(values: np.ndarray) -> np.ndarray:
-        padded = np.zeros(tiling.groups * GROUP, values.dtype)
+        padded = np.zeros(max(int(rows.max()) + 1, workload.m), values.dtype)
         padded[: workload.m] = values
-        return padded[(first_rows[:, None] + np.arange(GROUP)).reshape(-1)]
+        return padded[rows]
 
     zero_point = int(constants.get("b_zero_point", 0))
     bias = np.asarray(constants["bias"]) - zero_point * workload.matrix(constants).row_sums()
     kind = np.int64 if workload.wide else np.int32
-    arrays = [*schedule, in_order(bias).astype(kind)]
+    arrays = [in_order(bias).astype(kind)]
     if workload.epilogue.out_dtype != "int32":
         arrays.append(packed_scales(workload.epilogue, constants, in_order))
         arrays.append(packed_scalars(workload.epilogue, constants))
@@ -135,4 +166,4 @@ def pack_all(tiling: PanelTiling, constants: Constants) -> tuple[np.ndarray, ...
 
 def packed_all(tiling: PanelTiling) -> tuple[TensorSpec, ...]:
     """What `pack_all` gives."""
-    return (*schedule_specs(tiling), *_term_specs(tiling))
+    return (*schedule_specs(tiling), *term_specs(tiling))

@@ -16,7 +16,7 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import call, indexable, thread_kernel
-from autoq.templates.cuda.sparse.config import STEP, PanelConfig, PanelTiling
+from autoq.templates.cuda.sparse.config import GROUP, STEP, PanelConfig, PanelTiling
 from autoq.templates.cuda.sparse.cost import estimated_seconds, features
 from autoq.templates.cuda.sparse.functions import (
     device_functions,
@@ -54,7 +54,7 @@ def matches(workload: object, target: Target) -> bool:
         target.compute_capability >= _LEAST_COMPUTE_CAPABILITY
         and ThreadEpilogue(rows_as_conv2d(workload), 1).supported
         and indexable((workload.k, workload.n), workload.y_shape)
-        and indexable((workload.structure.blocks + STEP * workload.vector_rows, 8))
+        and indexable((least.steps + 1, STEP, GROUP))
     )
 
 

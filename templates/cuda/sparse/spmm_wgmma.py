@@ -1,0 +1,148 @@
+"""Sparse products of vectors of 16 to 128 rows by wgmma: one block for a vector row and a panel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
+from autoq.search.space import Space
+from autoq.templates.base import Template
+from autoq.templates.cuda.device.launch.thread_kernel import call, indexable, thread_kernel
+from autoq.templates.cuda.device.mma.wgmma import Wgmma
+from autoq.templates.cuda.sparse.functions import device_functions, rows_as_conv2d
+from autoq.templates.cuda.sparse.wgmma_config import (
+    DEPTH,
+    LONG_VECTORS,
+    PADDING_BYTES,
+    LongConfig,
+    LongTiling,
+)
+from autoq.templates.cuda.sparse.wgmma_cost import estimated_seconds, features
+from autoq.templates.cuda.sparse.wgmma_pack import long_specs, pack_long
+from autoq.templates.cuda.sparse.wgmma_source import LONG_HEADING, LONG_SOURCE
+from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
+from autoq.templates.operators.spmm import Spmm
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Constants
+
+_BYTES = ("int8", "uint8")
+_ALIGNED_COLUMNS = 16
+"""A bulk copy takes whole 16 bytes."""
+_SCHEDULE = ("values", "places", "starts", "lengths", "rows_of")
+
+
+def matches(workload: object, target: Target) -> bool:
+    """Products of bytes with long vectors, whose rows of b are whole 16 bytes, on Hopper."""
+    return (
+        isinstance(workload, Spmm)
+        and target.has_wgmma
+        and workload.vector in LONG_VECTORS
+        and workload.in_dtype in _BYTES
+        and workload.weight_dtype in _BYTES
+        and workload.n % _ALIGNED_COLUMNS == 0
+        and ThreadEpilogue(rows_as_conv2d(workload), 1).supported
+        and indexable((workload.k, workload.n), workload.y_shape)
+    )
+
+
+def space(workload: Spmm, target: Target) -> Space[LongConfig]:
+    """Rings that fit a multiprocessor, sums that fit registers, clusters of one vector row."""
+    knobs = {
+        "teams": (1, 2, 3),
+        "tiles": (1, 2, 4),
+        "rows": (32, 64, 128),
+        "stages": (2, 3, 4, 6, 8),
+        "cluster": (1, 2, 4),
+        "blocks_per_unit": (1, 2, 3),
+    }
+
+    def tiling_of(config: LongConfig) -> LongTiling:
+        return LongTiling(workload, config)
+
+    def ring_fits(config: LongConfig) -> bool:
+        """The ring fits the target's shared memory."""
+        return tiling_of(config).smem_bytes <= target.smem_bytes
+
+    def blocks_fit(config: LongConfig) -> bool:
+        """A multiprocessor has shared memory and registers for its blocks."""
+        return tiling_of(config).fits(target)
+
+    def panels_have_columns(config: LongConfig) -> bool:
+        """No block is wider than y, unless it is the narrowest."""
+        return config.teams * config.tiles == 1 or tiling_of(config).columns <= workload.n
+
+    def clusters_share_vectors(config: LongConfig) -> bool:
+        """All blocks of a cluster are of one vector row."""
+        return tiling_of(config).panels % config.cluster == 0
+
+    constraints = (ring_fits, blocks_fit, panels_have_columns, clusters_share_vectors)
+    return Space(LongConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
+
+
+def default(workload: Spmm, target: Target) -> LongConfig:
+    """The legal configuration of least estimated time."""
+    legal = space(workload, target).enumerate()
+    return min(legal, key=lambda config: estimate(workload, config, target))
+
+
+def estimate(workload: Spmm, config: LongConfig, target: Target) -> float:
+    """Roughly the seconds of a configuration."""
+    return estimated_seconds(LongTiling(workload, config), target)
+
+
+def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
+    """The product; parameters b, residual?, those of `long_specs`, y."""
+    tiling = LongTiling(workload, config)
+    own = {
+        "TEAMS": config.teams, "TILES": config.tiles, "ROWS": config.rows,
+        "STAGES": config.stages, "CLUSTER": config.cluster, "VECTOR": workload.vector,
+        "PADDING": PADDING_BYTES, "STAGE_BYTES": tiling.stage_bytes, "PANELS": tiling.panels,
+        "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
+    }  # fmt: skip
+    source = LONG_HEADING.replace("PRODUCT", _product(workload)) + LONG_SOURCE
+    functions = device_functions(tiling, "spmm_wgmma", source, own, _SCHEDULE)
+    parameters = [*workload.inputs, *packed(workload, config), *workload.outputs]
+
+    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+        smem = builder.alloc_buffer((tiling.smem_bytes,), "uint8", scope="shared.dyn", align=128)
+        call(functions.function("spmm"), smem.data, *pointers, block, thread)
+
+    return thread_kernel(
+        parameters, tiling.blocks, tiling.threads, target, body, cluster=config.cluster,
+        together=config.blocks_per_unit,
+    )  # fmt: skip
+
+
+def _product(workload: Spmm) -> str:
+    """C++ of the instruction over sums d, the left factor's registers a and a descriptor b."""
+    shape = (64, workload.vector, DEPTH)
+    atom = Wgmma(shape, workload.in_dtype, workload.weight_dtype, "int32", a_from_registers=True)
+    count = workload.vector // 2
+    sums = ", ".join(f"%{i}" for i in range(count))
+    left = ", ".join(f"%{count + i}" for i in range(4))
+    outputs = ", ".join(f'"+r"(d[{i}])' for i in range(count))
+    return (
+        f'asm volatile("{{ .reg .pred p; setp.ne.b32 p, 1, 0; {atom.instruction} '
+        f'{{{sums}}}, {{{left}}}, %{count + 4}, p; }}"\n    : {outputs}\n'
+        '    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));'
+    )
+
+
+def pack(workload: Spmm, config: LongConfig, constants: Constants) -> tuple[np.ndarray, ...]:
+    """What `pack_long` gives."""
+    return pack_long(LongTiling(workload, config), constants)
+
+
+def packed(workload: Spmm, config: LongConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    return long_specs(LongTiling(workload, config))
+
+
+TEMPLATE = Template(
+    "spmm_wgmma", 1, matches, space, default, build, pack, packed, estimate=estimate, preference=10
+)

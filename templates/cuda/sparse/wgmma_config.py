@@ -1,0 +1,158 @@
+"""Knobs of products of long vectors by wgmma, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
+from autoq.templates.cuda.sparse.config import GROUP
+from autoq.templates.operators.spmm import Spmm
+from autoq.templates.target import Target
+
+LONG_VECTORS = (16, 32, 64, 128)
+"""Rows of a vector that are a width of the instruction."""
+
+DEPTH = 32
+"""Gathered rows of one instruction."""
+
+TEAM_COLUMNS = 64
+"""Columns of b, the rows of an instruction's left factor."""
+
+CHUNK_COLUMNS = 16
+"""Columns that a warp takes of an instruction, neighbours in b."""
+
+PADDING_BYTES = 16
+"""Behind a gathered row: eight rows that are read at once start in different banks."""
+
+_OTHER_REGISTERS = 40
+_BARRIER_BYTES = 16
+_ALIGNMENT = 128
+
+
+@dataclass(frozen=True)
+class LongConfig:
+    """Configuration of the kernel of long vectors.
+
+    teams: warpgroups that multiply, besides the one that copies.
+    tiles: times 64 columns of y that a warpgroup computes.
+    rows: gathered rows of a stage.
+    stages: stages of the ring.
+    cluster: neighbouring blocks of the same vectors, of which each copies a part for all.
+    blocks_per_unit: blocks whose registers a multiprocessor has room for.
+    """
+
+    teams: int
+    tiles: int
+    rows: int
+    stages: int
+    cluster: int = 1
+    blocks_per_unit: int = 1
+
+
+@dataclass(frozen=True)
+class LongTiling:
+    """A product of long vectors cut by a configuration."""
+
+    workload: Spmm
+    config: LongConfig
+
+    @property
+    def columns(self) -> int:
+        """Columns of y that a block computes."""
+        return TEAM_COLUMNS * self.config.teams * self.config.tiles
+
+    @property
+    def panels(self) -> int:
+        return -(-self.workload.n // self.columns)
+
+    @property
+    def blocks(self) -> int:
+        return self.panels * self.workload.vector_rows
+
+    @property
+    def threads(self) -> int:
+        """The warpgroups that multiply, and one that copies."""
+        return 128 * (self.config.teams + 1)
+
+    @property
+    def budget(self) -> RegisterBudget:
+        """Registers of a thread that copies, and of one that multiplies."""
+        return register_budget(self.config.teams, self.config.blocks_per_unit)
+
+    @property
+    def pitch(self) -> int:
+        """Bytes from one gathered row to the next."""
+        return self.columns + PADDING_BYTES
+
+    @property
+    def value_bytes(self) -> int:
+        """Values of a stage."""
+        return self.workload.vector * self.config.rows
+
+    @property
+    def stage_bytes(self) -> int:
+        used = self.value_bytes + self.config.rows * self.pitch
+        return -(-used // _ALIGNMENT) * _ALIGNMENT
+
+    @property
+    def ring_bytes(self) -> int:
+        return self.config.stages * self.stage_bytes
+
+    @property
+    def smem_bytes(self) -> int:
+        """The ring, and two barriers for each of its stages."""
+        return self.ring_bytes + self.config.stages * _BARRIER_BYTES
+
+    @property
+    def steps(self) -> int:
+        """Most stages that all vector rows fill."""
+        rows, workload = self.config.rows, self.workload
+        of_longest = workload.vector_rows * -(-workload.longest // rows)
+        filled = workload.vector_rows + workload.structure.blocks // rows
+        return max(1, min(of_longest, filled))
+
+    @property
+    def sums(self) -> int:
+        """Sums of a thread."""
+        return self.config.tiles * self.workload.vector // 2
+
+    @property
+    def registers(self) -> int:
+        """Estimate of a thread's registers: sums, gathered words of two stages, and others."""
+        gathered = 8 * self.config.tiles * self.config.rows // DEPTH
+        return self.sums + gathered + _OTHER_REGISTERS
+
+    def fits(self, target: Target) -> bool:
+        """Whether a multiprocessor has the shared memory for its blocks, and threads registers."""
+        blocks, budget = self.config.blocks_per_unit, self.budget
+        room = target.unit_smem_bytes // (self.smem_bytes + target.reserved_smem_bytes)
+        # A product's registers lie within those of the launch.
+        held = self.sums + _OTHER_REGISTERS // 2
+        return blocks <= room and self.registers <= budget.consumer and held <= budget.launch
+
+    @property
+    def groups(self) -> int:
+        """Eights of rows of all vector rows."""
+        return self.workload.vector_rows * (self.workload.vector // GROUP)
+
+    @property
+    def terms(self) -> int:
+        """Rows of all vector rows."""
+        return self.groups * GROUP
+
+    @property
+    def finished_columns(self) -> int:
+        """Columns that a warp finishes together."""
+        return CHUNK_COLUMNS
+
+    @property
+    def left_digits(self) -> int:
+        return 1
+
+    @property
+    def right_digits(self) -> int:
+        return 1
+
+    @property
+    def planes(self) -> int:
+        return 1

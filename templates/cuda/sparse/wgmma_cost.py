@@ -1,0 +1,51 @@
+"""Estimated time of a configuration of the kernel of long vectors, and features for models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autoq.templates.cuda.sparse.wgmma_config import DEPTH, TEAM_COLUMNS, LongTiling
+from autoq.templates.target import Target
+
+# Rates of an H200's multiprocessor, a clock.
+_SMEM_BYTES = 128.0
+_L2_BYTES = 26.0
+_COPIES_A_CLOCK = 1 / 8
+"""Bulk copies that one warp starts."""
+_LEAST_PRODUCT = 16.0
+"""Clocks of an instruction however narrow."""
+_STAGE_CLOCKS = 900.0
+"""From asking for a stage until it is there."""
+_START_CLOCKS = 2500.0
+_CLOCK = 1.75e9
+
+
+def estimated_seconds(tiling: LongTiling, target: Target) -> float:
+    """Roughly the seconds: waves of blocks, each as long as what is slowest in it."""
+    config, workload = tiling.config, tiling.workload
+    here = min(config.blocks_per_unit, -(-tiling.blocks // target.units))
+    waves = max(1.0, tiling.blocks / (target.units * here))
+    stages = tiling.steps / workload.vector_rows
+    products = config.teams * config.tiles * config.rows // DEPTH
+    tensor = products * max(_LEAST_PRODUCT, workload.vector / 2)
+    gathered = config.rows * tiling.columns
+    shared = 2 * gathered + tiling.value_bytes + products * workload.vector * DEPTH
+    fetched = gathered + tiling.value_bytes / config.cluster
+    copies = config.rows / _COPIES_A_CLOCK
+    busy = here * max(tensor, shared / _SMEM_BYTES, fetched / _L2_BYTES)
+    latency = max(_STAGE_CLOCKS / config.stages, copies)
+    out = workload.vector * tiling.columns / 8
+    clocks = waves * (stages * max(busy, latency) + here * out + _STAGE_CLOCKS) + _START_CLOCKS
+    return max(clocks / _CLOCK, workload.bytes / target.memory_rate)
+
+
+def features(tiling: LongTiling, target: Target) -> Mapping[str, float]:
+    """What the cost model learns from beside the knobs."""
+    return {
+        "blocks": float(tiling.blocks),
+        "waves": tiling.blocks / (target.units * tiling.config.blocks_per_unit),
+        "smem_bytes": float(tiling.smem_bytes),
+        "registers": float(tiling.registers),
+        "columns": float(TEAM_COLUMNS * tiling.config.teams * tiling.config.tiles),
+        "estimate": estimated_seconds(tiling, target),
+    }

@@ -1,0 +1,73 @@
+"""The sparse side as the kernel of long vectors reads it: stages of so many vectors of a row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autoq.templates.cuda.sparse.config import GROUP
+from autoq.templates.cuda.sparse.functions import pack_terms, term_specs
+from autoq.templates.cuda.sparse.wgmma_config import DEPTH, LongTiling
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Constants
+
+_COLUMN_BYTES = 16
+
+
+def long_specs(tiling: LongTiling) -> tuple[TensorSpec, ...]:
+    """The arrays of `pack_long`."""
+    rows, count = tiling.config.rows, tiling.workload.vector_rows
+    return (
+        TensorSpec("values", (tiling.steps, tiling.value_bytes // 4), "int32"),
+        TensorSpec("places", (tiling.steps, rows), "int32"),
+        TensorSpec("starts", (count,), "int32"),
+        TensorSpec("lengths", (count,), "int32"),
+        TensorSpec("rows", (count,), "int32"),
+        *term_specs(tiling),
+    )
+
+
+def pack_long(tiling: LongTiling, constants: Constants) -> tuple[np.ndarray, ...]:
+    """The sparse matrix in stages, the vector row with most of them first.
+
+    values: of each 32 vectors two columns of 16 bytes of each row, eights of rows one after the
+    other. places: of each vector's row of b, in elements. starts, lengths, rows: of each vector row
+    its first stage, its vectors and its first row of y. Then what `pack_terms` gives.
+    """
+    workload, rows = tiling.workload, tiling.config.rows
+    matrix = workload.matrix(constants)
+    order = np.argsort(-matrix.lengths, kind="stable")
+    lengths = matrix.lengths[order]
+    stages = -(-lengths // rows)
+    starts = np.cumsum(stages) - stages
+    own_start = np.empty_like(starts)
+    own_start[order] = starts
+    vector_row = matrix.vector_row_of
+    within = np.arange(len(vector_row)) - matrix.pointers[:-1][vector_row]
+    stage, position = own_start[vector_row] + within // rows, within % rows
+    places = np.zeros((tiling.steps, rows), np.int32)
+    places[stage, position] = matrix.indices * workload.n
+    step, half, byte = byte_of(position)
+    values = np.zeros(
+        (tiling.steps, rows // DEPTH, 2, workload.vector, _COLUMN_BYTES), matrix.values.dtype
+    )
+    values[stage, step, half, :, byte] = matrix.values
+    packed = values.reshape(tiling.steps, -1).view(np.int32)
+    first_rows = order * workload.vector
+    of_terms = (first_rows[:, None] + np.arange(workload.vector)).reshape(-1)
+    arrays = (packed, places, starts, lengths, first_rows)
+    specs = long_specs(tiling)
+    return (
+        *(np.ascontiguousarray(a, spec.dtype) for a, spec in zip(arrays, specs, strict=False)),
+        *pack_terms(tiling, constants, of_terms),
+    )
+
+
+def byte_of(position: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which byte of which 16 of which 32 multiplies the gathered row at a position of a stage.
+
+    A thread's four bytes of a row of the left factor are of rows 2t, 2t + 1, 2t + 8 and 2t + 9 of
+    16 gathered ones, for t its number modulo 4.
+    """
+    within = position % 16
+    byte = within % GROUP // 2 * 4 + within // GROUP * 2 + within % 2
+    return position // DEPTH, position % DEPTH // 16, byte

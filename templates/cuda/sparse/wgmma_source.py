@@ -1,0 +1,254 @@
+"""CUDA source of products of long vectors: gathered columns by the rows of a vector row.
+
+The left factor of wgmma is the gathered side, turned, in registers: 64 columns of 32 rows of b. Its
+right factor is the vectors, whose rows are its columns, in shared memory as they were packed. A
+warpgroup copies rows of b by name, each with one bulk copy; others turn them by ldmatrix.trans, as
+`staged_source.py` says.
+"""
+
+from __future__ import annotations
+
+LONG_HEADING = r"""
+constexpr int TILE = 64 * TEAMS * TILES, PITCH = TILE + PADDING, DEPTHS = ROWS / 32;
+constexpr int VALUE_BYTES = VECTOR * ROWS, EIGHTS = VECTOR / 8, TILE_SUMS = VECTOR / 2;
+constexpr int CONSUMERS = 4 * TEAMS;
+
+// d += a b, with four registers of each thread and a tile of shared memory.
+__device__ __forceinline__ void multiply_tile(
+    int* d, const unsigned (&a)[4], unsigned long long b) {
+  PRODUCT
+}
+"""
+"""What the instruction stands in."""
+
+LONG_SOURCE = r"""
+struct Ring {
+  unsigned start;
+  __device__ __forceinline__ unsigned stage(int number) const {
+    return start + number * STAGE_BYTES;
+  }
+  __device__ __forceinline__ unsigned rows(int number) const {
+    return stage(number) + VALUE_BYTES;
+  }
+  __device__ __forceinline__ unsigned full(int number) const {
+    return start + STAGES * STAGE_BYTES + number * 16;
+  }
+  __device__ __forceinline__ unsigned empty(int number) const { return full(number) + 8; }
+};
+struct Position {
+  int stage, phase;
+  __device__ __forceinline__ void advance() {
+    if (++stage == STAGES) stage = 0, phase ^= 1;
+  }
+};
+
+__device__ __forceinline__ void wait_for(unsigned barrier, int phase) {
+  unsigned done = 0;
+  while (!done) {
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
+                 " selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done) : "r"(barrier), "r"(phase) : "memory");
+  }
+}
+__device__ __forceinline__ void open_ring(const Ring& ring) {
+  for (int i = 0; i < STAGES; ++i) {
+    asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(ring.full(i)) : "memory");
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;"
+                 :: "r"(ring.empty(i)), "r"(CONSUMERS * CLUSTER) : "memory");
+  }
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ __forceinline__ void copy(unsigned to, const void* from, int bytes, unsigned barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+               " [%0], [%1], %2, [%3];"
+               :: "r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
+}
+__device__ __forceinline__ void copy_to_all(
+    unsigned to, const void* from, int bytes, unsigned barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+               ".multicast::cluster [%0], [%1], %2, [%3], %4;"
+               :: "r"(to), "l"(from), "r"(bytes), "r"(barrier),
+                  "h"((unsigned short)((1 << CLUSTER) - 1)) : "memory");
+}
+// A warp has read a stage, whose values came from all blocks of the cluster.
+__device__ __forceinline__ void leave(unsigned empty, int number) {
+  if constexpr (CLUSTER == 1) {
+    if (number == 0)
+      asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(empty) : "memory");
+  } else if (number < CLUSTER) {
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;"
+                 " mbarrier.arrive.shared::cluster.b64 _, [there]; }"
+                 :: "r"(empty), "r"(number) : "memory");
+  }
+}
+
+// What one vector row has in the packed arrays.
+struct VectorRow { int stage, length; };
+
+// A warpgroup: rows of b by name, one a thread, and this block's share of a stage's values.
+__device__ __forceinline__ void copy_stages(
+    const Ring& ring, const B* b, const unsigned char* values, const int* places,
+    const VectorRow& own, int first_column, int rank, int thread) {
+  const int row_bytes = min(TILE, N - first_column);
+  const B* from = b + first_column;
+  constexpr int SHARE = VALUE_BYTES / CLUSTER;
+  places += own.stage * ROWS + thread;
+  values += (size_t)own.stage * VALUE_BYTES + rank * SHARE;
+  Position at = {0, 1};
+  const bool named = thread < ROWS;
+  int place = named ? __ldg(places) : 0;
+  #pragma unroll 1
+  for (int left = own.length; left > 0; left -= ROWS) {
+    wait_for(ring.empty(at.stage), at.phase);
+    const unsigned full = ring.full(at.stage);
+    if (thread == 0) {
+      const int bytes = min(left, ROWS) * row_bytes + VALUE_BYTES;
+      asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
+                   :: "r"(full), "r"(bytes) : "memory");
+      const unsigned share = ring.stage(at.stage) + rank * SHARE;
+      if constexpr (CLUSTER == 1) copy(share, values, SHARE, full);
+      else copy_to_all(share, values, SHARE, full);
+    }
+    if (named && thread < left)
+      copy(ring.rows(at.stage) + thread * PITCH, from + place, row_bytes, full);
+    places += ROWS, values += VALUE_BYTES;
+    if (named && left > ROWS) place = __ldg(places);
+    at.advance();
+  }
+  if constexpr (CLUSTER > 1) {  // others still arrive here
+    for (int i = 0; i < STAGES; ++i) {
+      wait_for(ring.empty(at.stage), at.phase);
+      at.advance();
+    }
+  }
+}
+
+using Fragments = unsigned[DEPTHS][TILES][4];
+__device__ __forceinline__ void turn_stage(Fragments& a, unsigned rows) {
+  #pragma unroll
+  for (int d = 0; d < DEPTHS; ++d)
+    #pragma unroll
+    for (int i = 0; i < TILES; ++i) {
+      unsigned r[4];
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                   : "r"(rows + 32 * d * PITCH + 16 * i) : "memory");
+      #pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        a[d][i][2 * half] = __byte_perm(r[2 * half], r[2 * half + 1], 0x6420);
+        a[d][i][2 * half + 1] = __byte_perm(r[2 * half], r[2 * half + 1], 0x7531);
+      }
+      // All are ready in front of the fence, or the compiler lets products wait for each other.
+      #pragma unroll
+      for (int e = 0; e < 4; ++e) asm volatile("" : "+r"(a[d][i][e]) :: "memory");
+    }
+}
+// Values of a stage: for 32 rows two columns of 16 bytes, each of eights of rows of 16 bytes.
+__device__ __forceinline__ void multiply_stage(
+    int (&sums)[TILES][TILE_SUMS], const Fragments& a, unsigned values) {
+  constexpr unsigned long long LAYOUT =
+      (unsigned long long)VECTOR << 16 | (unsigned long long)(128 >> 4) << 32;
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  #pragma unroll
+  for (int d = 0; d < DEPTHS; ++d) {
+    const unsigned long long b = LAYOUT | (values + d * VECTOR * 32 & 0x3ffff) >> 4;
+    #pragma unroll
+    for (int i = 0; i < TILES; ++i) multiply_tile(sums[i], a[d][i], b);
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+template <int LATER> __device__ __forceinline__ void wait_for_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(LATER) : "memory");
+}
+
+template <Form FORM> __device__ __forceinline__ void finish_rows(
+    const int (&sums)[TILES][TILE_SUMS], const Channels& own, const Constants& from, OUT* y,
+    int order, int first_row, const Lane& lane) {
+  #pragma unroll
+  for (int j = 0; j < EIGHTS; ++j) {
+    if (first_row + 8 * j >= M) break;
+    const Rows rows = rows_from(from, order * EIGHTS + j, lane);
+    #pragma unroll
+    for (int i = 0; i < TILES; ++i) {
+      int eight[ALL_SUMS];
+      #pragma unroll
+      for (int e = 0; e < 4; ++e) eight[e] = sums[i][4 * j + e];
+      const Lane there = {lane.number, lane.column + 16 * i};
+      finish_group<FORM>(eight, rows, own, from, y, first_row + 8 * j, there);
+    }
+  }
+}
+
+__device__ __forceinline__ void multiply_columns(
+    const Ring& ring, const VectorRow& row, const Constants& from, OUT* y, int order,
+    int first_row, int first_column, int warp, int number) {
+  int sums[TILES][TILE_SUMS];
+  #pragma unroll
+  for (int i = 0; i < TILES; ++i)
+    #pragma unroll
+    for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = 0;
+  const unsigned lane_place = number * PITCH + warp * TILES * 16;
+  Fragments a, b;
+  Position at = {0, 0};
+  int before = -1;
+  const auto step = [&](Fragments& own) {
+    wait_for(ring.full(at.stage), at.phase);
+    turn_stage(own, ring.rows(at.stage) + lane_place);
+    multiply_stage(sums, own, ring.stage(at.stage));
+    wait_for_products<1>();
+    if (before >= 0) leave(ring.empty(before), number);
+    before = at.stage;
+    at.advance();
+  };
+  int left = row.length;
+  #pragma unroll 1
+  for (; left > ROWS; left -= 2 * ROWS) {
+    step(a);
+    step(b);
+  }
+  wait_for_products<0>();
+  if (left > 0) {
+    step(a);
+    wait_for_products<0>();
+  }
+  if (before >= 0) leave(ring.empty(before), number);
+  #pragma unroll
+  for (int i = 0; i < TILES; ++i)
+    #pragma unroll
+    for (int j = 0; j < TILE_SUMS; ++j) asm volatile("" : "+r"(sums[i][j]) :: "memory");
+  const Lane lane = {number, first_column + warp * TILES * 16 + number / 4 * 2};
+  const Channels own = shared_terms(from);
+  if (SATURATES && own.form == Form::PACK)
+    finish_rows<SATURATES ? Form::PACK : Form::ANY>(sums, own, from, y, order, first_row, lane);
+  else if (SATURATES && own.form == Form::SHIFT)
+    finish_rows<SATURATES ? Form::SHIFT : Form::ANY>(sums, own, from, y, order, first_row, lane);
+  else
+    finish_rows<SATURATES ? Form::CLAMP : Form::ANY>(sums, own, from, y, order, first_row, lane);
+}
+
+__device__ __forceinline__ void multiply_sparse(
+    unsigned char* smem, const B* b, const int* values, const void* places, const int* starts,
+    const int* lengths, const int* rows_of, const Constants& from, OUT* y, int block,
+    int thread) {
+  const int order = block / PANELS, first_column = block % PANELS * TILE, rank = block % CLUSTER;
+  const int warp = thread / 32, number = thread % 32;
+  const Ring ring = {(unsigned)__cvta_generic_to_shared(smem)};
+  if (thread == 0) open_ring(ring);
+  if constexpr (CLUSTER > 1) {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  } else {
+    __syncthreads();
+  }
+  const VectorRow row = {__ldg(starts + order), __ldg(lengths + order)};
+  if (warp >= CONSUMERS) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(PRODUCER_REGISTERS));
+    copy_stages(ring, b, reinterpret_cast<const unsigned char*>(values),
+                reinterpret_cast<const int*>(places), row, first_column, rank,
+                thread - 32 * CONSUMERS);
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMER_REGISTERS));
+    multiply_columns(ring, row, from, y, order, __ldg(rows_of + order), first_column, warp, number);
+  }
+}
+"""
