@@ -62,6 +62,8 @@ CASES: list[Workload] = [
     Spmm(61, 65, 150, 8, Structure(224, 28, 80), "uint4", "int16", Epilogue("float32")),
     Spmm(61, 72, 150, 8, Structure(224, 28, 80), "int16", "uint16", Epilogue("int8", "float32")),
     Spmm(19, 48, 1100, 8, Structure(640, 224, 512)),
+    Spmm(150, 144, 150, 16, Structure(256, 56, 96), "uint8", epilogue=Epilogue("uint8", "int8")),
+    Spmm(300, 256, 300, 128, Structure(256, 128, 160), epilogue=Epilogue("int32")),
     Pool2d("max", 2, 15, 15, 32, 3, 3, (2, 2), (1, 1, 1, 1)),
     Pool2d("max", 1, 9, 9, 48, 3, 3, (2, 2), (1, 1, 1, 1), in_dtype="int4", out_dtype="int4"),
     Pool2d("average", 2, 7, 7, 64, 7, 7, requantize=True),

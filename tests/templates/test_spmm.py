@@ -56,7 +56,7 @@ def test_specs_say_what_the_random_case_is() -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"vector": 3}, "vectors of 3 rows: choose one of 2, 4, 8"),
+        ({"vector": 3}, "vectors of 3 rows: choose one of 2, 4, 8, 16, 32, 64, 128"),
         ({"in_dtype": "float16"}, "in_dtype 'float16': one of int4"),
         ({"n": 0}, "extents are at least 1"),
         ({"epilogue": Epilogue("int8", table=True)}, "no table"),

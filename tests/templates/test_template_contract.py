@@ -100,6 +100,7 @@ FLOAT_PRODUCTS = [
 ]  # fmt: skip
 SPARSE = [
     Spmm(40, 48, 150, 8, Structure(96, 20, 40)),
+    Spmm(70, 48, 150, 32, Structure(96, 28, 40)),
     Spmm(21, 33, 40, 2, Structure(48, 5, 16), "uint8", epilogue=Epilogue("float32", "int8")),
 ]
 NIBBLES = Gemm(7, 33, 66, "uint4", "int4")

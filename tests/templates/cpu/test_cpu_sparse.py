@@ -22,6 +22,7 @@ RESIDUAL = Epilogue("uint8", "int8", True)
 # Rows and columns with tails, every pair of signs and vector length, a class of empty matrices.
 CASES = (
     (Spmm(59, 70, 130, 8, CLASS), None),
+    (Spmm(70, 33, 130, 32, replace(CLASS, blocks=64)), None),
     (Spmm(59, 33, 130, 4, CLASS, "uint8", "uint8", RESIDUAL), SparseCpuConfig(4, 2, True)),
     (
         Spmm(31, 16, 130, 2, CLASS, "int8", "uint8", Epilogue("int32")),

@@ -1,0 +1,90 @@
+"""The kernel of long vectors: its stages against the matrix, its registers, and its outputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from ptx.kernels import assert_right_emulated
+from with_nvcc import needs_nvcc
+
+from autoq.templates.cuda.sparse.config import PanelConfig
+from autoq.templates.cuda.sparse.spmm_panel import TEMPLATE as PANEL
+from autoq.templates.cuda.sparse.spmm_wgmma import TEMPLATE, LongConfig
+from autoq.templates.cuda.sparse.wgmma_config import LongTiling
+from autoq.templates.cuda.sparse.wgmma_pack import byte_of, pack_long
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.spmm import Spmm
+from autoq.templates.structure import Structure
+from autoq.templates.target import parse_target
+
+WORKLOAD = Spmm(150, 144, 150, 32, Structure(256, 56, 96))
+TARGET = parse_target("cuda:sm_90a")
+
+
+@pytest.mark.parametrize("rows", [32, 128])
+def test_stages_hold_the_matrix(rows: int) -> None:
+    tiling = LongTiling(WORKLOAD, LongConfig(1, 1, rows, 2))
+    _, constants = WORKLOAD.random_case(np.random.default_rng(1))
+    values, places, starts, lengths, first_rows, *_ = pack_long(tiling, constants)
+    stored = values.view(np.int8).reshape(tiling.steps, rows // 32, 2, 32, 16)
+    found = np.zeros((160, 150), np.int8)
+    for start, length, row in zip(starts, lengths, first_rows, strict=True):
+        for number in range(length):
+            stage, position = start + number // rows, number % rows
+            step, half, byte = byte_of(np.array(position))
+            column = places[stage, position] // WORKLOAD.n
+            found[row : row + 32, column] = stored[stage, step, half, :, byte]
+    np.testing.assert_array_equal(found[:150], WORKLOAD.matrix(constants).to_dense())
+    assert (np.diff(lengths) <= 0).all()
+
+
+def test_a_thread_multiplies_the_rows_that_ldmatrix_and_permutes_give_it() -> None:
+    """Thread t of four has rows 2t and 2t + 1 of the first eight, then those of the second."""
+    positions = np.arange(64)
+    step, half, byte = byte_of(positions)
+    assert (step == positions // 32).all() and (half == positions % 32 // 16).all()
+    assert byte[:16].tolist() == [0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15]
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("workload", "config"),
+    [
+        (Spmm(61, 80, 150, 16, Structure(256, 64, 96)), LongConfig(1, 1, 32, 2)),
+        (replace(WORKLOAD, in_dtype="uint8"), LongConfig(2, 1, 64, 3)),
+        (
+            Spmm(256, 256, 300, 128, Structure(256, 128, 160), epilogue=Epilogue("int32")),
+            LongConfig(1, 2, 64, 2, 2),
+        ),
+        (
+            replace(WORKLOAD, vector=64, weight_dtype="uint8", epilogue=Epilogue("int8", "uint8")),
+            LongConfig(1, 1, 128, 2, 1, 2),
+        ),
+        (
+            replace(WORKLOAD, n=256, structure=Structure(0, 0, 0), epilogue=Epilogue("float16")),
+            LongConfig(1, 1, 32, 3, 4),
+        ),
+    ],
+    ids=["rows of 16", "unsigned", "multicast", "residual", "empty"],
+)
+def test_outputs_are_right(workload: Spmm, config: LongConfig) -> None:
+    assert config in TEMPLATE.space(workload, TARGET)
+    assert_right_emulated(TEMPLATE, workload, config, TARGET)
+
+
+@needs_nvcc
+def test_long_vectors_are_taken_by_parts_of_eight_rows_where_there_is_no_wgmma() -> None:
+    target = parse_target("cuda:sm_80")
+    assert not TEMPLATE.matches(WORKLOAD, target)
+    assert_right_emulated(PANEL, WORKLOAD, PanelConfig(32, 4, 2, 2), target)
+
+
+def test_other_rows_and_values_are_left_to_other_kernels() -> None:
+    for other in (
+        replace(WORKLOAD, n=72),
+        replace(WORKLOAD, weight_dtype="int16"),
+        replace(WORKLOAD, vector=8),
+    ):
+        assert not TEMPLATE.matches(other, TARGET) and PANEL.matches(other, TARGET)
