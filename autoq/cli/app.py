@@ -9,7 +9,7 @@ import typer
 from typer.exceptions import TyperException
 
 from autoq import __version__
-from autoq.cli import compile, env, gemm, logs, prune, quantize, run, tune
+from autoq.cli import compile, env, gemm, logs, prune, quantize, record, run, tune
 from autoq.cli.memory_limit import require_memory
 from autoq.errors import AutoqError
 from autoq.process.blame import machines_fault
@@ -27,6 +27,7 @@ app.command("prune")(prune.prune)
 app.command("quantize")(quantize.quantize)
 app.command("tune")(tune.tune)
 app.command("gemm")(gemm.gemm)
+app.command("record")(record.record)
 app.command("compile")(compile.compile)
 app.command("run")(run.run)
 app.command("env")(env.env)

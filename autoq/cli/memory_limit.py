@@ -18,6 +18,7 @@ _MODULES = {
     "quantize": "autoq.quantization",
     "tune": "autoq.tuner, autoq.frontend, autoq.graph",
     "gemm": "autoq.tuner",
+    "record": "autoq.recorder",
     "compile": "autoq.compilation.compiler",
     "run": "autoq.session, autoq.runtime.cpu.executor",
     "logs": "autoq.records",

@@ -1,0 +1,125 @@
+"""`autoq record`: measures many configurations of workloads, for search and learning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autoq.cli.options import (
+    Hardware,
+    InputShapes,
+    Jobs,
+    Registry,
+    Target,
+    host_of,
+    kernel_cache,
+    parse_shapes,
+    registry_option,
+)
+from autoq.errors import InputError
+
+Source = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[WORKLOAD|MODEL]",
+        help="ONNX file, record file (.jsonl), workloads as JSON (.json), or one as JSON text.",
+        show_default=False,
+    ),
+]
+Folder = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="FOLDER", help="Folder to write.")
+]
+Samples = Annotated[
+    int, typer.Option(metavar="N", help="Configurations a workload, earlier runs included.")
+]
+Exhaustive = Annotated[bool, typer.Option("--exhaustive", help="All legal configurations.")]
+CompileOnly = Annotated[
+    bool, typer.Option("--compile-only", help="Write kernels, for --compiled; needs no device.")
+]
+CompiledFolder = Annotated[
+    Path | None,
+    typer.Option("--compiled", metavar="FOLDER", help="Measure what --compile-only wrote."),
+]
+Devices = Annotated[
+    str, typer.Option("--devices", metavar="N,N", help="Numbers of the GPUs to measure on.")
+]
+Export = Annotated[
+    str | None, typer.Option("--export", metavar="t4", help="Write each space as T4 JSON too.")
+]
+Tasks = Annotated[str, typer.Option(metavar="TASKS", help='"all" or numbers such as 0,2-5.')]
+Timeout = Annotated[float, typer.Option(metavar="SECONDS", help="Time a candidate may run.")]
+TimeBudget = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time to measure for.")]
+Repeat = Annotated[int, typer.Option(min=1, metavar="N", help="Timings a candidate.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the draws and of the inputs.")]
+
+
+def record(
+    source: Source = None,
+    output: Folder = None,
+    samples: Samples = 2000,
+    exhaustive: Exhaustive = False,
+    compile_only: CompileOnly = False,
+    compiled: CompiledFolder = None,
+    target: Target = "auto",
+    hardware: Hardware = None,
+    devices: Devices = "0",
+    tasks: Tasks = "all",
+    input_shapes: InputShapes = None,
+    export: Export = None,
+    timeout: Timeout = 10.0,
+    time_budget: TimeBudget = None,
+    repeat: Repeat = 9,
+    seed: Seed = 0,
+    jobs: Jobs = 0,
+    registry: Registry = None,
+) -> None:
+    """Measure many configurations of each workload once, and write them as recorded spaces.
+
+    Half of them are uniform draws, the others the best by the templates' estimates and what lies
+    beside those. Ctrl-C stops with everything measured on disk; the same command goes on.
+    """
+    from autoq.measure.job import REGISTRY, load_registry
+    from autoq.recorder import compile_spaces, measure_spaces, record_spaces
+    from autoq.recording.options import RecordOptions
+    from autoq.recording.workloads import given_workloads
+    from autoq.report.spaces import spaces_table
+    from autoq.tuning.task_numbers import task_numbers
+
+    if output is None:
+        raise InputError("--output: name the folder to write, e.g. -o spaces")
+    if (source is None) == (compiled is None):
+        raise InputError("give a model or workloads, or kernels with --compiled: one of the two")
+    if compiled is not None and compile_only:
+        raise InputError("--compile-only: the kernels of --compiled are there already")
+    options = RecordOptions(
+        samples=samples, exhaustive=exhaustive, compile_only=compile_only,
+        devices=_numbers(devices), jobs=jobs, repeat=repeat, timeout=timeout,
+        time_budget=time_budget, seed=seed, export=tuple(export.split(",")) if export else (),
+        cache_dir=kernel_cache(), **registry_option(registry),
+    )  # fmt: skip
+    host = host_of(target, hardware, options.devices[0])
+    if source is None:
+        found = measure_spaces(compiled, output, options, host, typer.echo)
+    else:
+        from autoq.devices import Host, resolve
+
+        host = host if isinstance(host, Host) else resolve(host, options.devices[0])
+        templates = list(load_registry(registry or REGISTRY).values())
+        workloads = given_workloads(source, host.target, templates, parse_shapes(input_shapes))
+        workloads = [workloads[i] for i in task_numbers(tasks, len(workloads))]
+        if compile_only:
+            compile_spaces(workloads, output, options, host, typer.echo)
+            return
+        found = record_spaces(workloads, output, options, host, typer.echo)
+    typer.echo(spaces_table(found))
+    if found.interrupted:
+        raise typer.Exit(130)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"--devices {text!r}: name GPUs by number, such as 0,1") from None

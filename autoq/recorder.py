@@ -1,0 +1,256 @@
+"""Records spaces: many configurations of each workload measured once, for search and learning."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from autoq.cache import require_private
+from autoq.devices import Host, require_device, resolve
+from autoq.errors import InputError, TargetError
+from autoq.kernel.source_hash import source_hash
+from autoq.measure.builder import Builder
+from autoq.measure.compile_worker import BuildSettings
+from autoq.measure.job import Job, load_registry
+from autoq.paths import as_path
+from autoq.process.interrupt import StopOnSignal
+from autoq.recording.bundle import BundleFolder, bundle_folders
+from autoq.recording.compiling import CompileCount, compile_ahead
+from autoq.recording.devices import opened_measurers, provenance_of
+from autoq.recording.kept_kernels import Place
+from autoq.recording.measuring import Measured, Recorder
+from autoq.recording.naming import file_name
+from autoq.recording.options import RecordOptions
+from autoq.recording.output import Written, journal_path, write_spaces
+from autoq.recording.plan import Planned, planned
+from autoq.records.journal import Journal
+from autoq.records.record import Device, identity
+from autoq.scratch import scratch_folder, sweep
+from autoq.search.knobs import plain_config
+from autoq.search.union import Candidate
+from autoq.templates.base import Template
+from autoq.templates.workload import Workload
+from autoq.templates.workload_key import key
+from autoq.tuning.clock import MonotonicClock
+from autoq.tuning.prepare import ModelWorkload, tunable
+
+Notify = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a recording came to: what was measured now, and the spaces as they are."""
+
+    measured: Measured
+    written: tuple[Written, ...]
+    interrupted: bool
+
+
+def compile_spaces(
+    workloads: Sequence[Workload],
+    output: str | os.PathLike[str],
+    options: RecordOptions,
+    target: str | Host = "auto",
+    notify: Notify = lambda text: None,
+) -> list[CompileCount]:
+    """Compile the planned configurations into the folder `output`, which `measure_spaces` takes.
+
+    Needs no device. What the folder holds already is not compiled again. Raises InputError,
+    TargetError or RecordError for what the user gave.
+    """
+    host = target if isinstance(target, Host) else resolve(target)
+    templates = load_registry(options.registry)
+    folder = _folder(output)
+    counts = []
+    sweep()
+    with scratch_folder() as scratch, StopOnSignal() as signals:
+        jobs = options.jobs or len(os.sched_getaffinity(0))
+        settings = BuildSettings(options.registry, host.target, options.cache_dir)
+        builder = Builder(settings, jobs, options.build_timeout, scratch)
+        try:
+            for workload, matching in _tunable(workloads, templates, host):
+                if signals.requested:
+                    break
+                plan = _plan(workload, matching, host, options)
+                place = BundleFolder.create(
+                    folder / file_name(workload), workload, host.target.arch
+                )
+                count = compile_ahead(place, plan, templates, builder, lambda: signals.requested)
+                notify(f"{workload}: {count.compiled} compiled, {count.failed} of them in vain; "
+                       f"{count.known} were there")  # fmt: skip
+                counts.append(count)
+        finally:
+            builder.close()
+    return counts
+
+
+def record_spaces(
+    workloads: Sequence[Workload],
+    output: str | os.PathLike[str],
+    options: RecordOptions,
+    target: str | Host = "auto",
+    notify: Notify = lambda text: None,
+) -> Recorded:
+    """Compile and measure the planned configurations; trials and spaces go to the folder `output`.
+
+    What the folder holds already is not measured again. Raises InputError, TargetError or
+    RecordError for what the user gave, MeasureError when a device fails.
+    """
+    host = target if isinstance(target, Host) else resolve(target, options.devices[0])
+    require_device(host)
+    templates = load_registry(options.registry)
+    plans = {
+        workload: _plan(workload, matching, host, options)
+        for workload, matching in _tunable(workloads, templates, host)
+    }
+    return _measure(plans, None, _folder(output), options, host, templates, notify)
+
+
+def measure_spaces(
+    compiled: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    options: RecordOptions,
+    target: str | Host = "auto",
+    notify: Notify = lambda text: None,
+) -> Recorded:
+    """Measure the kernels of a folder that `compile_spaces` wrote; as `record_spaces`.
+
+    Candidates of another version of their template are passed over. Raises TargetError for
+    kernels of another architecture than the device's.
+    """
+    host = target if isinstance(target, Host) else resolve(target, options.devices[0])
+    require_device(host)
+    templates = load_registry(options.registry)
+    plans: dict[Workload, list[Planned]] = {}
+    places: dict[Job, Place] = {}
+    old = 0
+    for folder in bundle_folders(as_path(compiled)):
+        if folder.arch != host.target.arch:
+            raise TargetError(
+                f"{folder.folder}: kernels for {folder.arch}; the device is {host.target.arch}"
+            )
+        plan = plans.setdefault(folder.workload, [])
+        for one in folder.compiled[: None if options.exhaustive else options.samples]:
+            template = templates.get(one.template)
+            if template is None or template.version != one.version:
+                old += 1
+                continue
+            config = template.space(folder.workload, host.target).from_dict(one.config)
+            plan.append(Planned(Candidate(one.template, config), one.drawn))
+            places[Job(folder.workload, one.template, config)] = folder, one
+    if old:
+        notify(f"{old} kernels are of another version of their template and left out")
+    return _measure(plans, places, _folder(output), options, host, templates, notify)
+
+
+def _measure(
+    plans: Mapping[Workload, Sequence[Planned]],
+    places: Mapping[Job, Place] | None,
+    output: Path,
+    options: RecordOptions,
+    host: Host,
+    templates: Mapping[str, Template],
+    notify: Notify,
+) -> Recorded:
+    clock = MonotonicClock()
+    if options.cache_dir is not None:
+        require_private(options.cache_dir)
+    sweep()
+    with ExitStack() as held, StopOnSignal() as signals:
+        journals = {
+            workload: held.enter_context(Journal(journal_path(output, workload), notify))
+            for workload in plans
+        }
+        scratch = held.enter_context(scratch_folder())
+        measurers = held.enter_context(opened_measurers(host, options, scratch, places))
+        device = measurers[0].device
+        names = {
+            workload: [_identity(workload, one, templates, device) for one in plan]
+            for workload, plan in plans.items()
+        }
+        jobs = {
+            workload: _missing(workload, plan, names[workload], journals[workload])
+            for workload, plan in plans.items()
+        }
+        until = None if options.time_budget is None else clock.now() + options.time_budget
+        recorder = Recorder(
+            measurers, provenance_of(device), templates, journals,
+            lambda: signals.requested or (until is not None and clock.now() >= until),
+            clock, _foreign(places or {}, templates),
+        )  # fmt: skip
+        measured = recorder.run(
+            jobs,
+            lambda done, left: notify(
+                f"{done.timed} timed, {sum(done.failures.values())} failed, {left} left"
+            ),
+        )
+        interrupted = signals.requested
+    drawn = {
+        name: one.drawn
+        for workload, plan in plans.items()
+        for one, name in zip(plan, names[workload], strict=True)
+    }
+    written = write_spaces(output, list(plans), drawn, options.export)
+    return Recorded(measured, tuple(written), interrupted)
+
+
+def _missing(
+    workload: Workload, plan: Sequence[Planned], names: Sequence[str], journal: Journal
+) -> list[Job]:
+    """What of a plan has no record yet."""
+    known = {record.identity for record in journal.existing.records}
+    return [
+        Job(workload, one.candidate.template, one.candidate.config)
+        for one, name in zip(plan, names, strict=True)
+        if name not in known
+    ]
+
+
+def _identity(
+    workload: Workload, one: Planned, templates: Mapping[str, Template], device: Device
+) -> str:
+    """The `Record.identity` that a planned configuration will have."""
+    template = templates[one.candidate.template]
+    config = plain_config(one.candidate.config)
+    return identity(key(workload), template.name, template.version, config, device)
+
+
+def _plan(
+    workload: Workload, templates: list[Template], host: Host, options: RecordOptions
+) -> list[Planned]:
+    source = planned(workload, templates, host.target, options.seed, options.exhaustive)
+    return list(source if options.exhaustive else islice(source, options.samples))
+
+
+def _tunable(
+    workloads: Sequence[Workload], templates: Mapping[str, Template], host: Host
+) -> list[tuple[Workload, list[Template]]]:
+    """The workloads that there is something to record of, with their templates."""
+    models = [ModelWorkload(workload, 1) for workload in workloads]
+    found = tunable(models, list(templates.values()), host.target)
+    if not found:
+        raise InputError(f"none of the workloads can be tuned for {host.target.arch}")
+    return [(model.workload, matching) for model, matching in found]
+
+
+def _foreign(places: Mapping[Job, Place], templates: Mapping[str, Template]) -> frozenset[Job]:
+    """Candidates whose template's source code has changed since they were compiled."""
+    return frozenset(
+        job
+        for job, (_, compiled) in places.items()
+        if compiled.source != source_hash(templates[job.template].build.__module__)
+    )
+
+
+def _folder(output: str | os.PathLike[str]) -> Path:
+    """The folder, made where it is missing; raises InputError where a file is there."""
+    folder = as_path(output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made: {error.strerror or error}") from error
+    return folder

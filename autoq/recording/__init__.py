@@ -1,0 +1,1 @@
+"""Recording of spaces: many configurations of a workload measured once, for search and learning."""

@@ -1,0 +1,65 @@
+"""The options of a recording, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoq.errors import InputError
+from autoq.measure.job import REGISTRY, Timing
+from autoq.option_types import require_types
+from autoq.tuning.options import LONGEST_SECONDS, MOST_JOBS
+
+EXPORTS = ("t4",)
+
+
+@dataclass(frozen=True)
+class RecordOptions:
+    """What to record and how.
+
+    samples: configurations of each workload, those of earlier runs included; exhaustive: all of
+    them instead. devices: numbers of the GPUs, which must be of one name. compile_only: write
+    kernels instead of measuring. time_budget: seconds to measure for. export: names of EXPORTS.
+    Others as in `tuning.options.TuneOptions`.
+    """
+
+    samples: int = 2000
+    exhaustive: bool = False
+    compile_only: bool = False
+    devices: tuple[int, ...] = (0,)
+    jobs: int = 0
+    repeat: int = 9
+    timeout: float = 10.0
+    build_timeout: float = 120.0
+    time_budget: float | None = None
+    seed: int = 0
+    export: tuple[str, ...] = ()
+    cache_dir: Path | None = None
+    registry: str = REGISTRY
+
+    def __post_init__(self) -> None:
+        require_types(self)
+        if self.samples < 1:
+            raise InputError(f"--samples {self.samples}: at least 1 is needed")
+        if self.repeat < 1:
+            raise InputError(f"--repeat {self.repeat}: at least 1 is needed")
+        if not 0 <= self.jobs <= MOST_JOBS:
+            raise InputError(f"--jobs {self.jobs}: give 1 to {MOST_JOBS}, or 0 for every core")
+        for name in ("timeout", "build_timeout", "time_budget"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value <= LONGEST_SECONDS:
+                raise InputError(
+                    f"--{name.replace('_', '-')} {value}: a positive time is needed, "
+                    f"at most {LONGEST_SECONDS} s"
+                )
+        if not self.devices or min(self.devices) < 0 or len({*self.devices}) < len(self.devices):
+            raise InputError(f"--devices {self.devices}: name each GPU once, by its number")
+        for name in self.export:
+            if name not in EXPORTS:
+                raise InputError(f"--export {name!r} is unknown; choose from {', '.join(EXPORTS)}")
+
+    def timing(self, kind: str) -> Timing:
+        """How long a configuration is timed: shorter than where a winner is sought."""
+        if kind == "cpu":
+            return Timing(repeat=self.repeat, min_seconds=2e-3, budget_seconds=0.1)
+        return Timing(repeat=self.repeat, min_seconds=5e-4, budget_seconds=0.05)

@@ -1,0 +1,133 @@
+"""Which configurations of a workload are recorded: a seeded sequence that more samples continue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autoq.search.estimated_model import ESTIMATE
+from autoq.search.space import Space
+from autoq.search.union import Candidate
+from autoq.templates.base import Template
+from autoq.templates.target import Target
+from autoq.templates.workload import Workload
+
+DEFAULT, UNIFORM, ESTIMATED, NEIGHBOUR = "default", "uniform", "estimated", "neighbour"
+DRAWN = (DEFAULT, UNIFORM, ESTIMATED, NEIGHBOUR)
+"""How a configuration came to be recorded."""
+
+# Of every eight configurations of a template four are uniform draws, two the best by its estimate
+# of some hundred draws, and two one knob away from a default or from one of those two: a sample of
+# the whole space, of where searches go, and of what lies beside that.
+_ROUND = (UNIFORM, ESTIMATED, UNIFORM, NEIGHBOUR) * 2
+_POOL = 128
+# Draws for one neighbour that is new.
+_TRIES = 16
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A configuration to record, and how it was drawn: one of DRAWN."""
+
+    candidate: Candidate
+    drawn: str
+
+
+def planned(
+    workload: Workload,
+    templates: list[Template],
+    target: Target,
+    seed: int,
+    exhaustive: bool = False,
+) -> Iterator[Planned]:
+    """Distinct legal configurations of all templates in turn, their defaults first.
+
+    The same seed gives the same sequence, however much of it is taken; it ends where a template's
+    space does. exhaustive: every legal configuration, template by template, as `default` or
+    `uniform`.
+    """
+    draws = [_Draws(workload, template, target, seed + i) for i, template in enumerate(templates)]
+    if exhaustive:
+        for draw in draws:
+            yield from draw.all()
+        return
+    sources = [draw.endless() for draw in draws]
+    while sources:
+        for source in list(sources):
+            found = next(source, None)
+            if found is None:
+                sources.remove(source)
+            else:
+                yield found
+
+
+class _Draws:
+    """What is recorded of one template."""
+
+    def __init__(self, workload: Workload, template: Template, target: Target, seed: int) -> None:
+        self._name = template.name
+        self._space: Space[Any] = template.space(workload, target)
+        self._default = template.default(workload, target)
+        self._rng = np.random.default_rng(seed)
+        self._seen: set[int] = set()
+        self._good: list[int] = []
+        self._pool: list[int] = []
+
+    def all(self) -> Iterator[Planned]:
+        """Every legal configuration, the default first."""
+        yield Planned(Candidate(self._name, self._default), DEFAULT)
+        for config in self._space.enumerate():
+            if config != self._default:
+                yield Planned(Candidate(self._name, config), UNIFORM)
+
+    def endless(self) -> Iterator[Planned]:
+        """The default, then rounds of draws until the space has no more."""
+        code = self._space.code(self._default)
+        self._good.append(code)
+        yield self._taken(code, DEFAULT)
+        while True:
+            for drawn in _ROUND:
+                found = self._draw(drawn)
+                if found is None:
+                    drawn, found = UNIFORM, self._uniform(1)
+                    if found is None:
+                        return
+                yield self._taken(found, drawn)
+
+    def _taken(self, code: int, drawn: str) -> Planned:
+        self._seen.add(code)
+        if drawn == ESTIMATED:
+            self._good.append(code)
+        return Planned(Candidate(self._name, self._space.config(code)), drawn)
+
+    def _draw(self, drawn: str) -> int | None:
+        if drawn == UNIFORM:
+            return self._uniform(1)
+        return self._estimated() if drawn == ESTIMATED else self._neighbour()
+
+    def _uniform(self, n: int) -> int | None:
+        codes = self._space.sample_codes(self._rng, n, self._seen)
+        return int(codes[0]) if len(codes) else None
+
+    def _estimated(self) -> int | None:
+        """The least estimate of a pool of draws, of which each pool gives two."""
+        self._pool = [code for code in self._pool if code not in self._seen]
+        if not self._pool:
+            names = self._space.feature_names
+            if ESTIMATE not in names:
+                return None
+            codes = self._space.sample_codes(self._rng, _POOL, self._seen)
+            estimates = self._space.encode_codes(codes)[:, names.index(ESTIMATE)]
+            self._pool = codes[np.argsort(estimates, kind="stable")][:2].tolist()
+        return self._pool.pop(0) if self._pool else None
+
+    def _neighbour(self) -> int | None:
+        for _ in range(_TRIES):
+            start = self._good[int(self._rng.integers(len(self._good)))]
+            code = int(self._space.mutate_codes(np.array([start]), self._rng)[0])
+            if code not in self._seen:
+                return code
+        return None
