@@ -60,17 +60,21 @@ def compare(
     rows: list[Comparison] = []
     for name, make in strategies.items():
         curves = [replay(make(space, seed), measured, trials, batch) for seed in seeds]
-        rows.append(_summarise(name, curves, best, trials, tuple(fractions)))
+        rows.append(summarise(name, curves, best, trials, tuple(fractions)))
     return rows
 
 
-def _summarise(
+def summarise(
     name: str,
     curves: Sequence[np.ndarray],
     best: float,
     trials: int,
     fractions: tuple[float, ...],
 ) -> Comparison:
+    """The comparison of one strategy from its curves of `replay`, one for each seed.
+
+    best: the optimum in seconds; curves that end early keep their last value up to `trials`.
+    """
     counts = np.array([[trials_to_reach(c, best, f) for f in fractions] for c in curves])
     padded = np.array([np.pad(c, (0, trials - len(c)), mode="edge") for c in curves])
     return Comparison(

@@ -172,7 +172,9 @@ class RecordedSpace(Generic[C]):
         return at if at < len(self._codes) and int(self._codes[at]) == code else None
 
 
-def _neighbours(knobs: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _neighbours(
+    knobs: np.ndarray, members: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For each row where its neighbours start in a flat list, how many there are, and the list."""
     lists: list[np.ndarray] = []
     for begin in range(0, len(knobs), _ROWS_AT_ONCE):

@@ -49,6 +49,6 @@ class ChildHere:
 def without_processes() -> Iterator[None]:
     """Have tuning start no processes."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("builder", "runner"):
-            patch.setattr(f"autoq.measure.{module}.Child", ChildHere)
+        for module in ("measure.builder", "measure.runner", "replaying.comparison"):
+            patch.setattr(f"autoq.{module}.Child", ChildHere)
         yield

@@ -9,7 +9,7 @@ import typer
 from typer.exceptions import TyperException
 
 from autoq import __version__
-from autoq.cli import compile, env, gemm, logs, prune, quantize, record, run, tune
+from autoq.cli import compare_search, compile, env, gemm, logs, prune, quantize, record, run, tune
 from autoq.cli.memory_limit import require_memory
 from autoq.errors import AutoqError
 from autoq.process.blame import machines_fault
@@ -28,6 +28,7 @@ app.command("quantize")(quantize.quantize)
 app.command("tune")(tune.tune)
 app.command("gemm")(gemm.gemm)
 app.command("record")(record.record)
+app.command("compare-search")(compare_search.compare_search)
 app.command("compile")(compile.compile)
 app.command("run")(run.run)
 app.command("env")(env.env)

@@ -119,7 +119,10 @@ def read_space(path: str | os.PathLike[str]) -> RecordedWorkload:
 def parse_space(name: str, data: bytes) -> RecordedWorkload:
     """`read_space` of bytes in hand; `name` is for errors."""
     try:
-        text = lzma.LZMADecompressor().decompress(data, _LARGEST_BYTES)
+        decompressor = lzma.LZMADecompressor()
+        text = decompressor.decompress(data, _LARGEST_BYTES)
+        if not decompressor.eof:
+            raise ValueError("cut short, or too large")
         fields = json.loads(text)
         if fields["format"] != FORMAT:
             raise RecordError(

@@ -1,8 +1,8 @@
-"""Makes recorded spaces of the ablation's trials: `ablation_trials_h200.tar.xz` -> tuning_logs/spaces.
+"""Makes recorded spaces of the ablation's trials: an archive of record files -> tuning_logs/spaces.
 
-The trials of all bars of a convolution are trials of one template, conv2d_mma_sync, whose knobs each
-bar restricts; those in the layout NHWCnc are of another workload. They are what searches asked for,
-not a uniform sample of the space.
+The trials of all bars of a convolution are trials of one template, conv2d_mma_sync, whose knobs
+each bar restricts; those in the layout NHWCnc are of another workload. They are what searches asked
+for, not a uniform sample of the space.
 """
 
 from __future__ import annotations

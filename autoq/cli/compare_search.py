@@ -1,0 +1,78 @@
+"""`autoq compare-search`: search strategies beside each other, on recorded spaces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autoq.cli.options import Jobs, Registry, registry_option
+from autoq.errors import InputError
+
+Spaces = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[SPACES]", help="Recorded spaces, or folders; default: those shipped."),
+]
+Strategies = Annotated[
+    str, typer.Option(metavar="NAMES", help='Strategies with commas between, or "all".')
+]
+Seeds = Annotated[int, typer.Option(metavar="N", help="Replays of each strategy on each space.")]
+Trials = Annotated[int, typer.Option(metavar="N", help="Trials of a replay.")]
+Batch = Annotated[
+    int, typer.Option(metavar="N", help="Configurations asked for at once; 0: as the strategy has.")
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="NAME", help="Write NAME.json, NAME.md and NAME.png."),
+]
+
+
+def compare_search(
+    spaces: Spaces = None,
+    strategies: Strategies = "all",
+    seeds: Seeds = 32,
+    trials: Trials = 256,
+    batch: Batch = 0,
+    jobs: Jobs = 0,
+    output: Folder = None,
+    registry: Registry = None,
+) -> None:
+    """Replay search strategies over recorded spaces, without a device.
+
+    Prints the trials that each needs to 90, 95 and 99% of the best recorded speed: median and 90th
+    percentile over the seeds.
+    """
+    from autoq.replaying.available import available
+    from autoq.replaying.comparison import compare_search as compare
+    from autoq.replaying.loading import shipped_spaces
+    from autoq.replaying.plot import draw
+    from autoq.replaying.report import table, to_json
+
+    paths = _files(spaces) if spaces else shipped_spaces()
+    names = available() if strategies == "all" else [s.strip() for s in strategies.split(",")]
+    found = compare(
+        paths, names, seeds=seeds, trials=trials, batch=batch, jobs=jobs,
+        notify=lambda text: typer.echo(text, err=True), **registry_option(registry),
+    )  # fmt: skip
+    data = to_json(found, {"seeds": seeds, "trials": trials, "batch": batch})
+    text = table(data)
+    typer.echo(text)
+    if output is not None:
+        output.with_suffix(".json").write_text(json.dumps(data) + "\n")
+        output.with_suffix(".md").write_text(text + "\n")
+        draw(data, output.with_suffix(".png"))
+
+
+def _files(given: list[Path]) -> list[Path]:
+    """The files of paths and folders."""
+    from autoq.records.recorded_space import SUFFIX
+
+    found: list[Path] = []
+    for path in given:
+        inside = sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]
+        if not inside:
+            raise InputError(f"{path}: holds no recorded space (*{SUFFIX})")
+        found += inside
+    return list(dict.fromkeys(found))

@@ -1,0 +1,1 @@
+"""Replays of recorded spaces: strategies compared without a device."""

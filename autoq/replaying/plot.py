@@ -1,0 +1,48 @@
+"""Curves of a comparison with quartile bands, a panel for each recorded space."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from autoq.errors import InputError
+
+_COLUMNS = 4
+
+
+def draw(data: dict[str, Any], path: Path) -> None:
+    """Draw what `report.to_json` gives; raises InputError without matplotlib."""
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise InputError(
+            f"{path}: drawing needs matplotlib ({error}); pip install matplotlib"
+        ) from error
+    spaces = data["spaces"]
+    columns = min(_COLUMNS, len(spaces))
+    rows = math.ceil(len(spaces) / columns)
+    figure, axes = pyplot.subplots(
+        rows, columns, figsize=(4.2 * columns, 3.4 * rows), squeeze=False, sharex=True
+    )
+    for panel, space in zip(axes.flat, spaces, strict=False):
+        for row in space["strategies"]:
+            low, middle, high = row["quartiles"]
+            trials = range(1, len(middle) + 1)
+            (line,) = panel.plot(trials, middle, label=row["strategy"], linewidth=1.2)
+            panel.fill_between(trials, low, high, color=line.get_color(), alpha=0.12, linewidth=0)
+        panel.set_title(f"{space['workload']}, {space['configurations']} recorded", fontsize=9)
+        panel.set_ylim(0.6, 1.005)
+        panel.set_xscale("log", base=2)
+        panel.grid(alpha=0.3)
+    for panel in list(axes.flat)[len(spaces) :]:
+        panel.axis("off")
+    axes[0][0].legend(fontsize=7)
+    figure.supxlabel("trials")
+    figure.supylabel("speed as a share of the best recorded: median and quartiles over the seeds")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)

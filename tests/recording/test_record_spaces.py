@@ -1,0 +1,135 @@
+"""Recording on this machine's CPU: planned, compiled ahead, measured, and gone on with."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+
+import pytest
+
+from autoq.devices import resolve
+from autoq.errors import AutoqError
+from autoq.measure.job import REGISTRY, Measurement, load_registry
+from autoq.measure.measurer import DeviceMeasurer
+from autoq.recorder import compile_spaces, measure_spaces, record_spaces
+from autoq.recording.bundle import BundleFolder, bundle_folders
+from autoq.recording.options import RecordOptions
+from autoq.recording.plan import ESTIMATED, NEIGHBOUR, UNIFORM, planned
+from autoq.recording.workloads import given_workloads
+from autoq.records.recorded_space import read_space
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.workload_key import to_dict
+
+WORKLOAD = Conv2d(1, 8, 8, 16, 16, 3, 3, padding=(1, 1, 1, 1), in_dtype="int8",
+                  epilogue=Epilogue("int8"))  # fmt: skip
+
+
+def plan(n, target="cuda:sm_90a", seed=0):
+    target = resolve(target).target
+    templates = [
+        t for t in load_registry(REGISTRY).values() if t.tunable and t.matches(WORKLOAD, target)
+    ]
+    return list(islice(planned(WORKLOAD, templates, target, seed), n)), templates
+
+
+def test_a_plan_is_distinct_seeded_and_goes_on():
+    found, templates = plan(200)
+    assert len({one.candidate for one in found}) == 200
+    assert plan(60)[0] == found[:60]
+    assert plan(60, seed=5)[0] != found[:60]
+    assert {one.candidate.template for one in found} == {t.name for t in templates}
+    drawn = [one.drawn for one in found]
+    assert 0.4 < drawn.count(UNIFORM) / 200 < 0.75
+    assert drawn.count(ESTIMATED) and drawn.count(NEIGHBOUR)
+
+
+def test_a_plan_ends_with_its_space():
+    target = resolve("cpu").target
+    templates = [
+        t for t in load_registry(REGISTRY).values() if t.tunable and t.matches(WORKLOAD, target)
+    ]
+    whole = list(planned(WORKLOAD, templates, target, 0, exhaustive=True))
+    drawn = list(planned(WORKLOAD, templates, target, 0))
+    assert {one.candidate for one in drawn} == {one.candidate for one in whole}
+    assert len(drawn) == len(whole)
+
+
+@pytest.fixture
+def options():
+    return RecordOptions(samples=6, jobs=1, repeat=3, export=("t4",))
+
+
+def test_recording_goes_on_where_it_ended(tmp_path, options, in_this_process):
+    first = record_spaces([WORKLOAD], tmp_path, options, "cpu")
+    assert first.measured.trials == 6 and first.measured.timed > 0
+    (written,) = first.written
+    assert len(read_space(written.path).trials) == 6
+    more = RecordOptions(samples=9, jobs=1, repeat=3)
+    second = record_spaces([WORKLOAD], tmp_path, more, "cpu")
+    assert second.measured.trials == 3
+    space = read_space(written.path)
+    assert len(space.trials) == 9
+    assert all(trial.drawn for trial in space.trials)
+    assert len(json.loads(next(tmp_path.glob("*.t4.json")).read_text())["results"]) == 6
+
+
+def test_kernels_compiled_ahead_are_measured_elsewhere(tmp_path, options, in_this_process):
+    lines = []
+    (count,) = compile_spaces([WORKLOAD], tmp_path / "kernels", options, "cpu", lines.append)
+    assert (count.compiled, count.known) == (6, 0) and "6 compiled" in lines[0]
+    (again,) = compile_spaces([WORKLOAD], tmp_path / "kernels", options, "cpu")
+    assert (again.compiled, again.known) == (0, 6)
+    found = measure_spaces(tmp_path / "kernels", tmp_path / "spaces", options, "cpu")
+    assert found.measured.trials == 6
+    (written,) = found.written
+    assert [t.drawn for t in written.space.trials if not t.drawn] == []
+
+
+def test_a_torn_bundle_goes_on_and_a_damaged_one_is_refused(tmp_path, options, in_this_process):
+    compile_spaces([WORKLOAD], tmp_path, options, "cpu")
+    (folder,) = bundle_folders(tmp_path)
+    lines = folder.folder / "candidates.jsonl"
+    whole = lines.read_bytes()
+    lines.write_bytes(whole[:-30])
+    assert len(BundleFolder(folder.folder).compiled) == 5
+    (count,) = compile_spaces([WORKLOAD], tmp_path, options, "cpu")
+    assert (count.compiled, count.known) == (1, 5)
+    lines.write_bytes(whole.replace(b'"drawn"', b'"drown"', 1))
+    with pytest.raises(AutoqError, match="line 1"):
+        BundleFolder(folder.folder)
+    lines.write_bytes(whole)
+    kernels = folder.folder / "kernels.bin"
+    data = bytearray(kernels.read_bytes())
+    data[40] ^= 255
+    kernels.write_bytes(data)
+    with pytest.raises(AutoqError, match="damaged kernel"):
+        for one in folder.compiled:
+            folder.kernel(one)
+
+
+def test_failures_of_changed_sources_are_no_records(
+    tmp_path, options, in_this_process, monkeypatch
+):
+
+    compile_spaces([WORKLOAD], tmp_path / "kernels", options, "cpu")
+    monkeypatch.setattr("autoq.recorder.source_hash", lambda module: "another")
+
+    def transferred(self, job, built, future):
+        future.set_result(Measurement(failure="correctness", message="other"))
+
+    monkeypatch.setattr(DeviceMeasurer, "_run", transferred)
+    found = measure_spaces(tmp_path / "kernels", tmp_path / "spaces", options, "cpu")
+    assert found.measured.foreign == 6 and found.measured.trials == 0
+
+
+def test_workloads_come_from_json_records_and_models(tmp_path):
+    target, templates = resolve("cpu").target, list(load_registry(REGISTRY).values())
+    text = json.dumps(to_dict(WORKLOAD))
+    assert given_workloads(text, target, templates) == [WORKLOAD]
+    path = tmp_path / "w.json"
+    path.write_text(f"[{text}, {text}]")
+    assert given_workloads(path, target, templates) == [WORKLOAD]
+    path.write_text("[1]")
+    with pytest.raises(AutoqError, match=r"w\.json"):
+        given_workloads(path, target, templates)
