@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -22,11 +21,12 @@ from autoq.recording.bundle import BundleFolder, bundle_folders
 from autoq.recording.compiling import CompileCount, compile_ahead
 from autoq.recording.devices import opened_measurers, provenance_of
 from autoq.recording.kept_kernels import Place
-from autoq.recording.measuring import Measured, Recorder
+from autoq.recording.measuring import Recorder
 from autoq.recording.naming import file_name
 from autoq.recording.options import RecordOptions
-from autoq.recording.output import Written, journal_path, write_spaces
+from autoq.recording.output import journal_path, write_spaces
 from autoq.recording.plan import Planned, planned
+from autoq.recording.summary import Recorded
 from autoq.records.journal import Journal
 from autoq.records.record import Device, identity
 from autoq.scratch import scratch_folder, sweep
@@ -39,15 +39,6 @@ from autoq.tuning.clock import MonotonicClock
 from autoq.tuning.prepare import ModelWorkload, tunable
 
 Notify = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """What a recording came to: what was measured now, and the spaces as they are."""
-
-    measured: Measured
-    written: tuple[Written, ...]
-    interrupted: bool
 
 
 def compile_spaces(

@@ -83,8 +83,8 @@ def record(
     from autoq.measure.job import REGISTRY, load_registry
     from autoq.recorder import compile_spaces, measure_spaces, record_spaces
     from autoq.recording.options import RecordOptions
+    from autoq.recording.summary import spaces_table
     from autoq.recording.workloads import given_workloads
-    from autoq.report.spaces import spaces_table
     from autoq.tuning.task_numbers import task_numbers
 
     if output is None:

@@ -45,7 +45,6 @@ def compare_search(
     batch: int = 0,
     jobs: int = 0,
     registry: str = REGISTRY,
-    fractions: Sequence[float] = FRACTIONS,
     notify: Callable[[str], None] = lambda text: None,
 ) -> list[SpaceComparison]:
     """Replay every strategy on every space with seeds 0, 1, ...; needs no device.
@@ -84,7 +83,7 @@ def compare_search(
             rows = []
             for name in strategies:
                 curves = np.concatenate([part.result() for part in futures[path, name]])
-                rows.append(summarise(name, list(curves), best, trials, tuple(fractions)))
+                rows.append(summarise(name, list(curves), best, trials, FRACTIONS))
                 notify(f"{space.recorded.workload}: {name} done")
             found.append(SpaceComparison(path, space, tuple(rows)))
         return found

@@ -30,9 +30,7 @@ def to_json(found: Sequence[SpaceComparison], options: dict[str, Any]) -> dict[s
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "autoq": __version__,
         **options,
-        "spaces": [
-            _space(one, name) for one, name in zip(found, _names(found), strict=True)
-        ],
+        "spaces": [_space(one, name) for one, name in zip(found, _names(found), strict=True)],
         "overall": overall(found),
     }
 

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
-from autoq.recorder import Recorded
+from autoq.recording.measuring import Measured
+from autoq.recording.output import Written
 from autoq.report.text import counts, duration
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a recording came to: what was measured now, and the spaces as they are."""
+
+    measured: Measured
+    written: tuple[Written, ...]
+    interrupted: bool
 
 
 def spaces_table(recorded: Recorded) -> str:
