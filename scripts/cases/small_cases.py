@@ -20,6 +20,7 @@ from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
 from autoq.templates.operators.residual_gemm import ResidualGemm
+from autoq.templates.operators.sddmm import Sddmm
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.structure import Structure
 from autoq.templates.workload import Workload
@@ -64,6 +65,12 @@ CASES: list[Workload] = [
     Spmm(19, 48, 1100, 8, Structure(640, 224, 512)),
     Spmm(150, 144, 150, 16, Structure(256, 56, 96), "uint8", epilogue=Epilogue("uint8", "int8")),
     Spmm(300, 256, 300, 128, Structure(256, 128, 160), epilogue=Epilogue("int32")),
+    Sddmm(61, 150, 64, 8, Structure(224, 28, 80)),
+    Sddmm(61, 150, 200, 4, Structure(224, 28, 80), "uint8", "int8", "float16", 16),
+    Sddmm(33, 40, 66, 2, Structure(96, 5, 16), "int16", "uint16", "float32", 8),
+    Sddmm(61, 150, 264, 8, Structure(224, 28, 80), "int4", "uint4"),
+    Sddmm(61, 150, 75, 8, Structure(224, 28, 80), "float16", "float16", "float16", 32),
+    Sddmm(9, 5, 99, 8, Structure(0, 0, 0), "bfloat16", "bfloat16", "float32"),
     Pool2d("max", 2, 15, 15, 32, 3, 3, (2, 2), (1, 1, 1, 1)),
     Pool2d("max", 1, 9, 9, 48, 3, 3, (2, 2), (1, 1, 1, 1), in_dtype="int4", out_dtype="int4"),
     Pool2d("average", 2, 7, 7, 64, 7, 7, requantize=True),

@@ -1,0 +1,1 @@
+"""Sampled products of dense matrices on CUDA."""
