@@ -59,6 +59,12 @@ class SampledProduct:
     stride: int
     values: Any
 
+    @property
+    def starts(self) -> np.ndarray:
+        """Where the places of each vector row start, and their end, [vector rows + 1]."""
+        stride = self.stride or 1
+        return np.concatenate([[0], np.cumsum(-(-self.mask.lengths // stride) * stride)])
+
     def matrix(self) -> VectorMatrix | StridedMatrix:
         """The sparse matrix; raises InputError unless the values are numpy."""
         if not isinstance(self.values, np.ndarray):
@@ -68,7 +74,7 @@ class SampledProduct:
             return VectorMatrix(
                 mask.rows, mask.columns, mask.vector, mask.pointers, mask.indices, self.values
             )
-        starts = np.concatenate([[0], np.cumsum(-(-mask.lengths // self.stride) * self.stride)])
+        starts = self.starts
         columns = np.zeros(starts[-1], np.int32)
         shift = (starts[:-1] - mask.pointers[:-1])[mask.vector_row_of]
         columns[np.arange(len(mask.indices)) + shift] = mask.indices
@@ -101,21 +107,19 @@ def sddmm(a: Any, b: Any, mask: Any, **options: Any) -> SampledProduct:
             f"a is {list(arrays[0].shape)!s:.60} and b {list(arrays[1].shape)!s:.60}: rows of both "
             "have as many values"
         )
-    options = {"b_dtype": str(arrays[1].dtype), **options}
-    made = sddmm_operator(mask, int(arrays[0].shape[1]), str(arrays[0].dtype), **options)
-    workload = made.workload
-    assert isinstance(workload, Sddmm)
-    shape = (int(arrays[0].shape[0]), int(arrays[1].shape[0]))
-    if shape != (workload.m, workload.n):
+    chosen = options_of(SddmmOptions, {"b_dtype": str(arrays[1].dtype), **options})
+    vectors = mask_vectors(mask, chosen.vector)
+    shape = [int(array.shape[0]) for array in arrays]
+    if shape != [vectors.rows, vectors.columns]:
         raise InputError(
-            f"the mask is {[workload.m, workload.n]}; a and b take one of {list(shape)}"
+            f"the mask is {[vectors.rows, vectors.columns]}; a and b take one of {shape}"
         )
-    vectors = mask_vectors(mask, workload.vector)
-    values = made(*arrays)
-    if isinstance(values, np.ndarray):
-        last = int(workload.places_of(vectors)[0][-1])
-        values = values[: last // workload.stride if workload.stride else last]
-    return SampledProduct(vectors, workload.stride, values)
+    made = _compiled(vectors, int(arrays[0].shape[1]), str(arrays[0].dtype), chosen)
+    product = SampledProduct(vectors, chosen.stride, made(*arrays))
+    if isinstance(product.values, np.ndarray):
+        whole = product.values[: product.starts[-1] // (chosen.stride or 1)]
+        return SampledProduct(vectors, chosen.stride, whole)
+    return product
 
 
 def sddmm_operator(mask: Any, k: int, a_dtype: str = "int8", **options: Any) -> CompiledOperator:
@@ -125,7 +129,13 @@ def sddmm_operator(mask: Any, k: int, a_dtype: str = "int8", **options: Any) -> 
     `Sddmm`, which has room for every mask of the class. Arguments and errors are those of `sddmm`.
     """
     chosen = options_of(SddmmOptions, options)
-    vectors = mask_vectors(mask, chosen.vector)
+    return _compiled(mask_vectors(mask, chosen.vector), k, a_dtype, chosen)
+
+
+def _compiled(
+    vectors: VectorMatrix, k: int, a_dtype: str, chosen: SddmmOptions
+) -> CompiledOperator:
+    """The kernel of a mask."""
     place = make_place(
         chosen.target, chosen.tuning_records, chosen.use_shipped_records, chosen.cache_dir
     )

@@ -1,4 +1,4 @@
-"""CUDA source of the sampled product: gathered rows of b as the left factor, rows of a as the right.
+"""CUDA source of the sampled product: gathered rows of b on the left, rows of a on the right.
 
 mma.sync multiplies 16 rows of b by the 2, 4 or 8 rows of a that a vector row has. Both factors lie
 along k, so that a lane reads 16 bytes of its rows where they are: which k a register holds does not
@@ -136,8 +136,8 @@ __device__ __forceinline__ void sample(
     if constexpr (AHEAD) read(right[c], a, c * CHUNK_BYTES + t * LANE_BYTES);
   }
   #pragma unroll 1
-  for (int round = 0; round < ROUNDS; ++round) {
-    const int start = round * TOGETHER * CHUNK_BYTES + t * LANE_BYTES;
+  for (int turn = 0; turn < ROUNDS; ++turn) {
+    const int start = turn * TOGETHER * CHUNK_BYTES + t * LANE_BYTES;
     Words left[TILES][TOGETHER][2];
     #pragma unroll
     for (int i = 0; i < TILES; ++i) {
@@ -150,7 +150,7 @@ __device__ __forceinline__ void sample(
     for (int c = 0; c < TOGETHER; ++c) {
       const int at = start + c * CHUNK_BYTES;
       if constexpr (AHEAD) {
-        if (round + 1 < ROUNDS) read(next[c], a, at + TOGETHER * CHUNK_BYTES);
+        if (turn + 1 < ROUNDS) read(next[c], a, at + TOGETHER * CHUNK_BYTES);
       } else {
         read(right[c], a, at);
       }
