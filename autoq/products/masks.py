@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.operators.spmm import VECTORS
+from autoq.templates.operators.spmm import SHORT_VECTORS
 from autoq.templates.sparse.conversion import to_vectors
 from autoq.templates.sparse.strided import StridedMatrix, from_strided
 from autoq.templates.sparse.vector_matrix import VectorMatrix, from_dense
@@ -20,8 +20,10 @@ def mask_vectors(mask: Any, vector: int) -> VectorMatrix:
     likewise; anything else that `to_vectors` takes, whose stored entries are kept whatever they
     hold. Raises InputError for anything else.
     """
-    if vector not in VECTORS:
-        raise InputError(f"vectors of {vector} rows: choose one of {', '.join(map(str, VECTORS))}")
+    if vector not in SHORT_VECTORS:
+        raise InputError(
+            f"vectors of {vector} rows: choose one of {', '.join(map(str, SHORT_VECTORS))}"
+        )
     dense = str(getattr(mask, "layout", "")) == "torch.strided"
     if dense:
         mask = mask.detach().cpu().numpy()

@@ -12,7 +12,7 @@ import numpy as np
 from autoq.errors import InputError
 from autoq.templates.element import element
 from autoq.templates.field_types import require_positive
-from autoq.templates.operators.spmm import VECTORS
+from autoq.templates.operators.spmm import SHORT_VECTORS
 from autoq.templates.oracle.float_sums import lost_share
 from autoq.templates.oracle.random_arrays import random_inputs
 from autoq.templates.sparse.generation import matrix_of_lengths
@@ -66,8 +66,8 @@ class Sddmm(Workload, operator="sddmm"):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(self, "m", "n", "k")
-        if self.vector not in VECTORS:
-            known = ", ".join(map(str, VECTORS))
+        if self.vector not in SHORT_VECTORS:
+            known = ", ".join(map(str, SHORT_VECTORS))
             raise InputError(f"vectors of {self.vector} rows: choose one of {known}")
         if self.stride not in (0, *STRIDES):
             known = ", ".join(map(str, STRIDES))
