@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from autoq.models.bert import bert
+from autoq.models.convnext import convnext
+from autoq.models.densenet import densenet
 from autoq.models.efficientnet import efficientnet_b0
 from autoq.models.mixer import mlp_mixer
 from autoq.models.resnet import resnet
 from autoq.models.shufflenet import shufflenet_v2
 from autoq.models.vit import vit
 
-__all__ = ["bert", "efficientnet_b0", "mlp_mixer", "resnet", "shufflenet_v2", "vit"]
+__all__ = [
+    "bert",
+    "convnext",
+    "densenet",
+    "efficientnet_b0",
+    "mlp_mixer",
+    "resnet",
+    "shufflenet_v2",
+    "vit",
+]

@@ -76,15 +76,17 @@ class TokenWriter(ModelWriter):
         return self.linear(y, width, width, f"{name}.output")
 
     def tokens_model(
-        self, name: str, y: str, input_shape: tuple[int, ...], output_shape: tuple[int, ...]
-    ) -> onnx.ModelProto:
-        """The model from float32 `input` to `output`, which is tensor `y`."""
+        self, name: str, y: str, input_shape: tuple[int, ...], output_shape: tuple[int, ...],
+        tokens: bool = False,
+    ) -> onnx.ModelProto:  # fmt: skip
+        """The model from `input`, float32 or int64 tokens, to float32 `output`: tensor `y`."""
         self.nodes.append(helper.make_node("Identity", [y], ["output"], name="output"))
         value = helper.make_tensor_value_info
+        kind = onnx.TensorProto.INT64 if tokens else onnx.TensorProto.FLOAT
         graph = helper.make_graph(
             self.nodes,
             name,
-            [value("input", onnx.TensorProto.FLOAT, list(input_shape))],
+            [value("input", kind, list(input_shape))],
             [value("output", onnx.TensorProto.FLOAT, list(output_shape))],
             self.initializers,
         )

@@ -1,0 +1,155 @@
+"""ONNX models of random weights for `bench_transformers.py`, with feeds and what they should give.
+
+Models with bytes come from onnxruntime's quantize_static, in QDQ form, of every operator that it
+quantises. Those with weights of 4 bits are float16, their products MatMulNBits in groups of 32.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+
+from autoq import models
+from autoq.quantization import quantize
+
+GROUP = 32
+"""Weights that share a scale in MatMulNBits."""
+VOCABULARY = 30522
+CALIBRATION_SEED, FEED_SEED = 0, 1
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network for one batch: how results name it, its float32 model, its input and its form.
+
+    network is a name of `torch_transformers.NETWORKS`, and arguments are those of its maker there.
+    """
+
+    title: str
+    network: str
+    make: Callable[[], onnx.ModelProto]
+    shape: tuple[int, ...]
+    form: str = "int8"
+
+    @property
+    def tokens(self) -> bool:
+        """Whether the input is one of tokens."""
+        return len(self.shape) == 2
+
+    def feed(self, seed: int) -> np.ndarray:
+        """Normal numbers, or tokens."""
+        rng = np.random.default_rng(seed)
+        if self.tokens:
+            return rng.integers(0, VOCABULARY, self.shape)
+        return rng.standard_normal(self.shape, np.float32)
+
+
+def _bert(batch: int, length: int) -> Callable[[], onnx.ModelProto]:
+    return lambda: models.bert(layers=12, length=length, batch=batch, vocabulary=VOCABULARY)
+
+
+def cases(batch: int = 8, image: int = 224) -> dict[str, Case]:
+    """Cases by name; images of `image` pixels a side."""
+    shape = (batch, 3, image, image)
+    text = f"N{batch} {image}x{image} int8"
+    found = {
+        "vit": Case(f"ViT-B/16 {text}", "vit", lambda: models.vit(image=image, batch=batch), shape),
+        "convnext": Case(
+            f"ConvNeXt-Tiny {text}", "convnext",
+            lambda: models.convnext(image=image, batch=batch), shape,
+        ),
+        "densenet": Case(
+            f"DenseNet-121 {text}", "densenet",
+            lambda: models.densenet(image=image, batch=batch), shape,
+        ),
+    }  # fmt: skip
+    for length in (128, 384):
+        found[f"bert{length}"] = Case(
+            f"BERT-base N{batch} length {length} int8", "bert", _bert(batch, length),
+            (batch, length),
+        )  # fmt: skip
+    for length in (16, 128):
+        found[f"bert{length}_4bit"] = Case(
+            f"BERT-base N1 length {length} f16, 4-bit weights", "bert", _bert(1, length),
+            (1, length), "4bit",
+        )  # fmt: skip
+    return found
+
+
+def made(case: Case, name: str, folder: Path) -> Path:
+    """The path of a case's model, written unless it is there."""
+    path = folder / f"{name}.onnx"
+    if path.exists():
+        return path
+    logging.disable(logging.WARNING)  # quantize_static warns of every weight with one axis
+    model = case.make()
+    unfinished = folder / f"{name}.unfinished.onnx"
+    if case.form == "int8":
+        plain = folder / f"{name}.float32.onnx"
+        onnx.save(model, str(plain))
+        quantize(plain, {"input": case.feed(CALIBRATION_SEED)}, unfinished)
+        plain.unlink()
+    else:
+        onnx.save(to_float16(to_matmul_nbits(model)), str(unfinished))
+    unfinished.rename(path)
+    return path
+
+
+def expected(case: Case, path: Path) -> np.ndarray:
+    """What onnxruntime's plain float32 operators make of the case's feed."""
+    kept = path.with_suffix(".expected.npy")
+    if not kept.exists():
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 3
+        session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
+        np.save(kept, session.run(None, {"input": case.feed(FEED_SEED)})[0])
+    result: np.ndarray = np.load(kept)
+    return result
+
+
+def to_matmul_nbits(model: onnx.ModelProto) -> onnx.ModelProto:
+    """`model`, changed: products with constants are MatMulNBits of 4 bits, symmetric by group."""
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    for index, node in enumerate(list(model.graph.node)):
+        if node.op_type != "MatMul" or node.input[1] not in constants:
+            continue
+        tensor = constants[node.input[1]]
+        weight = numpy_helper.to_array(tensor)
+        k, n = weight.shape
+        groups = np.ascontiguousarray(weight.T).reshape(n, k // GROUP, GROUP)
+        scale = np.abs(groups).max(-1) / 7
+        codes = (np.rint(groups / scale[..., None]) + 8).astype(np.uint8)
+        packed = codes[..., ::2] | codes[..., 1::2] << 4
+        model.graph.initializer.remove(tensor)
+        model.graph.initializer.extend([
+            numpy_helper.from_array(packed, tensor.name),
+            numpy_helper.from_array(scale.reshape(-1), f"{tensor.name}.scale"),
+        ])  # fmt: skip
+        product = helper.make_node(
+            "MatMulNBits", [node.input[0], tensor.name, f"{tensor.name}.scale"], node.output,
+            node.name, domain="com.microsoft", bits=4, K=k, N=n, block_size=GROUP,
+        )  # fmt: skip
+        model.graph.node.remove(node)
+        model.graph.node.insert(index, product)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return model
+
+
+def to_float16(model: onnx.ModelProto) -> onnx.ModelProto:
+    """`model`, changed: its float32 constants, inputs and outputs are float16."""
+    for tensor in model.graph.initializer:
+        if tensor.data_type == onnx.TensorProto.FLOAT:
+            half = numpy_helper.to_array(tensor).astype(np.float16)
+            tensor.CopyFrom(numpy_helper.from_array(half, tensor.name))
+    for value in (*model.graph.input, *model.graph.output):
+        if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT:
+            value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    return model
