@@ -28,6 +28,7 @@ from autoq.graph.passes.preparation.fold_constants import fold_dequantisations, 
 from autoq.graph.passes.preparation.move_late import move_late
 from autoq.graph.passes.preparation.nan_guards import drop_nan_guards
 from autoq.graph.passes.preparation.reshape_late import reshape_late
+from autoq.graph.passes.preparation.turn_late import turn_first, turn_late
 from autoq.graph.passes.tables.absorb_tables import absorb_tables
 from autoq.graph.passes.tables.gather_tables import gather_tables, tabulate_fusions
 from autoq.graph.precision import Precision
@@ -58,9 +59,11 @@ def optimise(
         settings = chosen_settings(floats, precision, default_crossover(target))
     graph = _copied(graph)
     prune(graph)
+    turn_late(graph)
     reshape_late(graph)
     move_late(graph)
     dequantise_late(graph)
+    turn_first(graph)
     fold_operations(graph)
     drop_nan_guards(graph)
     fold_affine(graph)

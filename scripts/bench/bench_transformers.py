@@ -36,8 +36,8 @@ from processor import cpu_in_words
 from transformer_models import FEED_SEED, Case, cases, expected, made
 
 ALLOWED_ERROR = 0.03
-"""Mean error against onnxruntime's float32 emulation, in units of the output's root mean square. A
-rounding that falls the other way moves some outputs by a step of bytes, but few."""
+"""Mean error against onnxruntime's float32 emulation, in units of the output's root mean square; a
+quarter more than onnxruntime's own kernels of integers err where that is more."""
 TURNS, REPLAYS = 8, 25
 WARM_UP = 3
 _CPU_SECONDS = 8.0
@@ -56,11 +56,13 @@ def artifact(
 
 def errors_of(case: Case, model: Path, session: Session) -> dict[str, float]:
     """Mean and largest error over all output elements, in units of their root mean square."""
-    wanted = expected(case, model).astype(np.float64)
+    wanted, own = expected(case, model)
+    wanted = wanted.astype(np.float64)
     (found,) = session.run(None, {"input": case.feed(FEED_SEED)})
     error = np.abs(found - wanted) / np.sqrt((wanted**2).mean())
     errors = {"mean_error": float(error.mean()), "largest_error": float(error.max())}
-    if not errors["mean_error"] <= ALLOWED_ERROR:
+    errors["onnxruntime_error"] = own
+    if not errors["mean_error"] <= max(ALLOWED_ERROR, 1.25 * own):
         raise SystemExit(f"{case.title}: errors {errors}")
     return errors
 

@@ -27,7 +27,14 @@ from autoq.graph.fused import (
 )
 from autoq.graph.ir import Graph, Layer, Operation
 from autoq.graph.lowering.lower_fusion import lower_fusion
-from autoq.graph.lowering.placement import NHWC, PLAIN, Placement, to_layout
+from autoq.graph.lowering.placement import (
+    NHWC,
+    PLAIN,
+    TO_NCHW,
+    TO_NHWC,
+    Placement,
+    to_layout,
+)
 from autoq.graph.rewrite import Neighbourhood
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.batched_gemm import BatchedGemm
@@ -233,8 +240,26 @@ def _workload(node: Operation, place: Placement, around: Neighbourhood) -> None:
     _layer(place, node, a["workload"], a["constants"], inputs, layout)
 
 
+_TURNS = {TO_NHWC: (NHWC, PLAIN), TO_NCHW: (PLAIN, NHWC)}
+"""Transpositions that are the same bytes: the layout of what they read, and of what they give."""
+
+
 def _fusion(node: Operation, place: Placement, around: Neighbourhood) -> None:
+    """A fusion, or nothing where the model itself turns an image that lies so already."""
+    perm = _lone_transposition(node)
+    if perm in _TURNS:
+        source, result = _TURNS[perm]
+        if place.has(node.inputs[0], source):
+            place.alias(node.output, place.read(node.inputs[0], source), result)
+            return
     lower_fusion(node, place)
+
+
+def _lone_transposition(node: Operation) -> tuple[int, ...] | None:
+    """The axes of a fusion that only transposes."""
+    (first, *more), constants = node.attributes["primitives"], node.attributes["constants"]
+    alone = first.op == "Transpose" and not more and not constants
+    return tuple(first["perm"]) if alone else None
 
 
 _LOWERINGS = {

@@ -73,9 +73,9 @@ class Placement:
         self._buffers.setdefault(name, {})[layout] = buffer
         return buffer
 
-    def alias(self, name: str, buffer: str) -> None:
-        """Let the plain layout of `name` be the bytes of `buffer`."""
-        self._buffers[name] = {PLAIN: buffer}
+    def alias(self, name: str, buffer: str, layout: str = PLAIN) -> None:
+        """Let `name` in a layout be the bytes of `buffer`."""
+        self._buffers[name] = {layout: buffer}
 
     def _new(self, base: str, shape: tuple[int, ...], logical: str) -> str:
         name, count = base, 1

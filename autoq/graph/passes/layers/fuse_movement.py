@@ -54,6 +54,17 @@ def _source(name: str, around: Neighbourhood) -> tuple[str, Scheme] | None:
     return None if node is None or scheme is None else (node.inputs[0], scheme)
 
 
+def _computed(integers: str, around: Neighbourhood) -> bool:
+    """Whether `integers`, read once, are what an elementwise fusion would write by itself."""
+    quantise = around.producer(integers, "QuantizeLinear")
+    if quantise is None or around.only_reader(integers) is None:
+        return False
+    node = around.producer(quantise.inputs[0], *ELEMENTWISE)
+    if node is None or node.op in ("Add", *CLAMPS):
+        return False  # an addition is a layer of its own
+    return around.graph.shape(node.output) == around.graph.shape(integers)
+
+
 def _fused(
     op: str, nodes: list[Operation], inputs: tuple[str, ...], attributes: dict[str, object]
 ) -> Group:
@@ -110,6 +121,8 @@ def _add(graph: Graph, node: Operation, around: Neighbourhood) -> Group | None:
     if graph.dtype(node.output) != "float32":
         return None
     sources = [s for s in (_source(name, around) for name in node.inputs) if s is not None]
+    if len(sources) == 2 and any(_computed(name, around) for name, _ in sources):
+        return None  # an elementwise fusion computes what is added on the way
     if len(sources) == 2:
         nodes, bounds, scheme = _tail(node, around, quantised=True)
         if scheme is not None:
