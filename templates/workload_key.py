@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,6 +53,8 @@ def _made(cls: type, fields: Any) -> Any:
 
 def _value(kind: Any, value: Any, name: str) -> Any:
     """A value of a field, lists as tuples."""
+    if isinstance(kind, types.UnionType) and isinstance(value, Mapping):
+        kind = next((one for one in kind.__args__ if dataclasses.is_dataclass(one)), kind)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return value if isinstance(value, kind) else _made(kind, value)
     value = tuple(value) if isinstance(value, list) else value

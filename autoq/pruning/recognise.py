@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoq.pruning.recognise_tiles import beside_tiles, group_rows, runs_of, tiles_of
 from autoq.templates.sparse.pruned_matrix import (
     TWO_OF_FOUR,
     Blocks,
@@ -17,6 +16,7 @@ from autoq.templates.sparse.pruned_matrix import (
     Vector,
     Vectors,
 )
+from autoq.templates.sparse.tiles import beside_tiles, group_rows, runs_of, tiles_of
 
 GRANULARITIES = (256, 128, 64, 32, 16, 8)
 """Columns of tiles and extents of blocks that are looked for."""

@@ -21,6 +21,7 @@ from autoq.templates.field_types import require_positive
 from autoq.templates.oracle.float_sums import lost_share
 from autoq.templates.oracle.random_arrays import random_array, random_inputs
 from autoq.templates.oracle.threads import in_threads
+from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
@@ -42,7 +43,8 @@ class FloatGemm(Workload, operator="float_gemm"):
     whether integers have them, one for each scale. weight_left: the weight is the left factor, and
     y is `[n, m]` instead of `[m, n]`. x_scale: whether rows of x have scales, an input float32
     `[m]`. residual: whether an input of y's shape and dtype is added. batch: products of this
-    shape; from 2 on all arrays have a first axis of so many.
+    shape; from 2 on all arrays have a first axis of so many. sparsity: what is known to be zero of
+    the weight of one product of floats, which dense templates need not make use of.
 
     The constants are `weight`; for integers and float8_e4m3fn `scale` float32 `[n, groups]`;
     `zero_point` of the weight's dtype and the scale's shape; `bias` float32 `[n]`. An integer w
@@ -65,6 +67,7 @@ class FloatGemm(Workload, operator="float_gemm"):
     x_scale: bool = False
     residual: bool = False
     batch: int = 1
+    sparsity: Sparsity | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,6 +92,8 @@ class FloatGemm(Workload, operator="float_gemm"):
             raise InputError(f"activation {self.activation!r}: one of {', '.join(ACTIVATIONS)}")
         if not self.quantised and (self.group or self.zero_points):
             raise InputError(f"a weight of {self.weight_dtype} has neither groups nor zero points")
+        if self.sparsity is not None and (self.quantised or self.batch > 1):
+            raise InputError(f"sparsity {self.sparsity}: of one weight of floats alone")
         if self.group and self.k % self.group:
             raise InputError(f"group {self.group} does not divide k = {self.k}")
 
@@ -197,6 +202,17 @@ class FloatGemm(Workload, operator="float_gemm"):
             relative += 5 * (2.0**-11 if self.in_dtype == "float16" else 2.0**-8)
         return Tolerance(relative=relative)
 
+    def check_constants(self, constants: Constants) -> None:
+        super().check_constants(constants)
+        if self.sparsity is not None:
+            self.sparsity.check(np.asarray(constants["weight"]), str(self))
+
+    def key_fields(self) -> dict[str, Any]:
+        fields = super().key_fields()
+        if self.sparsity is None:  # keys of dense products stay as they are
+            del fields["sparsity"]
+        return fields
+
     def dequantised(self, constants: Constants) -> np.ndarray:
         """The weight as float32 [n, k], in a batch [batch, n, k]."""
         weight = np.asarray(constants["weight"]).astype(np.float32)
@@ -242,9 +258,10 @@ class FloatGemm(Workload, operator="float_gemm"):
 
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
         shapes = {spec.name: spec.shape for spec in self.constants}
-        constants: dict[str, Any] = {
-            "weight": random_array(rng, shapes["weight"], self.weight_dtype)
-        }
+        weight = random_array(rng, shapes["weight"], self.weight_dtype)
+        if self.sparsity is not None:
+            weight = self.sparsity.pruned(rng, weight)
+        constants: dict[str, Any] = {"weight": weight}
         if self.scaled:
             least, most = INTEGER_RANGE.get(self.weight_dtype, (0, math.sqrt(12)))
             spread = (most - least) / math.sqrt(12) * math.sqrt(self.k)
@@ -266,4 +283,5 @@ class FloatGemm(Workload, operator="float_gemm"):
             sides.reverse()
         group = f" g{self.group}" if self.group else ""
         batch = f"{self.batch} of " if self.batch > 1 else ""
-        return f"{batch}{self.m}x{self.n}x{self.k} {'x'.join(sides)}{group}"
+        pattern = "" if self.sparsity is None else f" {self.sparsity}"
+        return f"{batch}{self.m}x{self.n}x{self.k} {'x'.join(sides)}{group}{pattern}"

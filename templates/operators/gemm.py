@@ -12,6 +12,7 @@ from autoq.templates.epilogue import Epilogue, FloatTerms, apply_epilogue
 from autoq.templates.field_types import require_positive
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.product import Product
+from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.workload import Arrays, Constants
 
 
@@ -19,7 +20,8 @@ from autoq.templates.workload import Arrays, Constants
 class Gemm(Product, operator="gemm"):
     """Matrix product `x [m, k]` with `weight [n, k]`, then an epilogue over `[m, n]`.
 
-    dtypes as for `Conv2d`. Raises InputError for extents below 1, other dtypes and groups of
+    dtypes as for `Conv2d`. sparsity: what is known to be zero of the weight, which templates may
+    make use of and dense ones need not. Raises InputError for extents below 1, other dtypes and groups of
     scales that do not divide k.
     """
 
@@ -29,6 +31,7 @@ class Gemm(Product, operator="gemm"):
     in_dtype: str = "int8"
     weight_dtype: str = "int8"
     epilogue: Epilogue = field(default_factory=Epilogue)
+    sparsity: Sparsity | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,7 +88,7 @@ class Gemm(Product, operator="gemm"):
         """The output where groups along k have scales of their own."""
         group, epilogue = self.epilogue.scale_group, self.epilogue
         given = dict(zip((spec.name for spec in self.inputs), activations, strict=True))
-        part = replace(self, k=group, epilogue=Epilogue("int32"))
+        part = replace(self, k=group, epilogue=Epilogue("int32"), sparsity=None)
         weight, scale = np.asarray(constants["weight"]), np.asarray(constants["scale"])
         bias = np.asarray(constants["bias"])
         value = np.zeros(self.y_shape, np.float32)
@@ -112,4 +115,5 @@ class Gemm(Product, operator="gemm"):
         )
 
     def __str__(self) -> str:
-        return f"{self.m}x{self.n}x{self.k}"
+        pattern = "" if self.sparsity is None else f" {self.sparsity}"
+        return f"{self.m}x{self.n}x{self.k}{pattern}"

@@ -15,6 +15,7 @@ from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue, pack_scalars
 from autoq.templates.layout import NHWC
 from autoq.templates.oracle.random_arrays import bounds, random_array, random_inputs
+from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.storage import is_four_bit
 from autoq.templates.table import ENTRIES
 from autoq.templates.target import Target
@@ -38,6 +39,7 @@ class Product(Workload):
     in_dtype: str
     weight_dtype: str
     epilogue: Epilogue
+    sparsity: Sparsity | None = None
     in_layout = NHWC
     out_layout = NHWC
 
@@ -117,6 +119,17 @@ class Product(Workload):
         epilogue = dataclasses.replace(self.epilogue, out_dtype=outputs[0], residual_dtype=residual)
         return self._replace(in_dtype=inputs[0], epilogue=epilogue)
 
+    def check_constants(self, constants: Constants) -> None:
+        super().check_constants(constants)
+        if self.sparsity is not None:
+            self.sparsity.check(np.asarray(constants["weight"]), str(self))
+
+    def key_fields(self) -> dict[str, Any]:
+        fields = super().key_fields()
+        if self.sparsity is None:  # keys of dense products stay as they are
+            fields.pop("sparsity", None)
+        return fields
+
     def with_constant(self, name: str, dtype: str) -> Workload | None:
         if name != "weight":
             return super().with_constant(name, dtype)
@@ -148,6 +161,8 @@ class Product(Workload):
         x, *others = self.inputs
         images = random_inputs(rng, (x,))
         weight = random_array(rng, self.weight_shape, self.weight_dtype)
+        if self.sparsity is not None:
+            weight = self.sparsity.pruned(rng, weight)
         residual = tuple(spec for spec in others if spec.name == "residual")
         activations = images + random_inputs(rng, residual)
         if epilogue.row_scale:
@@ -158,6 +173,8 @@ class Product(Workload):
             return activations, {"weight": weight, "bias": bias, "scalars": scalars}
         # Standard deviation of a sum of `depth` products of uniform values.
         spread = _deviation(self.in_dtype) * _deviation(self.weight_dtype) * math.sqrt(depth)
+        if self.sparsity is not None:
+            spread *= math.sqrt(max(np.count_nonzero(weight), 1) / weight.size)
         # Outputs of 4 bits have a sixteenth of the range, and activations are curved near 0.
         narrow = is_four_bit(epilogue.out_dtype)
         step = 1 / 16 if narrow else 1 if epilogue.activation == "none" else 1 / 32

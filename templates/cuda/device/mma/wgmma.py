@@ -106,7 +106,7 @@ class Wgmma(Atom):
                 b,
                 *own,
                 T.cast(accumulate, "int32"),
-                source_code=self._assembly(name, selector),
+                source_code=self.assembly(name, selector),
             )
         registers = [accumulators[offset + i] for i in range(self.d_registers)]
         return T.ptx[self.instruction](*registers, *first, b, accumulate, *self.immediates)
@@ -120,7 +120,7 @@ class Wgmma(Atom):
         parts += [str(self.a_element.ptx), str(self.b_element.ptx)]
         return "_".join([*parts, *(["registers"] if self.a_from_registers else [])])
 
-    def _assembly(self, name: str, selector: int) -> str:
+    def assembly(self, name: str, selector: int) -> str:
         """CUDA source of the instruction as a function."""
         floating = self.accumulator == "float32"
         outputs = [f'"+{"f" if floating else "r"}"(d[{i}])' for i in range(self.d_registers)]

@@ -1,0 +1,1 @@
+"""Products with tile-wise sparse weights: each tile gathers the rows of the activations it keeps."""

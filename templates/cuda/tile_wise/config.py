@@ -1,0 +1,135 @@
+"""Knobs of the tile-wise kernel on wgmma, and what follows from them: stages and shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
+from autoq.templates.cuda.device.mma.wgmma import FLOATING_N, INTEGER_N, K_BYTES
+from autoq.templates.cuda.tile_wise.view import TileWiseView
+from autoq.templates.target import Target
+
+UNIT_BYTES = 16
+_WARPGROUP = 128
+_M = 64
+_PAD = 8
+"""Words behind a row of sums: the first of them is 0, for columns that no tile has."""
+
+
+@dataclass(frozen=True)
+class TileWiseConfig:
+    """Configuration of the tile-wise kernel.
+
+    rows: rows of y that a block computes together, for the columns of one tile.
+    consumers: warpgroups that share them.
+    depth: gathered rows of a stage, in reductions of one instruction.
+    stages: of the ring of gathered rows and weights.
+    blocks: blocks that share a multiprocessor.
+    bulk: whether a gathered row comes by one bulk copy; else its pieces of 16 bytes by threads.
+    """
+
+    rows: int
+    consumers: int
+    depth: int
+    stages: int
+    blocks: int
+    bulk: bool
+
+
+@dataclass(frozen=True)
+class TileWiseTiling:
+    """A tile-wise product cut by a configuration."""
+
+    view: TileWiseView
+    config: TileWiseConfig
+
+    @property
+    def size(self) -> int:
+        """Bytes of a value of x."""
+        return self.view.value.bytes
+
+    @property
+    def width(self) -> int:
+        """Columns of an instruction: those of the widest tile, and some that are 0."""
+        widest = min(self.view.sparsity.granularity, self.view.n)
+        known = FLOATING_N if self.view.floating else INTEGER_N
+        return next(n for n in known if n >= widest)
+
+    @property
+    def stage_rows(self) -> int:
+        """Gathered rows of a stage."""
+        return self.config.depth * K_BYTES // self.size
+
+    @property
+    def row_tiles(self) -> int:
+        return -(-self.view.m // self.config.rows)
+
+    @property
+    def pitch(self) -> int:
+        """Values of a row of x transposed: whole row tiles."""
+        return self.row_tiles * self.config.rows
+
+    @property
+    def items(self) -> int:
+        """Pieces of work: tiles times row tiles."""
+        return self.view.tiles * self.row_tiles
+
+    @property
+    def stages_of_tiles(self) -> int:
+        """Most stages of all tiles."""
+        structure, view = self.view.sparsity.structure, self.view
+        of_longest = view.tiles * -(-min(structure.longest_row, view.k) // self.stage_rows)
+        return max(1, min(of_longest, structure.blocks // self.stage_rows + view.tiles))
+
+    @property
+    def blocks_m(self) -> int:
+        """Instructions of 64 rows of a consumer."""
+        return self.config.rows // (_M * self.config.consumers)
+
+    @property
+    def sums(self) -> int:
+        """Accumulators of a thread."""
+        return self.blocks_m * self.width // 2
+
+    @property
+    def threads(self) -> int:
+        """Of the consumers, and a warpgroup that gathers."""
+        return _WARPGROUP * (self.config.consumers + 1)
+
+    @property
+    def x_row_bytes(self) -> int:
+        """A gathered row in shared memory, an odd number of 16-byte units."""
+        return self.config.rows * self.size + UNIT_BYTES
+
+    @property
+    def x_stage_bytes(self) -> int:
+        return -(-self.stage_rows * self.x_row_bytes // 128) * 128
+
+    @property
+    def weight_stage_bytes(self) -> int:
+        return self.config.depth * K_BYTES * self.width
+
+    @property
+    def sum_pitch(self) -> int:
+        """Words of a row of sums on their way to y."""
+        return -(-self.width // 32) * 32 + _PAD
+
+    @property
+    def sum_bytes(self) -> int:
+        """Sums of 16 rows of each warp."""
+        return 4 * self.config.consumers * 4 * 16 * self.sum_pitch
+
+    @property
+    def smem_bytes(self) -> int:
+        stage = self.x_stage_bytes + self.weight_stage_bytes
+        return self.config.stages * stage + self.sum_bytes + 16 * self.config.stages
+
+    def fits(self, target: Target) -> bool:
+        """Whether so many blocks fit a multiprocessor's shared memory."""
+        whole = self.config.blocks * (self.smem_bytes + target.reserved_smem_bytes)
+        return whole <= target.unit_smem_bytes and self.smem_bytes <= target.smem_bytes
+
+    @property
+    def budget(self) -> RegisterBudget:
+        """Registers of the threads that gather and of those that multiply."""
+        return register_budget(self.config.consumers, self.config.blocks)

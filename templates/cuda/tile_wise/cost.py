@@ -1,0 +1,50 @@
+"""Estimated time of a tile-wise kernel's configuration, and features for the cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autoq.templates.cuda.tile_wise.config import TileWiseTiling
+from autoq.templates.target import Target
+
+_L2_BYTES_A_CLOCK = 40.0
+"""That reach a multiprocessor."""
+_SMEM_BYTES_A_CLOCK = 128.0
+_ITEM_CLOCKS = 1500.0
+_VALUE_CLOCKS = 0.15
+"""Of a multiprocessor for each output."""
+_START_CLOCKS = 6000.0
+_CLOCK = 1.7e9
+
+
+def estimated_seconds(tiling: TileWiseTiling, target: Target) -> float:
+    """Roughly the seconds: the mean item's stages and outputs, times the waves of items."""
+    view, config = tiling.view, tiling.config
+    grid = target.units * config.blocks
+    rounds = -(-tiling.items // grid)
+    stages = view.sparsity.structure.blocks / max(1, view.tiles) / tiling.stage_rows
+    k_bytes = config.depth * 32
+    # A product of 64 x width x 32 bytes takes width / 2 clocks.
+    product = k_bytes / 32 * config.rows / 64 * max(tiling.width, 32) / 2
+    gathered = config.rows * k_bytes + tiling.weight_stage_bytes
+    read = config.rows / 64 * k_bytes * (tiling.width + 64)
+    stage = max(
+        product, gathered / _L2_BYTES_A_CLOCK, (gathered + read) / _SMEM_BYTES_A_CLOCK
+    )
+    hidden = 0.5 if config.blocks > 1 else 1.0
+    columns = view.n / max(1, view.tiles)
+    outputs = config.rows * columns * _VALUE_CLOCKS * hidden
+    item = stages * stage * (1 + 0.6 / config.stages) + outputs + _ITEM_CLOCKS * hidden
+    turning = 2 * view.m * view.k * tiling.size / (target.memory_rate or 4e12)
+    return turning + (_START_CLOCKS + rounds * config.blocks * item) / _CLOCK
+
+
+def features(tiling: TileWiseTiling, target: Target) -> Mapping[str, float]:
+    """What the cost model learns from beside the knobs."""
+    return {
+        "waves": tiling.items / (target.units * tiling.config.blocks),
+        "smem_bytes": float(tiling.smem_bytes),
+        "sums": float(tiling.sums),
+        "threads": float(tiling.threads),
+        "estimate": estimated_seconds(tiling, target),
+    }

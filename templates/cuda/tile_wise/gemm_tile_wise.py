@@ -1,0 +1,147 @@
+"""Products with tile-wise sparse weights on wgmma: each tile gathers the rows that it keeps.
+
+Tile-wise sparsity is that of Guo et al., "Accelerating Sparse DNNs Based on Tiled GEMM"
+(arXiv:2402.10876). Activations are transposed first, so that what a tile needs of them are whole
+rows; all tiles are one launch.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autoq.search.space import Space
+from autoq.templates.base import Template
+from autoq.templates.cuda.device.launch.thread_kernel import indexable
+from autoq.templates.cuda.tile_wise.config import TileWiseConfig, TileWiseTiling
+from autoq.templates.cuda.tile_wise.cost import estimated_seconds, features
+from autoq.templates.cuda.tile_wise.kernel import (
+    epilogue_of,
+    pack_all,
+    packed_all,
+    product_kernel,
+)
+from autoq.templates.cuda.tile_wise.turn import turn_kernel
+from autoq.templates.cuda.tile_wise.view import TileWiseView, view_of
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.program import Program, Stage, Workspace
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Constants
+
+_ROWS = (64, 128, 192, 256)
+_CONSUMERS = (1, 2, 3, 4)
+_DEPTHS = (2, 4)
+_STAGES = (2, 3, 4, 5, 6, 8, 10, 12)
+_BLOCKS = (1, 2)
+_WIDEST = 256
+_LEAST_ANNOUNCED = 4
+_OTHER_REGISTERS = 38
+_TURNED = "turned_x"
+
+
+def _view(workload: Gemm | FloatGemm) -> TileWiseView:
+    view = view_of(workload)
+    assert view is not None
+    return view
+
+
+def matches(workload: object, target: Target) -> bool:
+    """Tile-wise weights of up to 256 columns a tile, of bytes or 16-bit floats, on wgmma."""
+    view = view_of(workload)
+    if view is None or not target.has_wgmma or view.sparsity.granularity > _WIDEST:
+        return False
+    tiling = TileWiseTiling(view, TileWiseConfig(_ROWS[-1], 2, _DEPTHS[0], 2, 1, True))
+    arrays = ((view.k, tiling.pitch), (view.m, view.n), packed_all(tiling)[0].shape)
+    return epilogue_of(tiling).supported and indexable(*arrays)
+
+
+def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileWiseConfig]:
+    """Rings and sums that fit a multiprocessor."""
+    view = _view(workload)
+    knobs = {
+        "rows": _ROWS,
+        "consumers": _CONSUMERS,
+        "depth": _DEPTHS,
+        "stages": _STAGES,
+        "blocks": _BLOCKS,
+        "bulk": (True, False),
+    }
+
+    def tiling_of(config: TileWiseConfig) -> TileWiseTiling:
+        return TileWiseTiling(view, config)
+
+    def consumers_share_rows(config: TileWiseConfig) -> bool:
+        """Each consumer has 64 rows, or a multiple of them."""
+        return config.rows % (64 * config.consumers) == 0
+
+    def shared_memory_suffices(config: TileWiseConfig) -> bool:
+        """The rings and sums of the blocks of a multiprocessor fit the target."""
+        return tiling_of(config).fits(target)
+
+    def registers_suffice(config: TileWiseConfig) -> bool:
+        """A thread holds its sums, two steps of fragments and what addresses take."""
+        tiling = tiling_of(config)
+        needed = tiling.sums + 8 * tiling.blocks_m + _OTHER_REGISTERS
+        return needed <= tiling.budget.consumer
+
+    def rows_are_there(config: TileWiseConfig) -> bool:
+        """No tile is twice as high as y, unless it is the lowest."""
+        return config.rows == _ROWS[0] or config.rows < 2 * view.m
+
+    def copies_are_announced_in_time(config: TileWiseConfig) -> bool:
+        """Threads announce a stage two stages later: without bulk copies there are four."""
+        return config.bulk or config.stages >= _LEAST_ANNOUNCED
+
+    constraints = (
+        consumers_share_rows,
+        copies_are_announced_in_time,
+        rows_are_there,
+        shared_memory_suffices,
+        registers_suffice,
+    )
+    return Space(TileWiseConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
+
+
+def default(workload: Gemm | FloatGemm, target: Target) -> TileWiseConfig:
+    """The legal configuration of least estimated time."""
+    legal = space(workload, target).enumerate()
+    return min(legal, key=lambda config: estimate(workload, config, target))
+
+
+def estimate(workload: Gemm | FloatGemm, config: TileWiseConfig, target: Target) -> float:
+    """Roughly the seconds of a configuration."""
+    return estimated_seconds(TileWiseTiling(_view(workload), config), target)
+
+
+def build(workload: Gemm | FloatGemm, config: TileWiseConfig, target: Target) -> Program:
+    """The transposition of x, then the product; parameters x, further inputs, `packed`, y."""
+    tiling = TileWiseTiling(_view(workload), config)
+    x, *others = workload.inputs
+    turned = TensorSpec(_TURNED, (workload.k, tiling.pitch), x.dtype)
+    constants = packed(workload, config)
+    reads = (_TURNED, *(spec.name for spec in (*others, *constants)))
+    return Program(
+        (
+            Stage(turn_kernel(x, turned, target), (x.name,), (_TURNED,)),
+            Stage(product_kernel(tiling, turned, target), reads, (workload.outputs[0].name,)),
+        ),
+        (Workspace(turned),),
+    )
+
+
+def pack(
+    workload: Gemm | FloatGemm, config: TileWiseConfig, constants: Constants
+) -> tuple[np.ndarray, ...]:
+    """What `pack_all` gives."""
+    return pack_all(TileWiseTiling(_view(workload), config), constants)
+
+
+def packed(workload: Gemm | FloatGemm, config: TileWiseConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    return packed_all(TileWiseTiling(_view(workload), config))
+
+
+TEMPLATE = Template(
+    "gemm_tile_wise", 1, matches, space, default, build, pack, packed, estimate=estimate
+)

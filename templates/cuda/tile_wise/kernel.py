@@ -1,0 +1,127 @@
+"""The tile-wise product on wgmma: one launch for all tiles over x that lies transposed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
+from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
+from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.mma.wgmma import Wgmma
+from autoq.templates.cuda.tile_wise.config import TileWiseTiling
+from autoq.templates.cuda.tile_wise.gather_source import GATHER
+from autoq.templates.cuda.tile_wise.multiply_source import MULTIPLY
+from autoq.templates.cuda.tile_wise.pack import pack_schedule, schedule_specs
+from autoq.templates.element import element
+from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
+from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
+from autoq.templates.storage import moved_as
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Constants
+
+_BITS_OF = r"""
+__device__ __forceinline__ int bits_of(int v) { return v; }
+__device__ __forceinline__ int bits_of(float v) { return __float_as_int(v); }
+"""
+
+
+def epilogue_of(tiling: TileWiseTiling) -> ThreadEpilogue:
+    """The epilogue of a thread's few columns of a row of y."""
+    view = tiling.view
+    return ThreadEpilogue(view.as_conv2d(), math.gcd(view.n, 4), scaled=view.floating)
+
+
+def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
+    """The function multiply(smem, x, residual?, row_scale?, schedule, bias, ..., y, block, thread)."""
+    view, config, epilogue = tiling.view, tiling.config, epilogue_of(tiling)
+    workload = view.workload
+    sums = "float32" if view.floating else "int32"
+    atom = Wgmma(
+        (64, tiling.width, 32 // tiling.size), workload.in_dtype, workload.weight_dtype, sums,
+        a_from_registers=True,
+    )  # fmt: skip
+    assembly = atom.assembly("product", 0).replace("unsigned* d", "int* d")
+    row_scale = "\n      own.row = __ldg(from.row_scale + row)" if view.epilogue.row_scale else ""
+    source = _BITS_OF + assembly + GATHER + MULTIPLY.replace("ROW_SCALE;", row_scale + ";")
+    source = source.replace("SUM ", "float " if view.floating else "int ")
+    source = source.replace("SUM*", "float*" if view.floating else "int*")
+    return epilogue.namespace(
+        "tile_wise",
+        source + _entry(tiling),
+        {},
+        {
+            "M": view.m, "N": view.n, "PITCH": tiling.pitch, "SIZE": tiling.size,
+            "WIDTH": tiling.width, "ROWS": config.rows, "CONSUMERS": config.consumers,
+            "BLOCKS_M": tiling.blocks_m, "DEPTH": config.depth, "STAGE_ROWS": tiling.stage_rows,
+            "STAGES": config.stages, "BULK": config.bulk, "X_ROW_BYTES": tiling.x_row_bytes,
+            "X_STAGE_BYTES": tiling.x_stage_bytes, "SUM_PITCH": tiling.sum_pitch,
+            "ROW_TILES": tiling.row_tiles, "ITEMS": tiling.items,
+            "GRID": _grid(tiling, target), "PRODUCER_REGISTERS": tiling.budget.producer,
+            "CONSUMER_REGISTERS": tiling.budget.consumer,
+        },
+    )  # fmt: skip
+
+
+def _grid(tiling: TileWiseTiling, target: Target) -> int:
+    return min(tiling.items, target.units * tiling.config.blocks)
+
+
+def _entry(tiling: TileWiseTiling) -> str:
+    """C++ of `multiply`, whose parameters are the pointers that there are."""
+    epilogue = epilogue_of(tiling)
+    given = [*epilogue.more_inputs(), *epilogue.constant_parameters()]
+    types = {spec.name: element(moved_as(spec.dtype)).c_type for spec in given}
+    inputs = "".join(f"const void* {spec.name}, " for spec in epilogue.more_inputs())
+    terms = "".join(f"const void* {spec.name}, " for spec in epilogue.constant_parameters())
+    fields = " ".join(f"from.{name} = (const {kind}*){name};" for name, kind in types.items())
+    fields = fields.replace("(const unsigned short*)residual", "(const ADDEND*)residual")
+    return (
+        f"__device__ __forceinline__ void multiply(unsigned char* smem, const void* x, {inputs}"
+        f"const void* values, const int* rows, const int* tiles, const int* places, {terms}"
+        "void* y, int block, int thread) {\n"
+        f"  Constants from = {{}};\n  {fields}\n"
+        "  multiply_tile_wise(smem, (const unsigned char*)x, rows, (const unsigned char*)values, "
+        "(const int4*)tiles, places, from, (OUT*)y, block, thread);\n}\n"
+    )
+
+
+def product_kernel(tiling: TileWiseTiling, turned: TensorSpec, target: Target) -> PrimFunc:
+    """The product; parameters x transposed, the other inputs, `packed_all`, y."""
+    workload = tiling.view.workload
+    functions = _namespace(tiling, target)
+    parameters = [turned, *workload.inputs[1:], *packed_all(tiling), *workload.outputs]
+
+    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+        smem = builder.alloc_buffer((tiling.smem_bytes,), "uint8", scope="shared.dyn", align=128)
+        call(functions.function("multiply"), smem.data, *pointers, block, thread)
+
+    return thread_kernel(
+        parameters, _grid(tiling, target), tiling.threads, target, body,
+        together=tiling.config.blocks,
+    )  # fmt: skip
+
+
+def packed_all(tiling: TileWiseTiling) -> tuple[TensorSpec, ...]:
+    """The arrays of `pack_all`."""
+    return (*schedule_specs(tiling), *epilogue_of(tiling).constant_parameters())
+
+
+def pack_all(tiling: TileWiseTiling, constants: Constants) -> tuple[np.ndarray, ...]:
+    """The schedule, and what the epilogue reads."""
+    view = tiling.view
+    terms = view.terms(constants)
+    given = {
+        "bias": np.asarray(terms["bias"], np.int32).reshape(1, 1, -1),
+        "scalars": packed_scalars(view.epilogue, terms),
+    }
+    specs = epilogue_of(tiling).constant_parameters()
+    if any(spec.name == "scale" for spec in specs):
+        given["scale"] = packed_scales(view.epilogue, terms, lambda values: values)
+    own = (np.ascontiguousarray(given[spec.name], spec.dtype) for spec in specs)
+    return (*pack_schedule(tiling, constants), *own)

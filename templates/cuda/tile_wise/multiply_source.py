@@ -1,0 +1,198 @@
+"""CUDA source of consumers: fragments of gathered rows, wgmma, and sums on their way to y.
+
+ldmatrix.trans brings gathered rows, which have k outside, to the fragments of wgmma's left factor,
+whose registers hold neighbours along k. Of bytes it moves pairs of rows of y, which one PRMT parts:
+fragment row g is then row 2g of y and row g + 8 is row 2g + 1, and k comes in the order of
+`pack.BYTE_ORDER`.
+"""
+
+from __future__ import annotations
+
+MULTIPLY = r"""
+constexpr int STEP_ROWS = 32 / SIZE, ALL = BLOCKS_M * WIDTH / 2;
+
+__device__ __forceinline__ void load_matrices(unsigned (&r)[4], unsigned at) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+}
+__device__ __forceinline__ void load_fragment(unsigned (&a)[4], unsigned at) {
+  if constexpr (SIZE == 2) {
+    load_matrices(a, at);
+  } else {
+    unsigned r[4];
+    load_matrices(r, at);
+    a[0] = __byte_perm(r[0], r[1], 0x6420), a[1] = __byte_perm(r[0], r[1], 0x7531);
+    a[2] = __byte_perm(r[2], r[3], 0x6420), a[3] = __byte_perm(r[2], r[3], 0x7531);
+  }
+}
+// Where a lane's row of the first step begins in a stage.
+__device__ __forceinline__ int lane_start(int lane) {
+  if constexpr (SIZE == 1) return lane * X_ROW_BYTES;
+  return (lane / 16 * 8 + lane % 8) * X_ROW_BYTES + lane / 8 % 2 * 16;
+}
+
+// The sums of one tile's columns, of BLOCKS_M times 64 rows of a consumer.
+__device__ __forceinline__ void multiply_tile(
+    SUM (&sums)[ALL], const Ring& ring, Place& place, int stages, int own_start, int lane) {
+  unsigned a[2][BLOCKS_M][4];
+  for (int s = 0; s < stages; ++s) {
+    const unsigned x = ring.stages + place.stage * STAGE_BYTES + own_start;
+    const unsigned weights = ring.stages + place.stage * STAGE_BYTES + X_STAGE;
+    // Unswizzled: units of 16 bytes along k are WIDTH rows apart, groups of eight rows 128 bytes.
+    const unsigned long long descriptor =
+        (weights >> 4) | (unsigned long long)WIDTH << 16 | 8ull << 32;
+    barrier_wait(ring.full + 8 * place.stage, place.phase);
+    #pragma unroll
+    for (int step = 0; step < DEPTH; ++step) {
+      #pragma unroll
+      for (int b = 0; b < BLOCKS_M; ++b)
+        load_fragment(a[step % 2][b], x + step * STEP_ROWS * X_ROW_BYTES + b * 64 * SIZE);
+      asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
+      #pragma unroll
+      for (int b = 0; b < BLOCKS_M; ++b) {
+        const unsigned* f = a[step % 2][b];
+        product(sums + b * (WIDTH / 2), f[0], f[1], f[2], f[3], descriptor + step * 2 * WIDTH,
+                s + step > 0);
+      }
+      asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
+      asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");
+      // The products of the stage before have ended with those of its last step.
+      if (step == 0 && s > 0 && lane == 0)
+        barrier_arrive(ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1));
+    }
+    place.next();
+  }
+  asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
+  if (stages > 0 && lane == 0)
+    barrier_arrive(ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1));
+}
+
+// 16 rows of sums of a warp in shared memory, in the order of y; `to` is the warp's.
+__device__ __forceinline__ void lay_out(const SUM* sums, int* to, int lane) {
+  int* own = to + (lane / 4) * (SIZE == 1 ? 2 : 1) * SUM_PITCH;
+  constexpr int HALF = (SIZE == 1 ? 1 : 8) * SUM_PITCH;
+  #pragma unroll
+  for (int turn = 0; turn < 4; ++turn) {  // those of every fourth group of 32 columns
+    #pragma unroll
+    for (int odd = 0; odd < 2; ++odd) {
+      int* at = own + ((lane % 4 * 2 + odd) ^ turn);
+      #pragma unroll
+      for (int j = 0; j < WIDTH / 8; ++j) {
+        if (j / 4 % 4 != turn) continue;
+        at[8 * j] = bits_of(sums[4 * j + odd]);
+        at[8 * j + HALF] = bits_of(sums[4 * j + 2 + odd]);
+      }
+    }
+  }
+}
+
+// Outputs [first, last) among the V columns from `column` on.
+__device__ __forceinline__ void store_part(
+    OUT* y, const Raw<OUT, V>& raw, int at, int column, int first, int last) {
+  #pragma unroll
+  for (int i = 0; i < V; ++i) {
+    if (column + i < first || column + i >= last) continue;
+    constexpr int PER = 32 / BITS<OUT>;
+    store<OUT, 1>(y + at + i, Raw<OUT, 1>{raw.word[i / PER] >> (i % PER * BITS<OUT> % 32)});
+  }
+}
+
+// A warp's 16 rows of y, columns [tile.z, tile.w).
+template <Form FORM> __device__ __forceinline__ void finish_rows(
+    const int* sums, const Constants& from, const int* places, OUT* y, int first_row,
+    const int4& tile, int lane) {
+  for (int column = tile.z / V * V + lane * V; column < tile.w; column += 32 * V) {
+    int place[V];
+    #pragma unroll
+    for (int i = 0; i < V; ++i) {
+      const bool own = column + i >= tile.z && column + i < tile.w;
+      place[i] = own ? __ldg(places + column + i) : SUM_PITCH - 8;
+    }
+    const bool whole = column >= tile.z && column + V <= tile.w;
+    Channels own = channels(from, column);
+    const Raw<ACC, V> bias = load<ACC, V>(from.bias + column);
+    #pragma unroll 2
+    for (int r = 0; r < 16; ++r) {
+      const int row = first_row + r, at = row * N + column;
+      if (row >= M) break;
+      ACC acc[V];
+      #pragma unroll
+      for (int i = 0; i < V; ++i) acc[i] = sums[r * SUM_PITCH + place[i]];
+      Raw<ADDEND, V> addends = {};
+      if constexpr (RESIDUAL) addends = load<ADDEND, V>(from.residual + at);ROW_SCALE;
+      const Raw<OUT, V> raw = outputs<FORM>(acc, bias, addends, own);
+      if (whole) store<OUT, V>(y + at, raw);
+      else store_part(y, raw, at, column, tile.z, tile.w);
+    }
+  }
+}
+__device__ __forceinline__ void finish_tile(
+    const int* sums, const Constants& from, const int* places, OUT* y, int first_row,
+    const int4& tile, int lane) {
+  const Form form = shared_terms(from).form;
+  if (SATURATES && form == Form::PACK)
+    finish_rows<SATURATES ? Form::PACK : Form::ANY>(sums, from, places, y, first_row, tile, lane);
+  else if (SATURATES && form == Form::SHIFT)
+    finish_rows<SATURATES ? Form::SHIFT : Form::ANY>(sums, from, places, y, first_row, tile, lane);
+  else
+    finish_rows<SATURATES ? Form::CLAMP : Form::ANY>(sums, from, places, y, first_row, tile, lane);
+}
+
+__device__ __forceinline__ void multiply_tiles(
+    const Ring& ring, int* sums_of_warps, const int* places, const int4* tiles,
+    const Constants& from, OUT* y, int block, int thread) {
+  const int lane = thread % 32, warp = thread / 32, consumer = thread / 128;
+  const int own_row = consumer * (BLOCKS_M * 64) + warp % 4 * 16;
+  int* own_sums = sums_of_warps + warp * (16 * SUM_PITCH);
+  if (lane < 16) own_sums[lane * SUM_PITCH + SUM_PITCH - 8] = 0;
+  Place place;
+  SUM sums[ALL];
+  for (int round = 0; round * GRID < ITEMS; ++round) {
+    const int item = item_of(round, block);
+    if (item < 0) continue;
+    const int4 tile = __ldg(tiles + item / ROW_TILES);
+    if (tile.z == tile.w) continue;
+    if (tile.y == 0) {
+      #pragma unroll
+      for (int i = 0; i < ALL; ++i) sums[i] = 0;
+    } else {
+      multiply_tile(sums, ring, place, tile.y, lane_start(lane) + own_row * SIZE, lane);
+    }
+    #pragma unroll
+    for (int b = 0; b < BLOCKS_M; ++b) {
+      __syncwarp();
+      lay_out(sums + b * (WIDTH / 2), own_sums, lane);
+      __syncwarp();
+      const int first_row = item % ROW_TILES * ROWS + own_row + b * 64;
+      finish_tile(own_sums, from, places, y, first_row, tile, lane);
+    }
+  }
+}
+
+__device__ __forceinline__ void multiply_tile_wise(
+    unsigned char* smem, const unsigned char* x, const int* rows, const unsigned char* values,
+    const int4* tiles, const int* places, const Constants& from, OUT* y, int block, int thread) {
+  unsigned base;  // kept in a register
+  asm volatile("mov.u32 %0, %1;" : "=r"(base) : "r"((unsigned)__cvta_generic_to_shared(smem)));
+  constexpr int SUMS_AT = STAGES * STAGE_BYTES;
+  constexpr int BARRIERS_AT = SUMS_AT + CONSUMERS * 4 * 16 * SUM_PITCH * 4;
+  const Ring ring = {base, base + BARRIERS_AT, base + BARRIERS_AT + 8 * STAGES};
+  if (thread == 0) {
+    for (int s = 0; s < STAGES; ++s) {
+      barrier_init(ring.full + 8 * s, BULK ? 1 : 129);
+      barrier_init(ring.empty + 8 * s, CONSUMERS * 4);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+  }
+  __syncthreads();
+  if (thread >= 128 * CONSUMERS) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(PRODUCER_REGISTERS));
+    gather_tiles(ring, x, rows, values, tiles, block, thread - 128 * CONSUMERS);
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(CONSUMER_REGISTERS));
+    int* sums = reinterpret_cast<int*>(smem + SUMS_AT);
+    multiply_tiles(ring, sums, places, tiles, from, y, block, thread);
+  }
+}
+"""
+"""multiply_tile_wise(smem, x, rows, values, tiles, places, Constants, y, block, thread)."""

@@ -1,0 +1,86 @@
+"""Of a product's constant weight, what is known to be zero: a pattern and the class of its zeros."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from autoq.errors import InputError
+from autoq.templates.field_types import require_types
+from autoq.templates.sparse.pruned_matrix import Tile
+from autoq.templates.sparse.tiles import tiles_of
+from autoq.templates.structure import Structure, bucket
+
+TILE_WISE = "tw"
+"""Tiles of columns that share their rows: `pruned_matrix.TileWise`."""
+
+PATTERNS = (TILE_WISE,)
+
+
+@dataclass(frozen=True)
+class Sparsity:
+    """The class of a pruned weight [n, k]; as a matrix it is [k, n], columns are outputs.
+
+    pattern: one of `PATTERNS`. granularity: columns of a tile. columns: most columns that are not
+    all zero. structure: of the tiles, blocks being rows of a tile. All are upper bounds, so that
+    records and kernels serve every weight of the class.
+
+    The weight itself stays dense among a workload's constants: dense kernels multiply by its zeros,
+    others find their tiles in it.
+
+    Raises InputError for another pattern and a granularity of 0.
+    """
+
+    pattern: str
+    granularity: int
+    columns: int
+    structure: Structure
+
+    def __post_init__(self) -> None:
+        require_types(self)
+        if self.pattern not in PATTERNS:
+            raise InputError(f"pattern {self.pattern!r:.40}: one of {', '.join(PATTERNS)}")
+        if self.granularity < 1:
+            raise InputError(f"granularity {self.granularity}: columns of a tile, 1 or more")
+
+    @classmethod
+    def of_tiles(cls, weight: np.ndarray, granularity: int) -> Sparsity:
+        """The class of a weight [n, k] in tiles of `granularity` surviving columns."""
+        tiles = tiles_of(np.asarray(weight).T != 0, granularity)
+        columns = sum(len(tile.columns) for tile in tiles)
+        lengths = np.array([len(tile.rows) for tile in tiles], np.int64)
+        return cls(TILE_WISE, granularity, bucket(columns), Structure.of(lengths))
+
+    def tiles(self, n: int) -> int:
+        """Most tiles of a weight [n, k]."""
+        return -(-min(self.columns, n) // self.granularity)
+
+    def tiles_of(self, weight: np.ndarray) -> tuple[Tile, ...]:
+        """The tiles of a weight [n, k]."""
+        return tiles_of(np.asarray(weight).T != 0, self.granularity)
+
+    def check(self, weight: np.ndarray, name: str) -> None:
+        """Raise InputError unless a weight [n, k] is of the class; name is of what has it."""
+        found = Sparsity.of_tiles(weight, self.granularity)
+        within = (
+            found.columns <= self.columns
+            and found.structure.blocks <= self.structure.blocks
+            and found.structure.longest_row <= self.structure.longest_row
+        )
+        if not within:
+            raise InputError(f"{name}: the weight is of {found}, not of {self}")
+
+    def pruned(self, rng: np.random.Generator, weight: np.ndarray) -> np.ndarray:
+        """A weight [n, k] without what a random matrix of the class has not."""
+        n, k = weight.shape
+        columns = np.sort(rng.permutation(n)[: min(self.columns, n)])
+        kept = np.zeros((n, k), bool)
+        lengths = self.structure.random_lengths(rng, max(1, self.tiles(n)), k)
+        for number, length in enumerate(lengths):
+            own = columns[number * self.granularity :][: self.granularity]
+            kept[np.ix_(own, rng.permutation(k)[:length])] = True
+        return np.where(kept, weight, np.zeros((), weight.dtype))
+
+    def __str__(self) -> str:
+        return f"{self.pattern}-{self.granularity}"
