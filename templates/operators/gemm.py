@@ -21,8 +21,9 @@ class Gemm(Product, operator="gemm"):
     """Matrix product `x [m, k]` with `weight [n, k]`, then an epilogue over `[m, n]`.
 
     dtypes as for `Conv2d`. sparsity: what is known to be zero of the weight, which templates may
-    make use of and dense ones need not. Raises InputError for extents below 1, other dtypes and groups of
-    scales that do not divide k.
+    make use of and dense ones need not.
+
+    Raises InputError for extents below 1, other dtypes and groups of scales that do not divide k.
     """
 
     m: int

@@ -1,4 +1,4 @@
-"""Of a product's constant weight, what is known to be zero: a pattern and the class of its zeros."""
+"""What is known to be zero of a product's constant weight: a pattern, and the class of its zeros."""
 
 from __future__ import annotations
 

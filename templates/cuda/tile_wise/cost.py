@@ -28,9 +28,7 @@ def estimated_seconds(tiling: TileWiseTiling, target: Target) -> float:
     product = k_bytes / 32 * config.rows / 64 * max(tiling.width, 32) / 2
     gathered = config.rows * k_bytes + tiling.weight_stage_bytes
     read = config.rows / 64 * k_bytes * (tiling.width + 64)
-    stage = max(
-        product, gathered / _L2_BYTES_A_CLOCK, (gathered + read) / _SMEM_BYTES_A_CLOCK
-    )
+    stage = max(product, gathered / _L2_BYTES_A_CLOCK, (gathered + read) / _SMEM_BYTES_A_CLOCK)
     hidden = 0.5 if config.blocks > 1 else 1.0
     columns = view.n / max(1, view.tiles)
     outputs = config.rows * columns * _VALUE_CLOCKS * hidden

@@ -39,7 +39,7 @@ def schedule_specs(tiling: TileWiseTiling) -> tuple[TensorSpec, ...]:
 
 
 def pack_schedule(tiling: TileWiseTiling, constants: Constants) -> tuple[np.ndarray, ...]:
-    """values, rows, tiles (first stage, stages, first column, end of columns) and places of columns.
+    """values, rows, tiles (first stage, stages, first column, their end) and places of columns.
 
     values: of each stage columns of 16 bytes along k, one below the other for all columns of a
     tile, as wgmma reads them unswizzled.

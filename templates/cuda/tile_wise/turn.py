@@ -107,6 +107,4 @@ def turn_kernel(x: TensorSpec, turned: TensorSpec, target: Target) -> PrimFunc:
         tile = builder.alloc_buffer(words, "uint32", scope="shared", align=16).data
         call(functions.function("turn"), *pointers, tile, block, thread)
 
-    return thread_kernel(
-        [x, turned], blocks_for(pitch, _TILE) * across, _THREADS, target, body
-    )
+    return thread_kernel([x, turned], blocks_for(pitch, _TILE) * across, _THREADS, target, body)

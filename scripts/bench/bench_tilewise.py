@@ -1,0 +1,203 @@
+"""Times products with tile-wise sparse weights beside dense ones on this GPU, in one run.
+
+Each case runs with the untuned default of the tile-wise template, or with the knobs that `--knobs`
+names, and beside cuBLASLt's dense product. Every output element is compared with the reference.
+Times are medians over replays of a CUDA graph, of the whole and of its stages. `--prepare` compiles
+kernels and computes references, which needs no GPU, into `--cache`. Rows of cases that are measured
+replace those of the output file; each row has a date and a commit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import hashlib
+import json
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import repeat
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from cases.tile_wise_cases import TileWiseCase, cases
+from checkout import commit
+
+from autoq.devices import require_device, resolve
+from autoq.kernel.compile import compile_program
+from autoq.libraries.byte_products import ByteProducts
+from autoq.libraries.float_products import FloatProducts
+from autoq.measure.check import complaints
+from autoq.measure.cuda_bench import CudaBench
+from autoq.measure.job import Timing
+from autoq.measure.stopwatch import in_turn
+from autoq.runtime.cuda.driver import Device
+from autoq.search.knobs import plain_config
+from autoq.templates.cuda.tile_wise.gemm_tile_wise import TEMPLATE
+from autoq.templates.target import Target
+
+TIMING = Timing(repeat=9, min_seconds=4e-3, overlapped=True)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A case, and the knobs that its configuration has instead of the default's."""
+
+    case: TileWiseCase
+    knobs: tuple[str, ...]
+    target: Target
+    cache: Path
+
+    def config(self, workload: Any) -> Any:
+        """The default with the knobs."""
+        space = TEMPLATE.space(workload, self.target)
+        values = space.to_dict(TEMPLATE.default(workload, self.target))
+        values |= {name: json.loads(v) for name, v in (item.split("=") for item in self.knobs)}
+        return space.config_type(**values)
+
+    def prepared(self) -> str:
+        """Compile the kernel and pack the weight; what is wrong, or what the kernel takes."""
+        _, constants = arrays_of(self.case, self.cache)
+        workload = self.case.workload(constants)
+        config = self.config(workload)
+        if config not in TEMPLATE.space(workload, self.target):
+            return f"{self.case.name}: {config} is not legal"
+        kernel = self.kernel(workload, config)
+        self.packed(workload, config, constants)
+        return f"{self.case.name}: {self.knobs} {kernel.registers} {kernel.spill_bytes} spilled"
+
+    def packed(self, workload: Any, config: Any, constants: Any) -> Any:
+        """The constants as the kernel takes them."""
+        name = f"{self.case.name} {config}"
+        return kept(self.cache, name, lambda: TEMPLATE.constants(workload, config, constants))
+
+    def kernel(self, workload: Any, config: Any) -> Any:
+        """The program, compiled or taken from the cache."""
+        specs = (*workload.inputs, *TEMPLATE.packed(workload, config), *workload.outputs)
+        program = TEMPLATE.program(workload, config, self.target)
+        return compile_program(program, specs, self.target, cache_dir=self.cache)
+
+
+def kept(cache: Path, name: str, compute: Callable[[], Any]) -> Any:
+    """What compute gives, from the cache where it is there."""
+    file = cache / f"{hashlib.sha256(name.encode()).hexdigest()[:20]}.pickle"
+    if not file.exists():
+        own = file.with_suffix(f".{os.getpid()}")
+        own.write_bytes(pickle.dumps(compute(), pickle.HIGHEST_PROTOCOL))
+        own.replace(file)
+    return pickle.loads(file.read_bytes())
+
+
+def arrays_of(case: TileWiseCase, cache: Path) -> Any:
+    """Activations and constants of a case."""
+    return kept(cache, f"arrays {case.name}", case.arrays)
+
+
+def outputs_of(case: TileWiseCase, cache: Path, threads: int) -> Any:
+    """The outputs of a case in numpy."""
+
+    def compute() -> Any:
+        return case.dense.reference_in_threads(*arrays_of(case, cache), threads)
+
+    return kept(cache, f"outputs {case.name}", compute)
+
+
+def measured(case: TileWiseCase, subjects: list[Subject], rows: list[dict[str, Any]]) -> None:
+    """Append a row for every subject of a case."""
+    cache = subjects[0].cache
+    values, constants = arrays_of(case, cache)
+    workload = case.workload(constants)
+    expected = outputs_of(case, cache, len(os.sched_getaffinity(0)))
+    bench = CudaBench(Device(0), values, [np.empty(s.shape, s.dtype) for s in workload.outputs])
+    for subject in subjects:
+        config = subject.config(workload)
+        row = {"case": case.name, "config": plain_config(config)}
+        rows.append(row)
+        if config not in TEMPLATE.space(workload, subject.target):
+            row["failure"] = "not legal"
+            continue
+        kernel = subject.kernel(workload, config)
+        packed = subject.packed(workload, config, constants)
+        whole = bench.load(kernel, packed)
+        for poison in (0x55, 0xFF):
+            found = whole.run_over(poison)
+        row["failure"] = complaints(list(found), expected, workload, subject.target)
+        prefixes = [bench.load(replace(kernel, launches=kernel.launches[:1]), packed), whole]
+        watches = [prefix.stopwatch(TIMING) for prefix in prefixes]
+        turn, us = (float(np.median(times)) * 1e6 for times in in_turn(watches, TIMING))
+        row |= {"us": us, "turning_us": turn, "spills": kernel.spill_bytes}
+        print(f"{us:8.2f} us, turning {turn:6.2f}  {case.name} {plain_config(config)} "
+              f"{row['failure'] or ''}", flush=True)  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", default="", help="parts of names, comma-separated; default all")
+    parser.add_argument("--knobs", action="append", default=[], help="name=value, spaces between")
+    parser.add_argument("--prepare", action="store_true")
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--cache", type=Path, required=True)
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args()
+    options.cache.mkdir(parents=True, exist_ok=True)
+    parts = options.cases.split(",")
+    chosen = [case for case in cases() if any(part in case.name for part in parts)]
+    if options.prepare:
+        target = resolve("cuda").target
+    else:
+        host = resolve("cuda")
+        require_device(host)
+        target = host.target
+    knobs = [tuple(text.split()) for text in options.knobs or [""]]
+    subjects = {c: [Subject(c, k, target, options.cache) for k in knobs] for c in chosen}
+    if options.prepare:
+        with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+            list(pool.map(arrays_of, chosen, repeat(options.cache)))
+            outputs = pool.map(outputs_of, chosen, repeat(options.cache), repeat(4))
+            for line in pool.map(Subject.prepared, sum(subjects.values(), [])):
+                print(line, flush=True)
+            list(outputs)
+        return
+    run(options, subjects)
+
+
+def run(options: argparse.Namespace, subjects: dict[TileWiseCase, list[Subject]]) -> None:
+    """Measure every case, keeping the output file up to date."""
+    host = resolve("cuda")
+    rows: list[dict[str, Any]] = []
+    if options.output and options.output.exists():
+        rows = json.loads(options.output.read_text())["rows"]
+    peers = {} if options.no_peers else peer_times([case.dense for case in subjects])
+    for case, own in subjects.items():
+        rows = [row for row in rows if row["case"] != case.name]
+        found: list[dict[str, Any]] = []
+        measured(case, own, found)
+        dated = {"date": str(datetime.date.today()), "commit": commit()}
+        rows += [{**row, **peers.get(str(case.dense), {}), **dated} for row in found]
+        if options.output:
+            heading = {"device": str(host.device), "driver": host.driver}
+            options.output.write_text(json.dumps({**heading, "rows": rows}, indent=1) + "\n")
+    if any(row.get("failure") not in (None, "not legal") for row in rows):
+        sys.exit("some outputs are wrong")
+
+
+def peer_times(workloads: list[Any]) -> dict[str, dict[str, float]]:
+    """cuBLASLt's dense products, in microseconds, by the workloads' names."""
+    found = {}
+    for workload in dict.fromkeys(workloads):
+        kind = ByteProducts if workload.in_dtype == "int8" else FloatProducts
+        best = kind().measure(workload, TIMING)
+        found[str(workload)] = {"cublaslt_us": best.seconds * 1e6}
+        print(f"{best.seconds * 1e6:8.2f} us  cuBLASLt {workload}", flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    main()
