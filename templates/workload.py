@@ -20,6 +20,7 @@ import numpy as np
 from autoq.errors import InputError
 from autoq.templates.field_types import require_types
 from autoq.templates.layout import LAYOUTS
+from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.storage import is_four_bit, value_dtype
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -162,6 +163,15 @@ class Workload(ABC):
     def with_constant(self, name: str, dtype: str) -> Workload | None:
         """The same arithmetic over a constant of another dtype; None without such a form."""
         return None
+
+    def with_sparsity(self, sparsity: Sparsity) -> Workload | None:
+        """The same arithmetic, knowing what of its weight is zero; None without such a form."""
+        return None
+
+    @property
+    def dense(self) -> Workload:
+        """The same arithmetic, knowing nothing of its constants' zeros."""
+        return self
 
     def constant(self, name: str) -> TensorSpec | None:
         """The constant of a name, None where there is no such one."""

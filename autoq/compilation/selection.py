@@ -119,9 +119,15 @@ class Chosen:
 def choose(
     workload: Workload, host: Host, database: Database, templates: Sequence[Template]
 ) -> Chosen | None:
-    """The best usable record's configuration, else the preferred template's default, else None."""
+    """The best usable record's configuration, else the preferred template's default, else None.
+
+    Where there is no record of a workload that knows its weight's zeros, one of the same workload
+    that does not is of use.
+    """
     target = host.target
     choice = lookup(database, workload, target, templates, host.device)
+    if choice is None and workload.dense != workload:
+        choice = lookup(database, workload.dense, target, templates, host.device)
     if choice is not None:
         return Chosen(choice.template, choice.config, choice.found.source)
     matches = matching(workload, target, templates)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from autoq.graph.corrections import chosen_settings
 from autoq.graph.ir import Graph, Layer
+from autoq.graph.lowering.know_zeros import know_zeros
 from autoq.graph.lowering.lower import lower
 from autoq.graph.lowering.merge_attention import merge_attention
 from autoq.graph.lowering.merge_rows import merge_rows
@@ -87,6 +88,7 @@ def optimise(
     choose_storage(lowered, target, templates)
     absorb_tables(lowered, target, templates)
     merge_attention(lowered, target, templates)
+    know_zeros(lowered, target, templates)
     return lowered
 
 

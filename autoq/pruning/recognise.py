@@ -30,7 +30,7 @@ RUNS = (64, 32, 16, 8)
 VECTOR_ROWS = (4, 16)
 """Rows of vectors that are looked for outside of tiles."""
 
-_FULL = 0.9
+FULL = 0.9
 """The least share of what a structure keeps that is not zero: some weights are zero by chance."""
 
 _ORDER = {"bw": 0, "vw": 1, "trw": 2, "tw": 2, "tvw": 2, "tew": 3, "ew": 4}
@@ -76,7 +76,7 @@ def _stores_less(made: TileWise, found: Sequence[Fit]) -> bool:
     Vectors leave some rows of narrow tiles empty by chance.
     """
     others = (fit.structure for fit in found if fit.kind == "tvw")
-    return all(made.stored < _FULL * one.stored for one in others if one.vector == made.vector)
+    return all(made.stored < FULL * one.stored for one in others if one.vector == made.vector)
 
 
 def _rank(fit: Fit) -> tuple[int, int, bool, int]:
@@ -88,7 +88,7 @@ def _rank(fit: Fit) -> tuple[int, int, bool, int]:
 
 
 def _fits(nonzero: int, kept: float, size: int) -> bool:
-    return nonzero >= _FULL * kept and kept < size
+    return nonzero >= FULL * kept and kept < size
 
 
 def _vectors(nonzero: np.ndarray) -> Iterator[Fit]:
@@ -123,7 +123,7 @@ def _tiles(
     for vector in vectors:
         # Rows that vectors leave empty are not in these tiles, which makes them denser.
         density = count / area if area else 0.0
-        if area < nonzero.size and _FULL * vector.share <= density < 2 * vector.share:
+        if area < nonzero.size and FULL * vector.share <= density < 2 * vector.share:
             grouped = tuple(group_rows(nonzero, tile, vector) for tile in tiles)
             kept = vector.share * sum(len(tile.rows) * len(tile.columns) for tile in grouped)
             if _fits(count, kept, nonzero.size):

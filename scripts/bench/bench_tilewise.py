@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import repeat
+from itertools import chain, repeat
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -161,7 +161,7 @@ def main() -> None:
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
             list(pool.map(arrays_of, chosen, repeat(options.cache)))
             outputs = pool.map(outputs_of, chosen, repeat(options.cache), repeat(4))
-            for line in pool.map(Subject.prepared, sum(subjects.values(), [])):
+            for line in pool.map(Subject.prepared, chain(*subjects.values())):
                 print(line, flush=True)
             list(outputs)
         return

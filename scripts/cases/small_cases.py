@@ -22,8 +22,11 @@ from autoq.templates.operators.relayout import Relayout
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.operators.sddmm import Sddmm
 from autoq.templates.operators.spmm import Spmm
+from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.structure import Structure
 from autoq.templates.workload import Workload
+
+TILES = Sparsity("tw", 32, 80, Structure(160, 56, 80))
 
 CASES: list[Workload] = [
     Conv2d(2, 14, 14, 64, 64, 3, 3, padding=(1, 1, 1, 1), zero_point_border=True),
@@ -71,6 +74,9 @@ CASES: list[Workload] = [
     Sddmm(61, 150, 264, 8, Structure(224, 28, 80), "int4", "uint4"),
     Sddmm(61, 150, 75, 8, Structure(224, 28, 80), "float16", "float16", "float16", 32),
     Sddmm(9, 5, 99, 8, Structure(0, 0, 0), "bfloat16", "bfloat16", "float32"),
+    Gemm(70, 100, 150, sparsity=TILES),
+    Gemm(200, 90, 300, "uint8", epilogue=Epilogue("uint8", "int8", True), sparsity=TILES),
+    FloatGemm(70, 100, 150, weight_dtype="float16", bias=True, sparsity=TILES),
     Pool2d("max", 2, 15, 15, 32, 3, 3, (2, 2), (1, 1, 1, 1)),
     Pool2d("max", 1, 9, 9, 48, 3, 3, (2, 2), (1, 1, 1, 1), in_dtype="int4", out_dtype="int4"),
     Pool2d("average", 2, 7, 7, 64, 7, 7, requantize=True),

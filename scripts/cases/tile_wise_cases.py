@@ -1,4 +1,4 @@
-"""Products with tile-wise sparse weights that are measured: figure 6 of Guo et al., arXiv:2402.10876.
+"""Products with tile-wise sparse weights that are measured: figure 6 of arXiv:2402.10876.
 
 A case is a workload with the weight that it has: a random one, pruned as `autoq prune` does.
 """

@@ -130,8 +130,17 @@ class FloatGemm(Workload, operator="float_gemm"):
 
     @property
     def operations(self) -> int:
-        """Multiplications plus additions."""
-        return 2 * self.batch * self.m * self.n * self.k
+        """Multiplications plus additions, of what is not known to be zero."""
+        weights = self.n * self.k
+        kept = self.sparsity.weights(weights) if self.sparsity else weights
+        return 2 * self.batch * self.m * kept
+
+    def with_sparsity(self, sparsity: Sparsity) -> Workload | None:
+        return None if self.quantised or self.batch > 1 else replace(self, sparsity=sparsity)
+
+    @property
+    def dense(self) -> Workload:
+        return replace(self, sparsity=None)
 
     def with_output(self, dtype: str) -> FloatGemm:
         """The product with an output of another type of floats."""

@@ -13,7 +13,7 @@ from autoq.templates.field_types import require_positive
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.product import Product
 from autoq.templates.sparse.sparsity import Sparsity
-from autoq.templates.workload import Arrays, Constants
+from autoq.templates.workload import Arrays, Constants, Workload
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,16 @@ class Gemm(Product, operator="gemm"):
 
     @property
     def operations(self) -> int:
-        """Multiplications plus additions."""
-        return 2 * self.m * self.n * self.k
+        """Multiplications plus additions, of what is not known to be zero."""
+        weights = self.n * self.k
+        return 2 * self.m * (self.sparsity.weights(weights) if self.sparsity else weights)
+
+    def with_sparsity(self, sparsity: Sparsity) -> Workload | None:
+        return replace(self, sparsity=sparsity)
+
+    @property
+    def dense(self) -> Workload:
+        return replace(self, sparsity=None)
 
     def as_conv2d(self) -> Conv2d:
         """The same arithmetic as a 1x1 convolution over m images of one pixel."""

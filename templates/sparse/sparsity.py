@@ -1,4 +1,4 @@
-"""What is known to be zero of a product's constant weight: a pattern, and the class of its zeros."""
+"""What is known to be zero of a constant weight: a pattern, and the class of its zeros."""
 
 from __future__ import annotations
 
@@ -51,6 +51,10 @@ class Sparsity:
         columns = sum(len(tile.columns) for tile in tiles)
         lengths = np.array([len(tile.rows) for tile in tiles], np.int64)
         return cls(TILE_WISE, granularity, bucket(columns), Structure.of(lengths))
+
+    def weights(self, most: int) -> int:
+        """Weights that may not be zero, of at most so many."""
+        return min(most, self.structure.blocks * self.granularity)
 
     def tiles(self, n: int) -> int:
         """Most tiles of a weight [n, k]."""

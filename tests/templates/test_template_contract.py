@@ -35,6 +35,7 @@ from autoq.templates.operators.sddmm import Sddmm
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.program import Program
 from autoq.templates.registry import TEMPLATES, matching
+from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.structure import Structure
 from autoq.templates.target import Target, parse_target
 from autoq.templates.workload import Workload
@@ -99,7 +100,10 @@ FLOAT_PRODUCTS = [
     Attention(1, 2, 40, 70, 24, *["bfloat16"] * 3, "bfloat16", mask_axes="hmn", constant_mask=True),
     Attention(1, 2, 40, 70, 64, *["uint8"] * 3, "int8", quantised_scores=True),
 ]  # fmt: skip
+TILES = Sparsity("tw", 16, 40, Structure(96, 32, 64))
 SPARSE = [
+    Gemm(40, 50, 70, sparsity=TILES),
+    FloatGemm(40, 72, 64, weight_dtype="float16", sparsity=TILES),
     Spmm(40, 48, 150, 8, Structure(96, 20, 40)),
     Spmm(70, 48, 150, 32, Structure(96, 28, 40)),
     Spmm(21, 33, 40, 2, Structure(48, 5, 16), "uint8", epilogue=Epilogue("float32", "int8")),

@@ -1,1 +1,1 @@
-"""Products with tile-wise sparse weights: each tile gathers the rows of the activations it keeps."""
+"""Products with tile-wise sparse weights: tiles gather the rows of x that they keep."""

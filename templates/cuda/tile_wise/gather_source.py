@@ -1,4 +1,4 @@
-"""CUDA source of a ring of stages: gathered rows of x transposed, and the weights that belong to them.
+"""CUDA source of a ring of stages: gathered rows of x transposed, and their weights.
 
 Four warps gather. A row comes by one bulk copy, or each of its 16-byte pieces by a thread.
 """

@@ -25,6 +25,9 @@ from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
+_FIELDS = {"x_scale": "row_scale"}
+"""Inputs that an epilogue knows by another name."""
+
 _BITS_OF = r"""
 __device__ __forceinline__ int bits_of(int v) { return v; }
 __device__ __forceinline__ int bits_of(float v) { return __float_as_int(v); }
@@ -38,7 +41,7 @@ def epilogue_of(tiling: TileWiseTiling) -> ThreadEpilogue:
 
 
 def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
-    """The function multiply(smem, x, residual?, row_scale?, schedule, bias, ..., y, block, thread)."""
+    """The function multiply(smem, x, further inputs, `packed_all`, y, block, thread)."""
     view, config, epilogue = tiling.view, tiling.config, epilogue_of(tiling)
     workload = view.workload
     sums = "float32" if view.floating else "int32"
@@ -75,9 +78,10 @@ def _grid(tiling: TileWiseTiling, target: Target) -> int:
 def _entry(tiling: TileWiseTiling) -> str:
     """C++ of `multiply`, whose parameters are the pointers that there are."""
     epilogue = epilogue_of(tiling)
-    given = [*epilogue.more_inputs(), *epilogue.constant_parameters()]
-    types = {spec.name: element(moved_as(spec.dtype)).c_type for spec in given}
-    inputs = "".join(f"const void* {spec.name}, " for spec in epilogue.more_inputs())
+    others = {_FIELDS.get(spec.name, spec.name): spec for spec in tiling.view.workload.inputs[1:]}
+    given = {**others, **{spec.name: spec for spec in epilogue.constant_parameters()}}
+    types = {name: element(moved_as(spec.dtype)).c_type for name, spec in given.items()}
+    inputs = "".join(f"const void* {name}, " for name in others)
     terms = "".join(f"const void* {spec.name}, " for spec in epilogue.constant_parameters())
     fields = " ".join(f"from.{name} = (const {kind}*){name};" for name, kind in types.items())
     fields = fields.replace("(const unsigned short*)residual", "(const ADDEND*)residual")

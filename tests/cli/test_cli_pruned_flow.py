@@ -1,0 +1,66 @@
+"""The way of a pruned model through the verbs: prune, quantize, tune, compile, run."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from trial_records import trials_of
+
+DEPTH = 96
+
+
+@pytest.fixture
+def dense_model(folder):
+    """Two products with a ReLU between them."""
+    rng = np.random.default_rng(8)
+    weights = {name: rng.normal(0, 0.1, (DEPTH, DEPTH)).astype(np.float32) for name in ("a", "b")}
+    nodes = [
+        helper.make_node("MatMul", ["x", "a"], ["p"], "first"),
+        helper.make_node("Relu", ["p"], ["q"], "relu"),
+        helper.make_node("MatMul", ["q", "b"], ["y"], "second"),
+    ]
+    shape = [40, DEPTH]
+    graph = helper.make_graph(
+        nodes,
+        "products",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(made, "dense.onnx")
+    return folder / "dense.onnx"
+
+
+def _ok(screen):
+    assert screen.code == 0 and screen.err == "", screen
+    return screen.out
+
+
+def test_from_dense_model_to_outputs(autoq, folder, dense_model):
+    rng = np.random.default_rng(9)
+    np.savez("samples.npz", x=rng.standard_normal((40, DEPTH)).astype(np.float32))
+    x = rng.standard_normal((40, DEPTH)).astype(np.float32)
+    np.savez("batch.npz", x=x)
+    options = ("--pattern", "tw", "--granularity", 16, "--sparsity", 0.75)
+    _ok(autoq("prune", dense_model, "-o", "pruned.onnx", *options))
+    _ok(autoq("quantize", "pruned.onnx", "--calibration", "samples.npz", "-o", "m.onnx"))
+    tuning = ("tune", "m.onnx", "--target", "cpu", "--trials", 12, "-o", "m.jsonl", "--jobs", 2)
+    _ok(autoq(*tuning))
+    templates = {trial.template for trial in trials_of("m.jsonl")}
+    assert any("tile_wise" in name for name in templates)
+    assert any("tile_wise" not in name for name in templates)
+    out = _ok(
+        autoq("compile", "m.onnx", "--target", "cpu", "--tuning-records", "m.jsonl", "-o", "m.tar")
+    )
+    assert "m.jsonl" in out and "untuned" not in out
+    _ok(autoq("run", "m.tar", "--inputs", "batch.npz", "--outputs", "out"))
+    with np.load("out") as archive:
+        y = archive["y"]
+    settings = onnxruntime.SessionOptions()
+    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession("m.onnx", settings, ["CPUExecutionProvider"])
+    (expected,) = session.run(None, {"x": x})
+    step = float(np.diff(np.unique(expected)).min())
+    assert np.abs(y - expected).max() <= step * 1.01 and np.ptp(expected) > 4 * step
