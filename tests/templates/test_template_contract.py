@@ -114,19 +114,12 @@ NIBBLES = Gemm(7, 33, 66, "uint4", "int4")
 RELAYOUT = Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8")
 
 
+OF_ALL = [*WORKLOADS, *BLOCKED, *FOUR_BIT, *WITH_TABLE, *FLOAT_PRODUCTS, *SPARSE,
+          NIBBLES, RELAYOUT]  # fmt: skip
 CASES = [
     (template, workload, target)
     for target in (*CUDA, *CPU)
-    for workload in (
-        *WORKLOADS,
-        *BLOCKED,
-        *FOUR_BIT,
-        *WITH_TABLE,
-        *FLOAT_PRODUCTS,
-        *SPARSE,
-        NIBBLES,
-        RELAYOUT,
-    )
+    for workload in OF_ALL
     for template in matching(workload, target)
 ]
 

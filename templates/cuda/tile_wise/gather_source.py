@@ -34,14 +34,14 @@ __device__ __forceinline__ void copy_piece(unsigned to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(from) : "memory");
 }
 
-// The piece of work that a block has in a round, -1 for none: long tiles come first, and every
-// other round goes backwards, so that blocks end together.
-__device__ __forceinline__ int item_of(int round, int block) {
-  const int item = round * GRID + (round % 2 ? GRID - 1 - block : block);
+// The piece of work that a block has in a turn, -1 for none: long tiles come first, and every
+// other turn goes backwards, so that blocks end together.
+__device__ __forceinline__ int item_of(int turn, int block) {
+  const int item = turn * GRID + (turn % 2 ? GRID - 1 - block : block);
   return item < ITEMS ? item : -1;
 }
 
-// Where a ring is: the stage, and how often it has gone round.
+// Where a ring is: the stage, and whether it has come again an odd number of times.
 struct Place {
   int stage = 0, phase = 0;
   __device__ __forceinline__ void next() {
@@ -57,8 +57,8 @@ __device__ __forceinline__ void gather_tiles(
   Place place;
   int waiting = 0;  // stages that threads copy, and have not announced
   unsigned announced[2];
-  for (int round = 0; round * GRID < ITEMS; ++round) {
-    const int item = item_of(round, block);
+  for (int turn = 0; turn * GRID < ITEMS; ++turn) {
+    const int item = item_of(turn, block);
     if (item < 0) continue;
     const int4 tile = __ldg(tiles + item / ROW_TILES);
     const unsigned char* columns = x + (long long)(item % ROW_TILES) * ROW;

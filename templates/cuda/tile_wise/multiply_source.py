@@ -72,13 +72,13 @@ __device__ __forceinline__ void lay_out(const SUM* sums, int* to, int lane) {
   int* own = to + (lane / 4) * (SIZE == 1 ? 2 : 1) * SUM_PITCH;
   constexpr int HALF = (SIZE == 1 ? 1 : 8) * SUM_PITCH;
   #pragma unroll
-  for (int turn = 0; turn < 4; ++turn) {  // those of every fourth group of 32 columns
+  for (int part = 0; part < 4; ++part) {  // those of every fourth group of 32 columns
     #pragma unroll
     for (int odd = 0; odd < 2; ++odd) {
-      int* at = own + ((lane % 4 * 2 + odd) ^ turn);
+      int* at = own + ((lane % 4 * 2 + odd) ^ part);
       #pragma unroll
       for (int j = 0; j < WIDTH / 8; ++j) {
-        if (j / 4 % 4 != turn) continue;
+        if (j / 4 % 4 != part) continue;
         at[8 * j] = bits_of(sums[4 * j + odd]);
         at[8 * j + HALF] = bits_of(sums[4 * j + 2 + odd]);
       }
@@ -147,8 +147,8 @@ __device__ __forceinline__ void multiply_tiles(
   if (lane < 16) own_sums[lane * SUM_PITCH + SUM_PITCH - 8] = 0;
   Place place;
   SUM sums[ALL];
-  for (int round = 0; round * GRID < ITEMS; ++round) {
-    const int item = item_of(round, block);
+  for (int turn = 0; turn * GRID < ITEMS; ++turn) {
+    const int item = item_of(turn, block);
     if (item < 0) continue;
     const int4 tile = __ldg(tiles + item / ROW_TILES);
     if (tile.z == tile.w) continue;
