@@ -1,0 +1,164 @@
+"""CUDA source of attention over listed keys: scores, shares and values of a step of 32 keys.
+
+Scores are a product of the tensor core whose left rows are the 8 queries of a group, the other 8
+empty, and whose columns are keys: each lane then has the scores of one query, and as bytes they are
+the right factor of the second product, whose left one is the values, transposed by ldmatrix. Sums
+stay integers; they are rescaled where a score is larger than what shares have been relative to.
+"""
+
+from __future__ import annotations
+
+ATTEND_SOURCE = r"""
+constexpr int CHUNKS = WIDE / 16, UNITS = 2 * CHUNKS, ROW_BYTES = 2 * WIDE;
+constexpr int THREADS = 32 * WARPS, OF_BLOCK = WARPS * GROUPS, KEY_BLOCKS = PADDED_KEYS / SLOT;
+constexpr int Q_BYTES = OF_BLOCK * 8 * WIDE, RING_BYTES = SLOTS * SLOT * ROW_BYTES;
+constexpr int PLANES = SOFTMAX_BITS / 8, MAGIC = 0x4b400000;
+constexpr float MAGIC_VALUE = 12582912.0f, LOG2E = 1.4426950408889634f, NONE = -1e30f;
+constexpr unsigned EXCESS = SOFTMAX_BITS == 8 ? 0x34ffff00 : 0x34ff0000;
+
+__device__ __forceinline__ float power(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+template <bool TRANSPOSED> __device__ __forceinline__ void load_matrices(
+    unsigned (&r)[4], unsigned at) {
+  if constexpr (TRANSPOSED)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
+}
+template <bool SHARES> __device__ __forceinline__ void product(
+    int (&d)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+  if constexpr (SHARES)
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+  else
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+__device__ __forceinline__ void copy_later(unsigned to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
+}
+// A block of keys and values, which lie together, to its slot of the ring.
+__device__ __forceinline__ void load_slot(
+    unsigned ring, const uint4* kv, int number, int thread) {
+  if (number < KEY_BLOCKS) {
+    const unsigned to = ring + number % SLOTS * (SLOT * ROW_BYTES);
+    const uint4* from = kv + (long long)number * (SLOT * UNITS);
+    #pragma unroll 4
+    for (int i = thread; i < SLOT * UNITS; i += THREADS) copy_later(to + i * 16, from + i);
+  }
+  asm volatile("cp.async.commit_group;" ::);
+}
+
+// What a warp knows of a group: the largest score so far that its shares are relative to, the sum
+// of a lane's shares, and the sums of values: of columns 2g and 2g + 1 for two queries.
+struct Group {
+  float reference;
+  int total;
+  int sums[PLANES][CHUNKS][4];
+};
+
+// The shares of a lane as integers on top of 2^23.
+__device__ __forceinline__ unsigned shares_of(
+    unsigned (&shares)[8], const float (&scores)[8], float factor, float shift) {
+  unsigned excess = 0;
+  #pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    shares[i] = __float_as_uint(power(__fmaf_rn(scores[i], factor, shift)) + 8388608.0f);
+    excess |= shares[i];
+  }
+  return excess & EXCESS;
+}
+// A word of four bytes of shares, the lowest ones or those above.
+__device__ __forceinline__ unsigned word_of(const unsigned* shares, int plane) {
+  const unsigned bytes = plane ? 0x0051 : 0x0040;
+  return __byte_perm(__byte_perm(shares[0], shares[1], bytes),
+                     __byte_perm(shares[2], shares[3], bytes), 0x5410);
+}
+// Makes the largest score what shares are relative to; what was summed shrinks.
+__device__ __forceinline__ void refer(
+    Group& group, const float (&scores)[8], float factor, int lane) {
+  float most = NONE;
+  #pragma unroll
+  for (int i = 0; i < 8; ++i)
+    most = fmaxf(most, __fmaf_rn(scores[i], factor, -MAGIC_VALUE * factor));
+  #pragma unroll
+  for (int step = 1; step < 4; step *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, step));
+  most = fmaxf(most, group.reference);
+  const float shrunk = power(group.reference - most);
+  group.reference = most;
+  group.total = __float2int_rn((float)group.total * shrunk);
+  const float of[2] = {__shfl_sync(~0u, shrunk, lane % 4 * 8),
+                       __shfl_sync(~0u, shrunk, lane % 4 * 8 + 4)};
+  #pragma unroll
+  for (int p = 0; p < PLANES; ++p) {
+    #pragma unroll
+    for (int i = 0; i < 4 * CHUNKS; ++i) {
+      int& sum = group.sums[p][i / 4][i % 4];
+      sum = __float2int_rn((float)sum * of[i % 2]);
+    }
+  }
+}
+
+// The keys of a step: their places in the ring, one a lane; partly: whether some query does not see
+// all of them, and then which a lane's query sees.
+__device__ __forceinline__ void attend_step(
+    Group& group, const unsigned (&q)[CHUNKS], float factor, unsigned at, bool partly,
+    const unsigned* kept, int lane) {
+  int products[4][4];
+  #pragma unroll
+  for (int i = 0; i < 16; ++i) products[i / 4][i % 4] = MAGIC;
+  #pragma unroll
+  for (int c = 0; c < CHUNKS; c += 2) {
+    unsigned first[4], second[4];
+    load_matrices<false>(first, at ^ c * 16);
+    load_matrices<false>(second, at ^ (c + 1) * 16);
+    #pragma unroll
+    for (int i = 0; i < 4; ++i)
+      product<false>(products[i], q[c], 0, q[c + 1], 0, first[i], second[i]);
+  }
+  float scores[8];
+  #pragma unroll
+  for (int i = 0; i < 8; ++i) scores[i] = __int_as_float(products[i / 2][i % 2]);
+  if (partly) {
+    const unsigned seen = __ldg(kept);
+    #pragma unroll
+    for (int i = 0; i < 8; ++i)
+      if (!(seen >> (i / 2 * 8 + lane % 4 * 2 + i % 2) & 1)) scores[i] = __int_as_float(0xff800000);
+  }
+  unsigned shares[8];
+  float shift = -MAGIC_VALUE * factor - group.reference + LOG_TOP;
+  if (__any_sync(~0u, shares_of(shares, scores, factor, shift))) {
+    refer(group, scores, factor, lane);
+    shift = -MAGIC_VALUE * factor - group.reference + LOG_TOP;
+    shares_of(shares, scores, factor, shift);
+  }
+  unsigned words[PLANES][2];
+  #pragma unroll
+  for (int p = 0; p < PLANES; ++p) {
+    #pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      words[p][i] = word_of(shares + 4 * i, p);
+      group.total += (int)__dp4a(words[p][i], 0x01010101u, 0u) << 8 * p;
+    }
+  }
+  #pragma unroll
+  for (int c = 0; c < CHUNKS; ++c) {
+    unsigned r[4];
+    load_matrices<true>(r, at ^ (CHUNKS + c) * 16);
+    const unsigned a[4] = {__byte_perm(r[0], r[1], 0x6420), __byte_perm(r[0], r[1], 0x7531),
+                           __byte_perm(r[2], r[3], 0x6420), __byte_perm(r[2], r[3], 0x7531)};
+    #pragma unroll
+    for (int p = 0; p < PLANES; ++p)
+      product<true>(group.sums[p][c], a[0], a[1], a[2], a[3], words[p][0], words[p][1]);
+  }
+}
+"""

@@ -1,0 +1,120 @@
+"""CUDA source of a block of attention over listed keys: a ring of keys that its groups go along.
+
+All keys and values of a pair pass through shared memory once, block after block; a group's steps
+are done while all of their keys are there, as the schedule says.
+"""
+
+from __future__ import annotations
+
+BLOCK_SOURCE = r"""
+__device__ __forceinline__ unsigned rounded(float low, float high) {
+  unsigned y;
+  if constexpr (BRAIN) asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  else asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+
+// Divides a group's sums by its shares and writes its queries.
+__device__ __forceinline__ void finish(
+    const Group& group, unsigned* y, float value_step, int first_row, int lane) {
+  float total = (float)group.total;
+  #pragma unroll
+  for (int step = 1; step < 4; step *= 2) total += __shfl_xor_sync(~0u, total, step);
+  const float own = total > 0 ? __fdividef(value_step, total) : 0.0f;
+  #pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    const float factor = __shfl_sync(~0u, own, lane % 4 * 8 + j * 4);
+    const int row = first_row + lane % 4 * 2 + j;
+    #pragma unroll
+    for (int c = 0; c < CHUNKS; ++c) {
+      float pair[2];
+      #pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        pair[i] = (float)group.sums[0][c][2 * i + j];
+        if constexpr (PLANES == 2) pair[i] += 256.0f * (float)group.sums[PLANES - 1][c][2 * i + j];
+      }
+      const int column = c * 16 + lane / 4 * 2;
+      if (row < QUERIES && column < DEPTH)
+        y[(row * DEPTH + column) / 2] = rounded(pair[0] * factor, pair[1] * factor);
+    }
+  }
+}
+
+__device__ __forceinline__ void attend(
+    unsigned char* smem, const void* q_bytes, const void* q_steps, const void* kv_bytes,
+    const void* kv_steps, const void* order_of, const void* stops_of, const void* places_of,
+    const void* kept_of, const void* scale, void* y_of, int block, int thread) {
+  const int pair = block / PARTS_OF_QUERIES, part = block % PARTS_OF_QUERIES;
+  const int warp = thread / 32, lane = thread % 32;
+  const unsigned queries = (unsigned)__cvta_generic_to_shared(smem), ring = queries + Q_BYTES;
+  float* factors = reinterpret_cast<float*>(smem + Q_BYTES + RING_BYTES);
+  const uint4* kv = reinterpret_cast<const uint4*>(kv_bytes);
+  kv += (long long)pair * (PADDED_KEYS * UNITS);
+  const int* order = reinterpret_cast<const int*>(order_of) + part * OF_BLOCK;
+  const float* steps = reinterpret_cast<const float*>(q_steps) + pair * GROUP_ROWS;
+  const float* of_pair = reinterpret_cast<const float*>(kv_steps) + pair * 2;
+  const float common = __ldg(of_pair) * __ldg(reinterpret_cast<const float*>(scale)) * LOG2E;
+  #pragma unroll 2
+  for (int i = thread; i < OF_BLOCK * 8 * CHUNKS; i += THREADS) {
+    const int row = i / CHUNKS, chunk = i % CHUNKS, group = max(__ldg(order + row / 8), 0);
+    const int turned = CHUNKS == 4 ? row / 2 % 4 : row % 8;
+    const uint4* from = reinterpret_cast<const uint4*>(q_bytes);
+    from += ((long long)pair * GROUP_ROWS + group * 8 + row % 8) * CHUNKS + chunk;
+    copy_later(queries + (row * CHUNKS + (chunk ^ turned)) * 16, from);
+    if (chunk == 0) factors[row] = fmaxf(__ldg(steps + group * 8 + row % 8) * common, 1e-30f);
+  }
+  #pragma unroll 1
+  for (int i = 0; i < AHEAD; ++i) load_slot(ring, kv, i, thread);
+
+  // Steps of a group lie one after the other, and so do those of a warp's groups.
+  const int first = part * OF_BLOCK + warp * GROUPS;
+  const int* stops = reinterpret_cast<const int*>(stops_of) + first;
+  const unsigned short* places = reinterpret_cast<const unsigned short*>(places_of) + lane;
+  const unsigned* kept = reinterpret_cast<const unsigned*>(kept_of) + lane / 4;
+  Group groups[GROUPS];
+  int next_place[GROUPS];
+  #pragma unroll
+  for (int g = 0; g < GROUPS; ++g) {
+    groups[g].reference = NONE, groups[g].total = 0;
+    #pragma unroll
+    for (int i = 0; i < PLANES * CHUNKS * 4; ++i)
+      groups[g].sums[i / (CHUNKS * 4)][i / 4 % CHUNKS][i % 4] = 0;
+    next_place[g] = __ldg(places + __ldg(stops + g) * 32);
+  }
+  const int row = lane % 8, turned = CHUNKS == 4 ? row / 2 % 4 : row;
+  const unsigned own_chunk = lane / 8 ^ turned;
+  #pragma unroll 1
+  for (int time = 0; time < KEY_BLOCKS; ++time) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1));
+    __syncthreads();
+    load_slot(ring, kv, time + AHEAD, thread);
+    #pragma unroll
+    for (int g = 0; g < GROUPS; ++g) {
+      int at = __ldg(stops + g);
+      const int stop = __ldg(stops + PARTS_OF_QUERIES * OF_BLOCK + g);
+      if (at >= stop) continue;
+      const int number = (warp * GROUPS + g) * 8;
+      unsigned q[CHUNKS];
+      #pragma unroll
+      for (int c = 0; c < CHUNKS; c += 4)
+        load_matrices<false>(reinterpret_cast<unsigned(&)[4]>(q[c]),
+                             queries + ((number + row) * CHUNKS + (own_chunk ^ c)) * 16);
+      const float factor = factors[number + lane / 4];
+      #pragma unroll 1
+      do {
+        const int place = next_place[g];
+        next_place[g] = __ldg(places + (at + 1) * 32);
+        attend_step(groups[g], q, factor, ring + (place & PARTLY - 1) * 16, place & PARTLY,
+                    kept + at * 8, lane);
+      } while (++at < stop);
+    }
+    stops += PARTS_OF_QUERIES * OF_BLOCK;
+  }
+  unsigned* y = reinterpret_cast<unsigned*>(y_of) + (long long)pair * (QUERIES * DEPTH / 2);
+  #pragma unroll
+  for (int g = 0; g < GROUPS; ++g) {
+    const int group = __ldg(order + warp * GROUPS + g);
+    if (group >= 0) finish(groups[g], y, __ldg(of_pair + 1), group * 8, lane);
+  }
+}
+"""

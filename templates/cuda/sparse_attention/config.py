@@ -1,0 +1,128 @@
+"""Knobs of the fused kernel, and what follows from them: groups, the ring of keys, registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
+from autoq.templates.target import Target
+
+STEP = 32
+"""Keys of a step: the reduction of a product of bytes."""
+
+QUANTISE_THREADS = 256
+MEASURED_PARTS = 32
+"""Parts of a pair's keys and values whose largest magnitudes are taken apart."""
+
+_STEP_REGISTERS = 48
+_REGISTER_STEP = 8
+
+
+@dataclass(frozen=True)
+class FusedConfig:
+    """Configuration of the fused kernel.
+
+    warps: warps of a block.
+    groups: groups of eight queries of a warp, whose sums it keeps in registers.
+    slot: keys that come to shared memory together.
+    slots: how many such blocks of keys the ring holds.
+    ahead: how many of them are on their way while groups go along the others.
+    headroom: by how many powers of two a score may exceed what shares are relative to, before sums
+        are rescaled; shares have as many bits less.
+    """
+
+    warps: int
+    groups: int
+    slot: int
+    slots: int
+    ahead: int
+    headroom: int
+
+
+@dataclass(frozen=True)
+class FusedTiling:
+    """Sparse attention cut by a configuration."""
+
+    workload: SparseAttention
+    config: FusedConfig
+
+    @property
+    def wide(self) -> int:
+        """Bytes of a row of q, k or v: its depth in whole products."""
+        return 64 if self.workload.depth <= 64 else 128
+
+    @property
+    def planes(self) -> int:
+        """Bytes of a share."""
+        return self.workload.softmax_bits // 8
+
+    @property
+    def padded_keys(self) -> int:
+        """Keys in whole slots."""
+        return self.key_blocks * self.config.slot
+
+    @property
+    def key_blocks(self) -> int:
+        return -(-self.workload.keys // self.config.slot)
+
+    @property
+    def window(self) -> int:
+        """Slots that groups go along at a time."""
+        return self.config.slots - self.config.ahead
+
+    @property
+    def group_rows(self) -> int:
+        """Queries in whole groups."""
+        return self.workload.groups * GROUP
+
+    @property
+    def of_block(self) -> int:
+        """Groups of a block."""
+        return self.config.warps * self.config.groups
+
+    @property
+    def parts(self) -> int:
+        """Blocks that share the queries of a pair."""
+        return -(-self.workload.groups // self.of_block)
+
+    @property
+    def blocks(self) -> int:
+        return self.workload.pairs * self.parts
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.config.warps
+
+    @property
+    def steps(self) -> int:
+        """Most steps of all groups: a step that time forces may hold fewer keys than it could."""
+        full = self.workload.structure.blocks // STEP
+        return full + self.workload.groups * self.key_blocks
+
+    @property
+    def row_bytes(self) -> int:
+        """A key with its value."""
+        return 2 * self.wide
+
+    @property
+    def smem_bytes(self) -> int:
+        """Queries, the ring and a factor for each query."""
+        queries = self.of_block * GROUP
+        ring = self.config.slots * self.config.slot * self.row_bytes
+        return queries * self.wide + ring + 4 * queries
+
+    @property
+    def registers(self) -> int:
+        """Estimate of a thread's registers: sums, what is read ahead, a step."""
+        sums = self.wide // 4 * self.planes
+        return self.config.groups * (sums + 3) + self.wide // 16 + _STEP_REGISTERS
+
+    def resident(self, target: Target) -> int:
+        """Blocks that a multiprocessor holds at once; 0 where one does not fit."""
+        registers = -(-self.registers // _REGISTER_STEP) * _REGISTER_STEP
+        return min(
+            target.unit_smem_bytes // (self.smem_bytes + target.reserved_smem_bytes),
+            target.register_file // (registers * self.threads),
+            target.unit_threads // self.threads,
+            target.unit_blocks,
+        )

@@ -1,0 +1,140 @@
+"""CUDA source that quantises q, k and v: largest magnitudes, then bytes as attention reads them.
+
+Keys and values of a row lie together, 16-byte chunks of them changing places by the row's number
+modulo 8, so that the same chunk of eight rows that differ so lies in different banks.
+"""
+
+from __future__ import annotations
+
+QUANTISE_SOURCE = r"""
+constexpr int CHUNKS = WIDE / 16, UNITS = 2 * CHUNKS, OCTETS = DEPTH / 8;
+
+__device__ __forceinline__ float value(unsigned bits) {
+  if constexpr (BRAIN) return __uint_as_float(bits << 16);
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"((unsigned short)bits));
+  return y;
+}
+// The largest magnitude of eight values; those of floats rise with their bits.
+__device__ __forceinline__ int largest_of(const uint4& v) {
+  const unsigned words[4] = {v.x, v.y, v.z, v.w};
+  int most = 0;
+  #pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    most = max(most, (int)(words[i] & 0x7fff));
+    most = max(most, (int)(words[i] >> 16 & 0x7fff));
+  }
+  return most;
+}
+__device__ __forceinline__ int largest_of_lanes(int most, int from) {
+  #pragma unroll
+  for (int step = from; step > 0; step /= 2) most = max(most, __shfl_xor_sync(~0u, most, step));
+  return most;
+}
+
+// Bits of the largest magnitudes of a part of a pair's keys and values, [pairs, PARTS, 2].
+__device__ __forceinline__ void measure(
+    unsigned char* smem, const void* k, const void* v, void* maxima, int block, int thread) {
+  const int pair = block / PARTS, part = block % PARTS;
+  constexpr int EACH = (KEYS * OCTETS + PARTS - 1) / PARTS;
+  const uint4* of[2] = {reinterpret_cast<const uint4*>(k) + (long long)pair * KEYS * OCTETS,
+                        reinterpret_cast<const uint4*>(v) + (long long)pair * KEYS * OCTETS};
+  int most[2] = {0, 0};
+  #pragma unroll 4
+  for (int i = thread; i < EACH; i += THREADS) {
+    const int at = part * EACH + i;
+    if (at < KEYS * OCTETS) {
+      #pragma unroll
+      for (int j = 0; j < 2; ++j) most[j] = max(most[j], largest_of(__ldg(of[j] + at)));
+    }
+  }
+  int* shared = reinterpret_cast<int*>(smem);
+  #pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    most[j] = largest_of_lanes(most[j], 16);
+    if (thread % 32 == 0) shared[j * (THREADS / 32) + thread / 32] = most[j];
+  }
+  __syncthreads();
+  if (thread < 2) {
+    int whole = 0;
+    for (int i = 0; i < THREADS / 32; ++i) whole = max(whole, shared[thread * (THREADS / 32) + i]);
+    reinterpret_cast<int*>(maxima)[block * 2 + thread] = whole;
+  }
+}
+
+// Sixteen values as bytes.
+__device__ __forceinline__ uint4 as_bytes(const uint4 (&halves)[2], float inverse) {
+  unsigned bytes[4];
+  #pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const uint4 v = halves[i / 2];
+    const unsigned words[2] = {i % 2 ? v.z : v.x, i % 2 ? v.w : v.y};
+    bytes[i] = 0;
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const float scaled = value(words[j / 2] >> 16 * (j % 2) & 0xffff) * inverse;
+      const int whole = min(max(__float2int_rn(scaled), -MOST), MOST);
+      bytes[i] |= (unsigned)(whole & 255) << 8 * j;
+    }
+  }
+  return make_uint4(bytes[0], bytes[1], bytes[2], bytes[3]);
+}
+// Sixteen values of a row of `rows`; zeros behind its depth and behind the last row.
+__device__ __forceinline__ void read_chunk(
+    uint4 (&halves)[2], const void* from, int pair, int row, int rows, int chunk) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int octet = 2 * chunk + i;
+    halves[i] = make_uint4(0, 0, 0, 0);
+    if (row < rows && octet < OCTETS) {
+      const uint4* place = reinterpret_cast<const uint4*>(from);
+      halves[i] = __ldg(place + ((long long)pair * rows + row) * OCTETS + octet);
+    }
+  }
+}
+__device__ __forceinline__ float inverse_of(float most) {
+  return most > 0 ? __fdiv_rn((float)MOST, fmaxf(most, 1e-30f)) : 0.0f;
+}
+__device__ __forceinline__ float step_of(float most) {
+  return most > 0 ? __fdiv_rn(most, (float)MOST) : 1.0f;
+}
+
+// A block of keys with their values, or of queries: bytes, and steps of rows of q, [pairs, GROUP_ROWS],
+// and of k and v, [pairs, 2].
+__device__ __forceinline__ void quantise(
+    const void* q, const void* k, const void* v, const void* maxima, void* q_bytes, void* q_steps,
+    void* kv_bytes, void* kv_steps, int block, int thread) {
+  constexpr int OF_KV = (PADDED_KEYS * UNITS + THREADS - 1) / THREADS;
+  constexpr int OF_Q = (GROUP_ROWS * CHUNKS + THREADS - 1) / THREADS;
+  const int pair = block / (OF_KV + OF_Q), number = block % (OF_KV + OF_Q), lane = thread % 32;
+  uint4 halves[2];
+  if (number < OF_KV) {
+    const int* own = reinterpret_cast<const int*>(maxima) + pair * PARTS * 2;
+    float most[2];
+    #pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      int bits = 0;
+      for (int i = lane; i < PARTS; i += 32) bits = max(bits, __ldg(own + i * 2 + j));
+      most[j] = value(largest_of_lanes(bits, 16));
+    }
+    if (number == 0 && thread < 2)
+      reinterpret_cast<float*>(kv_steps)[pair * 2 + thread] = step_of(most[thread]);
+    const int item = number * THREADS + thread, row = item / UNITS, unit = item % UNITS;
+    if (row >= PADDED_KEYS) return;
+    const bool of_v = unit >= CHUNKS;
+    read_chunk(halves, of_v ? v : k, pair, row, KEYS, unit % CHUNKS);
+    uint4* to = reinterpret_cast<uint4*>(kv_bytes) + ((long long)pair * PADDED_KEYS + row) * UNITS;
+    to[unit ^ row % 8] = as_bytes(halves, inverse_of(of_v ? most[1] : most[0]));
+  } else {
+    const int item = (number - OF_KV) * THREADS + thread, row = item / CHUNKS;
+    read_chunk(halves, q, pair, row, QUERIES, item % CHUNKS);
+    const int bits = max(largest_of(halves[0]), largest_of(halves[1]));
+    const float most = value(largest_of_lanes(bits, CHUNKS / 2));
+    if (row >= GROUP_ROWS) return;
+    const long long at = (long long)pair * GROUP_ROWS + row;
+    reinterpret_cast<uint4*>(q_bytes)[at * CHUNKS + item % CHUNKS] =
+        as_bytes(halves, inverse_of(most));
+    if (item % CHUNKS == 0) reinterpret_cast<float*>(q_steps)[at] = step_of(most);
+  }
+}
+"""
