@@ -16,16 +16,15 @@ from autoq.templates.sparse.vector_matrix import VectorMatrix, from_dense
 def mask_vectors(mask: Any, vector: int) -> VectorMatrix:
     """The vectors of `vector` rows that a mask touches, each with uint8 ones where it is kept.
 
-    mask: numpy [rows, columns], bool or numbers of which 0 means left out; a dense tensor of DLPack
-    likewise; anything else that `to_vectors` takes, whose stored entries are kept whatever they
-    hold. Raises InputError for anything else.
+    mask: numpy [rows, columns], bool or numbers of which 0 means left out; a dense tensor of torch
+    and the formats of `autoq.templates.sparse` likewise, whose vectors are filled up with zeros;
+    anything else that `to_vectors` takes, whose stored entries are kept whatever they hold. Raises
+    InputError for anything else.
     """
     if vector not in SHORT_VECTORS:
-        raise InputError(
-            f"vectors of {vector} rows: choose one of {', '.join(map(str, SHORT_VECTORS))}"
-        )
-    dense = str(getattr(mask, "layout", "")) == "torch.strided"
-    if dense:
+        known = ", ".join(map(str, SHORT_VECTORS))
+        raise InputError(f"vectors of {vector} rows: choose one of {known}")
+    if str(getattr(mask, "layout", "")) == "torch.strided":
         mask = mask.detach().cpu().numpy()
     if isinstance(mask, np.ndarray):
         if mask.ndim != 2:
@@ -33,13 +32,10 @@ def mask_vectors(mask: Any, vector: int) -> VectorMatrix:
         return from_dense((mask != 0).astype(np.uint8), vector)
     if isinstance(mask, StridedMatrix):
         mask = from_strided(mask)
-    own = mask.vector if isinstance(mask, VectorMatrix) else 1
-    return to_vectors(_with_ones(mask if own != 1 else to_vectors(mask, own)), vector)
-
-
-def _with_ones(mask: VectorMatrix) -> VectorMatrix:
-    """The matrix with ones in the place of its values, but for what lies below its last row."""
-    ones = np.ones(mask.values.shape, np.uint8)
-    if mask.rows % mask.vector:
-        ones[mask.pointers[-2] :, mask.rows % mask.vector :] = 0
-    return VectorMatrix(mask.rows, mask.columns, mask.vector, mask.pointers, mask.indices, ones)
+    found = mask if isinstance(mask, VectorMatrix) else to_vectors(mask, 1)
+    kept = found.values != 0 if found is mask else np.ones(found.values.shape, bool)
+    ones = VectorMatrix(
+        found.rows, found.columns, found.vector, found.pointers, found.indices,
+        kept.astype(np.uint8),
+    )  # fmt: skip
+    return to_vectors(ones, vector)

@@ -21,6 +21,7 @@ from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.operators.sddmm import Sddmm
+from autoq.templates.operators.sparse_attention import SparseAttention
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.structure import Structure
@@ -77,6 +78,9 @@ CASES: list[Workload] = [
     Gemm(70, 100, 150, sparsity=TILES),
     Gemm(200, 90, 300, "uint8", epilogue=Epilogue("uint8", "int8", True), sparsity=TILES),
     FloatGemm(70, 100, 150, weight_dtype="float16", bias=True, sparsity=TILES),
+    SparseAttention(1, 2, 61, 300, 64, Structure(224, 28, 80), softmax_bits=16),
+    SparseAttention(1, 1, 100, 130, 40, Structure(320, 28, 96), "bfloat16", 8, 4),
+    SparseAttention(2, 1, 24, 200, 128, Structure(96, 40, 96)),
     Pool2d("max", 2, 15, 15, 32, 3, 3, (2, 2), (1, 1, 1, 1)),
     Pool2d("max", 1, 9, 9, 48, 3, 3, (2, 2), (1, 1, 1, 1), in_dtype="int4", out_dtype="int4"),
     Pool2d("average", 2, 7, 7, 64, 7, 7, requantize=True),

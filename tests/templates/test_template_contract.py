@@ -32,6 +32,7 @@ from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.operators.sddmm import Sddmm
+from autoq.templates.operators.sparse_attention import SparseAttention
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.program import Program
 from autoq.templates.registry import TEMPLATES, matching
@@ -108,6 +109,8 @@ SPARSE = [
     Spmm(70, 48, 150, 32, Structure(96, 28, 40)),
     Spmm(21, 33, 40, 2, Structure(48, 5, 16), "uint8", epilogue=Epilogue("float32", "int8")),
     Sddmm(40, 48, 150, 8, Structure(96, 20, 40)),
+    SparseAttention(1, 2, 61, 300, 64, Structure(224, 28, 80), softmax_bits=16),
+    SparseAttention(1, 1, 24, 64, 40, Structure(80, 28, 56), "bfloat16", 8, 4),
     Sddmm(21, 33, 40, 2, Structure(48, 5, 16), "uint16", "int16", "float16", 16),
 ]
 NIBBLES = Gemm(7, 33, 66, "uint4", "int4")

@@ -99,8 +99,8 @@ __device__ __forceinline__ float step_of(float most) {
   return most > 0 ? __fdiv_rn(most, (float)MOST) : 1.0f;
 }
 
-// A block of keys with their values, or of queries: bytes, and steps of rows of q, [pairs, GROUP_ROWS],
-// and of k and v, [pairs, 2].
+// A block of keys with their values, or of queries: bytes, and steps of rows of q, [pairs,
+// GROUP_ROWS], and of k and v, [pairs, 2].
 __device__ __forceinline__ void quantise(
     const void* q, const void* k, const void* v, const void* maxima, void* q_bytes, void* q_steps,
     void* kv_bytes, void* kv_steps, int block, int thread) {

@@ -12,7 +12,6 @@ import numpy as np
 
 from autoq.templates.cuda.sparse_attention.config import STEP, FusedTiling
 from autoq.templates.operators.sparse_attention import GROUP
-from autoq.templates.sparse.vector_matrix import VectorMatrix
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
@@ -61,14 +60,13 @@ def pack_schedule(tiling: FusedTiling, constants: Constants) -> tuple[np.ndarray
         own = slice(mask.pointers[group], mask.pointers[group + 1])
         columns = mask.indices[own].astype(np.int64)
         phase = number % tiling.config.groups / tiling.config.groups
-        for time, chosen in rounds(columns, tiling, phase):
-            count = -(-len(chosen) // STEP)
-            places[step : step + count] = _places(tiling, columns[chosen], count)
-            kept[step : step + count] = _kept(mask, own, chosen, count)
-            partly = (kept[step : step + count] != _ALL).any(axis=1)
-            places[step : step + count] |= PARTLY * partly[:, None]
-            step += count
-            stops[time + 1 :, number] = step
+        chosen, counts = in_steps(columns, tiling, phase)
+        stops[1:, number] = step + np.cumsum(counts)
+        here = slice(step, step + len(chosen))
+        places[here] = _places(tiling, columns, chosen)
+        kept[here] = _kept(mask.values[own], chosen)
+        places[here] |= PARTLY * (kept[here] != _ALL).any(axis=1)[:, None]
+        step += len(chosen)
     arrays = (order, stops, places, kept)
     specs = schedule_specs(tiling)
     return tuple(
@@ -89,28 +87,38 @@ def dealt(lengths: np.ndarray, tiling: FusedTiling) -> np.ndarray:
     return by_block.transpose(2, 1, 0).reshape(-1)
 
 
-def rounds(columns: np.ndarray, tiling: FusedTiling, phase: float) -> list[tuple[int, np.ndarray]]:
-    """Of each time with steps of a group, its keys [32 * steps or fewer] by their number."""
+def in_steps(
+    columns: np.ndarray, tiling: FusedTiling, phase: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of a group's rising columns in steps, [steps, 32], and the steps of each time.
+
+    -1 stands for no column. phase: a share of a step by which groups of a warp are apart.
+    """
     blocks, times = columns // tiling.config.slot, tiling.key_blocks
-    total = -(-len(columns) // STEP)
+    total, counts = -(-len(columns) // STEP), np.zeros(times, np.int64)
     # What waits is what eights of different residues are chosen from.
     late = min(_LATE * (tiling.window - 1), times / 2)
-    waiting, done, found = np.arange(len(columns)), 0, []
+    waiting, done, found = np.arange(len(columns)), 0, [np.zeros(0, np.int64)]
     for time in range(times):
         there = waiting[: np.searchsorted(blocks[waiting], time, side="right")]
+        leaving = int(np.searchsorted(blocks[there], time - tiling.window + 1, side="right"))
         if time == times - 1:
-            steps = -(-len(there) // STEP)
+            steps, leaving = -(-len(there) // STEP), 0
         else:
-            leaving = np.searchsorted(blocks[there], time - tiling.window + 1, side="right")
             pace = int(total * max(0.0, time + 1 - late) / (times - late) + phase) - done
             steps = max(-(-leaving // STEP), min(pace, len(there) // STEP))
         if not steps:
             continue
-        chosen = chosen_of(columns[there], STEP * steps, 0 if time == times - 1 else leaving)
-        found.append((time, there[chosen]))
-        waiting = np.setdiff1d(waiting, there[chosen], assume_unique=True)
+        chosen = chosen_of(columns[there], STEP * steps, leaving)
+        padded = np.full(STEP * steps, -1, np.int64)
+        padded[: len(chosen)] = there[chosen]
+        found.append(padded)
+        rest = np.ones(len(waiting), bool)
+        rest[chosen] = False
+        waiting = waiting[rest]
         done += steps
-    return found
+        counts[time] = steps
+    return np.concatenate(found).reshape(-1, STEP), counts
 
 
 def chosen_of(columns: np.ndarray, most: int, leaving: int) -> np.ndarray:
@@ -120,37 +128,33 @@ def chosen_of(columns: np.ndarray, most: int, leaving: int) -> np.ndarray:
     """
     residue = columns % _BANK_ROWS
     chosen = _by_turns(residue)[:most]
-    if leaving and len(chosen) == most:
-        missing = np.setdiff1d(np.arange(leaving), chosen, assume_unique=True)
-        if len(missing):
-            others = chosen[chosen >= leaving]
-            chosen = np.concatenate([chosen[chosen < leaving], missing, others])[:most]
-    chosen = np.sort(chosen)
+    left_out = np.ones(leaving, bool)
+    left_out[chosen[chosen < leaving]] = False
+    missing = np.flatnonzero(left_out)
+    if not len(missing):
+        return chosen
+    others = chosen[chosen >= leaving]
+    chosen = np.sort(np.concatenate([chosen[chosen < leaving], missing, others])[:most])
     return chosen[_by_turns(residue[chosen])]
 
 
 def _by_turns(residue: np.ndarray) -> np.ndarray:
     """An order that takes one of each residue in turn, as long as there are such."""
     by_class = np.argsort(residue, kind="stable")
-    firsts = np.searchsorted(residue[by_class], residue[by_class], side="left")
-    turn = np.empty(len(residue), np.int64)
-    turn[by_class] = np.arange(len(residue)) - firsts
-    return np.lexsort((residue, turn))
+    counts = np.bincount(residue, minlength=_BANK_ROWS)
+    turn = np.arange(len(residue)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return by_class[np.argsort(turn * _BANK_ROWS + residue[by_class], kind="stable")]
 
 
-def _places(tiling: FusedTiling, columns: np.ndarray, steps: int) -> np.ndarray:
-    """Of the keys of some steps, [steps, 32]; what is left of the last one repeats its first."""
-    rows = np.full(steps * STEP, columns[0] if len(columns) else 0)
-    rows[: len(columns)] = columns
+def _places(tiling: FusedTiling, columns: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Of the keys of some steps, [steps, 32]; where there is none, the first of the step."""
+    keys = np.append(columns, 0)[np.where(chosen < 0, chosen[:, :1], chosen)]
     units = tiling.row_bytes // 16
-    in_ring = rows % (tiling.config.slot * tiling.config.slots)
-    return (in_ring * units + rows % _BANK_ROWS).reshape(steps, STEP)
+    in_ring = keys % (tiling.config.slot * tiling.config.slots)
+    return in_ring * units + keys % _BANK_ROWS
 
 
-def _kept(mask: VectorMatrix, own: slice, chosen: np.ndarray, steps: int) -> np.ndarray:
+def _kept(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """Which keys each query sees, [steps, 8], the first in the lowest bit."""
-    seen = np.zeros((steps * STEP, GROUP), np.uint64)
-    seen[: len(chosen)] = mask.values[own][chosen] != 0
-    weights = np.left_shift(np.uint64(1), np.arange(STEP, dtype=np.uint64))
-    words = (seen.reshape(steps, STEP, GROUP) * weights[None, :, None]).sum(axis=1)
-    return words.astype(np.uint32)
+    seen = np.append(values != 0, np.zeros((1, GROUP), bool), axis=0)[chosen]
+    return np.packbits(seen.transpose(0, 2, 1), axis=2, bitorder="little").view("<u4")[:, :, 0]

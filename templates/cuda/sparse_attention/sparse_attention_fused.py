@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
@@ -42,6 +41,7 @@ from autoq.templates.workload import Constants
 _LEAST_COMPUTE_CAPABILITY = 80
 _MOST_ELEMENTS = 1 << 31
 _LEAST_WARPS = 4
+_DEFAULT_SLOT = 256
 
 
 def matches(workload: object, target: Target) -> bool:
@@ -120,7 +120,7 @@ def default(workload: SparseAttention, target: Target) -> FusedConfig:
         queries = waves * resident * tiling.of_block
         window = min(tiling.window * config.slot, tiling.padded_keys)
         few = max(0, 16 - config.warps * resident)
-        return (queries + 4 * few, -tiling.of_block, -window, tiling.key_blocks,
+        return (queries + 4 * few, -tiling.of_block, abs(config.slot - _DEFAULT_SLOT), -window,
                 abs(config.headroom - 1), config.ahead)  # fmt: skip
 
     return min(space(workload, target).enumerate(), key=cost)

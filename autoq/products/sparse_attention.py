@@ -1,0 +1,115 @@
+"""`autoq.sparse_attention`: attention whose queries see some keys each, quantised on the way."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autoq.errors import InputError
+from autoq.option_types import require_types
+from autoq.products.kept_operators import make_place
+from autoq.products.masks import mask_vectors
+from autoq.products.option_fields import options_of
+from autoq.runtime.dlpack import ARRAYS, tensor_of
+from autoq.single_operator import CompiledOperator, operator
+from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
+from autoq.templates.structure import Structure
+
+
+@dataclass(frozen=True)
+class SparseAttentionOptions:
+    """How the layer is quantised, and where it is computed.
+
+    softmax_bits: of a share, 8 or 16. qkv_bits: of q, k and v, 4 or 8. scale: of scores, a positive
+    number; None for one over the square root of the depth. target, tuning_records,
+    use_shipped_records and cache_dir as in `autoq.operator`.
+    """
+
+    softmax_bits: int = 8
+    qkv_bits: int = 8
+    scale: float | None = None
+    target: Any = "auto"
+    tuning_records: Any = ()
+    use_shipped_records: bool = True
+    cache_dir: Any = None
+
+    def __post_init__(self) -> None:
+        require_types(self)
+
+
+def sparse_attention(q: Any, k: Any, v: Any, mask: Any, **options: Any) -> Any:
+    """`softmax(scale * q k^T) v` over the keys that a mask [queries, keys] keeps.
+
+    q: [batch, heads, queries, depth], k, v: [batch, heads, keys, depth], of float16 or bfloat16,
+    numpy or DLPack. mask: bool numpy, a matrix of scipy.sparse, a torch CSR or BSR tensor or a
+    format of `autoq.templates.sparse`, for all batches and heads. Any mask is right; it is fastest
+    where eight queries, from a multiple of eight on, see the same keys. A query that sees none
+    gives zeros. `options` are the fields of `SparseAttentionOptions`. y is as of `autoq.operator`.
+    Each call compiles, or finds the kernel in the cache, and packs the mask: for many calls with
+    one mask keep what `sparse_attention_operator` gives.
+
+    Raises InputError for what the user gave, and else what `autoq.operator` raises.
+    """
+    arrays = {}
+    for name, given in (("q", q), ("k", k), ("v", v)):
+        arrays[name] = given if isinstance(given, ARRAYS) else tensor_of(name, given)
+        shape = arrays[name].shape
+        if len(shape) != 4:
+            raise InputError(
+                f"{name} of shape {list(shape)!s:.60}: [batch, heads, rows, depth] is expected"
+            )
+    batch, heads, queries, depth = (int(extent) for extent in arrays["q"].shape)
+    shape = tuple(int(extent) for extent in arrays["k"].shape)
+    if shape[:2] + shape[3:] != (batch, heads, depth) or tuple(arrays["v"].shape) != shape:
+        given = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
+        raise InputError(
+            f"{given:.120}: all have the same batch, heads and depth, k and v one shape"
+        )
+    kept = mask_vectors(mask, GROUP)
+    if (kept.rows, kept.columns) != (queries, shape[2]):
+        raise InputError(
+            f"the mask is {[kept.rows, kept.columns]}; q and k take one of {[queries, shape[2]]}"
+        )
+    made = sparse_attention_operator(
+        kept, batch, heads, depth, dtype=str(arrays["q"].dtype), **options
+    )
+    return made(*arrays.values())
+
+
+def sparse_attention_operator(
+    mask: Any, batch: int, heads: int, depth: int, *, dtype: str = "float16", **options: Any
+) -> CompiledOperator:
+    """Attention under one mask as a function of q, k and v.
+
+    The `workload` of what is given is what `autoq.tune` takes; records serve all masks of its
+    class. Arguments and errors are those of `sparse_attention`.
+    """
+    chosen = options_of(SparseAttentionOptions, options)
+    vectors = mask_vectors(mask, GROUP)
+    place = make_place(
+        chosen.target, chosen.tuning_records, chosen.use_shipped_records, chosen.cache_dir
+    )
+    workload = SparseAttention(
+        batch, heads, vectors.rows, vectors.columns, depth,
+        Structure.of(vectors.lengths, vectors.pointers, vectors.indices),
+        dtype, chosen.softmax_bits, chosen.qkv_bits,
+    )  # fmt: skip
+    scale = 1 / math.sqrt(depth) if chosen.scale is None else chosen.scale
+    kept = (vectors.values != 0) @ (1 << np.arange(GROUP))
+    constants = {
+        "columns": vectors.indices,
+        "pointers": vectors.pointers,
+        "kept": kept.astype(np.uint8),
+        "scale": np.array([scale], np.float32),
+    }
+    return operator(
+        workload,
+        target=place.host,
+        constants=constants,
+        tuning_records=place.tuning_records,
+        use_shipped_records=place.use_shipped_records,
+        cache_dir=place.cache_dir,
+    )

@@ -1,0 +1,1 @@
+"""Attention under sparse masks on a CPU."""

@@ -1,0 +1,92 @@
+"""The fused kernel's schedule against the mask it was packed from, and its outputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from ptx.kernels import assert_right_emulated
+from with_nvcc import needs_nvcc
+
+from autoq.templates.cuda.sparse_attention.config import STEP, FusedConfig, FusedTiling
+from autoq.templates.cuda.sparse_attention.schedule import PARTLY, chosen_of, pack_schedule
+from autoq.templates.cuda.sparse_attention.sparse_attention_fused import TEMPLATE
+from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
+from autoq.templates.structure import Structure
+from autoq.templates.target import parse_target
+
+WORKLOAD = SparseAttention(1, 2, 61, 300, 64, Structure(224, 28, 80))
+TARGET = parse_target("cuda:sm_80")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        FusedConfig(4, 1, 64, 3, 1, 1),
+        FusedConfig(4, 2, 64, 4, 2, 0),
+        FusedConfig(8, 1, 128, 2, 1, 2),
+    ],
+)
+@pytest.mark.parametrize("structure", [WORKLOAD.structure, Structure(2400, 300, 300)])
+def test_steps_hold_the_mask_while_its_keys_are_there(
+    config: FusedConfig, structure: Structure
+) -> None:
+    workload = replace(WORKLOAD, structure=structure)
+    tiling = FusedTiling(workload, config)
+    _, constants = workload.random_case(np.random.default_rng(1))
+    order, stops, places, kept = pack_schedule(tiling, constants)
+    found = np.zeros((tiling.group_rows, tiling.padded_keys), bool)
+    assert sorted(order[order >= 0]) == list(range(workload.groups))
+    ring = config.slot * config.slots
+    for number, group in enumerate(order):
+        for time in range(tiling.key_blocks):
+            for step in range(stops[time, number], stops[time + 1, number]):
+                place = places[step] % PARTLY
+                row, turn = np.divmod(place, tiling.row_bytes // 16)
+                assert (turn == row % 8).all()
+                # The newest key of this place in the ring that is there at this time.
+                last = (time + 1) * config.slot - 1
+                key = last - (last - row) % ring
+                seen = kept[step] >> np.arange(STEP)[:, None] & 1 == 1
+                assert (key[seen.any(axis=1)] >= (time - tiling.window + 1) * config.slot).all()
+                assert (places[step] >= PARTLY).all() == (not seen.all())
+                for r in range(GROUP):
+                    own = key[seen[:, r]]
+                    assert not found[group * GROUP + r, own].any()
+                    found[group * GROUP + r, own] = True
+    dense = workload.mask(constants).to_dense() != 0
+    np.testing.assert_array_equal(found[:61, :300], dense)
+    assert not found[61:].any() and not found[:, 300:].any()
+
+
+def test_eights_differ_modulo_8_where_there_are_such() -> None:
+    columns = np.sort(np.random.default_rng(3).permutation(256)[:128])
+    chosen = chosen_of(columns, 64, 10)
+    assert len(set(chosen)) == 64 and set(range(10)) <= set(chosen)
+    eights = columns[chosen].reshape(-1, 8) % 8
+    assert np.mean([len(set(eight)) == 8 for eight in eights]) > 0.7
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("workload", "config"),
+    [
+        (replace(WORKLOAD, softmax_bits=16), FusedConfig(4, 1, 64, 3, 1, 1)),
+        (WORKLOAD, FusedConfig(4, 2, 64, 4, 2, 0)),
+        (
+            replace(WORKLOAD, depth=40, dtype="bfloat16", qkv_bits=4),
+            FusedConfig(4, 1, 128, 2, 1, 2),
+        ),
+        (replace(WORKLOAD, depth=128, softmax_bits=16), FusedConfig(4, 1, 64, 3, 1, 1)),
+        (replace(WORKLOAD, structure=Structure(0, 0, 0)), FusedConfig(4, 1, 64, 2, 1, 1)),
+        (
+            replace(WORKLOAD, structure=Structure(2400, 300, 300), softmax_bits=16),
+            FusedConfig(4, 2, 64, 3, 1, 1),
+        ),
+    ],
+    ids=["16 bits", "8 bits", "4 bits", "deep", "empty", "full"],
+)
+def test_outputs_are_right(workload: SparseAttention, config: FusedConfig) -> None:
+    assert config in TEMPLATE.space(workload, TARGET)
+    assert_right_emulated(TEMPLATE, workload, config, TARGET)
