@@ -191,7 +191,7 @@ def test_products_of_a_float16_model_write_what_the_next_reads():
     workloads = [node.workload for node in graph.nodes if isinstance(node, Layer)]
     products = [w for w in workloads if isinstance(w, FloatGemm)]
     assert [(w.weight_dtype, w.out_dtype, w.group) for w in products] == [
-        ("int4", "float16", 32), ("int8", "float32", 0), ("float16", "float32", 0),
+        ("int4", "float16", 32), ("int8", "float16", 0), ("float16", "float32", 0),
     ]  # fmt: skip
 
 

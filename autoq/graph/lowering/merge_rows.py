@@ -49,19 +49,34 @@ def _larger(
     """
     if kernel_family(node, target) not in _WRITTEN:
         return None
-    for place, front in fronts.items():
+    for place, behind in fronts.items():
+        front = _viewed(behind, node.input_shapes[place])
         joins = (
-            isinstance(front, Fusion)
+            front is not None
             and node.input_dtypes[place] == front.primitives[-1].dtype == "float32"
             and front.output_shape == node.input_shapes[place]
             and kernel_family(front, target) in _WRITTEN
             and _whole(front) == _whole(node) is not None
         )
-        if joins:
+        if joins and front is not None and isinstance(behind, Fusion):
             both = merged(front, node, place)
             if kernel_family(both, target) == "rows":
-                return front, both
+                return behind, both
     return None
+
+
+def _viewed(node: Node | None, shape: tuple[int, ...]) -> Fusion | None:
+    """A fusion as one that writes a shape: where all its arrays have that of its output, in it."""
+    if not isinstance(node, Fusion) or node.output_shape == shape:
+        return node if isinstance(node, Fusion) else None
+    alike = all(given == node.output_shape for given in node.input_shapes)
+    alike = alike and all(array.size == 1 for array in node.constants)
+    if not alike or any("axis" in dict(p.attributes) or "axes" in dict(p.attributes)
+                        for p in node.primitives):  # fmt: skip
+        return None
+    constants = tuple(array.reshape(()) for array in node.constants)
+    shapes = (shape,) * len(node.inputs)
+    return replace(node, input_shapes=shapes, constants=constants, output_shape=shape)
 
 
 def _whole(node: Fusion) -> tuple[int, ...] | None:

@@ -19,8 +19,10 @@ from autoq.graph.passes.layers.float_batches import float_batches
 from autoq.graph.passes.layers.float_tails import FloatTail, float_tails
 from autoq.graph.passes.layers.half_rounding import (
     Rounded,
+    drop_roundings,
     place_roundings,
     rounded_tensor,
+    widened_behind,
     write_narrow,
 )
 from autoq.graph.passes.layers.integer_operands import integer_operands
@@ -45,6 +47,7 @@ def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Templa
     around = Neighbourhood(graph)
     rounded: Rounded = {}
     groups: list[tuple[Sequence[Node], Operation]] = []
+    casts: list[tuple[Operation, Operation]] = []
     taken: set[int] = set()
     for node in graph.operations:
         if node.op != "Gemm" or not isinstance(integer_operands(graph, node, around), str):
@@ -65,9 +68,19 @@ def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Templa
         inputs = (x,) if tail.residual is None else (x, tail.residual)
         product = Operation(WORKLOAD, node.name, inputs, tail.output, attributes, covers)
         groups.append((tail.members, product))
+        narrow = attributes["workload"].with_output(dtype)
+        own = node.attributes.get("floats") == dtype != "float32"
+        if own and tail.residual is not None and matching(narrow, target, templates):
+            attributes["workload"] = narrow
+            residual = rounded_tensor(graph, around, tail.residual, dtype, rounded)
+            product.inputs = (x, residual)
+            casts.append((product, widened_behind(graph, product, dtype)))
     groups += float_batches(graph, around, target, templates, rounded)
     replace_nodes(graph, groups)
+    for product, cast in casts:
+        graph.nodes.insert(graph.nodes.index(product) + 1, cast)
     place_roundings(graph, rounded)
+    drop_roundings(graph)
     prune(graph)  # of transpositions that products take in, which would still be readers
     for _, product in groups:
         if product.attributes["workload"].in_dtype != "float32":

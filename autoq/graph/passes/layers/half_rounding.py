@@ -14,6 +14,8 @@ from autoq.templates.base import Template
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
 
+HALVES = ("float16", "bfloat16")
+
 Rounded = dict[tuple[str, str], Operation]
 """Operations that make tensors of 16-bit floats, by what they round and to which type."""
 
@@ -25,17 +27,40 @@ def rounded_tensor(
 
     The operation that makes it may be added to `rounded`.
     """
-    if (x, dtype) not in rounded:
-        shape, source = graph.shape(x), x
-        while (reshape := around.producer(source, "Reshape")) is not None:
-            source = reshape.inputs[0]
-        widened = around.producer(source, "Cast")
-        half = add_tensor(graph, f"{x}/{dtype}", shape, dtype)
+    if (x, dtype) in rounded:
+        return rounded[x, dtype].output
+    shape, reshape = graph.shape(x), around.producer(x, "Reshape")
+    half = add_tensor(graph, f"{x}/{dtype}", shape, dtype)
+    widened = around.producer(x, "Cast")
+    if reshape is not None:
+        source = rounded_tensor(graph, around, reshape.inputs[0], dtype, rounded)
+        made = Operation("Reshape", half, (source,), half, {"shape": shape})
+    elif widened is not None and graph.dtype(widened.inputs[0]) == dtype:
+        made = Operation("Reshape", half, widened.inputs, half, {"shape": shape})
+    else:
         made = Operation("Cast", half, (x,), half)
-        if widened is not None and graph.dtype(widened.inputs[0]) == dtype:
-            made = Operation("Reshape", half, widened.inputs, half, {"shape": shape})
-        rounded[x, dtype] = made
-    return rounded[x, dtype].output
+    rounded[x, dtype] = made
+    return half
+
+
+def widened_behind(graph: Graph, product: Operation, dtype: str) -> Operation:
+    """Let a product write 16-bit floats; the Cast that widens them for all that reads it."""
+    result = product.output
+    product.output = add_tensor(graph, f"{result}/{dtype}", graph.shape(result), dtype)
+    return Operation("Cast", product.name, (product.output,), result)
+
+
+def drop_roundings(graph: Graph) -> None:
+    """Read 16-bit floats themselves where they are widened and rounded again."""
+    around = Neighbourhood(graph)
+    for node in graph.operations:
+        widened = around.producer(node.inputs[0], "Cast") if node.op == "Cast" else None
+        if widened is None or graph.dtype(widened.inputs[0]) != graph.dtype(node.output):
+            continue
+        if graph.dtype(node.output) not in HALVES or graph.dtype(node.inputs[0]) != "float32":
+            continue
+        node.op, node.inputs = "Reshape", widened.inputs
+        node.attributes = {"shape": graph.shape(node.output)}
 
 
 def place_roundings(graph: Graph, rounded: Rounded) -> None:
