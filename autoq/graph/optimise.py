@@ -10,6 +10,7 @@ from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.know_zeros import know_zeros
 from autoq.graph.lowering.lower import lower
 from autoq.graph.lowering.merge_attention import merge_attention
+from autoq.graph.lowering.merge_products import merge_products
 from autoq.graph.lowering.merge_rows import merge_rows
 from autoq.graph.passes.channels.channel_padding import pad_hidden_channels
 from autoq.graph.passes.channels.channel_shuffle import find_channel_shuffles
@@ -89,6 +90,7 @@ def optimise(
     absorb_tables(lowered, target, templates)
     merge_attention(lowered, target, templates)
     know_zeros(lowered, target, templates)
+    merge_products(lowered, target, templates)
     return lowered
 
 

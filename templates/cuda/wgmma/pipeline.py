@@ -19,15 +19,20 @@ from autoq.templates.cuda.device.memory.ring import (
     Ring,
     RingCursor,
     RingPosition,
-    fence_barriers,
 )
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, prefetch_map
 from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
-from autoq.templates.cuda.wgmma.exchange import clear_tile, exchange, expect_partials
+from autoq.templates.cuda.wgmma.copies import absent, output_of_copy, own
+from autoq.templates.cuda.wgmma.exchange import clear_tile, exchange
 from autoq.templates.cuda.wgmma.multiply import GroupSums, Operands, multiply
 from autoq.templates.cuda.wgmma.pieces import pass_over, walk_of
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
-from autoq.templates.cuda.wgmma.producer import load_first_weights, load_tile_operands, produce
+from autoq.templates.cuda.wgmma.producer import (
+    initialise_barriers,
+    load_first_weights,
+    load_tile_operands,
+    produce,
+)
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     ThreadShare,
     fetch_residuals,
@@ -43,22 +48,6 @@ START_BARRIER = 1
 """Named barrier behind the initialisation of the mbarriers."""
 
 
-@T.inline
-def initialise_barriers(plan, ring, slots, rank):
-    """One thread of the block."""
-    for stage in T.unroll(plan.config.stages):
-        T.ptx.mbarrier.init.shared.b64(ring.full(stage), T.uint32(1))
-        T.ptx.mbarrier.init.shared.b64(ring.empty(stage), plan.empty_arrivals(stage, rank))
-    slots.initialise(4 * plan.team_warpgroups)
-    for i in T.unroll(plan.teams if plan.ping_pong else 0):
-        T.ptx.mbarrier.init.shared.b64(
-            ring.barriers.ptr_to([plan.memory.consumer_barriers + i]), T.uint32(4)
-        )
-    if plan.config.split_k > 1:
-        expect_partials(plan, ring.barriers)
-    fence_barriers()
-
-
 def build_pipeline(
     plan: PipelinePlan, x_shape: tuple[int, ...], y_shape: tuple[int, ...]
 ) -> PrimFunc:
@@ -71,9 +60,12 @@ def build_pipeline(
     the scalars.
     A table of outputs lies behind the first eight scalars (`packed_scalars`). With `stream_k` the
     plan's workspaces come before y.
+
+    Of several copies, up to three, what is constant has as many times the first extent, and as
+    many outputs follow.
     """
     workload, config, layout, load = plan.workload, plan.config, plan.layout, plan.load
-    epilogue = workload.epilogue
+    epilogue, copies = workload.epilogue, plan.copies
     registers = config.registers
     x_arguments = load.map_arguments()
     spaces = plan.workspaces
@@ -84,34 +76,43 @@ def build_pipeline(
         weight_ptr: T.handle, bias_ptr: T.handle, scale_ptr: T.Optional(T.handle),
         scalars_ptr: T.Optional(T.handle), table_ptr: T.Optional(T.handle),
         arrived_ptr: T.Optional(T.handle), parts_ptr: T.Optional(T.handle), y_ptr: T.handle,
+        second_ptr: T.Optional(T.handle), third_ptr: T.Optional(T.handle),
     ):  # fmt: skip
         x = T.match_buffer(x_ptr, x_shape, workload.in_dtype, align=16)
-        weight = T.match_buffer(weight_ptr, (plan.padded_n * layout.total,), plan.atom.b, align=16)
-        bias = T.match_buffer(bias_ptr, (plan.biases,), "int32", align=16)
+        words_of_weights = T.meta_var((copies * plan.padded_n * layout.total,))
+        weights = T.match_buffer(weight_ptr, words_of_weights, plan.atom.b, align=16)
+        biases = T.match_buffer(bias_ptr, (copies * plan.biases,), "int32", align=16)
         y_nhwc = T.match_buffer(y_ptr, y_shape, epilogue.out_dtype, align=16)
         if scale_ptr is not None:
-            scale = T.match_buffer(scale_ptr, (plan.scales,), "float32", align=16)
-            scalars = T.match_buffer(scalars_ptr, (plan.scalars,), "float32", align=16)
+            scales = T.match_buffer(scale_ptr, (copies * plan.scales,), "float32", align=16)
+            numbers = T.match_buffer(scalars_ptr, (copies * plan.scalars,), "float32", align=16)
         else:
-            scale = T.meta_var(bias)
-            scalars = T.meta_var(bias)
+            scales = T.meta_var(biases)
+            numbers = T.meta_var(biases)
         if row_scale_ptr is not None:
             row_scale = T.match_buffer(row_scale_ptr, y_shape[:1], "float32", align=16)
         else:
-            row_scale = T.meta_var(bias)
+            row_scale = T.meta_var(biases)
         if residual_ptr is not None:
             residual_nhwc = T.match_buffer(residual_ptr, y_shape, epilogue.residual_dtype, align=16)
         else:
             residual_nhwc = T.meta_var(y_nhwc)
         if table_ptr is not None:
-            words_of_tables = T.meta_var((plan.n_tiles * plan.memory.table_words,))
-            table = T.match_buffer(table_ptr, words_of_tables, "int32", align=16)
+            words_of_tables = T.meta_var((copies * plan.n_tiles * plan.memory.table_words,))
+            tables = T.match_buffer(table_ptr, words_of_tables, "int32", align=16)
         else:
-            table = T.meta_var(bias)
+            tables = T.meta_var(biases)
+        if second_ptr is not None:
+            second = T.match_buffer(second_ptr, y_shape, epilogue.out_dtype, align=16)
+        else:
+            second = T.meta_var(y_nhwc)
+        if third_ptr is not None:
+            third = T.match_buffer(third_ptr, y_shape, epilogue.out_dtype, align=16)
+        else:
+            third = T.meta_var(y_nhwc)
         if arrived_ptr is not None:
             arrived = T.match_buffer(arrived_ptr, spaces[0].spec.shape, "int32", align=16)
             parts = T.match_buffer(parts_ptr, spaces[1].spec.shape, "uint32", align=16)
-        y = T.decl_buffer((plan.elements,), moved_as(epilogue.out_dtype), data=y_nhwc.data)
         residual = T.decl_buffer(
             (plan.elements,), moved_as(epilogue.residual_dtype or epilogue.out_dtype),
             data=residual_nhwc.data,
@@ -134,11 +135,22 @@ def build_pipeline(
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_unit})
         if config.grid.cluster > 1:
-            cta = T.cluster_id([plan.grid])
+            block = T.cluster_id([copies * plan.grid])
             rank = T.cta_id_in_cluster([config.grid.cluster])
         else:
-            cta = T.cta_id([plan.grid])
+            block = T.cta_id([copies * plan.grid])
             rank = T.meta_var(0)
+        copy = T.meta_var(block // plan.grid if copies > 1 else 0)
+        cta = T.meta_var(block % plan.grid if copies > 1 else block)
+        weight = T.decl_buffer(*own(weights, plan.padded_n * layout.total, copy))
+        bias = T.decl_buffer(*own(biases, plan.biases, copy))
+        scale = T.decl_buffer(*own(scales, plan.scales, copy))
+        scalars = T.decl_buffer(*own(numbers, plan.scalars, copy))
+        table = T.decl_buffer(*own(tables, plan.n_tiles * plan.memory.table_words, copy))
+        y = T.decl_buffer(
+            (plan.elements,), moved_as(epilogue.out_dtype), data=y_nhwc.data,
+            elem_offset=output_of_copy(copy, (y_nhwc, second, third)),
+        )  # fmt: skip
         warpgroup = T.warpgroup_id([config.consumers + 1])
         warp = T.warp_id_in_wg([4])
         lane = T.lane_id([32])
@@ -279,13 +291,4 @@ def build_pipeline(
                     else:
                         tail.skip((plan.teams - 1) * layout.stages)
 
-    absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
-    if epilogue.out_dtype == "int32":
-        absent |= {"scale_ptr": None, "scalars_ptr": None}
-    if not epilogue.row_scale:
-        absent["row_scale_ptr"] = None
-    if not plan.bounded:
-        absent["table_ptr"] = None
-    if not spaces:
-        absent |= {"arrived_ptr": None, "parts_ptr": None}
-    return overlapping(main.specialize(**absent))
+    return overlapping(main.specialize(**dict.fromkeys(absent(plan))))

@@ -27,24 +27,30 @@ from autoq.templates.program import Workspace
 from autoq.templates.target import Target
 
 
-def grid_clusters(config: PipelineConfig, target: Target, works: int, n_tiles: int) -> int:
-    """Clusters of a kernel; with weights that stay, as many for every n tile."""
+def grid_clusters(
+    config: PipelineConfig, target: Target, works: int, n_tiles: int, copies: int = 1
+) -> int:
+    """Clusters of each of so many copies; with weights that stay, as many for every n tile."""
     if not config.grid.persistent:
         return works
     units = target.units_in_clusters(config.grid.cluster)
     resident = units * config.blocks_per_unit // config.grid.cluster
-    clusters = min(resident, works)
-    return clusters // n_tiles * n_tiles if config.weights_stay else clusters
+    clusters = min(max(1, resident // copies), works)
+    return max(1, clusters // n_tiles) * n_tiles if config.weights_stay else clusters
 
 
 class PipelinePlan(EpiloguePlan):
-    """What the kernel's parts share; every attribute is a compile-time constant of the kernel."""
+    """What the kernel's parts share; every attribute is a compile-time constant of the kernel.
+
+    copies: so many workloads of one x and their own constants run side by side.
+    """
 
     def __init__(
-        self, workload: Conv2d, config: PipelineConfig, layout: KLayout, load: Load, target: Target
-    ) -> None:
+        self, workload: Conv2d, config: PipelineConfig, layout: KLayout, load: Load,
+        target: Target, copies: int = 1,
+    ) -> None:  # fmt: skip
         super().__init__(workload, config)
-        self.layout, self.load = layout, load
+        self.layout, self.load, self.copies = layout, load, copies
         self.memory = PipelineMemory(config, layout, self.epilogue, load.rows, self.table_start)
         self.lookups_at = self.memory.lookups_at
         self.elements = workload.n * workload.p * workload.q * workload.k
@@ -57,7 +63,7 @@ class PipelinePlan(EpiloguePlan):
         # What blocks take of tiles, if they share them out.
         self.portions = layout.stages
         pieces = self.works * (self.portions if config.stream_k else 1)
-        self.grid = grid_clusters(config, target, pieces, self.n_tiles)
+        self.grid = grid_clusters(config, target, pieces, self.n_tiles, copies)
         self.parts = TileParts(config.grid.cluster, config.row_team, config.accumulators, "uint32")
         self.block_stages = layout.stages // config.split_k
         self.own_stages = layout.stages // config.parts

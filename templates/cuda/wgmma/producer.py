@@ -4,9 +4,10 @@ from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.launch.dependent_launch import wait_for_predecessors
 from autoq.templates.cuda.device.launch.place import TilePlace
-from autoq.templates.cuda.device.memory.ring import RingCursor, RingPosition
+from autoq.templates.cuda.device.memory.ring import RingCursor, RingPosition, fence_barriers
 from autoq.templates.cuda.device.memory.tma import LOAD_BULK, Delivery, load_tiled, tma_load
 from autoq.templates.cuda.wgmma.config import Operand
+from autoq.templates.cuda.wgmma.exchange import expect_partials
 from autoq.templates.cuda.wgmma.pieces import walk_of
 
 
@@ -114,3 +115,19 @@ def load_first_weights(plan, smem, ring, weight, n):
     """
     for step in T.serial(plan.early_stages):
         load_staying_weights(plan, smem, ring, weight, n, step, step)
+
+
+@T.inline
+def initialise_barriers(plan, ring, slots, rank):
+    """One thread of the block."""
+    for stage in T.unroll(plan.config.stages):
+        T.ptx.mbarrier.init.shared.b64(ring.full(stage), T.uint32(1))
+        T.ptx.mbarrier.init.shared.b64(ring.empty(stage), plan.empty_arrivals(stage, rank))
+    slots.initialise(4 * plan.team_warpgroups)
+    for i in T.unroll(plan.teams if plan.ping_pong else 0):
+        T.ptx.mbarrier.init.shared.b64(
+            ring.barriers.ptr_to([plan.memory.consumer_barriers + i]), T.uint32(4)
+        )
+    if plan.config.split_k > 1:
+        expect_partials(plan, ring.barriers)
+    fence_barriers()

@@ -1,0 +1,45 @@
+"""Which of a wgmma kernel's arrays there are, and where those of each of its copies lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm.script import tirx as T
+
+from autoq.templates.cuda.wgmma.plan import PipelinePlan
+
+
+def own(array: Any, size: int, copy: Any) -> tuple[Any, ...]:
+    """What `T.decl_buffer` takes for the part of an array that a copy has."""
+    return (size,), array.dtype, array.data, None, copy * size
+
+
+def output_of_copy(copy: Any, outputs: Sequence[Any]) -> Any:
+    """How many elements of one byte the output of a copy lies behind the first one's."""
+    if isinstance(copy, int):
+        return 0
+    first, *others = (
+        T.reinterpret("int64", T.address_of(array[(0,) * len(array.shape)])) for array in outputs
+    )
+    behind: Any = T.int64(0)
+    for number, other in enumerate(others, 1):
+        behind = T.if_then_else(copy == number, other - first, behind)
+    return behind
+
+
+def absent(plan: PipelinePlan) -> tuple[str, ...]:
+    """The parameters of `build_pipeline` that a kernel has not."""
+    epilogue = plan.epilogue
+    present = {
+        "residual_ptr": epilogue.residual_dtype is not None,
+        "scale_ptr": epilogue.out_dtype != "int32",
+        "scalars_ptr": epilogue.out_dtype != "int32",
+        "row_scale_ptr": epilogue.row_scale,
+        "table_ptr": plan.bounded,
+        "arrived_ptr": bool(plan.workspaces),
+        "parts_ptr": bool(plan.workspaces),
+        "second_ptr": plan.copies > 1,
+        "third_ptr": plan.copies > 2,
+    }
+    return tuple(name for name, there in present.items() if not there)

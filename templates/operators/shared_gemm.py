@@ -1,0 +1,147 @@
+"""Products of one matrix with several others of a shape, each with an epilogue and a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from autoq.errors import InputError
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.field_types import require_positive
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
+
+MOST_PRODUCTS = 3
+"""As many as a transformer's queries, keys and values."""
+
+
+@dataclass(frozen=True)
+class SharedGemm(Workload, operator="shared_gemm"):
+    """`products` times `Gemm(m, n, k)` of the same x `[m, k]`, with outputs `[m, n]` each.
+
+    The constants are those of a Gemm with a first axis of so many: `weight` `[products, n, k]`,
+    `scalars` `[products, 8]` and so on, but for the one `x_zero_point`. The epilogue has neither a
+    residual nor other inputs. Raises InputError for extents below 1 and other numbers of products.
+    """
+
+    products: int
+    m: int
+    n: int
+    k: int
+    in_dtype: str = "int8"
+    weight_dtype: str = "int8"
+    epilogue: Epilogue = field(default_factory=Epilogue)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self, "m", "n", "k")
+        if not 2 <= self.products <= MOST_PRODUCTS:
+            raise InputError(f"{self.products} products: 2 to {MOST_PRODUCTS}")
+        bytes_out = self.epilogue.out_dtype in ("int8", "uint8")
+        if len(self.one.inputs) > 1 or self.in_dtype == "float32" or not bytes_out:
+            raise InputError(f"{self}: products of integers to bytes, without further inputs")
+
+    @property
+    def one(self) -> Gemm:
+        """Each of the products."""
+        return Gemm(self.m, self.n, self.k, self.in_dtype, self.weight_dtype, self.epilogue)
+
+    @property
+    def whole(self) -> Gemm:
+        """A product of as much work."""
+        return Gemm(
+            self.m, self.products * self.n, self.k, self.in_dtype, self.weight_dtype, self.epilogue
+        )
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        return self.one.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        (y,) = self.one.outputs
+        return tuple(TensorSpec(f"y{i}", y.shape, y.dtype) for i in range(self.products))
+
+    @property
+    def constants(self) -> tuple[TensorSpec, ...]:
+        return tuple(
+            TensorSpec(spec.name, (self.products, *spec.shape), spec.dtype, optional=spec.optional)
+            if spec.shape
+            else spec
+            for spec in self.one.constants
+        )
+
+    @property
+    def operations(self) -> int:
+        """Multiplications plus additions."""
+        return self.products * self.one.operations
+
+    @property
+    def bytes(self) -> int:
+        weight = TensorSpec("weight", (self.products, self.n, self.k), self.weight_dtype)
+        return super().bytes + weight.bytes
+
+    def constants_of_each(self, constants: Constants) -> Iterator[dict[str, Any]]:
+        """The constants of every product."""
+        for i in range(self.products):
+            yield {
+                name: array if name == "x_zero_point" else np.asarray(array)[i]
+                for name, array in constants.items()
+            }
+
+    def tolerance(self, target: Target) -> Tolerance:
+        """That of a product."""
+        return self.one.tolerance(target)
+
+    def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
+        return self.reference_in_threads(activations, constants, 1)
+
+    def reference_in_threads(
+        self, activations: Sequence[np.ndarray], constants: Constants, threads: int
+    ) -> Arrays:
+        return tuple(
+            self.one.reference_in_threads(activations, of_one, threads)[0]
+            for of_one in self.constants_of_each(constants)
+        )
+
+    def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
+        cases = [self.one.random_case(rng) for _ in range(self.products)]
+        activations, first = cases[0]
+        constants = {
+            name: first[name]
+            if name == "x_zero_point"
+            else np.stack([np.asarray(of_one[name]) for _, of_one in cases])
+            for name in first
+        }
+        return activations, constants
+
+    def retyped(self, inputs: Sequence[str], outputs: Sequence[str]) -> Workload:
+        if len(set(outputs)) > 1:
+            raise ValueError(f"{self} has outputs of one type, not {', '.join(outputs)}")
+        one = self.one.retyped(inputs, outputs[:1])
+        if not isinstance(one, Gemm):
+            raise ValueError(f"{self} has no form from {', '.join(inputs)}")
+        return shared(one, self.products)
+
+    def __str__(self) -> str:
+        return f"{self.products} of {self.one}"
+
+
+def shared(one: Gemm, products: int) -> SharedGemm:
+    """So many products of the shape and epilogue of one."""
+    return SharedGemm(products, one.m, one.n, one.k, one.in_dtype, one.weight_dtype, one.epilogue)
+
+
+def sharing(workloads: Sequence[Workload]) -> SharedGemm | None:
+    """The one workload of several that read the same activation, None where there is none."""
+    first = workloads[0]
+    alike = isinstance(first, Gemm) and all(workload == first for workload in workloads)
+    if not alike or not isinstance(first, Gemm) or not 2 <= len(workloads) <= MOST_PRODUCTS:
+        return None
+    plain = len(first.inputs) == 1 and first.epilogue.out_dtype in ("int8", "uint8")
+    return shared(first, len(workloads)) if plain and first.in_dtype != "float32" else None
