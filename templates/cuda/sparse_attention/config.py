@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.templates.cuda.sparse_attention.quantisation import Quantisation
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
 from autoq.templates.target import Target
 
 STEP = 32
 """Keys of a step: the reduction of a product of bytes."""
-
-QUANTISE_THREADS = 256
-MEASURED_PARTS = 32
-"""Parts of a pair's keys and values whose largest magnitudes are taken apart."""
 
 _STEP_REGISTERS = 48
 _REGISTER_STEP = 8
@@ -47,9 +44,14 @@ class FusedTiling:
     config: FusedConfig
 
     @property
+    def quantisation(self) -> Quantisation:
+        """How q, k and v become bytes."""
+        return Quantisation(self.workload, self.padded_keys)
+
+    @property
     def wide(self) -> int:
-        """Bytes of a row of q, k or v: its depth in whole products."""
-        return 64 if self.workload.depth <= 64 else 128
+        """Bytes of a row of q, k or v."""
+        return self.quantisation.wide
 
     @property
     def planes(self) -> int:
@@ -73,7 +75,7 @@ class FusedTiling:
     @property
     def group_rows(self) -> int:
         """Queries in whole groups."""
-        return self.workload.groups * GROUP
+        return self.quantisation.group_rows
 
     @property
     def of_block(self) -> int:

@@ -7,32 +7,25 @@ in shared memory, from where groups of eight queries gather those that they see.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
+from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.sparse_attention.attend_source import ATTEND_SOURCE
 from autoq.templates.cuda.sparse_attention.block_source import BLOCK_SOURCE
-from autoq.templates.cuda.sparse_attention.config import (
-    MEASURED_PARTS,
-    QUANTISE_THREADS,
-    FusedConfig,
-    FusedTiling,
-)
-from autoq.templates.cuda.sparse_attention.quantise_source import QUANTISE_SOURCE
+from autoq.templates.cuda.sparse_attention.config import FusedConfig, FusedTiling
+from autoq.templates.cuda.sparse_attention.quantisation import stage
 from autoq.templates.cuda.sparse_attention.schedule import (
     PARTLY,
     pack_schedule,
     schedule_specs,
 )
 from autoq.templates.operators.sparse_attention import SparseAttention
-from autoq.templates.program import Program, Stage, Workspace
+from autoq.templates.program import Program, Workspace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -126,78 +119,29 @@ def default(workload: SparseAttention, target: Target) -> FusedConfig:
     return min(space(workload, target).enumerate(), key=cost)
 
 
-def _functions(tiling: FusedTiling) -> tuple[DeviceNamespace, DeviceNamespace]:
-    """The device functions of quantisation and of attention."""
+def _attend(tiling: FusedTiling) -> DeviceFunction:
+    """The device function of attention."""
     workload, config = tiling.workload, tiling.config
-    shared = {
-        "WIDE": tiling.wide, "DEPTH": workload.depth, "BRAIN": workload.dtype == "bfloat16",
-        "KEYS": workload.keys, "PADDED_KEYS": tiling.padded_keys, "QUERIES": workload.queries,
-        "GROUP_ROWS": tiling.group_rows,
-    }  # fmt: skip
-    own = {
-        "PARTS": MEASURED_PARTS, "THREADS": QUANTISE_THREADS,
-        "MOST": 2 ** (workload.qkv_bits - 1) - 1,
-    }  # fmt: skip
     most_share = (2**workload.softmax_bits - 1) / 2**config.headroom
     source = f"constexpr float LOG_TOP = {math.log2(most_share):.9g}f;\n{ATTEND_SOURCE}"
-    attend = {
+    own = {
         "WARPS": config.warps, "GROUPS": config.groups, "SLOT": config.slot,
         "SLOTS": config.slots, "AHEAD": config.ahead, "SOFTMAX_BITS": workload.softmax_bits,
         "PARTS_OF_QUERIES": tiling.parts, "PARTLY": PARTLY,
     }  # fmt: skip
-    return (
-        DeviceNamespace("sparse_quantise", QUANTISE_SOURCE, {}, {**shared, **own}),
-        DeviceNamespace("sparse_attend", source + BLOCK_SOURCE, {}, {**shared, **attend}),
-    )
-
-
-def _workspaces(tiling: FusedTiling) -> tuple[TensorSpec, ...]:
-    """What quantisation leaves: maxima, then bytes and steps."""
-    pairs, wide = tiling.workload.pairs, tiling.wide
-    return (
-        TensorSpec("maxima", (pairs, MEASURED_PARTS, 2), "int32"),
-        TensorSpec("q_bytes", (pairs, tiling.group_rows, wide), "int8"),
-        TensorSpec("q_steps", (pairs, tiling.group_rows), "float32"),
-        TensorSpec("kv_bytes", (pairs, tiling.padded_keys, 2 * wide), "int8"),
-        TensorSpec("kv_steps", (pairs, 2), "float32"),
-    )
+    constants = {**tiling.quantisation.constants, **own}
+    return DeviceNamespace("sparse_attend", source + BLOCK_SOURCE, {}, constants).function("attend")
 
 
 def build(workload: SparseAttention, config: FusedConfig, target: Target) -> Program:
     """Three stages: largest magnitudes, bytes, attention."""
     tiling = FusedTiling(workload, config)
-    quantise, attend = _functions(tiling)
-    q, k, v = workload.inputs
-    maxima, q_bytes, q_steps, kv_bytes, kv_steps = _workspaces(tiling)
-    schedule, (y,) = packed(workload, config), workload.outputs
-    chunks, threads = tiling.wide // 16, QUANTISE_THREADS
-    of_kv = -(-tiling.padded_keys * 2 * chunks // threads)
-    of_q = -(-tiling.group_rows * chunks // threads)
-
-    def stage(
-        function: Any, reads: Sequence[TensorSpec], writes: Sequence[TensorSpec],
-        blocks: int, threads: int, smem_bytes: int,
-    ) -> Stage:  # fmt: skip
-        def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-            if not smem_bytes:
-                call(function, *pointers, block, thread)
-                return
-            smem = builder.alloc_buffer((smem_bytes,), "uint8", scope="shared.dyn", align=128)
-            call(function, smem.data, *pointers, block, thread)
-
-        kernel = thread_kernel([*reads, *writes], blocks, threads, target, body)
-        names = ([spec.name for spec in specs] for specs in (reads, writes))
-        return Stage(kernel, *(tuple(each) for each in names))
-
-    stages = (
-        stage(quantise.function("measure"), (k, v), (maxima,),
-              workload.pairs * MEASURED_PARTS, threads, threads // 32 * 8),
-        stage(quantise.function("quantise"), (q, k, v, maxima),
-              (q_bytes, q_steps, kv_bytes, kv_steps), workload.pairs * (of_kv + of_q), threads, 0),
-        stage(attend.function("attend"), (q_bytes, q_steps, kv_bytes, kv_steps, *schedule), (y,),
-              tiling.blocks, tiling.threads, tiling.smem_bytes),
-    )  # fmt: skip
-    return Program(stages, tuple(Workspace(spec) for spec in _workspaces(tiling)))
+    quantisation = tiling.quantisation
+    reads = (*quantisation.writes, *packed(workload, config))
+    shape = (tiling.blocks, tiling.threads, tiling.smem_bytes)
+    attend = stage(_attend(tiling), reads, workload.outputs, shape, target)
+    workspaces = (quantisation.maxima, *quantisation.writes)
+    return Program((*quantisation.stages(target), attend), tuple(map(Workspace, workspaces)))
 
 
 def pack(

@@ -1,0 +1,107 @@
+"""The first two stages of attention under a sparse mask: q, k and v as bytes, with their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.tirx.script.builder import ir as builder
+
+from autoq.templates.cuda.device.functions import DeviceFunction
+from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
+from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.sparse_attention.quantise_source import QUANTISE_SOURCE
+from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
+from autoq.templates.program import Stage
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+
+_THREADS = 256
+_PARTS = 32
+"""Parts of a pair's keys and values whose largest magnitudes are taken apart."""
+
+
+@dataclass(frozen=True)
+class Quantisation:
+    """Of a workload, with so many keys of a pair, those behind the last one zeros."""
+
+    workload: SparseAttention
+    padded_keys: int
+
+    @property
+    def wide(self) -> int:
+        """Bytes of a row of q, k or v: its depth in whole products."""
+        return 64 if self.workload.depth <= 64 else 128
+
+    @property
+    def group_rows(self) -> int:
+        """Queries in whole groups."""
+        return self.workload.groups * GROUP
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """What sources of all stages ask of the arrays."""
+        workload = self.workload
+        return {
+            "WIDE": self.wide, "DEPTH": workload.depth, "BRAIN": workload.dtype == "bfloat16",
+            "KEYS": workload.keys, "PADDED_KEYS": self.padded_keys, "QUERIES": workload.queries,
+            "GROUP_ROWS": self.group_rows,
+        }  # fmt: skip
+
+    @property
+    def maxima(self) -> TensorSpec:
+        """The largest magnitudes of each part, between the stages."""
+        return TensorSpec("maxima", (self.workload.pairs, _PARTS, 2), "int32")
+
+    @property
+    def writes(self) -> tuple[TensorSpec, ...]:
+        """Bytes of q and steps of its rows, bytes of k and v side by side and their steps."""
+        pairs, wide = self.workload.pairs, self.wide
+        return (
+            TensorSpec("q_bytes", (pairs, self.group_rows, wide), "int8"),
+            TensorSpec("q_steps", (pairs, self.group_rows), "float32"),
+            TensorSpec("kv_bytes", (pairs, self.padded_keys, 2 * wide), "int8"),
+            TensorSpec("kv_steps", (pairs, 2), "float32"),
+        )
+
+    def stages(self, target: Target) -> tuple[Stage, Stage]:
+        """Largest magnitudes, then bytes."""
+        workload, chunks = self.workload, self.wide // 16
+        most = 2 ** (workload.qkv_bits - 1) - 1
+        own = {"PARTS": _PARTS, "THREADS": _THREADS, "MOST": most}
+        functions = DeviceNamespace(
+            "sparse_quantise", QUANTISE_SOURCE, {}, {**self.constants, **own}
+        )
+        q, k, v = workload.inputs
+        of_kv = -(-self.padded_keys * 2 * chunks // _THREADS)
+        of_q = -(-self.group_rows * chunks // _THREADS)
+        shape = (workload.pairs * _PARTS, _THREADS, _THREADS // 32 * 8)
+        whole = (workload.pairs * (of_kv + of_q), _THREADS, 0)
+        return (
+            stage(functions.function("measure"), (k, v), (self.maxima,), shape, target),
+            stage(functions.function("quantise"), (q, k, v, self.maxima), self.writes, whole,
+                  target),
+        )  # fmt: skip
+
+
+def stage(
+    function: DeviceFunction,
+    reads: Sequence[TensorSpec],
+    writes: Sequence[TensorSpec],
+    shape: tuple[int, int, int],
+    target: Target,
+) -> Stage:
+    """A stage of function(smem?, reads, writes, block, thread): blocks, threads, shared bytes."""
+    blocks, threads, smem_bytes = shape
+
+    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+        if not smem_bytes:
+            call(function, *pointers, block, thread)
+            return
+        smem = builder.alloc_buffer((smem_bytes,), "uint8", scope="shared.dyn", align=128)
+        call(function, smem.data, *pointers, block, thread)
+
+    kernel = thread_kernel([*reads, *writes], blocks, threads, target, body)
+    names = ([spec.name for spec in specs] for specs in (reads, writes))
+    return Stage(kernel, *(tuple(each) for each in names))
