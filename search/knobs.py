@@ -157,12 +157,38 @@ def _is_number(value: Any) -> bool:
 
 
 def _columns(name: str, choices: tuple[Any, ...]) -> tuple[list[str], np.ndarray]:
-    """Column names and their values float32 [choices, columns] of one knob."""
+    """Column names and their values float32 [choices, columns] of one knob.
+
+    The fields of dataclasses and the items of tuples are columns by themselves, and what a value
+    lacks is NaN. Texts and members of enums are one-hot, and so are the kinds of mixed values.
+    """
     if all(isinstance(value, bool) for value in choices):
         return [name], np.array(choices, dtype=np.float32)[:, None]
-    if all(_is_number(value) for value in choices):
-        raw = np.array(choices, dtype=np.float32)
-        if (raw > 0).all():
+    if all(_is_number(value) or value is None for value in choices):
+        raw = np.array([np.nan if value is None else value for value in choices], np.float32)
+        if (raw[~np.isnan(raw)] > 0).all():
             return [name, f"log2({name})"], np.stack([raw, np.log2(raw)], axis=1)
         return [name], raw[:, None]
-    return [f"{name}={value}" for value in choices], np.eye(len(choices), dtype=np.float32)
+    parts = [_parts(value) for value in choices]
+    if not any(parts):
+        return [f"{name}={value}" for value in choices], np.eye(len(choices), dtype=np.float32)
+    names: list[str] = []
+    blocks: list[np.ndarray] = []
+    kinds = list(dict.fromkeys(type(value).__name__ for value in choices))
+    if len(kinds) > 1:
+        names += [f"{name}:{kind}" for kind in kinds]
+        blocks.append(np.array([[type(v).__name__ == k for k in kinds] for v in choices]))
+    for field in dict.fromkeys(field for part in parts for field in part):
+        own, block = _columns(f"{name}.{field}", tuple(part.get(field) for part in parts))
+        names += own
+        blocks.append(block)
+    return names, np.concatenate(blocks, axis=1).astype(np.float32)
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass or the items of a tuple, by name; none of anything else."""
+    if isinstance(value, tuple):
+        return {str(i): item for i, item in enumerate(value)}
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return {}

@@ -7,9 +7,11 @@ from functools import partial
 from typing import Any
 
 from autoq.search.annealing import Annealing
+from autoq.search.classifier import Classifier
 from autoq.search.diverse_annealing import DiverseAnnealing
 from autoq.search.evolution import Evolution
 from autoq.search.guided import Guided
+from autoq.search.metaschedule import MetaSchedule
 from autoq.search.random_search import RandomSearch
 from autoq.search.search_space import SearchSpace
 from autoq.search.strategy import Strategy
@@ -23,6 +25,8 @@ STRATEGIES: dict[str, MakeStrategy] = {
     "annealing": Annealing,
     "annealing-filtered": partial(Annealing, diversity_ratio=2),
     "diverse": DiverseAnnealing,
+    "metaschedule": MetaSchedule,
+    "classifier": Classifier,
     "evolution": Evolution,
     "thompson": Thompson,
 }

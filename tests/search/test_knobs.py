@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,26 @@ def test_values_are_told_apart_by_kind():
 def test_numbers_with_a_zero_have_no_logarithm():
     assert Knobs({"pad": (0, 16)}).columns == ("pad",)
     assert Knobs({"pad": (8, 16)}).columns == ("pad", "log2(pad)")
+
+
+@dataclass(frozen=True)
+class Ring:
+    stages: int
+
+
+@dataclass(frozen=True)
+class Resident:
+    parts: int | None
+
+
+def test_fields_of_a_value_are_columns_by_themselves():
+    knobs = Knobs({"weights": (Ring(2), Ring(4), Resident(None), Resident(8))})
+    found = dict(zip(knobs.columns, knobs.encode(np.arange(4)).T, strict=True))
+    np.testing.assert_array_equal(found["weights:Ring"], [1, 1, 0, 0])
+    np.testing.assert_array_equal(found["weights.stages"], [2, 4, np.nan, np.nan])
+    np.testing.assert_array_equal(found["log2(weights.stages)"], [1, 2, np.nan, np.nan])
+    np.testing.assert_array_equal(found["weights.parts"], [np.nan, np.nan, np.nan, 8])
+    assert len(found) == 6
 
 
 def test_too_large_a_space_is_refused():

@@ -197,9 +197,10 @@ def test_encode_has_numbers_logs_one_hots_and_derived_features(space):
         "layout=nhwc": 1,
         "layout=nchw": 0,
         "layout=nchw32c": 0,
-        "cluster=(1, 1)": 0,
-        "cluster=(1, 2)": 1,
-        "cluster=(2, 1)": 0,
+        "cluster.0": 1,
+        "log2(cluster.0)": 0,
+        "cluster.1": 2,
+        "log2(cluster.1)": 1,
         "elements": 64,
     }
 
