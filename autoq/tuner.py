@@ -11,6 +11,8 @@ from autoq.cache import require_private
 from autoq.devices import Host, require_device, resolve
 from autoq.errors import InputError
 from autoq.graph.precision import Precision, make_precision
+from autoq.knowledge.choice import usable
+from autoq.knowledge.shipped import known_models
 from autoq.measure.job import REGISTRY, load_registry
 from autoq.measure.runner import OutOfTime
 from autoq.records.database import Conditions, Database
@@ -112,7 +114,9 @@ def tune(
         closing(make_asker(host, settings, local=settings.measurer is not None)) as asker,
         opening_measurer(host, settings, scratch, pacing) as opened,
     ):
-        tasks = make_tasks(chosen, host.target, settings.seed)
+        models = known_models(settings.knowledge, shipped=settings.measurer is None)
+        knowledge = usable(models, host.target.arch, host.device)
+        tasks = make_tasks(chosen, host.target, settings.seed, knowledge)
         try:
             measurer = opened()
         except OutOfTime:

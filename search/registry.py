@@ -11,6 +11,7 @@ from autoq.search.classifier import Classifier
 from autoq.search.diverse_annealing import DiverseAnnealing
 from autoq.search.evolution import Evolution
 from autoq.search.guided import Guided
+from autoq.search.informed import Informed
 from autoq.search.metaschedule import MetaSchedule
 from autoq.search.random_search import RandomSearch
 from autoq.search.search_space import SearchSpace
@@ -20,6 +21,7 @@ from autoq.search.thompson import Thompson
 MakeStrategy = Callable[[SearchSpace[Any], int], Strategy[Any]]
 
 STRATEGIES: dict[str, MakeStrategy] = {
+    "informed": Informed,
     "guided": Guided,
     "random": RandomSearch,
     "annealing": Annealing,
@@ -30,4 +32,4 @@ STRATEGIES: dict[str, MakeStrategy] = {
     "evolution": Evolution,
     "thompson": Thompson,
 }
-DEFAULT_STRATEGY = "guided"
+DEFAULT_STRATEGY = "informed"

@@ -8,6 +8,7 @@ from autoq.cli.options import (
     Hardware,
     InputShapes,
     Jobs,
+    Knowledge,
     Model,
     NoShipped,
     Output,
@@ -37,6 +38,7 @@ def compile(
     precision: Precision = None,
     threshold: Threshold = None,
     tolerance: Tolerance = None,
+    knowledge: Knowledge = None,
 ) -> None:
     """Compile a model for a target.
 
@@ -57,6 +59,7 @@ def compile(
         precision=precision,
         threshold=threshold,
         tolerance=tolerance,
+        knowledge=knowledge,
         **registry_option(registry),
     )
     typer.echo(compile_text(report))

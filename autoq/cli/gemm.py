@@ -78,7 +78,7 @@ def gemm(
     output: RecordFile = None,
     target: Target = "auto",
     trials: Trials = 256,
-    tuner: Tuner = "guided",
+    tuner: Tuner = "informed",
     tuning_records: TuningRecords = None,
     time_budget: TimeBudget = None,
     cold: Cold = False,

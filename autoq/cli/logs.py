@@ -141,3 +141,29 @@ def _tell_skipped(files: Iterable[Lines]) -> None:
 
 def _records(files: Iterable[Lines]) -> list[Record]:
     return [record for lines in files for record in lines.records]
+
+
+@app.command("train")
+def train(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILES", help="Record files and recorded spaces of one device."),
+    ],
+    output: Output,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the trees.")] = 0,
+    registry: Registry = None,
+) -> None:
+    """Learn from records which configurations are fast, for workloads without any.
+
+    Give the model to `autoq compile` and `autoq tune` with --knowledge.
+    """
+    from autoq.knowledge.training import model_of
+    from autoq.measure.job import REGISTRY, load_registry
+
+    model = model_of(files, load_registry(registry or REGISTRY), seed)
+    size = model.save(output)
+    about = model.about
+    typer.echo(
+        f"{output}: {about.trials} trials of {about.workloads} workloads on {about.device}, "
+        f"{size / 1024:.0f} KiB"
+    )

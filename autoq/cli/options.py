@@ -95,6 +95,12 @@ Tolerance = Annotated[
         help="Of --precision: relative error that each such layer may have on random inputs.",
     ),
 ]
+Knowledge = Annotated[
+    Path | None,
+    typer.Option(
+        "--knowledge", metavar="FILE", help="Model of `autoq logs train`, before those shipped."
+    ),
+]
 Device = Annotated[int, typer.Option("--device", min=0, metavar="N", help="Number of the GPU.")]
 
 _SHAPE = re.compile(r"\s*([^\[\]]+?)\s*:\s*\[([\d\s,]*)\]\s*,?")

@@ -14,6 +14,7 @@ from autoq.cli.options import (
     Hardware,
     InputShapes,
     Jobs,
+    Knowledge,
     Model,
     NoShipped,
     Precision,
@@ -31,7 +32,10 @@ from autoq.cli.options import (
 )
 from autoq.errors import InputError
 
-TUNERS = ("guided", "diverse", "annealing", "annealing-filtered", "thompson", "evolution", "random")
+TUNERS = (
+    "informed", "guided", "diverse", "annealing", "annealing-filtered", "metaschedule",
+    "classifier", "thompson", "evolution", "random",
+)  # fmt: skip
 
 RecordFile = Annotated[
     Path | None,
@@ -76,7 +80,7 @@ def tune(
     target: Target = "auto",
     hardware: Hardware = None,
     trials: Trials = 1000,
-    tuner: Tuner = "guided",
+    tuner: Tuner = "informed",
     tasks: Tasks = "all",
     tuning_records: TuningRecords = None,
     input_shapes: InputShapes = None,
@@ -96,6 +100,7 @@ def tune(
     precision: Precision = None,
     threshold: Threshold = None,
     tolerance: Tolerance = None,
+    knowledge: Knowledge = None,
 ) -> None:
     """Search for the fastest kernels of a model.
 
@@ -149,6 +154,7 @@ def tune(
             jobs=jobs,
             cache_dir=kernel_cache(),
             device=device,
+            knowledge=knowledge,
             **asked,
             **registry_option(registry),
         )

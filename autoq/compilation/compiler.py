@@ -21,6 +21,7 @@ from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.layouts import choose_layouts
 from autoq.graph.passes.dtypes.storage import layers_by_storage
 from autoq.graph.precision import make_precision
+from autoq.knowledge.shipped import known_models
 from autoq.measure.job import load_registry
 from autoq.paths import as_path, require_other, require_writable
 from autoq.records.database import Conditions, Database
@@ -36,8 +37,8 @@ from autoq.templates.workload import Workload
 class CompileReport:
     """What was compiled, layer by layer, and what records were not used.
 
-    calls name the kernel of every layer and its source: a record file, a shipped one, or
-    "default". skipped counts records that do not fit this device or these templates, by reason.
+    calls name the kernel of every layer and its source: a record file, a shipped one, "predicted"
+    or "default". skipped counts records that do not fit this device or these templates, by reason.
     unquantised are layers between quantised tensors that compute in float32, each with its reason.
     packed are layers that hold all their 4-bit values two a byte, widened those that hold some of
     them one a byte because the kernels of the target take bytes there.
@@ -64,6 +65,11 @@ class CompileReport:
         """Layers that could be tuned but run on an untuned default."""
         return tuple(call for call in self.calls if call.source == "default")
 
+    @property
+    def predicted(self) -> tuple[Call, ...]:
+        """Layers without a record whose kernel a model of records chose."""
+        return tuple(call for call in self.calls if call.source == "predicted")
+
 
 def compile(
     model: str | os.PathLike[str] | Graph,
@@ -78,9 +84,10 @@ def compile(
     """Compile an ONNX model (a path, or a graph of `autoq.frontend.load`) to an artifact.
 
     The best usable record of `tuning_records` (`Database.ranked`) decides a layer's kernel;
-    without one the shipped records do (`use_shipped_records`), else the template's untuned
-    default. Records also choose the layouts of activations (`graph.lowering.layouts`). `options`
-    are the fields of `compilation.options.CompileOptions`. Threads may compile side by side.
+    without one the shipped records do (`use_shipped_records`), else a model of records of the
+    device (`knowledge`), else the template's untuned default. Records also choose the layouts of
+    activations (`graph.lowering.layouts`). `options` are the fields of
+    `compilation.options.CompileOptions`. Threads may compile side by side.
 
     Raises ModelError, InputError, RecordError or TargetError for what the user gave, BuildError
     when an untuned kernel does not compile, EnvironmentFault or CompilerDied for what the machine
@@ -99,7 +106,8 @@ def compile(
     precision = make_precision(settings.precision, settings.threshold, settings.tolerance)
     plain = graph.optimise(loaded, host.target, templates, precision)
     kernels = choose_layouts(plain, LayoutTimes(host, database, templates))
-    selections = [select(node, host, database, templates) for node in kernels.nodes]
+    models = known_models(settings.knowledge, use_shipped_records)
+    selections = [select(node, host, database, templates, models) for node in kernels.nodes]
     compiled = compile_all(selections, settings.cache_dir, settings.threads)
     artifact = assemble(kernels, selections, compiled, host)
     write_artifact(artifact, out)

@@ -24,7 +24,8 @@ class CompileOptions:
     cache_dir keeps machine code between calls; jobs compile at once, None for every core. registry:
     where templates are looked up, as in `tuning.options.TuneOptions`; the name of a package adds
     its own. precision, threshold, tolerance: float32 products through integers, as in
-    `graph.precision.Precision`; None computes them in float32.
+    `graph.precision.Precision`; None computes them in float32. knowledge: a model of
+    `autoq logs train`, which goes before those that ship.
     """
 
     cache_dir: Path | None = None
@@ -33,6 +34,7 @@ class CompileOptions:
     precision: str | None = None
     threshold: float | None = None
     tolerance: float | None = None
+    knowledge: Path | None = None
 
     def __post_init__(self) -> None:
         require_types(self)
@@ -59,4 +61,6 @@ def make_options(options: Mapping[str, Any]) -> CompileOptions:
     if options.get("cache_dir") is not None:
         options = {**options, "cache_dir": as_path(options["cache_dir"])}
         require_private(options["cache_dir"])
+    if options.get("knowledge") is not None:
+        options = {**options, "knowledge": as_path(options["knowledge"])}
     return CompileOptions(**options)

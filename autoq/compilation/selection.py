@@ -15,6 +15,8 @@ from autoq.graph.ir import Fusion, Layer, Node
 from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family
 from autoq.kernel import compile_kernel
 from autoq.kernel.kernel_store import KernelStore
+from autoq.knowledge.choice import predicted, usable
+from autoq.knowledge.model import KnowledgeModel
 from autoq.records.database import Database
 from autoq.records.lookup import lookup
 from autoq.runtime.kernel import Kernel
@@ -25,6 +27,8 @@ from autoq.templates.workload import Workload
 
 DEFAULT = "default"
 """Source of a configuration that could be tuned and is not."""
+PREDICTED = "predicted"
+"""Source of a configuration that a model of records expects to be fast."""
 FIXED = "fixed"
 """Source of a kernel that has nothing to tune."""
 
@@ -33,7 +37,7 @@ FIXED = "fixed"
 class TemplateSelection:
     """A template's kernel with its configuration, before it is compiled.
 
-    `source` is where the configuration comes from: a record's file, DEFAULT or FIXED.
+    `source` is where the configuration comes from: a record's file, PREDICTED, DEFAULT or FIXED.
     """
 
     node: Layer
@@ -92,14 +96,23 @@ class FusionSelection:
 Selection = TemplateSelection | FusionSelection
 
 
-def select(node: Node, host: Host, database: Database, templates: Sequence[Template]) -> Selection:
-    """Choose a template and configuration; raises ModelError when nothing can compute the node."""
+def select(
+    node: Node,
+    host: Host,
+    database: Database,
+    templates: Sequence[Template],
+    models: Sequence[KnowledgeModel] = (),
+) -> Selection:
+    """Choose a template and configuration; raises ModelError when nothing can compute the node.
+
+    models: as in `choose`.
+    """
     target = host.target
     if isinstance(node, Fusion):
         return FusionSelection(node, target)
     if not isinstance(node, Layer):
         raise ModelError(f"node {node.name!r} ({node.op}) was not lowered to a kernel")
-    chosen = choose(node.workload, host, database, templates)
+    chosen = choose(node.workload, host, database, templates, models)
     if chosen is None:
         raise ModelError(
             f"node {node.name!r}: no kernel for {node.workload!r} on {target.kind} {target.arch}"
@@ -117,12 +130,17 @@ class Chosen:
 
 
 def choose(
-    workload: Workload, host: Host, database: Database, templates: Sequence[Template]
+    workload: Workload,
+    host: Host,
+    database: Database,
+    templates: Sequence[Template],
+    models: Sequence[KnowledgeModel] = (),
 ) -> Chosen | None:
-    """The best usable record's configuration, else the preferred template's default, else None.
+    """The best usable record's configuration, else what a model of records expects to be fastest.
 
     Where there is no record of a workload that knows its weight's zeros, one of the same workload
-    that does not is of use.
+    that does not is of use. Without any it is the preferred template's default; None where no
+    template matches. models: of any devices, the preferred ones first.
     """
     target = host.target
     choice = lookup(database, workload, target, templates, host.device)
@@ -133,5 +151,11 @@ def choose(
     matches = matching(workload, target, templates)
     if not matches:
         return None
-    source = DEFAULT if any(template.tunable for template in matches) else FIXED
+    tunable = [template for template in matches if template.tunable]
+    model = usable(models, target.arch, host.device)
+    if model is not None and tunable and matches[0].tunable:
+        found = predicted(model, workload, tunable, target)
+        if found:
+            return Chosen(found[0].template, found[0].config, PREDICTED)
+    source = DEFAULT if tunable else FIXED
     return Chosen(matches[0], matches[0].default(workload, target), source)

@@ -35,6 +35,11 @@ def compile_text(report: CompileReport) -> str:
         lines.append(
             f"{len(report.untuned)} layers run on an untuned default; tune them with autoq tune"
         )
+    if report.predicted:
+        lines.append(
+            f"{len(report.predicted)} layers run on a kernel that records of other layers predict "
+            "to be fast; tune them with autoq tune"
+        )
     lines.append(_floats(report.floats))
     for name, setting in report.precisions.items():
         lines.append(f"{name} multiplies float32 through integers: {setting}")
@@ -70,4 +75,5 @@ def _four_bits(report: CompileReport) -> str:
 
 
 def _source(source: str) -> str:
-    return {"default": "untuned default", "fixed": "nothing to tune"}.get(source, source)
+    names = {"default": "untuned default", "fixed": "nothing to tune"}
+    return names.get(source, source)

@@ -39,7 +39,8 @@ class TuneOptions:
     call. repeat and number as in `measure.Timing`, 0 for its defaults; jobs: compilers at once, 0
     for every core; cache_dir keeps machine code. layouts: of activations in which convolutions are
     tuned, in every pair of them. precision, threshold and tolerance as in
-    `compilation.options.CompileOptions`. measurer replaces the device, e.g. by a recorded space.
+    `compilation.options.CompileOptions`, and so is knowledge, whose best predictions are tried
+    behind the defaults. measurer replaces the device, e.g. by a recorded space.
     """
 
     trials: int
@@ -62,6 +63,7 @@ class TuneOptions:
     precision: str | None = None
     threshold: float | None = None
     tolerance: float | None = None
+    knowledge: Path | None = None
     clock: Clock = field(default_factory=MonotonicClock)
     started: float | None = None
     measurer: Measurer | None = None
@@ -108,6 +110,8 @@ def make_options(trials: int, options: Mapping[str, Any]) -> TuneOptions:
         raise InputError(f"unknown option {unknown[0]!r}; options are {', '.join(sorted(known))}")
     if options.get("cache_dir") is not None:
         options = {**options, "cache_dir": as_path(options["cache_dir"])}
+    if options.get("knowledge") is not None:
+        options = {**options, "knowledge": as_path(options["knowledge"])}
     return TuneOptions(trials=trials, **options)
 
 

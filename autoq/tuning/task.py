@@ -47,7 +47,7 @@ class Task:
         failures: of the trials, by kind.
         since_best: trials after the one that found the fastest.
         exhausted: whether every configuration has been tried.
-        defaults_left: of the templates, how many have not been asked for.
+        defaults_left: of the templates and of what was predicted, how many have not been asked for.
         contest: the times of the trials and of comparisons.
     """
 
@@ -58,6 +58,7 @@ class Task:
         templates: Sequence[Template],
         target: Target,
         seed: int,
+        predicted: Sequence[Candidate] = (),
     ) -> None:
         self.index = index
         self.seed = seed
@@ -80,8 +81,8 @@ class Task:
             for name, template in self.templates.items()
         )
         untuned = next(defaults)
-        self._defaults = itertools.chain([untuned], defaults)
-        self.defaults_left = len(self.templates)
+        self._defaults = itertools.chain([untuned], defaults, predicted)
+        self.defaults_left = len(self.templates) + len(predicted)
         # Every default is legal in its own space, by contract of the templates.
         self.contest = Contest(self._space.code(untuned) if untuned in self._space else None)
         self._best_at_batch: list[float] = []

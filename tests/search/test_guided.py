@@ -8,7 +8,7 @@ from tiled_space import TileConfig, recorded, tile_seconds, tile_space
 
 from autoq.search.estimated_model import ESTIMATE, EstimatedModel
 from autoq.search.guided import Guided
-from autoq.search.registry import DEFAULT_STRATEGY, STRATEGIES
+from autoq.search.registry import STRATEGIES
 from autoq.search.replay import optimum, replay
 from autoq.search.space import Space
 from autoq.search.trial import Trial
@@ -40,10 +40,6 @@ def after_default(space, seed: int) -> Guided:
     strategy = Guided(space, seed)
     strategy.tell([Trial(START, seconds=tile_seconds(START))])
     return strategy
-
-
-def test_is_what_tunes_unless_another_is_named():
-    assert STRATEGIES[DEFAULT_STRATEGY] is Guided
 
 
 def test_an_estimate_saves_trials(measured):

@@ -1,0 +1,1 @@
+"""What records teach about workloads that were never measured: a model, and choices by it."""

@@ -1,0 +1,139 @@
+"""What a model is trained on: trials of many workloads, as matrices of features and targets."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autoq.errors import ConfigError
+from autoq.knowledge.features import Columns, fixed, varied
+from autoq.records.recorded_space import RecordedWorkload, SpaceTrial
+from autoq.search.knobs import plain_config
+from autoq.templates.base import Template
+from autoq.templates.target import Target
+from autoq.templates.workload import Workload
+
+# Log of how much slower than the slowest success a failure counts, and what is slow enough.
+_FAILURE, _SLOW = 0.7, math.log(8.0)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """The usable trials of one workload.
+
+    seconds are infinite for failures; configs and templates are in their order.
+    """
+
+    workload: Workload
+    target: Target
+    templates: tuple[str, ...]
+    configs: tuple[Any, ...]
+    seconds: np.ndarray
+    columns: Mapping[str, np.ndarray]
+
+    @property
+    def targets(self) -> np.ndarray:
+        """Log of the time over the workload's best, float64 [n], at most that of 8 times it."""
+        worked = np.isfinite(self.seconds)
+        logs = np.log(self.seconds, where=worked, out=np.zeros(len(self.seconds)))
+        logs[~worked] = logs[worked].max() + _FAILURE
+        return np.minimum(logs - logs.min(), _SLOW)
+
+    @property
+    def shape(self) -> str:
+        """What workloads of one shape share, whatever their batch, dtypes, layouts and epilogue.
+
+        The first size of an operator is its batch, or the rows of its product.
+        """
+        sizes = [
+            value
+            for value in self.workload.key_fields().values()
+            if isinstance(value, (int, tuple, list)) and not isinstance(value, bool)
+        ]
+        return json.dumps([self.workload.operator, *sizes[1:]])
+
+    def matrix(self, columns: Columns) -> np.ndarray:
+        """Features float32 [n, columns]."""
+        found = np.full((len(self.seconds), len(columns.names)), np.nan, dtype=np.float32)
+        for i, name in enumerate(columns.names):
+            if name in self.columns:
+                found[:, i] = self.columns[name]
+        return found
+
+
+def lesson(
+    recorded: RecordedWorkload, templates: Mapping[str, Template], target: Target
+) -> Lesson | None:
+    """The lesson of a recorded space; None where nothing in it is of the present templates."""
+    workload = recorded.workload
+    by_template: dict[str, list[SpaceTrial]] = {}
+    for trial in recorded.trials:
+        template = templates.get(trial.template)
+        if template is not None and template.version == trial.version:
+            by_template.setdefault(trial.template, []).append(trial)
+    names: list[str] = []
+    configs: list[Any] = []
+    seconds: list[float] = []
+    parts: list[dict[str, np.ndarray]] = []
+    for name, trials in by_template.items():
+        if not templates[name].matches(workload, target):
+            continue
+        space = templates[name].space(workload, target)
+        codes = []
+        for trial in trials:
+            try:
+                config = space.from_dict(trial.config)
+            except ConfigError:
+                continue
+            codes.append(space.code(config))
+            configs.append(config)
+            names.append(name)
+            seconds.append(math.inf if trial.seconds is None else trial.seconds)
+        if codes:
+            own = {
+                column: np.full(len(codes), value, np.float32)
+                for column, value in fixed(workload, name, target).items()
+            }
+            own.update(varied(space, np.array(codes, dtype=np.int64), workload, target))
+            parts.append(own)
+    times = np.array(seconds)
+    if not np.isfinite(times).any():
+        return None
+    return Lesson(workload, target, tuple(names), tuple(configs), times, _stacked(parts))
+
+
+def all_columns(lessons: Iterable[Lesson]) -> Columns:
+    """Every column that some lesson has, in the order of their first use."""
+    return Columns(list(dict.fromkeys(name for one in lessons for name in one.columns)))
+
+
+def best_configs(lessons: Sequence[Lesson], each: int) -> list[tuple[str, dict[str, Any]]]:
+    """Of each lesson and template the `each` fastest configurations, none twice."""
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    for one in lessons:
+        taken: dict[str, int] = {}
+        for i in np.argsort(one.seconds, kind="stable").tolist():
+            name = one.templates[i]
+            if not math.isfinite(one.seconds[i]) or taken.get(name, 0) >= each:
+                continue
+            taken[name] = taken.get(name, 0) + 1
+            config = plain_config(one.configs[i])
+            found.setdefault(f"{name} {config}", (name, config))
+    return list(found.values())
+
+
+def _stacked(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    sizes = [len(next(iter(part.values()))) for part in parts]
+    found = {}
+    for name in dict.fromkeys(name for part in parts for name in part):
+        blocks = [
+            part.get(name, np.full(size, np.nan, np.float32))
+            for part, size in zip(parts, sizes, strict=True)
+        ]
+        found[name] = np.concatenate(blocks).astype(np.float32)
+    return found

@@ -1,0 +1,157 @@
+"""The model of what records teach: boosted trees in XGBoost's own JSON, and what they were made of.
+
+Trees predict the log of a configuration's time over the best of its workload. The file is what
+XGBoost writes; columns are its feature names, all else stands in its attributes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from autoq.errors import RecordError
+from autoq.knowledge.features import Columns
+from autoq.knowledge.lessons import Lesson, all_columns, best_configs
+from autoq.replace_file import replace_file
+
+if TYPE_CHECKING:
+    import xgboost
+
+FORMAT = 1
+LARGEST_BYTES = 2 << 20
+"""Of a model that ships."""
+
+_SETTINGS = {
+    "objective": "reg:squarederror", "max_depth": 6, "eta": 0.08, "min_child_weight": 4,
+    "subsample": 0.8, "colsample_bytree": 0.5, "lambda": 1.0, "base_score": 0.0, "verbosity": 0,
+}  # fmt: skip
+_ROUNDS = 300
+# Configurations of each workload and template that are candidates elsewhere.
+_PORTFOLIO = 6
+# Slow configurations need not be told apart: a trial weighs less the slower it is.
+_SLOWNESS = 0.5
+
+
+@dataclass(frozen=True)
+class About:
+    """What a model was made of.
+
+    device and arch: of the records; versions: of the templates, by name; trials and workloads:
+    how many; portfolio: configurations that were fast somewhere; failed: those that failed, each
+    with its template; date of the newest record.
+    """
+
+    device: str
+    arch: str
+    versions: Mapping[str, int]
+    trials: int
+    workloads: int
+    portfolio: Sequence[tuple[str, Mapping[str, Any]]]
+    failed: Sequence[tuple[str, Mapping[str, Any]]]
+    date: str
+
+
+class KnowledgeModel:
+    """Predicts how much slower than a workload's best each configuration is."""
+
+    def __init__(self, booster: xgboost.Booster, about: About) -> None:
+        self._booster = booster
+        self.about = about
+        self.columns = Columns(booster.feature_names or ())
+
+    def predict(self, features: np.ndarray) -> np.ndarray:
+        """Log of the time over the best of the workload, float64 [n], of features [n, columns]."""
+        if not len(features):
+            return np.empty(0)
+        found = self._booster.inplace_predict(features, validate_features=False)
+        return np.asarray(found, dtype=np.float64)
+
+    def save(self, path: Path) -> int:
+        """Write the model; returns the file's bytes. Raises InputError where it cannot be."""
+        about = {**vars(self.about), "format": FORMAT}
+        self._booster.set_attr(autoq=json.dumps(about))
+        data = bytes(self._booster.save_raw("json"))
+        with replace_file(path) as file:
+            file.write(data)
+        return len(data)
+
+
+def load_model(path: str | os.PathLike[str]) -> KnowledgeModel:
+    """The model that `KnowledgeModel.save` wrote; raises RecordError for anything else."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return parse_model(str(path), data)
+
+
+def parse_model(name: str, data: bytes) -> KnowledgeModel:
+    """`load_model` of bytes in hand."""
+    import xgboost  # takes a second, which a compilation without a model need not spend
+
+    try:
+        json.loads(data)
+        booster = xgboost.Booster()
+        booster.load_model(bytearray(data))
+        fields = json.loads(booster.attr("autoq") or "{}")
+        if fields.pop("format", None) != FORMAT:
+            raise ValueError("it is none of autoq's, or of another format")
+        return KnowledgeModel(booster, About(**fields))
+    except (ValueError, TypeError, xgboost.core.XGBoostError) as error:
+        text = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise RecordError(f"{name}: no model of records ({text})") from error
+
+
+def trained(
+    lessons: Sequence[Lesson],
+    device: str,
+    arch: str,
+    versions: Mapping[str, int],
+    date: str,
+    seed: int = 0,
+    nthread: int = 1,
+) -> KnowledgeModel:
+    """A model of some lessons, of one device; the same lessons and seed give the same model.
+
+    Raises RecordError for no lesson at all.
+    """
+    import xgboost
+
+    if not lessons:
+        raise RecordError("nothing to learn from: no trial is of a present template and version")
+    columns = all_columns(lessons)
+    features = np.concatenate([one.matrix(columns) for one in lessons])
+    targets = np.concatenate([one.targets for one in lessons])
+    # Every workload counts alike, however many of its configurations were recorded.
+    weights = np.concatenate(
+        [np.exp(-_SLOWNESS * one.targets) / np.exp(-_SLOWNESS * one.targets).sum()
+         for one in lessons]
+    )  # fmt: skip
+    data = xgboost.DMatrix(
+        features, targets, weight=weights / weights.mean(), feature_names=list(columns.names),
+        nthread=nthread,
+    )  # fmt: skip
+    booster = xgboost.train({**_SETTINGS, "seed": seed, "nthread": nthread}, data, _ROUNDS)
+    used = {name for one in lessons for name in one.templates}
+    about = About(
+        device, arch, {name: versions[name] for name in sorted(used)}, len(targets), len(lessons),
+        best_configs(lessons, _PORTFOLIO), _failed(lessons), date,
+    )  # fmt: skip
+    return KnowledgeModel(booster, about)
+
+
+def _failed(lessons: Sequence[Lesson]) -> list[tuple[str, dict[str, Any]]]:
+    from autoq.search.knobs import plain_config
+
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    for one in lessons:
+        for i in np.flatnonzero(~np.isfinite(one.seconds)).tolist():
+            config = plain_config(one.configs[i])
+            found.setdefault(f"{one.templates[i]} {config}", (one.templates[i], config))
+    return list(found.values())

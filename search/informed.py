@@ -1,0 +1,225 @@
+"""The search that begins with what is known: estimates or a learnt model first, then trees.
+
+Ours, beyond the paper. A random first batch is the greatest waste of a short search: what a
+template estimates of its own time puts a few configurations above nearly all others. From the first
+eight trials on, boosted trees learn times from features, the estimate among them; each
+configuration of a batch trusts another ensemble of trees, fitted to another resample of the trials,
+so that a batch is diverse where too little has been measured and only there. Batches are small,
+since each makes the next one better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import numpy as np
+
+from autoq.search.estimated_model import ESTIMATE
+from autoq.search.history import History
+from autoq.search.search_space import SearchSpace
+from autoq.search.shares import share_out
+from autoq.search.trial import Trial
+
+if TYPE_CHECKING:
+    import xgboost
+
+C = TypeVar("C")
+
+Prior = Callable[[np.ndarray], np.ndarray]
+"""Log of the seconds of codes [n] up to a constant of the space, as far as they are known before
+anything is measured: float64 [n], NaN where nothing is known."""
+
+_TREES = {
+    "max_depth": 4, "eta": 0.2, "min_child_weight": 1, "lambda": 1.0,
+    "objective": "reg:squarederror", "base_score": 0.0, "verbosity": 0,
+}  # fmt: skip
+_ROUNDS = 48
+# Log of how much slower than the slowest success a failure counts.
+_FAILURE = 0.7
+# Of each member: random configurations that are scored, and fastest trials to climb from.
+_POOL = 256
+_FASTEST = 16
+# Climbing: so often the best so many are mutated.
+_CLIMBS, _CLIMBERS = 6, 32
+
+
+class Informed(Generic[C]):
+    """Follows a prior for a first batch, then an ensemble of trees over all trials.
+
+    Args:
+        space: what is searched.
+        seed: of everything random.
+        prior: what is known beforehand, comparable between all members of a union; the templates'
+            own estimates by default, which are compared within a member only.
+        first: trials that the prior alone chooses.
+        models: tree ensembles that choose in turn.
+        doubt: deviation of the log times by which the prior is doubted.
+        nthread: threads of each ensemble.
+    """
+
+    batch = 8
+    """Configurations to ask for at once, where the caller is free to choose."""
+
+    def __init__(
+        self,
+        space: SearchSpace[C],
+        seed: int,
+        prior: Prior | None = None,
+        first: int = 8,
+        models: int = 8,
+        doubt: float = 0.3,
+        nthread: int = 1,
+    ) -> None:
+        self._space = space
+        self._history = History(space)
+        self._rng = np.random.default_rng(seed)
+        self._prior = prior
+        self._first = first
+        self._models = models
+        self._doubt = doubt
+        self._settings = {**_TREES, "nthread": nthread}
+        self._seed = seed
+        self._fits = 0
+        self._pools: dict[int, np.ndarray] = {}
+
+    def ask(self, n: int) -> list[C]:
+        """At most n unseen legal configurations."""
+        if n < 1:
+            return []
+        told = len(self._history.seconds)
+        chosen = (
+            self._by_models(n)
+            if told >= self._first and self._history.successes
+            else self._by_prior(n)
+        )
+        return self._history.hand_out(self._history.fill(chosen, n, self._rng))
+
+    def tell(self, trials: Sequence[Trial[C]]) -> None:
+        """Take in trials; each further batch of them is learnt from at the next question."""
+        self._history.add(trials)
+
+    def _by_prior(self, n: int) -> list[int]:
+        """The best by the prior and its doubts: of each member its share, or of all together."""
+        members = self._space.member_count
+        if self._prior is not None:
+            return self._best_by_prior(range(members), n)
+        chosen: list[int] = []
+        for member, share in enumerate(self._shares(n).tolist()):
+            chosen += self._best_by_prior([member], share) if share else []
+        return chosen
+
+    def _best_by_prior(self, members: Sequence[int], n: int) -> list[int]:
+        codes = self._climbed(members, self._known)
+        guesses = self._known(codes)
+        doubted = guesses + self._doubt * self._rng.standard_normal(len(codes))
+        return self._unseen(codes[np.argsort(doubted, kind="stable")], n)
+
+    def _by_models(self, n: int) -> list[int]:
+        """From each of the ensembles in turn the best that is left."""
+        members = range(self._space.member_count)
+        rankings = []
+        for _ in range(min(self._models, n)):
+            model = self._grown()
+
+            def score(codes: np.ndarray, model: xgboost.Booster = model) -> np.ndarray:
+                return np.asarray(model.inplace_predict(self._features(codes)), dtype=np.float64)
+
+            codes = self._climbed(members, score)
+            order = np.argsort(score(codes), kind="stable")
+            rankings.append(iter(self._unseen(codes[order], len(codes))))
+        chosen: dict[int, None] = {}
+        while rankings and len(chosen) < n:
+            for ranking in list(rankings):
+                code = next((code for code in ranking if code not in chosen), None)
+                if code is None:
+                    rankings.remove(ranking)
+                elif len(chosen) < n:
+                    chosen[code] = None
+        return list(chosen)
+
+    def _grown(self) -> xgboost.Booster:
+        """Trees over a resample of the trials, for log seconds."""
+        import xgboost  # takes a second, in every process that knows spaces but never searches them
+
+        codes, seconds = self._history.arrays()
+        worked = np.isfinite(seconds)
+        logs = np.log(seconds, where=worked, out=np.zeros(len(codes)))
+        logs[~worked] = logs[worked].max() + _FAILURE
+        drawn = self._rng.integers(0, len(codes), len(codes))
+        self._fits += 1
+        settings = {**self._settings, "seed": self._seed * 100_003 + self._fits}
+        data = xgboost.DMatrix(
+            self._features(codes)[drawn], (logs - np.median(logs))[drawn],
+            nthread=self._settings["nthread"],
+        )  # fmt: skip
+        return xgboost.train(settings, data, _ROUNDS)
+
+    def _features(self, codes: np.ndarray) -> np.ndarray:
+        """Those of the space, and the prior where one was given."""
+        features = self._space.encode_codes(codes)
+        if self._prior is None:
+            return features
+        known = self._prior(codes).astype(np.float32)[:, None]
+        return np.concatenate([features, known], axis=1)
+
+    def _known(self, codes: np.ndarray) -> np.ndarray:
+        """The prior of codes [n], float64 [n]; where nothing is known the median of the others."""
+        if self._prior is not None:
+            found = self._prior(codes)
+        else:
+            names = self._space.feature_names
+            if ESTIMATE not in names:
+                return np.zeros(len(codes))
+            estimates = self._space.encode_codes(codes)[:, names.index(ESTIMATE)]
+            estimates = estimates.astype(np.float64)
+            found = np.full(len(codes), np.nan)
+            np.log(estimates, where=estimates > 0, out=found)
+        if np.isnan(found).all():
+            return np.zeros(len(codes))
+        return np.where(np.isnan(found), np.nanmedian(found), found)
+
+    def _climbed(
+        self, members: Sequence[int], score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        """Codes of members: random ones, the fastest trials, and what mutation finds from the best.
+
+        The less a score, the better.
+        """
+        wanted = np.isin(np.arange(self._space.member_count), list(members))
+        fastest = self._fastest(wanted)
+        codes = np.union1d(np.concatenate([self._pool(member) for member in members]), fastest)
+        scores = score(codes)
+        for _ in range(_CLIMBS):
+            best = codes[np.argsort(scores, kind="stable")[:_CLIMBERS]]
+            mutants = self._space.mutate_codes(np.concatenate([best, fastest]), self._rng)
+            mutants = np.setdiff1d(mutants[wanted[self._space.members_of(mutants)]], codes)
+            codes = np.concatenate([codes, mutants])
+            scores = np.concatenate([scores, score(mutants)])
+        return codes
+
+    def _pool(self, member: int) -> np.ndarray:
+        if member not in self._pools:
+            self._pools[member] = self._space.sample_member(member, self._rng, _POOL)
+        return self._pools[member]
+
+    def _fastest(self, wanted: np.ndarray) -> np.ndarray:
+        """Codes of the fastest trials of the wanted members, fastest first: int64 [at most 16]."""
+        codes, seconds = self._history.arrays()
+        mine = wanted[self._space.members_of(codes)] & np.isfinite(seconds)
+        order = np.argsort(seconds[mine], kind="stable")[:_FASTEST]
+        return np.asarray(codes[mine][order])
+
+    def _shares(self, n: int) -> np.ndarray:
+        """How many of n each member gets; what is asked for and not told yet counts as tried."""
+        members = self._space.member_count
+        seen = np.fromiter(self._history.seen, np.int64, len(self._history.seen))
+        tried = np.bincount(self._space.members_of(seen), minlength=members)
+        codes, seconds = self._history.arrays()
+        fastest = np.full(members, np.inf)
+        np.minimum.at(fastest, self._space.members_of(codes), seconds)
+        return share_out(n, tried, fastest)
+
+    def _unseen(self, codes: np.ndarray, n: int) -> list[int]:
+        found = [code for code in codes.tolist() if code not in self._history.seen]
+        return list(dict.fromkeys(found))[:n]

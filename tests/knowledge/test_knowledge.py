@@ -1,0 +1,134 @@
+"""A model of records: made of shipped spaces, kept in a file, and asked for other workloads."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from autoq.compilation.selection import DEFAULT, PREDICTED, choose
+from autoq.devices import Host, resolve
+from autoq.errors import RecordError
+from autoq.knowledge.choice import predicted, usable
+from autoq.knowledge.evaluation import leave_one_out
+from autoq.knowledge.features import workload_features
+from autoq.knowledge.lessons import lesson
+from autoq.knowledge.model import load_model, parse_model
+from autoq.knowledge.training import gathered, lessons_of, model_of
+from autoq.measure.job import REGISTRY, load_registry
+from autoq.records.database import Database
+from autoq.records.recorded_space import read_space
+from autoq.replaying.loading import shipped_spaces, target_of
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.registry import matching
+
+
+@pytest.fixture(scope="module")
+def templates():
+    return load_registry(REGISTRY)
+
+
+@pytest.fixture(scope="module")
+def spaces():
+    """The smallest four of the ablation's spaces."""
+    found = [path for path in shipped_spaces() if "nhwcnc" in path.name]
+    return sorted(found, key=lambda path: path.stat().st_size)[:4]
+
+
+@pytest.fixture(scope="module")
+def model(spaces, templates):
+    return model_of(spaces, templates)
+
+
+@pytest.fixture(scope="module")
+def workload(spaces):
+    return read_space(spaces[0]).workload
+
+
+def test_features_of_workloads_have_the_names_of_their_fields(workload):
+    target = resolve("cuda:sm_90a").target
+    found = workload_features(workload, target)
+    assert found["workload.h"] == workload.h and found["operator=conv2d"] == 1
+    assert found[f"workload.in_dtype={workload.in_dtype}"] == 1
+    product = workload_features(Gemm(64, 64, 64), target)
+    shared = {name for name in found if name.startswith("workload.log2")}
+    assert shared == {name for name in product if name.startswith("workload.log2")}
+
+
+def test_a_model_is_the_same_again_and_survives_its_file(model, spaces, templates, tmp_path):
+    path = tmp_path / "model.json"
+    assert model.save(path) == path.stat().st_size < 2 << 20
+    assert "learner" in json.loads(path.read_text())
+    found = load_model(path)
+    recorded = read_space(spaces[0])
+    features = lesson(recorded, templates, target_of(recorded)).matrix(found.columns)
+    np.testing.assert_array_equal(found.predict(features), model.predict(features))
+    assert found.about.portfolio and found.about.trials == model.about.trials
+    assert found.about.device == "NVIDIA H200"
+    again = model_of(spaces, templates)
+    np.testing.assert_array_equal(again.predict(features), model.predict(features))
+
+
+def test_what_is_no_model_is_refused(tmp_path):
+    for data in (b"", b"{}", b'{"learner": {}}', b"\xff\x00"):
+        with pytest.raises(RecordError, match="no model of records"):
+            parse_model("x", data)
+    with pytest.raises(RecordError, match="cannot be read"):
+        load_model(tmp_path / "missing")
+
+
+def test_predictions_are_legal_distinct_and_sorted(model, workload, templates):
+    target = resolve("cuda:sm_90a").target
+    other = dataclasses.replace(workload, h=20, w=20)
+    matches = [t for t in matching(other, target, list(templates.values())) if t.tunable]
+    found = predicted(model, other, matches, target)
+    assert len(found) > 3
+    for one in found:
+        assert one.template.space(other, target).legal(one.config)
+    assert len({(one.template.name, one.config) for one in found}) == len(found)
+    assert [one.slowness for one in found] == sorted(one.slowness for one in found)
+
+
+def test_a_configuration_that_failed_is_never_predicted(model, workload, templates):
+    target = resolve("cuda:sm_90a").target
+    matches = [t for t in matching(workload, target, list(templates.values())) if t.tunable]
+    best = predicted(model, workload, matches, target)[0]
+    name, values = next(
+        (name, values) for name, values in model.about.portfolio
+        if best.template.name == name
+        and best.template.space(workload, target).from_dict(values) == best.config
+    )  # fmt: skip
+    about = dataclasses.replace(model.about, failed=[(name, values)])
+    warned = type(model)(model._booster, about)
+    assert best.config not in [one.config for one in predicted(warned, workload, matches, target)]
+
+
+def test_models_are_of_one_device(model):
+    assert usable([model], "sm_90a", "NVIDIA H200") is model
+    assert usable([model], "sm_90a", None) is model
+    assert usable([model], "sm_90a", "NVIDIA H100") is None
+    assert usable([model], "sm_80", None) is None
+
+
+def test_a_layer_without_a_record_takes_the_prediction(model, workload, templates):
+    listed = list(templates.values())
+    other = dataclasses.replace(workload, h=20, w=20)
+    host = Host(resolve("cuda:sm_90a").target, "NVIDIA H200")
+    chosen = choose(other, host, Database(()), listed, [model])
+    assert chosen.source == PREDICTED
+    assert chosen.template.space(other, host.target).legal(chosen.config)
+    assert choose(other, host, Database(()), listed).source == DEFAULT
+    elsewhere = dataclasses.replace(host, device="NVIDIA H100")
+    assert choose(other, elsewhere, Database(()), listed, [model]).source == DEFAULT
+
+
+def test_other_shapes_carry_over(spaces, templates):
+    """Stages of a network that the model has not seen: eight measurements, seeded."""
+    lessons = lessons_of(gathered(spaces), templates)
+    assert len({one.shape for one in lessons}) > 1
+    for left in leave_one_out(lessons, {n: t.version for n, t in templates.items()}, seeds=1):
+        assert left.shares.shape == (1, 6)
+        assert (np.diff(left.shares[0]) >= 0).all()
+        assert left.shares[0][3] > 0.9
