@@ -24,7 +24,7 @@ _SOURCE = (
     + r"""
 constexpr int SEGMENTS = TILE_ROWS / 16, BESIDE = 32 / SEGMENTS;
 constexpr int PASSES = 128 / (WARPS * BESIDE), OWN_ROWS = TILE_ROWS / WARPS;
-constexpr int AHEAD = 8, TOGETHER = 8;
+constexpr int AHEAD = 8, TOGETHER = 8, LANES = SEGMENTS;
 // Where a sum lies in its row of the tile: lanes with neighbouring rows, with neighbouring segments
 // of 16 columns and with neighbouring words of four meet other banks.
 __device__ __forceinline__ int place(int row, int column) {
@@ -45,38 +45,50 @@ __device__ __forceinline__ void add_four(
   to[2] = __dp4a((int)__byte_perm(c, d, 0x5410), (int)values, to[2]);
   to[3] = __dp4a((int)__byte_perm(c, d, 0x7632), (int)values, to[3]);
 }
-__device__ __forceinline__ void read_entries(
-    unsigned (&entry)[AHEAD], const unsigned* entries, int2 list, int first) {
+// Entries of a list that LANES lanes read together: each has every LANES-th of the next eight.
+template <int LANES> struct Entries { unsigned word[AHEAD / LANES]; };
+template <int LANES> __device__ __forceinline__ Entries<LANES> read_entries(
+    const unsigned* entries, int2 list, int first, int lane) {
+  Entries<LANES> found;
   #pragma unroll
-  for (int u = 0; u < AHEAD; ++u)
-    entry[u] = first + u < list.y ? __ldg(entries + list.x + first + u) : 0;
+  for (int i = 0; i < AHEAD / LANES; ++i) {
+    const int at = first + lane % LANES + i * LANES;
+    found.word[i] = at < list.y ? __ldg(entries + list.x + at) : 0;
+  }
+  return found;
+}
+// Four entries from the U-th on, for all lanes of the list, and the residuals of their rows.
+struct Four { unsigned values; uint4 w, x, y, z; };
+template <int LANES, int U> __device__ __forceinline__ Four gather(
+    const unsigned char* residuals, unsigned pitch, unsigned at, const Entries<LANES>& held) {
+  unsigned entry[4];
+  #pragma unroll
+  for (int u = 0; u < 4; ++u)
+    entry[u] = __shfl_sync(0xffffffffu, held.word[(U + u) / LANES], (U + u) % LANES, LANES);
+  const auto row = [&](unsigned one) {
+    return __ldg(reinterpret_cast<const uint4*>(residuals + ((one >> 8) * pitch + at)));
+  };
+  return {values_of(entry), row(entry[0]), row(entry[1]), row(entry[2]), row(entry[3])};
+}
+__device__ __forceinline__ void add_gathered(const Four& found, int (&sums)[16]) {
+  add_four(sums, found.w.x, found.x.x, found.y.x, found.z.x, found.values);
+  add_four(sums + 4, found.w.y, found.x.y, found.y.y, found.z.y, found.values);
+  add_four(sums + 8, found.w.z, found.x.z, found.y.z, found.z.z, found.values);
+  add_four(sums + 12, found.w.w, found.x.w, found.y.w, found.z.w, found.values);
 }
 // What a list's entries add to 16 values that lie together, `at` bytes into each row of residuals.
-// `next` are its first entries.
-__device__ __forceinline__ void add_list(
-    const unsigned char* residuals, int pitch, int at, const unsigned* entries, int2 list,
-    unsigned (&next)[AHEAD], int (&sums)[16]) {
-  for (int e = 0; e < list.y; e += AHEAD) {
-    uint4 found[AHEAD];
-    unsigned values[AHEAD / 4];
-    #pragma unroll
-    for (int u = 0; u < AHEAD; ++u) {
-      found[u] = make_uint4(0, 0, 0, 0);
-      if (e + u < list.y)
-        found[u] = __ldg(reinterpret_cast<const uint4*>(
-            residuals + (size_t)(next[u] >> 8) * pitch + at));
-    }
-    #pragma unroll
-    for (int u = 0; u < AHEAD; u += 4) values[u / 4] = values_of(next + u);
-    read_entries(next, entries, list, e + AHEAD);
-    #pragma unroll
-    for (int u = 0; u < AHEAD; u += 4) {
-      const unsigned v = values[u / 4];
-      add_four(sums, found[u].x, found[u + 1].x, found[u + 2].x, found[u + 3].x, v);
-      add_four(sums + 4, found[u].y, found[u + 1].y, found[u + 2].y, found[u + 3].y, v);
-      add_four(sums + 8, found[u].z, found[u + 1].z, found[u + 2].z, found[u + 3].z, v);
-      add_four(sums + 12, found[u].w, found[u + 1].w, found[u + 2].w, found[u + 3].w, v);
-    }
+// `next` are its first entries. Lists of a warp end together, the shorter ones with zeros.
+template <int LANES> __device__ __forceinline__ void add_list(
+    const unsigned char* residuals, unsigned pitch, unsigned at, const unsigned* entries, int2 list,
+    Entries<LANES>& next, int (&sums)[16], int lane) {
+  for (int e = 0; __any_sync(0xffffffffu, e < list.y); e += AHEAD) {
+    const bool more = __any_sync(0xffffffffu, e + 4 < list.y);
+    const Four first = gather<LANES, 0>(residuals, pitch, at, next);
+    Four second;
+    if (more) second = gather<LANES, 4>(residuals, pitch, at, next);
+    next = read_entries<LANES>(entries, list, e + AHEAD, lane);
+    add_gathered(first, sums);
+    if (more) add_gathered(second, sums);
   }
 }
 // What the columns' entries add to a tile, for all of its rows: a lane has 16 rows of a column.
@@ -90,15 +102,14 @@ __device__ __forceinline__ void add_columns(
   for (int p = 0; p < PASSES; ++p) {
     const int column = left + first + p * BESIDE;
     list[p] = make_int2(0, 0);
-    if (column < N && row < PITCH_A) list[p] = __ldg(reinterpret_cast<const int2*>(lists) + column);
+    if (column < N) list[p] = __ldg(reinterpret_cast<const int2*>(lists) + column);
   }
-  unsigned next[AHEAD];
-  read_entries(next, entries, list[0], 0);
+  Entries<LANES> next = read_entries<LANES>(entries, list[0], 0, lane);
   #pragma unroll
   for (int p = 0; p < PASSES; ++p) {
     int sums[16] = {};
-    add_list(turned, PITCH_A, row, entries, list[p], next, sums);
-    if (p + 1 < PASSES) read_entries(next, entries, list[p + 1], 0);
+    add_list(turned, PITCH_A, min(row, PITCH_A - 16), entries, list[p], next, sums, lane);
+    if (p + 1 < PASSES) next = read_entries<LANES>(entries, list[p + 1], 0, lane);
     #pragma unroll
     for (int i = 0; i < 16; ++i) tile[place(16 * segment + i, first + p * BESIDE)] = sums[i];
   }
@@ -115,15 +126,14 @@ __device__ __forceinline__ void add_rows(
   for (int p = 0; p < OWN_ROWS / 4; ++p) {
     const int row = top + first + 4 * p;
     list[p] = make_int2(0, 0);
-    if (row < M && column < PITCH_B) list[p] = __ldg(reinterpret_cast<const int2*>(lists) + row);
+    if (row < M) list[p] = __ldg(reinterpret_cast<const int2*>(lists) + row);
   }
-  unsigned next[AHEAD];
-  read_entries(next, entries, list[0], 0);
+  Entries<8> next = read_entries<8>(entries, list[0], 0, lane);
   #pragma unroll
   for (int p = 0; p < OWN_ROWS / 4; ++p) {
     int sums[16] = {};
-    add_list(residuals, PITCH_B, column, entries, list[p], next, sums);
-    if (p + 1 < OWN_ROWS / 4) read_entries(next, entries, list[p + 1], 0);
+    add_list(residuals, PITCH_B, min(column, PITCH_B - 16), entries, list[p], next, sums, lane);
+    if (p + 1 < OWN_ROWS / 4) next = read_entries<8>(entries, list[p + 1], 0, lane);
     #pragma unroll
     for (int i = 0; i < 16; i += 4) {
       int4* at = reinterpret_cast<int4*>(tile + place(first + 4 * p, 16 * segment + i));
