@@ -17,12 +17,13 @@ from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
 _WARPS = (1, 2, 4, 8)
-_HELD = 4
+_BLOCK_WARPS = 4
+_HELD = 16
 """Vectors of 16 values that a lane keeps from counting to listing, where so many warps suffice."""
 
-# A block takes a row, or a column. Blocks ask for room in any order: integer sums do not depend on
-# it. Lists that have no room are not written; then the side takes part otherwise. A mask of 16
-# values has those of word w in bits 7 - w of its bytes.
+# One warp, or several, take a row, or a column. They ask for room in any order: integer sums do not
+# depend on it. Lists that have no room are not written; then the side takes part otherwise. A mask
+# of 16 values has those of word w in bits 7 - w of its bytes.
 _SOURCE = r"""
 constexpr int THREADS = 32 * WARPS, CHUNKS = (VECTORS + THREADS - 1) / THREADS;
 __device__ __forceinline__ uint4 read_vector(const void* values, int side, int row, int vector) {
@@ -43,12 +44,22 @@ __device__ __forceinline__ void list_vector(
     mask ^= 0x80000000u >> zeros;
   }
 }
+constexpr unsigned NO_ROOM = 0xffffffffu;
+// Where a list of so many entries begins.
+__device__ __forceinline__ unsigned room_for(void* kept, int side, unsigned total) {
+  if (total == 0) return 0;
+  unsigned long long* counter = static_cast<unsigned long long*>(kept) + side;
+  const unsigned long long start = atomicAdd(counter, (unsigned long long)total);
+  return start + total <= (side ? LISTED_B : LISTED_A) ? (unsigned)start : NO_ROOM;
+}
 __device__ __forceinline__ void select_values(
     const void* a, const void* b, const int* row_cuts, const int* column_cuts, void* kept,
     unsigned* entries_of_a, int* rows_of_a, unsigned* entries_of_b, int* columns_of_b,
-    unsigned* shared, int block, int thread) {
-  const int side = block >= M, lane = thread % 32, warp = thread / 32;
-  const int row = side ? block - M : block;
+    unsigned* shared, int block, int all) {
+  const int thread = all % THREADS, vector = block * ROWS + all / THREADS;
+  if (ROWS > 1 && vector >= M + N) return;
+  const int side = vector >= M, lane = thread % 32, warp = thread / 32;
+  const int row = side ? vector - M : vector;
   const void* values = side ? b : a;
   uint4 held[HELD ? CHUNKS : 1];
   unsigned masks[HELD ? CHUNKS : 1];
@@ -71,27 +82,31 @@ __device__ __forceinline__ void select_values(
     const unsigned other = __shfl_up_sync(0xffffffffu, up_to, apart);
     if (lane >= apart) up_to += other;
   }
-  if (lane == 31) shared[warp] = up_to;
-  __syncthreads();
-  unsigned before = 0, total = 0;
-  #pragma unroll
-  for (int w = 0; w < WARPS; ++w) {
-    if (w == warp) before = total;
-    total += shared[w];
+  unsigned before = 0, total = __shfl_sync(0xffffffffu, up_to, 31), start = 0;
+  if constexpr (WARPS > 1) {
+    if (lane == 31) shared[warp] = up_to;
+    __syncthreads();
+    total = 0;
+    #pragma unroll
+    for (int w = 0; w < WARPS; ++w) {
+      if (w == warp) before = total;
+      total += shared[w];
+    }
   }
   if (thread == 0) {
-    const unsigned long long room = side ? LISTED_B : LISTED_A;
-    unsigned long long* counter = static_cast<unsigned long long*>(kept) + side;
-    const unsigned long long start = total ? atomicAdd(counter, (unsigned long long)total) : 0;
-    const bool fits = start + total <= room;
-    shared[WARPS] = fits ? (unsigned)start : 0xffffffffu;
-    if (fits)
+    start = room_for(kept, side, total);
+    if (start != NO_ROOM)
       reinterpret_cast<int2*>(side ? columns_of_b : rows_of_a)[row] =
           make_int2((int)start, (int)total);
   }
-  __syncthreads();
-  const unsigned start = shared[WARPS];
-  if (start == 0xffffffffu || count == 0) return;
+  if constexpr (WARPS > 1) {
+    if (thread == 0) shared[WARPS] = start;
+    __syncthreads();
+    start = shared[WARPS];
+  } else {
+    start = __shfl_sync(0xffffffffu, start, 0);
+  }
+  if (start == NO_ROOM || count == 0) return;
   unsigned* entries = side ? entries_of_b : entries_of_a;
   unsigned at = start + before + up_to - count;
   if constexpr (HELD) {
@@ -118,7 +133,11 @@ def select_kernel(
     """
     warps = next((n for n in _WARPS if blocks_for(vectors, 32 * n) <= _HELD), _WARPS[-1])
     held = blocks_for(vectors, 32 * warps) <= _HELD
-    sizes = {**layout.sizes(), **sides.sizes(), "VECTORS": vectors, "WARPS": warps, "HELD": held}
+    rows = _BLOCK_WARPS if warps == 1 else 1
+    sizes = {
+        **layout.sizes(), **sides.sizes(), "VECTORS": vectors, "WARPS": warps, "HELD": held,
+        "ROWS": rows,
+    }  # fmt: skip
     functions = DeviceNamespace("select_values", PACKED_AT + CUTS + _SOURCE, {}, sizes)
     parameters = [*given, *sides.cuts, sides.kept, *sides.lists]
 
@@ -126,4 +145,5 @@ def select_kernel(
         shared = builder.alloc_buffer((warps + 1,), "uint32", scope="shared").data
         call(functions.function("select_values"), *pointers, shared, block, thread)
 
-    return thread_kernel(parameters, sides.m + sides.n, 32 * warps, target, body)
+    blocks = blocks_for(sides.m + sides.n, rows)
+    return thread_kernel(parameters, blocks, 32 * warps * rows, target, body)
