@@ -15,10 +15,15 @@ __device__ __forceinline__ Steps steps_of(float largest) {
 __device__ __forceinline__ float quantised(float x, const Steps& steps) {
   return __fadd_rn(__fmul_rn(x, steps.inverse), WHOLES);
 }
+// What is left is at most half a step and what rounding adds, some 1e-5 of one at most, so that its
+// integer is at most MOST without being bounded.
 __device__ __forceinline__ float residual(float x, float quantised, const Steps& steps) {
-  const float most = MOST, finer = __fmul_rn(steps.inverse, 2.f * most);
+  const float finer = __fmul_rn(steps.inverse, 2.f * MOST);
   const float rest = __fsub_rn(x, __fmul_rn(__fsub_rn(quantised, WHOLES), steps.scale));
-  return __fadd_rn(fminf(fmaxf(__fmul_rn(rest, finer), -most), most), WHOLES);
+  return __fadd_rn(__fmul_rn(rest, finer), WHOLES);
+}
+__device__ __forceinline__ float magnitude(float quantised) {
+  return fabsf(__fsub_rn(quantised, WHOLES));
 }
 __device__ __forceinline__ unsigned last_byte(float x) { return __float_as_uint(x) & 255u; }
 __device__ __forceinline__ unsigned word_of(float a, float b, float c, float d) {

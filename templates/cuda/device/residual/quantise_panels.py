@@ -119,9 +119,10 @@ __device__ __forceinline__ void quantise_panels(
     }
   }
   __syncthreads();
-  int sums[4] = {};
+  int sums[4];
   #pragma unroll
   for (int c = 0; c < 4; ++c) {
+    float sum = 0.f;
     const Steps steps = steps_of(all[thread % 4 * 4 + c]);
     unsigned words[4], rest[4];
     #pragma unroll
@@ -131,12 +132,13 @@ __device__ __forceinline__ void quantise_panels(
       for (int i = 0; i < 4; ++i) {
         const float one = of_four(v[4 * w + i], c);
         q[i] = quantised(one, steps);
-        if constexpr (SUMS) sums[c] += (int)fabsf(q[i] - WHOLES);
+        if constexpr (SUMS) sum += magnitude(q[i]);
         finer[i] = RESIDUAL ? residual(one, q[i], steps) : 0.f;
       }
       words[w] = word_of(q[0], q[1], q[2], q[3]);
       rest[w] = word_of(finer[0], finer[1], finer[2], finer[3]);
     }
+    sums[c] = (int)sum;
     if (first >= LENGTH || column + c >= COLUMNS) continue;
     const size_t at = packed_at(column + c, first) / 16;
     static_cast<uint4*>(values)[at] = make_uint4(words[0], words[1], words[2], words[3]);

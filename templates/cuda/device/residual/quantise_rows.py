@@ -57,7 +57,7 @@ __device__ __forceinline__ void store_word(
   to.values[at] = word_of(q);
   if constexpr (RESIDUAL) to.residual[at] = word_of(residuals(x, q, steps));
   if constexpr (SUMS) {
-    sum += fabsf(q.x - WHOLES) + fabsf(q.y - WHOLES) + fabsf(q.z - WHOLES) + fabsf(q.w - WHOLES);
+    sum += magnitude(q.x) + magnitude(q.y) + magnitude(q.z) + magnitude(q.w);
   }
 }
 __device__ __forceinline__ void quantise_row(const Arrays& to, int own, int thread) {
