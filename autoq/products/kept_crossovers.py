@@ -12,7 +12,7 @@ from autoq.devices import Host
 from autoq.residual.crossover import default_crossover
 from autoq.templates.operators.residual_gemm import ResidualGemm
 
-_VERSION = 1
+_VERSION = 2
 """Raised when crossovers of kernels before it are no longer theirs."""
 
 

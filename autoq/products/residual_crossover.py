@@ -15,13 +15,18 @@ from autoq.single_operator import operator
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.tuning.clock import Clock, MonotonicClock
 
-DENSITIES = (0.0, 1 / 256, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
-"""Shares of values that matter at which a sparse correction is timed."""
+DENSITIES = (0.0, 1 / 256, 1 / 144, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
+"""Shares of values that matter at which a sparse correction is timed.
+
+Below 1/128, for which untuned lists have room on CUDA, lies one more.
+"""
 
 _OPERATIONS = {"cpu": 2**31, "cuda": 2**40}
 """Of the product that is timed, at most, by the kind of target: some milliseconds."""
 _MEAN_SMALL, _CUT, _MEAN_LARGE = 0.45, 0.775, 0.975
 """Of made-up magnitudes: 0.3 to 0.6, and 0.95 to 1 for those that matter."""
+_WORTH = 0.95
+"""Of a whole side's time: what lists may take to be worth their larger error."""
 _TURNS = 9
 """Of timing all densities; least times of more than a few bear other work on the machine."""
 
@@ -29,11 +34,15 @@ _TURNS = 9
 def measured_crossover(
     workload: ResidualGemm, target: str | Host = "auto", clock: Clock | None = None
 ) -> float:
-    """The share of one side's values at which lists of them take as long as the whole side.
+    """The share of one side's values up to which correcting with them alone saves time.
 
     The untuned kernel of the workload's extents and bits, or of smaller ones where these take long,
     is timed over made-up matrices, of which equal shares matter on both sides, and over whole ones;
     in between it is interpolated. 0 where lists never pay, 1 where they always do.
+
+    A whole side leaves a smaller error, so that parts of it have to be faster by a twentieth. On
+    CUDA a side that overfills its lists is multiplied as a whole with zeros for what does not
+    matter, which takes as long as the whole side and therefore never pays.
     Raises TargetError where the target's device is not here.
     """
     host = target if isinstance(target, Host) else resolve(target)
@@ -52,12 +61,16 @@ def measured_crossover(
 
 
 def crossing(densities: Sequence[float], sparse: Sequence[float], dense: float) -> float:
-    """Where times that grow with density reach `dense`, between the densities by a line."""
-    if sparse[0] >= dense:
+    """Where times that grow with density stop to be worth it, between the densities by a line.
+
+    They are while they are below 95% of `dense`.
+    """
+    most = _WORTH * dense
+    if sparse[0] >= most:
         return 0.0
     for i in range(1, len(densities)):
-        if sparse[i] >= dense:
-            share = (dense - sparse[i - 1]) / (sparse[i] - sparse[i - 1])
+        if sparse[i] >= most:
+            share = (most - sparse[i - 1]) / (sparse[i] - sparse[i - 1])
             return densities[i - 1] + share * (densities[i] - densities[i - 1])
     return 1.0
 

@@ -48,9 +48,14 @@ def test_without_a_folder_the_target_says() -> None:
 
 def test_times_of_lists_meet_that_of_a_whole_side_between_two_densities() -> None:
     densities = (0.0, 0.1, 0.3)
-    assert crossing(densities, (1.0, 2.0, 6.0), 4.0) == pytest.approx(0.2)
+    assert crossing(densities, (1.0, 2.0, 6.0), 4.0 / 0.95) == pytest.approx(0.2)
     assert crossing(densities, (1.0, 2.0, 6.0), 1.0) == 0.0
     assert crossing(densities, (1.0, 2.0, 6.0), 7.0) == 1.0
+
+
+def test_lists_that_save_next_to_nothing_are_not_worth_their_error() -> None:
+    assert crossing((0.0, 0.1, 0.3), (0.97, 1.0, 1.0), 1.0) == 0.0
+    assert 0 < crossing((0.0, 0.1, 0.3), (0.8, 1.01, 0.99), 1.0) < 0.1
 
 
 @pytest.mark.parametrize(("order", "density"), [("kn", 1 / 16), ("nk", 1 / 2), ("kn", 0.0)])
