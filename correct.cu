@@ -64,9 +64,9 @@
   #define uchar unsigned char
   #define ushort unsigned short
 #endif
-#ifndef AUTOQ_CORRECT_71B5BAAF58
-#define AUTOQ_CORRECT_71B5BAAF58
-namespace correct_71b5baaf58 {
+#ifndef AUTOQ_CORRECT_36085DA9E6
+#define AUTOQ_CORRECT_36085DA9E6
+namespace correct_36085da9e6 {
 
 template <bool> struct Nibbles { unsigned char pair; };
 struct Half { unsigned short bits; };
@@ -260,25 +260,50 @@ template <int LANES> __device__ __forceinline__ void add_list(
     if (more) add_gathered(second, sums);
   }
 }
+// Lists that the lanes of a group take one after the other, and their first entries. What these
+// gather is on its way to the L2 as soon as they are known.
+template <int LANES, int COUNT> struct Lists { int2 list[COUNT]; Entries<LANES> first[COUNT]; };
+__device__ __forceinline__ void prefetch(const void* from) {
+  asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(from)));
+}
+template <int LANES, int COUNT> __device__ __forceinline__ Lists<LANES, COUNT> read_lists(
+    const int* lists, const unsigned* entries, int first, int step, int all, int lane) {
+  Lists<LANES, COUNT> found;
+  #pragma unroll
+  for (int p = 0; p < COUNT; ++p) {
+    const int vector = first + p * step;
+    found.list[p] = make_int2(0, 0);
+    if (vector < all) found.list[p] = __ldg(reinterpret_cast<const int2*>(lists) + vector);
+  }
+  #pragma unroll
+  for (int p = 0; p < COUNT; ++p)
+    found.first[p] = read_entries<LANES>(entries, found.list[p], 0, lane);
+  return found;
+}
+template <int LANES, int COUNT> __device__ __forceinline__ void prefetch_rows(
+    const unsigned char* residuals, unsigned pitch, unsigned at,
+    const Lists<LANES, COUNT>& lists) {
+  #pragma unroll
+  for (int p = 0; p < COUNT; ++p) {
+    #pragma unroll
+    for (int i = 0; i < AHEAD / LANES; ++i) {
+      const unsigned entry = lists.first[p].word[i];
+      if (entry) prefetch(residuals + ((entry >> 8) * pitch + at));
+    }
+  }
+}
+using Columns = Lists<LANES, PASSES>;
+using Rows = Lists<8, OWN_ROWS / 4>;
 // What the columns' entries add to a tile, for all of its rows: a lane has 16 rows of a column.
 __device__ __forceinline__ void add_columns(
-    const unsigned char* turned, const unsigned* entries, const int* lists, int* tile, int top,
-    int left, int thread) {
+    const unsigned char* turned, const unsigned* entries, Columns& lists, int* tile, int top,
+    int first, int thread) {
   const int lane = thread % 32, segment = lane % SEGMENTS, row = top + 16 * segment;
-  const int first = thread / 32 * (PASSES * BESIDE) + lane / SEGMENTS;
-  int2 list[PASSES];
-  #pragma unroll
-  for (int p = 0; p < PASSES; ++p) {
-    const int column = left + first + p * BESIDE;
-    list[p] = make_int2(0, 0);
-    if (column < N) list[p] = __ldg(reinterpret_cast<const int2*>(lists) + column);
-  }
-  Entries<LANES> next = read_entries<LANES>(entries, list[0], 0, lane);
   #pragma unroll
   for (int p = 0; p < PASSES; ++p) {
     int sums[16] = {};
-    add_list(turned, PITCH_A, min(row, PITCH_A - 16), entries, list[p], next, sums, lane);
-    if (p + 1 < PASSES) next = read_entries<LANES>(entries, list[p + 1], 0, lane);
+    add_list(turned, PITCH_A, min(row, PITCH_A - 16), entries, lists.list[p], lists.first[p], sums,
+             lane);
     #pragma unroll
     for (int i = 0; i < 16; ++i) tile[place(16 * segment + i, first + p * BESIDE)] = sums[i];
   }
@@ -286,23 +311,14 @@ __device__ __forceinline__ void add_columns(
 // What the rows' entries add to a warp's rows of the tile: a lane has 16 columns of a row, and four
 // rows are added to at a time.
 __device__ __forceinline__ void add_rows(
-    const unsigned char* residuals, const unsigned* entries, const int* lists, int* tile, int top,
-    int left, bool begun, int thread) {
+    const unsigned char* residuals, const unsigned* entries, Rows& lists, int* tile, int left,
+    int first, bool begun, int thread) {
   const int lane = thread % 32, segment = lane % 8, column = left + 16 * segment;
-  const int first = thread / 32 * OWN_ROWS + lane / 8;
-  int2 list[OWN_ROWS / 4];
-  #pragma unroll
-  for (int p = 0; p < OWN_ROWS / 4; ++p) {
-    const int row = top + first + 4 * p;
-    list[p] = make_int2(0, 0);
-    if (row < M) list[p] = __ldg(reinterpret_cast<const int2*>(lists) + row);
-  }
-  Entries<8> next = read_entries<8>(entries, list[0], 0, lane);
   #pragma unroll
   for (int p = 0; p < OWN_ROWS / 4; ++p) {
     int sums[16] = {};
-    add_list(residuals, PITCH_B, min(column, PITCH_B - 16), entries, list[p], next, sums, lane);
-    if (p + 1 < OWN_ROWS / 4) next = read_entries<8>(entries, list[p + 1], 0, lane);
+    add_list(residuals, PITCH_B, min(column, PITCH_B - 16), entries, lists.list[p],
+             lists.first[p], sums, lane);
     #pragma unroll
     for (int i = 0; i < 16; i += 4) {
       int4* at = reinterpret_cast<int4*>(tile + place(first + 4 * p, 16 * segment + i));
@@ -310,6 +326,37 @@ __device__ __forceinline__ void add_rows(
       all.x += sums[i], all.y += sums[i + 1], all.z += sums[i + 2], all.w += sums[i + 3];
       *at = all;
     }
+  }
+}
+// What the tile's lists add up to, in shared memory; sums of the product come to the L2 meanwhile.
+__device__ __forceinline__ void add_lists(
+    const int* sums, const unsigned char* residual_b, const unsigned char* residual_a,
+    const unsigned* entries_of_a, const int* rows_of_a, const unsigned* entries_of_b,
+    const int* columns_of_b, bool whole_a, bool whole_b, int* tile, int top, int left, int thread) {
+  const int lane = thread % 32, warp = thread / 32;
+  const int column = warp * (PASSES * BESIDE) + lane / SEGMENTS, row = warp * OWN_ROWS + lane / 8;
+  Columns of_columns;
+  Rows of_rows;
+  if (!whole_b) {
+    of_columns = read_lists<LANES, PASSES>(columns_of_b, entries_of_b, left + column, BESIDE, N,
+                                           lane);
+    prefetch_rows(residual_a, PITCH_A, top, of_columns);
+  }
+  if (!whole_a) {
+    of_rows = read_lists<8, OWN_ROWS / 4>(rows_of_a, entries_of_a, top + row, 4, M, lane);
+    prefetch_rows(residual_b, PITCH_B, left, of_rows);
+  }
+  #pragma unroll
+  for (int i = thread; i < 4 * TILE_ROWS; i += 32 * WARPS)
+    if (top + i / 4 < M && left + i % 4 * 32 < N)
+      prefetch(sums + (size_t)(top + i / 4) * N + left + i % 4 * 32);
+  if (!whole_b) {
+    add_columns(residual_a, entries_of_b, of_columns, tile, top, column, thread);
+    __syncthreads();
+  }
+  if (!whole_a) {
+    add_rows(residual_b, entries_of_a, of_rows, tile, left, row, !whole_b, thread);
+    __syncwarp();
   }
 }
 __device__ __forceinline__ void add_product(const int* product, int (&sums)[4], int column) {
@@ -349,16 +396,10 @@ __device__ __forceinline__ void correct(
   const int lane = thread % 32, column = left + 4 * lane;
   const bool whole_a = !LISTS || __ldg(whole), whole_b = !LISTS || __ldg(whole + 1);
   const int own_rows = thread / 32 * OWN_ROWS, first = top + own_rows;
-  if (LISTS && !whole_b) {
-    add_columns(static_cast<const unsigned char*>(residual_a), entries_of_b, columns_of_b, tile,
-                top, left, thread);
-    __syncthreads();
-  }
-  if (LISTS && !whole_a) {
-    add_rows(static_cast<const unsigned char*>(residual_b), entries_of_a, rows_of_a, tile, top,
-             left, !whole_b, thread);
-    __syncwarp();
-  }
+  if constexpr (LISTS)
+    add_lists(sums, static_cast<const unsigned char*>(residual_b),
+              static_cast<const unsigned char*>(residual_a), entries_of_a, rows_of_a, entries_of_b,
+              columns_of_b, whole_a, whole_b, tile, top, left, thread);
   float scale[4], more[4];
   #pragma unroll
   for (int c = 0; c < 4; ++c) {
@@ -410,6 +451,6 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(int* __restrict__ 
   tvm_builtin_ptx_griddepcontrol_wait();
   tvm_builtin_ptx_griddepcontrol_launch_dependents();
   extern __shared__ __align__(128) int _ptr_13[];
-  correct_71b5baaf58::correct(_ptr, _ptr_1, _ptr_2, _ptr_3, _ptr_4, 0, _ptr_5, _ptr_6, _ptr_7, _ptr_8, _ptr_9, _ptr_10, _ptr_11, _ptr_12, _ptr_13, ((int)blockIdx.x), ((int)threadIdx.x));
+  correct_36085da9e6::correct(_ptr, _ptr_1, _ptr_2, _ptr_3, _ptr_4, 0, _ptr_5, _ptr_6, _ptr_7, _ptr_8, _ptr_9, _ptr_10, _ptr_11, _ptr_12, _ptr_13, ((int)blockIdx.x), ((int)threadIdx.x));
 }
 
