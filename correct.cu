@@ -64,9 +64,9 @@
   #define uchar unsigned char
   #define ushort unsigned short
 #endif
-#ifndef AUTOQ_CORRECT_36085DA9E6
-#define AUTOQ_CORRECT_36085DA9E6
-namespace correct_36085da9e6 {
+#ifndef AUTOQ_CORRECT_2CFA4A722C
+#define AUTOQ_CORRECT_2CFA4A722C
+namespace correct_2cfa4a722c {
 
 template <bool> struct Nibbles { unsigned char pair; };
 struct Half { unsigned short bits; };
@@ -170,9 +170,9 @@ constexpr int LISTS = 1;
 constexpr int BIAS = 0;
 constexpr int PITCH_A = 8192;
 constexpr int PITCH_B = 8192;
-constexpr int TILE_ROWS = 128;
+constexpr int TILE_ROWS = 64;
 constexpr int GROUP = 16;
-constexpr int TILES_M = 64;
+constexpr int TILES_M = 128;
 constexpr int TILES_N = 64;
 constexpr int WARPS = 8;
 
@@ -193,7 +193,7 @@ template <bool ONCE> __device__ __forceinline__ int4 read_sums(const int* row, i
 
 constexpr int SEGMENTS = TILE_ROWS / 16, BESIDE = 32 / SEGMENTS;
 constexpr int PASSES = 128 / (WARPS * BESIDE), OWN_ROWS = TILE_ROWS / WARPS;
-constexpr int AHEAD = 8, TOGETHER = 8, LANES = SEGMENTS;
+constexpr int AHEAD = 8, LANES = SEGMENTS;
 // Where a sum lies in its row of the tile: lanes with neighbouring rows, with neighbouring segments
 // of 16 columns and with neighbouring words of four meet other banks.
 __device__ __forceinline__ int place(int row, int column) {
@@ -359,6 +359,8 @@ __device__ __forceinline__ void add_lists(
     __syncwarp();
   }
 }
+
+constexpr int TOGETHER = 8;
 __device__ __forceinline__ void add_product(const int* product, int (&sums)[4], int column) {
   const int4 q = read_sums<true>(product, column);
   sums[0] += q.x, sums[1] += q.y, sums[2] += q.z, sums[3] += q.w;
@@ -451,6 +453,6 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(int* __restrict__ 
   tvm_builtin_ptx_griddepcontrol_wait();
   tvm_builtin_ptx_griddepcontrol_launch_dependents();
   extern __shared__ __align__(128) int _ptr_13[];
-  correct_36085da9e6::correct(_ptr, _ptr_1, _ptr_2, _ptr_3, _ptr_4, 0, _ptr_5, _ptr_6, _ptr_7, _ptr_8, _ptr_9, _ptr_10, _ptr_11, _ptr_12, _ptr_13, ((int)blockIdx.x), ((int)threadIdx.x));
+  correct_2cfa4a722c::correct(_ptr, _ptr_1, _ptr_2, _ptr_3, _ptr_4, 0, _ptr_5, _ptr_6, _ptr_7, _ptr_8, _ptr_9, _ptr_10, _ptr_11, _ptr_12, _ptr_13, ((int)blockIdx.x), ((int)threadIdx.x));
 }
 
