@@ -64,9 +64,9 @@
   #define uchar unsigned char
   #define ushort unsigned short
 #endif
-#ifndef AUTOQ_CORRECT_2CFA4A722C
-#define AUTOQ_CORRECT_2CFA4A722C
-namespace correct_2cfa4a722c {
+#ifndef AUTOQ_CORRECT_B11C5D147F
+#define AUTOQ_CORRECT_B11C5D147F
+namespace correct_b11c5d147f {
 
 template <bool> struct Nibbles { unsigned char pair; };
 struct Half { unsigned short bits; };
@@ -171,7 +171,7 @@ constexpr int BIAS = 0;
 constexpr int PITCH_A = 8192;
 constexpr int PITCH_B = 8192;
 constexpr int TILE_ROWS = 64;
-constexpr int GROUP = 16;
+constexpr int GROUP = 32;
 constexpr int TILES_M = 128;
 constexpr int TILES_N = 64;
 constexpr int WARPS = 8;
@@ -453,6 +453,6 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(int* __restrict__ 
   tvm_builtin_ptx_griddepcontrol_wait();
   tvm_builtin_ptx_griddepcontrol_launch_dependents();
   extern __shared__ __align__(128) int _ptr_13[];
-  correct_2cfa4a722c::correct(_ptr, _ptr_1, _ptr_2, _ptr_3, _ptr_4, 0, _ptr_5, _ptr_6, _ptr_7, _ptr_8, _ptr_9, _ptr_10, _ptr_11, _ptr_12, _ptr_13, ((int)blockIdx.x), ((int)threadIdx.x));
+  correct_b11c5d147f::correct(_ptr, _ptr_1, _ptr_2, _ptr_3, _ptr_4, 0, _ptr_5, _ptr_6, _ptr_7, _ptr_8, _ptr_9, _ptr_10, _ptr_11, _ptr_12, _ptr_13, ((int)blockIdx.x), ((int)threadIdx.x));
 }
 

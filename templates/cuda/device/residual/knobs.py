@@ -30,7 +30,7 @@ class ResidualKnobs:
     lanes: int = field(default=256, kw_only=True)
     sum_rows: int = field(default=64, kw_only=True)
     tile_rows: int = field(default=64, kw_only=True)
-    raster: int = field(default=16, kw_only=True)
+    raster: int = field(default=32, kw_only=True)
     share: float = field(default=1 / 128, kw_only=True)
 
 
@@ -68,6 +68,6 @@ def default_knobs(workload: ResidualGemm, target: Target) -> dict[str, Any]:
 
     enough = [n for n in values["sum_rows"] if blocks(n) >= _BLOCKS_A_UNIT * target.units]
     sum_rows = min(max(enough, default=values["sum_rows"][0]), 64)
-    middle = {"tile_rows": 64, "raster": 16, "share": 1 / 128}
+    middle = {"tile_rows": 64, "raster": 32, "share": 1 / 128}
     chosen = {name: one if one in values[name] else values[name][0] for name, one in middle.items()}
     return {"lanes": lanes, "sum_rows": sum_rows, **chosen}

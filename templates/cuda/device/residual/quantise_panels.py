@@ -48,12 +48,12 @@ __device__ __forceinline__ unsigned read_other(const void* own, int rank) {
                : "=r"(word) : "r"(at), "r"(rank) : "memory");
   return word;
 }
-// Four values of a row; the L2 fetches what neighbouring panels read with them.
+// Four values of a row; the L2 fetches what the neighbouring panel reads with them.
 __device__ __forceinline__ float4 read_beside(const float* row, int at) {
   if constexpr (COLUMNS % 4 == 0) {
     float4 v = make_float4(0.f, 0.f, 0.f, 0.f);
     if (at < COLUMNS)
-      asm volatile("ld.global.nc.L2::256B.v4.f32 {%0, %1, %2, %3}, [%4];"
+      asm volatile("ld.global.nc.L2::128B.v4.f32 {%0, %1, %2, %3}, [%4];"
                    : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
                    : "l"(__cvta_generic_to_global(row + at)));
     return v;

@@ -17,13 +17,14 @@ from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
 _WARPS = (1, 2, 4, 8)
-_BLOCK_WARPS = 4
+_BLOCK_WARPS = 8
 _HELD = 16
 """Vectors of 16 values that a lane keeps from counting to listing, where so many warps suffice."""
 
-# One warp, or several, take a row, or a column. They ask for room in any order: integer sums do not
-# depend on it. Lists that have no room are not written; then the side takes part otherwise. A mask
-# of 16 values has those of word w in bits 7 - w of its bytes.
+# One warp, or several, take a row, or a column. Blocks ask for room in any order: integer sums do
+# not depend on it. They ask together for all their rows, since additions to one word come one after
+# the other. Lists that have no room are not written; then the side takes part otherwise. A mask of
+# 16 values has those of word w in bits 7 - w of its bytes.
 _SOURCE = r"""
 constexpr int THREADS = 32 * WARPS, CHUNKS = (VECTORS + THREADS - 1) / THREADS;
 __device__ __forceinline__ uint4 read_vector(const void* values, int side, int row, int vector) {
@@ -45,7 +46,7 @@ __device__ __forceinline__ void list_vector(
   }
 }
 constexpr unsigned NO_ROOM = 0xffffffffu;
-// Where a list of so many entries begins.
+// Where lists of so many entries begin.
 __device__ __forceinline__ unsigned room_for(void* kept, int side, unsigned total) {
   if (total == 0) return 0;
   unsigned long long* counter = static_cast<unsigned long long*>(kept) + side;
@@ -56,25 +57,26 @@ __device__ __forceinline__ void select_values(
     const void* a, const void* b, const int* row_cuts, const int* column_cuts, void* kept,
     unsigned* entries_of_a, int* rows_of_a, unsigned* entries_of_b, int* columns_of_b,
     unsigned* shared, int block, int all) {
-  const int thread = all % THREADS, vector = block * ROWS + all / THREADS;
-  if (ROWS > 1 && vector >= M + N) return;
-  const int side = vector >= M, lane = thread % 32, warp = thread / 32;
-  const int row = side ? vector - M : vector;
+  const int thread = all % THREADS, warp = all / 32, lane = thread % 32;
+  const int side = block >= BLOCKS_A;
+  const int row = (side ? block - BLOCKS_A : block) * ROWS + all / THREADS;
+  const bool there = row < (side ? N : M);
+  const int first = there ? thread : VECTORS;
   const void* values = side ? b : a;
   uint4 held[HELD ? CHUNKS : 1];
   unsigned masks[HELD ? CHUNKS : 1];
   if constexpr (HELD) {
     #pragma unroll
-    for (int c = 0; c < CHUNKS; ++c) held[c] = read_vector(values, side, row, c * THREADS + thread);
+    for (int c = 0; c < CHUNKS; ++c) held[c] = read_vector(values, side, row, c * THREADS + first);
   }
-  const int cut = __ldg((side ? column_cuts : row_cuts) + row);
+  const int cut = there ? __ldg((side ? column_cuts : row_cuts) + row) : 128;
   unsigned count = 0;
   if constexpr (HELD) {
     #pragma unroll
     for (int c = 0; c < CHUNKS; ++c) count += __popc(masks[c] = mask_of(held[c], cut));
   } else {
     for (int c = 0; c < CHUNKS; ++c)
-      count += __popc(mask_of(read_vector(values, side, row, c * THREADS + thread), cut));
+      count += __popc(mask_of(read_vector(values, side, row, c * THREADS + first), cut));
   }
   unsigned up_to = count;
   #pragma unroll
@@ -82,41 +84,34 @@ __device__ __forceinline__ void select_values(
     const unsigned other = __shfl_up_sync(0xffffffffu, up_to, apart);
     if (lane >= apart) up_to += other;
   }
-  unsigned before = 0, total = __shfl_sync(0xffffffffu, up_to, 31), start = 0;
-  if constexpr (WARPS > 1) {
-    if (lane == 31) shared[warp] = up_to;
-    __syncthreads();
-    total = 0;
-    #pragma unroll
-    for (int w = 0; w < WARPS; ++w) {
-      if (w == warp) before = total;
-      total += shared[w];
-    }
+  if (lane == 31) shared[warp] = up_to;
+  __syncthreads();
+  unsigned before = 0, of_row = 0, before_row = 0, whole = 0;
+  #pragma unroll
+  for (int w = 0; w < ROWS * WARPS; ++w) {
+    const unsigned own = shared[w];
+    if (w < warp) before += own;
+    if (w / WARPS < warp / WARPS) before_row += own;
+    if (w / WARPS == warp / WARPS) of_row += own;
+    whole += own;
   }
-  if (thread == 0) {
-    start = room_for(kept, side, total);
-    if (start != NO_ROOM)
-      reinterpret_cast<int2*>(side ? columns_of_b : rows_of_a)[row] =
-          make_int2((int)start, (int)total);
-  }
-  if constexpr (WARPS > 1) {
-    if (thread == 0) shared[WARPS] = start;
-    __syncthreads();
-    start = shared[WARPS];
-  } else {
-    start = __shfl_sync(0xffffffffu, start, 0);
-  }
+  if (all == 0) shared[ROWS * WARPS] = room_for(kept, side, whole);
+  __syncthreads();
+  const unsigned start = shared[ROWS * WARPS];
+  if (start != NO_ROOM && thread == 0 && there)
+    reinterpret_cast<int2*>(side ? columns_of_b : rows_of_a)[row] =
+        make_int2((int)(start + before_row), (int)of_row);
   if (start == NO_ROOM || count == 0) return;
   unsigned* entries = side ? entries_of_b : entries_of_a;
   unsigned at = start + before + up_to - count;
   if constexpr (HELD) {
     #pragma unroll
     for (int c = 0; c < CHUNKS; ++c)
-      list_vector(entries, at, held[c], masks[c], c * THREADS + thread);
+      list_vector(entries, at, held[c], masks[c], c * THREADS + first);
   } else {
     for (int c = 0; c < CHUNKS; ++c) {
-      const uint4 v = read_vector(values, side, row, c * THREADS + thread);
-      list_vector(entries, at, v, mask_of(v, cut), c * THREADS + thread);
+      const uint4 v = read_vector(values, side, row, c * THREADS + first);
+      list_vector(entries, at, v, mask_of(v, cut), c * THREADS + first);
     }
   }
 }
@@ -136,14 +131,14 @@ def select_kernel(
     rows = _BLOCK_WARPS if warps == 1 else 1
     sizes = {
         **layout.sizes(), **sides.sizes(), "VECTORS": vectors, "WARPS": warps, "HELD": held,
-        "ROWS": rows,
+        "ROWS": rows, "BLOCKS_A": blocks_for(sides.m, rows),
     }  # fmt: skip
     functions = DeviceNamespace("select_values", PACKED_AT + CUTS + _SOURCE, {}, sizes)
     parameters = [*given, *sides.cuts, sides.kept, *sides.lists]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        shared = builder.alloc_buffer((warps + 1,), "uint32", scope="shared").data
+        shared = builder.alloc_buffer((rows * warps + 1,), "uint32", scope="shared").data
         call(functions.function("select_values"), *pointers, shared, block, thread)
 
-    blocks = blocks_for(sides.m + sides.n, rows)
+    blocks = sum(blocks_for(extent, rows) for extent in (sides.m, sides.n))
     return thread_kernel(parameters, blocks, 32 * warps * rows, target, body)
