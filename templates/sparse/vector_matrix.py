@@ -160,8 +160,29 @@ def regrouped(matrix: VectorMatrix, vector: int) -> VectorMatrix:
     """The same matrix in vectors of another length; vectors of zeros alone are left out."""
     if vector == matrix.vector:
         return matrix
+    if matrix.vector % vector == 0:
+        return _parted(matrix, vector)
     rows, columns, values = matrix.entries()
     kept = values != 0
     return from_entries(
         (matrix.rows, matrix.columns), vector, rows[kept], columns[kept], values[kept]
+    )
+
+
+def _parted(matrix: VectorMatrix, vector: int) -> VectorMatrix:
+    """Vectors cut into shorter ones that divide them."""
+    parts = matrix.vector // vector
+    pieces = matrix.values.reshape(-1, parts, vector)
+    number, part = np.nonzero(pieces.any(axis=2))
+    row = matrix.vector_row_of[number] * parts + part
+    order = np.argsort(row, kind="stable")
+    count = -(-matrix.rows // vector)
+    pointers = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=count)[:count])])
+    return VectorMatrix(
+        matrix.rows,
+        matrix.columns,
+        vector,
+        pointers.astype(np.int32),
+        matrix.indices[number[order]],
+        np.ascontiguousarray(pieces[number[order], part[order]]),
     )
