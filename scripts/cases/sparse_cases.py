@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import itertools
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
 
 from autoq.templates.operators.spmm import Spmm
+from autoq.templates.sparse.generation import (
+    RESNET50_SHAPES,
+    SPARSITIES,
+    TRANSFORMER_SHAPES,
+    dilated,
+    random_matrix,
+)
 from autoq.templates.structure import Structure, bucket
-from autoq.templates.workload import Workload
+from autoq.templates.workload import Arrays, Workload
 
 
 def product(m: int, k: int, n: int, sparsity: float, vector: int = 8) -> Spmm:
@@ -25,3 +36,76 @@ CASES: list[Workload] = [
     replace(product(4096, 4096, 4096, 0.9), weight_dtype="int16"),
     *(product(4096, 4096, 4096, sparsity, 128) for sparsity in (0.5, 0.75, 0.9)),
 ]
+"""Products of equal rows, among them those of the issue's table."""
+
+
+@dataclass(frozen=True)
+class SparseCase:
+    """A product by its name, and where its matrix comes from.
+
+    scalars: the matrix is a random one of this shape, [rows, columns], of which each scalar became
+    a vector; None for a matrix that comes up to the bounds of the workload's class. seed: of it.
+    """
+
+    name: str
+    workload: Spmm
+    sparsity: float
+    scalars: tuple[int, int] | None = None
+    seed: int = 0
+
+    def arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Random activations and constants."""
+        rng = np.random.default_rng(self.seed)
+        activations, constants = self.workload.random_case(rng)
+        if self.scalars is not None:
+            matrix = _dilated(self.scalars, self.sparsity, self.workload.vector, self.seed)
+            constants |= {
+                "values": matrix.values, "columns": matrix.indices, "pointers": matrix.pointers,
+            }  # fmt: skip
+        return activations, constants
+
+
+def _dilated(shape: tuple[int, int], sparsity: float, vector: int, seed: int) -> Any:
+    rng = np.random.default_rng(seed)
+    return dilated(random_matrix(rng, shape, sparsity), vector, rng)
+
+
+PAIRS = (
+    ("int16", "int16"), ("int16", "int8"), ("int16", "int4"), ("int8", "int8"), ("int8", "int4"),
+    ("int4", "int4"),
+)  # fmt: skip
+"""Types of values and of the dense side: those of the paper's figure 12, but for L12-R4."""
+
+
+def table_cases() -> list[SparseCase]:
+    """`CASES` by their names."""
+    return [SparseCase(str(case), case, 0.0) for case in CASES if isinstance(case, Spmm)]
+
+
+def layer_cases() -> list[SparseCase]:
+    """The layer of the paper's figures 11 and 12, in every pair of types."""
+    cases = []
+    for sparsity, vector in itertools.product((0.7, 0.9), (2, 8)):
+        for values, dense in PAIRS:
+            plain = product(256, 2304, 512, sparsity, vector)
+            workload = replace(plain, weight_dtype=values, in_dtype=dense)
+            name = f"256x2304x512 v{vector} {sparsity} {values} x {dense}"
+            cases.append(SparseCase(name, workload, sparsity))
+    return cases
+
+
+def collection_cases(n: int = 256, vector: int = 8) -> list[SparseCase]:
+    """96 matrices of pruned layers' shapes, 16 of each sparsity, with uneven rows."""
+    shapes = list(dict.fromkeys((*TRANSFORMER_SHAPES, *RESNET50_SHAPES[::-1])))[:16]
+    cases = []
+    for seed, (sparsity, shape) in enumerate(itertools.product(SPARSITIES, shapes)):
+        matrix = _dilated(shape, sparsity, vector, seed)
+        structure = Structure.of(matrix.lengths)
+        workload = Spmm(matrix.rows, n, matrix.columns, vector, structure)
+        name = f"{shape[0]}x{shape[1]} dilated by {vector}, n {n}, {sparsity}"
+        cases.append(SparseCase(name, workload, sparsity, shape, seed))
+    return cases
+
+
+SETS = {"table": table_cases, "layer": layer_cases, "collection": collection_cases}
+"""Cases by the name of what they are measured for."""

@@ -1,0 +1,123 @@
+"""Kernels of sparse products, compiled and packed into a folder, then measured from it.
+
+Preparing needs no GPU. A folder holds for each case its activations and what the output must be,
+and for each configuration its machine code and its packed constants.
+"""
+
+from __future__ import annotations
+
+import pickle
+import statistics
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cases.sparse_cases import SparseCase
+
+from autoq.errors import AutoqError
+from autoq.kernel.kernel_store import KernelStore
+from autoq.measure.arrays import stored_activations, stored_outputs
+from autoq.measure.check import complaints
+from autoq.measure.cuda_bench import CudaBench
+from autoq.measure.job import Timing
+from autoq.measure.stopwatch import timings
+from autoq.runtime.cuda.driver import Device
+from autoq.search.knobs import plain_config
+from autoq.templates.registry import TEMPLATES
+from autoq.templates.target import Target
+
+_POISON = 0x5A
+_REFERENCE_THREADS = 4
+_BY_NAME = {template.name: template for template in TEMPLATES}
+
+
+@dataclass(frozen=True)
+class SparseJob:
+    """A configuration of a template for a case, by its number among the cases."""
+
+    case: int
+    template: str
+    config: Any
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What a process prepares: a case, or a job of it."""
+
+    case: SparseCase
+    job: SparseJob | None
+    path: Path
+    target: Target
+    store: Path | None
+
+
+def prepare(
+    cases: Sequence[SparseCase], jobs: Sequence[SparseJob], folder: Path, target: Target,
+    store: Path | None, processes: int,
+) -> list[str]:  # fmt: skip
+    """Write the folder; gives why configurations are left out, a line each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    requests = [
+        _Request(case, None, folder / f"{i:04}.case", target, store) for i, case in enumerate(cases)
+    ]
+    requests += [
+        _Request(cases[job.case], job, folder / f"{job.case:04}-{i:05}.job", target, store)
+        for i, job in enumerate(jobs)
+    ]
+    with ProcessPoolExecutor(processes) as pool:
+        return [line for line in pool.map(_prepare, requests) if line]
+
+
+def _prepare(request: _Request) -> str:
+    activations, constants = request.case.arrays()
+    workload, job = request.case.workload, request.job
+    if job is None:
+        expected = workload.reference_in_threads(activations, constants, _REFERENCE_THREADS)
+        content: Any = (
+            stored_activations(workload, activations), stored_outputs(workload, expected),
+        )  # fmt: skip
+    else:
+        template = _BY_NAME[job.template]
+        try:
+            kernel = KernelStore(request.store).kernel(
+                template, workload, job.config, request.target
+            )
+        except AutoqError as error:
+            return f"{request.case.name} {job.template} {job.config}: {error}"
+        content = (job, kernel, template.constants(workload, job.config, constants))
+    request.path.write_bytes(pickle.dumps(content))
+    return ""
+
+
+def measure(
+    cases: Sequence[tuple[int, SparseCase]], folder: Path, device: Device, target: Target,
+    timing: Timing,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """A row for each configuration of numbered cases: every element is compared, then timed."""
+    for number, case in cases:
+        at = folder / f"{number:04}.case"
+        if not at.exists():
+            continue
+        activations, expected = pickle.loads(at.read_bytes())
+        bench = CudaBench(device, activations, expected)
+        for path in sorted(folder.glob(f"{number:04}-*.job")):
+            job, kernel, constants = pickle.loads(path.read_bytes())
+            loaded = bench.load(kernel, constants)
+            failure = complaints(loaded.run_over(_POISON), expected, case.workload, target)
+            us = None
+            if not failure:
+                us = statistics.median(timings(loaded.stopwatch(timing), timing)) * 1e6
+            yield {
+                "case": case.name, "workload": str(case.workload), "sparsity": case.sparsity,
+                "template": job.template, "config": plain_config(job.config), "us": us,
+                "failure": failure or None,
+            }  # fmt: skip
+
+
+def variation(case: SparseCase) -> float:
+    """Standard deviation of the rows' lengths by their mean."""
+    lengths = np.diff(case.arrays()[1]["pointers"])
+    return float(lengths.std() / max(lengths.mean(), 1e-9))
