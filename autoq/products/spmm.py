@@ -16,8 +16,9 @@ from autoq.runtime.dlpack import ARRAYS, tensor_of
 from autoq.single_operator import CompiledOperator, operator
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue import Epilogue, pack_scalars
-from autoq.templates.operators.spmm import SHORT_VECTORS, Spmm
+from autoq.templates.operators.spmm import SHORT_VECTORS, VECTORS, Spmm
 from autoq.templates.sparse.conversion import to_vectors
+from autoq.templates.sparse.suited import suited_vector
 from autoq.templates.sparse.vector_matrix import VectorMatrix
 from autoq.templates.structure import Structure
 
@@ -25,7 +26,7 @@ _GATHER_COST = 10
 """Of the rows of b that a CPU gathers, beside 1 for each row of a vector."""
 
 _GPU_VECTOR = 8
-"""A product of tensor cores takes eight rows, whatever a vector has."""
+"""A product of tensor cores takes eight rows, also of shorter vectors."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class SpmmOptions:
     scale: float32, a number or one for each row; what is not int32 needs it. bias: int32, a number
     or one for each row, added to the sums before they are scaled. out_dtype: of y; low, high: y is
     clamped to them, before the zero point is added. b_zero_point, out_zero_point: of b and of y.
-    vector: rows of a vector, 2, 4 or 8; None for what suits the matrix and the device.
+    vector: rows of a vector, one of `VECTORS`; None for what suits the matrix and the device.
     target, tuning_records, use_shipped_records and cache_dir as in `autoq.operator`.
     """
 
@@ -112,10 +113,12 @@ def _in_vectors(a: Any, vector: int | None, host: Host) -> VectorMatrix:
     """The matrix in vectors of so many rows, or of as many as cost least."""
     if vector is not None:
         return to_vectors(a, vector)
-    longest = to_vectors(a, _GPU_VECTOR)
+    eights = to_vectors(a, _GPU_VECTOR)
     if host.target.kind == "cuda":
-        return longest
-    found = [longest, *(to_vectors(longest, one) for one in SHORT_VECTORS if one != _GPU_VECTOR)]
+        rows, columns, _ = eights.entries()
+        lengths = [one for one in VECTORS if one >= _GPU_VECTOR]
+        return to_vectors(eights, suited_vector(rows, columns, eights.columns, lengths))
+    found = [eights, *(to_vectors(eights, one) for one in SHORT_VECTORS if one != _GPU_VECTOR)]
     return min(found, key=lambda one: len(one.indices) * (_GATHER_COST + one.vector))
 
 

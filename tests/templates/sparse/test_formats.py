@@ -18,6 +18,7 @@ from autoq.templates.sparse.generation import (
     random_matrix,
 )
 from autoq.templates.sparse.strided import SHUFFLE, StridedMatrix, from_strided, to_strided
+from autoq.templates.sparse.suited import suited_vector
 from autoq.templates.sparse.vector_matrix import VectorMatrix, from_dense
 
 
@@ -147,3 +148,12 @@ def test_entries_that_do_not_fit_are_one_line() -> None:
     cut = StridedMatrix(2, 9, 2, 8, good.starts, good.ends, good.indices, good.values[:1])
     with pytest.raises(InputError, match=r"take values \[2, 2, 8\]"):
         from_strided(cut)
+
+
+def test_vectors_are_as_long_as_they_may_be_without_storing_more() -> None:
+    rng = np.random.default_rng(4)
+    blocks = random_matrix(rng, (256, 100), 0.8, 32)
+    single = random_matrix(rng, (256, 100), 0.8, 8)
+    for matrix, expected in ((blocks, 32), (single, 8)):
+        rows, columns, _ = matrix.entries()
+        assert suited_vector(rows, columns, 100, (8, 16, 32, 64, 128)) == expected
