@@ -39,8 +39,9 @@ __device__ __forceinline__ Rows rows_from(const Constants& from, int group, cons
   return rows;
 }
 
-// The outputs of a group of eight rows, of which a lane has two.
-template <Form FORM> __device__ __forceinline__ void finish_group(
+// The outputs of a group of eight rows, of which a lane has two: to y, or, with a pitch, to
+// rows so far apart, of which y points to the lane's first column.
+template <Form FORM, int STAGED_PITCH = 0> __device__ __forceinline__ void finish_group(
     const int (&sums)[ALL_SUMS], const Rows& rows, Channels own, const Constants& from, OUT* y,
     int first_row, const Lane& lane) {
   #pragma unroll
@@ -71,7 +72,8 @@ template <Form FORM> __device__ __forceinline__ void finish_group(
       const int at = row * N + lane.column + i * V;
       Raw<ADDEND, V> addends = {};
       if constexpr (RESIDUAL) addends = load<ADDEND, V>(from.residual + at);
-      store<OUT, V>(y + at, outputs<FORM>(acc, bias, addends, own));
+      OUT* to = STAGED_PITCH ? y + (row - first_row) * STAGED_PITCH + i * V : y + at;
+      store<OUT, V>(to, outputs<FORM>(acc, bias, addends, own));
     }
   }
 }

@@ -56,7 +56,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "teams": (1, 2, 3),
         "tiles": (1, 2, 4),
         "rows": (32, 64, 128),
-        "stages": (2, 3, 4, 6, 8),
+        "stages": (2, 3, 4, 5, 6, 8, 12),
         "cluster": (1, 2, 4),
         "blocks_per_unit": (1, 2, 3),
     }
@@ -102,6 +102,7 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "TEAMS": config.teams, "TILES": config.tiles, "ROWS": config.rows,
         "STAGES": config.stages, "CLUSTER": config.cluster, "VECTOR": workload.vector,
         "PADDING": PADDING_BYTES, "STAGE_BYTES": tiling.stage_bytes, "PANELS": tiling.panels,
+        "RING_BYTES": tiling.ring_bytes, "STAGING_BYTES": tiling.staging_bytes,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
     source = LONG_HEADING.replace("PRODUCT", _product(workload)) + LONG_SOURCE

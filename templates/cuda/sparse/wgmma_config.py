@@ -95,8 +95,16 @@ class LongTiling:
         return -(-used // _ALIGNMENT) * _ALIGNMENT
 
     @property
+    def staging_bytes(self) -> int:
+        """Of a warp, where it puts outputs of bytes together: at most 32 rows of its columns."""
+        rows = min(DEPTH, self.workload.vector)
+        return rows * (CHUNK_COLUMNS * self.config.tiles + PADDING_BYTES)
+
+    @property
     def ring_bytes(self) -> int:
-        return self.config.stages * self.stage_bytes
+        """The ring, which outputs are staged in behind the last product."""
+        staged = 4 * self.config.teams * self.staging_bytes
+        return max(self.config.stages * self.stage_bytes, staged)
 
     @property
     def smem_bytes(self) -> int:

@@ -2,8 +2,8 @@
 
 The left factor of wgmma is the gathered side, turned, in registers: 64 columns of 32 rows of b. Its
 right factor is the vectors, whose rows are its columns, in shared memory as they were packed. A
-warpgroup copies rows of b by name, each with one bulk copy; others turn them by ldmatrix.trans, as
-`staged_source.py` says.
+warpgroup copies rows of b by name; others turn them by ldmatrix.trans, as `staged_source.py` says.
+A bulk copy of each row would take 30 to 40 clocks on an H200, whatever its length.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ struct Ring {
     return stage(number) + VALUE_BYTES;
   }
   __device__ __forceinline__ unsigned full(int number) const {
-    return start + STAGES * STAGE_BYTES + number * 16;
+    return start + RING_BYTES + number * 16;
   }
   __device__ __forceinline__ unsigned empty(int number) const { return full(number) + 8; }
 };
@@ -52,7 +52,8 @@ __device__ __forceinline__ void wait_for(unsigned barrier, int phase) {
 }
 __device__ __forceinline__ void open_ring(const Ring& ring) {
   for (int i = 0; i < STAGES; ++i) {
-    asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(ring.full(i)) : "memory");
+    // The warps that copy rows, and the thread that asks for values.
+    asm volatile("mbarrier.init.shared.b64 [%0], 5;" :: "r"(ring.full(i)) : "memory");
     asm volatile("mbarrier.init.shared.b64 [%0], %1;"
                  :: "r"(ring.empty(i)), "r"(CONSUMERS * CLUSTER) : "memory");
   }
@@ -85,36 +86,58 @@ __device__ __forceinline__ void leave(unsigned empty, int number) {
 // What one vector row has in the packed arrays.
 struct VectorRow { int stage, length; };
 
-// A warpgroup: rows of b by name, one a thread, and this block's share of a stage's values.
+// A warpgroup: rows of b by name, 16 bytes a thread, and this block's share of a stage's values.
+// What was asked for is announced when LATER stages more have been asked for: a stage is left when
+// the next one is there, so that two have to be announced in front of what waits for a place.
 __device__ __forceinline__ void copy_stages(
     const Ring& ring, const B* b, const unsigned char* values, const int* places,
     const VectorRow& own, int first_column, int rank, int thread) {
-  const int row_bytes = min(TILE, N - first_column);
-  const B* from = b + first_column;
-  constexpr int SHARE = VALUE_BYTES / CLUSTER;
-  places += own.stage * ROWS + thread;
+  constexpr int CHUNKS = TILE / 16, OWN_ROWS = ROWS / 4, PIECES = OWN_ROWS * CHUNKS / 32;
+  constexpr int SHARE = VALUE_BYTES / CLUSTER, LATER = STAGES > 3 ? STAGES - 3 : 0;
+  const int number = thread % 32, first = thread / 32 * OWN_ROWS;
+  b += first_column;
+  places += own.stage * ROWS + first + number;
   values += (size_t)own.stage * VALUE_BYTES + rank * SHARE;
-  Position at = {0, 1};
-  const bool named = thread < ROWS;
-  int place = named ? __ldg(places) : 0;
+  Position at = {0, 1}, behind = {0, 0};
+  const bool names = number < OWN_ROWS;
+  int place = names ? __ldg(places) : 0, waiting = 0;
+  const auto announce = [&] {
+    __syncwarp();
+    const unsigned full = ring.full(behind.stage);
+    if (number == 0) asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(full) : "memory");
+    behind.advance();
+  };
   #pragma unroll 1
   for (int left = own.length; left > 0; left -= ROWS) {
     wait_for(ring.empty(at.stage), at.phase);
-    const unsigned full = ring.full(at.stage);
     if (thread == 0) {
-      const int bytes = min(left, ROWS) * row_bytes + VALUE_BYTES;
+      const unsigned full = ring.full(at.stage), share = ring.stage(at.stage) + rank * SHARE;
       asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
-                   :: "r"(full), "r"(bytes) : "memory");
-      const unsigned share = ring.stage(at.stage) + rank * SHARE;
+                   :: "r"(full), "n"(VALUE_BYTES) : "memory");
       if constexpr (CLUSTER == 1) copy(share, values, SHARE, full);
       else copy_to_all(share, values, SHARE, full);
     }
-    if (named && thread < left)
-      copy(ring.rows(at.stage) + thread * PITCH, from + place, row_bytes, full);
+    __syncwarp();
+    const unsigned to = ring.rows(at.stage) + first * PITCH;
+    #pragma unroll
+    for (int i = 0; i < PIECES; ++i) {
+      const int piece = i * 32 + number, row = piece / CHUNKS, column = piece % CHUNKS * 16;
+      const B* from = b + (__shfl_sync(0xffffffffu, place, row) + column);
+      if (first + row < left && first_column + column < N)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                     :: "r"(to + row * PITCH + column), "l"(from) : "memory");
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
     places += ROWS, values += VALUE_BYTES;
-    if (named && left > ROWS) place = __ldg(places);
+    if (names && left > ROWS) place = __ldg(places);
     at.advance();
+    if (++waiting > LATER) {
+      asm volatile("cp.async.wait_group %0;" :: "n"(LATER) : "memory");
+      announce(), --waiting;
+    }
   }
+  asm volatile("cp.async.wait_group 0;" ::: "memory");
+  for (; waiting > 0; --waiting) announce();
   if constexpr (CLUSTER > 1) {  // others still arrive here
     for (int i = 0; i < STAGES; ++i) {
       wait_for(ring.empty(at.stage), at.phase);
@@ -161,9 +184,16 @@ template <int LATER> __device__ __forceinline__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(LATER) : "memory");
 }
 
+template <Form FORM> struct Is { static constexpr Form value = FORM; };
+
+// Bytes go through shared memory, where a warp's columns of 32 rows lie together; others are whole
+// sectors as they are.
 template <Form FORM> __device__ __forceinline__ void finish_rows(
     const int (&sums)[TILES][TILE_SUMS], const Channels& own, const Constants& from, OUT* y,
-    int order, int first_row, const Lane& lane) {
+    unsigned char* staging, int order, int first_row, int column, const Lane& lane) {
+  constexpr bool STAGES_Y = sizeof(OUT) == 1;
+  constexpr int Y_PITCH = 16 * TILES + 16, TOGETHER = EIGHTS < 4 ? EIGHTS : 4;
+  OUT* staged = reinterpret_cast<OUT*>(staging);
   #pragma unroll
   for (int j = 0; j < EIGHTS; ++j) {
     if (first_row + 8 * j >= M) break;
@@ -174,14 +204,32 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
       #pragma unroll
       for (int e = 0; e < 4; ++e) eight[e] = sums[i][4 * j + e];
       const Lane there = {lane.number, lane.column + 16 * i};
-      finish_group<FORM>(eight, rows, own, from, y, first_row + 8 * j, there);
+      if constexpr (STAGES_Y) {
+        OUT* to = staged + j % TOGETHER * 8 * Y_PITCH + 16 * i + (lane.column - column);
+        finish_group<FORM, Y_PITCH>(eight, rows, own, from, to, first_row + 8 * j, there);
+      } else {
+        finish_group<FORM>(eight, rows, own, from, y, first_row + 8 * j, there);
+      }
+    }
+    const bool last = j % TOGETHER == TOGETHER - 1 || first_row + 8 * (j + 1) >= M;
+    if (STAGES_Y && last) {
+      const int above = first_row + 8 * (j - j % TOGETHER);
+      __syncwarp();
+      #pragma unroll
+      for (int piece = lane.number; piece < 8 * TOGETHER * TILES; piece += 32) {
+        const int row = piece / TILES, at = piece % TILES * 16;
+        if (row <= j % TOGETHER * 8 + 7 && above + row < M && column + at < N)
+          *reinterpret_cast<uint4*>(y + (above + row) * N + column + at) =
+              *reinterpret_cast<const uint4*>(staged + row * Y_PITCH + at);
+      }
+      __syncwarp();
     }
   }
 }
 
 __device__ __forceinline__ void multiply_columns(
-    const Ring& ring, const VectorRow& row, const Constants& from, OUT* y, int order,
-    int first_row, int first_column, int warp, int number) {
+    const Ring& ring, const VectorRow& row, const Constants& from, OUT* y, unsigned char* smem,
+    int order, int first_row, int first_column, int warp, int number) {
   int sums[TILES][TILE_SUMS];
   #pragma unroll
   for (int i = 0; i < TILES; ++i)
@@ -216,14 +264,20 @@ __device__ __forceinline__ void multiply_columns(
   for (int i = 0; i < TILES; ++i)
     #pragma unroll
     for (int j = 0; j < TILE_SUMS; ++j) asm volatile("" : "+r"(sums[i][j]) :: "memory");
-  const Lane lane = {number, first_column + warp * TILES * 16 + number / 4 * 2};
+  const int column = first_column + warp * TILES * 16;
+  const Lane lane = {number, column + number / 4 * 2};
   const Channels own = shared_terms(from);
-  if (SATURATES && own.form == Form::PACK)
-    finish_rows<SATURATES ? Form::PACK : Form::ANY>(sums, own, from, y, order, first_row, lane);
+  unsigned char* staging = smem + warp * STAGING_BYTES;
+  // All warps have left the ring, where bytes are staged.
+  asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
+  const auto finish_all = [&](auto form) {
+    finish_rows<decltype(form)::value>(
+        sums, own, from, y, staging, order, first_row, column, lane);
+  };
+  if (SATURATES && own.form == Form::PACK) finish_all(Is<SATURATES ? Form::PACK : Form::ANY>());
   else if (SATURATES && own.form == Form::SHIFT)
-    finish_rows<SATURATES ? Form::SHIFT : Form::ANY>(sums, own, from, y, order, first_row, lane);
-  else
-    finish_rows<SATURATES ? Form::CLAMP : Form::ANY>(sums, own, from, y, order, first_row, lane);
+    finish_all(Is<SATURATES ? Form::SHIFT : Form::ANY>());
+  else finish_all(Is<SATURATES ? Form::CLAMP : Form::ANY>());
 }
 
 __device__ __forceinline__ void multiply_sparse(
@@ -248,7 +302,8 @@ __device__ __forceinline__ void multiply_sparse(
                 thread - 32 * CONSUMERS);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMER_REGISTERS));
-    multiply_columns(ring, row, from, y, order, __ldg(rows_of + order), first_column, warp, number);
+    multiply_columns(ring, row, from, y, smem, order, __ldg(rows_of + order), first_column, warp,
+                     number);
   }
 }
 """
