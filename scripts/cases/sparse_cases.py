@@ -13,9 +13,11 @@ from autoq.templates.sparse.generation import (
     RESNET50_SHAPES,
     SPARSITIES,
     TRANSFORMER_SHAPES,
+    VARIATION,
     dilated,
     random_matrix,
 )
+from autoq.templates.sparse.vector_matrix import VectorMatrix
 from autoq.templates.structure import Structure, bucket
 from autoq.templates.workload import Arrays, Workload
 
@@ -44,7 +46,8 @@ class SparseCase:
     """A product by its name, and where its matrix comes from.
 
     scalars: the matrix is a random one of this shape, [rows, columns], of which each scalar became
-    a vector; None for a matrix that comes up to the bounds of the workload's class. seed: of it.
+    a vector; None for a matrix that comes up to the bounds of the workload's class. variation: of
+    the lengths of its rows, the standard deviation by the mean. seed: of it.
     """
 
     name: str
@@ -52,22 +55,27 @@ class SparseCase:
     sparsity: float
     scalars: tuple[int, int] | None = None
     seed: int = 0
+    variation: float = VARIATION
 
     def arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Random activations and constants."""
         rng = np.random.default_rng(self.seed)
         activations, constants = self.workload.random_case(rng)
         if self.scalars is not None:
-            matrix = _dilated(self.scalars, self.sparsity, self.workload.vector, self.seed)
+            matrix = _dilated(
+                self.scalars, self.sparsity, self.workload.vector, self.seed, self.variation
+            )
             constants |= {
                 "values": matrix.values, "columns": matrix.indices, "pointers": matrix.pointers,
             }  # fmt: skip
         return activations, constants
 
 
-def _dilated(shape: tuple[int, int], sparsity: float, vector: int, seed: int) -> Any:
+def _dilated(
+    shape: tuple[int, int], sparsity: float, vector: int, seed: int, variation: float
+) -> VectorMatrix:
     rng = np.random.default_rng(seed)
-    return dilated(random_matrix(rng, shape, sparsity), vector, rng)
+    return dilated(random_matrix(rng, shape, sparsity, variation=variation), vector, rng)
 
 
 PAIRS = (
@@ -77,9 +85,30 @@ PAIRS = (
 """Types of values and of the dense side: those of the paper's figure 12, but for L12-R4."""
 
 
+def equal_rows(
+    m: int, k: int, n: int, sparsity: float, vector: int = 8, values: str = "int8"
+) -> SparseCase:
+    """A product whose vector rows have the same number of vectors, at random columns."""
+    shape = (m // vector, k)
+    matrix = _dilated(shape, sparsity, vector, 0, 0.0)
+    structure = Structure.of(matrix.lengths)
+    workload = Spmm(m, n, k, vector, structure, weight_dtype=values)
+    name = f"{m}x{k}x{n} v{vector} {sparsity}"
+    name += "" if values == "int8" else f" {values}"
+    return SparseCase(name, workload, sparsity, shape, variation=0.0)
+
+
 def table_cases() -> list[SparseCase]:
-    """`CASES` by their names."""
-    return [SparseCase(str(case), case, 0.0) for case in CASES if isinstance(case, Spmm)]
+    """Large products by sparsity and length of vectors, and small ones."""
+    large, small = (4096, 4096, 4096), ((2048, 1024, 256), (512, 4608, 256), (2048, 2048, 512))
+    return [
+        *(equal_rows(*large, sparsity) for sparsity in (0.7, 0.9, 0.98)),
+        equal_rows(*large, 0.9, values="int16"),
+        *(equal_rows(*shape, 0.9) for shape in small),
+        equal_rows(*large, 0.9, 2),
+        *(equal_rows(*large, sparsity, 128) for sparsity in (0.5, 0.75, 0.9)),
+        *(equal_rows(*large, 0.75, vector) for vector in (16, 32, 64)),
+    ]
 
 
 def layer_cases() -> list[SparseCase]:
@@ -99,7 +128,7 @@ def collection_cases(n: int = 256, vector: int = 8) -> list[SparseCase]:
     shapes = list(dict.fromkeys((*TRANSFORMER_SHAPES, *RESNET50_SHAPES[::-1])))[:16]
     cases = []
     for seed, (sparsity, shape) in enumerate(itertools.product(SPARSITIES, shapes)):
-        matrix = _dilated(shape, sparsity, vector, seed)
+        matrix = _dilated(shape, sparsity, vector, seed, VARIATION)
         structure = Structure.of(matrix.lengths)
         workload = Spmm(matrix.rows, n, matrix.columns, vector, structure)
         name = f"{shape[0]}x{shape[1]} dilated by {vector}, n {n}, {sparsity}"

@@ -15,6 +15,12 @@ STEP = 32
 GROUP = 8
 """Rows of y that a warp computes together: the columns of a product's right factor."""
 
+BANK_ROWS = 8
+"""Rows of the panel that are read at once, without a conflict where they differ modulo 8."""
+
+_COPY_SMEM_BYTES = 224 << 10
+"""What blocks with copies take of a multiprocessor of 227 KB."""
+
 _OTHER_REGISTERS = 30
 _REGISTER_STEP = 8
 
@@ -28,6 +34,7 @@ class PanelConfig:
     parts: blocks that share the rows of y, of each panel of columns.
     prefetch: steps of a warp whose vectors are read ahead.
     staged: whether a block keeps its columns of b in shared memory; else rows are read from the L2.
+    copies: whether as many rows of the panel as fit have a second place, in other banks.
     """
 
     columns: int
@@ -35,6 +42,7 @@ class PanelConfig:
     parts: int
     prefetch: int
     staged: bool = True
+    copies: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,14 +118,35 @@ class PanelTiling:
         return self.config.columns * self.right_digits
 
     @property
+    def first_copy(self) -> int:
+        """Place of the first row that has a second one: behind all rows, in whole eights."""
+        return -(-self.workload.k // BANK_ROWS) * BANK_ROWS
+
+    @property
+    def copied_rows(self) -> int:
+        """Rows that have a second place, whole eights, the first ones of b."""
+        if not self.config.copies:
+            return 0
+        room = _COPY_SMEM_BYTES - self.first_copy * self.row_bytes - self.sum_bytes
+        fitting = max(0, room) // self.row_bytes
+        return min(fitting, self.workload.k) // BANK_ROWS * BANK_ROWS
+
+    @property
     def panel_bytes(self) -> int:
         """Shared memory of the columns of b."""
-        return self.workload.k * self.row_bytes if self.config.staged else 0
+        if not self.config.staged:
+            return 0
+        rows = self.first_copy + self.copied_rows if self.copied_rows else self.workload.k
+        return rows * self.row_bytes
+
+    @property
+    def sum_bytes(self) -> int:
+        """Sums of the group that each warp goes on with after another one."""
+        return 4 * GROUP * self.config.columns * self.config.warps * self.planes
 
     @property
     def smem_bytes(self) -> int:
-        """The panel, and sums of the group that each warp goes on with after another one."""
-        return self.panel_bytes + 4 * GROUP * self.config.columns * self.config.warps * self.planes
+        return self.panel_bytes + self.sum_bytes
 
     @property
     def registers(self) -> int:

@@ -17,8 +17,10 @@ _GROUP_INSTRUCTIONS = 110
 _L2_BYTES_A_CLOCK = 26.0
 """That reach a multiprocessor."""
 _SMEM_BYTES_A_CLOCK = 128.0
-_DELIVERED_BYTES = 256
-"""What a step's vectors and places cost of the way that gathers take too."""
+_DELIVERED_BYTES = 640
+"""What a step's vectors and places cost of the way that gathers take too: there and back."""
+_CONFLICTS = 0.26
+"""Gathers more where no row has a second place: 448 random rows of 4096."""
 _STEP_CLOCKS, _READ_CLOCKS = 220.0, 800.0
 """Of a warp from one step to the next in shared memory, and from the L2 to its registers."""
 _GROUP_CLOCKS = 250.0
@@ -34,13 +36,15 @@ def estimated_seconds(tiling: PanelTiling, target: Target) -> float:
     here = min(resident, -(-tiling.blocks // target.units))
     waves = -(-tiling.blocks // (target.units * here))
     steps, groups = tiling.steps / config.parts, tiling.groups / config.parts
-    gathered = steps * 32 * tiling.row_bytes
+    copied = min(1.0, 3 * tiling.copied_rows / workload.k)
+    gathered = steps * 32 * tiling.row_bytes * (1 + _CONFLICTS * (1 - copied))
     each = _BYTE_INSTRUCTIONS if config.staged else _UNSTAGED_INSTRUCTIONS
     issue = steps * (_STEP_INSTRUCTIONS + each * tiling.row_bytes)
     # A round of steps that are read ahead is gone through again where a group ends in it.
     issue *= 1 + config.prefetch * groups / steps / 2
     issue += groups * _GROUP_INSTRUCTIONS * config.columns / 32
-    bytes_read = steps * (_PLACE_BYTES + _VALUE_BYTES * tiling.left_digits) + tiling.panel_bytes
+    panel = workload.k * tiling.row_bytes if config.staged else 0
+    bytes_read = steps * (_PLACE_BYTES + _VALUE_BYTES * tiling.left_digits) + panel
     moved = gathered + steps * (_DELIVERED_BYTES * tiling.left_digits) + tiling.panel_bytes
     if not config.staged:
         bytes_read += 1.5 * gathered
@@ -49,7 +53,7 @@ def estimated_seconds(tiling: PanelTiling, target: Target) -> float:
     latency = steps / config.warps * max(step, _READ_CLOCKS / config.prefetch)
     latency += groups / config.warps * _GROUP_CLOCKS
     busy = max(issue / _ISSUES_A_CLOCK, bytes_read / _L2_BYTES_A_CLOCK, moved / _SMEM_BYTES_A_CLOCK)
-    filling = tiling.panel_bytes / _L2_BYTES_A_CLOCK
+    filling = panel / _L2_BYTES_A_CLOCK + (tiling.panel_bytes - panel) / _SMEM_BYTES_A_CLOCK
     clocks = _START_CLOCKS + waves * (max(here * busy, latency) + here * filling)
     return max(clocks / _CLOCK, workload.bytes / target.memory_rate)
 

@@ -8,19 +8,20 @@ warps of a part take equal runs of its steps, wherever groups begin and end.
 from __future__ import annotations
 
 import heapq
+import itertools
 
 import numpy as np
 
-from autoq.templates.cuda.sparse.config import GROUP, STEP, PanelTiling
+from autoq.templates.cuda.sparse.config import BANK_ROWS, GROUP, STEP, PanelTiling
 from autoq.templates.sparse.conversion import to_vectors
 from autoq.templates.sparse.vector_matrix import VectorMatrix
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
-_BANK_ROWS = 8
-"""Rows of b that are read at once, without a conflict where they differ modulo 8."""
-
 _CHUNK_BYTES = 16
+
+_ROUNDS = 3
+"""In which rows of a group go to their other place."""
 
 
 def schedule_specs(tiling: PanelTiling) -> tuple[TensorSpec, ...]:
@@ -50,7 +51,8 @@ def pack_schedule(tiling: PanelTiling, constants: Constants) -> tuple[np.ndarray
     steps_of = np.maximum(1, -(-matrix.lengths // STEP))
     order, parts_of = dealt(steps_of, config.parts)
     starts = np.concatenate([[0], np.cumsum(steps_of[order])])
-    values, columns = in_steps(matrix, order, starts, tiling.packed_steps)
+    homes = row_places(tiling, matrix)
+    values, columns = in_steps(matrix, homes, order, starts, tiling.packed_steps)
     part_starts = starts[
         np.concatenate([[0], np.cumsum(np.bincount(parts_of, minlength=config.parts))])
     ]
@@ -84,18 +86,60 @@ def dealt(steps_of: np.ndarray, parts: int) -> tuple[np.ndarray, np.ndarray]:
     return order, of_group[order]
 
 
-def in_steps(
-    matrix: VectorMatrix, order: np.ndarray, starts: np.ndarray, steps: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Values int32 [steps, digits, 32, 2] and columns [steps, 32] of vectors of eight rows.
+def second_place(tiling: PanelTiling, row: np.ndarray) -> np.ndarray:
+    """Where a row of the panel has its second place: each eight is turned by another count."""
+    eight = row // BANK_ROWS
+    turned = (row + 1 + eight % (BANK_ROWS - 1)) % BANK_ROWS
+    return tiling.first_copy + eight * BANK_ROWS + turned
 
-    Vectors of a group are arranged so that each eight that are read together have columns that
-    differ modulo 8 as long as there are such; padding differs likewise. A lane multiplies rows 2t
-    and 2t + 1 of the first eight of each half, and of the second, for t its number modulo 4.
+
+def row_places(tiling: PanelTiling, matrix: VectorMatrix) -> np.ndarray:
+    """The row of the panel that each vector multiplies, [vectors].
+
+    It is the vector's column, or its second place where that leaves the eighths of a group more
+    even: rows that are equal modulo 8 are in each other's way.
     """
-    residue, group = matrix.indices % _BANK_ROWS, matrix.vector_row_of
-    by_class = np.lexsort((matrix.indices, residue, group))
-    keys = group[by_class] * _BANK_ROWS + residue[by_class]
+    homes = matrix.indices.astype(np.int64)
+    if not tiling.copied_rows:
+        return homes
+    for begin, end in itertools.pairwise(matrix.pointers):
+        homes[begin:end] = _evened(tiling, homes[begin:end])
+    return homes
+
+
+def _evened(tiling: PanelTiling, rows: np.ndarray) -> np.ndarray:
+    """The rows of a group, some of them in their second place."""
+    movable = np.flatnonzero(rows < tiling.copied_rows)
+    other = rows.copy()
+    other[movable] = second_place(tiling, rows[movable])
+    places = rows.copy()
+    counts = np.bincount(rows % BANK_ROWS, minlength=BANK_ROWS)
+    for _ in range(_ROUNDS):
+        for index in movable:
+            there = rows[index] + other[index] - places[index]
+            here = places[index] % BANK_ROWS
+            if counts[here] > counts[there % BANK_ROWS] + 1:
+                counts[here] -= 1
+                counts[there % BANK_ROWS] += 1
+                places[index] = there
+        if np.ptp(counts) <= 1:
+            break
+    return places
+
+
+def in_steps(
+    matrix: VectorMatrix, homes: np.ndarray, order: np.ndarray, starts: np.ndarray, steps: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values int32 [steps, digits, 32, 2] and rows of the panel [steps, 32] of vectors of 8 rows.
+
+    homes: the row of the panel of each vector. Vectors of a group are arranged so that each eight
+    that are read together have rows that differ modulo 8 as long as there are such; padding differs
+    likewise. A lane multiplies rows 2t and 2t + 1 of the first eight of each half, and of the
+    second, for t its number modulo 4.
+    """
+    residue, group = homes % BANK_ROWS, matrix.vector_row_of
+    by_class = np.lexsort((homes, residue, group))
+    keys = group[by_class] * BANK_ROWS + residue[by_class]
     firsts = np.searchsorted(keys, keys, side="left")
     rank = np.empty(len(keys), np.int64)
     rank[by_class] = np.arange(len(keys)) - firsts
@@ -106,9 +150,9 @@ def in_steps(
     step = first_step[group[arranged]] + within // STEP
     position = within % STEP
     columns = np.broadcast_to(
-        np.minimum(np.arange(STEP) % _BANK_ROWS, matrix.columns - 1), (steps, STEP)
+        np.minimum(np.arange(STEP) % BANK_ROWS, matrix.columns - 1), (steps, STEP)
     ).copy()
-    columns[step, position] = matrix.indices[arranged]
+    columns[step, position] = homes[arranged]
     half, member = position // 16, position % 8 // 2
     byte = position % 16 // 8 * 2 + position % 2
     little_endian = matrix.values[arranged].reshape(len(arranged), GROUP, 1)
@@ -127,4 +171,4 @@ def places(tiling: PanelTiling, columns: np.ndarray) -> np.ndarray:
     if not tiling.config.staged:
         return columns * tiling.workload.n
     chunks = tiling.row_bytes // _CHUNK_BYTES
-    return columns * chunks + columns % _BANK_ROWS * chunks // _BANK_ROWS
+    return columns * chunks + columns % BANK_ROWS * chunks // BANK_ROWS

@@ -117,7 +117,7 @@ __device__ __forceinline__ void multiply_sparse(
   const int part = block / PANELS, warp = thread / 32, number = thread % 32;
   const int first_column = block % PANELS * COLUMNS;
   const Lane lane = {number, first_column + number / 4 * OWN};
-  int* pieces = reinterpret_cast<int*>(smem + (STAGED ? K * ROW_BYTES : 0));
+  int* pieces = reinterpret_cast<int*>(smem + PANEL_BYTES);
   load_panel(smem, b, first_column, thread);
   unsigned panel;  // kept in a register: the compiler would find the address anew in each step
   asm volatile("mov.u32 %0, %1;" : "=r"(panel) : "r"((unsigned)__cvta_generic_to_shared(smem)));

@@ -66,6 +66,7 @@ def space(workload: Spmm, target: Target) -> Space[PanelConfig]:
         "parts": _PARTS,
         "prefetch": _PREFETCH,
         "staged": (True, False),
+        "copies": (False, True),
     }
 
     def tiling_of(config: PanelConfig) -> PanelTiling:
@@ -95,8 +96,15 @@ def space(workload: Spmm, target: Target) -> Space[PanelConfig]:
         """Values of b of 4 bits are widened on their way to shared memory."""
         return config.staged or not is_four_bit(workload.in_dtype)
 
+    def copies_have_room(config: PanelConfig) -> bool:
+        """A fifth of the rows have a second place, where any has."""
+        return not config.copies or (
+            config.staged and 5 * tiling_of(config).copied_rows >= workload.k
+        )
+
     constraints = (
         rows_are_few_banks,
+        copies_have_room,
         nibbles_are_staged,
         shared_memory_suffices,
         registers_suffice,
@@ -127,6 +135,8 @@ def build(workload: Spmm, config: PanelConfig, target: Target) -> PrimFunc:
     own = {
         "WARPS": config.warps, "THREADS": tiling.threads, "PANELS": tiling.panels,
         "PREFETCH": config.prefetch, "STAGED": config.staged, "WHOLE": tiling.whole,
+        "FIRST_COPY": tiling.first_copy, "COPIED_ROWS": tiling.copied_rows,
+        "PANEL_BYTES": tiling.panel_bytes,
     }  # fmt: skip
     functions = device_functions(tiling, "spmm_panel", gathers + RUNS, own)
     parameters = [*workload.inputs, *packed(workload, config), *workload.outputs]
@@ -149,5 +159,5 @@ def packed(workload: Spmm, config: PanelConfig) -> tuple[TensorSpec, ...]:
 
 
 TEMPLATE = Template(
-    "spmm_panel", 1, matches, space, default, build, pack, packed, estimate=estimate
+    "spmm_panel", 2, matches, space, default, build, pack, packed, estimate=estimate
 )

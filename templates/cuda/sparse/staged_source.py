@@ -31,7 +31,12 @@ __device__ __forceinline__ uint4 load_columns(const B* b, int row, int column) {
     return __ldg(reinterpret_cast<const uint4*>(b + row * N + column));
   }
 }
-__device__ __forceinline__ void store_columns(unsigned char* row_start, int row, int at, uint4 v) {
+// The second place of a row, which has other banks.
+__device__ __forceinline__ int second_place(int row) {
+  return FIRST_COPY + row / 8 * 8 + (row + 1 + row / 8 % 7) % 8;
+}
+__device__ __forceinline__ void store_columns(unsigned char* panel, int row, int at, uint4 v) {
+  unsigned char* row_start = panel + row * ROW_BYTES;
   const unsigned words[4] = {v.x, v.y, v.z, v.w};
   const int moved = row % 8 * CHUNKS / 8;
   unsigned char* to = row_start + at / 2 / CHUNKS * 2;
@@ -50,6 +55,13 @@ __device__ __forceinline__ void store_columns(unsigned char* row_start, int row,
   }
 }
 
+__device__ __forceinline__ void store_value(unsigned char* panel, int row, int byte, int value) {
+  const int chunk = byte / 2 % CHUNKS ^ row % 8 * CHUNKS / 8;
+  unsigned char* to = panel + row * ROW_BYTES + chunk * 16 + byte / 2 / CHUNKS * 2 + byte % 2;
+  if constexpr (RIGHT_DIGITS == 1) *to = (unsigned char)value;
+  else *reinterpret_cast<unsigned short*>(to) = (unsigned short)value;
+}
+
 // Columns of b from first_column on, to shared memory; those behind the last are 0.
 __device__ __forceinline__ void load_panel(
     unsigned char* panel, const B* b, int first_column, int thread) {
@@ -58,7 +70,8 @@ __device__ __forceinline__ void load_panel(
     for (int i = thread; i < K * (ROW_BYTES / 16); i += THREADS) {
       const int row = i / (ROW_BYTES / 16), at = i % (ROW_BYTES / 16) * 16;
       const uint4 columns = load_columns(b, row, first_column + at / RIGHT_DIGITS);
-      store_columns(panel + row * ROW_BYTES, row, at, columns);
+      store_columns(panel, row, at, columns);
+      if (row < COPIED_ROWS) store_columns(panel, second_place(row), at, columns);
     }
   } else {
     for (int i = thread; i < K * COLUMNS; i += THREADS) {
@@ -72,11 +85,8 @@ __device__ __forceinline__ void load_panel(
           value = b[row * N + column];
         }
       }
-      const int byte = at * RIGHT_DIGITS, moved = row % 8 * CHUNKS / 8;
-      const int chunk = byte / 2 % CHUNKS ^ moved;
-      unsigned char* to = panel + row * ROW_BYTES + chunk * 16 + byte / 2 / CHUNKS * 2 + byte % 2;
-      if constexpr (RIGHT_DIGITS == 1) *to = (unsigned char)value;
-      else *reinterpret_cast<unsigned short*>(to) = (unsigned short)value;
+      store_value(panel, row, at * RIGHT_DIGITS, value);
+      if (row < COPIED_ROWS) store_value(panel, second_place(row), at * RIGHT_DIGITS, value);
     }
   }
 }

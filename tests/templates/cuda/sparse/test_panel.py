@@ -11,7 +11,7 @@ from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.sparse.config import GROUP, STEP, PanelConfig, PanelTiling
-from autoq.templates.cuda.sparse.pack import dealt, pack_schedule, places
+from autoq.templates.cuda.sparse.pack import dealt, pack_schedule, places, second_place
 from autoq.templates.cuda.sparse.spmm_online import TEMPLATE as ONLINE
 from autoq.templates.cuda.sparse.spmm_online import OnlineConfig
 from autoq.templates.cuda.sparse.spmm_panel import TEMPLATE
@@ -24,10 +24,33 @@ WORKLOAD = Spmm(61, 64, 150, 4, Structure(448, 28, 96))
 TARGET = parse_target("cuda:sm_80")
 
 
+def columns_of(tiling: PanelTiling, places_of: np.ndarray) -> np.ndarray:
+    """The rows of b at some rows of the panel, of which the last ones are copies."""
+    columns = places_of.astype(np.int64)
+    if tiling.copied_rows:
+        rows = np.arange(tiling.copied_rows)
+        copies = dict(zip(second_place(tiling, rows).tolist(), rows.tolist(), strict=True))
+        assert min(copies) >= tiling.first_copy and len(copies) == tiling.copied_rows
+        columns = np.array([copies.get(place, place) for place in columns.tolist()])
+    return columns
+
+
+def test_second_places_even_out_what_is_read_at_once() -> None:
+    workload = Spmm(64, 32, 800, 8, Structure(1280, 160, 160))
+    _, constants = workload.random_case(np.random.default_rng(1))
+    conflicts = []
+    for copies in (False, True):
+        tiling = PanelTiling(workload, PanelConfig(32, 4, 1, 2, copies=copies))
+        at, starts = pack_schedule(tiling, constants)[1:3]
+        banks = at[: starts[-1]].reshape(-1, 8) % 8
+        conflicts.append(np.mean([np.bincount(eight).max() for eight in banks]))
+    assert conflicts[1] < 1.05 < 1.2 < conflicts[0]
+
+
 @pytest.mark.parametrize("columns", [32, 64, 128])
-@pytest.mark.parametrize(("parts", "warps"), [(1, 4), (3, 8)])
-def test_steps_hold_the_matrix(columns: int, parts: int, warps: int) -> None:
-    tiling = PanelTiling(WORKLOAD, PanelConfig(columns, warps, parts, 2))
+@pytest.mark.parametrize(("parts", "warps", "copies"), [(1, 4, False), (3, 8, False), (1, 4, True)])
+def test_steps_hold_the_matrix(columns: int, parts: int, warps: int, copies: bool) -> None:
+    tiling = PanelTiling(WORKLOAD, PanelConfig(columns, warps, parts, 2, copies=copies))
     _, constants = WORKLOAD.random_case(np.random.default_rng(1))
     values, at, starts, rows, runs, firsts = pack_schedule(tiling, constants)
     found = np.zeros((150, 8, GROUP), np.int32)
@@ -37,7 +60,8 @@ def test_steps_hold_the_matrix(columns: int, parts: int, warps: int) -> None:
     for row, (start, stop) in zip(rows, itertools.pairwise(starts), strict=True):
         for step in range(start, stop):
             own = vectors[step].reshape(STEP, GROUP)
-            np.add.at(found[:, row // GROUP], at[step] // (columns // 16), own)
+            rows_of_b = columns_of(tiling, at[step] // (columns // 16))
+            np.add.at(found[:, row // GROUP], rows_of_b, own)
     found = found.reshape(150, -1).T
     np.testing.assert_array_equal(found[:61], WORKLOAD.matrix(constants).to_dense())
     assert starts[-1] <= tiling.steps and (np.diff(starts[:-1]) > 0).all()
@@ -79,13 +103,25 @@ def test_more_groups_than_the_class_has_vectors_still_get_steps() -> None:
         # A row that is longer than all others together goes through the runs of many warps.
         (Spmm(17, 40, 700, 8, Structure(640, 224, 640)), PanelConfig(32, 16, 1, 4)),
         (Spmm(17, 40, 70, 2, Structure(0, 0, 0), "uint8"), PanelConfig(32, 4, 2, 2)),
+        (replace(WORKLOAD, n=80), PanelConfig(64, 4, 2, 1, copies=True)),
+        (replace(WORKLOAD, n=45, in_dtype="int4"), PanelConfig(32, 4, 2, 1, copies=True)),
         (replace(WORKLOAD, n=75, epilogue=Epilogue("int32")), PanelConfig(64, 4, 2, 1, False)),
         (replace(WORKLOAD, n=131, in_dtype="uint8"), PanelConfig(128, 8, 1, 2)),
         (replace(WORKLOAD, in_dtype="int16", weight_dtype="int16"), PanelConfig(64, 4, 2, 2)),
         (replace(WORKLOAD, n=65, in_dtype="int4", weight_dtype="uint16"), PanelConfig(32, 4, 1, 2)),
         (replace(WORKLOAD, n=66, in_dtype="uint16"), PanelConfig(32, 4, 1, 1, False)),
     ],
-    ids=["long row", "empty", "unstaged", "odd columns", "L16-R16", "L16-R4", "L8-R16"],
+    ids=[
+        "long row",
+        "empty",
+        "copies",
+        "copies of nibbles",
+        "unstaged",
+        "odd columns",
+        "L16-R16",
+        "L16-R4",
+        "L8-R16",
+    ],
 )
 def test_outputs_are_right(workload: Spmm, config: PanelConfig) -> None:
     assert config in TEMPLATE.space(workload, TARGET)
