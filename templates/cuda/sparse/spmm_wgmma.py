@@ -22,8 +22,9 @@ from autoq.templates.cuda.sparse.wgmma_config import (
     LongTiling,
 )
 from autoq.templates.cuda.sparse.wgmma_cost import estimated_seconds, features
+from autoq.templates.cuda.sparse.wgmma_multiply_source import FINISH_ROWS, MULTIPLY_SOURCE
 from autoq.templates.cuda.sparse.wgmma_pack import long_specs, pack_long
-from autoq.templates.cuda.sparse.wgmma_source import LONG_HEADING, LONG_SOURCE
+from autoq.templates.cuda.sparse.wgmma_source import LONG_HEADING, RING_SOURCE
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.target import Target
@@ -105,7 +106,8 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "RING_BYTES": tiling.ring_bytes, "STAGING_BYTES": tiling.staging_bytes,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
-    source = LONG_HEADING.replace("PRODUCT", _product(workload)) + LONG_SOURCE
+    source = LONG_HEADING.replace("PRODUCT", _product(workload))
+    source += RING_SOURCE + FINISH_ROWS + MULTIPLY_SOURCE
     functions = device_functions(tiling, "spmm_wgmma", source, own, _SCHEDULE)
     parameters = [*workload.inputs, *packed(workload, config), *workload.outputs]
 

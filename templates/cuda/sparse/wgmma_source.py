@@ -21,7 +21,7 @@ __device__ __forceinline__ void multiply_tile(
 """
 """What the instruction stands in."""
 
-LONG_SOURCE = r"""
+RING_SOURCE = r"""
 struct Ring {
   unsigned start;
   __device__ __forceinline__ unsigned stage(int number) const {
@@ -94,21 +94,24 @@ __device__ __forceinline__ void copy_stages(
     const VectorRow& own, int first_column, int rank, int thread) {
   constexpr int CHUNKS = TILE / 16, OWN_ROWS = ROWS / 4, PIECES = OWN_ROWS * CHUNKS / 32;
   constexpr int SHARE = VALUE_BYTES / CLUSTER, LATER = STAGES > 3 ? STAGES - 3 : 0;
+  constexpr int AHEAD = ROWS < 64 ? 4 : 2;  // stages whose places are read beforehand
   const int number = thread % 32, first = thread / 32 * OWN_ROWS;
   b += first_column;
   places += own.stage * ROWS + first + number;
   values += (size_t)own.stage * VALUE_BYTES + rank * SHARE;
   Position at = {0, 1}, behind = {0, 0};
   const bool names = number < OWN_ROWS;
-  int place = names ? __ldg(places) : 0, waiting = 0;
+  int place[AHEAD], waiting = 0;
+  #pragma unroll
+  for (int u = 0; u < AHEAD; ++u)
+    place[u] = names && u * ROWS < own.length ? __ldg(places + u * ROWS) : 0;
   const auto announce = [&] {
     __syncwarp();
     const unsigned full = ring.full(behind.stage);
     if (number == 0) asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(full) : "memory");
     behind.advance();
   };
-  #pragma unroll 1
-  for (int left = own.length; left > 0; left -= ROWS) {
+  const auto ask = [&](int place, int left) {
     wait_for(ring.empty(at.stage), at.phase);
     if (thread == 0) {
       const unsigned full = ring.full(at.stage), share = ring.stage(at.stage) + rank * SHARE;
@@ -128,12 +131,20 @@ __device__ __forceinline__ void copy_stages(
                      :: "r"(to + row * PITCH + column), "l"(from) : "memory");
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
-    places += ROWS, values += VALUE_BYTES;
-    if (names && left > ROWS) place = __ldg(places);
+    values += VALUE_BYTES;
     at.advance();
     if (++waiting > LATER) {
       asm volatile("cp.async.wait_group %0;" :: "n"(LATER) : "memory");
       announce(), --waiting;
+    }
+  };
+  int left = own.length;
+  while (left > 0) {
+    #pragma unroll
+    for (int u = 0; u < AHEAD; ++u) {
+      if (left > 0) ask(place[u], left);
+      if (names && left > AHEAD * ROWS) place[u] = __ldg(places + AHEAD * ROWS);
+      places += ROWS, left -= ROWS;
     }
   }
   asm volatile("cp.async.wait_group 0;" ::: "memory");
@@ -145,165 +156,5 @@ __device__ __forceinline__ void copy_stages(
     }
   }
 }
-
-using Fragments = unsigned[DEPTHS][TILES][4];
-__device__ __forceinline__ void turn_stage(Fragments& a, unsigned rows) {
-  #pragma unroll
-  for (int d = 0; d < DEPTHS; ++d)
-    #pragma unroll
-    for (int i = 0; i < TILES; ++i) {
-      unsigned r[4];
-      asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                   : "r"(rows + 32 * d * PITCH + 16 * i) : "memory");
-      #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        a[d][i][2 * half] = __byte_perm(r[2 * half], r[2 * half + 1], 0x6420);
-        a[d][i][2 * half + 1] = __byte_perm(r[2 * half], r[2 * half + 1], 0x7531);
-      }
-      // All are ready in front of the fence, or the compiler lets products wait for each other.
-      #pragma unroll
-      for (int e = 0; e < 4; ++e) asm volatile("" : "+r"(a[d][i][e]) :: "memory");
-    }
-}
-// Values of a stage: for 32 rows two columns of 16 bytes, each of eights of rows of 16 bytes.
-__device__ __forceinline__ void multiply_stage(
-    int (&sums)[TILES][TILE_SUMS], const Fragments& a, unsigned values) {
-  constexpr unsigned long long LAYOUT =
-      (unsigned long long)VECTOR << 16 | (unsigned long long)(128 >> 4) << 32;
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-  #pragma unroll
-  for (int d = 0; d < DEPTHS; ++d) {
-    const unsigned long long b = LAYOUT | (values + d * VECTOR * 32 & 0x3ffff) >> 4;
-    #pragma unroll
-    for (int i = 0; i < TILES; ++i) multiply_tile(sums[i], a[d][i], b);
-  }
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-template <int LATER> __device__ __forceinline__ void wait_for_products() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(LATER) : "memory");
-}
-
-template <Form FORM> struct Is { static constexpr Form value = FORM; };
-
-// Bytes go through shared memory, where a warp's columns of 32 rows lie together; others are whole
-// sectors as they are.
-template <Form FORM> __device__ __forceinline__ void finish_rows(
-    const int (&sums)[TILES][TILE_SUMS], const Channels& own, const Constants& from, OUT* y,
-    unsigned char* staging, int order, int first_row, int column, const Lane& lane) {
-  constexpr bool STAGES_Y = sizeof(OUT) == 1;
-  constexpr int Y_PITCH = 16 * TILES + 16, TOGETHER = EIGHTS < 4 ? EIGHTS : 4;
-  OUT* staged = reinterpret_cast<OUT*>(staging);
-  #pragma unroll
-  for (int j = 0; j < EIGHTS; ++j) {
-    if (first_row + 8 * j >= M) break;
-    const Rows rows = rows_from(from, order * EIGHTS + j, lane);
-    #pragma unroll
-    for (int i = 0; i < TILES; ++i) {
-      int eight[ALL_SUMS];
-      #pragma unroll
-      for (int e = 0; e < 4; ++e) eight[e] = sums[i][4 * j + e];
-      const Lane there = {lane.number, lane.column + 16 * i};
-      if constexpr (STAGES_Y) {
-        OUT* to = staged + j % TOGETHER * 8 * Y_PITCH + 16 * i + (lane.column - column);
-        finish_group<FORM, Y_PITCH>(eight, rows, own, from, to, first_row + 8 * j, there);
-      } else {
-        finish_group<FORM>(eight, rows, own, from, y, first_row + 8 * j, there);
-      }
-    }
-    const bool last = j % TOGETHER == TOGETHER - 1 || first_row + 8 * (j + 1) >= M;
-    if (STAGES_Y && last) {
-      const int above = first_row + 8 * (j - j % TOGETHER);
-      __syncwarp();
-      #pragma unroll
-      for (int piece = lane.number; piece < 8 * TOGETHER * TILES; piece += 32) {
-        const int row = piece / TILES, at = piece % TILES * 16;
-        if (row <= j % TOGETHER * 8 + 7 && above + row < M && column + at < N)
-          *reinterpret_cast<uint4*>(y + (above + row) * N + column + at) =
-              *reinterpret_cast<const uint4*>(staged + row * Y_PITCH + at);
-      }
-      __syncwarp();
-    }
-  }
-}
-
-__device__ __forceinline__ void multiply_columns(
-    const Ring& ring, const VectorRow& row, const Constants& from, OUT* y, unsigned char* smem,
-    int order, int first_row, int first_column, int warp, int number) {
-  int sums[TILES][TILE_SUMS];
-  #pragma unroll
-  for (int i = 0; i < TILES; ++i)
-    #pragma unroll
-    for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = 0;
-  const unsigned lane_place = number * PITCH + warp * TILES * 16;
-  Fragments a, b;
-  Position at = {0, 0};
-  int before = -1;
-  const auto step = [&](Fragments& own) {
-    wait_for(ring.full(at.stage), at.phase);
-    turn_stage(own, ring.rows(at.stage) + lane_place);
-    multiply_stage(sums, own, ring.stage(at.stage));
-    wait_for_products<1>();
-    if (before >= 0) leave(ring.empty(before), number);
-    before = at.stage;
-    at.advance();
-  };
-  int left = row.length;
-  #pragma unroll 1
-  for (; left > ROWS; left -= 2 * ROWS) {
-    step(a);
-    step(b);
-  }
-  wait_for_products<0>();
-  if (left > 0) {
-    step(a);
-    wait_for_products<0>();
-  }
-  if (before >= 0) leave(ring.empty(before), number);
-  #pragma unroll
-  for (int i = 0; i < TILES; ++i)
-    #pragma unroll
-    for (int j = 0; j < TILE_SUMS; ++j) asm volatile("" : "+r"(sums[i][j]) :: "memory");
-  const int column = first_column + warp * TILES * 16;
-  const Lane lane = {number, column + number / 4 * 2};
-  const Channels own = shared_terms(from);
-  unsigned char* staging = smem + warp * STAGING_BYTES;
-  // All warps have left the ring, where bytes are staged.
-  asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
-  const auto finish_all = [&](auto form) {
-    finish_rows<decltype(form)::value>(
-        sums, own, from, y, staging, order, first_row, column, lane);
-  };
-  if (SATURATES && own.form == Form::PACK) finish_all(Is<SATURATES ? Form::PACK : Form::ANY>());
-  else if (SATURATES && own.form == Form::SHIFT)
-    finish_all(Is<SATURATES ? Form::SHIFT : Form::ANY>());
-  else finish_all(Is<SATURATES ? Form::CLAMP : Form::ANY>());
-}
-
-__device__ __forceinline__ void multiply_sparse(
-    unsigned char* smem, const B* b, const int* values, const void* places, const int* starts,
-    const int* lengths, const int* rows_of, const Constants& from, OUT* y, int block,
-    int thread) {
-  const int order = block / PANELS, first_column = block % PANELS * TILE, rank = block % CLUSTER;
-  const int warp = thread / 32, number = thread % 32;
-  const Ring ring = {(unsigned)__cvta_generic_to_shared(smem)};
-  if (thread == 0) open_ring(ring);
-  if constexpr (CLUSTER > 1) {
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-  } else {
-    __syncthreads();
-  }
-  const VectorRow row = {__ldg(starts + order), __ldg(lengths + order)};
-  if (warp >= CONSUMERS) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(PRODUCER_REGISTERS));
-    copy_stages(ring, b, reinterpret_cast<const unsigned char*>(values),
-                reinterpret_cast<const int*>(places), row, first_column, rank,
-                thread - 32 * CONSUMERS);
-  } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMER_REGISTERS));
-    multiply_columns(ring, row, from, y, smem, order, __ldg(rows_of + order), first_column, warp,
-                     number);
-  }
-}
 """
+"""The ring, and the warpgroup that fills it."""
