@@ -14,6 +14,7 @@ from autoq.compilation.assembly import assemble
 from autoq.compilation.layout_times import LayoutTimes
 from autoq.compilation.options import make_options
 from autoq.compilation.selection import Selection, select
+from autoq.compilation.zero_choices import zero_choices
 from autoq.devices import Host, resolve
 from autoq.errors import BuildError
 from autoq.graph.float_kernels import FloatKernels, float_kernels
@@ -45,7 +46,8 @@ class CompileReport:
     layouts counts convolutions by the layouts they read and write, such as ("NHWC", "NHWCnc");
     relayouts are the copies between them. precisions are layers that compute float32 products
     through integers, as was asked for, each with its bits and correction. floats counts kernels
-    that compute with floats and names where the model leaves integers.
+    that compute with floats and names where the model leaves integers. zeros are layers whose
+    weight has a pattern of zeros that kernels make use of, each with the choice and why.
     """
 
     path: Path
@@ -59,6 +61,7 @@ class CompileReport:
     relayouts: int = 0
     precisions: Mapping[str, str] = field(default_factory=dict)
     floats: FloatKernels = field(default_factory=FloatKernels)
+    zeros: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def untuned(self) -> tuple[Call, ...]:
@@ -125,6 +128,7 @@ def compile(
         len(kernels.nodes) - len(plain.nodes),
         {node.name: node.precision for node in layers if node.precision},
         float_kernels(kernels),
+        zero_choices(selections, host, database, templates),
     )
 
 

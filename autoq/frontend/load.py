@@ -20,6 +20,7 @@ from autoq.frontend.number_types import HALVES, result_type
 from autoq.frontend.problems import Problems
 from autoq.frontend.read import array_of, check_model, read_model
 from autoq.frontend.registry import OPERATORS, OnnxNode
+from autoq.frontend.sparse_initializers import with_dense_initializers
 from autoq.graph.folding_budget import FoldingBudget
 from autoq.graph.ir import Graph
 
@@ -51,6 +52,7 @@ def from_model(
 
     `budget` is what folding constants may cost, by default in proportion to the model's constants.
     """
+    model = with_dense_initializers(model, source)
     check_model(model, source)
     check_names(model.graph, source)
     opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))

@@ -7,7 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from autoq.pruning.recognise import FULL, GRANULARITIES
+from autoq.templates.operators.spmm import SHORT_VECTORS, VECTORS
 from autoq.templates.sparse.sparsity import Sparsity
+from autoq.templates.sparse.suited import suited_vector
+
+MOST_STORED = 0.5
+"""Of a weight, that a product in vectors multiplies by: above it no kernel beats a dense one."""
+
+_NARROW = 32
+"""Vectors up to which a weight that fits them is not looked at as tiles of as many columns."""
+
+_FULL_VECTORS = 0.8
+"""Of the values of a weight that fits vectors, those that are not zero."""
 
 
 def tile_wise_classes(weight: np.ndarray) -> Iterator[Sparsity]:
@@ -37,3 +48,25 @@ def _area(kept: np.ndarray, granularity: int) -> int:
     starts = np.arange(0, len(kept), granularity)
     rows = np.logical_or.reduceat(kept, starts, axis=0).sum(axis=1)
     return int(rows @ np.diff(starts, append=len(kept)))
+
+
+def narrow_vectors(weight: np.ndarray) -> Iterator[Sparsity]:
+    """The class of `vector_classes`, where its vectors are narrow and hold few zeros."""
+    count = np.count_nonzero(weight)
+    for found in vector_classes(weight):
+        stored = found.structure.blocks * found.granularity
+        if found.granularity <= _NARROW and count >= _FULL_VECTORS * stored:
+            yield found
+
+
+def vector_classes(weight: np.ndarray) -> Iterator[Sparsity]:
+    """The class in the longest vectors that a weight [n, k] fits without many zeros in them.
+
+    What they hold is at most `MOST_STORED` of the weight.
+    """
+    lengths = [length for length in VECTORS if length >= SHORT_VECTORS[-1]]
+    outputs, inputs = np.nonzero(np.asarray(weight))
+    vector = suited_vector(outputs, inputs, weight.shape[1], lengths)
+    found = Sparsity.of_vectors(weight, vector)
+    if found.structure.blocks * vector <= MOST_STORED * weight.size:
+        yield found

@@ -62,8 +62,9 @@ class SparseCase:
         rng = np.random.default_rng(self.seed)
         activations, constants = self.workload.random_case(rng)
         if self.scalars is not None:
+            own = self.workload
             matrix = _dilated(
-                self.scalars, self.sparsity, self.workload.vector, self.seed, self.variation
+                self.scalars, self.sparsity, own.vector, self.seed, self.variation, own.weight_dtype
             )
             constants |= {
                 "values": matrix.values, "columns": matrix.indices, "pointers": matrix.pointers,
@@ -72,10 +73,12 @@ class SparseCase:
 
 
 def _dilated(
-    shape: tuple[int, int], sparsity: float, vector: int, seed: int, variation: float
-) -> VectorMatrix:
+    shape: tuple[int, int], sparsity: float, vector: int, seed: int, variation: float,
+    dtype: str = "int8",
+) -> VectorMatrix:  # fmt: skip
     rng = np.random.default_rng(seed)
-    return dilated(random_matrix(rng, shape, sparsity, variation=variation), vector, rng)
+    scalars = random_matrix(rng, shape, sparsity, variation=variation)
+    return dilated(scalars, vector, rng, dtype)
 
 
 PAIRS = (

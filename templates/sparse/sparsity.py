@@ -10,24 +10,29 @@ from autoq.errors import InputError
 from autoq.templates.field_types import require_types
 from autoq.templates.sparse.pruned_matrix import Tile
 from autoq.templates.sparse.tiles import tiles_of
+from autoq.templates.sparse.vector_matrix import from_dense
 from autoq.templates.structure import Structure, bucket
 
 TILE_WISE = "tw"
 """Tiles of columns that share their rows: `pruned_matrix.TileWise`."""
 
-PATTERNS = (TILE_WISE,)
+VECTORS = "vectors"
+"""Vectors of neighbouring outputs of one input: `VectorMatrix` of the weight [n, k]."""
+
+PATTERNS = (TILE_WISE, VECTORS)
 
 
 @dataclass(frozen=True)
 class Sparsity:
     """The class of a pruned weight [n, k]; as a matrix it is [k, n], columns are outputs.
 
-    pattern: one of `PATTERNS`. granularity: columns of a tile. columns: most columns that are not
-    all zero. structure: of the tiles, blocks being rows of a tile. All are upper bounds, so that
-    records and kernels serve every weight of the class.
+    pattern: one of `PATTERNS`. granularity: columns of a tile, or outputs of a vector. columns:
+    most columns that are not all zero. structure: of the tiles, blocks being rows of a tile, or of
+    rows of vectors. All are upper bounds, so that records and kernels serve every weight of the
+    class.
 
     The weight itself stays dense among a workload's constants: dense kernels multiply by its zeros,
-    others find their tiles in it.
+    others find their tiles or vectors in it.
 
     Raises InputError for another pattern and a granularity of 0.
     """
@@ -52,6 +57,14 @@ class Sparsity:
         lengths = np.array([len(tile.rows) for tile in tiles], np.int64)
         return cls(TILE_WISE, granularity, bucket(columns), Structure.of(lengths))
 
+    @classmethod
+    def of_vectors(cls, weight: np.ndarray, vector: int) -> Sparsity:
+        """The class of a weight [n, k] in vectors of so many outputs."""
+        kept = np.asarray(weight) != 0
+        columns = bucket(int(np.count_nonzero(kept.any(axis=1))))
+        lengths = from_dense(kept.astype(np.int8), vector).lengths
+        return cls(VECTORS, vector, columns, Structure.of(lengths))
+
     def weights(self, most: int) -> int:
         """Weights that may not be zero, of at most so many."""
         return min(most, self.structure.blocks * self.granularity)
@@ -66,7 +79,8 @@ class Sparsity:
 
     def check(self, weight: np.ndarray, name: str) -> None:
         """Raise InputError unless a weight [n, k] is of the class; name is of what has it."""
-        found = Sparsity.of_tiles(weight, self.granularity)
+        of_pattern = Sparsity.of_vectors if self.pattern == VECTORS else Sparsity.of_tiles
+        found = of_pattern(weight, self.granularity)
         within = (
             found.columns <= self.columns
             and found.structure.blocks <= self.structure.blocks
@@ -78,6 +92,8 @@ class Sparsity:
     def pruned(self, rng: np.random.Generator, weight: np.ndarray) -> np.ndarray:
         """A weight [n, k] without what a random matrix of the class has not."""
         n, k = weight.shape
+        if self.pattern == VECTORS:
+            return np.where(self._vectors(rng, n, k), weight, np.zeros((), weight.dtype))
         columns = np.sort(rng.permutation(n)[: min(self.columns, n)])
         kept = np.zeros((n, k), bool)
         lengths = self.structure.random_lengths(rng, max(1, self.tiles(n)), k)
@@ -85,6 +101,18 @@ class Sparsity:
             own = columns[number * self.granularity :][: self.granularity]
             kept[np.ix_(own, rng.permutation(k)[:length])] = True
         return np.where(kept, weight, np.zeros((), weight.dtype))
+
+    def _vectors(self, rng: np.random.Generator, n: int, k: int) -> np.ndarray:
+        """Which weights random vectors keep, bool [n, k]; outputs beyond `columns` have none."""
+        rows = -(-min(self.columns, n) // self.granularity)
+        lengths = self.structure.random_lengths(rng, rows, k)
+        kept = np.zeros((rows, k), bool)
+        for row, length in enumerate(lengths):
+            kept[row, rng.permutation(k)[:length]] = True
+        whole = np.zeros((n, k), bool)
+        inside = kept.repeat(self.granularity, axis=0)[: min(self.columns, n)]
+        whole[: len(inside)] = inside
+        return whole
 
     def __str__(self) -> str:
         return f"{self.pattern}-{self.granularity}"

@@ -12,14 +12,18 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from autoq.graph.ir import Graph, Layer
-from autoq.pruning.known_zeros import tile_wise_classes
+from autoq.pruning.known_zeros import narrow_vectors, tile_wise_classes, vector_classes
 from autoq.templates.base import Template
 from autoq.templates.registry import matching
 from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.target import Target
 
-RECOGNISERS: tuple[Callable[[np.ndarray], Iterable[Sparsity]], ...] = (tile_wise_classes,)
-"""From a weight [n, k] to the classes that it fits, the one that stores least first."""
+RECOGNISERS: tuple[Callable[[np.ndarray], Iterable[Sparsity]], ...] = (
+    narrow_vectors,
+    tile_wise_classes,
+    vector_classes,
+)
+"""From a weight [n, k] to the classes that it fits, the best one first."""
 
 _LEAST_ZEROS = 0.05
 """The least share of zeros that is looked at: quantised weights have some by chance."""

@@ -108,8 +108,9 @@ class LongTiling:
 
     @property
     def smem_bytes(self) -> int:
-        """The ring, and two barriers for each of its stages."""
-        return self.ring_bytes + self.config.stages * _BARRIER_BYTES
+        """The ring, two barriers for each of its stages, and a bias and two factors of each row."""
+        terms = 3 * 4 * self.workload.vector
+        return self.ring_bytes + self.config.stages * _BARRIER_BYTES + terms
 
     @property
     def steps(self) -> int:

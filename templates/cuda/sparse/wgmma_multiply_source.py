@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 FINISH_ROWS = r"""
+// What the epilogue takes for the rows of a vector row, in shared memory: read from the L2 where a
+// product ends, each eight of them would be waited for.
+struct RowTerms {
+  int* bias;
+  __device__ __forceinline__ void fetch(const Constants& from, int first, int thread) const {
+    float* scale = reinterpret_cast<float*>(bias + VECTOR);
+    for (int i = thread; i < VECTOR; i += 32 * CONSUMERS) {
+      bias[i] = __ldg(reinterpret_cast<const int*>(from.bias) + first + i);
+      if constexpr (!WIDE) scale[i] = __ldg(from.scale + first + i);
+      if constexpr (FLOAT_BIAS) scale[VECTOR + i] = __ldg(from.scale + TERMS + first + i);
+    }
+  }
+  __device__ __forceinline__ Rows of(int row) const {
+    const float* scale = reinterpret_cast<const float*>(bias + VECTOR);
+    Rows rows = {};
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      rows.bias[r] = bias[row + r];
+      if constexpr (!WIDE) rows.scale[r] = scale[row + r];
+      if constexpr (FLOAT_BIAS) rows.shift[r] = scale[VECTOR + row + r];
+    }
+    return rows;
+  }
+};
+
 template <Form FORM> struct Is { static constexpr Form value = FORM; };
 
 // Bytes go through shared memory, where a warp's columns of 32 rows lie together; others are whole
 // sectors as they are.
 template <Form FORM> __device__ __forceinline__ void finish_rows(
     const int (&sums)[TILES][TILE_SUMS], const Channels& own, const Constants& from, OUT* y,
-    unsigned char* staging, int order, int first_row, int column, const Lane& lane) {
+    const RowTerms& terms, unsigned char* staging, int first_row, int column, const Lane& lane) {
   constexpr bool STAGES_Y = sizeof(OUT) == 1;
   constexpr int Y_PITCH = 16 * TILES + 16, TOGETHER = EIGHTS < 4 ? EIGHTS : 4;
   OUT* staged = reinterpret_cast<OUT*>(staging);
   #pragma unroll
   for (int j = 0; j < EIGHTS; ++j) {
     if (first_row + 8 * j >= M) break;
-    const Rows rows = rows_from(from, order * EIGHTS + j, lane);
+    const Rows rows = terms.of(8 * j + 2 * (lane.number % 4));
     #pragma unroll
     for (int i = 0; i < TILES; ++i) {
       int eight[ALL_SUMS];
@@ -95,6 +120,8 @@ __device__ __forceinline__ void multiply_columns(
   for (int i = 0; i < TILES; ++i)
     #pragma unroll
     for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = 0;
+  const RowTerms terms = {reinterpret_cast<int*>(smem + RING_BYTES + STAGES * 16)};
+  terms.fetch(from, order * VECTOR, 32 * warp + number);
   const unsigned lane_place = number * PITCH + warp * TILES * 16;
   Fragments a, b;
   Position at = {0, 0};
@@ -132,7 +159,7 @@ __device__ __forceinline__ void multiply_columns(
   asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
   const auto finish_all = [&](auto form) {
     finish_rows<decltype(form)::value>(
-        sums, own, from, y, staging, order, first_row, column, lane);
+        sums, own, from, y, terms, staging, first_row, column, lane);
   };
   if (SATURATES && own.form == Form::PACK) finish_all(Is<SATURATES ? Form::PACK : Form::ANY>());
   else if (SATURATES && own.form == Form::SHIFT)
