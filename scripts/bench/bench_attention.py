@@ -3,8 +3,7 @@
 Every case runs with the untuned default of its templates and with the configurations that `--knobs`
 names; of sampled products also with the left side read ahead and not, Magicube's figure 13. Every
 output element is compared before a time counts, which is the median over replays of a CUDA graph;
-quantisation of q, k and v is part of it. A case's mask comes up to the bounds of its class, which
-are a little denser than its name says.
+quantisation of q, k and v is part of it. Masks are random and just as sparse as a case's name says.
 
 Rows are added to `--output` as they come, and a case that it has is left out: a run that was cut
 off goes on where it ended. `--include` takes over the rows of other runs. `--plot` draws a PNG of

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from autoq.templates.operators.sddmm import Sddmm
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
-from autoq.templates.structure import Structure, bucket
+from autoq.templates.structure import Structure
 
 PRECISIONS = ((16, 8), (8, 8), (8, 4))
 """Bits of the softmax and of q, k and v, those of Magicube's figure 17."""
 
 
 def class_of(rows: int, columns: int, sparsity: float, vector: int = GROUP) -> Structure:
-    """The class of a mask whose vector rows have about as many vectors as each other."""
+    """The bounds of a mask of just this sparsity, whose vector rows are about as long as others.
+
+    They are no ends of buckets, up to which a random mask would be denser.
+    """
     mean = round((1 - sparsity) * columns)
     longest = min(columns, round(1.2 * mean) + 8)
-    return Structure(bucket(-(-rows // vector) * mean), bucket(mean), bucket(longest))
+    return Structure(-(-rows // vector) * mean, mean, longest)
 
 
 def sampled(k: int, dtype: str, sparsity: float = 0.9, vector: int = GROUP) -> Sddmm:

@@ -34,7 +34,7 @@ def test_the_tolerance_tells_a_key_that_is_left_out() -> None:
     (other,) = WORKLOAD.reference((q, k, v), constants)
     lost = np.abs(y.astype(float) - other)[:, :, group * 8 : group * 8 + 8].max()
     rows = np.sqrt(np.mean(y.astype(float) ** 2, axis=-1)).max()
-    assert lost > 5 * WORKLOAD.tolerance(None).relative * rows  # type: ignore[arg-type]
+    assert lost > 2 * WORKLOAD.tolerance(None).relative * rows  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -31,17 +31,17 @@ template <bool TRANSPOSED> __device__ __forceinline__ void load_matrices(
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
 }
 template <bool SHARES> __device__ __forceinline__ void product(
-    int (&d)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+    int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   if constexpr (SHARES)
     asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 "
                  "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   else
     asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
                  "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 __device__ __forceinline__ void copy_later(unsigned to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
@@ -49,11 +49,14 @@ __device__ __forceinline__ void copy_later(unsigned to, const void* from) {
 // A block of keys and values, which lie together, to its slot of the ring.
 __device__ __forceinline__ void load_slot(
     unsigned ring, const uint4* kv, int number, int thread) {
+  constexpr int ITEMS = SLOT * UNITS;
   if (number < KEY_BLOCKS) {
-    const unsigned to = ring + number % SLOTS * (SLOT * ROW_BYTES);
-    const uint4* from = kv + (long long)number * (SLOT * UNITS);
-    #pragma unroll 4
-    for (int i = thread; i < SLOT * UNITS; i += THREADS) copy_later(to + i * 16, from + i);
+    const unsigned to = ring + number % SLOTS * (SLOT * ROW_BYTES) + thread * 16;
+    const uint4* from = kv + ((long long)number * ITEMS + thread);
+    #pragma unroll
+    for (int i = 0; i < ITEMS; i += THREADS) {
+      if (i + THREADS <= ITEMS || thread < ITEMS - i) copy_later(to + i * 16, from + i);
+    }
   }
   asm volatile("cp.async.commit_group;" ::);
 }
@@ -108,28 +111,29 @@ __device__ __forceinline__ void refer(
   }
 }
 
-// The keys of a step: their places in the ring, one a lane; partly: whether some query does not see
-// all of them, and then which a lane's query sees.
+// The keys of a step: a lane's rows of keys X and Y, then of Z and W, in chunks of the ring, as
+// ldmatrix takes them. partly: some query does not see them all, and kept says which a lane's does.
 __device__ __forceinline__ void attend_step(
-    Group& group, const unsigned (&q)[CHUNKS], float factor, unsigned at, bool partly,
-    const unsigned* kept, int lane) {
+    Group& group, const unsigned (&q)[CHUNKS / 2][4], float factor, unsigned ring, unsigned word,
+    bool partly, const unsigned* kept, int at, int lane) {
+  const unsigned first = word << 4 & 0x7fff0, second = word >> 12 & 0x7fff0;
   int products[4][4];
   #pragma unroll
   for (int i = 0; i < 16; ++i) products[i / 4][i % 4] = MAGIC;
   #pragma unroll
-  for (int c = 0; c < CHUNKS; c += 2) {
-    unsigned first[4], second[4];
-    load_matrices<false>(first, at ^ c * 16);
-    load_matrices<false>(second, at ^ (c + 1) * 16);
+  for (int c = 0; c < CHUNKS / 2; ++c) {
+    unsigned keys[2][4];
+    load_matrices<false>(keys[0], ring + (first ^ c * 32));
+    load_matrices<false>(keys[1], ring + (second ^ c * 32));
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-      product<false>(products[i], q[c], 0, q[c + 1], 0, first[i], second[i]);
+      product<false>(products[i], q[c], keys[i / 2][i % 2 * 2], keys[i / 2][i % 2 * 2 + 1]);
   }
   float scores[8];
   #pragma unroll
   for (int i = 0; i < 8; ++i) scores[i] = __int_as_float(products[i / 2][i % 2]);
   if (partly) {
-    const unsigned seen = __ldg(kept);
+    const unsigned seen = __ldg(kept + at / 32 * 8 + lane / 4);
     #pragma unroll
     for (int i = 0; i < 8; ++i)
       if (!(seen >> (i / 2 * 8 + lane % 4 * 2 + i % 2) & 1)) scores[i] = __int_as_float(0xff800000);
@@ -151,14 +155,20 @@ __device__ __forceinline__ void attend_step(
     }
   }
   #pragma unroll
-  for (int c = 0; c < CHUNKS; ++c) {
-    unsigned r[4];
-    load_matrices<true>(r, at ^ (CHUNKS + c) * 16);
-    const unsigned a[4] = {__byte_perm(r[0], r[1], 0x6420), __byte_perm(r[0], r[1], 0x7531),
-                           __byte_perm(r[2], r[3], 0x6420), __byte_perm(r[2], r[3], 0x7531)};
+  for (int c = 0; c < CHUNKS; c += 2) {
+    unsigned r[4], s[4];
+    load_matrices<true>(r, ring + (first ^ (CHUNKS + c) * 16));
+    load_matrices<true>(s, ring + (second ^ (CHUNKS + c) * 16));
     #pragma unroll
-    for (int p = 0; p < PLANES; ++p)
-      product<true>(group.sums[p][c], a[0], a[1], a[2], a[3], words[p][0], words[p][1]);
+    for (int i = 0; i < 2; ++i) {
+      unsigned a[4];
+      #pragma unroll
+      for (int j = 0; j < 4; ++j)
+        a[j] = __byte_perm((j < 2 ? r : s)[i], (j < 2 ? r : s)[i + 2], j % 2 ? 0x7531 : 0x6420);
+      #pragma unroll
+      for (int p = 0; p < PLANES; ++p)
+        product<true>(group.sums[p][c + i], a, words[p][0], words[p][1]);
+    }
   }
 }
 """

@@ -42,7 +42,7 @@ __device__ __forceinline__ void finish(
 
 __device__ __forceinline__ void attend(
     unsigned char* smem, const void* q_bytes, const void* q_steps, const void* kv_bytes,
-    const void* kv_steps, const void* order_of, const void* stops_of, const void* places_of,
+    const void* kv_steps, const void* order_of, const void* firsts_of, const void* words_of,
     const void* kept_of, const void* scale, void* y_of, int block, int thread) {
   const int pair = block / PARTS_OF_QUERIES, part = block % PARTS_OF_QUERIES;
   const int warp = thread / 32, lane = thread % 32;
@@ -66,23 +66,28 @@ __device__ __forceinline__ void attend(
   #pragma unroll 1
   for (int i = 0; i < AHEAD; ++i) load_slot(ring, kv, i, thread);
 
-  // Steps of a group lie one after the other, and so do those of a warp's groups.
-  const int first = part * OF_BLOCK + warp * GROUPS;
-  const int* stops = reinterpret_cast<const int*>(stops_of) + first;
-  const unsigned short* places = reinterpret_cast<const unsigned short*>(places_of) + lane;
-  const unsigned* kept = reinterpret_cast<const unsigned*>(kept_of) + lane / 4;
+  if (thread < 4) reinterpret_cast<unsigned*>(factors + OF_BLOCK * 8)[thread] = 0;
+
+  const int* firsts = reinterpret_cast<const int*>(firsts_of) + part * OF_BLOCK + warp * GROUPS;
+  const unsigned* steps_of = reinterpret_cast<const unsigned*>(words_of);
+  const unsigned* kept = reinterpret_cast<const unsigned*>(kept_of);
   Group groups[GROUPS];
-  int next_place[GROUPS];
+  int at[GROUPS];
+  unsigned words[GROUPS];
   #pragma unroll
   for (int g = 0; g < GROUPS; ++g) {
     groups[g].reference = NONE, groups[g].total = 0;
     #pragma unroll
     for (int i = 0; i < PLANES * CHUNKS * 4; ++i)
       groups[g].sums[i / (CHUNKS * 4)][i / 4 % CHUNKS][i % 4] = 0;
-    next_place[g] = __ldg(places + __ldg(stops + g) * 32);
+    at[g] = __ldg(firsts + g) * 32 + lane;
+    words[g] = __ldg(steps_of + at[g]);
   }
+  // Rows 8 to 15 of the left factor are zeros, which every lane of theirs reads at one place.
   const int row = lane % 8, turned = CHUNKS == 4 ? row / 2 % 4 : row;
-  const unsigned own_chunk = lane / 8 ^ turned;
+  const bool empty = lane & 8;
+  const unsigned zeros = queries + Q_BYTES + RING_BYTES + OF_BLOCK * 32;
+  const unsigned own = queries + (warp * GROUPS * 8 + row) * WIDE;
   #pragma unroll 1
   for (int time = 0; time < KEY_BLOCKS; ++time) {
     asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1));
@@ -90,25 +95,25 @@ __device__ __forceinline__ void attend(
     load_slot(ring, kv, time + AHEAD, thread);
     #pragma unroll
     for (int g = 0; g < GROUPS; ++g) {
-      int at = __ldg(stops + g);
-      const int stop = __ldg(stops + PARTS_OF_QUERIES * OF_BLOCK + g);
-      if (at >= stop) continue;
-      const int number = (warp * GROUPS + g) * 8;
-      unsigned q[CHUNKS];
+      unsigned heading = __ballot_sync(~0u, words[g] & 0x8000);
+      if ((heading & 0xffff) != time) continue;
+      unsigned q[CHUNKS / 2][4];
       #pragma unroll
-      for (int c = 0; c < CHUNKS; c += 4)
-        load_matrices<false>(reinterpret_cast<unsigned(&)[4]>(q[c]),
-                             queries + ((number + row) * CHUNKS + (own_chunk ^ c)) * 16);
-      const float factor = factors[number + lane / 4];
+      for (int c = 0; c < CHUNKS / 2; ++c) {
+        const unsigned chunk = (2 * c + lane / 16) ^ turned;
+        load_matrices<false>(q[c], empty ? zeros : own + g * 8 * WIDE + chunk * 16);
+      }
+      const float factor = factors[(warp * GROUPS + g) * 8 + lane / 4];
       #pragma unroll 1
       do {
-        const int place = next_place[g];
-        next_place[g] = __ldg(places + (at + 1) * 32);
-        attend_step(groups[g], q, factor, ring + (place & PARTLY - 1) * 16, place & PARTLY,
-                    kept + at * 8, lane);
-      } while (++at < stop);
+        const unsigned word = words[g];
+        const int own_at = at[g];
+        at[g] += 32;
+        words[g] = __ldg(steps_of + at[g]);
+        attend_step(groups[g], q, factor, ring, word, heading & 0x10000, kept, own_at, lane);
+        heading = __ballot_sync(~0u, words[g] & 0x8000);
+      } while ((heading & 0xffff) == time);
     }
-    stops += PARTS_OF_QUERIES * OF_BLOCK;
   }
   unsigned* y = reinterpret_cast<unsigned*>(y_of) + (long long)pair * (QUERIES * DEPTH / 2);
   #pragma unroll

@@ -11,7 +11,8 @@ from autoq.templates.target import Target
 STEP = 32
 """Keys of a step: the reduction of a product of bytes."""
 
-_STEP_REGISTERS = 48
+_STEP_REGISTERS = 44
+_ZERO_BYTES = 16
 _REGISTER_STEP = 8
 
 
@@ -97,9 +98,12 @@ class FusedTiling:
 
     @property
     def steps(self) -> int:
-        """Most steps of all groups: a step that time forces may hold fewer keys than it could."""
+        """Most steps of all groups, and one behind each that ends it.
+
+        A step that time forces may hold fewer keys than it could.
+        """
         full = self.workload.structure.blocks // STEP
-        return full + self.workload.groups * self.key_blocks
+        return full + self.workload.groups * self.key_blocks + self.parts * self.of_block
 
     @property
     def row_bytes(self) -> int:
@@ -108,16 +112,16 @@ class FusedTiling:
 
     @property
     def smem_bytes(self) -> int:
-        """Queries, the ring and a factor for each query."""
+        """Queries, the ring, a factor for each query, and zeros."""
         queries = self.of_block * GROUP
         ring = self.config.slots * self.config.slot * self.row_bytes
-        return queries * self.wide + ring + 4 * queries
+        return queries * self.wide + ring + 4 * queries + _ZERO_BYTES
 
     @property
     def registers(self) -> int:
         """Estimate of a thread's registers: sums, what is read ahead, a step."""
         sums = self.wide // 4 * self.planes
-        return self.config.groups * (sums + 3) + self.wide // 16 + _STEP_REGISTERS
+        return self.config.groups * (sums + 4) + self.wide // 16 + _STEP_REGISTERS
 
     def resident(self, target: Target) -> int:
         """Blocks that a multiprocessor holds at once; 0 where one does not fit."""

@@ -62,20 +62,21 @@ __device__ __forceinline__ void measure(
   }
 }
 
-// Sixteen values as bytes.
+// Sixteen values as bytes: the low ones of numbers on top of 1.5 * 2^23, of at most MOST.
 __device__ __forceinline__ uint4 as_bytes(const uint4 (&halves)[2], float inverse) {
   unsigned bytes[4];
   #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const uint4 v = halves[i / 2];
     const unsigned words[2] = {i % 2 ? v.z : v.x, i % 2 ? v.w : v.y};
-    bytes[i] = 0;
+    unsigned whole[4];
     #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const float scaled = value(words[j / 2] >> 16 * (j % 2) & 0xffff) * inverse;
-      const int whole = min(max(__float2int_rn(scaled), -MOST), MOST);
-      bytes[i] |= (unsigned)(whole & 255) << 8 * j;
+      const float number = value(words[j / 2] >> 16 * (j % 2) & 0xffff);
+      whole[j] = __float_as_uint(__fadd_rn(__fmul_rn(number, inverse), 12582912.0f));
     }
+    bytes[i] = __byte_perm(__byte_perm(whole[0], whole[1], 0x0040),
+                           __byte_perm(whole[2], whole[3], 0x0040), 0x5410);
   }
   return make_uint4(bytes[0], bytes[1], bytes[2], bytes[3]);
 }

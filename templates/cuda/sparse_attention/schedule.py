@@ -19,8 +19,11 @@ _BANK_ROWS = 8
 """Rows of the ring that are read at once, without a conflict where they differ modulo 8."""
 
 
-PARTLY = 1 << 15
-"""Added to the places of a step of which some query does not see all keys."""
+PARTLY = 1 << 16
+"""In the heading of a step, above its time: some query does not see all of its keys."""
+
+NEVER = 1 << 15
+"""The word of every lane of a step of no time."""
 
 _ALL = (1 << STEP) - 1
 
@@ -30,44 +33,44 @@ _LATE = 1.0
 
 def schedule_specs(tiling: FusedTiling) -> tuple[TensorSpec, ...]:
     """The arrays of `pack_schedule`."""
-    groups, steps = tiling.parts * tiling.of_block, tiling.steps + 1
+    groups = tiling.parts * tiling.of_block
     return (
         TensorSpec("order", (groups,), "int32"),
-        TensorSpec("stops", (tiling.key_blocks + 1, groups), "int32"),
-        TensorSpec("places", (steps, STEP), "uint16"),
-        TensorSpec("kept", (steps, GROUP), "uint32"),
+        TensorSpec("firsts", (groups,), "int32"),
+        TensorSpec("words", (tiling.steps, STEP), "uint32"),
+        TensorSpec("kept", (tiling.steps, GROUP), "uint32"),
     )
 
 
 def pack_schedule(tiling: FusedTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The mask in steps.
 
-    order: the group of each place of a block, -1 for none. stops: where the steps of each of them
-    start, and which are done by each time. places: of a step's keys in the ring, in chunks of 16
-    bytes, with the turn of a row's chunks in the low bits, and PARTLY. kept: of each query of a
-    step's group, which of its keys it sees.
+    order: the group of each place of a block, -1 for none. firsts: the first step of each of them.
+    words: what lanes read of a step, see `_words`; behind a group's last step lies one of no time.
+    kept: of each query of a step's group, which of its keys it sees.
     """
     mask = tiling.workload.mask(constants)
     order = dealt(mask.lengths, tiling)
-    stops = np.zeros((tiling.key_blocks + 1, len(order)), np.int64)
-    places = np.zeros((tiling.steps + 1, STEP), np.int64)
-    kept = np.zeros((tiling.steps + 1, GROUP), np.uint32)
+    firsts = np.zeros(len(order), np.int64)
+    words = np.zeros((tiling.steps, STEP), np.uint32)
+    kept = np.zeros((tiling.steps, GROUP), np.uint32)
     step = 0
     for number, group in enumerate(order):
-        stops[:, number] = step
-        if group < 0:
-            continue
-        own = slice(mask.pointers[group], mask.pointers[group + 1])
-        columns = mask.indices[own].astype(np.int64)
-        phase = number % tiling.config.groups / tiling.config.groups
-        chosen, counts = in_steps(columns, tiling, phase)
-        stops[1:, number] = step + np.cumsum(counts)
-        here = slice(step, step + len(chosen))
-        places[here] = _places(tiling, columns, chosen)
-        kept[here] = _kept(mask.values[own], chosen)
-        places[here] |= PARTLY * (kept[here] != _ALL).any(axis=1)[:, None]
-        step += len(chosen)
-    arrays = (order, stops, places, kept)
+        firsts[number] = step
+        if group >= 0:
+            own = slice(mask.pointers[group], mask.pointers[group + 1])
+            columns = mask.indices[own].astype(np.int64)
+            phase = number % tiling.config.groups / tiling.config.groups
+            chosen, counts = in_steps(columns, tiling, phase)
+            here = slice(step, step + len(chosen))
+            kept[here] = _kept(mask.values[own], chosen)
+            partly = (kept[here] != _ALL).any(axis=1)
+            times = np.repeat(np.arange(len(counts)), counts)
+            words[here] = _words(tiling, columns, chosen, times + PARTLY * partly)
+            step += len(chosen)
+        words[step] = NEVER
+        step += 1
+    arrays = (order, firsts, words, kept)
     specs = schedule_specs(tiling)
     return tuple(
         np.ascontiguousarray(array, spec.dtype) for array, spec in zip(arrays, specs, strict=True)
@@ -146,12 +149,25 @@ def _by_turns(residue: np.ndarray) -> np.ndarray:
     return by_class[np.argsort(turn * _BANK_ROWS + residue[by_class], kind="stable")]
 
 
-def _places(tiling: FusedTiling, columns: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Of the keys of some steps, [steps, 32]; where there is none, the first of the step."""
+def _words(
+    tiling: FusedTiling, columns: np.ndarray, chosen: np.ndarray, headings: np.ndarray
+) -> np.ndarray:
+    """Of some steps, [steps, 32]: rows in the ring that lanes give to ldmatrix, and the heading.
+
+    Keys of a step are X, Y, Z and W, eight each. A lane reads a row of X or Y, then one of Z or W,
+    and of both the first or the second of two chunks. Of a place, in chunks of 16 bytes, the low
+    bits also turn a row's chunks. Where there is no key, the first of the step stands. Bit 15 of
+    the lanes is the heading, one bit each.
+    """
     keys = np.append(columns, 0)[np.where(chosen < 0, chosen[:, :1], chosen)]
     units = tiling.row_bytes // 16
-    in_ring = keys % (tiling.config.slot * tiling.config.slots)
-    return in_ring * units + keys % _BANK_ROWS
+    places = keys % (tiling.config.slot * tiling.config.slots) * units + keys % _BANK_ROWS
+    lane = np.arange(STEP)
+    row = lane // 16 * 8 + lane % 8
+    second_chunk = lane // 8 % 2
+    low, high = places[:, row] ^ second_chunk, places[:, row + 16] ^ second_chunk
+    bits = headings[:, None] >> lane & 1
+    return (low | bits << 15 | high << 16).astype(np.uint32)
 
 
 def _kept(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:

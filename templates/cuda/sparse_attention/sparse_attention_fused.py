@@ -18,9 +18,10 @@ from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.sparse_attention.attend_source import ATTEND_SOURCE
 from autoq.templates.cuda.sparse_attention.block_source import BLOCK_SOURCE
 from autoq.templates.cuda.sparse_attention.config import FusedConfig, FusedTiling
+from autoq.templates.cuda.sparse_attention.cost import estimated_seconds
 from autoq.templates.cuda.sparse_attention.quantisation import stage
 from autoq.templates.cuda.sparse_attention.schedule import (
-    PARTLY,
+    NEVER,
     pack_schedule,
     schedule_specs,
 )
@@ -34,7 +35,6 @@ from autoq.templates.workload import Constants
 _LEAST_COMPUTE_CAPABILITY = 80
 _MOST_ELEMENTS = 1 << 31
 _LEAST_WARPS = 4
-_DEFAULT_SLOT = 256
 
 
 def matches(workload: object, target: Target) -> bool:
@@ -74,7 +74,7 @@ def space(workload: SparseAttention, target: Target) -> Space[FusedConfig]:
     def places_are_short(config: FusedConfig) -> bool:
         """A place in the ring is a number of 15 bits."""
         tiling = tiling_of(config)
-        return config.slot * config.slots * tiling.row_bytes // 16 <= PARTLY
+        return config.slot * config.slots * tiling.row_bytes // 16 <= NEVER
 
     def blocks_have_queries(config: FusedConfig) -> bool:
         """A block has no more than twice the groups that there are, unless it is the smallest."""
@@ -104,19 +104,19 @@ def space(workload: SparseAttention, target: Target) -> Space[FusedConfig]:
 
 
 def default(workload: SparseAttention, target: Target) -> FusedConfig:
-    """As many queries a block as fill the target, then as many keys in the ring as fit."""
+    """The legal configuration of least estimated time, of equals one with many keys there."""
 
     def cost(config: FusedConfig) -> tuple[float, ...]:
-        tiling = FusedTiling(workload, config)
-        resident = max(1, tiling.resident(target))
-        waves = -(-tiling.blocks // (target.units * resident))
-        queries = waves * resident * tiling.of_block
-        window = min(tiling.window * config.slot, tiling.padded_keys)
-        few = max(0, 16 - config.warps * resident)
-        return (queries + 4 * few, -tiling.of_block, abs(config.slot - _DEFAULT_SLOT), -window,
-                abs(config.headroom - 1), config.ahead)  # fmt: skip
+        window = FusedTiling(workload, config).window * config.slot
+        seconds = round(estimate(workload, config, target), 7)
+        return (seconds, -min(window, workload.keys), abs(config.headroom - 1))
 
     return min(space(workload, target).enumerate(), key=cost)
+
+
+def estimate(workload: SparseAttention, config: FusedConfig, target: Target) -> float:
+    """Roughly the seconds of a configuration."""
+    return estimated_seconds(FusedTiling(workload, config), target)
 
 
 def _attend(tiling: FusedTiling) -> DeviceFunction:
@@ -127,7 +127,7 @@ def _attend(tiling: FusedTiling) -> DeviceFunction:
     own = {
         "WARPS": config.warps, "GROUPS": config.groups, "SLOT": config.slot,
         "SLOTS": config.slots, "AHEAD": config.ahead, "SOFTMAX_BITS": workload.softmax_bits,
-        "PARTS_OF_QUERIES": tiling.parts, "PARTLY": PARTLY,
+        "PARTS_OF_QUERIES": tiling.parts,
     }  # fmt: skip
     constants = {**tiling.quantisation.constants, **own}
     return DeviceNamespace("sparse_attend", source + BLOCK_SOURCE, {}, constants).function("attend")
@@ -157,4 +157,6 @@ def packed(workload: SparseAttention, config: FusedConfig) -> tuple[TensorSpec, 
     return (*schedule_specs(FusedTiling(workload, config)), TensorSpec("scale", (1,), "float32"))
 
 
-TEMPLATE = Template("sparse_attention_fused", 1, matches, space, default, build, pack, packed)
+TEMPLATE = Template(
+    "sparse_attention_fused", 1, matches, space, default, build, pack, packed, estimate=estimate
+)

@@ -10,7 +10,12 @@ from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.sparse_attention.config import STEP, FusedConfig, FusedTiling
-from autoq.templates.cuda.sparse_attention.schedule import PARTLY, chosen_of, pack_schedule
+from autoq.templates.cuda.sparse_attention.schedule import (
+    NEVER,
+    PARTLY,
+    chosen_of,
+    pack_schedule,
+)
 from autoq.templates.cuda.sparse_attention.sparse_attention_fused import TEMPLATE
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
 from autoq.templates.structure import Structure
@@ -35,26 +40,32 @@ def test_steps_hold_the_mask_while_its_keys_are_there(
     workload = replace(WORKLOAD, structure=structure)
     tiling = FusedTiling(workload, config)
     _, constants = workload.random_case(np.random.default_rng(1))
-    order, stops, places, kept = pack_schedule(tiling, constants)
+    order, firsts, words, kept = pack_schedule(tiling, constants)
     found = np.zeros((tiling.group_rows, tiling.padded_keys), bool)
     assert sorted(order[order >= 0]) == list(range(workload.groups))
-    ring = config.slot * config.slots
-    for number, group in enumerate(order):
-        for time in range(tiling.key_blocks):
-            for step in range(stops[time, number], stops[time + 1, number]):
-                place = places[step] % PARTLY
-                row, turn = np.divmod(place, tiling.row_bytes // 16)
-                assert (turn == row % 8).all()
-                # The newest key of this place in the ring that is there at this time.
-                last = (time + 1) * config.slot - 1
-                key = last - (last - row) % ring
-                seen = kept[step] >> np.arange(STEP)[:, None] & 1 == 1
-                assert (key[seen.any(axis=1)] >= (time - tiling.window + 1) * config.slot).all()
-                assert (places[step] >= PARTLY).all() == (not seen.all())
-                for r in range(GROUP):
-                    own = key[seen[:, r]]
-                    assert not found[group * GROUP + r, own].any()
-                    found[group * GROUP + r, own] = True
+    ring, lane = config.slot * config.slots, np.arange(STEP)
+    for group, step in zip(order, firsts, strict=True):
+        time = -1
+        while not (words[step] == NEVER).all():
+            heading = int(((words[step] >> 15 & 1) << lane).sum())
+            assert time <= heading % PARTLY < tiling.key_blocks and group >= 0
+            time = heading % PARTLY
+            places = np.stack([words[step] & 0x7FFF, words[step] >> 16]).reshape(2, 2, 2, 8)
+            # The second eight lanes of each half read the other chunk of the same rows.
+            np.testing.assert_array_equal(places[:, :, 1], places[:, :, 0] ^ 1)
+            row, turn = np.divmod(places[:, :, 0].reshape(-1), tiling.row_bytes // 16)
+            assert (turn == row % 8).all()
+            # The newest key of this place in the ring that is there at this time.
+            last = (time + 1) * config.slot - 1
+            key = last - (last - row.astype(int)) % ring
+            seen = kept[step] >> lane[:, None] & 1 == 1
+            assert (key[seen.any(axis=1)] >= (time - tiling.window + 1) * config.slot).all()
+            assert (heading >= PARTLY) == (not seen.all())
+            for r in range(GROUP):
+                own = key[seen[:, r]]
+                assert not found[group * GROUP + r, own].any()
+                found[group * GROUP + r, own] = True
+            step += 1
     dense = workload.mask(constants).to_dense() != 0
     np.testing.assert_array_equal(found[:61, :300], dense)
     assert not found[61:].any() and not found[:, 300:].any()
