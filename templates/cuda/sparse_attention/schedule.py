@@ -173,4 +173,5 @@ def _words(
 def _kept(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """Which keys each query sees, [steps, 8], the first in the lowest bit."""
     seen = np.append(values != 0, np.zeros((1, GROUP), bool), axis=0)[chosen]
-    return np.packbits(seen.transpose(0, 2, 1), axis=2, bitorder="little").view("<u4")[:, :, 0]
+    bits = np.packbits(seen.transpose(0, 2, 1), axis=2, bitorder="little")
+    return np.ascontiguousarray(bits).view("<u4")[:, :, 0]
