@@ -17,6 +17,9 @@ import numpy as np
 
 from autoq.templates.element import element
 
+MOST_CHANNELS = 16
+"""Consecutive output channels of a thread at most: bytes of one store."""
+
 
 def ceil_div(a: int, b: int) -> int:
     """a / b rounded up."""
@@ -66,16 +69,19 @@ class KLayout:
         return self.stages * self.per_stage * self.row_channels
 
 
-def channels_per_thread(block_n: int, m_blocks: int = 1, slices: int = 1) -> int:
+def channels_per_thread(
+    block_n: int, m_blocks: int = 1, slices: int = 1, most: int = MOST_CHANNELS
+) -> int:
     """Consecutive output channels of a thread: 16, 8 or 4 of each group of four times as many.
 
-    The groups of all `m_blocks` 64-row blocks divide evenly into `slices`; where none do, 4.
+    The groups of all `m_blocks` 64-row blocks divide evenly into `slices`; where none of at most
+    `most` channels do, 4.
     """
     if block_n % 16:
         raise ValueError(f"block_n {block_n} is not a multiple of 16")
-    for channels in (16, 8):
+    for channels in (MOST_CHANNELS, 8):
         groups = m_blocks * block_n // (4 * channels)
-        if block_n % (4 * channels) == 0 and groups % slices == 0:
+        if channels <= most and block_n % (4 * channels) == 0 and groups % slices == 0:
             return channels
     return 4
 

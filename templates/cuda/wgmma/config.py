@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 from autoq.templates.cuda.device.launch.team import Team, WarpSpecialised
 from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 from autoq.templates.cuda.device.memory.swizzle import swizzle_period
-from autoq.templates.cuda.device.weights import KLayout, ceil_div, channels_per_thread
+from autoq.templates.cuda.device.weights import (
+    MOST_CHANNELS,
+    KLayout,
+    ceil_div,
+    channels_per_thread,
+)
 from autoq.templates.epilogue.cuda.parameters.epilogue_table import table_words
 from autoq.templates.operators.conv2d import Conv2d
 
@@ -82,6 +87,8 @@ class PipelineConfig(WarpSpecialised):
     input_once: the L2 cache gives up activations and residuals that came by TMA before anything
         else, the output for instance, which the next layer reads.
     stream_k: tiles that fill no whole waves are shared out evenly among blocks, by their stages.
+    most_channels: consecutive output channels of a thread at most. Where those of one store of 16
+        bytes, four lanes fill two sectors; wider ones leave in halves of sectors.
 
     Subclasses have m_blocks, the 64-row blocks of each consumer warpgroup.
     """
@@ -103,6 +110,7 @@ class PipelineConfig(WarpSpecialised):
     weights_stay: bool
     input_once: bool = field(default=False, kw_only=True)
     stream_k: bool = field(default=False, kw_only=True)
+    most_channels: int = field(default=MOST_CHANNELS, kw_only=True)
 
     @property
     def split_k(self) -> int:
@@ -127,7 +135,12 @@ class PipelineConfig(WarpSpecialised):
     @property
     def channels(self) -> int:
         """Consecutive output channels of a thread, few enough that slices are whole groups."""
-        return channels_per_thread(self.block_n, self.m_blocks, self.parts)
+        return channels_per_thread(self.block_n, self.m_blocks, self.parts, self.most_channels)
+
+    @property
+    def bounds_channels(self) -> bool:
+        """Whether a thread has fewer channels than it could have."""
+        return self.channels < channels_per_thread(self.block_n, self.m_blocks, self.parts)
 
     @property
     def groups(self) -> int:

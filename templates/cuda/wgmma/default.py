@@ -10,7 +10,7 @@ from typing import Any
 from autoq.errors import ConfigError
 from autoq.search.space import Space
 from autoq.templates.cuda.device.launch.input_once import default_input_once
-from autoq.templates.cuda.device.weights import ceil_div
+from autoq.templates.cuda.device.weights import MOST_CHANNELS, ceil_div
 from autoq.templates.cuda.wgmma.config import PERSISTENT
 from autoq.templates.cuda.wgmma.cost import estimate_seconds
 from autoq.templates.cuda.wgmma.problem import Problem
@@ -58,8 +58,11 @@ def _candidates(problem: Problem, space: Space[Any]) -> Iterator[Any]:
                 channels_outer=True,
                 residual_early=knobs["residual_early"][0] and not knobs["residual_ahead"][0],
                 residual_ahead=knobs["residual_ahead"][0] and chosen["block_n"] % 64 == 0,
+                most_channels=knobs["most_channels"][0],
                 **chosen,
             )
+            if not config.bounds_channels:
+                config = replace(config, most_channels=MOST_CHANNELS)
             if config.team.k_groups == 1 and stages <= _MOST_STAGES and space.legal(config):
                 if not config.weights_stay or _staying_pays(problem, config):
                     yield config

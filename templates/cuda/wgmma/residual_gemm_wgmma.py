@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from autoq.templates.base import Template
@@ -22,17 +22,7 @@ class ResidualWgmmaConfig(ResidualKnobs, WgmmaConfig):
     """Knobs of the product and of what runs beside it.
 
     The product's are those of `WgmmaConfig`, the others those of `ResidualKnobs`.
-
-    narrow: a thread stores 4 neighbouring columns, so that four lanes fill two sectors, and not as
-        many as it can have.
     """
-
-    narrow: bool = field(default=True, kw_only=True)
-
-    @property
-    def channels(self) -> int:
-        """Consecutive columns of a thread."""
-        return 4 if self.narrow else super().channels
 
 
 def weight_layout(product: Gemm, config: WgmmaConfig) -> WeightLayout:
@@ -56,7 +46,7 @@ def in_turn(product: Gemm) -> Mapping[str, Any]:
 # A block that keeps weights reads them before the kernels that write them are done.
 _PRODUCT = ResidualProduct(
     gemm_wgmma.TEMPLATE, ResidualWgmmaConfig, weight_layout,
-    {"weights_stay": (False,), "narrow": (True, False)}, in_turn,
+    {"weights_stay": (False,)}, in_turn,
 )  # fmt: skip
 
 TEMPLATE = Template(

@@ -9,7 +9,7 @@ from typing import Any
 from autoq.search.space import Space
 from autoq.templates.cuda.device.launch.input_once import input_once_values
 from autoq.templates.cuda.device.memory.tma import MAX_BOX
-from autoq.templates.cuda.device.weights import ceil_div
+from autoq.templates.cuda.device.weights import MOST_CHANNELS, ceil_div
 from autoq.templates.cuda.wgmma.config import (
     PERSISTENT,
     Grid,
@@ -176,7 +176,12 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         once = config.grid.persistent and config.grid.cluster == 1
         return once and n_tiles <= resident < problem.tiles(config)
 
+    def bound_lowers_channels(config: PipelineConfig) -> bool:
+        """channels of a thread are bounded only where it would have more"""
+        return config.most_channels == MOST_CHANNELS or config.bounds_channels
+
     return [
+        bound_lowers_channels,
         weights_stay_for_many_tiles,
         residual_comes_one_way,
         turns_have_tiles,
@@ -231,7 +236,13 @@ def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
         "weights_stay": (False, True) if several_tiles else (False,),
         "input_once": input_once_values(work),
         "stream_k": (False, True) if several_tiles and problem.streams else (False,),
+        "most_channels": _most_channels(work.epilogue.out_dtype),
     }
+
+
+def _most_channels(out_dtype: str) -> tuple[int, ...]:
+    """As many channels as one store of 16 bytes holds, and as many as a thread can have."""
+    return tuple(sorted({max(4, 16 // element(out_dtype).bytes), MOST_CHANNELS}))
 
 
 def make_space(
