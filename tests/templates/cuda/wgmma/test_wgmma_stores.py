@@ -26,8 +26,8 @@ CONFIG = WgmmaConfig(
 F16 = Epilogue("float16", row_scale=True, float_bias=True, activation="gelu")
 TEAMS_OF_TWO = SplitTeam(2, False)
 
-# Workload, knobs other than those of CONFIG, multiprocessors. Some rows end within the channels of a
-# thread.
+# Workload, knobs other than those of CONFIG, multiprocessors. Some rows end within the channels of
+# a thread.
 CASES: list[tuple[Gemm, dict[str, Any], int]] = [
     (Gemm(300, 200, 96, epilogue=EPILOGUES["s32"]), {"team": TEAMS_OF_TWO}, 3),
     (Gemm(230, 101, 64, "uint8", epilogue=EPILOGUES["s32"]), {"m_blocks": 2}, 3),
