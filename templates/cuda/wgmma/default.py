@@ -12,7 +12,7 @@ from autoq.search.space import Space
 from autoq.templates.cuda.device.launch.input_once import default_input_once
 from autoq.templates.cuda.device.weights import MOST_CHANNELS, ceil_div
 from autoq.templates.cuda.wgmma.config import PERSISTENT
-from autoq.templates.cuda.wgmma.cost import estimate_seconds
+from autoq.templates.cuda.wgmma.cost import untuned_seconds
 from autoq.templates.cuda.wgmma.problem import Problem
 
 _MOST_STAGES = 8
@@ -85,7 +85,7 @@ def default_config(problem: Problem, space: Space[Any]) -> Any:
     """
     best = min(
         _candidates(problem, space),
-        key=lambda c: (estimate_seconds(problem, c), c.block_m * c.block_n),
+        key=lambda c: (untuned_seconds(problem, c), c.block_m * c.block_n),
         default=None,
     )
     if best is None:
