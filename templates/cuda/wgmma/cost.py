@@ -9,7 +9,6 @@ from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.values.requantisation import boundable, convertible
 
-
 _LONG_BYTES, _MANY_PRODUCTS = 2048, 1 << 33
 """Of a row of activations and of all rows: from here on a product is large."""
 

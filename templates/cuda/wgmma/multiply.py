@@ -39,19 +39,21 @@ def leave(plan, ring, stage, rank):
 
 
 @T.inline
-def multiply_stage(plan, accumulator, operands, cursor, k, stages, rank, thread):
-    """Consumer warpgroup: stage k of the so many of its main loop."""
-    cursor.wait()
-    T.ptx.wgmma.fence.sync.aligned()
-    a: T.uint64 = operands.first_a + descriptor_step(cursor.stage * plan.config.stage_bytes)
+def issue(plan, accumulator, operands, stage, k, first, blocks):
+    """Consumer warpgroup: the products of so many of its 64-row blocks with a stage, from `first`.
+
+    k: which stage of its main loop it is.
+    """
+    a: T.uint64 = operands.first_a + descriptor_step(stage * plan.config.stage_bytes)
     b_step = T.meta_var(
         k * plan.memory.b_stage_bytes
         if plan.config.weights_stay
-        else cursor.stage * plan.config.stage_bytes
+        else stage * plan.config.stage_bytes
     )
     b: T.uint64 = operands.first_b + descriptor_step(b_step)
     for step in T.unroll(plan.instructions):
-        for block in T.unroll(plan.config.m_blocks):
+        for each in T.unroll(blocks):
+            block = T.meta_var(first + each)
             a_offset = T.meta_var(
                 plan.k_offset(step, plan.memory.a_bytes) + block * (64 * plan.config.row_bytes)
             )
@@ -66,16 +68,30 @@ def multiply_stage(plan, accumulator, operands, cursor, k, stages, rank, thread)
                     else plan.step_of_sums(k) * plan.instructions + step != 0,
                 )
             )
+
+
+@T.inline
+def let_next_team_begin(plan, barriers, thread):
+    """Consumer warpgroup, of those that take turns: the products of its tile are on their way."""
+    following = T.meta_var(plan.memory.consumer_barriers + (thread.consumer + 1) % plan.teams)
+    if thread.lane == 0:
+        T.ptx.mbarrier.arrive.shared.b64(barriers.ptr_to([following]), T.uint32(1))
+
+
+@T.inline
+def multiply_stage(plan, accumulator, operands, cursor, k, stages, rank, thread):
+    """Consumer warpgroup: stage k of the so many of its main loop."""
+    cursor.wait()
+    T.ptx.wgmma.fence.sync.aligned()
+    issue(plan, accumulator, operands, cursor.stage, k, 0, plan.config.m_blocks)
     T.ptx.wgmma.commit_group.sync.aligned()
     T.ptx.wgmma.wait_group.sync.aligned(1)
     if (k > 0) & (thread.lane == 0):
         leave(plan, cursor.ring, cursor.held.stage, rank)
     cursor.held.stage = cursor.stage
-    if plan.ping_pong:
-        following = T.meta_var(plan.memory.consumer_barriers + (thread.consumer + 1) % plan.teams)
-        if (k == stages - 1) & (thread.lane == 0):
-            barrier = T.meta_var(cursor.ring.barriers.ptr_to([following]))
-            T.ptx.mbarrier.arrive.shared.b64(barrier, T.uint32(1))
+    if plan.ping_pong and plan.config.tail_stages == 0:  # noqa: SIM102
+        if k == stages - 1:
+            let_next_team_begin(plan, cursor.ring.barriers, thread)
     if plan.config.team.k_groups > 1:
         cursor.at.stride(plan.config.team.k_groups)
     else:
@@ -101,11 +117,15 @@ def end_group(plan, accumulator, groups, k, thread):
 
 @T.inline
 def multiply(plan, accumulator, groups, operands, cursor, piece, rank, thread):
-    """Consumer warpgroup: the main loop of a piece of a tile, one wgmma group in flight."""
+    """Consumer warpgroup: the main loop of a piece of a tile, one wgmma group in flight.
+
+    With a tail it leaves the last stages, and what is in flight.
+    """
     if plan.grouped:
         for i in T.unroll(plan.config.accumulators):
             groups.sums[i] = T.float32(0)
-    stages = T.meta_var(piece.portions if plan.config.stream_k else plan.own_stages)
+    own_stages = T.meta_var(plan.own_stages - plan.config.tail_stages)
+    stages = T.meta_var(piece.portions if plan.config.stream_k else own_stages)
     # ptxas serialises the products of a loop that it believes may run no turn.
     for k in T.unroll(1 if plan.config.stream_k else 0):
         multiply_stage(plan, accumulator, operands, cursor, k, stages, rank, thread)
@@ -113,9 +133,10 @@ def multiply(plan, accumulator, groups, operands, cursor, piece, rank, thread):
         multiply_stage(plan, accumulator, operands, cursor, k, stages, rank, thread)
         if plan.grouped:
             end_group(plan, accumulator, groups, k, thread)
-    T.ptx.wgmma.wait_group.sync.aligned(0)
-    if thread.lane == 0:
-        leave(plan, cursor.ring, cursor.held.stage, rank)
+    if plan.config.tail_stages == 0:
+        T.ptx.wgmma.wait_group.sync.aligned(0)
+        if thread.lane == 0:
+            leave(plan, cursor.ring, cursor.held.stage, rank)
     if plan.grouped:
         for i in T.unroll(plan.config.accumulators):
             accumulator[i] = T.reinterpret("uint32", groups.sums[i])

@@ -27,12 +27,17 @@ from autoq.templates.cuda.wgmma.exchange import clear_tile, exchange
 from autoq.templates.cuda.wgmma.multiply import GroupSums, Operands, multiply
 from autoq.templates.cuda.wgmma.pieces import pass_over, walk_of
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
+<<<<<<< HEAD
 from autoq.templates.cuda.wgmma.producer import (
     initialise_barriers,
     load_first_weights,
     load_tile_operands,
     produce,
 )
+=======
+from autoq.templates.cuda.wgmma.producer import load_first_weights, load_tile_operands, produce
+from autoq.templates.cuda.wgmma.tail import Finish, finish_blocks, multiply_tail
+>>>>>>> d72f5e1 (The last stages of a tile are multiplied block by block, so that one is stored under the next one's products)
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     ThreadShare,
     fetch_residuals,
@@ -273,7 +278,12 @@ def build_pipeline(
                 multiply(plan, accumulator, groups, operands, cursor, walk, rank, thread)
                 if config.parts > 1:
                     exchange(plan, accumulator, smem, barriers, rank, thread)
-                if config.stream_k:
+                if config.tail_stages > 0:
+                    begin: T.int32 = tail.stage
+                    multiply_tail(plan, accumulator, operands, cursor, begin, rank, thread)
+                    finish = T.meta_var(Finish(arrays, smem, slot.stage, limits))
+                    finish_blocks(plan, accumulator, cursor, begin, rank, share, finish)
+                elif config.stream_k:
                     parts_of_tiles.settle(accumulator, walk)
                     if walk.ends_tile:
                         store_in_a_form(plan, accumulator, arrays, smem, slot.stage, limits, share)

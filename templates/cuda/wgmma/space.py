@@ -237,6 +237,7 @@ def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
         "input_once": input_once_values(work),
         "stream_k": (False, True) if several_tiles and problem.streams else (False,),
         "most_channels": _most_channels(work.epilogue.out_dtype),
+        "tail_stages": (0, 2, 4),
     }
 
 

@@ -69,7 +69,23 @@ def split_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         units = problem.target.units_in_clusters(config.grid.cluster)
         return problem.tiles(config) % (units * config.blocks_per_unit) != 0
 
+    def tail_is_of_blocks(config: PipelineConfig) -> bool:
+        """a tail is of consumers with two or three blocks, which finish whole tiles alone"""
+        if not config.tail_stages:
+            return True
+        whole = config.parts == 1 and not config.stream_k
+        return whole and config.m_blocks in (2, 3) and not problem.workload.epilogue.scale_group
+
+    def tail_lies_in_the_ring(config: PipelineConfig) -> bool:
+        """the stages of a tail lie in the ring together, and others come before them"""
+        layout = config.layout(problem.workload)
+        return config.tail_stages <= config.stages and (
+            config.tail_stages == 0 or config.tail_stages < layout.stages
+        )
+
     return [
+        tail_is_of_blocks,
+        tail_lies_in_the_ring,
         shares_fill_waves,
         parts_have_stages,
         parts_finish_slices,

@@ -2,6 +2,7 @@
 
 from tvm.script import tirx as T
 
+from autoq.templates.epilogue.cuda.fragments.wgmma_units import Unit
 from autoq.templates.epilogue.cuda.parameters.lookups import table_argument
 from autoq.templates.epilogue.cuda.short_forms.words import IS_CONVERTED, NEITHER, WORDS
 
@@ -11,14 +12,27 @@ class ThreadShare:
     """What a thread finishes of an output tile: two rows of each 64 of its consumer.
 
     place: of the tile; first_row: where the consumer's rows begin in it; part: which slice of the
-    consumer's accumulators it finishes.
+    consumer's accumulators it finishes; block: the one of the consumer's 64-row blocks that it
+    finishes, None for all of them.
     """
 
-    def __init__(self, place, thread, first_row, part=0):
+    def __init__(self, place, thread, first_row, part=0, block=None):
         self.place = place
         self.thread = thread
         self.first_row = first_row
         self.part = part
+        self.block = block
+
+    def steps(self, plan):
+        """How many units it stores."""
+        return plan.units if self.block is None else plan.groups
+
+    def unit(self, plan, step):
+        """The unit that it stores at a step."""
+        if self.block is None:
+            return plan.unit(step, self.part)
+        index = self.block * plan.groups + step
+        return Unit(index, index * (2 * plan.channels), self.block, step)
 
     def row(self, block, half):
         """Tile row of a thread's accumulators: its warp's 16 rows, 8 apart for the two halves."""
@@ -109,8 +123,8 @@ def start_tile(plan, accumulator, smem, slot, bias, share):
 @T.inline
 def store_bounded_tile(plan, rows, accumulator, arrays, smem, slot, limits, share):
     """`store_tile` in the short form `rows`, where its first number says that it is exact."""
-    for step in T.unroll(plan.units):
-        unit = T.meta_var(plan.unit(step, share.part))
+    for step in T.unroll(share.steps(plan)):
+        unit = T.meta_var(share.unit(plan, step))
         channel = T.meta_var(share.channel(plan, unit.group))
         if plan.residual_ahead:
             for half in T.unroll(2):
@@ -143,8 +157,8 @@ def store_bounded_tile(plan, rows, accumulator, arrays, smem, slot, limits, shar
 @T.inline
 def store_tile(plan, accumulator, arrays, smem, share):
     """Requantise, pack and store a consumer warpgroup's slice of an output tile."""
-    for step in T.unroll(plan.units):
-        unit = T.meta_var(plan.unit(step, share.part))
+    for step in T.unroll(share.steps(plan)):
+        unit = T.meta_var(share.unit(plan, step))
         channel = T.meta_var(share.channel(plan, unit.group))
         if plan.residual_late:
             fetch_residual_rows(plan, arrays, unit, share)
