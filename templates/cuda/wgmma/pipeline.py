@@ -27,17 +27,13 @@ from autoq.templates.cuda.wgmma.exchange import clear_tile, exchange
 from autoq.templates.cuda.wgmma.multiply import GroupSums, Operands, multiply
 from autoq.templates.cuda.wgmma.pieces import pass_over, walk_of
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
-<<<<<<< HEAD
 from autoq.templates.cuda.wgmma.producer import (
     initialise_barriers,
     load_first_weights,
     load_tile_operands,
     produce,
 )
-=======
-from autoq.templates.cuda.wgmma.producer import load_first_weights, load_tile_operands, produce
 from autoq.templates.cuda.wgmma.tail import Finish, finish_blocks, multiply_tail
->>>>>>> d72f5e1 (The last stages of a tile are multiplied block by block, so that one is stored under the next one's products)
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     ThreadShare,
     fetch_residuals,
