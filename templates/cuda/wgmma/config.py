@@ -89,8 +89,8 @@ class PipelineConfig(WarpSpecialised):
     stream_k: tiles that fill no whole waves are shared out evenly among blocks, by their stages.
     most_channels: consecutive output channels of a thread at most. Where those of one store of 16
         bytes, four lanes fill two sectors; wider ones leave in halves of sectors.
-    tail_stages: last stages of a tile that a consumer's 64-row blocks take one after the other, so
-        that one is stored while the next multiplies; 0 where they take all stages together.
+    tail_stages: last stages of a consumer's last tile that its 64-row blocks take one after the
+        other, so that one is stored while the next multiplies; 0 where they take all together.
 
     Subclasses have m_blocks, the 64-row blocks of each consumer warpgroup.
     """

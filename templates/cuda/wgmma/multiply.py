@@ -89,13 +89,21 @@ def multiply_stage(plan, accumulator, operands, cursor, k, stages, rank, thread)
     if (k > 0) & (thread.lane == 0):
         leave(plan, cursor.ring, cursor.held.stage, rank)
     cursor.held.stage = cursor.stage
-    if plan.ping_pong and plan.config.tail_stages == 0:  # noqa: SIM102
+    if plan.ping_pong:  # noqa: SIM102
         if k == stages - 1:
             let_next_team_begin(plan, cursor.ring.barriers, thread)
     if plan.config.team.k_groups > 1:
         cursor.at.stride(plan.config.team.k_groups)
     else:
         cursor.advance()
+
+
+@T.inline
+def complete(plan, cursor, rank, thread):
+    """Consumer warpgroup: wait for what is in flight, and leave its stage."""
+    T.ptx.wgmma.wait_group.sync.aligned(0)
+    if thread.lane == 0:
+        leave(plan, cursor.ring, cursor.held.stage, rank)
 
 
 @T.inline
@@ -119,24 +127,21 @@ def end_group(plan, accumulator, groups, k, thread):
 def multiply(plan, accumulator, groups, operands, cursor, piece, rank, thread):
     """Consumer warpgroup: the main loop of a piece of a tile, one wgmma group in flight.
 
-    With a tail it leaves the last stages, and what is in flight.
+    With a tail it leaves the last stages, and what is in flight, to `tail.py`.
     """
     if plan.grouped:
         for i in T.unroll(plan.config.accumulators):
             groups.sums[i] = T.float32(0)
-    own_stages = T.meta_var(plan.own_stages - plan.config.tail_stages)
-    stages = T.meta_var(piece.portions if plan.config.stream_k else own_stages)
+    stages = T.meta_var(piece.portions if plan.config.stream_k else plan.own_stages)
     # ptxas serialises the products of a loop that it believes may run no turn.
     for k in T.unroll(1 if plan.config.stream_k else 0):
         multiply_stage(plan, accumulator, operands, cursor, k, stages, rank, thread)
-    for k in T.serial(1 if plan.config.stream_k else 0, stages):
+    for k in T.serial(1 if plan.config.stream_k else 0, stages - plan.config.tail_stages):
         multiply_stage(plan, accumulator, operands, cursor, k, stages, rank, thread)
         if plan.grouped:
             end_group(plan, accumulator, groups, k, thread)
     if plan.config.tail_stages == 0:
-        T.ptx.wgmma.wait_group.sync.aligned(0)
-        if thread.lane == 0:
-            leave(plan, cursor.ring, cursor.held.stage, rank)
+        complete(plan, cursor, rank, thread)
     if plan.grouped:
         for i in T.unroll(plan.config.accumulators):
             accumulator[i] = T.reinterpret("uint32", groups.sums[i])

@@ -33,7 +33,7 @@ from autoq.templates.cuda.wgmma.producer import (
     load_tile_operands,
     produce,
 )
-from autoq.templates.cuda.wgmma.tail import Finish, finish_blocks, multiply_tail
+from autoq.templates.cuda.wgmma.tail import Finish, finish_tile
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     ThreadShare,
     fetch_residuals,
@@ -275,10 +275,8 @@ def build_pipeline(
                 if config.parts > 1:
                     exchange(plan, accumulator, smem, barriers, rank, thread)
                 if config.tail_stages > 0:
-                    begin: T.int32 = tail.stage
-                    multiply_tail(plan, accumulator, operands, cursor, begin, rank, thread)
                     finish = T.meta_var(Finish(arrays, smem, slot.stage, limits))
-                    finish_blocks(plan, accumulator, cursor, begin, rank, share, finish)
+                    finish_tile(plan, accumulator, operands, cursor, rank, share, finish, walk)
                 elif config.stream_k:
                     parts_of_tiles.settle(accumulator, walk)
                     if walk.ends_tile:

@@ -1,14 +1,21 @@
-"""The last stages of a tile, block by block, so that one is stored while the next multiplies.
+"""The end of a consumer's last tile, block by block: one is stored while the next multiplies.
 
 A consumer with several 64-row blocks multiplies all of them with a stage before it goes on, and
 they end together: nothing hides the epilogue of its last tile. With `tail_stages` the last stages
 stay in the ring until each block has been multiplied with all of them by itself. A block's sums are
-complete that much earlier than those of the next one, and are stored under its products.
+complete that much earlier than those of the next one, and are stored under its products. Other
+tiles need no tail, which would keep stages from the next one.
 """
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.wgmma.multiply import issue, leave, let_next_team_begin
+from autoq.templates.cuda.wgmma.multiply import (
+    complete,
+    issue,
+    leave,
+    let_next_team_begin,
+    multiply_stage,
+)
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import ThreadShare, store_in_a_form
 
 
@@ -75,3 +82,20 @@ def finish_blocks(plan, accumulator, cursor, begin, rank, share, finish):
     finish_block(plan, accumulator, cursor, begin, rank, share, finish, 1)
     if plan.config.m_blocks > 2:
         finish_block(plan, accumulator, cursor, begin, rank, share, finish, 2)
+
+
+@T.inline
+def finish_tile(plan, accumulator, operands, cursor, rank, share, finish, walk):
+    """Consumer warpgroup: what `multiply` leaves of a tile, and its epilogue."""
+    if walk.last:
+        begin: T.int32 = cursor.stage
+        multiply_tail(plan, accumulator, operands, cursor, begin, rank, share.thread)
+        finish_blocks(plan, accumulator, cursor, begin, rank, share, finish)
+    else:
+        stages = T.meta_var(plan.own_stages)
+        for k in T.serial(stages - plan.config.tail_stages, stages):
+            multiply_stage(plan, accumulator, operands, cursor, k, stages, rank, share.thread)
+        complete(plan, cursor, rank, share.thread)
+        store_in_a_form(
+            plan, accumulator, finish.arrays, finish.smem, finish.slot, finish.limits, share
+        )

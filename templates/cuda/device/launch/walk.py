@@ -37,6 +37,11 @@ class TileWalk:
         """Whether there is a current piece."""
         return self.tile < self.plan.works
 
+    @property
+    def last(self):
+        """Whether the current piece is the last one."""
+        return self.tile + self.grid * self.teams >= self.plan.works
+
     @T.inline
     def advance(self):
         self.tile = self.tile + self.grid * self.teams
