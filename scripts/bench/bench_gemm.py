@@ -118,6 +118,9 @@ def all_cases() -> list[Case]:
         (8192, 8192, 8192),
     ):  # fmt: skip
         cases.append(Case(f"s8 x s8 {m}x{n}x{k}", Gemm(m, n, k)))
+    for n in (2048, 4096, 8192):
+        sums = Gemm(n, n, n, epilogue=Epilogue("int32"))
+        cases.append(Case(f"s8 x s8 to int32 {n}x{n}x{n}", sums))
     cases.append(Case("f16 x s8 4096x4096x4096", FloatGemm(4096, 4096, 4096)))
     for m in (16, 64, 1024, 8192):
         cases.append(Case(f"f16 x s8 {m}x8192x8192 cold", FloatGemm(m, 8192, 8192), cold=True))
