@@ -17,6 +17,7 @@ from autoq.search.random_search import RandomSearch
 from autoq.search.search_space import SearchSpace
 from autoq.search.strategy import Strategy
 from autoq.search.thompson import Thompson
+from autoq.search.tpe import Tpe
 
 MakeStrategy = Callable[[SearchSpace[Any], int], Strategy[Any]]
 
@@ -31,5 +32,6 @@ STRATEGIES: dict[str, MakeStrategy] = {
     "classifier": Classifier,
     "evolution": Evolution,
     "thompson": Thompson,
+    "tpe": Tpe,
 }
 DEFAULT_STRATEGY = "informed"

@@ -34,7 +34,7 @@ from autoq.errors import InputError
 
 TUNERS = (
     "informed", "guided", "diverse", "annealing", "annealing-filtered", "metaschedule",
-    "classifier", "thompson", "evolution", "random",
+    "classifier", "thompson", "evolution", "tpe", "random",
 )  # fmt: skip
 
 RecordFile = Annotated[

@@ -46,16 +46,8 @@ class Lesson:
 
     @property
     def shape(self) -> str:
-        """What workloads of one shape share, whatever their batch, dtypes, layouts and epilogue.
-
-        The first size of an operator is its batch, or the rows of its product.
-        """
-        sizes = [
-            value
-            for value in self.workload.key_fields().values()
-            if isinstance(value, (int, tuple, list)) and not isinstance(value, bool)
-        ]
-        return json.dumps([self.workload.operator, *sizes[1:]])
+        """The shape of its workload."""
+        return shape_of(self.workload)
 
     def matrix(self, columns: Columns) -> np.ndarray:
         """Features float32 [n, columns]."""
@@ -64,6 +56,19 @@ class Lesson:
             if name in self.columns:
                 found[:, i] = self.columns[name]
         return found
+
+
+def shape_of(workload: Workload) -> str:
+    """What workloads of one shape share, whatever their batch, dtypes, layouts and epilogue.
+
+    The first size of an operator is its batch, or the rows of its product.
+    """
+    sizes = [
+        value
+        for value in workload.key_fields().values()
+        if isinstance(value, (int, tuple, list)) and not isinstance(value, bool)
+    ]
+    return json.dumps([workload.operator, *sizes[1:]])
 
 
 def lesson(

@@ -142,14 +142,14 @@ class Database:
 def shipped_records() -> tuple[Lines, ...]:
     """The record files that come with autoq (`tuning_logs/<device>/*.jsonl`), sorted by name.
 
-    Recorded whole spaces, named `*.space.jsonl`, are for search experiments and left out.
+    Recorded spaces, which lie elsewhere, are for experiments and for models.
     """
     files = []
     for folder in sorted(resources.files("autoq.tuning_logs").iterdir(), key=lambda f: f.name):
         if not folder.is_dir():
             continue
         for file in sorted(folder.iterdir(), key=lambda f: f.name):
-            if file.name.endswith(".jsonl") and not file.name.endswith(".space.jsonl"):
+            if file.name.endswith(".jsonl"):
                 name = f"{SHIPPED}{folder.name}/{file.name}"
                 files.append(parse_records(name, file.read_bytes()))
     return tuple(files)

@@ -69,6 +69,8 @@ def test_neighbours_are_nearest():
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_searches_a_part_to_its_end(name):
+    if name == "tpe":
+        pytest.importorskip("optuna")
     measured = recorded()
     space = tile_space()
     configs = part_of(space, 90)

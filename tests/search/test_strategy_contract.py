@@ -22,6 +22,8 @@ def any_space(request):
 
 @pytest.fixture(params=STRATEGIES, scope="module")
 def make(request):
+    if request.param == "tpe":
+        pytest.importorskip("optuna")
     return STRATEGIES[request.param]
 
 

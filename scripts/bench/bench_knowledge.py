@@ -1,0 +1,92 @@
+"""How far a model of records carries: every recorded space ranked without its shape.
+
+For each workload a model is trained on the recorded spaces of all other shapes, whatever their
+batch, dtypes and layouts, once for each seed; its order of the recorded configurations then says
+how fast the best of the first 1, 2, 4, ... measurements is, as a share of the best recorded speed.
+Random order (the median of draws) and the templates' own estimates stand beside it. It needs no
+device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autoq.knowledge.evaluation import COUNTS, LeftOut, leave_one_out
+from autoq.knowledge.training import gathered, lessons_of
+from autoq.measure.job import REGISTRY, load_registry
+from autoq.records.lookup import template_versions
+from autoq.replaying.loading import shipped_spaces
+
+_REACHES = {8: 0.97, 32: 0.99}
+"""Shares of the best speed that so many measurements should reach."""
+
+
+def row(found: LeftOut) -> dict[str, Any]:
+    """A workload's line of the result."""
+    lesson = found.lesson
+    reached = {
+        str(count): round(float((found.shares[:, COUNTS.index(count)] >= share).mean()), 3)
+        for count, share in _REACHES.items()
+    }
+    return {
+        "workload": str(lesson.workload),
+        "dtype": str(lesson.workload.key_fields().get("in_dtype", "")),
+        "layout": str(lesson.workload.key_fields().get("in_layout", "NHWC")),
+        "configurations": len(lesson.seconds),
+        "best_us": round(float(lesson.seconds.min() * 1e6), 3),
+        "median": np.median(found.shares, axis=0).round(4).tolist(),
+        "least": found.shares.min(axis=0).round(4).tolist(),
+        "seeds_that_reach": reached,
+        "random": found.random.round(4).tolist(),
+        "estimated": found.estimated.round(4).tolist(),
+    }
+
+
+def result(found: list[LeftOut], seeds: int) -> dict[str, Any]:
+    """The whole result."""
+    rows = [row(one) for one in found]
+    medians = np.array([one["median"] for one in rows])
+    return {
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+        "measurements": list(COUNTS),
+        "seeds": seeds,
+        "reaches": {str(count): share for count, share in _REACHES.items()},
+        "spaces": len(rows),
+        "spaces_that_reach": {
+            str(count): sum(one["seeds_that_reach"][str(count)] >= 0.9 for one in rows)
+            for count in _REACHES
+        },
+        "median": np.median(medians, axis=0).round(4).tolist(),
+        "tenth_percentile": np.quantile(medians, 0.1, axis=0).round(4).tolist(),
+        "random_median": np.median([one["random"] for one in rows], axis=0).round(4).tolist(),
+        "estimated_median": np.median([one["estimated"] for one in rows], axis=0).round(4).tolist(),
+        "cases": rows,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--spaces", type=Path, help="folder; default: those that ship")
+    parser.add_argument("--seeds", type=int, default=32)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    options = parser.parse_args()
+    templates = load_registry(REGISTRY)
+    paths = shipped_spaces() if options.spaces is None else sorted(options.spaces.rglob("*.xz"))
+    lessons = lessons_of(gathered(paths), templates)
+    found = leave_one_out(
+        lessons, template_versions(templates.values()), options.seeds,
+        notify=lambda text: print(text, flush=True),
+    )  # fmt: skip
+    data = result(found, options.seeds)
+    options.output.write_text(json.dumps(data, indent=1) + "\n")
+    print(json.dumps({k: v for k, v in data.items() if k != "cases"}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
