@@ -12,7 +12,7 @@ from ptx.program import Assembler
 _ACCUMULATORS = ("s32", "f32", "f16")
 _ORDER = re.compile(r"relaxed|release|acquire|cta|cluster|shared|shared::\w+|b64")
 _TENSOR_ADDRESS = re.compile(r"\[\s*(\S+?)\s*,\s*\{(.*)\}\s*\]$")
-_A_REGISTERS, _NEGATE_A, _NEGATE_B, _SPARSE, _SELECTOR = 1, 2, 4, 8, 16
+_A_REGISTERS, _NEGATE_A, _NEGATE_B, _SPARSE, _SELECTOR, _TRANSPOSED_B = 1, 2, 4, 8, 16, 32
 _ARRIVES, _ANNOUNCES, _HAS_OPERAND, _TAKES_OFF = 1, 2, 4, 8
 
 
@@ -157,8 +157,10 @@ def _wgmma(asm: Assembler, parts: list[str], ops: list[str]) -> None:
     immediates = [int(item) for item in rest[1:]]
     if immediates:
         flags |= (_NEGATE_A if immediates[0] < 0 else 0) | (_NEGATE_B if immediates[1] < 0 else 0)
-        if any(immediates[2:]):
-            raise ValueError("transposed tiles are not known here")
+        *of_a, of_b = immediates[2:] or [0]
+        if any(of_a):
+            raise ValueError("a transposed A is not known here")
+        flags |= _TRANSPOSED_B if of_b else 0
     kinds = (ELEMENTS.index(a), ELEMENTS.index(b), _ACCUMULATORS.index(d))
     return asm.emit("wgmma", taken, n, *kinds, k, flags)
 

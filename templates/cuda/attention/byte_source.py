@@ -218,7 +218,7 @@ struct State {
         #pragma unroll
         for (int half = 0; half < 2; ++half) {
           float again = 0.f;
-          raise_row(z, r, half, base_of(top.of[r][half]), factor, again);
+          raise_row(z, r, half, settled_base(z, r, half, top.of[r][half]), factor, again);
         }
     }
   }

@@ -1,8 +1,6 @@
 """CUDA source of attention of 16-bit floats: an online softmax, as in FlashAttention-2."""
 
-FLOATS = r"""
-using Sums = float[ROW_TILES][OUT_TILES][4];
-
+ROUNDED = r"""
 // Two floats rounded to the type of q, k and v, the first in the lower half.
 __device__ __forceinline__ unsigned rounded(float low, float high) {
   unsigned word;
@@ -12,6 +10,11 @@ __device__ __forceinline__ unsigned rounded(float low, float high) {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
   return word;
 }
+"""
+"""`rounded(low, high)`: a word of two."""
+
+FLOATS = ROUNDED + r"""
+using Sums = float[ROW_TILES][OUT_TILES][4];
 
 __device__ __forceinline__ bool changes(const RowPairs& rescale) {
   bool found = false;
@@ -61,18 +64,7 @@ __device__ __forceinline__ void score(
       }
     }
   }
-  if constexpr (MASKED)
-    #pragma unroll
-    for (int r = 0; r < ROW_TILES; ++r)
-      #pragma unroll
-      for (int t = 0; t < KEY_TILES; ++t)
-        #pragma unroll
-        for (int e = 0; e < 4; e += 2) {
-          if (t % 4 == 0 && e == 0) __syncwarp();  // or registers fill with all of the mask
-          const float2 added = masks_at(mask, place_in(corner, r, t, e, lane));
-          z[r][t][e] = __fmaf_rn(z[r][t][e], scale, added.x);
-          z[r][t][e + 1] = __fmaf_rn(z[r][t][e + 1], scale, added.y);
-        }
+  if constexpr (MASKED) add_mask(z, mask, scale, corner, lane);
   hide(z, corner, lane);
 }
 

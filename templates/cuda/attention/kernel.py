@@ -86,7 +86,7 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
             "TWICE": plan.twice,
             "WARPS": config.warps, "ROW_TILES": config.row_tiles, "TILE_KEYS": config.tile_keys,
             "STAGES": config.stages, "HOLDS_QUERIES": config.holds_queries,
-            "SUMS_OF_PRODUCTS": config.sums_of_products, "KEEPS_SCORES": config.keeps_scores,
+            "SUMS_OF_PRODUCTS": config.sums_of_products, "CUBICS": 0, "KEEPS_SCORES": config.keeps_scores,
             "KEPT_AT": plan.kept_at,
             "ROW_BLOCKS": plan.row_blocks,
         },

@@ -71,11 +71,16 @@ class AttentionPlan:
 
     @property
     def mask_pitches(self) -> tuple[int, int, int]:
-        """How far batches, heads and queries of the mask lie apart, in values; 0 for one of all."""
-        _, heads, rows, keys = self.workload.mask_shape
-        axes = self.workload.mask_axes
-        return (
-            heads * rows * keys if "b" in axes else 0,
-            rows * keys if "h" in axes else 0,
-            keys if "m" in axes else 0,
-        )
+        """`mask_pitches` of the workload."""
+        return mask_pitches(self.workload)
+
+
+def mask_pitches(work: Attention) -> tuple[int, int, int]:
+    """How far batches, heads and queries of the mask lie apart, in values; 0 for one of all."""
+    _, heads, rows, keys = work.mask_shape
+    axes = work.mask_axes
+    return (
+        heads * rows * keys if "b" in axes else 0,
+        rows * keys if "h" in axes else 0,
+        keys if "m" in axes else 0,
+    )

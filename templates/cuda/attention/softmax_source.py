@@ -2,7 +2,7 @@
 
 SOFTMAX = r"""
 using Scores = float[ROW_TILES][KEY_TILES][4];
-constexpr float LOG2E = 1.4426950408889634f;
+constexpr float LOG2E = 1.4426950408889634f, LARGE = 1e38f;
 
 // Two values of each tile of 16 rows: of rows lane / 4, and of rows lane / 4 + 8.
 struct RowPairs { float of[ROW_TILES][2]; };
@@ -12,6 +12,16 @@ __device__ __forceinline__ float power_of_two(float exponent) {
   float power;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
   return power;
+}
+// The same by arithmetic, to 1e-4 and at least 2^-127: a whole power becomes the exponent, and a
+// polynomial is left.
+__device__ __forceinline__ float cubic_power(float exponent) {
+  const float cut = fmaxf(exponent, -126.f), whole = cut + 12582912.f;
+  const float left = cut - (whole - 12582912.f);
+  float power = __fmaf_rn(left, 0.05517167f, 0.24261113f);
+  power = __fmaf_rn(power, left, 0.69326099f);
+  power = __fmaf_rn(power, left, 0.99992807f);
+  return __uint_as_float(__float_as_uint(power) + (__float_as_uint(whole) << 23));
 }
 // What is subtracted of scores whose largest is `top`: 0 where a lane has seen none as yet.
 __device__ __forceinline__ float base_of(float top) { return top == -infinity() ? 0.f : top; }
@@ -49,6 +59,36 @@ __device__ __forceinline__ float2 masks_at(const float* mask, Corner at) {
   }
 }
 
+// What is subtracted of a row's scores whose largest is `top`. Where a mask makes all of them next
+// to the least of floats, their multiples overflow though differences do not: they are moved first.
+__device__ __forceinline__ float settled_base(Scores& z, int r, int half, float top) {
+  const float base = base_of(top);
+  if constexpr (MASKED && !QUANTISED_MASKED)
+    if (__any_sync(0xffffffffu, fabsf(base) > LARGE)) {
+      #pragma unroll
+      for (int t = 0; t < KEY_TILES; ++t)
+        #pragma unroll
+        for (int e = 2 * half; e < 2 * half + 2; ++e) z[r][t][e] -= base;
+      return 0.f;
+    }
+  return base;
+}
+// Scores are scaled and added to the mask.
+__device__ __forceinline__ void add_mask(
+    Scores& z, const float* mask, float scale, Corner corner, int lane) {
+  #pragma unroll
+  for (int r = 0; r < ROW_TILES; ++r)
+    #pragma unroll
+    for (int t = 0; t < KEY_TILES; ++t)
+      #pragma unroll
+      for (int e = 0; e < 4; e += 2) {
+        if (t % 4 == 0 && e == 0) __syncwarp();  // or registers fill with all of the mask
+        const float2 added = masks_at(mask, place_in(corner, r, t, e, lane));
+        z[r][t][e] = __fmaf_rn(z[r][t][e], scale, added.x);
+        z[r][t][e + 1] = __fmaf_rn(z[r][t][e + 1], scale, added.y);
+      }
+}
+
 // The largest of each row's scores so far, those of this lane.
 __device__ __forceinline__ float largest(const Scores& z, int r, int half, float top) {
   #pragma unroll
@@ -72,7 +112,10 @@ __device__ __forceinline__ void raise_row(
   for (int t = 0; t < KEY_TILES; ++t)
     #pragma unroll
     for (int e = 2 * half; e < 2 * half + 2; ++e) {
-      z[r][t][e] = power_of_two(__fmaf_rn(z[r][t][e], factor, offset));
+      const float exponent = __fmaf_rn(z[r][t][e], factor, offset);
+      // One of every 16 / CUBICS.
+      const bool cubic = (2 * t + e % 2) % 16 * CUBICS % 16 < CUBICS;
+      z[r][t][e] = cubic ? cubic_power(exponent) : power_of_two(exponent);
       if constexpr (!SUMS_OF_PRODUCTS) total += z[r][t][e];
     }
 }
@@ -85,22 +128,40 @@ __device__ __forceinline__ void raise_online(
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const float now = over_lanes_most(largest(z, r, half, top.of[r][half]));
-      const float base = base_of(now);
-      rescale.of[r][half] = power_of_two((top.of[r][half] - base) * factor);
+      rescale.of[r][half] = power_of_two((top.of[r][half] - base_of(now)) * factor);
       total.of[r][half] *= rescale.of[r][half];
       top.of[r][half] = now;
-      raise_row(z, r, half, base, factor, total.of[r][half]);
+      raise_row(z, r, half, settled_base(z, r, half, now), factor, total.of[r][half]);
     }
 }
-// The largest score of each row and the sum of its powers, as this lane sees them.
-__device__ __forceinline__ void measure_rows(
-    const Scores& z, RowPairs& top, RowPairs& total, float factor) {
+// The same, where powers may exceed 1: sums of 2^8 times as much are as exact, so that rows whose
+// largest score grows by less stay as they are (FlashAttention-4).
+__device__ __forceinline__ void raise_lazily(
+    Scores& z, RowPairs& top, RowPairs& total, RowPairs& rescale, float factor) {
   #pragma unroll
   for (int r = 0; r < ROW_TILES; ++r)
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float now = largest(z, r, half, top.of[r][half]), base = base_of(now);
-      float sum = total.of[r][half] * power_of_two((top.of[r][half] - base) * factor);
+      float& own = top.of[r][half];
+      const float most = over_lanes_most(largest(z, r, half, own));
+      const bool stays = (most - own) * factor <= 8.f;
+      const float now = stays ? own : most;
+      rescale.of[r][half] = stays ? 1.f : power_of_two((own - base_of(now)) * factor);
+      total.of[r][half] *= rescale.of[r][half];
+      own = now;
+      raise_row(z, r, half, settled_base(z, r, half, now), factor, total.of[r][half]);
+    }
+}
+// The largest score of each row and the sum of its powers, as this lane sees them.
+__device__ __forceinline__ void measure_rows(
+    Scores& z, RowPairs& top, RowPairs& total, float factor) {
+  #pragma unroll
+  for (int r = 0; r < ROW_TILES; ++r)
+    #pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float now = largest(z, r, half, top.of[r][half]);
+      float sum = total.of[r][half] * power_of_two((top.of[r][half] - base_of(now)) * factor);
+      const float base = settled_base(z, r, half, now);
       #pragma unroll
       for (int t = 0; t < KEY_TILES; ++t)
         #pragma unroll

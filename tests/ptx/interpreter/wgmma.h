@@ -14,7 +14,7 @@ namespace ptx {
 
 constexpr uint32_t UNFINISHED = 0x7fc5a5a5;
 
-enum Flag { A_REGISTERS = 1, NEGATE_A = 2, NEGATE_B = 4, SPARSE = 8, SELECTOR = 16 };
+enum Flag { A_REGISTERS = 1, NEGATE_A = 2, NEGATE_B = 4, SPARSE = 8, SELECTOR = 16, TRANSPOSED_B = 32 };
 
 // The bytes of rows that a descriptor names, K-major.
 inline std::vector<uint8_t> described(Warp& w, uint64_t descriptor, int first_row, int rows, int k_bytes) {
@@ -36,6 +36,28 @@ inline std::vector<uint8_t> described(Warp& w, uint64_t descriptor, int first_ro
       std::memcpy(&bytes[size_t(row) * k_bytes + k], at, 16);
     }
   }
+  return bytes;
+}
+
+// The bytes of rows [k, n] of 16-bit values that a descriptor names, MN-major: a line of `pitch`
+// bytes for each k, eight lines to a group, and a column of groups for each `pitch` bytes along n.
+inline std::vector<uint8_t> described_transposed(Warp& w, uint64_t descriptor, int k, int n_bytes) {
+  const uint32_t start = (descriptor & 0x3fff) << 4;
+  const uint32_t column = (descriptor >> 16 & 0x3fff) << 4, group = (descriptor >> 32 & 0x3fff) << 4;
+  if (descriptor >> 49 & 7) throw Fault("a descriptor with a base offset is not known here");
+  const int mode = descriptor >> 62;
+  if (mode == 0) throw Fault("a transposed tile without a swizzle is not known here");
+  const int swizzle = 4 - mode;
+  const uint32_t pitch = 16u << swizzle;
+  if (start % pitch) throw Fault("a transposed tile starts inside of a line");
+  std::vector<uint8_t> bytes(size_t(k) * n_bytes);
+  for (int row = 0; row < k; ++row)
+    for (int n = 0; n < n_bytes; n += 16) {
+      const uint32_t line = start + n / pitch * column + row / 8 * group + row % 8 * pitch;
+      const uint8_t* at = shared_at(*w.block, swizzled(line + n % pitch, swizzle), 16);
+      require_fenced(*w.block, at, 16);
+      std::memcpy(&bytes[size_t(row) * n_bytes + n], at, 16);
+    }
   return bytes;
 }
 
@@ -81,8 +103,11 @@ inline std::vector<uint32_t> computed(Warp& w, const PendingProduct& product) {
     const auto rows = described(w, product.a_descriptor, w.index % 4 * 16, 16, stored * bits / 8);
     a = decoded<T>(rows, 16, in.modifier[1]);
   }
-  const auto b_bytes = described(w, product.b_descriptor, 0, n, k * element_bits(in.modifier[2]) / 8);
-  const Matrix<T> b = transposed(decoded<T>(b_bytes, n, in.modifier[2]));
+  const int b_bits = element_bits(in.modifier[2]);
+  const Matrix<T> b =
+      flags & TRANSPOSED_B
+          ? decoded<T>(described_transposed(w, product.b_descriptor, k, n * b_bits / 8), k, in.modifier[2])
+          : transposed(decoded<T>(described(w, product.b_descriptor, 0, n, k * b_bits / 8), n, in.modifier[2]));
   if (flags & SPARSE) a = spread(a, words[flags & A_REGISTERS ? 4 : 0], flags & SELECTOR ? 1 : 0);
   if (bool(flags & NEGATE_A) != bool(flags & NEGATE_B))
     for (T& value : a.values) value = -value;

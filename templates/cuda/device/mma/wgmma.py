@@ -33,9 +33,11 @@ class Wgmma(Atom):
     """One wgmma.mma_async, dense or sparse.
 
     a_from_registers: A is four registers of each thread instead of a tile in shared memory.
+    b_transposed: B is stored [k, n], as values of attention are; of 16 bits only.
     """
 
     a_from_registers: bool = False
+    b_transposed: bool = False
 
     warps: ClassVar[int] = 4
 
@@ -74,7 +76,8 @@ class Wgmma(Atom):
             return ()
         if self.a_element.bits != 16:
             return (1, 1)
-        return (1, 1, 0) if self.a_from_registers else (1, 1, 0, 0)
+        b = int(self.b_transposed)
+        return (1, 1, b) if self.a_from_registers else (1, 1, 0, b)
 
     def call(
         self,
@@ -118,10 +121,15 @@ class Wgmma(Atom):
         if self.a_element.floating:
             parts.append(str(self.accumulator_element.ptx))
         parts += [str(self.a_element.ptx), str(self.b_element.ptx)]
-        return "_".join([*parts, *(["registers"] if self.a_from_registers else [])])
+        parts += ["registers"] if self.a_from_registers else []
+        return "_".join([*parts, *(["transposed"] if self.b_transposed else [])])
 
-    def assembly(self, name: str, selector: int) -> str:
-        """CUDA source of the instruction as a function."""
+    def assembly(self, name: str, selector: int = 0) -> str:
+        """CUDA source of the instruction as a function `name`.
+
+        Its parameters are a pointer to the accumulators, A as a descriptor or four registers, B's
+        descriptor, a sparse one's metadata, and whether it accumulates.
+        """
         floating = self.accumulator == "float32"
         outputs = [f'"+{"f" if floating else "r"}"(d[{i}])' for i in range(self.d_registers)]
         inputs = self._inputs()

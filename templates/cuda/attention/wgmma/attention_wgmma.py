@@ -1,0 +1,53 @@
+"""Attention on wgmma, of 16-bit floats: FlashAttention-3's pipeline of loads, products and softmax.
+
+Any lengths and masks; a row of scores is never in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from autoq.templates.base import Template
+from autoq.templates.cuda.attention.attention_mma_sync import pack, packed
+from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
+from autoq.templates.cuda.attention.wgmma.cost import estimate
+from autoq.templates.cuda.attention.wgmma.plan import WgmmaAttentionPlan
+from autoq.templates.cuda.attention.wgmma.space import default, space
+from autoq.templates.operators.attention import Attention
+from autoq.templates.target import Target
+
+if TYPE_CHECKING:
+    from tvm.tirx import PrimFunc
+
+_DEEPEST = 192
+_PITCH_BYTES = 16
+"""What a tensor map's strides are multiples of."""
+
+
+def matches(workload: object, target: Target) -> bool:
+    """On sm_90a: 16-bit floats, heads of up to 192 values, 8 at a time."""
+    if not isinstance(workload, Attention) or not target.has_wgmma:
+        return False
+    return (
+        workload.floating
+        and workload.depth <= _DEEPEST
+        and workload.depth * workload.inputs[0].element.bytes % _PITCH_BYTES == 0
+        and all(
+            math.prod(array.shape) < 1 << 31
+            for array in (*workload.inputs, *workload.outputs, *workload.constants)
+        )
+    )
+
+
+def build(workload: Attention, config: WgmmaAttentionConfig, target: Target) -> PrimFunc:
+    """PrimFunc (q, k, v, mask?, scalars, mask?, y); see `build_kernel`."""
+    from autoq.templates.cuda.attention.wgmma.kernel import build_kernel
+
+    return build_kernel(WgmmaAttentionPlan(workload, config, target), packed(workload, config))
+
+
+TEMPLATE = Template(
+    "attention_wgmma", 1, matches, space, default, build, pack, packed, preference=10,
+    estimate=estimate,
+)  # fmt: skip

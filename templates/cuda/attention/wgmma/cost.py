@@ -1,0 +1,98 @@
+"""What a configuration of attention on wgmma takes: registers, blocks at once, and time."""
+
+from __future__ import annotations
+
+import math
+
+from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
+from autoq.templates.cuda.attention.wgmma.plan import WgmmaAttentionPlan
+from autoq.templates.cuda.device.launch.occupancy import smem_margin
+from autoq.templates.cuda.device.weights import ceil_div
+from autoq.templates.operators.attention import Attention
+from autoq.templates.target import Target
+
+# Registers of a consumer beside scores, shares and sums with which nvcc 13.0 neither spills nor
+# serialises products, and what masks add.
+_REGISTERS, _MASK_REGISTERS = 36, 24
+# Clocks of a multiprocessor: powers and instructions of a lane in each of them, and latencies.
+_POWERS, _LANES = 16.0, 128.0
+_INSTRUCTIONS, _CUBIC, _MASK, _SUM = 4.6, 8.0, 3.0, 0.6
+_BESIDE, _TILE_LATENCY, _BLOCK_LATENCY, _LAUNCH_CLOCKS = 0.35, 350.0, 1800.0, 4000.0
+
+
+def registers(plan: WgmmaAttentionPlan) -> int:
+    """Estimate of the registers that a thread of a consumer needs."""
+    work, config = plan.workload, plan.config
+    scores = config.tile_keys // 2
+    shares = scores // 2 if config.ahead else 0
+    masks = _MASK_REGISTERS if work.mask_axes or work.causal else 0
+    return scores + shares + work.depth // 2 + _REGISTERS + masks
+
+
+def resident(plan: WgmmaAttentionPlan) -> int:
+    """Blocks that a multiprocessor holds."""
+    target, config = plan.target, plan.config
+    margin = smem_margin(target)
+    by_smem = (target.smem_bytes + margin) // (plan.smem_bytes + margin)
+    by_registers = target.register_file // (config.threads * config.registers.launch)
+    return max(1, min(by_smem, by_registers, target.unit_threads // config.threads))
+
+
+def tile_clocks(plan: WgmmaAttentionPlan) -> tuple[float, float, float]:
+    """Clocks of products, powers and instructions of a consumer's tile, each alone."""
+    config, work, target = plan.config, plan.workload, plan.target
+    rate = target.rate(work.q_dtype) / target.units / target.clock_hz
+    scores = 64 * config.tile_keys
+    others = _INSTRUCTIONS + _CUBIC * config.cubics / 16 + _MASK * bool(work.mask_axes)
+    return (
+        4 * scores * work.depth / rate,
+        scores * (1 - config.cubics / 16) / _POWERS,
+        (scores * others + 64 * work.depth * _SUM) / _LANES,
+    )
+
+
+def round_clocks(plan: WgmmaAttentionPlan, blocks: int) -> float:
+    """Clocks in which a multiprocessor computes so many blocks side by side."""
+    config = plan.config
+    consumers = blocks * config.consumers
+    busy = [consumers * clocks for clocks in tile_clocks(plan)]
+    together = max(busy) + _BESIDE * (sum(busy) - max(busy))
+    alone = sum(busy) / consumers + _TILE_LATENCY
+    tiles = plan.tiles * (0.5 + 0.5 / plan.row_blocks if plan.workload.causal else 1.0)
+    return tiles * max(together, alone) + _BLOCK_LATENCY
+
+
+def estimate(workload: Attention, config: WgmmaAttentionConfig, target: Target) -> float:
+    """Roughly the seconds, of the multiprocessor that has most blocks."""
+    plan = WgmmaAttentionPlan(workload, config, target)
+    own, together = ceil_div(plan.blocks, target.units), resident(plan)
+    clocks = own // together * round_clocks(plan, together) + _LAUNCH_CLOCKS
+    if own % together:
+        clocks += round_clocks(plan, own % together)
+    return max(clocks / target.clock_hz, workload.bytes / target.memory_rate)
+
+
+def features(
+    workload: Attention, config: WgmmaAttentionConfig, target: Target
+) -> dict[str, float]:  # fmt: skip
+    """Features of a configuration for a cost model."""
+    plan = WgmmaAttentionPlan(workload, config, target)
+    together = resident(plan)
+    waves = plan.blocks / (target.units * together)
+    products, powers, others = tile_clocks(plan)
+    return {
+        "blocks": float(plan.blocks),
+        "waves": waves,
+        "tail": waves / math.ceil(waves),
+        "warpgroups": float(config.consumers * together),
+        "tile": float(config.rows * config.tile_keys),
+        "smem_bytes": float(plan.smem_bytes),
+        "registers": float(registers(plan)),
+        "tiles": float(plan.tiles),
+        "useful": workload.queries * workload.keys
+        / (plan.row_blocks * config.rows * plan.tiles * config.tile_keys),
+        "products": products,
+        "powers": powers,
+        "instructions": others,
+        "seconds_estimate": estimate(workload, config, target),
+    }  # fmt: skip

@@ -1,0 +1,143 @@
+"""The kernel of attention on wgmma: a warp loads, warpgroups compute 64 query rows each.
+
+The way of FlashAttention-3 (Shah et al., 2024): scores become shares in the registers of a
+consumer, which are A of the product with values, while tensor cores compute the next scores and
+the products of other consumers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm.script import tirx as T
+from tvm.tirx import PrimFunc
+
+from autoq.templates.cuda.attention.float_source import ROUNDED
+from autoq.templates.cuda.attention.softmax_source import SOFTMAX
+from autoq.templates.cuda.attention.wgmma.block_source import BLOCK
+from autoq.templates.cuda.attention.wgmma.float_source import FLOATS
+from autoq.templates.cuda.attention.wgmma.loop_source import LOOP
+from autoq.templates.cuda.attention.wgmma.plan import STEP_BYTES, WgmmaAttentionPlan
+from autoq.templates.cuda.device.launch.dependent_launch import overlapping
+from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.memory.pipeline_source import PIPELINE
+from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
+from autoq.templates.cuda.device.mma.wgmma import Wgmma
+from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
+from autoq.templates.tensor_spec import TensorSpec
+
+
+def build_kernel(plan: WgmmaAttentionPlan, packed: Sequence[TensorSpec]) -> PrimFunc:
+    """The kernel of a plan; parameters q, k, v, a mask that is an input, `packed`, y."""
+    work, config = plan.workload, plan.config
+    q, k, v = work.inputs[:3]
+    (y,) = work.outputs
+    rest = (*work.inputs[3:], *packed)
+    names = [spec.name for spec in rest]
+    attend = _functions(plan, names).function("attend")
+    given = len(work.inputs) > 3
+    mask_shape, scalars_shape = work.mask_shape, packed[0].shape
+    threads, rows, keys = config.threads, work.queries, work.keys
+
+    @T.jit
+    def main(
+        q_ptr: T.handle,
+        k_ptr: T.handle,
+        v_ptr: T.handle,
+        mask_ptr: T.Optional(T.handle),
+        scalars_ptr: T.handle,
+        constant_mask_ptr: T.Optional(T.handle),
+        y_ptr: T.handle,
+    ):
+        q_array = T.match_buffer(q_ptr, q.shape, q.dtype, align=16)
+        k_array = T.match_buffer(k_ptr, k.shape, k.dtype, align=16)
+        v_array = T.match_buffer(v_ptr, v.shape, v.dtype, align=16)
+        scalars = T.match_buffer(scalars_ptr, scalars_shape, "float32", align=16)
+        if mask_ptr is not None:
+            mask = T.match_buffer(mask_ptr, mask_shape, "float32", align=16)
+        elif constant_mask_ptr is not None:
+            mask = T.match_buffer(constant_mask_ptr, mask_shape, "float32", align=16)
+        else:
+            mask = T.meta_var(None)
+        y_array = T.match_buffer(y_ptr, y.shape, y.dtype, align=16)
+        q_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+        T.call_packed(
+            ENCODE_TILED, q_map, q.dtype, 4, q_array.data, *plan.map_of("q", q.dtype, rows, 64)
+        )
+        k_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+        T.call_packed(
+            ENCODE_TILED, k_map, k.dtype, 4, k_array.data,
+            *plan.map_of("k", k.dtype, keys, config.tile_keys),
+        )  # fmt: skip
+        v_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+        T.call_packed(
+            ENCODE_TILED, v_map, v.dtype, 4, v_array.data,
+            *plan.map_of("v", v.dtype, keys, config.tile_keys),
+        )  # fmt: skip
+        if plan.stores_boxes:
+            y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+            T.call_packed(
+                ENCODE_TILED, y_map, y.dtype, 4, y_array.data, *plan.map_of("y", y.dtype, rows, 64)
+            )
+        else:
+            y_map = T.meta_var(q_map)
+
+        T.device_entry()
+        T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_sm})
+        block = T.cta_id([plan.blocks])
+        thread = T.thread_id([threads])
+        smem = T.alloc_buffer((plan.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
+        maps = T.meta_var([T.address_of(one) for one in (q_map, k_map, v_map, y_map)])
+        arrays = T.meta_var([{"mask": mask, "scalars": scalars}[name].data for name in names])
+        T.evaluate(
+            T.cuda.func_call(
+                attend.name, *maps, *arrays, y_array.data, smem.data, block, thread,
+                source_code=attend.source,
+            )
+        )  # fmt: skip
+
+    absent = {} if given else {"mask_ptr": None}
+    if not work.constant_mask:
+        absent["constant_mask_ptr"] = None
+    return overlapping(main.specialize(**absent))
+
+
+def _functions(plan: WgmmaAttentionPlan, names: Sequence[str]) -> DeviceNamespace:
+    work, config = plan.workload, plan.config
+    pitches = {"bhld": work.depth, "blhd": work.depth * work.heads}
+    types = {"mask": "float", "scalars": "float"}
+    loop = LOOP.replace("PARAMETERS", "".join(f"const {types[n]}* {n}, " for n in names))
+    loop = loop.replace("MASK +", "mask +" if work.mask_axes else "(const float*)nullptr +")
+    loop = loop.replace("BEGIN", "scalars")
+    scores, values = _atoms(plan)
+    source = PIPELINE + scores.assembly("multiply_keys") + values.assembly("multiply_values")
+    source += BLOCK + SOFTMAX + ROUNDED + FLOATS + loop
+    batch, head, row = plan.mask_pitches
+    return NumberNamespace(
+        "attention",
+        source,
+        {"IN": work.q_dtype, "OUT": work.out_dtype},
+        {
+            "HEADS": work.heads, "PAIRS": work.pairs, "QUERIES": work.queries, "KEYS": work.keys,
+            "DEPTH": work.depth, "SIZE": plan.size, "LINE": plan.line,
+            "OUT_FLOATS": not plan.stores_boxes, "Y_PITCH": pitches[work.y_order] * plan.size_of_y,
+            "MASKED": bool(work.mask_axes), "MASK_BATCH": batch, "MASK_HEAD": head, "MASK_ROW": row,
+            "CAUSAL": work.causal, "QUANTISED_MASKED": work.quantised_masked,
+            "SUMS_OF_PRODUCTS": False, "CUBICS": config.cubics,
+            "CONSUMERS": config.consumers, "TILE_KEYS": config.tile_keys, "STAGES": config.stages,
+            "PRODUCER_REGISTERS": config.registers.producer,
+            "CONSUMER_REGISTERS": config.registers.consumer,
+            "AHEAD": config.ahead, "TURNS": config.turns,
+            "BARRIERS_AT": plan.barriers_at, "ROW_BLOCKS": plan.row_blocks,
+        },
+    )  # fmt: skip
+
+
+def _atoms(plan: WgmmaAttentionPlan) -> tuple[Wgmma, Wgmma]:
+    """Of scores, and of shares with values."""
+    work, tile_keys = plan.workload, plan.config.tile_keys
+    k = STEP_BYTES // plan.size
+    scores = Wgmma((64, tile_keys, k), work.q_dtype, work.k_dtype, "float32")
+    values = Wgmma((64, work.depth, k), work.q_dtype, work.v_dtype, "float32",
+                   a_from_registers=True, b_transposed=True)  # fmt: skip
+    return scores, values

@@ -1,0 +1,121 @@
+"""The space of attention on wgmma: knobs and the rules of a legal configuration."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from autoq.search.space import Space
+from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
+from autoq.templates.cuda.attention.wgmma.cost import estimate, features, registers
+from autoq.templates.cuda.attention.wgmma.plan import STEP_BYTES, WgmmaAttentionPlan
+from autoq.templates.cuda.device.launch.occupancy import shared_memory_fits
+from autoq.templates.cuda.device.weights import ceil_div
+from autoq.templates.element import element
+from autoq.templates.operators.attention import Attention
+from autoq.templates.target import Target
+
+Rule = Callable[[WgmmaAttentionConfig], bool]
+_TILE_KEYS = (48, 64, 96, 112, 128, 160, 176, 192)
+_TILES = (1, 2, 3)
+"""Counts of tiles that have all keys with little beyond them."""
+_MOST_KEYS = 256
+"""The widest wgmma."""
+
+
+def space(workload: Attention, target: Target) -> Space[WgmmaAttentionConfig]:
+    """Tiles and pipelines that compile for the target without spilling."""
+
+    @functools.lru_cache(maxsize=1)  # all rules look at one configuration before the next
+    def plan_of(config: WgmmaAttentionConfig) -> WgmmaAttentionPlan:
+        return WgmmaAttentionPlan(workload, config, target)
+
+    return Space(
+        WgmmaAttentionConfig,
+        _knobs(workload),
+        _rules(workload, target, plan_of),
+        lambda config: features(workload, config, target),
+    )
+
+
+def default(workload: Attention, target: Target) -> WgmmaAttentionConfig:
+    """The legal configuration of least estimated time."""
+    legal = space(workload, target)
+    candidates = (
+        WgmmaAttentionConfig(*values) for values in itertools.product(*_knobs(workload).values())
+    )
+    return min(
+        (config for config in candidates if config in legal),
+        key=lambda config: estimate(workload, config, target),
+    )
+
+
+def key_unit(workload: Attention) -> int:
+    """Keys that one wgmma weighs: what `tile_keys` is a multiple of."""
+    return STEP_BYTES // element(workload.q_dtype).bytes
+
+
+def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
+    """Values of the knobs, without those that no configuration of the workload could have."""
+    unit = key_unit(workload)
+    whole = ceil_div(workload.keys, unit) * unit
+    tiles = {keys for keys in _TILE_KEYS if keys < whole}
+    for count in _TILES:
+        even = ceil_div(ceil_div(workload.keys, count), unit) * unit
+        if min(_TILE_KEYS[0], whole) <= even <= _MOST_KEYS:
+            tiles.add(even)
+    return {
+        "consumers": (1, 2, 3),
+        "tile_keys": tuple(sorted(tiles)),
+        "stages": (1, 2, 3, 4),
+        "ahead": (False, True),
+        "turns": (False, True),
+        "cubics": (0, 2, 4),
+        "blocks_per_sm": (1, 2, 3, 4),
+    }
+
+
+def _rules(
+    workload: Attention, target: Target,
+    plan_of: Callable[[WgmmaAttentionConfig], WgmmaAttentionPlan],
+) -> list[Rule]:  # fmt: skip
+    def rows_within_queries(config: WgmmaAttentionConfig) -> bool:
+        """No consumer of a pair's first block is without queries."""
+        return config.rows - 64 < workload.queries
+
+    def stages_are_used(config: WgmmaAttentionConfig) -> bool:
+        """One stage for one tile of keys; of several, at least two and not more than tiles."""
+        tiles = plan_of(config).tiles
+        return config.stages == 1 if tiles == 1 else 2 <= config.stages <= tiles
+
+    def there_is_a_next_tile(config: WgmmaAttentionConfig) -> bool:
+        """What overlaps tiles of keys needs several."""
+        return plan_of(config).tiles > 1 or not (config.ahead or config.turns)
+
+    def consumers_take_turns(config: WgmmaAttentionConfig) -> bool:
+        """Turns are those of several consumers; of three only where each computes ahead."""
+        return not config.turns or config.consumers == 2 or (config.consumers > 2 and config.ahead)
+
+    def registers_suffice(config: WgmmaAttentionConfig) -> bool:
+        """Scores, shares and sums fit the registers of a consumer."""
+        return registers(plan_of(config)) <= config.registers.consumer
+
+    def shared_memory_suffices(config: WgmmaAttentionConfig) -> bool:
+        """Stages of all blocks of a multiprocessor fit its shared memory."""
+        return shared_memory_fits(plan_of(config).smem_bytes, config.blocks_per_sm, target)
+
+    def threads_suffice(config: WgmmaAttentionConfig) -> bool:
+        """All blocks of a multiprocessor have no more threads than it holds."""
+        return config.threads * config.blocks_per_sm <= target.unit_threads
+
+    return [
+        rows_within_queries,
+        stages_are_used,
+        there_is_a_next_tile,
+        consumers_take_turns,
+        registers_suffice,
+        shared_memory_suffices,
+        threads_suffice,
+    ]
