@@ -19,6 +19,7 @@ from autoq.templates.cuda.attention.float_source import FLOATS
 from autoq.templates.cuda.attention.fragment_source import FRAGMENTS
 from autoq.templates.cuda.attention.memory_source import MEMORY
 from autoq.templates.cuda.attention.plan import AttentionPlan
+from autoq.templates.cuda.attention.rounding_source import ROUNDING
 from autoq.templates.cuda.attention.softmax_source import SOFTMAX
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
@@ -67,7 +68,7 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
     entry = _ENTRY.replace("PARAMETERS", "".join(f"const {types[n]}* {n}, " for n in names))
     entry = entry.replace("MASK", "mask" if work.mask_axes else "nullptr")
     entry = entry.replace("BEGIN", "scalars" if work.floating else "scalars, zero_points")
-    source = MEMORY + fragments + SOFTMAX + (FLOATS if work.floating else BYTES) + BLOCK + entry
+    source = MEMORY + fragments + SOFTMAX + (FLOATS if work.floating else ROUNDING + BYTES) + BLOCK + entry
     pitches = plan.row_pitches
     out = 1 if work.out_dtype == "float32" else plan.size
     batch, head, row = plan.mask_pitches

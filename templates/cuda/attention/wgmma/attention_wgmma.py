@@ -1,4 +1,4 @@
-"""Attention on wgmma, of 16-bit floats: FlashAttention-3's pipeline of loads, products and softmax.
+"""Attention on wgmma, of 16-bit floats and of bytes as quantised models mean.
 
 Any lengths and masks; a row of scores is never in memory.
 """
@@ -26,12 +26,11 @@ _PITCH_BYTES = 16
 
 
 def matches(workload: object, target: Target) -> bool:
-    """On sm_90a: 16-bit floats, heads of up to 192 values, 8 at a time."""
+    """On sm_90a: heads of up to 192 values, whose rows are whole 16-byte units."""
     if not isinstance(workload, Attention) or not target.has_wgmma:
         return False
     return (
-        workload.floating
-        and workload.depth <= _DEEPEST
+        workload.depth <= _DEEPEST
         and workload.depth * workload.inputs[0].element.bytes % _PITCH_BYTES == 0
         and all(
             math.prod(array.shape) < 1 << 31
@@ -41,7 +40,7 @@ def matches(workload: object, target: Target) -> bool:
 
 
 def build(workload: Attention, config: WgmmaAttentionConfig, target: Target) -> PrimFunc:
-    """PrimFunc (q, k, v, mask?, scalars, mask?, y); see `build_kernel`."""
+    """PrimFunc (q, k, v, mask?, scalars, zero_points?, mask?, y); see `build_kernel`."""
     from autoq.templates.cuda.attention.wgmma.kernel import build_kernel
 
     return build_kernel(WgmmaAttentionPlan(workload, config, target), packed(workload, config))

@@ -9,7 +9,14 @@ constexpr int DEPTH_STEPS = (DEPTH * SIZE + 31) / 32, PART_STEPS = LINE / 32;
 constexpr int QUERY_PART = 64 * LINE, OWN_BYTES = PARTS * QUERY_PART;
 constexpr int KEY_PART = TILE_KEYS * LINE, TILE_BYTES = PARTS * KEY_PART;
 constexpr int KEYS_AT = CONSUMERS * OWN_BYTES, VALUES_AT = KEYS_AT + STAGES * TILE_BYTES;
+// Of bytes, values as they are multiplied and sums of keys lie behind them.
+constexpr int TURNED_AT = VALUES_AT + STAGES * TILE_BYTES, TURNED_BYTES = TILE_KEYS * DEPTH;
+constexpr int SUMS_AT = TURNED_AT + STAGES * TURNED_BYTES;
 constexpr int FIRST_TURN = 1, FIRST_OWN = 4;  // named barriers of consumers
+
+// What a stage has a barrier for: that it is there, and that all who read it have left it.
+enum { KEYS_THERE, KEYS_LEFT, VALUES_THERE, VALUES_LEFT, TURNED_THERE, TURNED_LEFT, SUMS_THERE };
+constexpr int HELPERS = GIVES_REGISTERS ? 4 : 1;  // warps that load, and turn bytes
 
 struct Maps { Map q, k, v, y; };
 
@@ -36,27 +43,28 @@ struct Block {
   __device__ __forceinline__ unsigned values(int stage) const {
     return smem + VALUES_AT + stage * TILE_BYTES;
   }
-  __device__ __forceinline__ unsigned barrier(int number) const {
-    return smem + BARRIERS_AT + 8 * number;
+  __device__ __forceinline__ unsigned turned(int stage) const {
+    return smem + TURNED_AT + stage * TURNED_BYTES;
   }
-  __device__ __forceinline__ unsigned of_queries() const { return barrier(0); }
-  __device__ __forceinline__ unsigned keys_full(int stage) const { return barrier(1 + stage); }
-  __device__ __forceinline__ unsigned keys_empty(int stage) const {
-    return barrier(1 + STAGES + stage);
+  __device__ __forceinline__ unsigned sums(int stage) const {
+    return smem + SUMS_AT + stage * (4 * TILE_KEYS);
   }
-  __device__ __forceinline__ unsigned values_full(int stage) const {
-    return barrier(1 + 2 * STAGES + stage);
-  }
-  __device__ __forceinline__ unsigned values_empty(int stage) const {
-    return barrier(1 + 3 * STAGES + stage);
+  __device__ __forceinline__ unsigned of_queries() const { return smem + BARRIERS_AT; }
+  __device__ __forceinline__ unsigned barrier(int what, int stage) const {
+    return of_queries() + 8 * (1 + what * STAGES + stage);
   }
   __device__ __forceinline__ void start_barriers() const {
     start_barrier(of_queries(), 1);
     for (int stage = 0; stage < STAGES; ++stage) {
-      start_barrier(keys_full(stage), 1);
-      start_barrier(values_full(stage), 1);
-      start_barrier(keys_empty(stage), 4 * CONSUMERS);
-      start_barrier(values_empty(stage), 4 * CONSUMERS);
+      start_barrier(barrier(KEYS_THERE, stage), 1);
+      start_barrier(barrier(VALUES_THERE, stage), 1);
+      start_barrier(barrier(KEYS_LEFT, stage), 4 * CONSUMERS + (SIZE == 1 ? HELPERS : 0));
+      start_barrier(barrier(VALUES_LEFT, stage), SIZE == 1 ? HELPERS : 4 * CONSUMERS);
+      if constexpr (SIZE == 1) {
+        start_barrier(barrier(TURNED_THERE, stage), HELPERS);
+        start_barrier(barrier(TURNED_LEFT, stage), 4 * CONSUMERS);
+        start_barrier(barrier(SUMS_THERE, stage), HELPERS);
+      }
     }
     publish_barriers();
   }
@@ -71,8 +79,15 @@ __device__ __forceinline__ void load_tile(
              block.pair / HEADS, full);
 }
 
-// By one thread: queries, then keys and values of all tiles as their stages are left.
-__device__ __forceinline__ void produce(const Block& block, const Maps& maps) {
+__device__ __forceinline__ void leave(unsigned left, int lane) {
+  if (lane == 0) arrive_at(left);
+}
+// Steps of a ring, one after the other, in its stages.
+__device__ __forceinline__ int stage_of(int step) { return step % STAGES; }
+__device__ __forceinline__ unsigned phase_of(int step) { return step / STAGES % 2; }
+
+// By one thread, as the rest of what loads.
+__device__ __forceinline__ void load_queries(const Block& block, const Maps& maps) {
   expect_bytes(block.of_queries(), CONSUMERS * OWN_BYTES);
   #pragma unroll
   for (int consumer = 0; consumer < CONSUMERS; ++consumer)
@@ -81,14 +96,33 @@ __device__ __forceinline__ void produce(const Block& block, const Maps& maps) {
       load_box(block.own(consumer) + part * QUERY_PART, maps.q, part * PART_VALUES,
                block.first_row + consumer * 64, block.pair % HEADS, block.pair / HEADS,
                block.of_queries());
-  #pragma unroll 1
-  for (int tile = 0; tile < block.tiles; ++tile) {
-    const int stage = tile % STAGES;
-    const unsigned left = tile / STAGES % 2 ^ 1;
-    wait_for(block.keys_empty(stage), left);
-    load_tile(block, maps.k, tile, block.keys(stage), block.keys_full(stage));
-    wait_for(block.values_empty(stage), left);
-    load_tile(block, maps.v, tile, block.values(stage), block.values_full(stage));
+}
+
+// Steps of a block: one for each tile, twice where rows are measured first. The first ones need
+// keys alone, and the second ones values, with keys unless their scores are kept.
+struct Steps {
+  int tiles;
+  __device__ __forceinline__ int measuring() const { return TWICE ? tiles : 0; }
+  __device__ __forceinline__ int count() const { return measuring() + tiles; }
+  __device__ __forceinline__ bool needs_keys(int step) const {
+    return !KEEPS_SCORES || step < measuring();
+  }
+  __device__ __forceinline__ int tile_of(int step) const {
+    return step < measuring() ? step : step - measuring();
+  }
+};
+__device__ __forceinline__ void load_step(const Block& block, const Maps& maps, int step) {
+  const Steps steps = {block.tiles};
+  const int tile = steps.tile_of(step);
+  if (steps.needs_keys(step)) {
+    const int stage = stage_of(step);
+    wait_for(block.barrier(KEYS_LEFT, stage), phase_of(step) ^ 1);
+    load_tile(block, maps.k, tile, block.keys(stage), block.barrier(KEYS_THERE, stage));
+  }
+  if (step >= steps.measuring()) {
+    const int stage = stage_of(tile);
+    wait_for(block.barrier(VALUES_LEFT, stage), phase_of(tile) ^ 1);
+    load_tile(block, maps.v, tile, block.values(stage), block.barrier(VALUES_THERE, stage));
   }
 }
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
-
 
 @dataclass(frozen=True)
 class WgmmaAttentionConfig:
@@ -17,7 +15,11 @@ class WgmmaAttentionConfig:
     ahead: whether a consumer computes the scores of a tile beside its softmax of the tile before.
     turns: whether consumers start their products in turn, so that the softmax of one runs beside
         the products of another.
+    keeps_scores: whether a consumer of bytes keeps quantised scores in registers, a byte each,
+        instead of computing them again when its rows have been measured.
     cubics: of 16 powers of two, how many are polynomials of ordinary arithmetic.
+    gives_registers: whether the warps that load are a warpgroup, which leaves most of its registers
+        to consumers; otherwise one warp loads.
     blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
     """
 
@@ -26,20 +28,17 @@ class WgmmaAttentionConfig:
     stages: int
     ahead: bool
     turns: bool
+    keeps_scores: bool
     cubics: int
+    gives_registers: bool
     blocks_per_sm: int
 
     @property
     def threads(self) -> int:
-        """Of a block: consumers, and a warpgroup of which one thread loads."""
-        return 128 * (self.consumers + 1)
+        """Of a block: consumers, and the warps that load."""
+        return 128 * self.consumers + (128 if self.gives_registers else 32)
 
     @property
     def rows(self) -> int:
         """Query rows of a block."""
         return 64 * self.consumers
-
-    @property
-    def registers(self) -> RegisterBudget:
-        """Of a thread."""
-        return register_budget(self.consumers, self.blocks_per_sm)

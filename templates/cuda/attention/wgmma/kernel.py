@@ -13,11 +13,16 @@ from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
 from autoq.templates.cuda.attention.float_source import ROUNDED
+from autoq.templates.cuda.attention.rounding_source import ROUNDING
 from autoq.templates.cuda.attention.softmax_source import SOFTMAX
 from autoq.templates.cuda.attention.wgmma.block_source import BLOCK
+from autoq.templates.cuda.attention.wgmma.byte_loop_source import BYTE_LOOP
+from autoq.templates.cuda.attention.wgmma.byte_source import BYTES
+from autoq.templates.cuda.attention.wgmma.entry_source import ENTRY
+from autoq.templates.cuda.attention.wgmma.float_loop_source import FLOAT_LOOP
 from autoq.templates.cuda.attention.wgmma.float_source import FLOATS
-from autoq.templates.cuda.attention.wgmma.loop_source import LOOP
 from autoq.templates.cuda.attention.wgmma.plan import STEP_BYTES, WgmmaAttentionPlan
+from autoq.templates.cuda.attention.wgmma.turn_source import TURN
 from autoq.templates.cuda.device.launch.dependent_launch import overlapping
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.pipeline_source import PIPELINE
@@ -25,6 +30,9 @@ from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.tensor_spec import TensorSpec
+
+
+_BYTE_PARTS = ROUNDING + BYTES.replace("struct State", TURN + "struct State", 1) + BYTE_LOOP
 
 
 def build_kernel(plan: WgmmaAttentionPlan, packed: Sequence[TensorSpec]) -> PrimFunc:
@@ -37,6 +45,7 @@ def build_kernel(plan: WgmmaAttentionPlan, packed: Sequence[TensorSpec]) -> Prim
     attend = _functions(plan, names).function("attend")
     given = len(work.inputs) > 3
     mask_shape, scalars_shape = work.mask_shape, packed[0].shape
+    zero_points_shape = () if work.floating else packed[1].shape
     threads, rows, keys = config.threads, work.queries, work.keys
 
     @T.jit
@@ -46,6 +55,7 @@ def build_kernel(plan: WgmmaAttentionPlan, packed: Sequence[TensorSpec]) -> Prim
         v_ptr: T.handle,
         mask_ptr: T.Optional(T.handle),
         scalars_ptr: T.handle,
+        zero_points_ptr: T.Optional(T.handle),
         constant_mask_ptr: T.Optional(T.handle),
         y_ptr: T.handle,
     ):
@@ -53,6 +63,10 @@ def build_kernel(plan: WgmmaAttentionPlan, packed: Sequence[TensorSpec]) -> Prim
         k_array = T.match_buffer(k_ptr, k.shape, k.dtype, align=16)
         v_array = T.match_buffer(v_ptr, v.shape, v.dtype, align=16)
         scalars = T.match_buffer(scalars_ptr, scalars_shape, "float32", align=16)
+        if zero_points_ptr is not None:
+            zero_points = T.match_buffer(zero_points_ptr, zero_points_shape, "int32", align=16)
+        else:
+            zero_points = T.meta_var(None)
         if mask_ptr is not None:
             mask = T.match_buffer(mask_ptr, mask_shape, "float32", align=16)
         elif constant_mask_ptr is not None:
@@ -88,7 +102,8 @@ def build_kernel(plan: WgmmaAttentionPlan, packed: Sequence[TensorSpec]) -> Prim
         thread = T.thread_id([threads])
         smem = T.alloc_buffer((plan.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
         maps = T.meta_var([T.address_of(one) for one in (q_map, k_map, v_map, y_map)])
-        arrays = T.meta_var([{"mask": mask, "scalars": scalars}[name].data for name in names])
+        found = T.meta_var({"mask": mask, "scalars": scalars, "zero_points": zero_points})
+        arrays = T.meta_var([found[name].data for name in names])
         T.evaluate(
             T.cuda.func_call(
                 attend.name, *maps, *arrays, y_array.data, smem.data, block, thread,
@@ -97,6 +112,8 @@ def build_kernel(plan: WgmmaAttentionPlan, packed: Sequence[TensorSpec]) -> Prim
         )  # fmt: skip
 
     absent = {} if given else {"mask_ptr": None}
+    if work.floating:
+        absent["zero_points_ptr"] = None
     if not work.constant_mask:
         absent["constant_mask_ptr"] = None
     return overlapping(main.specialize(**absent))
@@ -105,28 +122,34 @@ def build_kernel(plan: WgmmaAttentionPlan, packed: Sequence[TensorSpec]) -> Prim
 def _functions(plan: WgmmaAttentionPlan, names: Sequence[str]) -> DeviceNamespace:
     work, config = plan.workload, plan.config
     pitches = {"bhld": work.depth, "blhd": work.depth * work.heads}
-    types = {"mask": "float", "scalars": "float"}
-    loop = LOOP.replace("PARAMETERS", "".join(f"const {types[n]}* {n}, " for n in names))
-    loop = loop.replace("MASK +", "mask +" if work.mask_axes else "(const float*)nullptr +")
-    loop = loop.replace("BEGIN", "scalars")
+    types = {"mask": "float", "scalars": "float", "zero_points": "int"}
+    entry = ENTRY.replace("PARAMETERS", "".join(f"const {types[n]}* {n}, " for n in names))
+    entry = entry.replace("MASK +", "mask +" if work.mask_axes else "(const float*)nullptr +")
+    entry = entry.replace("BEGIN", "scalars" if work.floating else "scalars, zero_points")
+    entry = entry.replace("HELP", "" if work.floating else "zero_points,")
     scores, values = _atoms(plan)
     source = PIPELINE + scores.assembly("multiply_keys") + values.assembly("multiply_values")
-    source += BLOCK + SOFTMAX + ROUNDED + FLOATS + loop
+    source += BLOCK + SOFTMAX
+    source += ROUNDED + FLOATS + FLOAT_LOOP if work.floating else _BYTE_PARTS
+    source += entry
     batch, head, row = plan.mask_pitches
     return NumberNamespace(
         "attention",
         source,
-        {"IN": work.q_dtype, "OUT": work.out_dtype},
+        {"IN": work.q_dtype, "Q": work.q_dtype, "K": work.k_dtype, "OUT": work.out_dtype},
         {
             "HEADS": work.heads, "PAIRS": work.pairs, "QUERIES": work.queries, "KEYS": work.keys,
             "DEPTH": work.depth, "SIZE": plan.size, "LINE": plan.line,
             "OUT_FLOATS": not plan.stores_boxes, "Y_PITCH": pitches[work.y_order] * plan.size_of_y,
             "MASKED": bool(work.mask_axes), "MASK_BATCH": batch, "MASK_HEAD": head, "MASK_ROW": row,
-            "CAUSAL": work.causal, "QUANTISED_MASKED": work.quantised_masked,
+            "CAUSAL": work.causal, "QUANTISED_SCORES": work.quantised_scores,
+            "RESCALED_SCORES": work.rescaled_scores, "QUANTISED_MASKED": work.quantised_masked,
+            "TWICE": plan.twice, "KEEPS_SCORES": config.keeps_scores,
             "SUMS_OF_PRODUCTS": False, "CUBICS": config.cubics,
             "CONSUMERS": config.consumers, "TILE_KEYS": config.tile_keys, "STAGES": config.stages,
-            "PRODUCER_REGISTERS": config.registers.producer,
-            "CONSUMER_REGISTERS": config.registers.consumer,
+            "GIVES_REGISTERS": config.gives_registers,
+            "PRODUCER_REGISTERS": plan.registers.producer,
+            "CONSUMER_REGISTERS": plan.registers.consumer,
             "AHEAD": config.ahead, "TURNS": config.turns,
             "BARRIERS_AT": plan.barriers_at, "ROW_BLOCKS": plan.row_blocks,
         },
@@ -137,7 +160,8 @@ def _atoms(plan: WgmmaAttentionPlan) -> tuple[Wgmma, Wgmma]:
     """Of scores, and of shares with values."""
     work, tile_keys = plan.workload, plan.config.tile_keys
     k = STEP_BYTES // plan.size
-    scores = Wgmma((64, tile_keys, k), work.q_dtype, work.k_dtype, "float32")
-    values = Wgmma((64, work.depth, k), work.q_dtype, work.v_dtype, "float32",
-                   a_from_registers=True, b_transposed=True)  # fmt: skip
+    shares, sums = (work.v_dtype, "float32") if work.floating else ("uint8", "int32")
+    scores = Wgmma((64, tile_keys, k), work.q_dtype, work.k_dtype, sums)
+    values = Wgmma((64, work.depth, k), shares, work.v_dtype, sums,
+                   a_from_registers=True, b_transposed=work.floating)  # fmt: skip
     return scores, values

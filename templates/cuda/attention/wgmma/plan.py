@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autoq.templates.cuda.attention.plan import mask_pitches
 from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
+from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import row_values, tiled_map
@@ -15,13 +16,19 @@ from autoq.templates.target import Target
 STEP_BYTES = 32
 """Bytes of a row that one wgmma multiplies."""
 _LINES = (32, 64, 128)
+_SUM_BYTES = 4
+"""Of the sum of a key."""
+_LEAST_PRODUCER = {True: 24, False: 40}
+"""Registers with which a thread loads floats, or loads and turns bytes."""
+_STAGE_BARRIERS = {True: 4, False: 7}
+"""Of floats, and of bytes."""
 
 
 class WgmmaAttentionPlan:
     """Attention cut into the tiles of a configuration. Sizes count bytes unless a name says more.
 
     Shared memory holds the queries of each consumer, which become its rows of y, then the stages
-    of keys, those of values, and the barriers. A tile of rows lies in parts of `line` bytes of
+    of keys, those of values, of bytes those of values turned and of sums, and the barriers. A tile of rows lies in parts of `line` bytes of
     each row, swizzled by as many.
     """
 
@@ -39,9 +46,34 @@ class WgmmaAttentionPlan:
         self.tiles = ceil_div(workload.keys, config.tile_keys)
         self.row_blocks = ceil_div(workload.queries, config.rows)
         self.blocks = workload.pairs * self.row_blocks
+        self.twice = not workload.floating and self.tiles > 1
+        """Whether scores are looked at twice: a row's sum is known before shares are rounded."""
         self.tile_bytes = config.tile_keys * self.line * self.parts
-        self.barriers_at = config.rows * self.line * self.parts + 2 * config.stages * self.tile_bytes
-        self.smem_bytes = self.barriers_at + (1 + 4 * config.stages) * BARRIER_BYTES
+        self.stage_bytes = 2 * self.tile_bytes
+        if not workload.floating:
+            self.stage_bytes += config.tile_keys * (workload.depth + _SUM_BYTES)
+        self.barriers_at = (
+            config.rows * self.line * self.parts + config.stages * self.stage_bytes
+        )
+        barriers = _STAGE_BARRIERS[workload.floating]
+        self.smem_bytes = self.barriers_at + (1 + barriers * config.stages) * BARRIER_BYTES
+
+    @property
+    def registers(self) -> RegisterBudget:
+        """Of a thread: at launch, while it loads, and of a consumer."""
+        config, target = self.config, self.target
+        if config.gives_registers:
+            least = _LEAST_PRODUCER[self.workload.floating]
+            return register_budget(config.consumers, config.blocks_per_sm, least)
+        warps = ceil_div(config.threads // 32 * config.blocks_per_sm, target.schedulers)
+        own = min(target.thread_registers, target.scheduler_lane_registers // warps // 8 * 8)
+        return RegisterBudget(own, own, own)
+
+    @property
+    def rounds_last(self) -> bool:
+        """Whether what the softmax reads are integers of a byte."""
+        work = self.workload
+        return work.quantised_masked if work.mask_axes else work.quantised_scores
 
     @property
     def stores_boxes(self) -> bool:

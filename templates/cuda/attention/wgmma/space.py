@@ -72,7 +72,9 @@ def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
         "stages": (1, 2, 3, 4),
         "ahead": (False, True),
         "turns": (False, True),
+        "keeps_scores": (False,) if workload.floating else (False, True),
         "cubics": (0, 2, 4),
+        "gives_registers": (False, True),
         "blocks_per_sm": (1, 2, 3, 4),
     }
 
@@ -98,9 +100,17 @@ def _rules(
         """Turns are those of several consumers; of three only where each computes ahead."""
         return not config.turns or config.consumers == 2 or (config.consumers > 2 and config.ahead)
 
+    def only_bytes_are_kept(config: WgmmaAttentionConfig) -> bool:
+        """Scores are kept where they are needed twice, and are integers of a byte."""
+        return not config.keeps_scores or (plan_of(config).twice and plan_of(config).rounds_last)
+
+    def bytes_take_no_turns(config: WgmmaAttentionConfig) -> bool:
+        """Consumers of bytes compute one tile after the other, each by itself."""
+        return workload.floating or not (config.ahead or config.turns)
+
     def registers_suffice(config: WgmmaAttentionConfig) -> bool:
         """Scores, shares and sums fit the registers of a consumer."""
-        return registers(plan_of(config)) <= config.registers.consumer
+        return registers(plan_of(config)) <= plan_of(config).registers.consumer
 
     def shared_memory_suffices(config: WgmmaAttentionConfig) -> bool:
         """Stages of all blocks of a multiprocessor fit its shared memory."""
@@ -115,6 +125,8 @@ def _rules(
         stages_are_used,
         there_is_a_next_tile,
         consumers_take_turns,
+        only_bytes_are_kept,
+        bytes_take_no_turns,
         registers_suffice,
         shared_memory_suffices,
         threads_suffice,

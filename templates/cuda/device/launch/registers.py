@@ -23,8 +23,10 @@ class RegisterBudget:
     consumer: int
 
 
-def register_budget(consumers: int, blocks_per_unit: int) -> RegisterBudget:
-    """Budget of blocks with one producer and `consumers` consumer warpgroups.
+def register_budget(
+    consumers: int, blocks_per_unit: int, least_producer: int = _LEAST_PRODUCER
+) -> RegisterBudget:
+    """Budget of blocks with one producer, which needs so many, and `consumers` consumer warpgroups.
 
     A block's pool is what it was launched with; asking setmaxnreg for more than the pool holds
     would wait for ever.
@@ -33,6 +35,6 @@ def register_budget(consumers: int, blocks_per_unit: int) -> RegisterBudget:
     launch = _FILE // _WARPGROUP // blocks_per_unit // warpgroups // _STEP * _STEP
     launch = min(launch, 256)
     pool = launch * warpgroups
-    consumer = min(_MOST_CONSUMER, (pool - _LEAST_PRODUCER) // consumers // _STEP * _STEP)
+    consumer = min(_MOST_CONSUMER, (pool - least_producer) // consumers // _STEP * _STEP)
     producer = min(_MOST_PRODUCER, pool - consumers * consumer)
     return RegisterBudget(launch, producer, consumer)

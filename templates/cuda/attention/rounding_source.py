@@ -1,0 +1,137 @@
+"""CUDA source of what attention of bytes rounds, where a quantised model does: scores, shares, y."""
+
+ROUNDING = r"""
+// Numbers of 22 bits that are added to it are rounded half to even.
+constexpr float ROUNDS = 12582912.f;
+// Sums of so few products are within 22 bits, whatever the zero points: they are added to the bits
+// of ROUNDS, which makes floats of them without a conversion, of which there are 16 a clock.
+constexpr int SUMS_FROM = DEPTH * 255 * 255 < 1 << 22 ? 0x4B400000 : 0;
+
+struct Scalars {
+  float scale, scores_low, scores_high, rescale, rescaled_low, rescaled_high, scores_step;
+  float masked_low, masked_high, masked_step;
+  float shares_most, shares_step, out_scale, low, high, zero_point;
+};
+
+// The bounds are whole numbers, so that they may cut what is rounded already.
+__device__ __forceinline__ float rint_between(float x, float factor, float low, float high) {
+  const float rounded = __fmaf_rn(x, factor, ROUNDS);
+  return __fsub_rn(fminf(fmaxf(rounded, ROUNDS + low), ROUNDS + high), ROUNDS);
+}
+__device__ __forceinline__ int add_bytes(unsigned word, int sum, bool is_signed) {
+  return is_signed ? __dp4a((int)word, 0x01010101, sum)
+                   : (int)__dp4a(word, 0x01010101u, (unsigned)sum);
+}
+__device__ __forceinline__ int over_lanes_sum(int x) {
+  x += __shfl_xor_sync(0xffffffffu, x, 1);
+  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+// What rounding needs of the rows of a warp, wherever their products come from.
+struct Rounding {
+  RowPairs top, total, inverse;
+  float factor, masked_inverse;
+  int v_zero, shares_sum[ROW_TILES][2];
+  Scalars by;
+
+  __device__ __forceinline__ void begin_rounding(const float* scalars, const int* zero_points) {
+    float* all = &by.scale;
+    #pragma unroll
+    for (int i = 0; i < sizeof(Scalars) / 4; ++i) all[i] = __ldg(scalars + i);
+    masked_inverse = __frcp_rn(by.masked_step);
+    v_zero = __ldg(zero_points + 2);
+    factor = LOG2E;
+    if (QUANTISED_MASKED) factor *= by.masked_step;
+    else if (!MASKED) factor *= QUANTISED_SCORES ? by.scores_step : by.scale;
+    #pragma unroll
+    for (int r = 0; r < ROW_TILES; ++r)
+      #pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        top.of[r][half] = -infinity();
+        total.of[r][half] = 0.f;
+        shares_sum[r][half] = 0;
+      }
+  }
+
+  // A quotient by its reciprocal, corrected by what is left: rounded as a division is.
+  __device__ __forceinline__ float over_masked_step(float s) const {
+    const float near = __fmul_rn(s, masked_inverse);
+    const float exact = __fmaf_rn(__fmaf_rn(-near, by.masked_step, s), masked_inverse, near);
+    return exact == exact ? exact : near;
+  }
+
+  // A sum of products, to which SUMS_FROM was added, as a multiple of what `factor` says.
+  __device__ __forceinline__ float score(int sum, float added) const {
+    float s = SUMS_FROM ? __uint_as_float(sum) - ROUNDS : __int2float_rn(sum);
+    if constexpr (!QUANTISED_SCORES && !MASKED) return s;
+    if constexpr (!QUANTISED_SCORES) s = __fmul_rn(s, by.scale);
+    if constexpr (QUANTISED_SCORES) {
+      s = rint_between(s, by.scale, by.scores_low, by.scores_high);
+      if constexpr (RESCALED_SCORES)
+        s = rint_between(s, by.rescale, by.rescaled_low, by.rescaled_high);
+      if constexpr (MASKED) s = __fmul_rn(s, by.scores_step);
+    }
+    if constexpr (MASKED) s = __fadd_rn(s, added);
+    if constexpr (QUANTISED_MASKED)
+      s = rint_between(over_masked_step(s), 1.f, by.masked_low, by.masked_high);
+    return s;
+  }
+
+  __device__ __forceinline__ float least() const {
+    return QUANTISED_MASKED ? by.masked_low : RESCALED_SCORES ? by.rescaled_low : by.scores_low;
+  }
+  // What powers are multiplied with to be shares in their steps, when all keys have been seen.
+  __device__ __forceinline__ void measured() {
+    join_lanes(top, total, factor);
+    #pragma unroll
+    for (int r = 0; r < ROW_TILES; ++r)
+      #pragma unroll
+      for (int half = 0; half < 2; ++half)
+        inverse.of[r][half] = __frcp_rn(__fmul_rn(total.of[r][half], by.shares_step));
+  }
+  // A step of 32 keys as A's registers. Keys follow each other as a thread holds their scores: it
+  // has four of eight neighbouring ones.
+  __device__ __forceinline__ void share(
+      unsigned (&shares)[4], const Scores& z, int r, int step) {
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      unsigned bits[4];
+      #pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float power = z[r][4 * step + i / 2 * 2 + e / 2][i % 2 * 2 + e % 2];
+        bits[e] = __float_as_uint(
+            fminf(__fmaf_rn(power, inverse.of[r][i % 2], ROUNDS), ROUNDS + by.shares_most));
+      }
+      const unsigned low = __byte_perm(bits[0], bits[1], 0x0040);
+      shares[i] = __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
+      int& sum = shares_sum[r][i % 2];
+      if (v_zero != 0) sum = add_bytes(shares[i], sum, false);
+    }
+  }
+  // Four neighbouring columns of y at a time.
+  template <class Sums, class Store> __device__ __forceinline__ void finish_rows(
+      const Sums& sums, Store store, int lane) const {
+    #pragma unroll
+    for (int r = 0; r < ROW_TILES; ++r)
+      #pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int taken = v_zero * over_lanes_sum(shares_sum[r][half]);
+        #pragma unroll
+        for (int pair = 0; pair < OUT_TILES / 2; ++pair) {
+          float four[4];
+          #pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const int sum = (int)sums[r][2 * pair + e % 2][2 * half + e / 2] - taken;
+            four[e] = __fmul_rn(__int2float_rn(sum), by.out_scale);
+          }
+          store(four, r * 16 + half * 8 + lane / 4, pair * 16 + lane % 4 * 4);
+        }
+      }
+  }
+  __device__ __forceinline__ unsigned word_of(const float (&four)[4]) const {
+    if constexpr (OUT_FLOATS) return 0;
+    else return quantise<OUT, 4>(four, by.low, by.high, by.zero_point).word[0];
+  }
+};
+"""
+"""Struct Rounding; OUT, SIGNED and `quantise` are those of `NumberNamespace`."""

@@ -1,0 +1,111 @@
+"""CUDA source of a consumer of bytes, which rounds where a quantised model does.
+
+A share is rounded when its row's sum is known. Where keys are several tiles, their scores are
+computed twice, first for the sums, or wait in registers as the bytes that they are.
+"""
+
+BYTES = r"""
+using Sums = unsigned[1][OUT_TILES][4];
+using Products = unsigned[KEY_TILES][4];
+using Shares = unsigned[TILE_KEYS / 32][4];
+
+__device__ __forceinline__ int add_16_bytes(unsigned from, int sum, bool is_signed) {
+  uint4 all;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(all.x), "=r"(all.y), "=r"(all.z), "=r"(all.w) : "r"(from) : "memory");
+  sum = add_bytes(all.x, sum, is_signed);
+  sum = add_bytes(all.y, sum, is_signed);
+  sum = add_bytes(all.z, sum, is_signed);
+  return add_bytes(all.w, sum, is_signed);
+}
+
+struct State : Rounding {
+  Sums sums;
+  int q_zero, k_zero, from_row[2];
+
+  __device__ __forceinline__ void begin(const float* scalars, const int* zero_points) {
+    begin_rounding(scalars, zero_points);
+    q_zero = __ldg(zero_points);
+    k_zero = __ldg(zero_points + 1);
+    #pragma unroll
+    for (int t = 0; t < OUT_TILES; ++t)
+      #pragma unroll
+      for (int e = 0; e < 4; ++e) sums[0][t][e] = 0;
+  }
+  // What products of rows begin with: the part of zero points that is the same for all keys.
+  __device__ __forceinline__ void look_at_queries(unsigned queries, int warp, int lane) {
+    #pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      int sum = 0;
+      const int row = warp * 16 + half * 8 + lane / 4;
+      if (k_zero != 0)
+        #pragma unroll
+        for (int part = 0; part < PARTS; ++part)
+          #pragma unroll
+          for (int byte = 0; byte < LINE; byte += 64)
+            if (byte + lane % 4 * 16 < LINE)  // in whatever order
+              sum = add_16_bytes(queries + part * QUERY_PART + row * LINE + byte + lane % 4 * 16,
+                                 sum, SIGNED<Q>);
+      from_row[half] = SUMS_FROM + k_zero * (DEPTH * q_zero - over_lanes_sum(sum));
+    }
+  }
+  __device__ __forceinline__ void start_scores(Products& z, unsigned queries, unsigned keys) const {
+    const unsigned long long a = tile_descriptor<LINE>(queries, 8 * LINE, 16);
+    const unsigned long long b = tile_descriptor<LINE>(keys, 8 * LINE, 16);
+    #pragma unroll
+    for (int t = 0; t < KEY_TILES; ++t)
+      #pragma unroll
+      for (int e = 0; e < 4; ++e) z[t][e] = from_row[e / 2];
+    begin_products();
+    #pragma unroll
+    for (int step = 0; step < DEPTH_STEPS; ++step) {
+      const int part = step / PART_STEPS, byte = step % PART_STEPS * 32;
+      multiply_keys(&z[0][0], a + ((part * QUERY_PART + byte) >> 4),
+                    b + ((part * KEY_PART + byte) >> 4), 1);
+    }
+    commit_products();
+  }
+  __device__ __forceinline__ void start_values(const Shares& shares, unsigned turned) {
+    const unsigned long long b = tile_descriptor<LINE_TURNED>(turned, 8 * LINE_TURNED, 16);
+    begin_products();
+    #pragma unroll
+    for (int step = 0; step < TILE_KEYS / 32; ++step) {
+      const unsigned (&a)[4] = shares[step];
+      multiply_values(&sums[0][0][0], a[0], a[1], a[2], a[3], b + (step * STEP_TURNED >> 4), 1);
+    }
+    commit_products();
+  }
+  // Products less what sums of keys take from them where queries have a zero point, then scores.
+  __device__ __forceinline__ void score_all(
+      Scores& z, const Products& products, unsigned of_keys, const float* mask, Corner corner,
+      int lane) const {
+    #pragma unroll
+    for (int t = 0; t < KEY_TILES; ++t) {
+      int taken[2] = {0, 0};
+      if (q_zero != 0) {
+        asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(taken[0]), "=r"(taken[1])
+                     : "r"(of_keys + 4 * (t * 8 + lane % 4 * 2)) : "memory");
+        taken[0] *= q_zero, taken[1] *= q_zero;
+      }
+      #pragma unroll
+      for (int e = 0; e < 4; e += 2) {
+        float2 added = make_float2(0.f, 0.f);
+        if constexpr (MASKED) added = masks_at(mask, place_in(corner, 0, t, e, lane));
+        z[0][t][e] = score((int)products[t][e] - taken[0], added.x);
+        z[0][t][e + 1] = score((int)products[t][e + 1] - taken[1], added.y);
+      }
+    }
+  }
+  // Powers over the row's largest score, whose sum is known.
+  __device__ __forceinline__ void raise_measured(Scores& z) {
+    #pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float again = 0.f;
+      raise_row(z, 0, half, settled_base(z, 0, half, top.of[0][half]), factor, again);
+    }
+  }
+  template <class Store> __device__ __forceinline__ void finish(Store store, int lane) {
+    finish_rows(sums, store, lane);
+  }
+};
+"""

@@ -1,0 +1,38 @@
+"""CUDA source of a block of attention on wgmma: who does what."""
+
+ENTRY = r"""
+__device__ __forceinline__ void attend(
+    Map q_map, Map k_map, Map v_map, Map y_map, PARAMETERS
+    void* y, const void* shared, int number, int thread) {
+  const int warp = __shfl_sync(0xffffffffu, thread / 32, 0), lane = thread % 32;
+  const Block block(shared, number);
+  const Maps maps = {q_map, k_map, v_map, y_map};
+  if (warp == 4 * CONSUMERS && lane == 0) {
+    prefetch_map(q_map);
+    prefetch_map(k_map);
+    prefetch_map(v_map);
+    block.start_barriers();
+  }
+  __syncthreads();
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  if (warp >= 4 * CONSUMERS) {
+    if constexpr (GIVES_REGISTERS)
+      asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(PRODUCER_REGISTERS));
+    help(block, maps, HELP warp - 4 * CONSUMERS, lane);
+    return;
+  }
+  if constexpr (GIVES_REGISTERS)
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMER_REGISTERS));
+  const int consumer = warp / 4, own_warp = warp % 4;
+  const float* own_mask =
+      MASK + block.pair / HEADS * MASK_BATCH + block.pair % HEADS * MASK_HEAD;
+  State state;
+  state.begin(BEGIN);
+  wait_for(block.of_queries(), 0);
+  consume(state, block, own_mask, consumer, block.first_row + consumer * 64 + own_warp * 16, lane);
+  if constexpr (OUT_FLOATS)
+    store_floats(state, block, static_cast<float*>(y), consumer, own_warp, lane);
+  else store_own(state, block, maps.y, consumer, own_warp, lane);
+}
+"""

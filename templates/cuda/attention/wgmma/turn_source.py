@@ -1,0 +1,91 @@
+"""CUDA source of the warps that prepare bytes: values become rows of keys, and keys are added up.
+
+wgmma takes bytes of B along the keys alone. `ldmatrix.trans` gives words of two keys of two
+columns, of which byte permutes make words of four keys of one column.
+"""
+
+TURN = r"""
+// A turned tile has 32 keys in each row of LINE_TURNED bytes, a step of wgmma, for each column.
+constexpr int LINE_TURNED = 32, STEP_TURNED = DEPTH * LINE_TURNED;
+
+// 32 keys of 16 columns. Even columns lie before odd ones, so that a thread's accumulators of two
+// tiles of 8 columns are neighbours; keys lie as threads hold their shares.
+__device__ __forceinline__ void turn_values(
+    unsigned values, unsigned turned, int step, int column, int lane) {
+  unsigned w[4];
+  const int part = column / LINE, byte = column % LINE;
+  const unsigned from = values + part * KEY_PART + swizzled<LINE>((step * 32 + lane) * LINE + byte);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(from) : "memory");
+  #pragma unroll
+  for (int odd = 0; odd < 2; ++odd)
+    #pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const unsigned keys = __byte_perm(w[2 * half], w[2 * half + 1], odd ? 0x7531 : 0x6420);
+      const int row = column + odd * 8 + lane / 4;
+      const unsigned at = swizzled<LINE_TURNED>(row * LINE_TURNED + half * 16 + lane % 4 * 4);
+      asm volatile("st.shared.b32 [%0], %1;"
+                   :: "r"(turned + step * STEP_TURNED + at), "r"(keys) : "memory");
+    }
+}
+
+// Sums of the rows of a tile of keys.
+__device__ __forceinline__ void add_keys(unsigned keys, unsigned sums, int helper, int lane) {
+  #pragma unroll 1
+  for (int key = helper * 32 + lane; key < TILE_KEYS; key += HELPERS * 32) {
+    int sum = 0;
+    #pragma unroll
+    for (int part = 0; part < PARTS; ++part)
+      #pragma unroll
+      for (int byte = 0; byte < LINE; byte += 16)
+        sum = add_16_bytes(keys + part * KEY_PART + swizzled<LINE>(key * LINE + byte), sum,
+                           SIGNED<K>);
+    asm volatile("st.shared.b32 [%0], %1;" :: "r"(sums + 4 * key), "r"(sum) : "memory");
+  }
+}
+
+// What consumers need of a step beside what was loaded, by all helpers.
+__device__ __forceinline__ void prepare_step(
+    const Block& block, int step, bool adds, int helper, int lane) {
+  const Steps steps = {block.tiles};
+  if (steps.needs_keys(step)) {
+    const int stage = stage_of(step);
+    wait_for(block.barrier(KEYS_THERE, stage), phase_of(step));
+    if (adds) add_keys(block.keys(stage), block.sums(stage), helper, lane);
+    __syncwarp();
+    leave(block.barrier(SUMS_THERE, stage), lane);
+    leave(block.barrier(KEYS_LEFT, stage), lane);
+  }
+  if (step >= steps.measuring()) {
+    const int tile = steps.tile_of(step), stage = stage_of(tile);
+    wait_for(block.barrier(VALUES_THERE, stage), phase_of(tile));
+    wait_for(block.barrier(TURNED_LEFT, stage), phase_of(tile) ^ 1);
+    constexpr int UNITS = TILE_KEYS / 32 * (DEPTH / 16);
+    #pragma unroll 2
+    for (int unit = helper; unit < UNITS; unit += HELPERS)
+      turn_values(block.values(stage), block.turned(stage), unit / (DEPTH / 16),
+                  unit % (DEPTH / 16) * 16, lane);
+    fence_shared();
+    __syncwarp();
+    leave(block.barrier(TURNED_THERE, stage), lane);
+    leave(block.barrier(VALUES_LEFT, stage), lane);
+  }
+}
+// A step's stages are loaded again as soon as it is prepared.
+__device__ __forceinline__ void help(
+    const Block& block, const Maps& maps, const int* zero_points, int helper, int lane) {
+  const bool loads = helper == 0 && lane == 0, adds = __ldg(zero_points) != 0;
+  const int count = Steps{block.tiles}.count();
+  if (loads) {
+    load_queries(block, maps);
+    #pragma unroll 1
+    for (int step = 0; step < min(STAGES, count); ++step) load_step(block, maps, step);
+  }
+  #pragma unroll 1
+  for (int step = 0; step < count; ++step) {
+    __syncwarp();
+    prepare_step(block, step, adds, helper, lane);
+    if (loads && step + STAGES < count) load_step(block, maps, step + STAGES);
+  }
+}
+"""
