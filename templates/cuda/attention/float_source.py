@@ -13,7 +13,9 @@ __device__ __forceinline__ unsigned rounded(float low, float high) {
 """
 """`rounded(low, high)`: a word of two."""
 
-FLOATS = ROUNDED + r"""
+FLOATS = (
+    ROUNDED
+    + r"""
 using Sums = float[ROW_TILES][OUT_TILES][4];
 
 __device__ __forceinline__ bool changes(const RowPairs& rescale) {
@@ -151,3 +153,4 @@ struct State {
   }
 };
 """
+)

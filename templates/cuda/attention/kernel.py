@@ -68,7 +68,14 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
     entry = _ENTRY.replace("PARAMETERS", "".join(f"const {types[n]}* {n}, " for n in names))
     entry = entry.replace("MASK", "mask" if work.mask_axes else "nullptr")
     entry = entry.replace("BEGIN", "scalars" if work.floating else "scalars, zero_points")
-    source = MEMORY + fragments + SOFTMAX + (FLOATS if work.floating else ROUNDING + BYTES) + BLOCK + entry
+    source = (
+        MEMORY
+        + fragments
+        + SOFTMAX
+        + (FLOATS if work.floating else ROUNDING + BYTES)
+        + BLOCK
+        + entry
+    )
     pitches = plan.row_pitches
     out = 1 if work.out_dtype == "float32" else plan.size
     batch, head, row = plan.mask_pitches

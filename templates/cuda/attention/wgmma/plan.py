@@ -52,9 +52,7 @@ class WgmmaAttentionPlan:
         self.stage_bytes = 2 * self.tile_bytes
         if not workload.floating:
             self.stage_bytes += config.tile_keys * (workload.depth + _SUM_BYTES)
-        self.barriers_at = (
-            config.rows * self.line * self.parts + config.stages * self.stage_bytes
-        )
+        self.barriers_at = config.rows * self.line * self.parts + config.stages * self.stage_bytes
         barriers = _STAGE_BARRIERS[workload.floating]
         self.smem_bytes = self.barriers_at + (1 + barriers * config.stages) * BARRIER_BYTES
 

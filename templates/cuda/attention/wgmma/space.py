@@ -75,7 +75,7 @@ def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
         "keeps_scores": (False,) if workload.floating else (False, True),
         "cubics": (0, 2, 4),
         "gives_registers": (False, True),
-        "blocks_per_sm": (1, 2, 3, 4),
+        "blocks_per_sm": (1, 2, 3, 4, 6, 8),
     }
 
 
