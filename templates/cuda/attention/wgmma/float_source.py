@@ -73,7 +73,8 @@ struct State {
     for (int half = 0; half < 2; ++half) {
       // Of a row without a key no power is above 0, but for those of arithmetic.
       const bool seen = CUBICS == 0 || top.of[0][half] != -infinity();
-      const float inverse = 1.f / (seen ? over_lanes_sum(total.of[0][half]) : 0.f);
+      const float sum = over_lanes_sum(total.of[0][half]);
+      const float inverse = 1.f / (seen ? sum : 0.f);
       #pragma unroll
       for (int t = 0; t < OUT_TILES; ++t) {
         const float pair[2] = {sums[t][2 * half] * inverse, sums[t][2 * half + 1] * inverse};

@@ -21,6 +21,8 @@ Rule = Callable[[WgmmaAttentionConfig], bool]
 _TILE_KEYS = (48, 64, 96, 112, 128, 160, 176, 192)
 _TILES = (1, 2, 3)
 """Counts of tiles that have all keys with little beyond them."""
+_PRODUCT_REGISTERS = 26
+"""What nvcc 13.0 asks for beside the accumulators of a product of scores."""
 _MOST_KEYS = 256
 """The widest wgmma."""
 
@@ -67,7 +69,7 @@ def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
         if min(_TILE_KEYS[0], whole) <= even <= _MOST_KEYS:
             tiles.add(even)
     return {
-        "consumers": (1, 2, 3),
+        "consumers": (1, 2, 3, 4),
         "tile_keys": tuple(sorted(tiles)),
         "stages": (1, 2, 3, 4),
         "ahead": (False, True),
@@ -112,6 +114,10 @@ def _rules(
         """Scores, shares and sums fit the registers of a consumer."""
         return registers(plan_of(config)) <= plan_of(config).registers.consumer
 
+    def products_compile(config: WgmmaAttentionConfig) -> bool:
+        """ptxas holds a product to the registers at launch, before setmaxnreg gives more."""
+        return config.tile_keys // 2 + _PRODUCT_REGISTERS <= plan_of(config).registers.launch
+
     def shared_memory_suffices(config: WgmmaAttentionConfig) -> bool:
         """Stages of all blocks of a multiprocessor fit its shared memory."""
         return shared_memory_fits(plan_of(config).smem_bytes, config.blocks_per_sm, target)
@@ -128,6 +134,7 @@ def _rules(
         only_bytes_are_kept,
         bytes_take_no_turns,
         registers_suffice,
+        products_compile,
         shared_memory_suffices,
         threads_suffice,
     ]

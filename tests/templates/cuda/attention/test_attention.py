@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import runpy
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from attention_workloads import BYTES, NAMED, random_attention
 from gpu_kernels import assert_right, gpu_target, sampled
 from ptx.kernels import assert_right_emulated, run
 from with_nvcc import needs_nvcc
@@ -23,34 +22,6 @@ from autoq.templates.operators.attention import Attention
 from autoq.templates.target import parse_target
 
 AMPERE = parse_target("cuda:sm_80")
-_FILE = Path(__file__).parents[4] / "scripts" / "cases" / "attention_cases.py"
-NAMED: dict[str, Attention] = runpy.run_path(str(_FILE))["NAMED"]
-BYTES = {f"{name}_dtype": "uint8" for name in ("q", "k", "v", "out")}
-
-
-def random_attention(rng: np.random.Generator) -> Attention:
-    """Attention of random lengths, depth, orders, types and masks."""
-    queries, keys = (int(rng.integers(1, 140)) for _ in range(2))
-    batch, heads = (int(rng.integers(1, 3)) for _ in range(2))
-    orders = {f"{name}_order": str(rng.choice(["bhld", "blhd"])) for name in "qkvy"}
-    masks = {"mask_axes": str(rng.choice(["", "", "n", "bn", "hmn", "bhmn"]))}
-    if masks["mask_axes"]:
-        masks["constant_mask"] = bool(rng.random() < 0.3)
-    if keys >= queries:
-        masks["causal"] = bool(rng.random() < 0.3)
-    if rng.random() < 0.5:
-        kind = str(rng.choice(["float16", "bfloat16"]))
-        types = dict.fromkeys(("q_dtype", "k_dtype", "v_dtype"), kind)
-        types["out_dtype"] = str(rng.choice([kind, "float32"]))
-        return Attention(batch, heads, queries, keys, 2 * int(rng.integers(1, 66)),
-                         **types, **orders, **masks)  # fmt: skip
-    types = {f"{name}_dtype": str(rng.choice(["int8", "uint8"])) for name in ("q", "k", "v")}
-    types["out_dtype"] = str(rng.choice(["int8", "uint8", "float32"]))
-    masks["quantised_scores"] = bool(rng.random() < 0.7)
-    masks["rescaled_scores"] = bool(masks["quantised_scores"] and rng.random() < 0.4)
-    masks["quantised_masked"] = bool(masks["mask_axes"] and rng.random() < 0.5)
-    return Attention(batch, heads, queries, keys, 4 * int(rng.integers(1, 34)),
-                     **types, **orders, **masks)  # fmt: skip
 
 
 @needs_nvcc

@@ -1,0 +1,120 @@
+"""Attention on wgmma: right on the emulator and a GPU, without spills, its registers as estimated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from attention_workloads import BYTES, NAMED, random_attention
+from gpu_kernels import assert_right, hopper_target, sampled
+from ptx.kernels import assert_right_emulated, run
+from with_nvcc import needs_nvcc
+
+from autoq.kernel import compile_kernel
+from autoq.measure.arrays import random_case, stored_activations
+from autoq.measure.check import complaints
+from autoq.templates.cuda.attention.wgmma.attention_wgmma import TEMPLATE
+from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
+from autoq.templates.cuda.attention.wgmma.cost import registers
+from autoq.templates.cuda.attention.wgmma.plan import WgmmaAttentionPlan
+from autoq.templates.operators.attention import Attention
+from autoq.templates.target import parse_target
+
+HOPPER = parse_target("cuda:sm_90a")
+PLAIN = WgmmaAttentionConfig(1, 64, 2, False, False, False, 0, False, 1)
+
+
+def random_workload(seed: int) -> Attention:
+    """Whose rows are whole 16-byte units, which tensor maps ask for."""
+    return random_attention(np.random.default_rng(seed), float_unit=8, byte_unit=16, longest=300)
+
+
+@needs_nvcc
+@pytest.mark.parametrize("seed", range(8))
+def test_random_attention_on_wgmma_is_right(seed: int) -> None:
+    workload = random_workload(seed)
+    rng = np.random.default_rng(seed)
+    (config,) = TEMPLATE.space(workload, HOPPER).sample(rng, 1)
+    assert_right_emulated(TEMPLATE, workload, config, HOPPER)
+
+
+@needs_nvcc
+@pytest.mark.parametrize("zero_points", [(0, 0, 0), (3, 0, 0), (0, 200, 9)], ids=str)
+def test_zero_points_on_wgmma_are_of_the_run(zero_points: tuple[int, int, int]) -> None:
+    workload = Attention(1, 2, 20, 70, 32, **BYTES, quantised_scores=True)
+    values, constants = random_case(workload, 1)
+    names = ("q_zero_point", "k_zero_point", "v_zero_point")
+    constants |= dict(zip(names, zero_points, strict=True))
+    for config in (replace(PLAIN, keeps_scores=True), replace(PLAIN, gives_registers=True)):
+        inputs = [
+            *stored_activations(workload, values),
+            *TEMPLATE.pack(workload, config, constants),
+        ]
+        function = TEMPLATE.build(workload, config, HOPPER)
+        (y,) = run(function, HOPPER, inputs, [workload.outputs[0].stored])
+        assert complaints([y], workload.reference(values, constants), workload, HOPPER) is None
+
+
+@needs_nvcc
+@pytest.mark.parametrize("hides", [-np.inf, np.finfo(np.float32).min], ids=["infinite", "finite"])
+@pytest.mark.parametrize("cubics", [0, 4])
+def test_tiles_of_wgmma_that_a_mask_hides_as_a_whole(hides: float, cubics: int) -> None:
+    """The first keys of all rows, and all keys of one row.
+
+    Where what hides is finite, that row gives all keys the same share; otherwise it is NaN.
+    """
+    workload = Attention(1, 1, 16, 96, 16, mask_axes="mn")
+    (*arrays, mask), constants = random_case(workload, 2)
+    mask = np.where(np.arange(96) < 70, np.float32(hides), mask)
+    mask[..., 3, :] = hides
+    for config in (replace(PLAIN, cubics=cubics), replace(PLAIN, ahead=True, cubics=cubics)):
+        inputs = [*arrays, mask, *TEMPLATE.pack(workload, config, constants)]
+        function = TEMPLATE.build(workload, config, HOPPER)
+        (y,) = run(function, HOPPER, inputs, [workload.outputs[0].stored])
+        (expected,) = workload.reference((*arrays, mask), constants)
+        assert np.isnan(expected[0, 0, 3]).all() == np.isinf(hides)
+        assert np.isnan(y[0, 0, 3]).all() == np.isinf(hides)
+        seen = np.isfinite(expected)
+        y, expected = np.where(seen, y, 0), np.where(seen, expected, 0)
+        assert complaints([y.astype(expected.dtype)], [expected], workload, HOPPER) is None
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    "name", ["vit f16", "vit s8", "bert 384 f16", "bert 384 s8", "swin s8", "long 4096x128 f16"]
+)
+def test_defaults_on_wgmma_compile_without_spills(name: str) -> None:
+    workload = NAMED[name]
+    config = TEMPLATE.default(workload, HOPPER)
+    kernel = compile_kernel(TEMPLATE.build(workload, config, HOPPER), HOPPER)
+    plan = WgmmaAttentionPlan(workload, config, HOPPER)
+    (launch,) = kernel.launches
+    assert kernel.spill_bytes == 0
+    assert launch.smem_bytes == plan.smem_bytes <= HOPPER.smem_bytes
+    assert registers(plan) <= plan.registers.consumer
+
+
+def test_what_wgmma_declines() -> None:
+    assert not TEMPLATE.matches(Attention(1, 1, 8, 8, 64), parse_target("cuda:sm_80"))
+    assert not TEMPLATE.matches(Attention(1, 1, 8, 8, 200), HOPPER)
+    assert not TEMPLATE.matches(Attention(1, 1, 8, 8, 36), HOPPER)
+    assert not TEMPLATE.matches(Attention(1, 1, 8, 8, 40, **BYTES), HOPPER)
+    for work in (
+        Attention(1, 1, 9, 999, 192, **BYTES, quantised_scores=True, mask_axes="bhmn"),
+        Attention(1, 1, 8, 8, 192, causal=True, mask_axes="bhmn"),
+        Attention(3, 2, 1, 1, 8),
+    ):
+        assert TEMPLATE.default(work, HOPPER) in TEMPLATE.space(work, HOPPER)
+
+
+_GPU_CASES = [random_workload(seed) for seed in range(200, 216)]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("workload", [*_GPU_CASES, NAMED["vit f16"], NAMED["vit s8"]], ids=str)
+def test_wgmma_is_right_on_gpu(workload: Attention) -> None:
+    target = hopper_target()
+    configs = [TEMPLATE.default(workload, target)]
+    configs += sampled(TEMPLATE, workload, target, seed=3, count=3)
+    assert_right(TEMPLATE, workload, [(config, target) for config in configs], target, seed=9)
