@@ -22,7 +22,7 @@ struct Maps { Map q, k, v, y; };
 
 struct Block {
   unsigned smem;
-  int pair, first_row, tiles;
+  int pair, first_row, tiles, consumers;
 
   __device__ __forceinline__ Block(const void* shared, int block) {
     smem = shared_address(shared);
@@ -31,6 +31,14 @@ struct Block {
     pair = CAUSAL ? block % PAIRS : block / ROW_BLOCKS;
     first_row = rows * ROWS;
     tiles = TILES;
+    consumers = CONSUMERS;
+    // Blocks of the last pairs are small, so that they spread over all multiprocessors.
+    if (SMALL > 0 && block >= FULL_PAIRS * ROW_BLOCKS) {
+      const int small = block - FULL_PAIRS * ROW_BLOCKS;
+      pair = FULL_PAIRS + small / SMALL_BLOCKS;
+      first_row = small % SMALL_BLOCKS * (64 * SMALL);
+      consumers = SMALL;
+    }
     if (CAUSAL) {
       const int last = min(first_row + ROWS, QUERIES) - 1 + KEYS - QUERIES;
       tiles = last / TILE_KEYS + 1;
@@ -58,11 +66,11 @@ struct Block {
     for (int stage = 0; stage < STAGES; ++stage) {
       start_barrier(barrier(KEYS_THERE, stage), 1);
       start_barrier(barrier(VALUES_THERE, stage), 1);
-      start_barrier(barrier(KEYS_LEFT, stage), 4 * CONSUMERS + (SIZE == 1 ? HELPERS : 0));
-      start_barrier(barrier(VALUES_LEFT, stage), SIZE == 1 ? HELPERS : 4 * CONSUMERS);
+      start_barrier(barrier(KEYS_LEFT, stage), 4 * consumers + (SIZE == 1 ? HELPERS : 0));
+      start_barrier(barrier(VALUES_LEFT, stage), SIZE == 1 ? HELPERS : 4 * consumers);
       if constexpr (SIZE == 1) {
         start_barrier(barrier(TURNED_THERE, stage), HELPERS);
-        start_barrier(barrier(TURNED_LEFT, stage), 4 * CONSUMERS);
+        start_barrier(barrier(TURNED_LEFT, stage), 4 * consumers);
         start_barrier(barrier(SUMS_THERE, stage), HELPERS);
       }
     }
@@ -88,9 +96,8 @@ __device__ __forceinline__ unsigned phase_of(int step) { return step / STAGES % 
 
 // By one thread, as the rest of what loads.
 __device__ __forceinline__ void load_queries(const Block& block, const Maps& maps) {
-  expect_bytes(block.of_queries(), CONSUMERS * OWN_BYTES);
-  #pragma unroll
-  for (int consumer = 0; consumer < CONSUMERS; ++consumer)
+  expect_bytes(block.of_queries(), block.consumers * OWN_BYTES);
+  for (int consumer = 0; consumer < block.consumers; ++consumer)
     #pragma unroll
     for (int part = 0; part < PARTS; ++part)
       load_box(block.own(consumer) + part * QUERY_PART, maps.q, part * PART_VALUES,

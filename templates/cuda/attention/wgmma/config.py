@@ -10,6 +10,8 @@ class WgmmaAttentionConfig:
     """Knobs of attention on wgmma.
 
     consumers: warpgroups of a block, each with 64 query rows of its own.
+    small: consumers that compute in the blocks of the last pairs, which spread what the last round
+        of blocks has over all multiprocessors; 0 where all blocks are equal.
     tile_keys: keys whose scores a consumer holds at a time.
     stages: shared-memory buffers of keys, and of values.
     ahead: whether a consumer computes the scores of a tile beside its softmax of the tile before.
@@ -24,6 +26,7 @@ class WgmmaAttentionConfig:
     """
 
     consumers: int
+    small: int
     tile_keys: int
     stages: int
     ahead: bool

@@ -25,6 +25,7 @@ __device__ __forceinline__ void attend(
   if constexpr (GIVES_REGISTERS)
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMER_REGISTERS));
   const int consumer = warp / 4, own_warp = warp % 4;
+  if (consumer >= block.consumers) return;
   const float* own_mask =
       MASK + block.pair / HEADS * MASK_BATCH + block.pair % HEADS * MASK_HEAD;
   State state;

@@ -45,7 +45,14 @@ class WgmmaAttentionPlan:
         """Instructions along the depth for a tile of scores."""
         self.tiles = ceil_div(workload.keys, config.tile_keys)
         self.row_blocks = ceil_div(workload.queries, config.rows)
-        self.blocks = workload.pairs * self.row_blocks
+        self.small_blocks = ceil_div(workload.queries, 64 * config.small) if config.small else 0
+        """Of each of the last pairs."""
+        self.full_pairs = self._full_pairs()
+        """Pairs of large blocks."""
+        self.blocks = (
+            self.full_pairs * self.row_blocks
+            + (workload.pairs - self.full_pairs) * self.small_blocks
+        )
         self.twice = not workload.floating and self.tiles > 1
         """Whether scores are looked at twice: a row's sum is known before shares are rounded."""
         self.tile_bytes = config.tile_keys * self.line * self.parts
@@ -55,6 +62,14 @@ class WgmmaAttentionPlan:
         self.barriers_at = config.rows * self.line * self.parts + config.stages * self.stage_bytes
         barriers = _STAGE_BARRIERS[workload.floating]
         self.smem_bytes = self.barriers_at + (1 + barriers * config.stages) * BARRIER_BYTES
+
+    def _full_pairs(self) -> int:
+        """All, or with small blocks those whose blocks fill multiprocessors round after round."""
+        pairs, row_blocks = self.workload.pairs, self.row_blocks
+        if not self.config.small:
+            return pairs
+        room = self.target.units * self.config.blocks_per_sm
+        return pairs * row_blocks // room * room // row_blocks
 
     @property
     def registers(self) -> RegisterBudget:

@@ -70,6 +70,7 @@ def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
             tiles.add(even)
     return {
         "consumers": (1, 2, 3, 4),
+        "small": (0, 1, 2),
         "tile_keys": tuple(sorted(tiles)),
         "stages": (1, 2, 3, 4),
         "ahead": (False, True),
@@ -93,6 +94,13 @@ def _rules(
         """One stage for one tile of keys; of several, at least two and not more than tiles."""
         tiles = plan_of(config).tiles
         return config.stages == 1 if tiles == 1 else 2 <= config.stages <= tiles
+
+    def small_blocks_are_some(config: WgmmaAttentionConfig) -> bool:
+        """Some blocks are small, and some are not; consumers of neither wait for each other."""
+        if not config.small:
+            return True
+        apart = not (config.turns or workload.causal) and config.small < config.consumers
+        return apart and 0 < plan_of(config).full_pairs < workload.pairs
 
     def there_is_a_next_tile(config: WgmmaAttentionConfig) -> bool:
         """What overlaps tiles of keys needs several."""
@@ -129,6 +137,7 @@ def _rules(
     return [
         rows_within_queries,
         stages_are_used,
+        small_blocks_are_some,
         there_is_a_next_tile,
         consumers_take_turns,
         only_bytes_are_kept,

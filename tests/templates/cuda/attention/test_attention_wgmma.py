@@ -22,7 +22,7 @@ from autoq.templates.operators.attention import Attention
 from autoq.templates.target import parse_target
 
 HOPPER = parse_target("cuda:sm_90a")
-PLAIN = WgmmaAttentionConfig(1, 64, 2, False, False, False, 0, False, 1)
+PLAIN = WgmmaAttentionConfig(1, 0, 64, 2, False, False, False, 0, False, 1)
 
 
 def random_workload(seed: int) -> Attention:
