@@ -49,16 +49,25 @@ def test_zero_points_are_of_the_run(zero_points: tuple[int, int, int]) -> None:
 
 
 @needs_nvcc
-def test_tiles_that_a_mask_hides_as_a_whole() -> None:
-    """The first keys of a row are hidden, so that its largest score is -infinity for a while."""
+@pytest.mark.parametrize("hides", [-np.inf, np.finfo(np.float32).min], ids=["infinite", "finite"])
+def test_tiles_that_a_mask_hides_as_a_whole(hides: float) -> None:
+    """The first keys of a row are hidden, so that its largest score is the least for a while.
+
+    Where what hides is finite, all keys of one row are hidden, and have the same share.
+    """
     workload = Attention(1, 1, 16, 96, 16, mask_axes="mn")
     for work in (workload, replace(workload, **BYTES)):
         (*arrays, mask), constants = random_case(work, 2)
-        mask = np.where(np.arange(96) < 70, -np.inf, mask).astype(np.float32)
-        config = AttentionConfig(1, 1, 32, 3, True, work.floating, False, 1)
-        inputs = [*arrays, mask, *TEMPLATE.pack(work, config, constants)]
-        (y,) = run(TEMPLATE.build(work, config, AMPERE), AMPERE, inputs, [work.outputs[0].stored])
-        assert complaints([y], work.reference((*arrays, mask), constants), work, AMPERE) is None
+        mask = np.where(np.arange(96) < 70, hides, mask).astype(np.float32)
+        if np.isfinite(hides):
+            mask[..., 3, :] = hides
+        for tile_keys, stages in ((32, 3), (96, 1)):
+            config = AttentionConfig(1, 1, tile_keys, stages, True, work.floating, False, 1)
+            inputs = [*arrays, mask, *TEMPLATE.pack(work, config, constants)]
+            function = TEMPLATE.build(work, config, AMPERE)
+            (y,) = run(function, AMPERE, inputs, [work.outputs[0].stored])
+            expected = work.reference((*arrays, mask), constants)
+            assert complaints([y], expected, work, AMPERE) is None
 
 
 @needs_nvcc

@@ -1,4 +1,4 @@
-"""Attention on wgmma: right on the emulator and a GPU, without spills, its registers as estimated."""
+"""Attention on wgmma: right on the emulator and a GPU, without spills, and what it declines."""
 
 from __future__ import annotations
 
