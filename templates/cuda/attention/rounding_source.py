@@ -1,4 +1,4 @@
-"""CUDA source of what attention of bytes rounds, where a quantised model does: scores, shares, y."""
+"""CUDA source of what attention of bytes rounds as a quantised model does: scores, shares, y."""
 
 ROUNDING = r"""
 // Numbers of 22 bits that are added to it are rounded half to even.

@@ -44,7 +44,9 @@ struct Block {
       tiles = last / TILE_KEYS + 1;
     }
   }
-  __device__ __forceinline__ unsigned own(int consumer) const { return smem + consumer * OWN_BYTES; }
+  __device__ __forceinline__ unsigned own(int consumer) const {
+    return smem + consumer * OWN_BYTES;
+  }
   __device__ __forceinline__ unsigned keys(int stage) const {
     return smem + KEYS_AT + stage * TILE_BYTES;
   }

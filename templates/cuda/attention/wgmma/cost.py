@@ -51,13 +51,11 @@ def tile_clocks(plan: WgmmaAttentionPlan) -> tuple[float, float, float]:
     )
 
 
-def round_clocks(plan: WgmmaAttentionPlan, blocks: int) -> float:
-    """Clocks in which a multiprocessor computes so many blocks side by side."""
-    config = plan.config
-    consumers = blocks * config.consumers
-    busy = [consumers * clocks for clocks in tile_clocks(plan)]
+def round_clocks(plan: WgmmaAttentionPlan, blocks: int, consumers: int) -> float:
+    """Clocks in which a multiprocessor computes so many blocks of some consumers side by side."""
+    busy = [blocks * consumers * clocks for clocks in tile_clocks(plan)]
     together = max(busy) + _BESIDE * (sum(busy) - max(busy))
-    alone = sum(busy) / consumers + _TILE_LATENCY
+    alone = sum(busy) / (blocks * consumers) + _TILE_LATENCY
     tiles = plan.tiles * (0.5 + 0.5 / plan.row_blocks if plan.workload.causal else 1.0)
     return tiles * max(together, alone) + _BLOCK_LATENCY
 
@@ -65,10 +63,13 @@ def round_clocks(plan: WgmmaAttentionPlan, blocks: int) -> float:
 def estimate(workload: Attention, config: WgmmaAttentionConfig, target: Target) -> float:
     """Roughly the seconds, of the multiprocessor that has most blocks."""
     plan = WgmmaAttentionPlan(workload, config, target)
-    own, together = ceil_div(plan.blocks, target.units), resident(plan)
-    clocks = own // together * round_clocks(plan, together) + _LAUNCH_CLOCKS
-    if own % together:
-        clocks += round_clocks(plan, own % together)
+    large = plan.full_pairs * plan.row_blocks
+    together, clocks = resident(plan), _LAUNCH_CLOCKS
+    for blocks, consumers in ((large, config.consumers), (plan.blocks - large, config.small)):
+        own = ceil_div(blocks, target.units)
+        for count, times in ((together, own // together), (own % together, 1)):
+            if count and times:
+                clocks += times * round_clocks(plan, count, consumers)
     return max(clocks / target.clock_hz, workload.bytes / target.memory_rate)
 
 

@@ -31,7 +31,6 @@ from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.tensor_spec import TensorSpec
 
-
 _BYTE_PARTS = ROUNDING + BYTES.replace("struct State", TURN + "struct State", 1) + BYTE_LOOP
 
 

@@ -27,9 +27,9 @@ _STAGE_BARRIERS = {True: 4, False: 7}
 class WgmmaAttentionPlan:
     """Attention cut into the tiles of a configuration. Sizes count bytes unless a name says more.
 
-    Shared memory holds the queries of each consumer, which become its rows of y, then the stages
-    of keys, those of values, of bytes those of values turned and of sums, and the barriers. A tile of rows lies in parts of `line` bytes of
-    each row, swizzled by as many.
+    Shared memory holds the queries of each consumer, which become its rows of y; the stages of keys
+    and those of values; of bytes, stages of turned values and of sums; and the barriers. A tile of
+    rows lies in parts of `line` bytes of each row, swizzled by as many.
     """
 
     def __init__(

@@ -23,6 +23,8 @@ _TILES = (1, 2, 3)
 """Counts of tiles that have all keys with little beyond them."""
 _PRODUCT_REGISTERS = 26
 """What nvcc 13.0 asks for beside the accumulators of a product of scores."""
+_UNTUNED: dict[str, Sequence[Any]] = {"stages": (1, 2), "turns": (False,), "cubics": (0,)}
+"""Knobs of which the default is always the same, where it is legal."""
 _MOST_KEYS = 256
 """The widest wgmma."""
 
@@ -43,11 +45,10 @@ def space(workload: Attention, target: Target) -> Space[WgmmaAttentionConfig]:
 
 
 def default(workload: Attention, target: Target) -> WgmmaAttentionConfig:
-    """The legal configuration of least estimated time."""
+    """The legal configuration of least estimated time, of the knobs that the estimate knows."""
     legal = space(workload, target)
-    candidates = (
-        WgmmaAttentionConfig(*values) for values in itertools.product(*_knobs(workload).values())
-    )
+    knobs = {**_knobs(workload), **_UNTUNED}
+    candidates = (WgmmaAttentionConfig(*values) for values in itertools.product(*knobs.values()))
     return min(
         (config for config in candidates if config in legal),
         key=lambda config: estimate(workload, config, target),
