@@ -1,4 +1,4 @@
-"""Attention on wgmma, of 16-bit floats and of bytes as quantised models mean.
+"""Attention of 16-bit floats on wgmma.
 
 Any lengths and masks; a row of scores is never in memory.
 """
@@ -25,18 +25,22 @@ _PITCH_BYTES = 16
 """What a tensor map's strides are multiples of."""
 
 
-def matches(workload: object, target: Target) -> bool:
+def takes(workload: Attention, target: Target) -> bool:
     """On sm_90a: heads of up to 192 values, whose rows are whole 16-byte units."""
-    if not isinstance(workload, Attention) or not target.has_wgmma:
-        return False
     return (
-        workload.depth <= _DEEPEST
+        target.has_wgmma
+        and workload.depth <= _DEEPEST
         and workload.depth * workload.inputs[0].element.bytes % _PITCH_BYTES == 0
         and all(
             math.prod(array.shape) < 1 << 31
             for array in (*workload.inputs, *workload.outputs, *workload.constants)
         )
     )
+
+
+def matches(workload: object, target: Target) -> bool:
+    """16-bit floats that `takes` allows."""
+    return isinstance(workload, Attention) and workload.floating and takes(workload, target)
 
 
 def build(workload: Attention, config: WgmmaAttentionConfig, target: Target) -> PrimFunc:
@@ -47,6 +51,6 @@ def build(workload: Attention, config: WgmmaAttentionConfig, target: Target) -> 
 
 
 TEMPLATE = Template(
-    "attention_wgmma", 1, matches, space, default, build, pack, packed, preference=10,
+    "attention_wgmma", 1, matches, space, default, build, pack, packed, preference=90,
     estimate=estimate,
 )  # fmt: skip

@@ -19,7 +19,8 @@ class WgmmaAttentionConfig:
         the products of another.
     keeps_scores: whether a consumer of bytes keeps quantised scores in registers, a byte each,
         instead of computing them again when its rows have been measured.
-    cubics: of 16 powers of two, how many are polynomials of ordinary arithmetic.
+    cubics: of 16 powers of two, how many are polynomials of ordinary arithmetic, to 1e-4, which is
+        less than shares of floats are rounded by; none of bytes.
     gives_registers: whether the warps that load are a warpgroup, which leaves most of its registers
         to consumers; otherwise one warp loads.
     blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.

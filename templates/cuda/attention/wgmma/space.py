@@ -18,12 +18,14 @@ from autoq.templates.operators.attention import Attention
 from autoq.templates.target import Target
 
 Rule = Callable[[WgmmaAttentionConfig], bool]
-_TILE_KEYS = (48, 64, 96, 112, 128, 160, 176, 192)
+_TILE_KEYS = (48, 64, 80, 96, 112, 128, 144, 160, 176, 192)
 _TILES = (1, 2, 3)
 """Counts of tiles that have all keys with little beyond them."""
 _PRODUCT_REGISTERS = 26
 """What nvcc 13.0 asks for beside the accumulators of a product of scores."""
-_UNTUNED: dict[str, Sequence[Any]] = {"stages": (1, 2), "turns": (False,), "cubics": (0,)}
+_UNTUNED: dict[str, Sequence[Any]] = {
+    "small": (0,), "stages": (1, 2), "turns": (False,), "cubics": (0,)
+}  # fmt: skip
 """Knobs of which the default is always the same, where it is legal."""
 _MOST_KEYS = 256
 """The widest wgmma."""
@@ -64,7 +66,7 @@ def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
     """Values of the knobs, without those that no configuration of the workload could have."""
     unit = key_unit(workload)
     whole = ceil_div(workload.keys, unit) * unit
-    tiles = {keys for keys in _TILE_KEYS if keys < whole}
+    tiles = {keys for keys in _TILE_KEYS if keys < whole and keys % unit == 0}
     for count in _TILES:
         even = ceil_div(ceil_div(workload.keys, count), unit) * unit
         if min(_TILE_KEYS[0], whole) <= even <= _MOST_KEYS:
@@ -77,7 +79,7 @@ def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
         "ahead": (False, True),
         "turns": (False, True),
         "keeps_scores": (False,) if workload.floating else (False, True),
-        "cubics": (0, 2, 4),
+        "cubics": (0, 2, 4) if workload.floating else (0,),
         "gives_registers": (False, True),
         "blocks_per_sm": (1, 2, 3, 4, 6, 8),
     }

@@ -14,7 +14,8 @@ from with_nvcc import needs_nvcc
 from autoq.kernel import compile_kernel
 from autoq.measure.arrays import random_case, stored_activations
 from autoq.measure.check import complaints
-from autoq.templates.cuda.attention.wgmma.attention_wgmma import TEMPLATE
+from autoq.templates.base import Template
+from autoq.templates.cuda.attention.wgmma import attention_wgmma, attention_wgmma_bytes
 from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
 from autoq.templates.cuda.attention.wgmma.cost import registers
 from autoq.templates.cuda.attention.wgmma.plan import WgmmaAttentionPlan
@@ -22,7 +23,13 @@ from autoq.templates.operators.attention import Attention
 from autoq.templates.target import parse_target
 
 HOPPER = parse_target("cuda:sm_90a")
+FLOATS, ROUNDED = attention_wgmma.TEMPLATE, attention_wgmma_bytes.TEMPLATE
 PLAIN = WgmmaAttentionConfig(1, 0, 64, 2, False, False, False, 0, False, 1)
+
+
+def template_of(workload: Attention) -> Template:
+    """The one of the two that takes it."""
+    return FLOATS if workload.floating else ROUNDED
 
 
 def random_workload(seed: int) -> Attention:
@@ -35,8 +42,9 @@ def random_workload(seed: int) -> Attention:
 def test_random_attention_on_wgmma_is_right(seed: int) -> None:
     workload = random_workload(seed)
     rng = np.random.default_rng(seed)
-    (config,) = TEMPLATE.space(workload, HOPPER).sample(rng, 1)
-    assert_right_emulated(TEMPLATE, workload, config, HOPPER)
+    template = template_of(workload)
+    (config,) = template.space(workload, HOPPER).sample(rng, 1)
+    assert_right_emulated(template, workload, config, HOPPER)
 
 
 @needs_nvcc
@@ -49,9 +57,9 @@ def test_zero_points_on_wgmma_are_of_the_run(zero_points: tuple[int, int, int]) 
     for config in (replace(PLAIN, keeps_scores=True), replace(PLAIN, gives_registers=True)):
         inputs = [
             *stored_activations(workload, values),
-            *TEMPLATE.pack(workload, config, constants),
+            *ROUNDED.pack(workload, config, constants),
         ]
-        function = TEMPLATE.build(workload, config, HOPPER)
+        function = ROUNDED.build(workload, config, HOPPER)
         (y,) = run(function, HOPPER, inputs, [workload.outputs[0].stored])
         assert complaints([y], workload.reference(values, constants), workload, HOPPER) is None
 
@@ -69,8 +77,8 @@ def test_tiles_of_wgmma_that_a_mask_hides_as_a_whole(hides: float, cubics: int) 
     mask = np.where(np.arange(96) < 70, np.float32(hides), mask)
     mask[..., 3, :] = hides
     for config in (replace(PLAIN, cubics=cubics), replace(PLAIN, ahead=True, cubics=cubics)):
-        inputs = [*arrays, mask, *TEMPLATE.pack(workload, config, constants)]
-        function = TEMPLATE.build(workload, config, HOPPER)
+        inputs = [*arrays, mask, *FLOATS.pack(workload, config, constants)]
+        function = FLOATS.build(workload, config, HOPPER)
         (y,) = run(function, HOPPER, inputs, [workload.outputs[0].stored])
         (expected,) = workload.reference((*arrays, mask), constants)
         assert np.isnan(expected[0, 0, 3]).all() == np.isinf(hides)
@@ -86,8 +94,9 @@ def test_tiles_of_wgmma_that_a_mask_hides_as_a_whole(hides: float, cubics: int) 
 )
 def test_defaults_on_wgmma_compile_without_spills(name: str) -> None:
     workload = NAMED[name]
-    config = TEMPLATE.default(workload, HOPPER)
-    kernel = compile_kernel(TEMPLATE.build(workload, config, HOPPER), HOPPER)
+    template = template_of(workload)
+    config = template.default(workload, HOPPER)
+    kernel = compile_kernel(template.build(workload, config, HOPPER), HOPPER)
     plan = WgmmaAttentionPlan(workload, config, HOPPER)
     (launch,) = kernel.launches
     assert kernel.spill_bytes == 0
@@ -96,16 +105,31 @@ def test_defaults_on_wgmma_compile_without_spills(name: str) -> None:
 
 
 def test_what_wgmma_declines() -> None:
-    assert not TEMPLATE.matches(Attention(1, 1, 8, 8, 64), parse_target("cuda:sm_80"))
-    assert not TEMPLATE.matches(Attention(1, 1, 8, 8, 200), HOPPER)
-    assert not TEMPLATE.matches(Attention(1, 1, 8, 8, 36), HOPPER)
-    assert not TEMPLATE.matches(Attention(1, 1, 8, 8, 40, **BYTES), HOPPER)
+    assert not FLOATS.matches(Attention(1, 1, 8, 8, 64), parse_target("cuda:sm_80"))
+    assert not FLOATS.matches(Attention(1, 1, 8, 8, 200), HOPPER)
+    assert not FLOATS.matches(Attention(1, 1, 8, 8, 36), HOPPER)
+    assert not ROUNDED.matches(Attention(1, 1, 8, 8, 40, **BYTES), HOPPER)
+    assert not ROUNDED.matches(Attention(1, 1, 8, 8, 64), HOPPER)
+    assert not FLOATS.matches(Attention(1, 1, 8, 8, 64, **BYTES), HOPPER)
     for work in (
         Attention(1, 1, 9, 999, 192, **BYTES, quantised_scores=True, mask_axes="bhmn"),
         Attention(1, 1, 8, 8, 192, causal=True, mask_axes="bhmn"),
         Attention(3, 2, 1, 1, 8),
     ):
-        assert TEMPLATE.default(work, HOPPER) in TEMPLATE.space(work, HOPPER)
+        template = template_of(work)
+        assert template.matches(work, HOPPER)
+        assert template.default(work, HOPPER) in template.space(work, HOPPER)
+
+
+@needs_nvcc
+def test_small_blocks_compute_the_last_pairs() -> None:
+    """On three multiprocessors, of 25 tiles of 64 rows some are in blocks of one consumer."""
+    three = replace(HOPPER, units=3)
+    for workload in (Attention(1, 5, 260, 100, 64), Attention(1, 5, 260, 100, 64, **BYTES)):
+        config = replace(PLAIN, consumers=3, small=1, gives_registers=True)
+        plan = WgmmaAttentionPlan(workload, config, three)
+        assert 0 < plan.full_pairs < 5 and plan.small_blocks == 5
+        assert_right_emulated(template_of(workload), workload, config, three)
 
 
 _GPU_CASES = [random_workload(seed) for seed in range(200, 216)]
@@ -115,6 +139,7 @@ _GPU_CASES = [random_workload(seed) for seed in range(200, 216)]
 @pytest.mark.parametrize("workload", [*_GPU_CASES, NAMED["vit f16"], NAMED["vit s8"]], ids=str)
 def test_wgmma_is_right_on_gpu(workload: Attention) -> None:
     target = hopper_target()
-    configs = [TEMPLATE.default(workload, target)]
-    configs += sampled(TEMPLATE, workload, target, seed=3, count=3)
-    assert_right(TEMPLATE, workload, [(config, target) for config in configs], target, seed=9)
+    template = template_of(workload)
+    configs = [template.default(workload, target)]
+    configs += sampled(template, workload, target, seed=3, count=3)
+    assert_right(template, workload, [(config, target) for config in configs], target, seed=9)
