@@ -12,8 +12,10 @@ from autoq.templates.operators.attention import Attention
 from autoq.templates.target import Target
 
 # Registers of a consumer beside scores, shares and sums with which nvcc 13.0 neither spills nor
-# serialises products, of floats and of bytes; what masks add; and those of a word of kept scores.
-_REGISTERS, _MASK_REGISTERS, _KEPT = {True: 36, False: 24}, 24, 1.5
+# serialises products: of floats one tile after the other, and ahead; of bytes; what masks add; and
+# those of a word of kept scores.
+_FLOATS, _FLOATS_AHEAD, _BYTES, _MASK_REGISTERS, _CAUSAL, _KEPT = 28, 32, 24, 24, 4, 1.5
+
 # What follows is fitted to 169 configurations of eleven workloads on an H200, of which the estimate
 # is off by 6% in the mean for floats and by 10% for bytes. Clocks of a multiprocessor: powers and
 # instructions of a lane in each of them; of floats and of bytes, slots of a score in each pass over
@@ -24,6 +26,8 @@ _ALONE = {True: 0.45, False: 0.38}
 _CUBIC, _SUM = 8.0, 0.6
 _BESIDE, _TILE_LATENCY, _BLOCK_LATENCY, _LAUNCH_CLOCKS = 0.23, 445.0, 3100.0, 1900.0
 _L2_BYTES_A_CLOCK = 50.0
+# How many times as long a tile takes that leaves ptxas no registers to reorder instructions with.
+_SPARE, _FULL_TIMES = 6, 1.08
 
 
 def registers(plan: WgmmaAttentionPlan) -> int:
@@ -31,9 +35,10 @@ def registers(plan: WgmmaAttentionPlan) -> int:
     work, config = plan.workload, plan.config
     scores = config.tile_keys // 2
     shares = scores // 2 if config.ahead else 0
-    masks = _MASK_REGISTERS if work.mask_axes or work.causal else 0
     kept = math.ceil(_KEPT * plan.tiles * config.tile_keys / 8) if config.keeps_scores else 0
-    return scores + shares + kept + work.depth // 2 + _REGISTERS[work.floating] + masks
+    masks = _MASK_REGISTERS if work.mask_axes else _CAUSAL if work.causal else 0
+    others = (_FLOATS_AHEAD if config.ahead else _FLOATS) if work.floating else _BYTES
+    return scores + shares + kept + work.depth // 2 + others + masks
 
 
 def resident(plan: WgmmaAttentionPlan) -> int:
@@ -67,7 +72,8 @@ def round_clocks(plan: WgmmaAttentionPlan, blocks: int, consumers: int) -> float
     together = max(busy) + _BESIDE * (sum(busy) - max(busy))
     alone = _ALONE[plan.workload.floating] * sum(busy) / (blocks * consumers) + _TILE_LATENCY
     tiles = plan.tiles * (0.5 + 0.5 / plan.row_blocks if plan.workload.causal else 1.0)
-    return tiles * max(together, alone) + _BLOCK_LATENCY
+    slower = _FULL_TIMES if registers(plan) + _SPARE > plan.registers.consumer else 1.0
+    return tiles * max(together, alone) * slower + _BLOCK_LATENCY
 
 
 def estimate(workload: Attention, config: WgmmaAttentionConfig, target: Target) -> float:
