@@ -6,8 +6,8 @@ output element is compared before a time counts, which is the median over replay
 quantisation of q, k and v is part of it. Masks are random and just as sparse as a case's name says.
 
 Rows are added to `--output` as they come, and a case that it has is left out: a run that was cut
-off goes on where it ended. `--include` takes over the rows of other runs. `--plot` draws a PNG of
-what the file holds and needs matplotlib.
+off goes on where it ended. `--merge` puts the rows of several runs together. `--plot` draws a PNG
+of what the file holds and needs matplotlib.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from autoq.tuning.options import TuneOptions
 
 
 class Results:
-    """A JSON file of rows, written anew with each one."""
+    """A JSON file of rows of one device and driver, written anew with each row."""
 
-    def __init__(self, path: Path, host: Host) -> None:
+    def __init__(self, path: Path, heading: dict[str, str]) -> None:
         self.path = path
-        self._heading = {"device": str(host.device), "driver": host.driver}
+        self._heading = heading
         self._of_row = {"date": str(datetime.date.today()), "commit": commit()}
         self.rows: list[dict[str, Any]] = []
         if path.exists():
@@ -58,6 +58,10 @@ class Results:
             raise SystemExit(f"{path} is of {held['device']}, driver {held['driver']}")
         self.rows += [row for row in held["rows"] if not self.has(row)]
 
+    def write(self) -> None:
+        """Write all rows."""
+        self.path.write_text(json.dumps({**self._heading, "rows": self.rows}, indent=1) + "\n")
+
     def has(self, row: dict[str, Any]) -> bool:
         """Whether a row of the same kernel of the same case is there."""
         names = ("workload", "kernel", "config")
@@ -68,7 +72,7 @@ class Results:
         us = row["us"] or float("nan")
         print(f"{us:9.2f} us  {row['workload']}  {row['kernel']} {row['config']} {row['failure']}")
         self.rows.append({**row, **self._of_row})
-        self.path.write_text(json.dumps({**self._heading, "rows": self.rows}, indent=1) + "\n")
+        self.write()
 
 
 def jobs_of(workload: Workload, host: Host, knobs: list[dict[str, Any]]) -> list[Job]:
@@ -142,19 +146,24 @@ def main() -> None:
     parser.add_argument("--knobs", default="", help=knob_lists.__doc__)
     parser.add_argument("--peers", default=",".join(PEERS), help="of torch; empty for none")
     parser.add_argument("--only-peers", action="store_true")
-    parser.add_argument("--include", type=Path, nargs="*", default=[])
+    parser.add_argument("--merge", type=Path, nargs="*", help="take these files' rows, no more")
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args()
+    if options.merge:
+        first = json.loads(options.merge[0].read_text())
+        merged = Results(options.output, {name: first[name] for name in ("device", "driver")})
+        for path in options.merge:
+            merged.include(path)
+        merged.write()
     if options.plot:
         draw(json.loads(options.output.read_text()), options.plot)
+    if options.merge or options.plot:
         return
     host = resolve(options.target)
     require_device(host)
     sweep()
-    results = Results(options.output, host)
-    for path in options.include:
-        results.include(path)
+    results = Results(options.output, {"device": str(host.device), "driver": host.driver})
     parts = options.cases.split(",")
     cases = [case for case in (*SAMPLED, *ATTENTION) if any(part in str(case) for part in parts)]
     if not options.only_peers:
