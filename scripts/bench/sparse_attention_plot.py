@@ -16,7 +16,7 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(13, 5))
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(15, 5))
     rows = [row for row in result["rows"] if row["us"]]
     sampled = [row for row in rows if row["kernel"] == "sddmm_gathered"]
     _bars(left, {
@@ -55,6 +55,6 @@ def _bars(axis: Any, series: Mapping[str, Mapping[str, float]]) -> None:
         places = [names.index(name) + number * height for name in of]
         axis.barh(places, list(of.values()), height, label=label)
     ticks = [place + 0.4 - height / 2 for place in range(len(names))]
-    axis.set_yticks(ticks, names, fontsize=6)
+    axis.set_yticks(ticks, [name.split(" ", 1)[1] for name in names], fontsize=6)
     axis.invert_yaxis()
-    axis.legend(fontsize=7)
+    axis.legend(fontsize=7, loc="lower right")
