@@ -135,8 +135,8 @@ class LongTiling:
         """Whether a multiprocessor has the shared memory for its blocks, and threads registers."""
         blocks, budget = self.config.blocks_per_unit, self.budget
         room = target.unit_smem_bytes // (self.smem_bytes + target.reserved_smem_bytes)
-        # A product's registers lie within those of the launch.
-        held = self.sums + _OTHER_REGISTERS // 2
+        # A product's registers lie within those of the launch, and so do those of the next stage's.
+        held = self.sums + 8 * self.config.tiles + _OTHER_REGISTERS // 2
         return blocks <= room and self.registers <= budget.consumer and held <= budget.launch
 
     @property

@@ -10,12 +10,13 @@ from autoq.templates.target import Target
 # Rates of an H200's multiprocessor, a clock.
 _SMEM_BYTES = 128.0
 _L2_BYTES = 26.0
-_COPIES_A_CLOCK = 1 / 8
-"""Bulk copies that one warp starts."""
 _LEAST_PRODUCT = 16.0
 """Clocks of an instruction however narrow."""
-_STAGE_CLOCKS = 900.0
-"""From asking for a stage until it is there."""
+_ARRIVAL_CLOCKS = 1500.0
+"""From asking for a stage until it is there, among all others that ask."""
+_ROUND_CLOCKS, _MEETING_CLOCKS = 150.0, 120.0
+"""Of a stage besides, and for each other block of a cluster that it waits for."""
+_OUTPUTS_A_CLOCK = 8.0
 _START_CLOCKS = 2500.0
 _CLOCK = 1.75e9
 
@@ -31,11 +32,11 @@ def estimated_seconds(tiling: LongTiling, target: Target) -> float:
     gathered = config.rows * tiling.columns
     shared = 2 * gathered + tiling.value_bytes + products * workload.vector * DEPTH
     fetched = gathered + tiling.value_bytes / config.cluster
-    copies = config.rows / _COPIES_A_CLOCK
     busy = here * max(tensor, shared / _SMEM_BYTES, fetched / _L2_BYTES)
-    latency = max(_STAGE_CLOCKS / config.stages, copies)
-    out = workload.vector * tiling.columns / 8
-    clocks = waves * (stages * max(busy, latency) + here * out + _STAGE_CLOCKS) + _START_CLOCKS
+    latency = _ARRIVAL_CLOCKS / max(1, config.stages - 2)
+    stage = max(busy, latency) + _ROUND_CLOCKS + _MEETING_CLOCKS * (config.cluster - 1)
+    out = here * workload.vector * tiling.columns / _OUTPUTS_A_CLOCK
+    clocks = waves * (stages * stage + out + _ARRIVAL_CLOCKS) + _START_CLOCKS
     return max(clocks / _CLOCK, workload.bytes / target.memory_rate)
 
 
