@@ -47,14 +47,15 @@ from autoq.templates.target import Target, parse_target
 
 _TIMING = Timing(repeat=7, min_seconds=1e-3, budget_seconds=0.02)
 _PEERS = ("int8", "float16", "blocked_ell_int8", "blocked_ell_float16")
-_FASTEST_BLOCKS = (32, 64, 128)
 
 
 def jobs_of(
     number: int, case: SparseCase, target: Target, options: argparse.Namespace
 ) -> list[Any]:
     """Every template's default; drawn and named configurations of the first; the ablation."""
-    first, *others = matching(case.workload, target)
+    names = options.templates.split(",") if options.templates else None
+    all_of_them = matching(case.workload, target)
+    first, *others = [one for one in all_of_them if names is None or one.name in names]
     space = first.space(case.workload, target)
     configs = [first.default(case.workload, target)]
     named = (
@@ -88,8 +89,8 @@ def knob_lists(text: str) -> list[dict[str, Any]]:
 class Peers:
     """The libraries beside which cases are timed, each product once."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
+    def __init__(self, names: Sequence[str], blocks: Sequence[int]) -> None:
+        self._names, self._blocks = names, blocks
         self._bytes, self._floats, self._blocked = ByteProducts(), FloatProducts(), BlockedEll()
         self.versions = {"cublasLt": self._bytes.version, "cusparse": self._blocked.version}
         self._found: dict[Any, tuple[float | None, str]] = {}
@@ -111,7 +112,7 @@ class Peers:
                 yield self._row(case, name, product)
             else:
                 dtype = name.removeprefix("blocked_ell_")
-                for block in dict.fromkeys((workload.vector, *_FASTEST_BLOCKS)):
+                for block in dict.fromkeys((workload.vector, *self._blocks)):
                     blocked = BlockedProduct(*extents, block, round(sparsity, 3), dtype)
                     yield self._row(case, f"{name} {block}", blocked)
 
@@ -136,6 +137,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--samples", type=int, default=0)
     parser.add_argument("--knobs", default="", help=knob_lists.__doc__)
     parser.add_argument("--ablation", action="store_true")
+    parser.add_argument("--templates", default="", help="names, commas between; default all")
+    parser.add_argument("--blocks", default="32,64,128", help="of cuSPARSE, besides the vectors'")
     parser.add_argument("--peers", default="", help=f"of {', '.join(_PEERS)}")
     parser.add_argument("--work", type=Path, help="folder of what is prepared")
     parser.add_argument("--kernel-store", type=Path, help="folder that keeps kernels between runs")
@@ -175,7 +178,8 @@ def main() -> None:
         require_device(host)
         cases = prepared(options, host.target, work)
         device, names = Device(), [name for name in options.peers.split(",") if name]
-        peers = Peers(names) if names else None
+        blocks = [int(size) for size in options.blocks.split(",") if size]
+        peers = Peers(names, blocks) if names else None
         head = heading(host, options, peers.versions if peers else {})
         rows: list[dict[str, Any]] = []
         for number, case in enumerate(cases):

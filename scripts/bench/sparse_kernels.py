@@ -88,7 +88,9 @@ def _prepare(request: _Request) -> str:
         except AutoqError as error:
             return f"{request.case.name} {job.template} {job.config}: {error}"
         content = (job, kernel, template.constants(workload, job.config, constants))
-    request.path.write_bytes(pickle.dumps(content))
+    written = request.path.with_suffix(".written")
+    written.write_bytes(pickle.dumps(content))
+    written.rename(request.path)  # whole, or not there where preparing was cut short
     return ""
 
 

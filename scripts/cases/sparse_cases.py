@@ -130,7 +130,7 @@ def collection_cases(n: int = 256, vector: int = 8) -> list[SparseCase]:
     """96 matrices of pruned layers' shapes, 16 of each sparsity, with uneven rows."""
     shapes = list(dict.fromkeys((*TRANSFORMER_SHAPES, *RESNET50_SHAPES[::-1])))[:16]
     cases = []
-    for seed, (sparsity, shape) in enumerate(itertools.product(SPARSITIES, shapes)):
+    for seed, (shape, sparsity) in enumerate(itertools.product(shapes, SPARSITIES)):
         matrix = _dilated(shape, sparsity, vector, seed, VARIATION)
         structure = Structure.of(matrix.lengths)
         workload = Spmm(matrix.rows, n, matrix.columns, vector, structure)

@@ -24,7 +24,7 @@ CHUNK_COLUMNS = 16
 PADDING_BYTES = 16
 """Behind a gathered row: eight rows that are read at once start in different banks."""
 
-_OTHER_REGISTERS = 40
+_OTHER_REGISTERS = 48
 _BARRIER_BYTES = 16
 _ALIGNMENT = 128
 
@@ -136,7 +136,7 @@ class LongTiling:
         blocks, budget = self.config.blocks_per_unit, self.budget
         room = target.unit_smem_bytes // (self.smem_bytes + target.reserved_smem_bytes)
         # A product's registers lie within those of the launch, and so do those of the next stage's.
-        held = self.sums + 8 * self.config.tiles + _OTHER_REGISTERS // 2
+        held = self.registers - _OTHER_REGISTERS + 4 * self.config.tiles
         return blocks <= room and self.registers <= budget.consumer and held <= budget.launch
 
     @property

@@ -122,7 +122,7 @@ __device__ __forceinline__ void copy_stages(
     }
     __syncwarp();
     const unsigned to = ring.rows(at.stage) + first * PITCH;
-    #pragma unroll
+    #pragma unroll 4
     for (int i = 0; i < PIECES; ++i) {
       const int piece = i * 32 + number, row = piece / CHUNKS, column = piece % CHUNKS * 16;
       const B* from = b + (__shfl_sync(0xffffffffu, place, row) + column);
