@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from cases.sparse_cases import SETS, SparseCase
 from checkout import commit
 from peers.cusparse_blocked_ell import BlockedEll, BlockedProduct
-from sparse_kernels import SparseJob, measure, prepare, variation
+from sparse_kernels import SparseJob, measure, prepare, records, variation
 
 from autoq.devices import Host, require_device, resolve
 from autoq.errors import AutoqError
@@ -144,6 +144,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--kernel-store", type=Path, help="folder that keeps kernels between runs")
     parser.add_argument("--prepare", action="store_true", help="prepare, measure nothing")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--records", type=Path, help="file to append tuning records to")
     parser.add_argument("--output", type=Path, required="--prepare" not in sys.argv)
     return parser.parse_args()
 
@@ -193,6 +194,11 @@ def main() -> None:
                           f"{row.get('peer') or row['template']} {row.get('config', '')} "
                           f"{row.get('what') or row.get('failure') or ''}", flush=True)  # fmt: skip
             options.output.write_text(json.dumps({**head, "rows": rows}, indent=1) + "\n")
+            if options.records:
+                own = [row for row in rows if row["case"] == case.name]
+                with options.records.open("a") as file:
+                    for record in records([case], own, host, _TIMING.repeat):
+                        file.write(record.to_line() + "\n")
 
 
 if __name__ == "__main__":

@@ -6,30 +6,38 @@ and for each configuration its machine code and its packed constants.
 
 from __future__ import annotations
 
+import datetime
 import pickle
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tvm
 from cases.sparse_cases import SparseCase
 
+import autoq
+from autoq.devices import Host
 from autoq.errors import AutoqError
 from autoq.kernel.kernel_store import KernelStore
+from autoq.kernel.nvcc import nvcc_version
 from autoq.measure.arrays import stored_activations, stored_outputs
+from autoq.measure.bench import POISON
 from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
-from autoq.measure.job import Timing
+from autoq.measure.job import Measurement, Timing
 from autoq.measure.stopwatch import timings
+from autoq.records.record import Device as RecordedOn
+from autoq.records.record import Record
 from autoq.runtime.cuda.driver import Device
 from autoq.search.knobs import plain_config
 from autoq.templates.registry import TEMPLATES
 from autoq.templates.target import Target
+from autoq.tuning.provenance import Provenance
 
-_POISON = 0x5A
 _REFERENCE_THREADS = 4
 _BY_NAME = {template.name: template for template in TEMPLATES}
 
@@ -108,7 +116,11 @@ def measure(
         for path in sorted(folder.glob(f"{number:04}-*.job")):
             job, kernel, constants = pickle.loads(path.read_bytes())
             loaded = bench.load(kernel, constants)
-            failure = complaints(loaded.run_over(_POISON), expected, case.workload, target)
+            failure = ""
+            for poison in POISON:
+                failure = failure or complaints(
+                    loaded.run_over(poison), expected, case.workload, target
+                )
             us = None
             if not failure:
                 us = statistics.median(timings(loaded.stopwatch(timing), timing)) * 1e6
@@ -117,6 +129,24 @@ def measure(
                 "template": job.template, "config": plain_config(job.config), "us": us,
                 "failure": failure or None,
             }  # fmt: skip
+
+
+def records(
+    cases: Sequence[SparseCase], rows: Sequence[Mapping[str, Any]], host: Host, repeats: int
+) -> list[Record]:
+    """Tuning records of the rows that were measured: each was compared twice, as in tuning."""
+    device = RecordedOn(str(host.device), host.target.arch, str(host.driver), nvcc_version())
+    provenance = Provenance(device, str(tvm.__version__), autoq.__version__)
+    workloads = {case.name: case.workload for case in cases}
+    now = datetime.datetime.now(datetime.UTC)
+    return [
+        provenance.record(
+            workloads[row["case"]], _BY_NAME[row["template"]], row["config"],
+            Measurement(seconds=row["us"] * 1e-6, repeats=repeats), now,
+        )
+        for row in rows
+        if row.get("us") and "template" in row
+    ]  # fmt: skip
 
 
 def variation(case: SparseCase) -> float:
