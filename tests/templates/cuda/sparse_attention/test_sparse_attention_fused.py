@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
@@ -18,28 +20,18 @@ from autoq.templates.cuda.sparse_attention.schedule import (
 )
 from autoq.templates.cuda.sparse_attention.sparse_attention_fused import TEMPLATE
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
+from autoq.templates.sparse.vector_matrix import from_dense
 from autoq.templates.structure import Structure
 from autoq.templates.target import parse_target
+from autoq.templates.workload import Constants
 
 WORKLOAD = SparseAttention(1, 2, 61, 300, 64, Structure(224, 28, 80))
 TARGET = parse_target("cuda:sm_80")
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        FusedConfig(4, 1, 64, 3, 1, 1),
-        FusedConfig(4, 2, 64, 4, 2, 0),
-        FusedConfig(8, 1, 128, 2, 1, 2),
-    ],
-)
-@pytest.mark.parametrize("structure", [WORKLOAD.structure, Structure(2400, 300, 300)])
-def test_steps_hold_the_mask_while_its_keys_are_there(
-    config: FusedConfig, structure: Structure
-) -> None:
-    workload = replace(WORKLOAD, structure=structure)
-    tiling = FusedTiling(workload, config)
-    _, constants = workload.random_case(np.random.default_rng(1))
+def seen_by_steps(tiling: FusedTiling, constants: Constants) -> np.ndarray:
+    """The mask [queries, keys] that a schedule stands for; fails where keys are not there."""
+    config, workload = tiling.config, tiling.workload
     order, firsts, words, kept = pack_schedule(tiling, constants)
     found = np.zeros((tiling.group_rows, tiling.padded_keys), bool)
     assert sorted(order[order >= 0]) == list(range(workload.groups))
@@ -66,9 +58,55 @@ def test_steps_hold_the_mask_while_its_keys_are_there(
                 assert not found[group * GROUP + r, own].any()
                 found[group * GROUP + r, own] = True
             step += 1
-    dense = workload.mask(constants).to_dense() != 0
-    np.testing.assert_array_equal(found[:61, :300], dense)
-    assert not found[61:].any() and not found[:, 300:].any()
+    assert not found[workload.queries :].any() and not found[:, workload.keys :].any()
+    return found[: workload.queries, : workload.keys]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        FusedConfig(4, 1, 64, 3, 1, 1),
+        FusedConfig(4, 2, 64, 4, 2, 0),
+        FusedConfig(8, 1, 128, 2, 1, 2),
+    ],
+)
+@pytest.mark.parametrize("structure", [WORKLOAD.structure, Structure(2400, 300, 300)])
+def test_steps_hold_the_mask_while_its_keys_are_there(
+    config: FusedConfig, structure: Structure
+) -> None:
+    workload = replace(WORKLOAD, structure=structure)
+    _, constants = workload.random_case(np.random.default_rng(1))
+    found = seen_by_steps(FusedTiling(workload, config), constants)
+    np.testing.assert_array_equal(found, workload.mask(constants).to_dense() != 0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    queries=st.integers(1, 40),
+    keys=st.integers(1, 260),
+    shares=st.lists(st.sampled_from([0.0, 0.02, 0.3, 1.0]), min_size=1, max_size=5),
+    window=st.sampled_from([(2, 1), (3, 1), (4, 2)]),
+    seed=st.integers(0, 99),
+)
+def test_steps_hold_any_mask(
+    queries: int, keys: int, shares: list[float], window: tuple[int, int], seed: int
+) -> None:
+    """Empty rows, full ones, rows that begin or end anywhere, masks of single elements."""
+    rng = np.random.default_rng(seed)
+    share = np.resize(shares, queries)[:, None]
+    dense = rng.random((queries, keys)) < share
+    dense[:, : keys // 3] &= rng.random() < 0.5
+    vectors = from_dense(dense.astype(np.uint8), GROUP)
+    workload = SparseAttention(1, 1, queries, keys, 64, Structure.of(vectors.lengths))
+    constants = {
+        "columns": vectors.indices,
+        "pointers": vectors.pointers,
+        "kept": ((vectors.values != 0) @ (1 << np.arange(GROUP))).astype(np.uint8),
+        "scale": np.ones(1, np.float32),
+    }
+    slots, ahead = window
+    tiling = FusedTiling(workload, FusedConfig(4, 1, 64, slots, ahead, 1))
+    np.testing.assert_array_equal(seen_by_steps(tiling, constants), dense)
 
 
 def test_eights_differ_modulo_8_where_there_are_such() -> None:
