@@ -10,6 +10,7 @@ from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.know_zeros import know_zeros
 from autoq.graph.lowering.lower import lower
 from autoq.graph.lowering.merge_attention import merge_attention
+from autoq.graph.lowering.merge_concat import merge_concat
 from autoq.graph.lowering.merge_products import merge_products
 from autoq.graph.lowering.merge_rows import merge_rows
 from autoq.graph.passes.channels.channel_padding import pad_hidden_channels
@@ -91,6 +92,7 @@ def optimise(
     merge_attention(lowered, target, templates)
     know_zeros(lowered, target, templates)
     merge_products(lowered, target, templates)
+    merge_concat(lowered, target, templates)
     return lowered
 
 

@@ -89,6 +89,7 @@ CASES: list[Workload] = [
     Pool2d("average", 2, 7, 7, 64, 7, 7, requantize=True),
     Add((2, 7, 7, 32)),
     Add((2, 7, 7, 66), "int4", "uint4", "int4"),
+    Concat(50, (24, 40), ("uint8", "int8"), (True, False), "int8", "uint8"),
     Concat(49, (16, 24), ("int8", "uint8"), (False, True)),
     Concat(49, (16, 24, 6), ("int4", "uint4", "int4"), (True, True, False), "int4"),
     Quantize(2, 16, 16, 3, 16, 2),

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from autoq.errors import InputError
 from autoq.templates.epilogue import requantize_numbers
 from autoq.templates.oracle.random_arrays import bounds, random_inputs
 from autoq.templates.storage import value_dtype
@@ -24,6 +25,12 @@ class Concat(Workload, operator="concat"):
     in_dtypes and channels run over the inputs; scalars is float32 [inputs, 5] with rows as
     SCALARS: `y = clamp(rint((x - x_zero_point) * scale), low, high) + zero_point`; an input whose
     `requantize` entry is False is copied byte for byte.
+
+    With scaled_dtype, int8 or uint8, there is a second output of y's shape, as batch normalisation
+    and a ReLU behind a concatenation make it: `z = clamp(rint((y - y_zero_point) * factor[c] +
+    offset[c]), low, high) + zero_point`, each operation rounded, with constants float32 `factor`
+    and `offset` of all channels and `scaled`, float32 [4], as SCALED. Raises InputError for another
+    type, or beside an output that is not of bytes.
     """
 
     outer: int
@@ -31,8 +38,16 @@ class Concat(Workload, operator="concat"):
     in_dtypes: tuple[str, ...]
     requantize: tuple[bool, ...]
     out_dtype: str = "int8"
+    scaled_dtype: str = ""
 
+    SCALED: ClassVar = ("y_zero_point", "low", "high", "zero_point")
     SCALARS: ClassVar = ("x_zero_point", "scale", "low", "high", "zero_point")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        both = {self.out_dtype, self.scaled_dtype}
+        if self.scaled_dtype and not both <= {"int8", "uint8"}:
+            raise InputError(f"scaled_dtype {self.scaled_dtype!r}: int8 or uint8, as out_dtype")
 
     @property
     def y_shape(self) -> tuple[int, int]:
@@ -53,11 +68,17 @@ class Concat(Workload, operator="concat"):
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
-        return (TensorSpec("y", self.y_shape, self.out_dtype),)
+        y = TensorSpec("y", self.y_shape, self.out_dtype)
+        return (y, TensorSpec("z", self.y_shape, self.scaled_dtype)) if self.scaled_dtype else (y,)
 
     @property
     def constants(self) -> tuple[TensorSpec, ...]:
-        return (TensorSpec("scalars", (len(self.channels), len(self.SCALARS)), "float32"),)
+        scalars = TensorSpec("scalars", (len(self.channels), len(self.SCALARS)), "float32")
+        if not self.scaled_dtype:
+            return (scalars,)
+        channels = self.y_shape[1:]
+        names = {"factor": channels, "offset": channels, "scaled": (len(self.SCALED),)}
+        return (scalars, *(TensorSpec(name, shape, "float32") for name, shape in names.items()))
 
     def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
         parts = []
@@ -69,7 +90,14 @@ class Concat(Workload, operator="concat"):
                 value = (x.astype(np.float32) - x_zero_point) * scale
                 x = requantize_numbers(value, low, high, zero_point)
             parts.append(x.astype(value_dtype(self.out_dtype)))
-        return (np.concatenate(parts, axis=1),)
+        y = np.concatenate(parts, axis=1)
+        if not self.scaled_dtype:
+            return (y,)
+        origin, low, high, zero_point = np.asarray(constants["scaled"], np.float32)
+        value = (y.astype(np.float32) - origin) * np.asarray(constants["factor"], np.float32)
+        value = value + np.asarray(constants["offset"], np.float32)
+        z = requantize_numbers(value, low, high, zero_point)
+        return (y, z.astype(value_dtype(self.scaled_dtype)))
 
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
         low, high, zero_point = bounds(self.out_dtype, 2)
@@ -77,10 +105,31 @@ class Concat(Workload, operator="concat"):
             [index + 1, 0.6 + 0.1 * index, low, high, zero_point]
             for index in range(len(self.channels))
         ]
-        return random_inputs(rng, self.inputs), {"scalars": np.array(rows, np.float32)}
+        constants: dict[str, Any] = {"scalars": np.array(rows, np.float32)}
+        if self.scaled_dtype:
+            low, high, of_z = bounds(self.scaled_dtype, 3)
+            count = self.y_shape[1]
+            constants["factor"] = rng.uniform(-1.5, 1.5, count).astype(np.float32)
+            constants["offset"] = rng.uniform(-30, 30, count).astype(np.float32)
+            constants["scaled"] = np.array([zero_point, low, high, of_z], np.float32)
+        return random_inputs(rng, self.inputs), constants
 
     def retyped(self, inputs: Sequence[str], outputs: Sequence[str]) -> Workload:
-        return dataclasses.replace(self, in_dtypes=tuple(inputs), out_dtype=outputs[0])
+        scaled = outputs[1] if self.scaled_dtype else ""
+        return dataclasses.replace(
+            self, in_dtypes=tuple(inputs), out_dtype=outputs[0], scaled_dtype=scaled
+        )
 
     def __str__(self) -> str:
-        return f"concat {self.outer}x({'+'.join(map(str, self.channels))})"
+        scaled = ", scaled" if self.scaled_dtype else ""
+        return f"concat {self.outer}x({'+'.join(map(str, self.channels))}){scaled}"
+
+
+def scaled_concat(workload: Workload, dtype: str) -> Concat | None:
+    """A concatenation to bytes with its values scaled beside it; None for anything else."""
+    plain = isinstance(workload, Concat) and not workload.scaled_dtype
+    if not plain or not isinstance(workload, Concat):
+        return None
+    if not {workload.out_dtype, dtype} <= {"int8", "uint8"}:
+        return None
+    return dataclasses.replace(workload, scaled_dtype=dtype)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.templates.base import Template
@@ -16,6 +19,7 @@ from autoq.templates.cpu.movement.template import (
 from autoq.templates.element import element
 from autoq.templates.epilogue.cpu import requantised
 from autoq.templates.operators.concat import Concat
+from autoq.templates.target import Target
 
 
 def build(workload: Concat, config: MovementConfig) -> PrimFunc:
@@ -81,4 +85,12 @@ def _emit_row(
     )
 
 
-TEMPLATE: Template = movement_template("concat_cpu", Concat, build)
+_ANY = movement_template("concat_cpu", Concat, build)
+
+
+def matches(workload: Any, target: Target) -> bool:
+    """A concatenation with one output."""
+    return _ANY.computes(workload, target) and not workload.scaled_dtype
+
+
+TEMPLATE: Template = dataclasses.replace(_ANY, computes=matches)

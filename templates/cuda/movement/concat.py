@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
@@ -27,12 +29,14 @@ from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.operators.concat import Concat
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Constants
 
 _SOURCE = r"""
 __device__ __forceinline__ void move(
-    From<T> x, const float* scalars, To<OUT> y, int from, int to) {
+    From<T> x, const float* scalars, const float* factor, const float* offset,
+    const float* scaled, To<OUT> y, To<SCALED> z, int from, int to, int channel) {
   const Raw<T, V> raw = load<T, V>(x + from);
+  Raw<OUT, V> result;
   if constexpr (REQUANTIZE) {
     const float* row = scalars + 5 * INPUT;
     const Zero<T> origin = zero<T>(__ldg(row));
@@ -40,13 +44,30 @@ __device__ __forceinline__ void move(
     #pragma unroll
     for (int i = 0; i < V; ++i)
       value[i] = __fmul_rn(number<T, V>(raw, i, origin), __ldg(row + 1));
-    store<OUT, V>(y + to, quantise<OUT, V>(value, __ldg(row + 2), __ldg(row + 3),
-                                           __ldg(row + 4)));
+    result = quantise<OUT, V>(value, __ldg(row + 2), __ldg(row + 3), __ldg(row + 4));
+    store<OUT, V>(y + to, result);
   } else {
+    result = reinterpret_cast<const Raw<OUT, V>&>(raw);  // the two are of one type
     store<T, V>(reinterpret_cast<T*>(y + to), raw);
+  }
+  if constexpr (SCALES) {
+    const Zero<OUT> origin = zero<OUT>(__ldg(scaled));
+    float value[V];
+    #pragma unroll
+    for (int i = 0; i < V; ++i) {
+      const float product = __fmul_rn(number<OUT, V>(result, i, origin),
+                                      __ldg(factor + channel + i));
+      value[i] = __fadd_rn(product, __ldg(offset + channel + i));
+    }
+    store<SCALED, V>(z + to, quantise<SCALED, V>(value, __ldg(scaled + 1), __ldg(scaled + 2),
+                                                 __ldg(scaled + 3)));
   }
 }
 """
+
+
+_MOST_SCALED = 8
+"""Values of a thread that have factors of their own: more of them take too many registers."""
 
 
 @dataclass(frozen=True)
@@ -75,22 +96,18 @@ def matches(workload: object, target: Target) -> bool:
 
 
 def build(workload: Concat, config: ThreadConfig, target: Target) -> PrimFunc:
-    """The concatenation kernel; parameters x0, x1, ..., scalars, y."""
+    """The concatenation kernel; parameters x0, x1, ..., constants, y, and z where it scales."""
     segments = _segments(workload, config.threads)
     total = workload.y_shape[1]
     last = segments[-1]
     blocks = last.first_block + blocks_for(last.items, config.threads)
-    parameters = [
-        TensorSpec(f"x{index}", (workload.outer, channels), dtype)
-        for index, (channels, dtype) in enumerate(
-            zip(workload.channels, workload.in_dtypes, strict=True)
-        )
-    ]
-    parameters.append(TensorSpec("scalars", (len(segments), len(workload.SCALARS)), "float32"))
-    parameters.append(TensorSpec("y", workload.y_shape, workload.out_dtype))
+    parameters = [*workload.inputs, *workload.constants, *workload.outputs]
+    count = len(segments)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        *inputs, scalars, y = pointers
+        inputs, scalars, rest = pointers[:count], pointers[count], pointers[count + 1 :]
+        # Without a second output its operands are any pointers.
+        factor, offset, scaled, y, z = rest if len(rest) > 1 else (*[scalars] * 3, *rest * 2)
         ends = [*(segment.first_block for segment in segments[1:]), blocks]
         for x, segment, end in zip(inputs, segments, ends, strict=True):
             item = (block - segment.first_block) * config.threads + thread
@@ -98,8 +115,10 @@ def build(workload: Concat, config: ThreadConfig, target: Target) -> PrimFunc:
             mine = T.And(block >= segment.first_block, block < end)
             with builder.If(T.And(mine, item < segment.items)), builder.Then():
                 row, channel = item // vectors, item % vectors * segment.values
-                to = row * total + segment.first_channel + channel
-                call(segment.function, x, scalars, y, item * segment.values, to)
+                channel = segment.first_channel + channel
+                places = item * segment.values, row * total + channel, channel
+                operands = (x, scalars, factor, offset, scaled, y, z)
+                call(segment.function, *operands, *places)
 
     return thread_kernel(parameters, blocks, config.threads, target, body)
 
@@ -113,11 +132,18 @@ def _segments(workload: Concat, threads: int) -> list[_Segment]:
         dtype, requantize = workload.in_dtypes[index], workload.requantize[index]
         aligned = math.gcd(channels, first, total)
         values = vector_values(aligned, dtype, workload.out_dtype)
+        if workload.scaled_dtype:
+            values = min(values, _MOST_SCALED)
         namespace = NumberNamespace(
             "concat",
             _SOURCE,
-            {"T": dtype, "OUT": workload.out_dtype},
-            {"V": values, "REQUANTIZE": requantize, "INPUT": index},
+            {"T": dtype, "OUT": workload.out_dtype, "SCALED": workload.scaled_dtype or "int8"},
+            {
+                "V": values,
+                "REQUANTIZE": requantize,
+                "INPUT": index,
+                "SCALES": bool(workload.scaled_dtype),
+            },
         )
         items = workload.outer * channels // values
         segments.append(_Segment(namespace.function("move"), channels, first, values, block, items))
@@ -125,5 +151,12 @@ def _segments(workload: Concat, threads: int) -> list[_Segment]:
     return segments
 
 
-TEMPLATE = scalars_template("concat_cuda", 1, matches, build)
+def pack(workload: Concat, config: ThreadConfig, constants: Constants) -> tuple[np.ndarray, ...]:
+    """The constants as they are, float32."""
+    return tuple(
+        np.ascontiguousarray(constants[spec.name], np.float32) for spec in workload.constants
+    )
+
+
+TEMPLATE = dataclasses.replace(scalars_template("concat_cuda", 1, matches, build), pack=pack)
 """Concatenation of any number of inputs on every CUDA target."""
