@@ -7,7 +7,9 @@ quantises. Those with weights of 4 bits are float16, their products MatMulNBits 
 from __future__ import annotations
 
 import logging
+import math
 import os
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +17,16 @@ from pathlib import Path
 import numpy as np
 import onnx
 from bench_cpu_models import onnxruntime_session
+from onnx import helper, numpy_helper
 
 from autoq import models
 from autoq.models.weight_only import to_float16, to_matmul_nbits
 from autoq.quantization import quantize
 
 VOCABULARY = 30522
+_BYTES = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
+_LARGE = 4096
+"""Elements of an array that a skeleton leaves out."""
 CALIBRATION_SEED, FEED_SEED = 0, 1
 
 
@@ -83,22 +89,61 @@ def cases(batch: int = 8, image: int = 224) -> dict[str, Case]:
 
 
 def made(case: Case, name: str, folder: Path) -> Path:
-    """The path of a case's model, written unless it is there."""
+    """The path of a case's model, written unless it is there.
+
+    One of bytes is written from its skeleton `<name>.skeleton.onnx`, which is quantised first
+    unless that is there: a small file that other machines can be given.
+    """
     path = folder / f"{name}.onnx"
     if path.exists():
         return path
-    logging.disable(logging.WARNING)  # quantize_static warns of every weight with one axis
-    model = case.make()
     unfinished = folder / f"{name}.unfinished.onnx"
     if case.form == "int8":
-        plain = folder / f"{name}.float32.onnx"
-        onnx.save(model, str(plain))
-        quantize(plain, {"input": case.feed(CALIBRATION_SEED)}, unfinished)
-        plain.unlink()
+        skeleton = folder / f"{name}.skeleton.onnx"
+        if not skeleton.exists():
+            onnx.save(_without_weights(_quantised(case, folder / f"{name}.float32.onnx")), skeleton)
+        onnx.save(_with_weights(onnx.load(skeleton)), unfinished)
     else:
-        onnx.save(to_float16(to_matmul_nbits(model)), str(unfinished))
+        onnx.save(to_float16(to_matmul_nbits(case.make())), unfinished)
     unfinished.rename(path)
     return path
+
+
+def _quantised(case: Case, plain: Path) -> onnx.ModelProto:
+    """The float32 model, for which `plain` is room, as quantize_static makes it."""
+    logging.disable(logging.WARNING)  # quantize_static warns of every weight with one axis
+    onnx.save(case.make(), str(plain))
+    finished = plain.with_suffix(".int8.onnx")
+    quantize(plain, {"input": case.feed(CALIBRATION_SEED)}, finished)
+    model = onnx.load(finished)
+    plain.unlink()
+    finished.unlink()
+    return model
+
+
+def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model, changed: of large arrays of bytes the mean and the deviation are left."""
+    for tensor in model.graph.initializer:
+        if tensor.data_type in _BYTES and math.prod(tensor.dims) >= _LARGE:
+            array = numpy_helper.to_array(tensor)
+            tensor.doc_string = f"{array.mean():.6f} {array.std():.6f}"
+            tensor.ClearField("raw_data")
+    return model
+
+
+def _with_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model, changed: random normal numbers where a skeleton has none, the same ones always."""
+    for tensor in model.graph.initializer:
+        if tensor.data_type not in _BYTES or math.prod(tensor.dims) < _LARGE:
+            continue
+        mean, deviation = map(float, tensor.doc_string.split())
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+        limits = np.iinfo(dtype)
+        rng = np.random.default_rng(zlib.crc32(tensor.name.encode()))
+        values = mean + deviation * rng.standard_normal(tuple(tensor.dims), np.float32)
+        array = np.clip(np.rint(values), max(limits.min, -127), limits.max).astype(dtype)
+        tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    return model
 
 
 def expected(case: Case, path: Path) -> tuple[np.ndarray, float]:
