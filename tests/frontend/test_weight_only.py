@@ -73,6 +73,8 @@ def dequantised(
 CASES = {
     "4_bits": lambda f: n_bits(f, 4),
     "4_bits_zero_points": lambda f: n_bits(f, 4, zero_points=True),
+    "2_bits": lambda f: n_bits(f, 2),
+    "2_bits_zero_points": lambda f: n_bits(f, 2, zero_points=True),
     "8_bits": lambda f: n_bits(f, 8),
     "8_bits_zero_points": lambda f: n_bits(f, 8, zero_points=True),
     "4_bits_one_block": lambda f: n_bits(f, 4, 64, 128),
@@ -85,6 +87,7 @@ CASES = {
 }
 WEIGHTS = {
     "4_bits": ("int4", 32, False), "4_bits_zero_points": ("uint4", 32, True),
+    "2_bits": ("int4", 32, False), "2_bits_zero_points": ("uint4", 32, True),
     "8_bits": ("int8", 32, False), "8_bits_zero_points": ("uint8", 32, True),
     "4_bits_one_block": ("int4", 0, False), "4_bits_part_of_a_block": ("uint4", 32, True),
     "int8": ("int8", 0, False),
@@ -148,6 +151,15 @@ def test_a_float32_product_is_rounded_as_far_as_its_level_allows(level, dtype):
         step = {"float32": 1e-6, "float16": 2.0**-11, "bfloat16": 2.0**-8}[workload.in_dtype]
         error = np.abs(evaluate(graph, feeds)["y"] - expected).max()
         assert error <= 4 * step * np.abs(expected).max()
+
+
+def test_zero_points_that_are_whole_floats():
+    zero = RNG.integers(0, 16, (N, 3)).astype(np.float32)
+    made = n_bits("float32", 4, zero_points=True, z=zero)
+    feeds = feeds_of(made)
+    expected = run_in_memory(made, feeds)["y"]
+    for target in TARGETS:
+        assert_near(evaluate(optimise(from_model(made), target), feeds)["y"], expected)
 
 
 def n_bits_of_level(made: onnx.ModelProto, level: int) -> onnx.ModelProto:
@@ -256,8 +268,8 @@ def test_a_float16_model_runs_on_the_cpu(tmp_path):
         (n_bits("float32", 4, q=np.zeros((N, 3, 15), np.uint8)), "weights uint8"),
         (n_bits("float32", 4, b=normal(N), s=np.ones(5, np.float32)), "malformed|cannot reshape"),
         (
-            n_bits("float32", 4, zero_points=True, z=np.ones((N, 3), np.float32)),
-            "of float32; quantise",
+            n_bits("float32", 4, zero_points=True, z=np.full((N, 3), 0.5, np.float32)),
+            "of float32 that are no whole numbers of 4 bits; quantise",
         ),
     ],
 )

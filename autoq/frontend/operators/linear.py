@@ -123,11 +123,11 @@ which are as coarse as bfloat16 within a block and reach as far."""
 
 @importer("MatMulNBits", domain="com.microsoft")
 def matmul_nbits(node: OnnxNode, b: GraphBuilder) -> str:
-    """A product with a constant [n, k] of 4 or 8 bits that has a scale for each block of k."""
+    """A product with a constant [n, k] of 2, 4 or 8 bits that has a scale for each block of k."""
     bits, block = int(node.attributes.get("bits", 4)), int(node.attributes["block_size"])
     n, k = int(node.attributes["N"]), int(node.attributes["K"])
-    if bits not in (4, 8) or block < 2 or n < 1 or k < 1:
-        raise b.error(f"{n}x{k} weights of {bits} bits in blocks of {block}; 4 and 8 bits do")
+    if bits not in (2, 4, 8) or block < 2 or n < 1 or k < 1:
+        raise b.error(f"{n}x{k} weights of {bits} bits in blocks of {block}; 2, 4 and 8 bits do")
     blocks = -(-k // block)
     x, packed = node.required(0, b), b.constant(node.required(1, b), "B")
     if not b.shape(x) or b.shape(x)[-1] != k:
@@ -140,13 +140,13 @@ def matmul_nbits(node: OnnxNode, b: GraphBuilder) -> str:
             raise b.error("its g_idx is not the order of blocks; other orders are not supported")
     values = _unpacked(packed.reshape(n, blocks, -1), bits)[:, :, :block]
     scale = b.constant(node.required(2, b), "scales")
-    zero_point = np.full((n, blocks), 1 << (bits - 1), np.uint8)
+    zero_point: np.ndarray = np.full((n, blocks), 1 << (bits - 1), np.uint8)
     if node.input(3) is not None:
         given = b.constant(node.required(3, b), "zero_points")
-        if given.dtype != np.uint8:
-            raise b.error(f"zero_points of {given.dtype}; quantise with those of uint8")
-        zero_point = _unpacked(given.reshape(n, -1), bits)[:, :blocks]
-    dtype = np.dtype(ml_dtypes.uint4) if bits == 4 else np.dtype(np.uint8)
+        zero_point = _zero_points(b, given.reshape(n, -1), bits)[:, :blocks]
+    if bits == 2:  # as numbers of 4 bits around the same middle
+        values, zero_point = values + 6, zero_point + np.uint8(6)
+    dtype = np.dtype(np.uint8) if bits == 8 else np.dtype(ml_dtypes.uint4)
     whole = blocks > 1  # the last block is filled up: kernels take whole ones
     if whole:
         values.reshape(n, -1)[:, k:] = zero_point[:, -1:]
@@ -165,11 +165,24 @@ def matmul_nbits(node: OnnxNode, b: GraphBuilder) -> str:
     return y if node.input(5) is None else b.emit("Add", [y, node.required(5, b)])
 
 
+def _zero_points(b: GraphBuilder, given: np.ndarray, bits: int) -> np.ndarray:
+    """Zero points of rows [n, bytes], two or more a byte, or of floats [n, blocks], as uint8."""
+    if given.dtype == np.uint8:
+        return _unpacked(given, bits)
+    whole = np.rint(given.astype(np.float32))
+    if np.any(whole != given) or whole.min() < 0 or whole.max() >= 1 << bits:
+        raise b.error(
+            f"zero_points of {given.dtype} that are no whole numbers of {bits} bits; quantise with "
+            "those of uint8"
+        )
+    return whole.astype(np.uint8)
+
+
 def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
-    """Bytes, or the two values of 4 bits in each, the lower first, along the last axis."""
-    if bits == 8:
-        return packed
-    return np.stack([packed & 15, packed >> 4], axis=-1).reshape(*packed.shape[:-1], -1)
+    """The values in each byte, the lowest first, along the last axis."""
+    shifts = range(0, 8, bits)
+    values = np.stack([packed >> shift & ((1 << bits) - 1) for shift in shifts], axis=-1)
+    return values.reshape(*packed.shape[:-1], -1)
 
 
 @importer("QGemm", domain="com.microsoft")
