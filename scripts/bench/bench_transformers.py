@@ -6,7 +6,7 @@
 
 Models, artifacts and what onnxruntime makes of the inputs stay in `--models`, so that a run that
 was cut off goes on where it ended. A model whose output is off is not timed. autoq and its peers
-take turns in one process; a time is the median of all turns. Rows join those of the result file,
+take turns in one process; a time is the median of all turns, on a CPU that of the process. Rows join those of the result file,
 each with its date and commit.
 """
 
@@ -164,8 +164,8 @@ def on_cpu(case: Case, model: Path, path: Path) -> dict[str, Any]:
         {name: lambda run=run: run(None, feeds) for name, run in works.items()}, _CPU_SECONDS
     )
     return {
-        "autoq_us": taken["autoq"]["wall_us_median"],
-        "peers": {"onnxruntime": taken["onnxruntime"]["wall_us_median"]},
+        "autoq_us": taken["autoq"]["cpu_us_median"],
+        "peers": {"onnxruntime": taken["onnxruntime"]["cpu_us_median"]},
         "threads": threads, "load": round(os.getloadavg()[0], 1), "times": taken, **errors,
         "kernels": len(session.plan.calls), "layers": layers_of(session)[:10],
     }  # fmt: skip
