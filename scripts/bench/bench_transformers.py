@@ -6,8 +6,8 @@
 
 Models, artifacts and what onnxruntime makes of the inputs stay in `--models`, so that a run that
 was cut off goes on where it ended. A model whose output is off is not timed. autoq and its peers
-take turns in one process; a time is the median of all turns, on a CPU that of the process. Rows join those of the result file,
-each with its date and commit.
+take turns in one process; a time is the median of all turns, on a CPU the process's own. Rows join
+those of the result file, each with its date and commit.
 """
 
 from __future__ import annotations
