@@ -42,7 +42,7 @@ def draw(data: dict[str, Any], path: Path) -> None:
         panel.axis("off")
     axes[0][0].legend(fontsize=7)
     figure.supxlabel("trials")
-    figure.supylabel("speed as a share of the best recorded: median and quartiles over the seeds")
+    figure.supylabel("share of the best recorded speed", fontsize=9)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     pyplot.close(figure)

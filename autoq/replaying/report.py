@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
 
 from autoq import __version__
+from autoq.errors import InputError
 from autoq.replaying.comparison import SpaceComparison
 from autoq.search.compare import Comparison
 from autoq.templates.workload_key import to_dict
@@ -25,13 +26,14 @@ def to_json(found: Sequence[SpaceComparison], options: dict[str, Any]) -> dict[s
     Counts of trials are null where most seeds did not get so far. `quartiles` are those of the
     speed so far as a share of the best recorded, after each trial.
     """
+    spaces = [_space(one, name) for one, name in zip(found, _names(found), strict=True)]
     return {
         "format": 1,
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "autoq": __version__,
         **options,
-        "spaces": [_space(one, name) for one, name in zip(found, _names(found), strict=True)],
-        "overall": overall(found),
+        "spaces": spaces,
+        "overall": overall(spaces, options["trials"]),
     }
 
 
@@ -102,36 +104,53 @@ def _count(trials: float) -> int | None:
     return int(trials) if math.isfinite(trials) else None
 
 
-def overall(found: Sequence[SpaceComparison]) -> list[dict[str, Any]]:
+def overall(spaces: Sequence[Mapping[str, Any]], trials: int) -> list[dict[str, Any]]:
     """For each strategy the geometric means over the spaces of its median trials.
 
-    A median that was not reached counts as all trials. `ratio` is to the baseline's median, space
-    by space, with the lowest and highest of them.
+    spaces as in `to_json`, all with the same strategies; a median that was not reached counts as
+    all `trials`. `ratio` is to the baseline's median, space by space, with the lowest and highest.
     """
-    if not found:
+    if not spaces:
         return []
     rows = []
-    for index, first in enumerate(found[0].rows):
-        row: dict[str, Any] = {"strategy": first.strategy}
-        for at, fraction in enumerate(first.fractions):
-            medians = np.array([_bounded(one.rows[index], at) for one in found])
-            entry = {"median": round(_mean(medians), 1)}
-            base = [one_row for one_row in found[0].rows if one_row.strategy == _BASELINE]
-            if base:
-                place = found[0].rows.index(base[0])
-                ratios = medians / np.array([_bounded(one.rows[place], at) for one in found])
+    for index, first in enumerate(spaces[0]["strategies"]):
+        row: dict[str, Any] = {"strategy": first["strategy"]}
+        for fraction in first["trials_to"]:
+            medians = _medians(spaces, index, fraction, trials)
+            entry: dict[str, Any] = {"median": round(_mean(medians), 1)}
+            names = [one["strategy"] for one in spaces[0]["strategies"]]
+            if _BASELINE in names:
+                base = _medians(spaces, names.index(_BASELINE), fraction, trials)
+                ratios = medians / base
                 entry |= {
                     "ratio": round(_mean(ratios), 3),
                     "least": round(float(ratios.min()), 3),
                     "most": round(float(ratios.max()), 3),
                 }
-            row[f"{fraction:.0%}"] = entry
+            row[fraction] = entry
         rows.append(row)
     return rows
 
 
-def _bounded(row: Comparison, at: int) -> float:
-    return min(row.median[at], float(row.curves.shape[1]))
+def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Comparisons of the same strategies, seeds and trials on several spaces as one.
+
+    Raises InputError for others.
+    """
+    first = parts[0]
+    alike = [{k: part[k] for k in ("seeds", "trials", "batch")} for part in parts]
+    spaces = [space for part in parts for space in part["spaces"]]
+    names = [[row["strategy"] for row in space["strategies"]] for space in spaces]
+    if any(one != alike[0] for one in alike) or any(one != names[0] for one in names):
+        raise InputError("comparisons of other strategies, seeds or trials cannot be joined")
+    return {**first, "spaces": spaces, "overall": overall(spaces, first["trials"])}
+
+
+def _medians(
+    spaces: Sequence[Mapping[str, Any]], index: int, fraction: str, trials: int
+) -> np.ndarray:
+    found = [space["strategies"][index]["trials_to"][fraction]["median"] for space in spaces]
+    return np.array([trials if one is None else one for one in found], dtype=np.float64)
 
 
 def _mean(values: np.ndarray) -> float:

@@ -12,7 +12,7 @@ from autoq.measure.job import REGISTRY, load_registry
 from autoq.replaying.comparison import compare_search
 from autoq.replaying.loading import load, shipped_spaces
 from autoq.replaying.plot import draw
-from autoq.replaying.report import table, to_json
+from autoq.replaying.report import joined, table, to_json
 
 SPACES = ("7x7x512-512-nhwcnc", "14x14x256-256-nhwcnc")
 
@@ -45,7 +45,9 @@ def test_the_same_seeds_give_the_same_curves(found, paths, in_this_process):
 
 
 def test_a_comparison_is_json_a_table_and_a_picture(found, tmp_path):
-    data = json.loads(json.dumps(to_json(found, {"seeds": 6}), allow_nan=False))
+    data = json.loads(
+        json.dumps(to_json(found, {"seeds": 6, "trials": 64, "batch": 0}), allow_nan=False)
+    )
     assert len(data["spaces"]) == 2 and len(data["overall"]) == 3
     row = data["spaces"][0]["strategies"][1]
     assert row["strategy"] == "random" and len(row["quartiles"]) == 3
@@ -54,6 +56,15 @@ def test_a_comparison_is_json_a_table_and_a_picture(found, tmp_path):
     assert len(lines) == 2 + 2 * 3 + 3
     draw(data, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").stat().st_size > 10_000
+
+
+def test_comparisons_of_several_spaces_are_joined(found):
+    options = {"seeds": 6, "trials": 64, "batch": 0}
+    both = to_json(found, options)
+    parts = [to_json([one], options) for one in found]
+    assert joined(parts)["overall"] == both["overall"]
+    with pytest.raises(AutoqError, match="cannot be joined"):
+        joined([parts[0], {**parts[1], "trials": 32}])
 
 
 def test_every_shipped_space_can_be_searched():
