@@ -234,7 +234,7 @@ def run(cases: Sequence[Case], host: Host, options: argparse.Namespace) -> dict[
     names = [case.name for case in all_cases()]
     database = Database.load([options.records] if options.records.exists() else [], shipped=True)
     with scratch_folder() as scratch:
-        kernels = Kernels(host.target, scratch, options.top * len(cases))
+        kernels = Kernels(host.target, options.cache or scratch, options.top * len(cases))
         runner = autoq_runner(host.target, scratch, Timing(repeat=options.repeat))
         peers, versions = start_peers(cases)
         result |= {"cuda": nvcc_version(), "peers": result.get("peers", {}) | versions}
