@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.mma.wgmma import FLOATING_N, INTEGER_N, K_BYTES
 from autoq.templates.cuda.tile_wise.view import TileWiseView
+from autoq.templates.element import element
 from autoq.templates.target import Target
 
 UNIT_BYTES = 16
 _WARPGROUP = 128
 _M = 64
 _PAD = 8
-"""Words behind a row of sums: the first of them is 0, for columns that no tile has."""
+"""Words behind a row of sums, of which the first is 0."""
 
 
 @dataclass(frozen=True)
@@ -110,19 +111,42 @@ class TileWiseTiling:
         return self.config.depth * K_BYTES * self.width
 
     @property
-    def sum_pitch(self) -> int:
-        """Words of a row of sums on their way to y."""
-        return -(-self.width // 32) * 32 + _PAD
+    def out_bytes(self) -> int:
+        """Bytes of an output."""
+        return element(self.view.epilogue.out_dtype).bytes
 
     @property
-    def sum_bytes(self) -> int:
-        """Sums of 16 rows of each warp."""
-        return 4 * self.config.consumers * 4 * 16 * self.sum_pitch
+    def in_words(self) -> bool:
+        """Whether threads finish their own columns, and whole words of y are put together.
+
+        What follows them must not depend on the place in y, as residuals and scales of rows do.
+        """
+        epilogue = self.view.epilogue
+        own = epilogue.residual_dtype is None and not epilogue.row_scale
+        return own and self.view.n * self.out_bytes % 4 == 0
+
+    @property
+    def terms(self) -> int:
+        """Columns of the epilogue's terms: those of tiles, or those of y."""
+        return self.view.tiles * self.width if self.in_words else self.view.n
+
+    @property
+    def row_pitch(self) -> int:
+        """Words of a row of outputs, or of sums, on their way to y."""
+        if not self.in_words:
+            return -(-self.width // 32) * 32 + _PAD
+        pad = 1 if self.out_bytes == 1 else 2 * self.out_bytes
+        return -(-self.width * self.out_bytes // 128) * 32 + pad
+
+    @property
+    def staged_bytes(self) -> int:
+        """16 rows of each warp."""
+        return 4 * self.config.consumers * 4 * 16 * self.row_pitch
 
     @property
     def smem_bytes(self) -> int:
         stage = self.x_stage_bytes + self.weight_stage_bytes
-        return self.config.stages * stage + self.sum_bytes + 16 * self.config.stages
+        return self.config.stages * stage + self.staged_bytes + 16 * self.config.stages
 
     def fits(self, target: Target) -> bool:
         """Whether so many blocks fit a multiprocessor's shared memory."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 GATHER = r"""
 constexpr int X_STAGE = X_STAGE_BYTES, W_STAGE = STAGE_ROWS * SIZE * WIDTH;
 constexpr int STAGE_BYTES = X_STAGE + W_STAGE;
+// Stages that threads copy and have not announced: consumers leave one when they have the next.
+constexpr int LAG = STAGES > 4 ? STAGES - 3 : (STAGES - 1) / 2;
 
 struct Ring { unsigned stages, full, empty; };
 __device__ __forceinline__ void barrier_init(unsigned at, int count) {
@@ -49,56 +51,90 @@ struct Place {
   }
 };
 
+// The stages of a block, one after the other.
+struct Stages {
+  const int4* tiles;
+  int turn, block, stage, last;
+  long long columns;  // where the rows of x that the item computes begin
+  bool more;
+  __device__ __forceinline__ Stages(const int4* given, int own) {
+    tiles = given, turn = -1, block = own, stage = last = 0, columns = 0, more = true;
+    find();
+  }
+  __device__ __forceinline__ void next() {
+    if (++stage == last) find();
+  }
+  // The first stage of the next item that has any.
+  __device__ __forceinline__ void find() {
+    while ((++turn) * GRID < ITEMS) {
+      const int item = item_of(turn, block);
+      if (item < 0) continue;
+      const int4 tile = __ldg(tiles + item / ROW_TILES);
+      if (tile.y == 0) continue;
+      stage = tile.x, last = tile.x + tile.y;
+      columns = (long long)(item % ROW_TILES) * (ROWS * SIZE);
+      return;
+    }
+    more = false;
+  }
+};
+
 __device__ __forceinline__ void gather_tiles(
     const Ring& ring, const unsigned char* x, const int* rows, const unsigned char* values,
     const int4* tiles, int block, int thread) {
-  constexpr int ROW = ROWS * SIZE, PIECES = ROW / 16;
-  const int warp = thread / 32, lane = thread % 32;
+  // What a thread copies of a stage: every fourth row of its warp, or pieces of rows.
+  constexpr int ROW = ROWS * SIZE, PIECES = BULK ? 1 : ROW / 16, COPY = ROW / PIECES;
+  constexpr int EACH = (STAGE_ROWS * PIECES + 127) / 128;
+  const int own = BULK ? thread % 32 * 4 + thread / 32 : thread;
   Place place;
-  int waiting = 0;  // stages that threads copy, and have not announced
-  unsigned announced[2];
-  for (int turn = 0; turn * GRID < ITEMS; ++turn) {
-    const int item = item_of(turn, block);
-    if (item < 0) continue;
-    const int4 tile = __ldg(tiles + item / ROW_TILES);
-    const unsigned char* columns = x + (long long)(item % ROW_TILES) * ROW;
-    for (int s = tile.x; s < tile.x + tile.y; ++s) {
-      const unsigned to = ring.stages + place.stage * STAGE_BYTES;
-      const unsigned full = ring.full + 8 * place.stage;
-      barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
-      if (thread == 0) {
-        barrier_expect(full, W_STAGE + (BULK ? STAGE_ROWS * ROW : 0));
-        bulk_copy(to + X_STAGE, values + (long long)s * W_STAGE, W_STAGE, full);
-      }
-      if constexpr (BULK) {
-        #pragma unroll
-        for (int r = warp * 32 + lane; r < STAGE_ROWS; r += 128) {
-          const long long row = __ldg(rows + s * STAGE_ROWS + r);
-          bulk_copy(to + r * X_ROW_BYTES, columns + row * (PITCH * SIZE), ROW, full);
-        }
-      } else {
-        #pragma unroll
-        for (int i = thread; i < STAGE_ROWS * PIECES; i += 128) {
-          const int r = i / PIECES, piece = i % PIECES * 16;
-          const long long row = __ldg(rows + s * STAGE_ROWS + r);
-          copy_piece(to + r * X_ROW_BYTES + piece, columns + row * (PITCH * SIZE) + piece);
-        }
-        asm volatile("cp.async.commit_group;" : : : "memory");
-        if (waiting == 2) {
-          asm volatile("cp.async.wait_group 2;" : : : "memory");
-          barrier_arrive(announced[0]);
-          announced[0] = announced[1], announced[1] = full;
-        } else {
-          announced[waiting++] = full;
-        }
-      }
-      place.next();
+  int count = 0, row[EACH];
+  Stages ahead(tiles, block);
+  const auto read_rows = [&] {
+    #pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+      const int at = (own + 128 * i) / PIECES;
+      if (at < STAGE_ROWS) row[i] = __ldg(rows + ahead.stage * STAGE_ROWS + at);
     }
+  };
+  if (ahead.more) read_rows();
+  while (ahead.more) {
+    const int stage = ahead.stage;
+    const unsigned char* from[EACH];
+    #pragma unroll
+    for (int i = 0; i < EACH; ++i)
+      from[i] = x + (ahead.columns + (long long)row[i] * (PITCH * SIZE) +
+                     (own + 128 * i) % PIECES * COPY);
+    ahead.next();
+    if (ahead.more) read_rows();  // a stage ahead: they come from the L2
+    const unsigned to = ring.stages + place.stage * STAGE_BYTES;
+    const unsigned full = ring.full + 8 * place.stage;
+    barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
+    if (thread == 0) {
+      barrier_expect(full, W_STAGE + (BULK ? STAGE_ROWS * ROW : 0));
+      bulk_copy(to + X_STAGE, values + (long long)stage * W_STAGE, W_STAGE, full);
+    }
+    #pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+      const int at = own + 128 * i;
+      const unsigned own_to = to + at / PIECES * X_ROW_BYTES + at % PIECES * COPY;
+      if (at / PIECES >= STAGE_ROWS) continue;
+      if constexpr (BULK) bulk_copy(own_to, from[i], ROW, full);
+      else copy_piece(own_to, from[i]);
+    }
+    if constexpr (!BULK) {
+      asm volatile("cp.async.commit_group;" : : : "memory");
+      if (count >= LAG) {
+        asm volatile("cp.async.wait_group %0;" : : "n"(LAG) : "memory");
+        barrier_arrive(ring.full + 8 * ((count - LAG) % STAGES));
+      }
+    }
+    ++count;
+    place.next();
   }
   if constexpr (!BULK) {
     asm volatile("cp.async.wait_group 0;" : : : "memory");
-    if (waiting > 0) barrier_arrive(announced[0]);
-    if (waiting > 1) barrier_arrive(announced[1]);
+    for (int i = count < LAG ? 0 : count - LAG; i < count; ++i)
+      barrier_arrive(ring.full + 8 * (i % STAGES));
   }
 }
 """

@@ -35,7 +35,6 @@ _DEPTHS = (2, 4)
 _STAGES = (2, 3, 4, 5, 6, 8, 10, 12)
 _BLOCKS = (1, 2)
 _WIDEST = 256
-_LEAST_ANNOUNCED = 4
 _OTHER_REGISTERS = 38
 _TURNED = "turned_x"
 
@@ -89,13 +88,8 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileWiseConfig]:
         """No tile is twice as high as y, unless it is the lowest."""
         return config.rows == _ROWS[0] or config.rows < 2 * view.m
 
-    def copies_are_announced_in_time(config: TileWiseConfig) -> bool:
-        """Threads announce a stage two stages later: without bulk copies there are four."""
-        return config.bulk or config.stages >= _LEAST_ANNOUNCED
-
     constraints = (
         consumers_share_rows,
-        copies_are_announced_in_time,
         rows_are_there,
         shared_memory_suffices,
         registers_suffice,

@@ -17,6 +17,8 @@ from autoq.templates.cuda.tile_wise.config import TileWiseTiling
 from autoq.templates.cuda.tile_wise.gather_source import GATHER
 from autoq.templates.cuda.tile_wise.multiply_source import MULTIPLY
 from autoq.templates.cuda.tile_wise.pack import pack_schedule, schedule_specs
+from autoq.templates.cuda.tile_wise.sums_source import SUMS
+from autoq.templates.cuda.tile_wise.words_source import SHIFTS, WORDS
 from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
@@ -37,7 +39,8 @@ __device__ __forceinline__ int bits_of(float v) { return __float_as_int(v); }
 def epilogue_of(tiling: TileWiseTiling) -> ThreadEpilogue:
     """The epilogue of a thread's few columns of a row of y."""
     view = tiling.view
-    return ThreadEpilogue(view.as_conv2d(), math.gcd(view.n, 4), scaled=view.floating)
+    values = 4 if tiling.in_words else math.gcd(view.n, 4)
+    return ThreadEpilogue(view.as_conv2d(tiling.terms), values, scaled=view.floating)
 
 
 def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
@@ -51,7 +54,10 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
     )  # fmt: skip
     assembly = atom.assembly("product", 0).replace("unsigned* d", "int* d")
     row_scale = "\n      own.row = __ldg(from.row_scale + row)" if view.epilogue.row_scale else ""
-    source = _BITS_OF + assembly + GATHER + MULTIPLY.replace("ROW_SCALE;", row_scale + ";")
+    shifts = SHIFTS if view.epilogue.float_bias else ""
+    finish = WORDS.replace("SHIFTS;", shifts + ";") if tiling.in_words else SUMS
+    finish = finish.replace("ROW_SCALE;", row_scale + ";")
+    source = _BITS_OF + assembly + GATHER + finish + MULTIPLY
     source = source.replace("SUM ", "float " if view.floating else "int ")
     source = source.replace("SUM*", "float*" if view.floating else "int*")
     return epilogue.namespace(
@@ -63,7 +69,7 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
             "WIDTH": tiling.width, "ROWS": config.rows, "CONSUMERS": config.consumers,
             "BLOCKS_M": tiling.blocks_m, "DEPTH": config.depth, "STAGE_ROWS": tiling.stage_rows,
             "STAGES": config.stages, "BULK": config.bulk, "X_ROW_BYTES": tiling.x_row_bytes,
-            "X_STAGE_BYTES": tiling.x_stage_bytes, "SUM_PITCH": tiling.sum_pitch,
+            "X_STAGE_BYTES": tiling.x_stage_bytes, "CHANNELS": tiling.terms,
             "ROW_TILES": tiling.row_tiles, "ITEMS": tiling.items,
             "GRID": _grid(tiling, target), "PRODUCER_REGISTERS": tiling.budget.producer,
             "CONSUMER_REGISTERS": tiling.budget.consumer,
@@ -87,7 +93,7 @@ def _entry(tiling: TileWiseTiling) -> str:
     fields = fields.replace("(const unsigned short*)residual", "(const ADDEND*)residual")
     return (
         f"__device__ __forceinline__ void multiply(unsigned char* smem, const void* x, {inputs}"
-        f"const void* values, const int* rows, const int* tiles, const int* places, {terms}"
+        f"const void* values, const int* rows, const int* tiles, const void* places, {terms}"
         "void* y, int block, int thread) {\n"
         f"  Constants from = {{}};\n  {fields}\n"
         "  multiply_tile_wise(smem, (const unsigned char*)x, rows, (const unsigned char*)values, "
@@ -118,14 +124,20 @@ def packed_all(tiling: TileWiseTiling) -> tuple[TensorSpec, ...]:
 
 def pack_all(tiling: TileWiseTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The schedule, and what the epilogue reads."""
-    view = tiling.view
-    terms = view.terms(constants)
+    view, schedule = tiling.view, pack_schedule(tiling, constants)
+    terms, columns = view.terms(constants), schedule.columns
+
+    def in_order(values: np.ndarray) -> np.ndarray:
+        return np.where(
+            columns < view.n, values[np.minimum(columns, view.n - 1)], values.dtype.type(0)
+        )
+
     given = {
-        "bias": np.asarray(terms["bias"], np.int32).reshape(1, 1, -1),
+        "bias": in_order(np.asarray(terms["bias"], np.int32)).reshape(1, 1, -1),
         "scalars": packed_scalars(view.epilogue, terms),
     }
     specs = epilogue_of(tiling).constant_parameters()
     if any(spec.name == "scale" for spec in specs):
-        given["scale"] = packed_scales(view.epilogue, terms, lambda values: values)
+        given["scale"] = packed_scales(view.epilogue, terms, in_order)
     own = (np.ascontiguousarray(given[spec.name], spec.dtype) for spec in specs)
-    return (*pack_schedule(tiling, constants), *own)
+    return (*schedule.arrays, *own)

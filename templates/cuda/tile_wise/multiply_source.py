@@ -67,91 +67,20 @@ __device__ __forceinline__ void multiply_tile(
     barrier_arrive(ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1));
 }
 
-// 16 rows of sums of a warp in shared memory, in the order of y; `to` is the warp's.
-__device__ __forceinline__ void lay_out(const SUM* sums, int* to, int lane) {
-  int* own = to + (lane / 4) * (SIZE == 1 ? 2 : 1) * SUM_PITCH;
-  constexpr int HALF = (SIZE == 1 ? 1 : 8) * SUM_PITCH;
-  #pragma unroll
-  for (int part = 0; part < 4; ++part) {  // those of every fourth group of 32 columns
-    #pragma unroll
-    for (int odd = 0; odd < 2; ++odd) {
-      int* at = own + ((lane % 4 * 2 + odd) ^ part);
-      #pragma unroll
-      for (int j = 0; j < WIDTH / 8; ++j) {
-        if (j / 4 % 4 != part) continue;
-        at[8 * j] = bits_of(sums[4 * j + odd]);
-        at[8 * j + HALF] = bits_of(sums[4 * j + 2 + odd]);
-      }
-    }
-  }
-}
-
-// Outputs [first, last) among the V columns from `column` on.
-__device__ __forceinline__ void store_part(
-    OUT* y, const Raw<OUT, V>& raw, int at, int column, int first, int last) {
-  #pragma unroll
-  for (int i = 0; i < V; ++i) {
-    if (column + i < first || column + i >= last) continue;
-    constexpr int PER = 32 / BITS<OUT>;
-    store<OUT, 1>(y + at + i, Raw<OUT, 1>{raw.word[i / PER] >> (i % PER * BITS<OUT> % 32)});
-  }
-}
-
-// A warp's 16 rows of y, columns [tile.z, tile.w).
-template <Form FORM> __device__ __forceinline__ void finish_rows(
-    const int* sums, const Constants& from, const int* places, OUT* y, int first_row,
-    const int4& tile, int lane) {
-  for (int column = tile.z / V * V + lane * V; column < tile.w; column += 32 * V) {
-    int place[V];
-    #pragma unroll
-    for (int i = 0; i < V; ++i) {
-      const bool own = column + i >= tile.z && column + i < tile.w;
-      place[i] = own ? __ldg(places + column + i) : SUM_PITCH - 8;
-    }
-    const bool whole = column >= tile.z && column + V <= tile.w;
-    Channels own = channels(from, column);
-    const Raw<ACC, V> bias = load<ACC, V>(from.bias + column);
-    #pragma unroll 2
-    for (int r = 0; r < 16; ++r) {
-      const int row = first_row + r, at = row * N + column;
-      if (row >= M) break;
-      ACC acc[V];
-      #pragma unroll
-      for (int i = 0; i < V; ++i) acc[i] = sums[r * SUM_PITCH + place[i]];
-      Raw<ADDEND, V> addends = {};
-      if constexpr (RESIDUAL) addends = load<ADDEND, V>(from.residual + at);ROW_SCALE;
-      const Raw<OUT, V> raw = outputs<FORM>(acc, bias, addends, own);
-      if (whole) store<OUT, V>(y + at, raw);
-      else store_part(y, raw, at, column, tile.z, tile.w);
-    }
-  }
-}
-__device__ __forceinline__ void finish_tile(
-    const int* sums, const Constants& from, const int* places, OUT* y, int first_row,
-    const int4& tile, int lane) {
-  const Form form = shared_terms(from).form;
-  if (SATURATES && form == Form::PACK)
-    finish_rows<SATURATES ? Form::PACK : Form::ANY>(sums, from, places, y, first_row, tile, lane);
-  else if (SATURATES && form == Form::SHIFT)
-    finish_rows<SATURATES ? Form::SHIFT : Form::ANY>(sums, from, places, y, first_row, tile, lane);
-  else
-    finish_rows<SATURATES ? Form::CLAMP : Form::ANY>(sums, from, places, y, first_row, tile, lane);
-}
-
 __device__ __forceinline__ void multiply_tiles(
-    const Ring& ring, int* sums_of_warps, const int* places, const int4* tiles,
+    const Ring& ring, unsigned* rows_of_warps, const void* places, const int4* tiles,
     const Constants& from, OUT* y, int block, int thread) {
   const int lane = thread % 32, warp = thread / 32, consumer = thread / 128;
   const int own_row = consumer * (BLOCKS_M * 64) + warp % 4 * 16;
-  int* own_sums = sums_of_warps + warp * (16 * SUM_PITCH);
-  if (lane < 16) own_sums[lane * SUM_PITCH + SUM_PITCH - 8] = 0;
+  unsigned* own_rows = rows_of_warps + warp * (16 * ROW_PITCH);
+  begin_rows(own_rows, lane);
   Place place;
   SUM sums[ALL];
   for (int turn = 0; turn * GRID < ITEMS; ++turn) {
     const int item = item_of(turn, block);
     if (item < 0) continue;
     const int4 tile = __ldg(tiles + item / ROW_TILES);
-    if (tile.z == tile.w) continue;
+    if (tile.w == 0) continue;
     if (tile.y == 0) {
       #pragma unroll
       for (int i = 0; i < ALL; ++i) sums[i] = 0;
@@ -160,22 +89,22 @@ __device__ __forceinline__ void multiply_tiles(
     }
     #pragma unroll
     for (int b = 0; b < BLOCKS_M; ++b) {
-      __syncwarp();
-      lay_out(sums + b * (WIDTH / 2), own_sums, lane);
-      __syncwarp();
       const int first_row = item % ROW_TILES * ROWS + own_row + b * 64;
-      finish_tile(own_sums, from, places, y, first_row, tile, lane);
+      __syncwarp();
+      lay_out(sums + b * (WIDTH / 2), own_rows, from, item / ROW_TILES * WIDTH, lane);
+      __syncwarp();
+      store_rows(own_rows, from, places, y, first_row, tile, lane);
     }
   }
 }
 
 __device__ __forceinline__ void multiply_tile_wise(
     unsigned char* smem, const unsigned char* x, const int* rows, const unsigned char* values,
-    const int4* tiles, const int* places, const Constants& from, OUT* y, int block, int thread) {
+    const int4* tiles, const void* places, const Constants& from, OUT* y, int block, int thread) {
   unsigned base;  // kept in a register
   asm volatile("mov.u32 %0, %1;" : "=r"(base) : "r"((unsigned)__cvta_generic_to_shared(smem)));
-  constexpr int SUMS_AT = STAGES * STAGE_BYTES;
-  constexpr int BARRIERS_AT = SUMS_AT + CONSUMERS * 4 * 16 * SUM_PITCH * 4;
+  constexpr int ROWS_AT = STAGES * STAGE_BYTES;
+  constexpr int BARRIERS_AT = ROWS_AT + CONSUMERS * 4 * 16 * ROW_PITCH * 4;
   const Ring ring = {base, base + BARRIERS_AT, base + BARRIERS_AT + 8 * STAGES};
   if (thread == 0) {
     for (int s = 0; s < STAGES; ++s) {
@@ -190,9 +119,11 @@ __device__ __forceinline__ void multiply_tile_wise(
     gather_tiles(ring, x, rows, values, tiles, block, thread - 128 * CONSUMERS);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(CONSUMER_REGISTERS));
-    int* sums = reinterpret_cast<int*>(smem + SUMS_AT);
-    multiply_tiles(ring, sums, places, tiles, from, y, block, thread);
+    unsigned* rows = reinterpret_cast<unsigned*>(smem + ROWS_AT);
+    multiply_tiles(ring, rows, places, tiles, from, y, block, thread);
   }
 }
 """
-"""multiply_tile_wise(smem, x, rows, values, tiles, places, Constants, y, block, thread)."""
+"""It needs ROW_PITCH, begin_rows, lay_out and store_rows of one of the ways to finish.
+
+multiply_tile_wise(smem, x, rows, values, tiles, places, Constants, y, block, thread)."""

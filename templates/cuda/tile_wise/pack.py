@@ -8,11 +8,13 @@ its first one to the next tile's, some of which no tile computes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.tile_wise.config import UNIT_BYTES, TileWiseTiling
+from autoq.templates.cuda.tile_wise.words import pack_words
 from autoq.templates.sparse.pruned_matrix import Tile
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -21,54 +23,78 @@ BYTE_ORDER = (0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15)
 """Of 16 gathered rows of bytes, which one ldmatrix.trans and a PRMT bring to each place of k."""
 
 
+@dataclass(frozen=True)
+class Schedule:
+    """The arrays of `schedule_specs`, and which column of y each of the epilogue's terms is of.
+
+    columns: int64 [terms]; n stands for none.
+    """
+
+    arrays: tuple[np.ndarray, ...]
+    columns: np.ndarray
+
+
 def slot(columns: np.ndarray) -> np.ndarray:
     """Where sums of a tile's columns lie: four columns of neighbouring lanes in different banks."""
     return columns ^ (columns >> 5 & 3)
 
 
 def schedule_specs(tiling: TileWiseTiling) -> tuple[TensorSpec, ...]:
-    """The arrays of `pack_schedule`."""
+    """values, rows, tiles, and places of columns or the entries of words."""
     view, stages = tiling.view, tiling.stages_of_tiles
     values = (stages, tiling.config.depth * 2, tiling.width, UNIT_BYTES // tiling.size)
+    if tiling.in_words:
+        words = view.n * tiling.out_bytes // 4 + view.tiles
+        places = TensorSpec("places", (words, 4), "int32")
+    else:
+        places = TensorSpec("places", (-(-view.n // 4) * 4,), "int32")
     return (
         TensorSpec("values", values, view.workload.weight_dtype),
         TensorSpec("rows", (stages, tiling.stage_rows), "int32"),
         TensorSpec("tiles", (view.tiles, 4), "int32"),
-        TensorSpec("places", (-(-view.n // 4) * 4,), "int32"),
+        places,
     )
 
 
-def pack_schedule(tiling: TileWiseTiling, constants: Constants) -> tuple[np.ndarray, ...]:
-    """values, rows, tiles (first stage, stages, first column, their end) and places of columns.
+def pack_schedule(tiling: TileWiseTiling, constants: Constants) -> Schedule:
+    """values, rows, tiles and places of a weight.
 
     values: of each stage columns of 16 bytes along k, one below the other for all columns of a
-    tile, as wgmma reads them unswizzled.
+    tile, as wgmma reads them unswizzled. tiles: the first stage, stages, then the first column of
+    y and the number of columns, or the first of the words' entries and their number.
     """
     view = tiling.view
     weight = view.weight(constants)
     found = view.sparsity.tiles_of(weight)
-    specs = schedule_specs(tiling)
-    values = np.zeros(specs[0].shape, weight.dtype)
-    rows = np.zeros(specs[1].shape, np.int32)
-    tiles = np.zeros(specs[2].shape, np.int32)
-    places = np.full(specs[3].shape, tiling.sum_pitch - 8, np.int32)
+    values, rows, tiles, places = (
+        np.zeros(spec.shape, weight.dtype if spec.name == "values" else np.int32)
+        for spec in schedule_specs(tiling)
+    )
     order = sorted(range(len(found)), key=lambda index: -len(found[index].rows))
-    starts = _first_columns(found, view.n)
-    stage = 0
+    starts, stage = _first_columns(found, view.n), 0
     for number, index in enumerate(order):
         tile = found[index]
         count = -(-len(tile.rows) // tiling.stage_rows)
-        tiles[number] = stage, count, starts[index], starts[index + 1]
+        tiles[number] = stage, count, starts[index], starts[index + 1] - starts[index]
         own = slice(stage, stage + count)
-        rows[own] = np.pad(
-            tile.rows, (0, count * tiling.stage_rows - len(tile.rows)), mode="edge"
-        ).reshape(count, -1)
+        padding = (0, count * tiling.stage_rows - len(tile.rows))
+        rows[own] = np.pad(tile.rows, padding, mode="edge").reshape(count, -1)
         values[own] = _in_stages(tiling, tile.values(weight.T), count)
-        places[tile.columns] = slot(np.arange(len(tile.columns)))
         stage += count
     if not found:
         tiles[0] = 0, 0, 0, view.n
-    return values, rows, tiles, places
+    ordered = [found[index] for index in order]
+    if not tiling.in_words:
+        places[:] = tiling.row_pitch - 8
+        for tile in ordered:
+            places[tile.columns] = slot(np.arange(len(tile.columns)))
+        return Schedule((values, rows, tiles, places), np.arange(view.n))
+    columns = np.full((view.tiles, tiling.width), view.n)
+    for number, tile in enumerate(ordered):
+        columns[number, : len(tile.columns)] = tile.columns
+    spans = tiles[:, 2:].copy()
+    tiles[:, 2:] = pack_words(spans, columns, view.of_no_weight(constants), places)
+    return Schedule((values, rows, tiles, places), columns.reshape(-1))
 
 
 def _first_columns(tiles: Sequence[Tile], n: int) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -62,9 +62,17 @@ class TileWiseView:
         """Most tiles, at least one that writes what no tile computes."""
         return max(1, self.sparsity.tiles(self.n))
 
-    def as_conv2d(self) -> Conv2d:
-        """What an epilogue knows of the product: rows of y are images, its columns channels."""
-        return Conv2d(n=self.m, h=1, w=1, c=1, k=self.n, r=1, s=1, epilogue=self.epilogue)
+    def as_conv2d(self, columns: int) -> Conv2d:
+        """What an epilogue of so many columns knows: rows of y are images, columns channels."""
+        return Conv2d(n=self.m, h=1, w=1, c=1, k=columns, r=1, s=1, epilogue=self.epilogue)
+
+    def of_no_weight(self, constants: Constants) -> np.ndarray:
+        """The outputs [n] of columns whose weights are all zero."""
+        x = self.workload.inputs[0]
+        row = np.full((1, self.k), constants.get("x_zero_point", 0)).astype(x.element.dtype)
+        one = replace(self.workload, m=1, sparsity=None)
+        zero = np.zeros_like(self.weight(constants))
+        return one.reference([row], {**constants, "weight": zero})[0][0]
 
     def weight(self, constants: Constants) -> np.ndarray:
         """The weight [n, k]."""

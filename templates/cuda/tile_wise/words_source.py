@@ -1,0 +1,95 @@
+"""CUDA source of outputs by way of words: the epilogue in registers, then whole words of y.
+
+A thread finishes its own columns of a tile, which lie as narrow as outputs are in shared memory. A
+word of y holds neighbouring columns that the tile has, and some that no tile computes: the former
+are neighbours in shared memory too, so that two words, a PRMT that picks and one that fills in what
+the others are make it.
+"""
+
+from __future__ import annotations
+
+WORDS = r"""
+constexpr int OUT_BYTES = BITS<OUT> / 8, ROW_WORDS = N * OUT_BYTES / 4;
+// Eight rows of a fragment in different banks, and a word more, which is read behind the last one.
+constexpr int ROW_PAD = OUT_BYTES == 1 ? 1 : 2 * OUT_BYTES;
+constexpr int ROW_PITCH = (WIDTH * OUT_BYTES + 127) / 128 * 32 + ROW_PAD;
+
+__device__ __forceinline__ void begin_rows(unsigned*, int) {}
+
+template <Form FORM> __device__ __forceinline__ void lay_out_as(
+    const SUM* sums, unsigned* to, const Constants& from, Channels own, int column, int lane) {
+  constexpr int LOWER = SIZE == 1 ? 1 : 8;  // rows between the two of a thread
+  unsigned char* first = reinterpret_cast<unsigned char*>(to) +
+      (lane / 4) * (SIZE == 1 ? 2 : 1) * (ROW_PITCH * 4) + lane % 4 * 2 * OUT_BYTES;
+  #pragma unroll
+  for (int j = 0; j < WIDTH / 8; ++j) {
+    const int at = column + 8 * j + lane % 4 * 2;
+    const Raw<ACC, 2> two = load<ACC, 2>(from.bias + at);
+    Raw<ACC, 4> bias = {{two.word[0], two.word[1], two.word[0], two.word[1]}};
+    if constexpr (!WIDE) {
+      const Raw<float, 2> scale = load<float, 2>(from.scale + at);
+      own.scale = {{scale.word[0], scale.word[1], scale.word[0], scale.word[1]}};SHIFTS;
+    }
+    ACC acc[4];
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) acc[i] = bits_of(sums[4 * j + i]);
+    const Raw<OUT, 4> raw = outputs<FORM>(acc, bias, {}, own);
+    unsigned char* upper = first + 8 * j * OUT_BYTES;
+    unsigned char* lower = upper + LOWER * (ROW_PITCH * 4);
+    if constexpr (OUT_BYTES == 1) {
+      *reinterpret_cast<unsigned short*>(upper) = (unsigned short)raw.word[0];
+      *reinterpret_cast<unsigned short*>(lower) = (unsigned short)(raw.word[0] >> 16);
+    } else {
+      #pragma unroll
+      for (int i = 0; i < OUT_BYTES / 2; ++i) {
+        reinterpret_cast<unsigned*>(upper)[i] = raw.word[i];
+        reinterpret_cast<unsigned*>(lower)[i] = raw.word[OUT_BYTES / 2 + i];
+      }
+    }
+  }
+}
+// 16 rows of outputs of a warp in shared memory; `column` is the tile's first in the terms.
+__device__ __forceinline__ void lay_out(
+    const SUM* sums, unsigned* to, const Constants& from, int column, int lane) {
+  const Channels own = shared_terms(from);
+  if (SATURATES && own.form == Form::PACK)
+    lay_out_as<SATURATES ? Form::PACK : Form::ANY>(sums, to, from, own, column, lane);
+  else if (SATURATES && own.form == Form::SHIFT)
+    lay_out_as<SATURATES ? Form::SHIFT : Form::ANY>(sums, to, from, own, column, lane);
+  else
+    lay_out_as<SATURATES ? Form::CLAMP : Form::ANY>(sums, to, from, own, column, lane);
+}
+
+// A warp's 16 rows of y, the words that the tile's `tile.w` entries from tile.z on name.
+__device__ __forceinline__ void store_rows(
+    const unsigned* rows, const Constants&, const void* entries, OUT* y, int first_row,
+    const int4& tile, int lane) {
+  const int count = min(16, M - first_row);
+  for (int e = lane; e < tile.w; e += 32) {
+    const int4 entry = __ldg(static_cast<const int4*>(entries) + tile.z + e);
+    const unsigned pick = entry.y & 0xffff, fill = (unsigned)entry.y >> 16;
+    const unsigned mask = (unsigned)entry.w >> 16;
+    const unsigned* from = rows + (entry.w & 0xffff);
+    unsigned* to = reinterpret_cast<unsigned*>(y) + first_row * ROW_WORDS + entry.x;
+    #pragma unroll 4
+    for (int r = 0; r < count; ++r) {
+      const unsigned found = __byte_perm(from[r * ROW_PITCH], from[r * ROW_PITCH + 1], pick);
+      const unsigned word = __byte_perm(found, entry.z, fill);
+      unsigned* own = to + r * ROW_WORDS;
+      if (mask == 15) {
+        *own = word;
+      } else {  // the word of two tiles
+        #pragma unroll
+        for (int i = 0; i < 4; ++i)
+          if (mask >> i & 1) reinterpret_cast<unsigned char*>(own)[i] = word >> 8 * i;
+      }
+    }
+  }
+}
+"""
+"""begin_rows, lay_out and store_rows of finished outputs; entries are those of `pack_words`."""
+
+SHIFTS = """
+      const Raw<float, 2> shift = load<float, 2>(from.scale + CHANNELS + at);
+      own.shift = {{shift.word[0], shift.word[1], shift.word[0], shift.word[1]}}"""
+"""What reads the float biases, where there are."""
