@@ -13,6 +13,8 @@ from autoq.templates.target import Target
 UNIT_BYTES = 16
 _WARPGROUP = 128
 _M = 64
+_GATHERING = 40
+"""Registers of a thread that gathers."""
 _PAD = 8
 """Words behind a row of sums, of which the first is 0."""
 
@@ -156,4 +158,4 @@ class TileWiseTiling:
     @property
     def budget(self) -> RegisterBudget:
         """Registers of the threads that gather and of those that multiply."""
-        return register_budget(self.config.consumers, self.config.blocks)
+        return register_budget(self.config.consumers, self.config.blocks, _GATHERING)

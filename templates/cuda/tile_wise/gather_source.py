@@ -55,7 +55,7 @@ struct Place {
 struct Stages {
   const int4* tiles;
   int turn, block, stage, last;
-  long long columns;  // where the rows of x that the item computes begin
+  unsigned columns;  // byte where the rows of x that the item computes begin
   bool more;
   __device__ __forceinline__ Stages(const int4* given, int own) {
     tiles = given, turn = -1, block = own, stage = last = 0, columns = 0, more = true;
@@ -72,7 +72,7 @@ struct Stages {
       const int4 tile = __ldg(tiles + item / ROW_TILES);
       if (tile.y == 0) continue;
       stage = tile.x, last = tile.x + tile.y;
-      columns = (long long)(item % ROW_TILES) * (ROWS * SIZE);
+      columns = item % ROW_TILES * (ROWS * SIZE);
       return;
     }
     more = false;
@@ -99,11 +99,9 @@ __device__ __forceinline__ void gather_tiles(
   if (ahead.more) read_rows();
   while (ahead.more) {
     const int stage = ahead.stage;
-    const unsigned char* from[EACH];
+    unsigned from[EACH];
     #pragma unroll
-    for (int i = 0; i < EACH; ++i)
-      from[i] = x + (ahead.columns + (long long)row[i] * (PITCH * SIZE) +
-                     (own + 128 * i) % PIECES * COPY);
+    for (int i = 0; i < EACH; ++i) from[i] = ahead.columns + row[i] * (unsigned)(PITCH * SIZE);
     ahead.next();
     if (ahead.more) read_rows();  // a stage ahead: they come from the L2
     const unsigned to = ring.stages + place.stage * STAGE_BYTES;
@@ -118,8 +116,9 @@ __device__ __forceinline__ void gather_tiles(
       const int at = own + 128 * i;
       const unsigned own_to = to + at / PIECES * X_ROW_BYTES + at % PIECES * COPY;
       if (at / PIECES >= STAGE_ROWS) continue;
-      if constexpr (BULK) bulk_copy(own_to, from[i], ROW, full);
-      else copy_piece(own_to, from[i]);
+      const unsigned char* own_from = x + (from[i] + at % PIECES * COPY);
+      if constexpr (BULK) bulk_copy(own_to, own_from, ROW, full);
+      else copy_piece(own_to, own_from);
     }
     if constexpr (!BULK) {
       asm volatile("cp.async.commit_group;" : : : "memory");

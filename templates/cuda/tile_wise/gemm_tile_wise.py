@@ -51,7 +51,8 @@ def matches(workload: object, target: Target) -> bool:
     if view is None or not target.has_wgmma or view.sparsity.granularity > _WIDEST:
         return False
     tiling = TileWiseTiling(view, TileWiseConfig(_ROWS[-1], 2, _DEPTHS[0], 2, 1, True))
-    arrays = ((view.k, tiling.pitch), (view.m, view.n), packed_all(tiling)[0].shape)
+    turned = (view.k, tiling.pitch, view.value.bytes)  # offsets count bytes
+    arrays = (turned, (view.m, view.n), packed_all(tiling)[0].shape)
     return epilogue_of(tiling).supported and indexable(*arrays)
 
 
