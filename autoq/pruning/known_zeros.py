@@ -10,6 +10,7 @@ from autoq.pruning.recognise import FULL, GRANULARITIES
 from autoq.templates.operators.spmm import SHORT_VECTORS, VECTORS
 from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.sparse.suited import suited_vector
+from autoq.templates.sparse.two_four import is_two_four
 
 MOST_STORED = 0.5
 """Of a weight, that a product in vectors multiplies by: above it no kernel beats a dense one."""
@@ -21,24 +22,32 @@ _FULL_VECTORS = 0.8
 """Of the values of a weight that fits vectors, those that are not zero."""
 
 
-def tile_wise_classes(weight: np.ndarray) -> Iterator[Sparsity]:
-    """The tile-wise classes that a weight [n, k] fits, the one that stores least first.
+def two_four_classes(weight: np.ndarray) -> Iterator[Sparsity]:
+    """The class of 2:4 weights [n, k] where a weight is one."""
+    if is_two_four(weight):
+        yield Sparsity.two_four()
 
-    Of equal ones that of the widest tiles comes first. What tiles keep is almost all nonzero, and
-    less than the weight.
+
+def tile_wise_classes(weight: np.ndarray) -> Iterator[Sparsity]:
+    """The tile-wise classes that a weight [n, k] fits, the most suitable first.
+
+    Tiles keep a tenth less than the weight at least; what they keep may have zeros, as where
+    vectors are pruned within tiles. The widest tiles that store at most a tenth more than the
+    narrowest come first, then narrower ones.
     """
     nonzero = np.asarray(weight) != 0
-    kept, count = nonzero[nonzero.any(axis=1)], np.count_nonzero(nonzero)
-    found = []
+    kept = nonzero[nonzero.any(axis=1)]
+    found: list[tuple[int, int]] = []
     for granularity in sorted(GRANULARITIES):
         if granularity // 2 >= len(kept):
             break  # one tile has them all already
         area = _area(kept, granularity)
-        if area >= nonzero.size or FULL * area > count:
+        if area > FULL * nonzero.size:
             break  # wider tiles keep at least as much
-        found.append((area, -granularity))
-    for _, granularity in sorted(found):
-        yield Sparsity.of_tiles(weight, -granularity)
+        found.append((area, granularity))
+    for area, granularity in reversed(found):
+        if FULL * area <= found[0][0]:
+            yield Sparsity.of_tiles(weight, granularity)
 
 
 def _area(kept: np.ndarray, granularity: int) -> int:

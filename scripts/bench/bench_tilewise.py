@@ -1,7 +1,8 @@
-"""Times products with tile-wise sparse weights beside dense ones on this GPU, in one run.
+"""Times products with pruned weights beside dense ones on this GPU, in one run.
 
-Each case runs with the untuned default of the tile-wise template, or with the knobs that `--knobs`
-names, and beside cuBLASLt's dense product. Every output element is compared with the reference.
+Each case runs with the untuned default of the template of its pattern, or with the knobs that
+`--knobs` names, and beside cuBLASLt's dense product; of 2:4 weights beside cuSPARSELt's too, where
+torch has it. Every output element is compared with the reference.
 Times are medians over replays of a CUDA graph, of the whole and of its stages. `--prepare` compiles
 kernels and computes references, which needs no GPU, into `--cache`. Rows of cases that are measured
 replace those of the output file; each row has a date and a commit.
@@ -15,6 +16,7 @@ import hashlib
 import json
 import os
 import pickle
+import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -40,7 +42,9 @@ from autoq.measure.job import Timing
 from autoq.measure.stopwatch import in_turn
 from autoq.runtime.cuda.driver import Device
 from autoq.search.knobs import plain_config
-from autoq.templates.cuda.tile_wise.gemm_tile_wise import TEMPLATE
+from autoq.templates.base import Template
+from autoq.templates.cuda.tile_wise import gemm_tile_wise
+from autoq.templates.cuda.two_four import gemm_two_four
 from autoq.templates.target import Target
 
 TIMING = Timing(repeat=9, min_seconds=4e-3, overlapped=True)
@@ -55,11 +59,17 @@ class Subject:
     target: Target
     cache: Path
 
+    @property
+    def template(self) -> Template:
+        """What computes the case's pattern."""
+        return (gemm_tile_wise if self.case.granularity else gemm_two_four).TEMPLATE
+
     def config(self, workload: Any) -> Any:
         """The default with the knobs."""
-        space = TEMPLATE.space(workload, self.target)
-        values = space.to_dict(TEMPLATE.default(workload, self.target))
-        values |= {name: json.loads(v) for name, v in (item.split("=") for item in self.knobs)}
+        space = self.template.space(workload, self.target)
+        values = space.to_dict(self.template.default(workload, self.target))
+        named = {name: json.loads(v) for name, v in (item.split("=") for item in self.knobs)}
+        values |= {name: value for name, value in named.items() if name in values}
         return space.config_type(**values)
 
     def prepared(self) -> str:
@@ -67,7 +77,7 @@ class Subject:
         _, constants = arrays_of(self.case, self.cache)
         workload = self.case.workload(constants)
         config = self.config(workload)
-        if config not in TEMPLATE.space(workload, self.target):
+        if config not in self.template.space(workload, self.target):
             return f"{self.case.name}: {config} is not legal"
         kernel = self.kernel(workload, config)
         self.packed(workload, config, constants)
@@ -76,12 +86,12 @@ class Subject:
     def packed(self, workload: Any, config: Any, constants: Any) -> Any:
         """The constants as the kernel takes them."""
         name = f"{self.case.name} {config}"
-        return kept(self.cache, name, lambda: TEMPLATE.constants(workload, config, constants))
+        return kept(self.cache, name, lambda: self.template.constants(workload, config, constants))
 
     def kernel(self, workload: Any, config: Any) -> Any:
         """The program, compiled or taken from the cache."""
-        specs = (*workload.inputs, *TEMPLATE.packed(workload, config), *workload.outputs)
-        program = TEMPLATE.program(workload, config, self.target)
+        specs = (*workload.inputs, *self.template.packed(workload, config), *workload.outputs)
+        program = self.template.program(workload, config, self.target)
         return compile_program(program, specs, self.target, cache_dir=self.cache)
 
 
@@ -120,7 +130,7 @@ def measured(case: TileWiseCase, subjects: list[Subject], rows: list[dict[str, A
         config = subject.config(workload)
         row = {"case": case.name, "config": plain_config(config)}
         rows.append(row)
-        if config not in TEMPLATE.space(workload, subject.target):
+        if config not in subject.template.space(workload, subject.target):
             row["failure"] = "not legal"
             continue
         kernel = subject.kernel(workload, config)
@@ -129,11 +139,12 @@ def measured(case: TileWiseCase, subjects: list[Subject], rows: list[dict[str, A
         for poison in (0x55, 0xFF):
             found = whole.run_over(poison)
         row["failure"] = complaints(list(found), expected, workload, subject.target)
-        prefixes = [bench.load(replace(kernel, launches=kernel.launches[:1]), packed), whole]
+        first = [bench.load(replace(kernel, launches=kernel.launches[:1]), packed)]
+        prefixes = [whole, *(first if len(kernel.launches) > 1 else [])]
         watches = [prefix.stopwatch(TIMING) for prefix in prefixes]
-        turn, us = (float(np.median(times)) * 1e6 for times in in_turn(watches, TIMING))
-        row |= {"us": us, "turning_us": turn, "spills": kernel.spill_bytes}
-        print(f"{us:8.2f} us, turning {turn:6.2f}  {case.name} {plain_config(config)} "
+        us, *turn = (float(np.median(times)) * 1e6 for times in in_turn(watches, TIMING))
+        row |= {"us": us, "turning_us": sum(turn), "spills": kernel.spill_bytes}
+        print(f"{us:8.2f} us, turning {sum(turn):6.2f}  {case.name} {plain_config(config)} "
               f"{row['failure'] or ''}", flush=True)  # fmt: skip
 
 
@@ -160,7 +171,7 @@ def main() -> None:
     if options.prepare:
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
             list(pool.map(arrays_of, chosen, repeat(options.cache)))
-            outputs = pool.map(outputs_of, chosen, repeat(options.cache), repeat(4))
+            outputs = pool.map(outputs_of, chosen, repeat(options.cache), repeat(8))
             for line in pool.map(Subject.prepared, chain(*subjects.values())):
                 print(line, flush=True)
             list(outputs)
@@ -174,13 +185,13 @@ def run(options: argparse.Namespace, subjects: dict[TileWiseCase, list[Subject]]
     rows: list[dict[str, Any]] = []
     if options.output and options.output.exists():
         rows = json.loads(options.output.read_text())["rows"]
-    peers = {} if options.no_peers else peer_times([case.dense for case in subjects])
+    peers = {} if options.no_peers else peer_times(list(subjects))
     for case, own in subjects.items():
         rows = [row for row in rows if row["case"] != case.name]
         found: list[dict[str, Any]] = []
         measured(case, own, found)
         dated = {"date": str(datetime.date.today()), "commit": commit()}
-        rows += [{**row, **peers.get(str(case.dense), {}), **dated} for row in found]
+        rows += [{**row, **peers.get(case.name, {}), **dated} for row in found]
         if options.output:
             heading = {"device": str(host.device), "driver": host.driver}
             options.output.write_text(json.dumps({**heading, "rows": rows}, indent=1) + "\n")
@@ -188,15 +199,33 @@ def run(options: argparse.Namespace, subjects: dict[TileWiseCase, list[Subject]]
         sys.exit("some outputs are wrong")
 
 
-def peer_times(workloads: list[Any]) -> dict[str, dict[str, float]]:
-    """cuBLASLt's dense products, in microseconds, by the workloads' names."""
-    found = {}
-    for workload in dict.fromkeys(workloads):
+def peer_times(cases: list[TileWiseCase]) -> dict[str, dict[str, float | None]]:
+    """Microseconds of the libraries' products by the cases' names.
+
+    They are cuBLASLt's dense ones, and of 2:4 weights also cuSPARSELt's.
+    """
+    dense: dict[Any, float] = {}
+    for workload in dict.fromkeys(case.dense for case in cases):
         kind = ByteProducts if workload.in_dtype == "int8" else FloatProducts
-        best = kind().measure(workload, TIMING)
-        found[str(workload)] = {"cublaslt_us": best.seconds * 1e6}
-        print(f"{best.seconds * 1e6:8.2f} us  cuBLASLt {workload}", flush=True)
+        dense[workload] = kind().measure(workload, TIMING).seconds * 1e6
+        print(f"{dense[workload]:8.2f} us  cuBLASLt {workload}", flush=True)
+    found: dict[str, dict[str, float | None]] = {
+        case.name: {"cublaslt_us": dense[case.dense]} for case in cases
+    }
+    pruned = {_extents(case.dense): case.name for case in cases if not case.granularity}
+    if pruned:
+        command = [sys.executable, Path(__file__).with_name("cusparselt_times.py"), *pruned]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        for line in done.stdout.splitlines():
+            extents, *words = line.split()
+            us = float(words[0]) if len(words) == 1 else None
+            found[pruned[extents]]["cusparselt_us"] = us
+            print(f"cuSPARSELt {line}", flush=True)
     return found
+
+
+def _extents(workload: Any) -> str:
+    return f"{workload.m},{workload.n},{workload.k},{workload.in_dtype}"
 
 
 if __name__ == "__main__":

@@ -10,16 +10,20 @@ from autoq.errors import InputError
 from autoq.templates.field_types import require_types
 from autoq.templates.sparse.pruned_matrix import Tile
 from autoq.templates.sparse.tiles import tiles_of
+from autoq.templates.sparse.two_four import is_two_four, random_two_four
 from autoq.templates.sparse.vector_matrix import from_dense
 from autoq.templates.structure import Structure, bucket
 
 TILE_WISE = "tw"
 """Tiles of columns that share their rows: `pruned_matrix.TileWise`."""
 
+TWO_FOUR = "2:4"
+"""Of every four neighbours along k two: what sparse tensor cores take."""
+
 VECTORS = "vectors"
 """Vectors of neighbouring outputs of one input: `VectorMatrix` of the weight [n, k]."""
 
-PATTERNS = (TILE_WISE, VECTORS)
+PATTERNS = (TILE_WISE, TWO_FOUR, VECTORS)
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Sparsity:
     pattern: one of `PATTERNS`. granularity: columns of a tile, or outputs of a vector. columns:
     most columns that are not all zero. structure: of the tiles, blocks being rows of a tile, or of
     rows of vectors. All are upper bounds, so that records and kernels serve every weight of the
-    class.
+    class. Of 2:4 there is one class, `two_four()`.
 
     The weight itself stays dense among a workload's constants: dense kernels multiply by its zeros,
     others find their tiles or vectors in it.
@@ -50,6 +54,11 @@ class Sparsity:
             raise InputError(f"granularity {self.granularity}: columns of a tile, 1 or more")
 
     @classmethod
+    def two_four(cls) -> Sparsity:
+        """The class of all 2:4 weights."""
+        return cls(TWO_FOUR, 1, 0, Structure(0, 0, 0))
+
+    @classmethod
     def of_tiles(cls, weight: np.ndarray, granularity: int) -> Sparsity:
         """The class of a weight [n, k] in tiles of `granularity` surviving columns."""
         tiles = tiles_of(np.asarray(weight).T != 0, granularity)
@@ -67,6 +76,8 @@ class Sparsity:
 
     def weights(self, most: int) -> int:
         """Weights that may not be zero, of at most so many."""
+        if self.pattern == TWO_FOUR:
+            return -(-most // 2)
         return min(most, self.structure.blocks * self.granularity)
 
     def tiles(self, n: int) -> int:
@@ -79,6 +90,10 @@ class Sparsity:
 
     def check(self, weight: np.ndarray, name: str) -> None:
         """Raise InputError unless a weight [n, k] is of the class; name is of what has it."""
+        if self.pattern == TWO_FOUR:
+            if not is_two_four(weight):
+                raise InputError(f"{name}: the weight has more than two of four neighbours along k")
+            return
         of_pattern = Sparsity.of_vectors if self.pattern == VECTORS else Sparsity.of_tiles
         found = of_pattern(weight, self.granularity)
         within = (
@@ -91,6 +106,8 @@ class Sparsity:
 
     def pruned(self, rng: np.random.Generator, weight: np.ndarray) -> np.ndarray:
         """A weight [n, k] without what a random matrix of the class has not."""
+        if self.pattern == TWO_FOUR:
+            return random_two_four(rng, weight)
         n, k = weight.shape
         if self.pattern == VECTORS:
             return np.where(self._vectors(rng, n, k), weight, np.zeros((), weight.dtype))
@@ -115,4 +132,4 @@ class Sparsity:
         return whole
 
     def __str__(self) -> str:
-        return f"{self.pattern}-{self.granularity}"
+        return self.pattern if self.pattern == TWO_FOUR else f"{self.pattern}-{self.granularity}"

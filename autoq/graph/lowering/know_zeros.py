@@ -12,7 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from autoq.graph.ir import Graph, Layer
-from autoq.pruning.known_zeros import narrow_vectors, tile_wise_classes, vector_classes
+from autoq.pruning.known_zeros import (
+    narrow_vectors,
+    tile_wise_classes,
+    two_four_classes,
+    vector_classes,
+)
 from autoq.templates.base import Template
 from autoq.templates.registry import matching
 from autoq.templates.sparse.sparsity import Sparsity
@@ -21,6 +26,7 @@ from autoq.templates.target import Target
 RECOGNISERS: tuple[Callable[[np.ndarray], Iterable[Sparsity]], ...] = (
     narrow_vectors,
     tile_wise_classes,
+    two_four_classes,
     vector_classes,
 )
 """From a weight [n, k] to the classes that it fits, the best one first."""

@@ -146,9 +146,15 @@ class TileWiseTiling:
         return 4 * self.config.consumers * 4 * 16 * self.row_pitch
 
     @property
+    def terms_of_tile(self) -> int:
+        """Words of the epilogue's terms that a consumer keeps in shared memory."""
+        return 3 * self.width if self.in_words else 0
+
+    @property
     def smem_bytes(self) -> int:
-        stage = self.x_stage_bytes + self.weight_stage_bytes
-        return self.config.stages * stage + self.staged_bytes + 16 * self.config.stages
+        stage = self.x_stage_bytes + self.weight_stage_bytes + 16
+        terms = 4 * self.config.consumers * self.terms_of_tile
+        return self.config.stages * stage + self.staged_bytes + terms
 
     def fits(self, target: Target) -> bool:
         """Whether so many blocks fit a multiprocessor's shared memory."""

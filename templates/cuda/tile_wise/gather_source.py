@@ -11,27 +11,6 @@ constexpr int STAGE_BYTES = X_STAGE + W_STAGE;
 // Stages that threads copy and have not announced: consumers leave one when they have the next.
 constexpr int LAG = STAGES > 4 ? STAGES - 3 : (STAGES - 1) / 2;
 
-struct Ring { unsigned stages, full, empty; };
-__device__ __forceinline__ void barrier_init(unsigned at, int count) {
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;" : : "r"(at), "r"(count) : "memory");
-}
-__device__ __forceinline__ void barrier_arrive(unsigned at) {
-  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" : : "r"(at) : "memory");
-}
-__device__ __forceinline__ void barrier_expect(unsigned at, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
-               : : "r"(at), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void barrier_wait(unsigned at, int parity) {
-  asm volatile(
-      "{ .reg .pred p;\nWAIT: mbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n"
-      "@p bra DONE;\nbra WAIT;\nDONE: }" : : "r"(at), "r"(parity) : "memory");
-}
-__device__ __forceinline__ void bulk_copy(unsigned to, const void* from, int bytes, unsigned full) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-      : : "r"(to), "l"(from), "r"(bytes), "r"(full) : "memory");
-}
 __device__ __forceinline__ void copy_piece(unsigned to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(from) : "memory");
 }
@@ -42,14 +21,6 @@ __device__ __forceinline__ int item_of(int turn, int block) {
   const int item = turn * GRID + (turn % 2 ? GRID - 1 - block : block);
   return item < ITEMS ? item : -1;
 }
-
-// Where a ring is: the stage, and whether it has come again an odd number of times.
-struct Place {
-  int stage = 0, phase = 0;
-  __device__ __forceinline__ void next() {
-    if (++stage == STAGES) stage = 0, phase ^= 1;
-  }
-};
 
 // The stages of a block, one after the other.
 struct Stages {

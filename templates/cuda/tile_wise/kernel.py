@@ -12,6 +12,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.tile_wise.config import TileWiseTiling
 from autoq.templates.cuda.tile_wise.gather_source import GATHER
@@ -57,7 +58,7 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
     shifts = SHIFTS if view.epilogue.float_bias else ""
     finish = WORDS.replace("SHIFTS;", shifts + ";") if tiling.in_words else SUMS
     finish = finish.replace("ROW_SCALE;", row_scale + ";")
-    source = _BITS_OF + assembly + GATHER + finish + MULTIPLY
+    source = _BITS_OF + assembly + RING + GATHER + finish + MULTIPLY
     source = source.replace("SUM ", "float " if view.floating else "int ")
     source = source.replace("SUM*", "float*" if view.floating else "int*")
     return epilogue.namespace(
@@ -70,6 +71,7 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
             "BLOCKS_M": tiling.blocks_m, "DEPTH": config.depth, "STAGE_ROWS": tiling.stage_rows,
             "STAGES": config.stages, "BULK": config.bulk, "X_ROW_BYTES": tiling.x_row_bytes,
             "X_STAGE_BYTES": tiling.x_stage_bytes, "CHANNELS": tiling.terms,
+            "TERMS": tiling.terms_of_tile, "FLOAT_BIAS": view.epilogue.float_bias,
             "ROW_TILES": tiling.row_tiles, "ITEMS": tiling.items,
             "GRID": _grid(tiling, target), "PRODUCER_REGISTERS": tiling.budget.producer,
             "CONSUMER_REGISTERS": tiling.budget.consumer,

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 MULTIPLY = r"""
 constexpr int STEP_ROWS = 32 / SIZE, ALL = BLOCKS_M * WIDTH / 2;
+// The step of a stage behind which no product of the stage before is under way.
+constexpr int FREED = BLOCKS_M == 1 ? 1 : 0;
 
 __device__ __forceinline__ void load_matrices(unsigned (&r)[4], unsigned at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -34,7 +36,7 @@ __device__ __forceinline__ int lane_start(int lane) {
 // The sums of one tile's columns, of BLOCKS_M times 64 rows of a consumer.
 __device__ __forceinline__ void multiply_tile(
     SUM (&sums)[ALL], const Ring& ring, Place& place, int stages, int own_start, int lane) {
-  unsigned a[2][BLOCKS_M][4];
+  unsigned a[2][4];  // of the instruction under way and of the next one
   for (int s = 0; s < stages; ++s) {
     const unsigned x = ring.stages + place.stage * STAGE_BYTES + own_start;
     const unsigned weights = ring.stages + place.stage * STAGE_BYTES + X_STAGE;
@@ -45,19 +47,17 @@ __device__ __forceinline__ void multiply_tile(
     #pragma unroll
     for (int step = 0; step < DEPTH; ++step) {
       #pragma unroll
-      for (int b = 0; b < BLOCKS_M; ++b)
-        load_fragment(a[step % 2][b], x + step * STEP_ROWS * X_ROW_BYTES + b * 64 * SIZE);
-      asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
-      #pragma unroll
       for (int b = 0; b < BLOCKS_M; ++b) {
-        const unsigned* f = a[step % 2][b];
+        unsigned (&f)[4] = a[(step * BLOCKS_M + b) % 2];
+        asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");
+        load_fragment(f, x + step * STEP_ROWS * X_ROW_BYTES + b * 64 * SIZE);
+        asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
         product(sums + b * (WIDTH / 2), f[0], f[1], f[2], f[3], descriptor + step * 2 * WIDTH,
                 s + step > 0);
+        asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
       }
-      asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
-      asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");
-      // The products of the stage before have ended with those of its last step.
-      if (step == 0 && s > 0 && lane == 0)
+      // All products but the last one have ended: those of the stage before.
+      if (step == FREED && s > 0 && lane == 0)
         barrier_arrive(ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1));
     }
     place.next();
@@ -68,7 +68,7 @@ __device__ __forceinline__ void multiply_tile(
 }
 
 __device__ __forceinline__ void multiply_tiles(
-    const Ring& ring, unsigned* rows_of_warps, const void* places, const int4* tiles,
+    const Ring& ring, unsigned* rows_of_warps, int* terms, const void* places, const int4* tiles,
     const Constants& from, OUT* y, int block, int thread) {
   const int lane = thread % 32, warp = thread / 32, consumer = thread / 128;
   const int own_row = consumer * (BLOCKS_M * 64) + warp % 4 * 16;
@@ -81,19 +81,22 @@ __device__ __forceinline__ void multiply_tiles(
     if (item < 0) continue;
     const int4 tile = __ldg(tiles + item / ROW_TILES);
     if (tile.w == 0) continue;
+    begin_terms(terms, from, item / ROW_TILES * WIDTH, consumer, thread % 128);
     if (tile.y == 0) {
       #pragma unroll
       for (int i = 0; i < ALL; ++i) sums[i] = 0;
     } else {
       multiply_tile(sums, ring, place, tile.y, lane_start(lane) + own_row * SIZE, lane);
     }
+    await_terms(consumer);
     #pragma unroll
     for (int b = 0; b < BLOCKS_M; ++b) {
+      const int4 entry = read_entry(places, tile, lane);
       const int first_row = item % ROW_TILES * ROWS + own_row + b * 64;
       __syncwarp();
-      lay_out(sums + b * (WIDTH / 2), own_rows, from, item / ROW_TILES * WIDTH, lane);
+      lay_out(sums + b * (WIDTH / 2), own_rows, terms, from, lane);
       __syncwarp();
-      store_rows(own_rows, from, places, y, first_row, tile, lane);
+      store_rows(own_rows, from, places, entry, y, first_row, tile, lane);
     }
   }
 }
@@ -104,7 +107,8 @@ __device__ __forceinline__ void multiply_tile_wise(
   unsigned base;  // kept in a register
   asm volatile("mov.u32 %0, %1;" : "=r"(base) : "r"((unsigned)__cvta_generic_to_shared(smem)));
   constexpr int ROWS_AT = STAGES * STAGE_BYTES;
-  constexpr int BARRIERS_AT = ROWS_AT + CONSUMERS * 4 * 16 * ROW_PITCH * 4;
+  constexpr int TERMS_AT = ROWS_AT + CONSUMERS * 4 * 16 * ROW_PITCH * 4;
+  constexpr int BARRIERS_AT = TERMS_AT + CONSUMERS * TERMS * 4;
   const Ring ring = {base, base + BARRIERS_AT, base + BARRIERS_AT + 8 * STAGES};
   if (thread == 0) {
     for (int s = 0; s < STAGES; ++s) {
@@ -120,10 +124,11 @@ __device__ __forceinline__ void multiply_tile_wise(
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(CONSUMER_REGISTERS));
     unsigned* rows = reinterpret_cast<unsigned*>(smem + ROWS_AT);
-    multiply_tiles(ring, rows, places, tiles, from, y, block, thread);
+    int* terms = reinterpret_cast<int*>(smem + TERMS_AT) + thread / 128 * TERMS;
+    multiply_tiles(ring, rows, terms, places, tiles, from, y, block, thread);
   }
 }
 """
-"""It needs ROW_PITCH, begin_rows, lay_out and store_rows of one of the ways to finish.
+"""It needs what one of the ways to finish defines: `sums_source.py`, `words_source.py`.
 
 multiply_tile_wise(smem, x, rows, values, tiles, places, Constants, y, block, thread)."""

@@ -13,9 +13,14 @@ __device__ __forceinline__ void begin_rows(unsigned* rows, int lane) {
   if (lane < 16) rows[lane * ROW_PITCH + ZERO] = 0;
 }
 
+// Terms are read where they are, and so are places.
+__device__ __forceinline__ void begin_terms(int*, const Constants&, int, int, int) {}
+__device__ __forceinline__ void await_terms(int) {}
+__device__ __forceinline__ int4 read_entry(const void*, const int4&, int) { return {}; }
+
 // 16 rows of sums of a warp in shared memory, in the order of y; `to` is the warp's.
 __device__ __forceinline__ void lay_out(
-    const SUM* sums, unsigned* to, const Constants&, int, int lane) {
+    const SUM* sums, unsigned* to, const int*, const Constants&, int lane) {
   unsigned* own = to + (lane / 4) * (SIZE == 1 ? 2 : 1) * ROW_PITCH;
   constexpr int HALF = (SIZE == 1 ? 1 : 8) * ROW_PITCH;
   #pragma unroll
@@ -75,8 +80,8 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
   }
 }
 __device__ __forceinline__ void store_rows(
-    const unsigned* sums, const Constants& from, const void* given, OUT* y, int first_row,
-    const int4& tile, int lane) {
+    const unsigned* sums, const Constants& from, const void* given, const int4&, OUT* y,
+    int first_row, const int4& tile, int lane) {
   const int* places = static_cast<const int*>(given);
   const Form form = shared_terms(from).form;
   if (SATURATES && form == Form::PACK)
@@ -87,4 +92,4 @@ __device__ __forceinline__ void store_rows(
     finish_rows<SATURATES ? Form::CLAMP : Form::ANY>(sums, from, places, y, first_row, tile, lane);
 }
 """
-"""begin_rows, lay_out and store_rows of sums."""
+"""begin_rows, begin_terms, await_terms, read_entry, lay_out and store_rows of sums."""

@@ -16,19 +16,47 @@ constexpr int ROW_PITCH = (WIDTH * OUT_BYTES + 127) / 128 * 32 + ROW_PAD;
 
 __device__ __forceinline__ void begin_rows(unsigned*, int) {}
 
+// The terms of a tile's columns come to shared memory while it is multiplied.
+__device__ __forceinline__ void copy_word(int* to, const void* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+               : : "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+}
+__device__ __forceinline__ void meet(int consumer) {
+  asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
+}
+__device__ __forceinline__ void begin_terms(
+    int* terms, const Constants& from, int column, int consumer, int thread) {
+  meet(consumer);  // the terms before are read
+  for (int i = thread; i < WIDTH; i += 128) {
+    copy_word(terms + i, from.bias + column + i);
+    if constexpr (!WIDE) copy_word(terms + WIDTH + i, from.scale + column + i);
+    if constexpr (FLOAT_BIAS) copy_word(terms + 2 * WIDTH + i, from.scale + CHANNELS + column + i);
+  }
+}
+__device__ __forceinline__ void await_terms(int consumer) {
+  asm volatile("cp.async.wait_all;" : : : "memory");
+  meet(consumer);
+}
+__device__ __forceinline__ int4 read_entry(const void* entries, const int4& tile, int e) {
+  return e < tile.w ? __ldg(static_cast<const int4*>(entries) + tile.z + e) : int4{};
+}
+
+// What two columns have, for two rows.
+template <class T> __device__ __forceinline__ Raw<T, 4> pairs(const int* from) {
+  const uint2 two = *reinterpret_cast<const uint2*>(from);
+  return {{two.x, two.y, two.x, two.y}};
+}
 template <Form FORM> __device__ __forceinline__ void lay_out_as(
-    const SUM* sums, unsigned* to, const Constants& from, Channels own, int column, int lane) {
+    const SUM* sums, unsigned* to, const int* terms, Channels own, int lane) {
   constexpr int LOWER = SIZE == 1 ? 1 : 8;  // rows between the two of a thread
   unsigned char* first = reinterpret_cast<unsigned char*>(to) +
       (lane / 4) * (SIZE == 1 ? 2 : 1) * (ROW_PITCH * 4) + lane % 4 * 2 * OUT_BYTES;
   #pragma unroll
   for (int j = 0; j < WIDTH / 8; ++j) {
-    const int at = column + 8 * j + lane % 4 * 2;
-    const Raw<ACC, 2> two = load<ACC, 2>(from.bias + at);
-    Raw<ACC, 4> bias = {{two.word[0], two.word[1], two.word[0], two.word[1]}};
+    const int at = 8 * j + lane % 4 * 2;
+    const Raw<ACC, 4> bias = pairs<ACC>(terms + at);
     if constexpr (!WIDE) {
-      const Raw<float, 2> scale = load<float, 2>(from.scale + at);
-      own.scale = {{scale.word[0], scale.word[1], scale.word[0], scale.word[1]}};SHIFTS;
+      own.scale = pairs<float>(terms + WIDTH + at);SHIFTS;
     }
     ACC acc[4];
     #pragma unroll
@@ -48,25 +76,26 @@ template <Form FORM> __device__ __forceinline__ void lay_out_as(
     }
   }
 }
-// 16 rows of outputs of a warp in shared memory; `column` is the tile's first in the terms.
+// 16 rows of outputs of a warp in shared memory.
 __device__ __forceinline__ void lay_out(
-    const SUM* sums, unsigned* to, const Constants& from, int column, int lane) {
+    const SUM* sums, unsigned* to, const int* terms, const Constants& from, int lane) {
   const Channels own = shared_terms(from);
   if (SATURATES && own.form == Form::PACK)
-    lay_out_as<SATURATES ? Form::PACK : Form::ANY>(sums, to, from, own, column, lane);
+    lay_out_as<SATURATES ? Form::PACK : Form::ANY>(sums, to, terms, own, lane);
   else if (SATURATES && own.form == Form::SHIFT)
-    lay_out_as<SATURATES ? Form::SHIFT : Form::ANY>(sums, to, from, own, column, lane);
+    lay_out_as<SATURATES ? Form::SHIFT : Form::ANY>(sums, to, terms, own, lane);
   else
-    lay_out_as<SATURATES ? Form::CLAMP : Form::ANY>(sums, to, from, own, column, lane);
+    lay_out_as<SATURATES ? Form::CLAMP : Form::ANY>(sums, to, terms, own, lane);
 }
 
 // A warp's 16 rows of y, the words that the tile's `tile.w` entries from tile.z on name.
 __device__ __forceinline__ void store_rows(
-    const unsigned* rows, const Constants&, const void* entries, OUT* y, int first_row,
+    const unsigned* rows, const Constants&, const void* entries, int4 entry, OUT* y, int first_row,
     const int4& tile, int lane) {
   const int count = min(16, M - first_row);
-  for (int e = lane; e < tile.w; e += 32) {
-    const int4 entry = __ldg(static_cast<const int4*>(entries) + tile.z + e);
+  int4 next;
+  for (int e = lane; e < tile.w; e += 32, entry = next) {
+    next = read_entry(entries, tile, e + 32);
     const unsigned pick = entry.y & 0xffff, fill = (unsigned)entry.y >> 16;
     const unsigned mask = (unsigned)entry.w >> 16;
     const unsigned* from = rows + (entry.w & 0xffff);
@@ -87,9 +116,8 @@ __device__ __forceinline__ void store_rows(
   }
 }
 """
-"""begin_rows, lay_out and store_rows of finished outputs; entries are those of `pack_words`."""
+"""What `sums_source.SUMS` has, of finished outputs; entries are those of `pack_words`."""
 
 SHIFTS = """
-      const Raw<float, 2> shift = load<float, 2>(from.scale + CHANNELS + at);
-      own.shift = {{shift.word[0], shift.word[1], shift.word[0], shift.word[1]}}"""
+      own.shift = pairs<float>(terms + 2 * WIDTH + at)"""
 """What reads the float biases, where there are."""

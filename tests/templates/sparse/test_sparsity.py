@@ -62,7 +62,7 @@ def test_zeros_by_chance_are_no_pattern() -> None:
 
 
 def test_what_is_no_class_is_one_line() -> None:
-    with pytest.raises(InputError, match="pattern 'xw': one of tw, vectors"):
+    with pytest.raises(InputError, match="pattern 'xw': one of tw, 2:4, vectors"):
         replace(CLASS, pattern="xw")
     with pytest.raises(InputError, match="granularity 0: columns of a tile, 1 or more"):
         replace(CLASS, granularity=0)

@@ -35,22 +35,59 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, depth: int) -> None:
     assert view is not None
     tiling = TileWiseTiling(view, TileWiseConfig(128, 2, depth, 3, 1, True))
     _, constants = workload.random_case(np.random.default_rng(1))
-    values, rows, tiles, places = pack_schedule(tiling, constants)
+    schedule = pack_schedule(tiling, constants)
+    values, rows, tiles, entries = schedule.arrays
+    columns = schedule.columns.reshape(view.tiles, tiling.width)
     unit = 16 // tiling.size
     order = np.argsort(BYTE_ORDER) if tiling.size == 1 else np.arange(unit)
-    found = np.zeros((200, 300), np.float64)
-    columns_of = {int(place): slot_ for slot_, place in enumerate(slot(np.arange(tiling.width)))}
-    for first, count, start, stop in tiles:
-        own = [c for c in range(start, stop) if places[c] in columns_of]
+    found = np.zeros((200, 301), np.float64)
+    for (first, count, *_), own in zip(tiles, columns, strict=True):
         for stage in range(first, first + count):
             # [units, width, values of a unit] to rows in their order, [rows, width].
             kept = values[stage][:, :, order].transpose(0, 2, 1).reshape(-1, tiling.width)
-            for column in own:
-                at = columns_of[int(places[column])]
-                np.add.at(found[:, column], rows[stage], kept[:, at].astype(np.float64))
-    np.testing.assert_array_equal(found, np.asarray(constants["weight"], np.float64).T)
-    assert (np.diff(tiles[:, 1]) <= 0).all()
-    spans = sorted(tuple(tile[2:]) for tile in tiles if tile[3] > tile[2])
+            np.add.at(found, np.ix_(rows[stage], own), kept.astype(np.float64))
+    np.testing.assert_array_equal(found[:, :300], np.asarray(constants["weight"], np.float64).T)
+    assert not found[:, 300].any() and (np.diff(tiles[:, 1]) <= 0).all()
+    dead = view.of_no_weight(constants)
+    assert_words_are_right(tiles, columns, entries.view(np.uint32), dead)
+
+
+def assert_words_are_right(
+    tiles: np.ndarray, columns: np.ndarray, entries: np.ndarray, dead: np.ndarray
+) -> None:
+    """A row of y put together as the kernel does, of tiles whose outputs are random bytes."""
+    size, rng = dead.dtype.itemsize, np.random.default_rng(2)
+    expected, row = dead.copy().view(np.uint8), np.zeros(dead.nbytes, np.uint8)
+    times = np.zeros(dead.nbytes, np.int64)
+    for (*_, first, count), own in zip(tiles, columns, strict=True):
+        outputs = rng.integers(0, 256, len(own) * size + 8, np.uint8)
+        for at, column in enumerate(own[own < len(dead)]):
+            expected[column * size :][:size] = outputs[at * size :][:size]
+        for word, how, fill, place in entries[first : first + count].tolist():
+            two = outputs[(place & 0xFFFF) * 4 :][:8]
+            found = [two[how >> 4 * i & 7] for i in range(4)]
+            choices = [*found, *fill.to_bytes(4, "little")]
+            for i in range(4):
+                if place >> 16 + i & 1:
+                    row[4 * word + i] = choices[how >> 16 + 4 * i & 7]
+                    times[4 * word + i] += 1
+    assert (times == 1).all()
+    np.testing.assert_array_equal(row, expected)
+
+
+def test_places_of_sums_are_those_of_columns() -> None:
+    """Where outputs need what lies at their place in y, sums are read by columns."""
+    workload = replace(BYTES, epilogue=Epilogue("int8", "int8"))
+    view = view_of(workload)
+    assert view is not None
+    tiling = TileWiseTiling(view, TileWiseConfig(128, 2, 2, 3, 1, True))
+    assert not tiling.in_words
+    _, constants = workload.random_case(np.random.default_rng(1))
+    *_, tiles, places = pack_schedule(tiling, constants).arrays
+    for tile in view.sparsity.tiles_of(constants["weight"]):
+        np.testing.assert_array_equal(places[tile.columns], slot(np.arange(len(tile.columns))))
+    assert np.count_nonzero(places != tiling.row_pitch - 8) == 160
+    spans = sorted((first, first + count) for *_, first, count in tiles if count)
     assert spans[0][0] == 0 and spans[-1][1] == 300
     assert all(one[1] == other[0] for one, other in itertools.pairwise(spans))
 

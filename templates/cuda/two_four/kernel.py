@@ -1,0 +1,146 @@
+"""The 2:4 sparse product on wgmma, a persistent kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm.script import tirx as T
+from tvm.tirx import PrimFunc
+
+from autoq.templates.cuda.device.launch.dependent_launch import overlapping
+from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.memory.ring_source import RING
+from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
+from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, row_values, tiled_map
+from autoq.templates.cuda.two_four.config import ROW_BYTES, TwoFourTiling
+from autoq.templates.cuda.two_four.pack import pack_weight, weight_spec
+from autoq.templates.cuda.two_four.source import SHIFTS, SOURCE
+from autoq.templates.element import element
+from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
+from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
+from autoq.templates.storage import moved_as
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Constants
+
+_BITS_OF = r"""
+__device__ __forceinline__ int bits_of(int v) { return v; }
+__device__ __forceinline__ int bits_of(float v) { return __float_as_int(v); }
+"""
+
+
+def epilogue_of(tiling: TwoFourTiling) -> ThreadEpilogue:
+    """The epilogue of a thread's two columns of two rows of y."""
+    view = tiling.view
+    return ThreadEpilogue(view.as_conv2d(tiling.terms), 4, scaled=view.floating)
+
+
+def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
+    """The function multiply(smem, x_map, weight, terms, y, block, thread)."""
+    view, config, epilogue = tiling.view, tiling.config, epilogue_of(tiling)
+    assembly = tiling.atom.assembly("product", 0).replace("unsigned* d", "int* d")
+    shifts = SHIFTS if view.epilogue.float_bias else ""
+    source = _BITS_OF + assembly + RING + SOURCE.replace("SHIFTS;", shifts + ";")
+    for mark in (" ", "*"):
+        source = source.replace("SUM" + mark, ("float" if view.floating else "int") + mark)
+    work = view.workload
+    return epilogue.namespace(
+        "two_four",
+        source + _entry(epilogue),
+        {},
+        {
+            "M": work.m, "N": work.n, "SIZE": tiling.size, "COLUMNS": config.columns,
+            "CONSUMERS": config.consumers, "BLOCKS": config.blocks, "STAGES": config.stages,
+            "GROUP": config.group, "STAGE_BYTES": tiling.stage_bytes,
+            "K_STAGES": tiling.k_stages, "WEIGHT_TILES": tiling.weight_tiles,
+            "ROW_TILES": tiling.row_tiles, "ITEMS": tiling.items, "GRID": tiling.grid(target),
+            "VECTOR_BYTES": tiling.vector_bytes, "CHANNELS": tiling.terms,
+            "PRODUCER_REGISTERS": tiling.budget.producer,
+            "CONSUMER_REGISTERS": tiling.budget.consumer,
+        },
+    )  # fmt: skip
+
+
+def _entry(epilogue: ThreadEpilogue) -> str:
+    """C++ of `multiply`, whose parameters are the pointers that there are."""
+    terms = epilogue.constant_parameters()
+    parameters = "".join(f"const void* {spec.name}, " for spec in terms)
+    fields = " ".join(
+        f"from.{spec.name} = (const {element(moved_as(spec.dtype)).c_type}*){spec.name};"
+        for spec in terms
+    )
+    return (
+        "__device__ __forceinline__ void multiply(unsigned char* smem, unsigned long long x_map, "
+        f"const void* weight, {parameters}void* y, int block, int thread) {{\n"
+        f"  Constants from = {{}};\n  {fields}\n"
+        "  multiply_two_four(smem, x_map, (const unsigned char*)weight, from, (OUT*)y, block, "
+        "thread);\n}\n"
+    )
+
+
+def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
+    """The kernel; parameters x, those of `packed_all`, y."""
+    work, config = tiling.view.workload, tiling.config
+    x, (y,) = work.inputs[0], work.outputs
+    weight, bias, *others = packed_all(tiling)
+    function = _namespace(tiling, target).function("multiply")
+    box = [row_values(x.dtype, ROW_BYTES), config.columns]
+    x_arguments = tiled_map(x.dtype, [work.k, work.m], [work.k], box, swizzle_mode(ROW_BYTES))
+    scale_shape, scalars_shape = (spec.shape for spec in others) if others else ((1,), (1,))
+    grid, threads, smem_bytes = tiling.grid(target), tiling.threads, tiling.smem_bytes
+
+    @T.jit
+    def main(
+        x_ptr: T.handle, weight_ptr: T.handle, bias_ptr: T.handle,
+        scale_ptr: T.Optional(T.handle), scalars_ptr: T.Optional(T.handle), y_ptr: T.handle,
+    ):  # fmt: skip
+        x_array = T.match_buffer(x_ptr, x.shape, x.dtype, align=16)
+        weights = T.match_buffer(weight_ptr, weight.shape, weight.dtype, align=16)
+        biases = T.match_buffer(bias_ptr, bias.shape, bias.dtype, align=16)
+        if scale_ptr is not None:
+            scales = T.match_buffer(scale_ptr, scale_shape, "float32", align=16)
+            scalars = T.match_buffer(scalars_ptr, scalars_shape, "float32", align=16)
+            terms = T.meta_var([biases.data, scales.data, scalars.data])
+        else:
+            terms = T.meta_var([biases.data])
+        y_array = T.match_buffer(y_ptr, y.shape, y.dtype, align=16)
+        x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+        T.call_packed(ENCODE_TILED, x_map, x.dtype, 2, x_array.data, *x_arguments)
+        T.device_entry()
+        block = T.cta_id([grid])
+        thread = T.thread_id([threads])
+        smem = T.alloc_buffer((smem_bytes,), "uint8", scope="shared.dyn", align=1024)
+        T.evaluate(T.ptx.griddepcontrol.wait())
+        T.evaluate(T.ptx.griddepcontrol.launch_dependents())
+        T.evaluate(
+            T.cuda.func_call(
+                function.name, smem.data, T.address_of(x_map), weights.data, *terms, y_array.data,
+                block, thread, source_code=function.source,
+            )
+        )  # fmt: skip
+
+    absent = {} if others else {"scale_ptr": None, "scalars_ptr": None}
+    return overlapping(main.specialize(**absent))
+
+
+def packed_all(tiling: TwoFourTiling) -> tuple[TensorSpec, ...]:
+    """The arrays of `pack_all`."""
+    return (weight_spec(tiling), *epilogue_of(tiling).constant_parameters())
+
+
+def pack_all(tiling: TwoFourTiling, constants: Constants) -> tuple[np.ndarray, ...]:
+    """The weight, and what the epilogue reads of whole tiles."""
+    view = tiling.view
+    terms = view.terms(constants)
+
+    def padded(values: np.ndarray) -> np.ndarray:
+        return np.pad(values, (0, tiling.terms - len(values)))
+
+    given = {
+        "bias": padded(np.asarray(terms["bias"], np.int32)).reshape(1, 1, -1),
+        "scalars": packed_scalars(view.epilogue, terms),
+    }
+    specs = epilogue_of(tiling).constant_parameters()
+    if any(spec.name == "scale" for spec in specs):
+        given["scale"] = packed_scales(view.epilogue, terms, padded)
+    own = (np.ascontiguousarray(given[spec.name], spec.dtype) for spec in specs)
+    return (pack_weight(tiling, constants), *own)

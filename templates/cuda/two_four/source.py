@@ -1,0 +1,204 @@
+"""CUDA source of the 2:4 sparse product: weights are wgmma's sparse A, rows of x its B.
+
+One thread loads boxes of x by TMA and stages of weights, which lie as they are read, by plain bulk
+copies. Consumers finish their sums in registers, turn 64 rows of y at a time in shared memory, and
+store them as vectors.
+"""
+
+from __future__ import annotations
+
+SOURCE = r"""
+constexpr int STEPS = 2, ROW_BLOCKS = CONSUMERS * BLOCKS, A_BYTES = 2048, METADATA_BYTES = 512;
+constexpr int X_STAGE = COLUMNS * 128, W_STAGE = STEPS * ROW_BLOCKS * (A_BYTES + METADATA_BYTES);
+constexpr int METADATA_AT = X_STAGE + STEPS * ROW_BLOCKS * A_BYTES;
+constexpr int OUT_BYTES = BITS<OUT> / 8, PASS = 64, ROW = 64 * OUT_BYTES + 16;
+constexpr int ALL = BLOCKS * COLUMNS / 2;
+
+// Tiles of rows of y come in groups, which blocks take with one tile of weights after the other.
+struct Tile { int rows, weights; };
+__device__ __forceinline__ Tile tile_of(int item) {
+  const int first = item / (GROUP * WEIGHT_TILES) * GROUP, inside = item % (GROUP * WEIGHT_TILES);
+  const int rows = min(GROUP, ROW_TILES - first);
+  return {first + inside % rows, inside / rows};
+}
+
+__device__ __forceinline__ void load_tiles(
+    const Ring& ring, unsigned long long x_map, const unsigned char* weight, int block) {
+  Place place;
+  for (int item = block; item < ITEMS; item += GRID) {
+    const Tile tile = tile_of(item);
+    const unsigned char* from = weight + (long long)tile.weights * K_STAGES * W_STAGE;
+    for (int s = 0; s < K_STAGES; ++s) {
+      const unsigned to = ring.stages + place.stage * STAGE_BYTES;
+      const unsigned full = ring.full + 8 * place.stage;
+      barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
+      barrier_expect(full, X_STAGE + W_STAGE);
+      asm volatile(
+          "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+          " [%0], [%1, {%2, %3}], [%4];"
+          : : "r"(to), "l"(x_map), "r"(s * (128 / SIZE)), "r"(tile.rows * COLUMNS), "r"(full)
+          : "memory");
+      bulk_copy(to + X_STAGE, from + (long long)s * W_STAGE, W_STAGE, full);
+      place.next();
+    }
+  }
+}
+
+__device__ __forceinline__ void multiply_tile(
+    SUM (&sums)[ALL], const Ring& ring, const unsigned char* smem, Place& place, int consumer,
+    int thread) {
+  for (int s = 0; s < K_STAGES; ++s) {
+    const unsigned stage = ring.stages + place.stage * STAGE_BYTES;
+    const unsigned char* words = smem + place.stage * STAGE_BYTES + METADATA_AT;
+    barrier_wait(ring.full + 8 * place.stage, place.phase);
+    unsigned metadata[STEPS][BLOCKS];
+    #pragma unroll
+    for (int step = 0; step < STEPS; ++step) {
+      #pragma unroll
+      for (int b = 0; b < BLOCKS; ++b) {
+        const int block = step * ROW_BLOCKS + consumer * BLOCKS + b;
+        metadata[step][b] =
+            *reinterpret_cast<const unsigned*>(words + block * METADATA_BYTES + thread * 4);
+      }
+    }
+    asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
+    // x in swizzled rows of 128 bytes; weights in columns of 16 bytes, 64 rows apart.
+    const unsigned long long x = 1ull << 62 | 64ull << 32 | (stage & 0x3ffff) >> 4;
+    #pragma unroll
+    for (int step = 0; step < STEPS; ++step) {
+      #pragma unroll
+      for (int b = 0; b < BLOCKS; ++b) {
+        const int block = step * ROW_BLOCKS + consumer * BLOCKS + b;
+        const unsigned at = stage + X_STAGE + block * A_BYTES;
+        const unsigned long long a = 8ull << 32 | 64ull << 16 | (at & 0x3ffff) >> 4;
+        product(sums + b * (COLUMNS / 2), a, x + step * 4, metadata[step][b], s + step > 0);
+      }
+    }
+    asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");
+    if (s > 0 && thread % 32 == 0)
+      barrier_arrive(ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1));
+    place.next();
+  }
+  asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
+  if (thread % 32 == 0)
+    barrier_arrive(ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1));
+}
+
+// Up to 64 columns of an instruction, rows of y, to shared memory.
+template <Form FORM> __device__ __forceinline__ void lay_out(
+    const SUM* sums, unsigned char* to, const Raw<ACC, 4>& bias, const Channels& own, int thread) {
+  const int channel = thread / 32 * 16 + thread % 32 / 4 * 2;
+  unsigned char* first = to + thread % 4 * 2 * ROW + channel * OUT_BYTES;
+  #pragma unroll
+  for (int j = 0; j < PASS / 8; ++j) {
+    const ACC acc[4] = {bits_of(sums[4 * j]), bits_of(sums[4 * j + 2]),
+                        bits_of(sums[4 * j + 1]), bits_of(sums[4 * j + 3])};
+    const Raw<OUT, 4> raw = outputs<FORM>(acc, bias, {}, own);
+    unsigned char* upper = first + 8 * j * ROW;
+    if constexpr (OUT_BYTES == 1) {
+      *reinterpret_cast<unsigned short*>(upper) = (unsigned short)raw.word[0];
+      *reinterpret_cast<unsigned short*>(upper + ROW) = (unsigned short)(raw.word[0] >> 16);
+    } else {
+      #pragma unroll
+      for (int i = 0; i < OUT_BYTES / 2; ++i) {
+        reinterpret_cast<unsigned*>(upper)[i] = raw.word[i];
+        reinterpret_cast<unsigned*>(upper + ROW)[i] = raw.word[OUT_BYTES / 2 + i];
+      }
+    }
+  }
+}
+__device__ __forceinline__ void store_rows(
+    const unsigned char* from, OUT* y, int first_row, int first_column, int thread) {
+  constexpr int EACH = 64 * OUT_BYTES / VECTOR_BYTES, WORDS = VECTOR_BYTES / 4;
+  #pragma unroll 4
+  for (int i = thread; i < PASS * EACH; i += 128) {
+    const int row = i / EACH, byte = i % EACH * VECTOR_BYTES;
+    const int column = first_column + byte / OUT_BYTES;
+    if (first_row + row >= M || column >= N) continue;
+    const unsigned* words = reinterpret_cast<const unsigned*>(from + row * ROW + byte);
+    unsigned* to = reinterpret_cast<unsigned*>(y + (long long)(first_row + row) * N + column);
+    if constexpr (WORDS == 4) {
+      *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(words);
+    } else if constexpr (WORDS == 2) {
+      *reinterpret_cast<uint2*>(to) = *reinterpret_cast<const uint2*>(words);
+    } else {
+      *to = *words;
+    }
+  }
+}
+template <Form FORM> __device__ __forceinline__ void finish_tile(
+    const SUM (&sums)[ALL], unsigned char* staged, const Constants& from, Channels own, OUT* y,
+    const Tile& tile, int consumer, int thread) {
+  #pragma unroll
+  for (int b = 0; b < BLOCKS; ++b) {
+    const int first_column = (tile.weights * ROW_BLOCKS + consumer * BLOCKS + b) * 64;
+    const int at = first_column + thread / 32 * 16 + thread % 32 / 4 * 2;
+    const Raw<ACC, 2> two = load<ACC, 2>(from.bias + at);
+    const Raw<ACC, 4> bias = {{two.word[0], two.word[1], two.word[0], two.word[1]}};
+    if constexpr (!WIDE) {
+      const Raw<float, 2> scale = load<float, 2>(from.scale + at);
+      own.scale = {{scale.word[0], scale.word[1], scale.word[0], scale.word[1]}};SHIFTS;
+    }
+    #pragma unroll
+    for (int pass = 0; pass < COLUMNS / PASS; ++pass) {
+      asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
+      lay_out<FORM>(sums + b * (COLUMNS / 2) + pass * (PASS / 2), staged, bias, own, thread);
+      asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
+      store_rows(staged, y, tile.rows * COLUMNS + pass * PASS, first_column, thread);
+    }
+  }
+}
+__device__ __forceinline__ void multiply_tiles(
+    const Ring& ring, const unsigned char* smem, unsigned char* staged, const Constants& from,
+    OUT* y, int block, int consumer, int thread) {
+  Place place;
+  SUM sums[ALL];
+  const Channels own = shared_terms(from);
+  for (int item = block; item < ITEMS; item += GRID) {
+    const Tile tile = tile_of(item);
+    multiply_tile(sums, ring, smem, place, consumer, thread);
+    if (SATURATES && own.form == Form::PACK)
+      finish_tile<SATURATES ? Form::PACK : Form::ANY>(
+          sums, staged, from, own, y, tile, consumer, thread);
+    else if (SATURATES && own.form == Form::SHIFT)
+      finish_tile<SATURATES ? Form::SHIFT : Form::ANY>(
+          sums, staged, from, own, y, tile, consumer, thread);
+    else
+      finish_tile<SATURATES ? Form::CLAMP : Form::ANY>(
+          sums, staged, from, own, y, tile, consumer, thread);
+  }
+}
+
+__device__ __forceinline__ void multiply_two_four(
+    unsigned char* smem, unsigned long long x_map, const unsigned char* weight,
+    const Constants& from, OUT* y, int block, int thread) {
+  const unsigned base = (unsigned)__cvta_generic_to_shared(smem);
+  constexpr int STAGED_AT = STAGES * STAGE_BYTES;
+  constexpr int BARRIERS_AT = STAGED_AT + CONSUMERS * PASS * ROW;
+  const Ring ring = {base, base + BARRIERS_AT, base + BARRIERS_AT + 8 * STAGES};
+  if (thread == 0) {
+    for (int s = 0; s < STAGES; ++s) {
+      barrier_init(ring.full + 8 * s, 1);
+      barrier_init(ring.empty + 8 * s, CONSUMERS * 4);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+  }
+  __syncthreads();
+  const int consumer = __shfl_sync(0xffffffff, thread / 128, 0);  // the same in a warp
+  if (consumer == CONSUMERS) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(PRODUCER_REGISTERS));
+    if (thread == 128 * CONSUMERS) load_tiles(ring, x_map, weight, block);
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(CONSUMER_REGISTERS));
+    multiply_tiles(ring, smem, smem + STAGED_AT + consumer * (PASS * ROW), from, y, block,
+                   consumer, thread % 128);
+  }
+}
+"""
+"""multiply_two_four(smem, x_map, weight, Constants, y, block, thread)."""
+
+SHIFTS = """
+      const Raw<float, 2> shift = load<float, 2>(from.scale + CHANNELS + at);
+      own.shift = {{shift.word[0], shift.word[1], shift.word[0], shift.word[1]}}"""
+"""What reads the float biases, where there are."""

@@ -1,0 +1,82 @@
+"""What kernels of 2:4 sparse products ask of a workload, of integers or of 16-bit floats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autoq.templates.element import Element, element
+from autoq.templates.epilogue import Epilogue, pack_scalars
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.sparse.sparsity import TWO_FOUR
+from autoq.templates.storage import is_four_bit
+from autoq.templates.workload import Constants
+
+_FLOATS = ("float16", "bfloat16")
+_BYTES = ("int8", "uint8")
+
+
+@dataclass(frozen=True)
+class TwoFourView:
+    """A product `y [m, n] = x [m, k] @ weight.T` with a 2:4 sparse weight [n, k].
+
+    floating: whether sums are float32. The epilogue of a product of floats takes sums that are
+    scaled already. Nothing but constants of its columns follows a sum.
+    """
+
+    workload: Gemm | FloatGemm
+    epilogue: Epilogue
+    floating: bool
+
+    @property
+    def value(self) -> Element:
+        """The type of x."""
+        return element(self.workload.in_dtype)
+
+    @property
+    def out_bytes(self) -> int:
+        """Bytes of an output."""
+        return element(self.epilogue.out_dtype).bytes
+
+    def as_conv2d(self, columns: int) -> Conv2d:
+        """What an epilogue of so many columns knows: rows of y are images, columns channels."""
+        return Conv2d(n=self.workload.m, h=1, w=1, c=1, k=columns, r=1, s=1, epilogue=self.epilogue)
+
+    def terms(self, constants: Constants) -> Mapping[str, Any]:
+        """Constants of the epilogue by name, with the zero point of x in the bias."""
+        n = self.workload.n
+        if not self.floating:
+            sums = np.asarray(constants["weight"]).astype(np.int64).sum(axis=1)
+            bias = np.asarray(constants["bias"]) - int(constants.get("x_zero_point", 0)) * sums
+            return {**constants, "bias": bias.astype(np.int32)}
+        made = {"bias": np.zeros(n, np.int32), "scale": np.ones(n, np.float32)}
+        made["scalars"] = pack_scalars()
+        return made | ({"float_bias": constants["bias"]} if self.epilogue.float_bias else {})
+
+
+def view_of(workload: object) -> TwoFourView | None:
+    """The view of a 2:4 sparse product of bytes or 16-bit floats; None for all others."""
+    if isinstance(workload, Gemm):
+        epilogue = workload.epilogue
+        bytes_alone = {workload.in_dtype, workload.weight_dtype} <= {*_BYTES}
+        plain = epilogue.residual_dtype is None and not epilogue.row_scale
+        if not bytes_alone or not plain or epilogue.scale_group or is_four_bit(epilogue.out_dtype):
+            return None
+        view = TwoFourView(workload, epilogue, False)
+    elif isinstance(workload, FloatGemm):
+        same = workload.in_dtype == workload.weight_dtype and workload.in_dtype in _FLOATS
+        if not same or not workload.plain or workload.weight_left:
+            return None
+        epilogue = Epilogue(
+            workload.out_dtype, float_bias=workload.bias, activation=workload.activation
+        )
+        view = TwoFourView(workload, epilogue, True)
+    else:
+        return None
+    sparsity = workload.sparsity
+    return None if sparsity is None or sparsity.pattern != TWO_FOUR else view
