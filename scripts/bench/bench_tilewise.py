@@ -33,6 +33,7 @@ from cases.tile_wise_cases import TileWiseCase, cases
 from checkout import commit
 
 from autoq.devices import require_device, resolve
+from autoq.errors import BuildError
 from autoq.kernel.compile import compile_program
 from autoq.libraries.byte_products import ByteProducts
 from autoq.libraries.float_products import FloatProducts
@@ -79,7 +80,10 @@ class Subject:
         config = self.config(workload)
         if config not in self.template.space(workload, self.target):
             return f"{self.case.name}: {config} is not legal"
-        kernel = self.kernel(workload, config)
+        try:
+            kernel = self.kernel(workload, config)
+        except BuildError as error:
+            return f"{self.case.name}: {config} {error}"
         self.packed(workload, config, constants)
         return f"{self.case.name}: {self.knobs} {kernel.registers} {kernel.spill_bytes} spilled"
 
@@ -133,7 +137,11 @@ def measured(case: TileWiseCase, subjects: list[Subject], rows: list[dict[str, A
         if config not in subject.template.space(workload, subject.target):
             row["failure"] = "not legal"
             continue
-        kernel = subject.kernel(workload, config)
+        try:
+            kernel = subject.kernel(workload, config)
+        except BuildError as error:
+            row["failure"] = str(error)
+            continue
         packed = subject.packed(workload, config, constants)
         whole = bench.load(kernel, packed)
         for poison in (0x55, 0xFF):
