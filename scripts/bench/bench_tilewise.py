@@ -161,6 +161,7 @@ def main() -> None:
     parser.add_argument("--cases", default="", help="parts of names, comma-separated; default all")
     parser.add_argument("--knobs", action="append", default=[], help="name=value, spaces between")
     parser.add_argument("--prepare", action="store_true")
+    parser.add_argument("--processes", type=int, default=None, help="that prepare")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--output", type=Path)
@@ -177,7 +178,7 @@ def main() -> None:
     knobs = [tuple(text.split()) for text in options.knobs or [""]]
     subjects = {c: [Subject(c, k, target, options.cache) for k in knobs] for c in chosen}
     if options.prepare:
-        with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
             list(pool.map(arrays_of, chosen, repeat(options.cache)))
             outputs = pool.map(outputs_of, chosen, repeat(options.cache), repeat(8))
             for line in pool.map(Subject.prepared, chain(*subjects.values())):
