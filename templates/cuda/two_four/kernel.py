@@ -25,6 +25,9 @@ from autoq.templates.workload import Constants
 _BITS_OF = r"""
 __device__ __forceinline__ int bits_of(int v) { return v; }
 __device__ __forceinline__ int bits_of(float v) { return __float_as_int(v); }
+// What reads a sum stays behind this.
+__device__ __forceinline__ void hold(int& v) { asm volatile("" : "+r"(v) : : "memory"); }
+__device__ __forceinline__ void hold(float& v) { asm volatile("" : "+f"(v) : : "memory"); }
 """
 
 

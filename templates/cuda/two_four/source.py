@@ -81,6 +81,8 @@ __device__ __forceinline__ void multiply_tile(
     place.next();
   }
   asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
+  #pragma unroll
+  for (int i = 0; i < ALL; ++i) hold(sums[i]);
   if (thread % 32 == 0)
     barrier_arrive(ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1));
 }
