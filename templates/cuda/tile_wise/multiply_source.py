@@ -37,6 +37,7 @@ __device__ __forceinline__ int lane_start(int lane) {
 __device__ __forceinline__ void multiply_tile(
     SUM (&sums)[ALL], const Ring& ring, Place& place, int stages, int own_start, int lane) {
   unsigned a[2][4];  // of the instruction under way and of the next one
+  #pragma unroll 1
   for (int s = 0; s < stages; ++s) {
     const unsigned x = ring.stages + place.stage * STAGE_BYTES + own_start;
     const unsigned weights = ring.stages + place.stage * STAGE_BYTES + X_STAGE;
@@ -84,12 +85,7 @@ __device__ __forceinline__ void multiply_tiles(
     const int4 tile = __ldg(tiles + item / ROW_TILES);
     if (tile.w == 0) continue;
     begin_terms(terms, from, item / ROW_TILES * WIDTH, consumer, thread % 128);
-    if (tile.y == 0) {
-      #pragma unroll
-      for (int i = 0; i < ALL; ++i) sums[i] = 0;
-    } else {
-      multiply_tile(sums, ring, place, tile.y, lane_start(lane) + own_row * SIZE, lane);
-    }
+    multiply_tile(sums, ring, place, tile.y, lane_start(lane) + own_row * SIZE, lane);
     await_terms(consumer);
     #pragma unroll
     for (int b = 0; b < BLOCKS_M; ++b) {

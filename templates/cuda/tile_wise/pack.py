@@ -81,8 +81,8 @@ def pack_schedule(tiling: TileWiseTiling, constants: Constants) -> Schedule:
         rows[own] = np.pad(tile.rows, padding, mode="edge").reshape(count, -1)
         values[own] = _in_stages(tiling, tile.values(weight.T), count)
         stage += count
-    if not found:
-        tiles[0] = 0, 0, 0, view.n
+    if not found:  # a stage of zeros, so that kernels know no sums without products
+        tiles[0] = 0, 1, 0, view.n
     ordered = [found[index] for index in order]
     if not tiling.in_words:
         places[:] = tiling.row_pitch - 8
