@@ -16,10 +16,14 @@ from autoq.templates.sparse.pruned_matrix import (
     Vector,
     Vectors,
 )
-from autoq.templates.sparse.tiles import beside_tiles, group_rows, runs_of, tiles_of
-
-GRANULARITIES = (256, 128, 64, 32, 16, 8)
-"""Columns of tiles and extents of blocks that are looked for."""
+from autoq.templates.sparse.tiles import (
+    FULL,
+    GRANULARITIES,
+    beside_tiles,
+    group_rows,
+    runs_of,
+    tiles_of,
+)
 
 VECTORS = (TWO_OF_FOUR, Vector(4, 16), Vector(8, 16))
 """What is looked for within tiles."""
@@ -29,9 +33,6 @@ RUNS = (64, 32, 16, 8)
 
 VECTOR_ROWS = (4, 16)
 """Rows of vectors that are looked for outside of tiles."""
-
-FULL = 0.9
-"""The least share of what a structure keeps that is not zero: some weights are zero by chance."""
 
 _ORDER = {"bw": 0, "vw": 1, "trw": 2, "tw": 2, "tvw": 2, "tew": 3, "ew": 4}
 """From the most specific pattern to what fits everything."""

@@ -78,6 +78,8 @@ CASES: list[Workload] = [
     Sddmm(61, 150, 264, 8, Structure(224, 28, 80), "int4", "uint4"),
     Sddmm(61, 150, 75, 8, Structure(224, 28, 80), "float16", "float16", "float16", 32),
     Sddmm(9, 5, 99, 8, Structure(0, 0, 0), "bfloat16", "bfloat16", "float32"),
+    Gemm(70, 100, 160, sparsity=Sparsity.two_four()),
+    FloatGemm(200, 96, 136, weight_dtype="float16", sparsity=Sparsity.two_four()),
     Gemm(70, 100, 150, sparsity=TILES),
     Gemm(200, 90, 300, "uint8", epilogue=Epilogue("uint8", "int8", True), sparsity=TILES),
     FloatGemm(70, 100, 150, weight_dtype="float16", bias=True, sparsity=TILES),

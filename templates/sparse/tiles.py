@@ -8,6 +8,12 @@ import numpy as np
 
 from autoq.templates.sparse.pruned_matrix import NO_ROW, Tile, Vector
 
+GRANULARITIES = (256, 128, 64, 32, 16, 8)
+"""Columns of tiles and extents of blocks that are looked for."""
+
+FULL = 0.9
+"""The least share of what a structure keeps that is not zero: some weights are zero by chance."""
+
 
 def tiles_of(nonzero: np.ndarray, granularity: int) -> tuple[Tile, ...]:
     """Tiles of `granularity` columns that are not all zero, with the rows that are not in each."""

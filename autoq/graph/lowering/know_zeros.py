@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from autoq.graph.ir import Graph, Layer
-from autoq.pruning.known_zeros import (
+from autoq.graph.known_zeros import (
     narrow_vectors,
     tile_wise_classes,
     two_four_classes,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autoq.errors import InputError
-from autoq.pruning.known_zeros import tile_wise_classes
+from autoq.graph.known_zeros import tile_wise_classes
 from autoq.pruning.patterns.tile_wise import tile_wise
 from autoq.pruning.ranking import Bounds
 from autoq.templates.operators.float_gemm import FloatGemm

@@ -10,7 +10,7 @@ from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
 from autoq.errors import InputError
-from autoq.pruning.known_zeros import two_four_classes
+from autoq.graph.known_zeros import two_four_classes
 from autoq.templates.cuda.two_four.config import A_BYTES, TwoFourConfig, TwoFourTiling
 from autoq.templates.cuda.two_four.gemm_two_four import TEMPLATE
 from autoq.templates.cuda.two_four.pack import pack_weight

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from autoq.pruning.recognise import FULL, GRANULARITIES
 from autoq.templates.operators.spmm import SHORT_VECTORS, VECTORS
 from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.sparse.suited import suited_vector
+from autoq.templates.sparse.tiles import FULL, GRANULARITIES
 from autoq.templates.sparse.two_four import is_two_four
 
 MOST_STORED = 0.5
