@@ -29,8 +29,7 @@ _TOGETHER = 3
 """Blocks of a multiprocessor: some read while others wait for their cluster."""
 
 # Four neighbouring lanes have a row of a panel, 64 bytes, and the eight that follow each other in
-# steps of four have 128 neighbouring values of a column. Blocks that began together compute
-# together, and memory would rest meanwhile: a block asks for what its successor will read.
+# steps of four have 128 neighbouring values of a column.
 _SOURCE = r"""
 __device__ __forceinline__ void meet_cluster() {
   if constexpr (BLOCKS > 1) {
@@ -60,19 +59,6 @@ __device__ __forceinline__ float4 read_beside(const float* row, int at) {
     return v;
   } else {
     return read_four<COLUMNS>(row, at);
-  }
-}
-// What another block reads of its panel, for the L2: four rows of 64 bytes for each thread.
-__device__ __forceinline__ void prefetch_panel(const float* x, int block, int thread) {
-  const int first = block % BLOCKS * (16 * THREADS / 4) + thread, column = block / BLOCKS * 16;
-  #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int row = first + i * THREADS;
-    #pragma unroll
-    for (int half = 0; half < 16; half += 8)
-      if (row < LENGTH && column + half < COLUMNS)
-        asm volatile("prefetch.global.L2 [%0];"
-                     : : "l"(__cvta_generic_to_global(x + (size_t)row * COLUMNS + column + half)));
   }
 }
 __device__ __forceinline__ float of_four(const float4& v, int c) {
@@ -117,7 +103,6 @@ __device__ __forceinline__ void quantise_panels(
     #pragma unroll
     for (int c = 0; c < 4; ++c) most[c] = fmaxf(most[c], fabsf(of_four(v[i], c)));
   }
-  if (block + RESIDENT < ALL) prefetch_panel(x, block + RESIDENT, thread);
   join_block(most, parts, own, thread, [](float a, float b) { return fmaxf(a, b); });
   meet_cluster();
   if (thread < 16) {
@@ -190,11 +175,7 @@ def panels_kernel(
 
     blocks: as `blocks_of_panel` says.
     """
-    panels = blocks_for(columns.columns, _PANEL)
-    sizes = {
-        **columns.sizes(), "THREADS": _THREADS, "BLOCKS": blocks, "ALL": panels * blocks,
-        "RESIDENT": _TOGETHER * target.units // blocks * blocks,
-    }  # fmt: skip
+    sizes = {**columns.sizes(), "THREADS": _THREADS, "BLOCKS": blocks}
     functions = DeviceNamespace("quantise_panels", PACKED_AT + QUANTISATION + _SOURCE, {}, sizes)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
@@ -204,6 +185,7 @@ def panels_kernel(
         call(functions.function("quantise_panels"), x, values, residual, scale, sums, bias, shared,
              block, thread)  # fmt: skip
 
+    panels = blocks_for(columns.columns, _PANEL)
     given = [spec for spec in parameters if spec]
     return thread_kernel(
         given, panels * blocks, _THREADS, target, body, cluster=blocks, together=_TOGETHER

@@ -25,12 +25,11 @@ SQUARE = ResidualGemm(150, 140, 72)
 """A twentieth of both sides matters."""
 
 # Where, workload, threshold, crossover, knobs: both sides by lists, by lists that a warp takes in
-# several turns, of more panels of b than run at a time; a as a whole, and b by a product of what is
-# kept, for which lists are too short; everything; nothing.
+# several turns; a as a whole, and b by a product of what is kept, for which lists are too short;
+# everything; nothing.
 CASES: list[tuple[str, ResidualGemm, float, float, dict[str, Any]]] = [
     ("wgmma", SQUARE, 0.8, 0.1, {"tile_rows": 32, "share": 1 / 16}),
     ("wgmma", ResidualGemm(70, 133, 600), 0.8, 1.0, {"tile_rows": 64, "share": 1 / 4}),
-    ("wgmma", ResidualGemm(1, 6384, 16), 0.8, 1.0, {}),
     ("mma_sync", ResidualGemm(133, 30, 700), 0.8, 1.0, {"tile_rows": 128, "share": 1 / 4}),
     ("mma_sync", replace(SQUARE, n=139, k=67, b_order="nk", bias=True), 0.8, 0.048,
      {"tile_rows": 128, "share": 1 / 256}),
