@@ -114,7 +114,7 @@ SPARSE = [
     SparseAttention(1, 2, 61, 300, 64, Structure(224, 28, 80), softmax_bits=16),
     SparseAttention(1, 1, 24, 64, 40, Structure(80, 28, 56), "bfloat16", 8, 4),
     Sddmm(21, 33, 40, 2, Structure(48, 5, 16), "uint16", "int16", "float16", 16),
-]
+]  # fmt: skip
 NIBBLES = Gemm(7, 33, 66, "uint4", "int4")
 RELAYOUT = Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8")
 

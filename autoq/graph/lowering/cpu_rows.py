@@ -14,7 +14,7 @@ from autoq.graph.shapes import broadcast
 from autoq.templates.broadcasting import dense_strides, merged_axes
 from autoq.templates.cpu import vector_functions
 from autoq.templates.cpu.movement.rows import LONGEST_ROW, RowArrays, RowFormula, RowValue
-from autoq.templates.cpu.movement.template import LANES
+from autoq.templates.cpu.tasks import LANES
 from autoq.templates.cpu.vector import splat
 from autoq.templates.tensor_spec import TensorSpec
 

@@ -17,11 +17,11 @@ from autoq.graph.lowering.cpu_rows import cpu_row_formula
 from autoq.graph.lowering.cpu_transposed import transposed_first
 from autoq.graph.lowering.cuda_elementwise import element_formula
 from autoq.graph.lowering.cuda_rows import row_fusion
-from autoq.templates.cpu.movement.permute import permute_kernel as cpu_permute_kernel
-from autoq.templates.cpu.movement.permute import permutes as cpu_permutes
 from autoq.templates.cpu.movement.rows import row_kernel as cpu_row_kernel
+from autoq.templates.cpu.permute import permute_kernel as cpu_permute_kernel
+from autoq.templates.cpu.permute import permutes as cpu_permutes
+from autoq.templates.cuda.device.permute import permute_kernel, permutes
 from autoq.templates.cuda.movement.elementwise import Plan, elementwise_kernel
-from autoq.templates.cuda.movement.permute import permute_kernel, permutes
 from autoq.templates.cuda.movement.rows import row_kernel
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec

@@ -8,12 +8,8 @@ from tvm.tirx import Expr, PrimFunc
 
 from autoq.templates.base import Template
 from autoq.templates.cpu.frame import bind_scalars, kernel_frame
-from autoq.templates.cpu.movement.template import (
-    LANES,
-    MovementConfig,
-    movement_template,
-    span,
-)
+from autoq.templates.cpu.movement.template import MovementConfig, movement_template
+from autoq.templates.cpu.tasks import LANES, span
 from autoq.templates.cpu.vector import cast, for_chunks, load, splat, store, tasks_loop, unfused
 from autoq.templates.epilogue.cpu import clamped, requantised
 from autoq.templates.operators.add import Add

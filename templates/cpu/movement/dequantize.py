@@ -9,12 +9,8 @@ from tvm.tirx import Expr, PrimFunc
 
 from autoq.templates.base import Template
 from autoq.templates.cpu.frame import bind_scalars, kernel_frame
-from autoq.templates.cpu.movement.template import (
-    LANES,
-    MovementConfig,
-    movement_template,
-    span,
-)
+from autoq.templates.cpu.movement.template import MovementConfig, movement_template
+from autoq.templates.cpu.tasks import LANES, span
 from autoq.templates.cpu.vector import cast, for_chunks, loop, splat, store, tasks_loop
 from autoq.templates.operators.dequantize import Dequantize
 

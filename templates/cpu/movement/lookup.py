@@ -12,7 +12,8 @@ from tvm.tirx import Buffer, Expr, PrimFunc
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cpu.frame import kernel_frame
-from autoq.templates.cpu.movement.template import MovementConfig, span, task_count
+from autoq.templates.cpu.movement.template import MovementConfig
+from autoq.templates.cpu.tasks import span, task_count
 from autoq.templates.cpu.vector import cast, for_chunks, load, store, tasks_loop
 from autoq.templates.operators.lookup import Lookup, packed_table
 from autoq.templates.table import ENTRIES

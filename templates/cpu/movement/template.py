@@ -1,4 +1,4 @@
-"""What the CPU kernels of memory-bound workloads share: their one knob and its tasks."""
+"""What the CPU kernels of memory-bound workloads share: a template with one knob, their tasks."""
 
 from __future__ import annotations
 
@@ -7,20 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tvm.script.ir_builder import tirx as T
-from tvm.tirx import Expr, PrimFunc
+from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
+from autoq.templates.cpu.tasks import task_count
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
-
-LANES = 16
-"""float32 lanes of a vector; LLVM splits it where registers are shorter."""
-
-# Waking a second thread takes as long as moving about this much.
-_TASK_BYTES = 128 << 10
 
 
 @dataclass(frozen=True)
@@ -31,22 +25,6 @@ class MovementConfig:
     """
 
     tasks: int
-
-
-def span(task: Expr, extent: int, tasks: int, multiple: int = 1) -> tuple[Expr, int]:
-    """First element and constant length of a task's share of `extent` elements.
-
-    The last shares move back over elements that others write too (with the same values).
-    """
-    share = -(-extent // (tasks * multiple)) * multiple
-    share = min(share, extent)
-    start = task * share
-    return (start if share * tasks <= extent else T.min(start, extent - share)), share
-
-
-def task_count(moved: int, target: Target) -> int:
-    """Tasks that share the work of moving so many bytes with profit."""
-    return max(1, min(target.units, moved // _TASK_BYTES))
 
 
 def movement_template(

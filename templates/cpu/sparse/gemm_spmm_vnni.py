@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoq.templates.cpu.movement.permute import permute_kernel, permutes
+from autoq.templates.cpu.permute import permute_kernel, permutes
 from autoq.templates.cpu.sparse.spmm_vnni import TEMPLATE as INNER
 from autoq.templates.turned_product import TurnedProduct
 

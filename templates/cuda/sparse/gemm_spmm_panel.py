@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoq.templates.cuda.movement.permute import permute_kernel, permutes
+from autoq.templates.cuda.device.permute import permute_kernel, permutes
 from autoq.templates.cuda.sparse.spmm_panel import TEMPLATE as INNER
 from autoq.templates.turned_product import TurnedProduct
 

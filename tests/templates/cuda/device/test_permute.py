@@ -11,14 +11,14 @@ from with_nvcc import needs_nvcc
 from autoq.graph import Fusion, Primitive
 from autoq.graph.lowering.fusions import kernel_family
 from autoq.kernel import compile_kernel
-from autoq.templates.cuda.movement.permute import (
+from autoq.templates.cuda.device.permute import (
     TilePlan,
     TurnPlan,
     offset,
     permute_kernel,
     permutes,
 )
-from autoq.templates.cuda.movement.permute_apart import ApartPlan
+from autoq.templates.cuda.device.permute_apart import ApartPlan
 from autoq.templates.permuted_axes import PermutedAxes
 from autoq.templates.target import parse_target
 

@@ -9,7 +9,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.templates.cpu.frame import kernel_frame
-from autoq.templates.cpu.movement.template import LANES, span, task_count
+from autoq.templates.cpu.tasks import LANES, span, task_count
 from autoq.templates.cpu.transposed import transposed
 from autoq.templates.cpu.vector import (
     WIDEST_BYTES,

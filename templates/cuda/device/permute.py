@@ -22,7 +22,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.turned_bytes import TURN_BYTES
-from autoq.templates.cuda.movement.permute_apart import APART, ApartPlan
+from autoq.templates.cuda.device.permute_apart import APART, ApartPlan
 from autoq.templates.element import element
 from autoq.templates.permuted_axes import PermutedAxes
 from autoq.templates.target import Target
