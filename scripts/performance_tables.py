@@ -17,6 +17,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
 import conv_section
 import residual_section
+import sparse_section
+import transformer_section
 from conv_section import us
 
 ROOT = Path(__file__).parents[1]
@@ -31,8 +33,12 @@ NETWORKS = (
     "shufflenet_v2_h200",
     "resnet50_int4_h200",
 )
-RESIDUAL = tuple(residual_section.SECTIONS)
-"""Tables on residual-compensated products that docs/performance.md shows."""
+SECTIONS = {
+    **transformer_section.SECTIONS,
+    **sparse_section.SECTIONS,
+    **residual_section.SECTIONS,
+}
+"""Tables of docs/performance.md that are made from one result each: the function and its stem."""
 
 MOVEMENT = (
     "N8 average 112x112 112x112x32",
@@ -69,8 +75,8 @@ def summary(results: Results) -> str:
         f"Microseconds per batch of 224x224 images, on one {resnet['device']}, {resnet['date']}, "
         f"commit {resnet['commit']}. Layer by layer, autoq is at least as fast as the best of "
         f"cuDNN (int8 and float16) and cublasLt on {counts[0]} convolutions of ResNet-50, and on "
-        f"{counts[1]} ones of other networks."
-    )
+        f"{counts[1]} ones of other networks. "
+    ) + transformer_section.sentence(results["transformers_h200"])
     return "\n".join([*_table(titles, rows), "", *textwrap.wrap(text, 100)])
 
 
@@ -193,14 +199,8 @@ def sections(results: Results) -> dict[str, str]:
         "RESIDUAL_SUMMARY": residual_section.summary(
             results["residual_cpu"], results["residual_h200"]
         ),
-        **{name: residual(name, results) for name in RESIDUAL},
+        **{name: make(results[stem]) for name, (make, stem) in SECTIONS.items()},
     }
-
-
-def residual(name: str, results: Results) -> str:
-    """A table on residual-compensated products."""
-    make, stem = residual_section.SECTIONS[name]
-    return make(results[stem])
 
 
 DOCUMENTS = {
@@ -214,15 +214,16 @@ DOCUMENTS = {
         "MOVEMENT",
         "CPU",
         "FOUR_BITS",
-        *RESIDUAL,
+        *SECTIONS,
     ),
 }
 
 
 def load(folder: Path) -> Results:
     """The results that the tables need, by the stem of their file."""
+    stems = {stem for _, stem in SECTIONS.values()}
     names = (*NETWORKS, "conv_h200", "grouped_h200", "gemm_h200", "movement_h200", "cpu_models",
-             "cpu_four_bits", "residual_cpu", "residual_h200")  # fmt: skip
+             "cpu_four_bits", *stems)  # fmt: skip
     return {name: json.loads((folder / f"{name}.json").read_text()) for name in names}
 
 
