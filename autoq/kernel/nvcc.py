@@ -132,10 +132,13 @@ def run_nvcc(source: str, arch: str, headers: Mapping[str, str]) -> tuple[int, s
 def needed_headers(source: str, arch: str) -> Mapping[str, str]:
     """What a source needs of DEVICE_HEADERS, by name; all of them where that cannot be told.
 
+    A source that includes others, as TVM's for bfloat16 buffers does, needs the toolkit's own: the
+    others name functions of the host's library.
+
     Raises EnvironmentFault when the temporary directory cannot be written.
     """
     if not includes_no_others(source):
-        return DEVICE_HEADERS
+        return {}
     try:
         return headers_of(_declarations(find_nvcc(), arch).needed(source))
     except (OSError, subprocess.SubprocessError):

@@ -141,7 +141,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--blocks", default="32,64,128", help="of cuSPARSE, besides the vectors'")
     parser.add_argument("--peers", default="", help=f"of {', '.join(_PEERS)}")
     parser.add_argument("--work", type=Path, help="folder of what is prepared")
-    parser.add_argument("--kernel-store", type=Path, help="folder that keeps kernels between runs")
+    parser.add_argument(
+        "--kernel-store", type=Path, help="folder of machine code, in --work by default"
+    )
     parser.add_argument("--prepare", action="store_true", help="prepare, measure nothing")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--records", type=Path, help="file to append tuning records to")
@@ -155,9 +157,14 @@ def prepared(options: argparse.Namespace, target: Target, work: Path) -> list[Sp
     cases = [case for case in SETS[options.set]() if any(part in case.name for part in parts)]
     if not any(work.glob("*.case")):
         jobs = [job for i, case in enumerate(cases) for job in jobs_of(i, case, target, options)]
-        for line in prepare(cases, jobs, work, target, options.kernel_store, options.jobs):
+        for line in prepare(cases, jobs, work, target, kernels_of(options, work), options.jobs):
             print(line, flush=True)
     return cases
+
+
+def kernels_of(options: argparse.Namespace, work: Path) -> Path:
+    """The folder of machine code."""
+    return options.kernel_store or work / "kernels"
 
 
 def heading(host: Host, options: argparse.Namespace, versions: dict[str, str]) -> dict[str, Any]:
@@ -185,7 +192,9 @@ def main() -> None:
         rows: list[dict[str, Any]] = []
         for number, case in enumerate(cases):
             about = {"variation": round(variation(case), 3)}
-            own = measure([(number, case)], work, device, host.target, _TIMING)
+            own = measure(
+                [(number, case)], work, kernels_of(options, work), device, host.target, _TIMING
+            )
             rows += [row | about for row in own]
             rows += peers.rows(case) if peers else ()
             for row in rows:

@@ -15,7 +15,6 @@ import datetime
 import hashlib
 import json
 import os
-import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from array_files import read_arrays, write_arrays
 from cases.tile_wise_cases import TileWiseCase, cases
 from checkout import commit
 
@@ -101,12 +101,10 @@ class Subject:
 
 def kept(cache: Path, name: str, compute: Callable[[], Any]) -> Any:
     """What compute gives, from the cache where it is there."""
-    file = cache / f"{hashlib.sha256(name.encode()).hexdigest()[:20]}.pickle"
+    file = cache / f"{hashlib.sha256(name.encode()).hexdigest()[:20]}.npz"
     if not file.exists():
-        own = file.with_suffix(f".{os.getpid()}")
-        own.write_bytes(pickle.dumps(compute(), pickle.HIGHEST_PROTOCOL))
-        own.replace(file)
-    return pickle.loads(file.read_bytes())
+        write_arrays(file, compute())
+    return read_arrays(file)
 
 
 def arrays_of(case: TileWiseCase, cache: Path) -> Any:

@@ -1,13 +1,12 @@
 """Kernels of sparse products, compiled and packed into a folder, then measured from it.
 
 Preparing needs no GPU. A folder holds for each case its activations and what the output must be,
-and for each configuration its machine code and its packed constants.
+and for each configuration its packed constants; machine code lies in a store of kernels.
 """
 
 from __future__ import annotations
 
 import datetime
-import pickle
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+from array_files import read_arrays, write_arrays
 from cases.sparse_cases import SparseCase
 
 import autoq
@@ -59,12 +59,12 @@ class _Request:
     job: SparseJob | None
     path: Path
     target: Target
-    store: Path | None
+    store: Path
 
 
 def prepare(
     cases: Sequence[SparseCase], jobs: Sequence[SparseJob], folder: Path, target: Target,
-    store: Path | None, processes: int,
+    store: Path, processes: int,
 ) -> list[str]:  # fmt: skip
     """Write the folder; gives why configurations are left out, a line each."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -90,31 +90,31 @@ def _prepare(request: _Request) -> str:
     else:
         template = _BY_NAME[job.template]
         try:
-            kernel = KernelStore(request.store).kernel(
-                template, workload, job.config, request.target
-            )
+            KernelStore(request.store).kernel(template, workload, job.config, request.target)
         except AutoqError as error:
             return f"{request.case.name} {job.template} {job.config}: {error}"
-        content = (job, kernel, template.constants(workload, job.config, constants))
-    written = request.path.with_suffix(".written")
-    written.write_bytes(pickle.dumps(content))
-    written.rename(request.path)  # whole, or not there where preparing was cut short
+        packed = template.constants(workload, job.config, constants)
+        content = (job.template, plain_config(job.config), packed)
+    write_arrays(request.path, content)
     return ""
 
 
 def measure(
-    cases: Sequence[tuple[int, SparseCase]], folder: Path, device: Device, target: Target,
-    timing: Timing,
+    cases: Sequence[tuple[int, SparseCase]], folder: Path, store: Path, device: Device,
+    target: Target, timing: Timing,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     """A row for each configuration of numbered cases: every element is compared, then timed."""
     for number, case in cases:
         at = folder / f"{number:04}.case"
         if not at.exists():
             continue
-        activations, expected = pickle.loads(at.read_bytes())
+        activations, expected = read_arrays(at)
         bench = CudaBench(device, activations, expected)
         for path in sorted(folder.glob(f"{number:04}-*.job")):
-            job, kernel, constants = pickle.loads(path.read_bytes())
+            name, knobs, constants = read_arrays(path)
+            template = _BY_NAME[name]
+            config = template.space(case.workload, target).from_dict(knobs)
+            kernel = KernelStore(store).kernel(template, case.workload, config, target)
             loaded = bench.load(kernel, constants)
             failure = ""
             for poison in POISON:
@@ -126,7 +126,7 @@ def measure(
                 us = statistics.median(timings(loaded.stopwatch(timing), timing)) * 1e6
             yield {
                 "case": case.name, "workload": str(case.workload), "sparsity": case.sparsity,
-                "template": job.template, "config": plain_config(job.config), "us": us,
+                "template": name, "config": knobs, "us": us,
                 "failure": failure or None,
             }  # fmt: skip
 

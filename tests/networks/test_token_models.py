@@ -38,6 +38,9 @@ PRODUCTS = {
     "mixer": {"32x16x16", "16x64x32", "16x32x64", "1x10x32"},
 }  # fmt: skip
 
+SHARED = {"bert": {"2 of 16x32x32"}, "vit": {"2 of 17x32x32"}}
+"""Queries and keys, of one dtype, which wgmma's template computes in one launch."""
+
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_products_are_tasks(name, tmp_path):
@@ -47,8 +50,9 @@ def test_products_are_tasks(name, tmp_path):
         found = {str(row.workload) for row in rows if "gemm" in row.workload.operator}
         fused = [row.workload for row in rows if row.workload.operator == "attention"]
         batched = {product for product in PRODUCTS[name] if "," in product}
+        shared = SHARED.get(name, set()) if target == "cuda:sm_90a" else set()
         if target != "cpu" and batched:  # scores, softmax and values are one kernel
-            assert len(fused) == 1 and found == PRODUCTS[name] - batched
+            assert len(fused) == 1 and found == PRODUCTS[name] - batched | shared
         else:
             assert not fused and found == PRODUCTS[name]
 

@@ -64,4 +64,4 @@ def test_template_is_right(template: Template, target: Target) -> None:
 
 def test_every_template_has_a_case() -> None:
     cuda = {t.name for t in TEMPLATES if t.space.__module__.startswith("autoq.templates.cuda")}
-    assert cuda == {template.name for template, _ in PAIRS}
+    assert cuda <= {template.name for template, _ in PAIRS}

@@ -241,7 +241,7 @@ def test_configurations_are_legal_and_their_constants_as_described(
         assert all(array.flags.c_contiguous for array in arrays)
     features = space.encode(configs)
     assert features.shape == (len(configs), len(space.feature_names))
-    assert np.isfinite(features).all()
+    assert not np.isinf(features).any()  # what a value lacks is NaN
 
 
 @pytest.mark.parametrize(("template", "workload", "targets"), GROUPS.values(), ids=name_of)

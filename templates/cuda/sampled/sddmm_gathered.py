@@ -28,7 +28,7 @@ from autoq.templates.workload import Constants
 
 # mma.sync of 16 x 8 x 32 bytes.
 _LEAST_COMPUTE_CAPABILITY = 80
-_MOST_REGISTERS = 200
+_REGISTERS_BEFORE_SPILLS = 200
 _DEFAULT = SampledConfig(tiles=2, warps=4, chunks=1, ahead=True)
 
 
@@ -54,7 +54,7 @@ def space(workload: Sddmm, target: Target) -> Space[SampledConfig]:
     def registers_suffice(config: SampledConfig) -> bool:
         """A thread's registers are few enough, and a multiprocessor has room for a block."""
         tiling = SampledTiling(workload, config)
-        return tiling.registers <= _MOST_REGISTERS and tiling.resident(target) > 0
+        return tiling.registers <= _REGISTERS_BEFORE_SPILLS and tiling.resident(target) > 0
 
     def rows_have_chunks(config: SampledConfig) -> bool:
         """No more chunks are read at once than a row has."""

@@ -9,7 +9,7 @@ from autoq.templates.target import Target
 
 # Rates of an H200's multiprocessor, a clock.
 _SMEM_BYTES = 128.0
-_L2_BYTES = 26.0
+_L2_BYTES_A_CLOCK = 26.0
 _LEAST_PRODUCT = 16.0
 """Clocks of an instruction however narrow."""
 _ARRIVAL_CLOCKS = 1500.0
@@ -18,7 +18,7 @@ _ROUND_CLOCKS, _MEETING_CLOCKS = 150.0, 120.0
 """Of a stage besides, and for each other block of a cluster that it waits for."""
 _OUTPUTS_A_CLOCK = 8.0
 _START_CLOCKS = 2500.0
-_CLOCK = 1.75e9
+_NOMINAL_CLOCK = 1.75e9
 
 
 def estimated_seconds(tiling: LongTiling, target: Target) -> float:
@@ -32,12 +32,12 @@ def estimated_seconds(tiling: LongTiling, target: Target) -> float:
     gathered = config.rows * tiling.columns
     shared = 2 * gathered + tiling.value_bytes + products * workload.vector * DEPTH
     fetched = gathered + tiling.value_bytes / config.cluster
-    busy = here * max(tensor, shared / _SMEM_BYTES, fetched / _L2_BYTES)
+    busy = here * max(tensor, shared / _SMEM_BYTES, fetched / _L2_BYTES_A_CLOCK)
     latency = _ARRIVAL_CLOCKS / max(1, config.stages - 2)
     stage = max(busy, latency) + _ROUND_CLOCKS + _MEETING_CLOCKS * (config.cluster - 1)
     out = here * workload.vector * tiling.columns / _OUTPUTS_A_CLOCK
     clocks = waves * (stages * stage + out + _ARRIVAL_CLOCKS) + _START_CLOCKS
-    return max(clocks / _CLOCK, workload.bytes / target.memory_rate)
+    return max(clocks / _NOMINAL_CLOCK, workload.bytes / target.memory_rate)
 
 
 def features(tiling: LongTiling, target: Target) -> Mapping[str, float]:

@@ -19,11 +19,11 @@ _BANK_ROWS = 8
 """Rows of the ring that are read at once, without a conflict where they differ modulo 8."""
 
 
-PARTLY = 1 << 16
-"""In the heading of a step, above its time: some query does not see all of its keys."""
-
 NEVER = 1 << 15
 """The word of every lane of a step of no time."""
+
+PARTLY = 2 * NEVER
+"""In the heading of a step, above its time: some query does not see all of its keys."""
 
 _ALL = (1 << STEP) - 1
 
