@@ -23,14 +23,14 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
         label: {row["workload"]: row["us"] for row in sampled if row["config"]["ahead"] is ahead}
         for ahead, label in _READ.items()
     })  # fmt: skip
-    left.set_title("SDDMM 4096 x 4096: rows of a are read", fontsize=9)
+    left.set_title("SDDMM 4096 x 4096 x k: rows of a are read", fontsize=9)
     attention = [row for row in rows if row["workload"].startswith("sparse attention")]
     kernels = dict.fromkeys(row["kernel"] for row in attention)
     _bars(right, {
         kernel: _fastest([row for row in attention if row["kernel"] == kernel])
         for kernel in kernels
     })  # fmt: skip
-    right.set_title("attention, quantisation included", fontsize=9)
+    right.set_title("attention, batch x heads, queries x keys x depth, quantisation included", fontsize=9)
     left.set_xlabel("us, lower is better")
     right.set_xlabel("us, lower is better")
     dates = sorted({row["date"] for row in rows})
@@ -55,6 +55,14 @@ def _bars(axis: Any, series: Mapping[str, Mapping[str, float]]) -> None:
         places = [names.index(name) + number * height for name in of]
         axis.barh(places, list(of.values()), height, label=label)
     ticks = [place + 0.4 - height / 2 for place in range(len(names))]
-    axis.set_yticks(ticks, [name.split(" ", 1)[1] for name in names], fontsize=6)
+    axis.set_yticks(ticks, list(map(_shortened, names)), fontsize=7)
     axis.invert_yaxis()
-    axis.legend(fontsize=7, loc="lower right")
+    axis.set_xlim(right=1.25 * max(max(of.values()) for of in series.values() if of))
+    axis.legend(fontsize=7, loc="center right")
+
+
+def _shortened(name: str) -> str:
+    """A workload's name without what all of a panel have in common."""
+    for common in ("sddmm 4096x4096x", "sparse attention ", " sparse bcrs", " sparse float16"):
+        name = name.replace(common, "")
+    return name
