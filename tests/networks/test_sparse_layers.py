@@ -115,11 +115,8 @@ def test_a_sparse_layer_is_tuned_compiled_and_run(tmp_path: Path) -> None:
     assert sparse and tried - sparse, "both kinds are candidates of the one task"
     report = autoq.compile(path, target="cpu", tuning_records=[records], output=artifact)
     (line,) = report.zeros.values()
-    fastest = min(
-        (one for one in read_records(records).records if one.seconds), key=lambda one: one.seconds
-    )
-    assert fastest.template in {call.template for call in report.calls}
-    assert line.count(" us") == 2 and line.index(fastest.template) < line.index(", ")
+    (chosen,) = tried & {call.template for call in report.calls}
+    assert line.count(" us") == 2 and line.index(chosen) < line.index(", ")
     feeds = {"x": rng.standard_normal((64, 256), np.float32)}
     names = [value.name for value in model.graph.output]
     found = autoq.Session(artifact).run(names, feeds)
