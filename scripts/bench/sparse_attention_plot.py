@@ -30,7 +30,9 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
         kernel: _fastest([row for row in attention if row["kernel"] == kernel])
         for kernel in kernels
     })  # fmt: skip
-    right.set_title("attention, batch x heads, queries x keys x depth, quantisation included", fontsize=9)
+    right.set_title(
+        "attention, batch x heads, queries x keys x depth, quantisation included", fontsize=9
+    )
     left.set_xlabel("us, lower is better")
     right.set_xlabel("us, lower is better")
     dates = sorted({row["date"] for row in rows})
