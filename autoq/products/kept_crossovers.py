@@ -12,7 +12,7 @@ from autoq.devices import Host
 from autoq.residual.crossover import default_crossover
 from autoq.templates.operators.residual_gemm import ResidualGemm
 
-_VERSION = 2
+_VERSION = 3
 """Raised when crossovers of kernels before it are no longer theirs."""
 
 

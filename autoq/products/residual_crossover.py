@@ -15,11 +15,8 @@ from autoq.single_operator import operator
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.tuning.clock import Clock, MonotonicClock
 
-DENSITIES = (0.0, 1 / 256, 1 / 144, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
-"""Shares of values that matter at which a sparse correction is timed.
-
-Below 1/128, for which untuned lists have room on CUDA, lies one more.
-"""
+DENSITIES = (0.0, 1 / 256, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
+"""Shares of values that matter at which a sparse correction is timed, as far as lists have room."""
 
 _OPERATIONS = {"cpu": 2**31, "cuda": 2**40}
 """Of the product that is timed, at most, by the kind of target: some milliseconds."""
@@ -27,6 +24,8 @@ _MEAN_SMALL, _CUT, _MEAN_LARGE = 0.45, 0.775, 0.975
 """Of made-up magnitudes: 0.3 to 0.6, and 0.95 to 1 for those that matter."""
 _WORTH = 0.95
 """Of a whole side's time: what lists may take to be worth their larger error."""
+_NEARLY_FULL = 8 / 9
+"""Of the lists' room: a share of random values that does not exceed it."""
 _TURNS = 9
 """Of timing all densities; least times of more than a few bear other work on the machine."""
 
@@ -36,13 +35,15 @@ def measured_crossover(
 ) -> float:
     """The share of one side's values up to which correcting with them alone saves time.
 
-    The untuned kernel of the workload's extents and bits, or of smaller ones where these take long,
-    is timed over made-up matrices, of which equal shares matter on both sides, and over whole ones;
-    in between it is interpolated. 0 where lists never pay, 1 where they always do.
+    The kernel of the workload's extents and bits, or of smaller ones where these take long, is
+    timed over made-up matrices, of which equal shares matter on both sides, and over whole ones; in
+    between it is interpolated. A whole side leaves a smaller error, so that lists have to be faster
+    by a twentieth.
 
-    A whole side leaves a smaller error, so that parts of it have to be faster by a twentieth. On
-    CUDA a side that overfills its lists is multiplied as a whole with zeros for what does not
-    matter, which takes as long as the whole side and therefore never pays.
+    No more than the room of the kernel's lists, which on CUDA is its knob `share`: a side that
+    overfills them is multiplied as a whole with zeros for what does not matter, at the price of a
+    whole side and with the error of a sparse one. 1 where lists of any length pay; 0 where they
+    never do, or where the full form, which neither selects nor lists, is as fast as empty lists.
     Raises TargetError where the target's device is not here.
     """
     host = target if isinstance(target, Host) else resolve(target)
@@ -51,13 +52,31 @@ def measured_crossover(
     timed = _smaller(workload, _OPERATIONS[host.target.kind])
     rng = np.random.default_rng(0)
     kernel = operator(timed, target=host, constants=_constants(DENSITIES[-1], 0.0))
+    full = operator(replace(timed, correction="full"), target=host, constants={})
+    room = float(getattr(kernel.config, "share", 1.0))
+    densities = densities_within(room)
     put = _on_device if host.target.kind == "cuda" else list
-    pairs = [put(matrices(timed, density, rng)) for density in DENSITIES]
-    calls = [partial(kernel, *pairs[-1])]
-    for density, pair in zip(DENSITIES, pairs, strict=True):
+    pairs = [put(matrices(timed, density, rng)) for density in densities]
+    whole = kernel.with_constants(_constants(densities[-1], 0.0))
+    calls = [partial(full, *pairs[-1]), partial(whole, *pairs[-1])]
+    for density, pair in zip(densities, pairs, strict=True):
         calls.append(partial(kernel.with_constants(_constants(density, 1.0)), *pair))
-    dense, *sparse = _least_seconds(calls, host, clock)
-    return crossing(DENSITIES, sparse, dense)
+    full_seconds, dense, *sparse = _least_seconds(calls, host, clock)
+    if not saves(sparse[0], full_seconds):
+        return 0.0
+    return min(crossing(densities, sparse, dense), room)
+
+
+def saves(seconds: float, whole_seconds: float) -> bool:
+    """Whether lists are faster than what leaves a smaller error, by enough to be worth it."""
+    return seconds < _WORTH * whole_seconds
+
+
+def densities_within(room: float) -> tuple[float, ...]:
+    """The densities that are timed where lists have room for a share of a side's values."""
+    if room >= 1:
+        return DENSITIES
+    return (*(one for one in DENSITIES if one < _NEARLY_FULL * room), _NEARLY_FULL * room)
 
 
 def crossing(densities: Sequence[float], sparse: Sequence[float], dense: float) -> float:
@@ -65,11 +84,11 @@ def crossing(densities: Sequence[float], sparse: Sequence[float], dense: float) 
 
     They are while they are below 95% of `dense`.
     """
-    most = _WORTH * dense
-    if sparse[0] >= most:
+    if not saves(sparse[0], dense):
         return 0.0
     for i in range(1, len(densities)):
-        if sparse[i] >= most:
+        if not saves(sparse[i], dense):
+            most = _WORTH * dense
             share = (most - sparse[i - 1]) / (sparse[i] - sparse[i - 1])
             return densities[i - 1] + share * (densities[i] - densities[i - 1])
     return 1.0

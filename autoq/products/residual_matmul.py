@@ -77,8 +77,10 @@ def residual_matmul(
 
     correction, what takes back the error of quantising (`residual.setting.CORRECTIONS`): "sparse",
     the default, at `threshold`, which is 1 by default, 0 for all and infinity for nothing; a side
-    of which a larger share than `crossover` matters takes part whole. "none". "full", of three
-    products. "channels" and "low-rank", of an option `count`, which the host prepares.
+    of which a larger share than `crossover` matters takes part whole. Without a `crossover` it is
+    the device's (`products.residual_crossover`), and where that is 0, since lists never pay there,
+    the full correction takes its place. "none". "full", of three products. "channels" and
+    "low-rank", of an option `count`, which the host prepares.
 
     tolerance, in the place of correction and threshold: a relative error in the Frobenius norm.
     The settings of `residual.candidates` are tried, the cheapest first, until the `error_bound` of
@@ -105,7 +107,9 @@ def residual_matmul(
         for name, matrix in (("a", operands.a), ("b", operands.b)):
             require_finite(name, matrix, place.host.target, place.cache_dir)
     if setting.plainest.correction == "sparse" and setting.crossover is None:
-        setting = replace(setting, crossover=_crossover(operands, bits, place))
+        setting = replace(setting, crossover=_crossover(operands, setting.bits, place))
+        if tolerance is None and not setting.crossover:
+            setting = Setting(setting.bits, "full")
     if tolerance is None:
         product = ResidualProduct(_compute(operands, setting, place, rng), setting)
     else:

@@ -77,6 +77,8 @@ def _array(name: str, given: Any) -> Any:
     array = given if isinstance(given, ARRAYS) else tensor_of(name, given)
     if str(array.dtype) != "float32":
         raise InputError(f"{name} is {array.dtype!s:.60}; float32 is expected")
+    if isinstance(array, np.ma.MaskedArray):
+        raise InputError(f"{name} is a masked array, whose mask would be lost; give filled()")
     if isinstance(array, np.ndarray):
         return array
     if array.device.type == "cpu":

@@ -42,8 +42,9 @@ class Setting:
         if self.correction not in CORRECTIONS:
             known = ", ".join(CORRECTIONS)
             raise InputError(f"correction {self.correction!r:.80}: choose one of {known}")
-        if self.bits not in (4, 8) or isinstance(self.bits, bool):
+        if not isinstance(self.bits, numbers.Integral) or self.bits not in (4, 8):
             raise InputError(f"bits {self.bits!r:.80}: choose 4 or 8")
+        object.__setattr__(self, "bits", int(self.bits))
         for name in ("threshold", "crossover"):
             value = getattr(self, name)
             if value is None:
@@ -60,7 +61,9 @@ class Setting:
     @property
     def plainest(self) -> Setting:
         """The same numbers for less: a threshold of 0 corrects fully, infinity not at all."""
-        same = {0.0: "full", math.inf: "none"}.get(self.threshold)
+        if self.threshold is None:
+            return self
+        same = {0.0: "full", math.inf: "none"}.get(float(_single(self.threshold)))
         return self if same is None else Setting(self.bits, same)
 
     @property
@@ -69,7 +72,7 @@ class Setting:
         if self.correction != "sparse":
             return {}
         values = {"threshold": self.threshold, "crossover": self.crossover}
-        return {name: np.array([value], np.float32) for name, value in values.items()}
+        return {name: np.array([_single(value)]) for name, value in values.items()}
 
     def __str__(self) -> str:
         named = {"none": "direct", "full": "full residual", "sparse": "sparse residual"}
@@ -96,11 +99,23 @@ class ResidualProduct:
     error_bound: float | None = None
 
 
+def _single(value: Any) -> np.float32:
+    """A number as a kernel takes it: infinite where it is too large for float32."""
+    with np.errstate(over="ignore"):
+        return np.float32(value)
+
+
 def require_number(name: str, value: Any, least: float) -> None:
     """Raise InputError unless the value is a number from `least` on; infinity is one, NaN none."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InputError(f"{name} {value!r:.80}: a number is expected")
-    if value < least:
+    try:
+        number = float(value)
+    except OverflowError:
+        raise InputError(f"{name}: a number beyond the range of floats") from None
+    if math.isnan(number):
+        raise InputError(f"{name} {value!r:.80}: a number is expected")
+    if number < least:
         raise InputError(f"{name} {value}: {least:g} or more")
 
 

@@ -10,7 +10,14 @@ import pytest
 
 from autoq.devices import Host
 from autoq.products.kept_crossovers import crossover_of
-from autoq.products.residual_crossover import crossing, matrices, threshold_of
+from autoq.products.residual_crossover import (
+    DENSITIES,
+    crossing,
+    densities_within,
+    matrices,
+    saves,
+    threshold_of,
+)
 from autoq.residual.candidates import Block
 from autoq.residual.crossover import DEFAULT_CROSSOVERS
 from autoq.residual.setting import Setting
@@ -56,6 +63,16 @@ def test_times_of_lists_meet_that_of_a_whole_side_between_two_densities() -> Non
 def test_lists_that_save_next_to_nothing_are_not_worth_their_error() -> None:
     assert crossing((0.0, 0.1, 0.3), (0.97, 1.0, 1.0), 1.0) == 0.0
     assert 0 < crossing((0.0, 0.1, 0.3), (0.8, 1.01, 0.99), 1.0) < 0.1
+    assert saves(0.94, 1.0) and not saves(0.96, 1.0)
+
+
+def test_densities_are_those_for_which_lists_have_room() -> None:
+    assert densities_within(1.0) == DENSITIES
+    assert densities_within(1 / 128) == pytest.approx((0.0, 1 / 256, 1 / 144))
+    for room in (1 / 256, 1 / 16, 1 / 4):
+        found = densities_within(room)
+        assert list(found) == sorted(set(found)) and found[0] == 0.0
+        assert 0.85 * room < found[-1] < 0.95 * room
 
 
 @pytest.mark.parametrize(("order", "density"), [("kn", 1 / 16), ("nk", 1 / 2), ("kn", 0.0)])

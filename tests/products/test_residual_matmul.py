@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tvm_ffi
@@ -12,7 +14,7 @@ from with_nvcc import needs_nvcc
 import autoq
 from autoq.errors import InputError
 from autoq.graph.lowering.fusions import fusion_prim_func
-from autoq.products import kept_operators
+from autoq.products import kept_operators, residual_matmul
 from autoq.products.finite import row_means, rows_of
 from autoq.residual.setting import ResidualProduct, Setting
 from autoq.templates.operators.residual_gemm import ResidualGemm
@@ -70,6 +72,42 @@ def test_thresholds_at_the_ends_are_the_full_and_the_direct_product() -> None:
         y = autoq.residual_matmul(a, b, threshold=threshold, target="cpu").y
         same = autoq.residual_matmul(a, b, correction=correction, target="cpu").y
         np.testing.assert_array_equal(y, same)
+
+
+def test_where_lists_never_pay_everything_is_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = matrices()
+    monkeypatch.setattr(residual_matmul, "crossover_of", lambda *given: 0.0)
+    product = autoq.residual_matmul(a, b, target="cpu")
+    assert product.setting == Setting(8, "full")
+    assert_numpys(product, a, b)
+    product = autoq.residual_matmul(a, b, tolerance=0.5, target="cpu")
+    assert product.setting.correction == "none"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"threshold": -0.5}, "threshold -0.5: 0 or more"),
+        ({"threshold": np.nan}, "threshold nan: a number is expected"),
+        ({"threshold": 10**400}, "threshold: a number beyond the range of floats"),
+        ({"tolerance": 10**400}, "tolerance: a number beyond the range of floats"),
+        ({"bits": 8.0}, "bits 8.0: choose 4 or 8"),
+        ({"bits": True}, "bits True: choose 4 or 8"),
+        ({"a": np.ma.masked_array(np.ones((2, K), np.float32))}, "a is a masked array"),
+    ],
+)
+def test_mistakes_get_one_line(given: dict[str, Any], message: str) -> None:
+    a, b = matrices()
+    with pytest.raises(InputError, match=message) as raised:
+        autoq.residual_matmul(**{"a": a, "b": b, "target": "cpu", **given})
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_beyond_float32_are_what_they_round_to() -> None:
+    assert Setting(np.int64(8), "sparse", 1e300, 0.1).plainest == Setting(8, "none")
+    assert Setting(8, "sparse", 1e-300, 0.1).plainest == Setting(8, "full")
+    assert Setting(8, "sparse", 1.0, 1e300).constants["crossover"] == np.inf
 
 
 def test_arrays_lie_as_they_like() -> None:

@@ -21,6 +21,7 @@ from autoq.products.residual_crossover import measured_crossover
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from residual.accuracy import BITS, PAPER_THRESHOLDS
 from residual.distributions import DISTRIBUTIONS, masked_pair, masked_threshold, pair
+from residual.drawn_on_gpu import masked_pair_on_gpu
 from residual.kernels import ALLOWED, Block, Compiler, bench_of, loaded, summed
 from residual.numpy_peer import NumpyPeer, threads
 from residual.rows import Case
@@ -97,7 +98,7 @@ def masked_row(
     first density, on which they do not depend.
     """
     kind = compiler.host.target.kind
-    a, b = masked_pair(size, density)
+    a, b = (masked_pair if kind == "cpu" else masked_pair_on_gpu)(size, density)
     block, threshold = Block.drawn(a, b, _MATTERS), masked_threshold(density)
     timing = timing_of(kind)
     bench = bench_of(compiler.host, (a, b), (np.empty((size, size), np.float32),))
