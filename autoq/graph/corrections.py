@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,22 +14,39 @@ from autoq.graph.evaluate import evaluate
 from autoq.graph.ir import Graph, Layer, Primitive
 from autoq.graph.precision import Precision
 from autoq.graph.primitive_numpy import PRIMITIVES
+from autoq.residual.candidates import (
+    SAMPLED_VECTORS,
+    Block,
+    Candidate,
+    for_convolution,
+    in_order_of_cost,
+)
+from autoq.residual.crossover import default_crossover
 from autoq.residual.search import cheapest_within
 from autoq.residual.setting import Setting, generator
 from autoq.templates.operators.residual_gemm import ResidualGemm, longest_sum
-from autoq.templates.oracle.residual_quantisation import compensated, quantise
+from autoq.templates.oracle.residual_quantisation import Quantised, compensated, quantise
+from autoq.templates.target import Target
+
+_WINDOW_BYTES = 8
+"""Of a value of a window, in float32: written once and read once."""
+
+_OPERATIONS_A_BYTE = 90
+"""Where a target's rates are unknown: 0.63 TOPS and 7 GB/s of a core with AVX512-VNNI."""
 
 
-def chosen_settings(floats: Graph, precision: Precision, crossover: float) -> dict[str, Setting]:
+def chosen_settings(floats: Graph, precision: Precision, target: Target) -> dict[str, Setting]:
     """By name, the cheapest setting within a precision's tolerance of each product of constants.
 
     floats is the optimised graph of the model in float32. What a layer reads is that of a run of it
     in numpy, on normal random numbers for floats and zeros for integers: the tolerance holds for
-    these, layer by layer, and the model's own error comes of all layers together. Products of
-    matrices choose among all corrections, convolutions between none and the full one. Raises
-    InputError, which names the layer, where even the full correction loses more.
+    these, layer by layer, and the model's own error comes of all layers together. Convolutions may
+    also take back the residual of one factor alone, and choose the sparse correction only where it
+    is worth writing the windows of their pixels. Raises InputError, which names the layer, where
+    even the full correction loses more.
     """
     rng = generator(0)
+    bits = precision.bits
     settings: dict[str, Setting] = {}
 
     def choose(layer: Layer, inputs: list[np.ndarray]) -> None:
@@ -35,13 +54,14 @@ def chosen_settings(floats: Graph, precision: Precision, crossover: float) -> di
         x = inputs[0]
         if weight.dtype != np.float32 or x.dtype != np.float32 or weight.ndim not in (2, 4):
             return
-        if weight.shape[-1] != x.shape[-1] or weight[0].size > longest_sum(precision.bits):
+        if weight.shape[-1] != x.shape[-1] or weight[0].size > longest_sum(bits):
             return
         rows = _Rows.of(layer, x, weight)
-        start = Setting(precision.bits, "sparse", 0.0, 0.0 if rows.overlap else crossover)
+        sparse = Setting(bits, "sparse", 0.0, default_crossover(target))
         tolerance = float(precision.tolerance or 0)
+        candidates = rows.candidates(sparse, tolerance, target, rng)
         try:
-            found = cheapest_within(rows.a, rows.b, start, tolerance, rows.product, rng)
+            found = cheapest_within(rows.a, rows.b, candidates, tolerance, rows.product, rng)
         except InputError as error:
             raise InputError(f"layer {layer.name!r}: {error}") from error
         settings[layer.name] = found.candidate.setting
@@ -80,9 +100,27 @@ class _Rows:
     def overlap(self) -> bool:
         return self.windows is not None
 
-    @property
+    @functools.cached_property
     def a(self) -> np.ndarray:
         return self._unrolled(self.x)
+
+    def candidates(
+        self, sparse: Setting, goal: float, target: Target, rng: np.random.Generator
+    ) -> Iterator[Candidate]:
+        """Settings that may keep a relative error, by their cost on the target."""
+        windows = Block.drawn(self.a, self.b, sparse.bits, rng)
+        if not self.overlap:
+            return in_order_of_cost(windows, sparse, goal)
+        rows = rng.permutation(len(self.a))[:SAMPLED_VECTORS]
+        columns = rng.permutation(self.b.shape[1])[:SAMPLED_VECTORS]
+        left, right = self._quantised(sparse.bits)
+        left = Quantised(*(array[rows] for array in (left.values, left.residual, left.scale)))
+        right = Quantised(
+            *(array[:, columns] for array in (right.values, right.residual, right.scale))
+        )
+        images = Block(self.a[rows], self.b[:, columns], left, right, sparse.bits)
+        cost = windows_cost(self.b.shape[1], target)
+        return for_convolution(images, windows, sparse, cost, goal)
 
     def product(self, setting: Setting) -> np.ndarray:
         """The product under a setting; of overlapping rows an image has one scale."""
@@ -90,25 +128,38 @@ class _Rows:
             a = self.a
             workload = ResidualGemm(len(a), self.b.shape[1], len(self.b), setting.bits)
             return workload.reference([a, self.b], setting.constants)[0]
+        left, right = self._quantised(setting.bits)
+        values, filters = left.values.astype(np.float64), right.values.astype(np.float64)
+        corrections = []
+        if setting.correction in ("full", "weights"):
+            corrections.append(values @ right.residual.astype(np.float64))
+        if setting.correction in ("full", "activations"):
+            corrections.append(left.residual.astype(np.float64) @ filters)
+        correction = sum(corrections[1:], corrections[0]) if corrections else None
+        return compensated(values @ filters, correction, left.scale, right.scale, setting.bits)
+
+    def _quantised(self, bits: int) -> tuple[Quantised, Quantised]:
+        """a and b in integers, a scale for each column, and for each image or row of a."""
         apart = len(self.x) if self.overlap else self.x.size // self.x.shape[-1]
-        left = quantise(self.x.reshape(apart, -1), setting.bits, axis=1)
-        right = quantise(self.b, setting.bits, axis=0)
+        left = quantise(self.x.reshape(apart, -1), bits, axis=1)
         values, residual = (
-            self._unrolled(array.reshape(self.x.shape).astype(np.float64))
-            for array in (left.values, left.residual)
+            self._unrolled(array.reshape(self.x.shape)) for array in (left.values, left.residual)
         )
-        sums, correction = values @ right.values.astype(np.float64), None
-        if setting.correction == "full":
-            finer = right.residual.astype(np.float64)
-            correction = values @ finer + residual @ right.values.astype(np.float64)
-        scale = np.repeat(left.scale, len(sums) // apart, axis=0)
-        return compensated(sums, correction, scale, right.scale, setting.bits)
+        scale = np.repeat(left.scale, len(values) // apart, axis=0)
+        return Quantised(values, residual, scale), quantise(self.b, bits, axis=0)
 
     def _unrolled(self, x: np.ndarray) -> np.ndarray:
         if self.windows is not None:
             attributes = tuple(sorted(self.windows.items()))
             x = PRIMITIVES["Windows"](Primitive("Windows", (0,), str(x.dtype), attributes), x)
         return x.reshape(-1, x.shape[-1])
+
+
+def windows_cost(filters: int, target: Target) -> float:
+    """What writing and reading a value of a window costs, in its products with so many filters."""
+    rate = target.rate("int8")
+    ratio = rate / target.memory_rate if rate and target.memory_rate else _OPERATIONS_A_BYTE
+    return _WINDOW_BYTES * ratio / (2 * filters)
 
 
 def _random_feeds(graph: Graph, rng: np.random.Generator) -> dict[str, np.ndarray]:

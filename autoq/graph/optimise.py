@@ -36,7 +36,6 @@ from autoq.graph.passes.tables.absorb_tables import absorb_tables
 from autoq.graph.passes.tables.gather_tables import gather_tables, tabulate_fusions
 from autoq.graph.precision import Precision
 from autoq.graph.rewrite import prune
-from autoq.residual.crossover import default_crossover
 from autoq.residual.setting import Setting
 from autoq.templates.base import Template
 from autoq.templates.registry import TEMPLATES
@@ -59,7 +58,7 @@ def optimise(
     settings: Mapping[str, Setting] = {}
     if precision is not None and precision.tolerance is not None:
         floats = optimise(graph, target, templates)
-        settings = chosen_settings(floats, precision, default_crossover(target))
+        settings = chosen_settings(floats, precision, target)
     graph = _copied(graph)
     prune(graph)
     turn_late(graph)

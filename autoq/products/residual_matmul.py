@@ -14,12 +14,14 @@ from autoq.products.finite import require_finite
 from autoq.products.kept_crossovers import crossover_of
 from autoq.products.kept_operators import Place, make_place
 from autoq.products.residual_crossover import measured_crossover
+from autoq.residual.candidates import Block, in_order_of_cost
 from autoq.residual.channels import with_channels
 from autoq.residual.low_rank import low_rank_terms
 from autoq.residual.operands import Operands, make_operands
 from autoq.residual.search import cheapest_within
 from autoq.residual.setting import (
     DEFAULT_THRESHOLD,
+    ONE_SIDED,
     ResidualProduct,
     Setting,
     generator,
@@ -137,6 +139,8 @@ def _setting(
 ) -> Setting:
     """The setting that a caller names, completed but for the crossover."""
     correction = "sparse" if correction is None else correction
+    if correction in ONE_SIDED:
+        raise InputError(f"correction {correction!r}: is of the convolutions of a model")
     if correction == "sparse" and threshold is None:
         threshold = DEFAULT_THRESHOLD
     if count is None and isinstance(correction, str):
@@ -155,8 +159,10 @@ def _within(
 ) -> ResidualProduct:
     """The product under the cheapest setting within the tolerance."""
     a, b = operands.on_host
+    block = Block.drawn(a, b, setting.bits, rng)
+    candidates = in_order_of_cost(block, setting, tolerance)
     found = cheapest_within(
-        a, b, setting, tolerance, lambda one: _compute(operands, one, place, rng), rng
+        a, b, candidates, tolerance, lambda one: _compute(operands, one, place, rng), rng
     )
     candidate, error = found.candidate, found.error
     return ResidualProduct(

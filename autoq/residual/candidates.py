@@ -11,8 +11,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autoq.residual.setting import Setting
-from autoq.templates.oracle.residual_quantisation import compensated, cuts, kept, quantise
+from autoq.residual.setting import ONE_SIDED, Setting
+from autoq.templates.oracle.residual_quantisation import (
+    Quantised,
+    compensated,
+    cuts,
+    kept,
+    quantise,
+)
 
 SAMPLED_VECTORS = 128
 """Rows and columns of the block."""
@@ -39,23 +45,36 @@ class Candidate:
 
 
 class Block:
-    """Rows of float32 a [m, k] times columns of b [k, n], and what quantising them loses."""
+    """Rows of float32 a [m, k] times columns of b [k, n], and what quantising them loses.
 
-    def __init__(self, a: np.ndarray, b: np.ndarray, bits: int, rng: np.random.Generator) -> None:
-        rows = rng.permutation(len(a))[:SAMPLED_VECTORS]
-        columns = rng.permutation(b.shape[1])[:SAMPLED_VECTORS]
-        some_a, some_b = a[rows], b[:, columns]
+    left, right: what becomes of a and b, with a scale for each row and column.
+    """
+
+    def __init__(
+        self, a: np.ndarray, b: np.ndarray, left: Quantised, right: Quantised, bits: int
+    ) -> None:
         self._bits = bits
-        self._exact = some_a.astype(np.float64) @ some_b.astype(np.float64)
-        self._left, self._right = quantise(some_a, bits, axis=1), quantise(some_b, bits, axis=0)
-        self._sums = _product(self._left.values, self._right.values)
+        self._exact = a.astype(np.float64) @ b.astype(np.float64)
+        self._left, self._right = left, right
+        self._sums = _product(left.values, right.values)
+
+    @classmethod
+    def drawn(cls, a: np.ndarray, b: np.ndarray, bits: int, rng: np.random.Generator) -> Block:
+        """Some rows and columns at random, quantised with a scale for each."""
+        a = a[rng.permutation(len(a))[:SAMPLED_VECTORS]]
+        b = b[:, rng.permutation(b.shape[1])[:SAMPLED_VECTORS]]
+        return cls(a, b, quantise(a, bits, axis=1), quantise(b, bits, axis=0), bits)
 
     def candidate(self, setting: Setting) -> Candidate:
-        """What becomes of the block under a setting "none", "sparse" or "full"."""
+        """What becomes of the block under a setting "none", "sparse", "full" or one-sided."""
         a, b = self._left.values, self._right.values
         correction, densities, cost = None, (0.0, 0.0), 1.0
         if setting.correction == "full":
             densities, cost = (1.0, 1.0), FULL_COST
+        elif setting.correction in ONE_SIDED:
+            of_a = setting.correction == "activations"
+            densities, cost = ((0.0, 1.0) if of_a else (1.0, 0.0)), 2.0
+            a, b = (np.zeros_like(a), b) if of_a else (a, np.zeros_like(b))
         elif setting.correction == "sparse":
             a, share_a, cost_a = self._side(setting, rows=True)
             b, share_b, cost_b = self._side(setting, rows=False)
@@ -101,6 +120,27 @@ def in_order_of_cost(block: Block, sparse: Setting, goal: float) -> Iterator[Can
         if candidate.relative_error <= goal:
             yield candidate
     yield block.candidate(Setting(sparse.bits, "full"))
+
+
+def for_convolution(
+    images: Block, windows: Block, sparse: Setting, windows_cost: float, goal: float
+) -> Iterator[Candidate]:
+    """Settings of a convolution that keep a relative error on a block, by their cost, "full" last.
+
+    images: a block with a scale for each image, as convolutions have it; windows: one with a scale
+    for each pixel's window, as the sparse correction has, whose rows are written to memory first:
+    `windows_cost`, in products of integers. Of settings that cost the same the best comes first.
+    """
+    found = [images.candidate(Setting(sparse.bits, name)) for name in ("none", *ONE_SIDED)]
+    if 1 + windows_cost < FULL_COST:
+        for threshold in THRESHOLDS:
+            candidate = windows.candidate(replace(sparse, threshold=threshold))
+            if candidate.cost + windows_cost >= FULL_COST:
+                break
+            found.append(replace(candidate, cost=candidate.cost + windows_cost))
+    within = [one for one in found if one.relative_error <= goal]
+    yield from sorted(within, key=lambda one: (one.cost, one.relative_error))
+    yield images.candidate(Setting(sparse.bits, "full"))
 
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:

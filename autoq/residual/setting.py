@@ -15,6 +15,12 @@ CORRECTIONS = ("none", "sparse", "full", "channels", "low-rank")
 """What corrects a direct product: nothing, the values that matter (`ResidualGemm`), all of both
 residuals, those of a few k (`channels.py`), or a few directions of them (`low_rank.py`)."""
 
+ONE_SIDED = ("activations", "weights")
+"""What besides corrects a convolution: all of the residual of one factor, that of the other lost.
+
+The activations of an image have one scale and filters one each, so that either may lose most.
+"""
+
 DEFAULT_THRESHOLD = 1.0
 """Of the sparse correction."""
 
@@ -26,8 +32,9 @@ LARGEST_TOLERANCE = 1.0
 class Setting:
     """A correction and its parameters; those that it does not have are None.
 
-    bits: 4 or 8. threshold, crossover: of "sparse", as in `ResidualGemm`. count: the residual
-    channels that "channels" appends, or the rank of "low-rank".
+    correction: of CORRECTIONS, or of ONE_SIDED for a convolution of a model. bits: 4 or 8.
+    threshold, crossover: of "sparse", as in `ResidualGemm`. count: the residual channels that
+    "channels" appends, or the rank of "low-rank".
 
     Raises InputError for values that none can have, and for a count where the correction has none.
     """
@@ -39,7 +46,7 @@ class Setting:
     count: int | None = None
 
     def __post_init__(self) -> None:
-        if self.correction not in CORRECTIONS:
+        if self.correction not in (*CORRECTIONS, *ONE_SIDED):
             known = ", ".join(CORRECTIONS)
             raise InputError(f"correction {self.correction!r:.80}: choose one of {known}")
         if not isinstance(self.bits, numbers.Integral) or self.bits not in (4, 8):
@@ -76,6 +83,7 @@ class Setting:
 
     def __str__(self) -> str:
         named = {"none": "direct", "full": "full residual", "sparse": "sparse residual"}
+        named |= {side: f"residual of the {side}" for side in ONE_SIDED}
         text = f"{self.bits} bits, {named.get(self.correction, self.correction)}"
         if self.threshold is not None:
             text += f" at threshold {self.threshold:.3g}"

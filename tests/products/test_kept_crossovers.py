@@ -79,7 +79,7 @@ def test_densities_are_those_for_which_lists_have_room() -> None:
 def test_made_up_matrices_have_the_density(order: str, density: float) -> None:
     workload = ResidualGemm(120, 100, 300, b_order=order)
     a, b = matrices(workload, density, np.random.default_rng(0))
-    block = Block(a, b if order == "kn" else b.T, 8, np.random.default_rng(0))
+    block = Block.drawn(a, b if order == "kn" else b.T, 8, np.random.default_rng(0))
     assert a.shape == workload.a.shape and b.shape == workload.b.shape
     setting = Setting(8, "sparse", threshold_of(density), 1.0)
     assert block.candidate(setting).densities == pytest.approx((density, density), rel=0.1)

@@ -91,6 +91,7 @@ def test_where_lists_never_pay_everything_is_corrected(monkeypatch: pytest.Monke
         ({"threshold": np.nan}, "threshold nan: a number is expected"),
         ({"threshold": 10**400}, "threshold: a number beyond the range of floats"),
         ({"tolerance": 10**400}, "tolerance: a number beyond the range of floats"),
+        ({"correction": "weights"}, "correction 'weights': is of the convolutions of a model"),
         ({"bits": 8.0}, "bits 8.0: choose 4 or 8"),
         ({"bits": True}, "bits True: choose 4 or 8"),
         ({"a": np.ma.masked_array(np.ones((2, K), np.float32))}, "a is a masked array"),

@@ -7,10 +7,12 @@ import pytest
 from random_matrices import DISTRIBUTIONS, relative
 
 from autoq.errors import InputError
+from autoq.residual.candidates import Block, for_convolution, in_order_of_cost
 from autoq.residual.sampling import SAMPLED_ROWS, estimated_error
 from autoq.residual.search import Found, cheapest_within
 from autoq.residual.setting import Setting
 from autoq.templates.operators.residual_gemm import ResidualGemm
+from autoq.templates.oracle.residual_quantisation import quantise
 
 M, N, K = 160, 96, 128
 SPARSE = Setting(8, "sparse", 1.0, 0.5)
@@ -23,7 +25,8 @@ def product(a: np.ndarray, b: np.ndarray, setting: Setting) -> np.ndarray:
 
 def searched(a: np.ndarray, b: np.ndarray, tolerance: float, sparse: Setting = SPARSE) -> Found:
     rng = np.random.default_rng(0)
-    return cheapest_within(a, b, sparse, tolerance, lambda one: product(a, b, one), rng)
+    candidates = in_order_of_cost(Block.drawn(a, b, sparse.bits, rng), sparse, tolerance)
+    return cheapest_within(a, b, candidates, tolerance, lambda one: product(a, b, one), rng)
 
 
 def matrices(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -54,6 +57,29 @@ def test_a_sparse_correction_is_chosen_where_it_costs_less() -> None:
     assert found.candidate.cost == pytest.approx(1 + (of_a + of_b) / 0.5)
     whole = searched(a, b, found.error.bound, Setting(8, "sparse", 1.0, 0.0))
     assert whole.candidate.setting.correction == "full"
+
+
+def test_a_convolution_may_take_back_one_factor_or_write_its_windows() -> None:
+    """Images have one scale here, windows one each; activations lose more than filters."""
+    a, b = matrices("exponential")
+    images = Block(a, b, quantise(a, 8, None), quantise(b, 8, axis=0), 8)
+    windows = Block.drawn(a, b, 8, np.random.default_rng(0))
+    for cost, goal in ((0.1, 1.0), (1.5, 1.0), (2.0, 1.0), (0.1, 3e-3)):
+        found = list(for_convolution(images, windows, SPARSE, cost, goal))
+        assert [one.cost for one in found] == sorted(one.cost for one in found)
+        assert found[-1].setting == Setting(8, "full")
+        corrections = [one.setting.correction for one in found]
+        assert ("sparse" in corrections) == (cost < 2.0)
+        assert all(one.relative_error <= goal for one in found[:-1])
+        assert all(one.cost >= 1 + cost for one in found if one.setting.correction == "sparse")
+        if goal == 1.0:
+            assert corrections[0] == "none" and {"activations", "weights"} < set(corrections)
+    by_name = {
+        one.setting.correction: one for one in for_convolution(images, windows, SPARSE, 3, 1)
+    }
+    errors = [by_name[c].relative_error for c in ("none", "weights", "activations", "full")]
+    assert errors == sorted(errors, reverse=True)
+    assert by_name["activations"].densities == (0, 1) and by_name["weights"].densities == (1, 0)
 
 
 def test_4_bits_lead_to_8() -> None:

@@ -1,4 +1,4 @@
-"""A convolution of float32 as one or three of integers, with the residuals of both factors.
+"""A convolution of float32 as one to three of integers, with the residuals of its factors.
 
 It is written in the operations of a quantised model, of which the passes behind make kernels as of
 any other. An image has one scale, since the kernels of convolutions multiply their sums by numbers
@@ -7,6 +7,7 @@ that a channel has; filters have one each.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +50,7 @@ def residual_convolution(
     setting: Setting,
     images: dict[str, QuantisedImages],
 ) -> list[Operation]:
-    """Operations that compute a Conv under a setting "none" or "full".
+    """Operations that compute a Conv under a setting "none", "full" or one of `ONE_SIDED`.
 
     matrix: its filters, float32 [k, taps * c], tap by tap; bias: float32 [k]. The sum of the
     products is multiplied by the image's scale, then the bias is added. images: of the inputs of
@@ -64,15 +65,17 @@ def residual_convolution(
     image = images[x]
     scales = np.where(filters.scale == 0, np.float32(1), filters.scale).reshape(-1)
     y = write.convolve(image.values, filters.values, scales, str(setting))
-    if setting.correction == "full":
+    unit, corrections = scales * residual_unit(setting.bits), []
+    if setting.correction in ("full", "weights"):
+        corrections.append(write.convolve(image.values, filters.residual, unit))
+    if setting.correction in ("full", "activations"):
         if not image.residual:
             whole = write.scaled(image.largest, most, image.values)
             rest = write.emit("Sub", [x, whole])
             image.residual = write.integers(write.over(image.largest, 2 * most * most, rest))
-        unit = scales * residual_unit(setting.bits)
-        of_filters = write.convolve(image.values, filters.residual, unit)
-        of_image = write.convolve(image.residual, filters.values, unit)
-        y = write.emit("Add", [y, write.emit("Add", [of_filters, of_image])])
+        corrections.append(write.convolve(image.residual, filters.values, unit))
+    if corrections:
+        y = write.emit("Add", [y, functools.reduce(write.add, corrections)])
     y = write.scaled(image.largest, most, y)
     if bias is not None:
         y = write.emit("Add", [y, write.constant(bias.reshape(1, -1, 1, 1))])
@@ -111,6 +114,9 @@ class _Writer:
         for axes in ((1,), *pixels):
             x = self.emit("ReduceMax", [x], axes=axes)
         return self.emit("Max", [x, self.number(LEAST_LARGEST)])
+
+    def add(self, first: str, second: str) -> str:
+        return self.emit("Add", [first, second])
 
     def over(self, largest: str, number: np.float32, x: str) -> str:
         """x times a number over the largest magnitude: a quotient of its own for each kernel."""
