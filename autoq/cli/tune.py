@@ -59,6 +59,13 @@ EarlyStopping = Annotated[
     int | None,
     typer.Option(metavar="N", help="Leave a task after N trials without a better one."),
 ]
+UntilGain = Annotated[
+    float,
+    typer.Option(
+        metavar="SHARE",
+        help="End where as many trials again should save less of the model's time; 0: never.",
+    ),
+]
 Timeout = Annotated[float, typer.Option(metavar="SECONDS", help="Time a candidate may run.")]
 TimeBudget = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time of the whole run.")]
 Repeat = Annotated[int, typer.Option(min=0, metavar="N", help="Timings a candidate; 0: enough.")]
@@ -87,6 +94,7 @@ def tune(
     no_shipped_records: NoShipped = False,
     trials_per_task: TrialsPerTask = None,
     early_stopping: EarlyStopping = None,
+    until_gain: UntilGain = 0.01,
     timeout: Timeout = 10.0,
     time_budget: TimeBudget = None,
     repeat: Repeat = 0,
@@ -143,6 +151,7 @@ def tune(
             tasks=tasks,
             trials_per_task=trials_per_task,
             early_stopping=early_stopping,
+            until_gain=until_gain,
             timeout=timeout,
             time_budget=time_budget,
             started=started,

@@ -80,7 +80,8 @@ class TrialsMeasured:
 class TuneSummary:
     """How tuning ended.
 
-    reason: "trials" (limits reached, or every configuration tried), "time" or "interrupted";
+    reason: "trials" (limits reached, or every configuration tried), "gain" (too little is left to
+    save), "time" or "interrupted";
     measured: trials of this run.
     """
 

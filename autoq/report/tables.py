@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _ENDINGS = {
     "trials": "finished",
+    "gain": "ended for want of gains",
     "time": "stopped at the time budget",
     "interrupted": "interrupted",
 }

@@ -60,7 +60,7 @@ class Loop:
         self._comparisons = Comparisons(self.scheduler.tasks, self.pacing, self.comparison)
 
     def run(self) -> str:
-        """Why it ended: "trials", "time" or "interrupted"."""
+        """Why it ended: "trials", "gain", "time" or "interrupted"."""
         while True:
             if self.stop():
                 return self._ended("interrupted")
@@ -71,7 +71,7 @@ class Loop:
             idle = not self._under_way and not self._comparing
             if idle and (self._out_of_time or not self._others_leave_work()):
                 late = self._out_of_time or self._comparisons.open
-                return "time" if late else "trials"
+                return "time" if late else self.scheduler.ending
             self._wait()
             self._collect()
 

@@ -32,13 +32,14 @@ _ROUNDS = 15
 class TuneOptions:
     """How to tune.
 
-    trials: over all tasks, those in the output of an earlier run included; trials_per_task: of
-    one task at most; early_stopping: trials of a task without a better one, after which it is
-    left. timeout: seconds a candidate may run; build_timeout: seconds it may compile;
-    time_budget: seconds of the whole run, which began at `started` of `clock`, by default with the
-    call. repeat and number as in `measure.Timing`, 0 for its defaults; jobs: compilers at once, 0
-    for every core; cache_dir keeps machine code. layouts: of activations in which convolutions are
-    tuned, in every pair of them. precision, threshold and tolerance as in
+    trials: over all tasks, those in the output of an earlier run included; trials_per_task: of one
+    task at most; early_stopping: trials of a task without a better one, after which it is left;
+    until_gain: the run ends where as many trials again should save less than this share of the
+    model's time, 0 for never. timeout: seconds a candidate may run; build_timeout: seconds it may
+    compile; time_budget: seconds of the whole run, which began at `started` of `clock`, by default
+    with the call. repeat and number as in `measure.Timing`, 0 for its defaults; jobs: compilers at
+    once, 0 for every core; cache_dir keeps machine code. layouts: of activations in which
+    convolutions are tuned, in every pair of them. precision, threshold and tolerance as in
     `compilation.options.CompileOptions`, and so is knowledge, whose best predictions are tried
     behind the defaults. measurer replaces the device, e.g. by a recorded space.
     """
@@ -48,6 +49,7 @@ class TuneOptions:
     tasks: str = "all"
     trials_per_task: int | None = None
     early_stopping: int | None = None
+    until_gain: float = 0.01
     timeout: float = 10.0
     build_timeout: float = 120.0
     time_budget: float | None = None
@@ -82,6 +84,11 @@ class TuneOptions:
                     f"--{name.replace('_', '-')} {value}: a positive time is needed, "
                     f"at most {LONGEST_SECONDS} s"
                 )
+        if not 0 <= self.until_gain < 1:
+            raise InputError(
+                f"--until-gain {self.until_gain}: a share of the model's time is needed, "
+                "from 0 (never) to below 1"
+            )
         if self.tuner not in STRATEGIES:
             known = ", ".join(STRATEGIES)
             raise InputError(f"--tuner {self.tuner!r} is unknown; choose from {known}")

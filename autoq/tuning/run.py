@@ -57,7 +57,9 @@ class Run:
             TuneStarted(provenance.device.name, len(self._tasks), options.trials,
                         self._known.counted, self._known.reused, self._known.skipped)
         )  # fmt: skip
-        limits = Limits(options.trials, options.trials_per_task, options.early_stopping)
+        limits = Limits(
+            options.trials, options.trials_per_task, options.early_stopping, options.until_gain
+        )
         with StopOnSignal() as signals:
             loop = Loop(
                 Scheduler(

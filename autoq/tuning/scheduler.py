@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from autoq.tuning.gain import gain_of_doubling
 from autoq.tuning.task import Task
 
 BATCH = 32
@@ -27,12 +28,14 @@ class Limits:
     """Where tuning ends.
 
     trials: over all tasks, earlier runs included; per_task: of one task; early_stopping: trials
-    of a task without a better one, after which it is left. None means no such limit.
+    of a task without a better one, after which it is left. None means no such limit. until_gain:
+    share of the model's time that as many trials again must promise to save; 0 asks for none.
     """
 
     trials: int
     per_task: int | None = None
     early_stopping: int | None = None
+    until_gain: float = 0.0
 
 
 class Scheduler:
@@ -70,12 +73,33 @@ class Scheduler:
         used = sum(task.trials + task.pending for task in self.tasks)
         return max(0, self._limits.trials - used - self._elsewhere())
 
+    @property
+    def ending(self) -> str:
+        """Why there is no next batch: "gain" where too little is left to save, else "trials"."""
+        untried = any(not task.exhausted for task in self.tasks)
+        return "gain" if self.left and untried and self.saturated else "trials"
+
+    @property
+    def saturated(self) -> bool:
+        """Whether too little is left to gain, by `Limits.until_gain`."""
+        if not self._limits.until_gain:
+            return False
+        gain = spent = 0.0
+        for task in self.tasks:
+            gain += task.model.count * (
+                0.0 if task.exhausted else gain_of_doubling(task.best_after)
+            )
+            fastest = task.contest.fastest
+            if fastest is not None and fastest.seconds is not None:
+                spent += task.model.count * fastest.seconds
+        return gain < self._limits.until_gain * spent
+
     def next_batch(self, expected: int | None = None) -> tuple[Task, int] | None:
         """A task and the size of its next batch; None when nothing should start now.
 
         expected: trials for which time should be left; None: for all that the limits allow.
         """
-        if not self.left:
+        if not self.left or self.saturated:
             return None
         for task in self._by_importance:
             if task.default_untried and self._room(task):

@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from autoq.errors import ConfigError
 from autoq.records.record import Record
@@ -49,6 +50,7 @@ class Task:
         exhausted: whether every configuration has been tried.
         defaults_left: of the templates and of what was predicted, how many have not been asked for.
         contest: the times of the trials and of comparisons.
+        best_after: the best seconds after each trial that counts, infinite before a success.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class Task:
         self.defaults_left = len(self.templates) + len(predicted)
         # Every default is legal in its own space, by contract of the templates.
         self.contest = Contest(self._space.code(untuned) if untuned in self._space else None)
+        self.best_after: list[float] = []
         self._best_at_batch: list[float] = []
 
     @property
@@ -223,3 +226,6 @@ class Task:
             self.trials += 1
             self.since_best += 1
             self.failures.update([record.failure] if record.failure else [])
+            fastest = self.contest.fastest
+            known = fastest is not None and fastest.seconds is not None
+            self.best_after.append(fastest.seconds if known else inf)

@@ -81,7 +81,7 @@ def run(tmp_path):
             target=_host(),
             registry=f"{__name__}:TEMPLATES",
             measurer=ReplayMeasurer(records, {"replay": _space}, TARGET),
-            **options,
+            **{"until_gain": 0.0, **options},
         )
 
     return run
@@ -237,3 +237,23 @@ def test_a_job_that_was_not_recorded_fails(run):
 
     found = measurer.submit(Job(SMALL, "replay", ReplayConfig(7, 7, 4))).result()
     assert found == Measurement(failure="constraints", message="not in the recording")
+
+
+def test_a_run_ends_where_too_little_is_left_to_gain(run, tmp_path):
+    full = run([(BIG, 1)], trials=192, output="full.jsonl").rows[0]
+    summary = run([(BIG, 1)], trials=192, until_gain=0.02)
+    (row,) = summary.rows
+    assert summary.reason == "gain"
+    assert 24 < row.trials < 192
+    assert row.seconds <= 1.02 * full.seconds
+
+
+def test_a_run_does_not_end_while_nothing_works(run):
+    summary = run([(BIG, 1)], trials=96, until_gain=0.5, failing=lambda config: True)
+    assert summary.reason == "trials" and summary.measured == 96
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])
+def test_a_share_that_no_gain_can_be_is_refused(run, share):
+    with pytest.raises(InputError, match="--until-gain"):
+        run([(BIG, 1)], trials=8, until_gain=share)

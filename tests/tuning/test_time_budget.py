@@ -49,6 +49,7 @@ def simulate(tmp_path, monkeypatch):
             started=started,
             time_budget=budget,
             tuner="random",
+            until_gain=0,
         )
         assert isinstance(summary, TuneSummary)
         assert summary.elapsed_seconds == clock.now() - started

@@ -68,6 +68,7 @@ def _tune(path, trials, measurer, **options):
         registry="test_sharing:TEMPLATES",
         measurer=measurer,
         tuner="random",
+        until_gain=0,
         **options,
     )
 
