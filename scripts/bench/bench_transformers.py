@@ -1,7 +1,7 @@
 """Times whole transformers and their relatives beside torch on a GPU, or onnxruntime on this CPU.
 
     python scripts/bench/bench_transformers.py --compile-only --cases vit,bert128   # no GPU's time
-    python scripts/bench/bench_transformers.py --cases vit,bert128 --torch-compile
+    python scripts/bench/bench_transformers.py --cases vit,bert128 --torch-compile 60
     python scripts/bench/bench_transformers.py --target cpu --batch 1 --image 96
 
 Models, artifacts and what onnxruntime makes of the inputs stay in `--models`, so that a run that
@@ -13,14 +13,16 @@ those of the result file, each with its date and commit.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +84,31 @@ def layers_of(session: Session) -> list[dict[str, Any]]:
     return sorted(rows.values(), key=lambda row: -row["us"])
 
 
-def torch_works(case: Case, compiled: bool) -> dict[str, Callable[[], Any]]:
-    """A whole inference of the case in float16, by a CUDA graph and by torch.compile."""
+class TooLong(Exception):
+    """A peer took longer to prepare than it may."""
+
+
+@contextlib.contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Raise TooLong in the main thread when the block has not ended after so many seconds."""
+
+    def ring(*_: object) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def torch_works(case: Case, compile_seconds: float) -> dict[str, Callable[[], Any]]:
+    """A whole inference of the case in float16, by a CUDA graph and by torch.compile.
+
+    The latter is left out where compiling takes longer than `compile_seconds`; 0: in any case.
+    """
     import torch
     from torch_transformers import NETWORKS
 
@@ -103,16 +128,20 @@ def torch_works(case: Case, compiled: bool) -> dict[str, Callable[[], Any]]:
         with torch.cuda.graph(graph):
             model(x)
     works: dict[str, Callable[[], Any]] = {"torch_fp16_cuda_graph": graph.replay}
-    if compiled:
+    if compile_seconds:
         fast = torch.compile(model, mode="reduce-overhead")
 
         def run() -> Any:
             with torch.inference_mode():
                 return fast(x)
 
-        for _ in range(WARM_UP + 2):
-            run()
-        works["torch_fp16_compile_reduce_overhead"] = run
+        try:
+            with at_most(compile_seconds):
+                for _ in range(WARM_UP + 2):
+                    run()
+            works["torch_fp16_compile"] = run
+        except TooLong:
+            print(f"{case.title}: torch.compile took over {compile_seconds:.0f} s", flush=True)
     return works
 
 
@@ -208,7 +237,14 @@ def options_of_command() -> argparse.Namespace:
     parser.add_argument("--compile-only", action="store_true", help="do what needs no GPU")
     parser.add_argument("--compiled", action="store_true", help="artifacts are of --compile-only")
     parser.add_argument("--no-peers", action="store_true", help="time autoq alone")
-    parser.add_argument("--torch-compile", action="store_true", help="time torch.compile too")
+    parser.add_argument(
+        "--torch-compile", type=float, default=0.0, metavar="SECONDS",
+        help="time torch.compile too, if it has compiled a case after so long",
+    )  # fmt: skip
+    parser.add_argument(
+        "--warm-peers", action="store_true",
+        help="compile torch's networks alone, which TORCHINDUCTOR_CACHE_DIR keeps for later runs",
+    )  # fmt: skip
     parser.add_argument("--threads", default="1,2", help="numbers of threads on a CPU")
     parser.add_argument("--commit", default=commit(), help="recorded in the output")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -229,6 +265,9 @@ def main() -> None:
     for name in options.cases.split(","):
         case, model = known[name], options.models / f"{name}.onnx"
         path = options.models / f"{name}.{host.target.kind}.tar"
+        if options.warm_peers:
+            torch_works(case, options.torch_compile)
+            continue
         if options.worker:
             print(json.dumps(on_cpu(case, model, path)))
             return
