@@ -49,6 +49,7 @@ def tuned(
         "--trials": _TRIALS,
         "--output": records,
         "--time-budget": budget,
+        "--until-gain": 0,
         "--seed": seed,
     }
     command = [sys.executable, "-m", "autoq", "tune", str(model), "--no-shipped-records"]

@@ -105,7 +105,7 @@ class Storm:
         }
         command = [sys.executable, "-m", "autoq", "tune", str(self.model)]
         command += ["-o", str(checks.records), "--target", self.options.target]
-        command += ["--trials", str(self.options.trials), "--tuner", "random"]
+        command += ["--trials", str(self.options.trials), "--tuner", "random", "--until-gain", "0"]
         with (folder / "out").open("w+") as out, (folder / "err").open("w+") as err:
             process = subprocess.Popen(command, env=environment, stdout=out, stderr=err)
             end = time.monotonic() + self.options.most_seconds
