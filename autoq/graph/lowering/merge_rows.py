@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from autoq.graph.ir import Fusion, Graph, Node, Primitive
+from autoq.graph.lowering.cpu_expressions import EXPRESSIONS
 from autoq.graph.lowering.fusions import kernel_family
 from autoq.graph.shapes import broadcast
 from autoq.templates.target import Target
@@ -66,17 +67,21 @@ def _larger(
 
 
 def _viewed(node: Node | None, shape: tuple[int, ...]) -> Fusion | None:
-    """A fusion as one that writes a shape: where all its arrays have that of its output, in it."""
+    """A fusion as one that writes a shape: one of elements whose arrays have its output's shape."""
     if not isinstance(node, Fusion) or node.output_shape == shape:
         return node if isinstance(node, Fusion) else None
     alike = all(given == node.output_shape for given in node.input_shapes)
     alike = alike and all(array.size == 1 for array in node.constants)
-    if not alike or any("axis" in dict(p.attributes) or "axes" in dict(p.attributes)
-                        for p in node.primitives):  # fmt: skip
+    if not alike or not all(_of_elements(primitive) for primitive in node.primitives):
         return None
     constants = tuple(array.reshape(()) for array in node.constants)
     shapes = (shape,) * len(node.inputs)
     return replace(node, input_shapes=shapes, constants=constants, output_shape=shape)
+
+
+def _of_elements(primitive: Primitive) -> bool:
+    """Whether a primitive computes element by element, wherever these lie."""
+    return primitive.op in EXPRESSIONS and dict(primitive.attributes).get("axis") is None
 
 
 def _whole(node: Fusion) -> tuple[int, ...] | None:

@@ -29,6 +29,9 @@ CASES = {
                    [["Mul"], ["Softmax"]]),
     "twice": ([node("Softmax", "x", "a", axis=-1), node("Softmax", "a", "b", axis=-1),
                node("Mul", "b b", "y")], ("y",), [["Softmax", "Softmax", "Mul"]]),
+    "turned square": ([node("Tanh", "q", "h"), node("Transpose", "h", "t", perm=[0, 2, 1]),
+                       node("Reshape", "t v", "r"), node("Softmax", "r", "y", axis=-1)], ("y",),
+                      [["Tanh"], ["Transpose"], ["Softmax"]]),
 }  # fmt: skip
 
 
@@ -36,8 +39,12 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_fronts_join_where_rows_hold_them(name, target):
     nodes, outputs, expected = CASES[name]
-    constants = {"g": normal(24), "c": normal(24)}
-    inputs = {"x": ((2, 3, 5, 24), "float32"), "s": ((1, 3, 1, 24), "float32")}
+    constants = {"g": normal(24), "c": normal(24), "v": np.array([2, 3, 24, 24])}
+    inputs = {
+        "x": ((2, 3, 5, 24), "float32"),
+        "s": ((1, 3, 1, 24), "float32"),
+        "q": ((6, 24, 24), "float32"),
+    }
     used = {i for item in nodes for i in item.input}
     made = model(nodes, {n: v for n, v in inputs.items() if n in used},
                  {n: v for n, v in constants.items() if n in used}, outputs)  # fmt: skip
