@@ -12,8 +12,10 @@ _SMEM_BYTES = 128.0
 _L2_BYTES_A_CLOCK = 26.0
 _LEAST_PRODUCT = 16.0
 """Clocks of an instruction however narrow."""
-_ARRIVAL_CLOCKS = 1500.0
+_ARRIVAL_CLOCKS = 2000.0
 """From asking for a stage until it is there, among all others that ask."""
+_UNEVEN = 0.2
+"""Of that time a stage, which a longer ring makes up for."""
 _ROUND_CLOCKS, _MEETING_CLOCKS = 150.0, 120.0
 """Of a stage besides, and for each other block of a cluster that it waits for."""
 _OUTPUTS_A_CLOCK = 8.0
@@ -33,8 +35,8 @@ def estimated_seconds(tiling: LongTiling, target: Target) -> float:
     shared = 2 * gathered + tiling.value_bytes + products * workload.vector * DEPTH
     fetched = gathered + tiling.value_bytes / config.cluster
     busy = here * max(tensor, shared / _SMEM_BYTES, fetched / _L2_BYTES_A_CLOCK)
-    latency = _ARRIVAL_CLOCKS / max(1, config.stages - 2)
-    stage = max(busy, latency) + _ROUND_CLOCKS + _MEETING_CLOCKS * (config.cluster - 1)
+    latency = _ARRIVAL_CLOCKS / max(1, config.stages - 1)
+    stage = max(busy, latency) + _UNEVEN * latency + _ROUND_CLOCKS + _MEETING_CLOCKS * (config.cluster - 1)
     out = here * workload.vector * tiling.columns / _OUTPUTS_A_CLOCK
     clocks = waves * (stages * stage + out + _ARRIVAL_CLOCKS) + _START_CLOCKS
     return max(clocks / _NOMINAL_CLOCK, workload.bytes / target.memory_rate)

@@ -52,8 +52,8 @@ __device__ __forceinline__ void wait_for(unsigned barrier, int phase) {
 }
 __device__ __forceinline__ void open_ring(const Ring& ring) {
   for (int i = 0; i < STAGES; ++i) {
-    // The warps that copy rows, and the thread that asks for values.
-    asm volatile("mbarrier.init.shared.b64 [%0], 5;" :: "r"(ring.full(i)) : "memory");
+    // The threads that copy rows, and the one that asks for values.
+    asm volatile("mbarrier.init.shared.b64 [%0], 129;" :: "r"(ring.full(i)) : "memory");
     asm volatile("mbarrier.init.shared.b64 [%0], %1;"
                  :: "r"(ring.empty(i)), "r"(CONSUMERS * CLUSTER) : "memory");
   }
@@ -87,34 +87,33 @@ __device__ __forceinline__ void leave(unsigned empty, int number) {
 struct VectorRow { int stage, length; };
 
 // A warpgroup: rows of b by name, 16 bytes a thread, and this block's share of a stage's values.
-// What was asked for is announced when LATER stages more have been asked for: a stage is left when
-// the next one is there, so that two have to be announced in front of what waits for a place.
+// A stage is announced by its copies as they end, so that all stages may be under way. A lane reads
+// the place of one row of its warp: those of some stages together, of HELD times as many ahead.
 __device__ __forceinline__ void copy_stages(
     const Ring& ring, const B* b, const unsigned char* values, const int* places,
     const VectorRow& own, int first_column, int rank, int thread) {
   constexpr int CHUNKS = TILE / 16, OWN_ROWS = ROWS / 4, PIECES = OWN_ROWS * CHUNKS / 32;
-  constexpr int SHARE = VALUE_BYTES / CLUSTER, LATER = STAGES > 3 ? STAGES - 3 : 0;
-  constexpr int AHEAD = ROWS < 64 ? 4 : 2;  // stages whose places are read beforehand
+  constexpr int SHARE = VALUE_BYTES / CLUSTER, TOGETHER = 32 / OWN_ROWS, HELD = 4;
   const int number = thread % 32, first = thread / 32 * OWN_ROWS;
+  const int stages = (own.length + ROWS - 1) / ROWS;
   b += first_column;
-  places += own.stage * ROWS + first + number;
+  // Of this lane: which of the stages that are read together, and which row of it.
+  int asked = number / OWN_ROWS;
+  places += (own.stage + asked) * ROWS + first + number % OWN_ROWS;
   values += (size_t)own.stage * VALUE_BYTES + rank * SHARE;
-  Position at = {0, 1}, behind = {0, 0};
-  const bool names = number < OWN_ROWS;
-  int place[AHEAD], waiting = 0;
-  #pragma unroll
-  for (int u = 0; u < AHEAD; ++u)
-    place[u] = names && u * ROWS < own.length ? __ldg(places + u * ROWS) : 0;
-  const auto announce = [&] {
-    __syncwarp();
-    const unsigned full = ring.full(behind.stage);
-    if (number == 0) asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(full) : "memory");
-    behind.advance();
+  Position at = {0, 1};
+  int place[HELD];
+  const auto read_places = [&](int& to) {
+    to = asked < stages ? __ldg(places) : 0;
+    asked += TOGETHER, places += TOGETHER * ROWS;
   };
-  const auto ask = [&](int place, int left) {
+  #pragma unroll
+  for (int u = 0; u < HELD; ++u) read_places(place[u]);
+  const auto ask = [&](int place, int lane, int left) {
+    const unsigned full = ring.full(at.stage);
     wait_for(ring.empty(at.stage), at.phase);
     if (thread == 0) {
-      const unsigned full = ring.full(at.stage), share = ring.stage(at.stage) + rank * SHARE;
+      const unsigned share = ring.stage(at.stage) + rank * SHARE;
       asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
                    :: "r"(full), "n"(VALUE_BYTES) : "memory");
       if constexpr (CLUSTER == 1) copy(share, values, SHARE, full);
@@ -125,30 +124,24 @@ __device__ __forceinline__ void copy_stages(
     #pragma unroll 4
     for (int i = 0; i < PIECES; ++i) {
       const int piece = i * 32 + number, row = piece / CHUNKS, column = piece % CHUNKS * 16;
-      const B* from = b + (__shfl_sync(0xffffffffu, place, row) + column);
+      const B* from = b + (__shfl_sync(0xffffffffu, place, lane + row) + column);
       if (first + row < left && first_column + column < N)
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                      :: "r"(to + row * PITCH + column), "l"(from) : "memory");
     }
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: "r"(full) : "memory");
     values += VALUE_BYTES;
     at.advance();
-    if (++waiting > LATER) {
-      asm volatile("cp.async.wait_group %0;" :: "n"(LATER) : "memory");
-      announce(), --waiting;
-    }
   };
   int left = own.length;
   while (left > 0) {
     #pragma unroll
-    for (int u = 0; u < AHEAD; ++u) {
-      if (left > 0) ask(place[u], left);
-      if (names && left > AHEAD * ROWS) place[u] = __ldg(places + AHEAD * ROWS);
-      places += ROWS, left -= ROWS;
+    for (int u = 0; u < HELD; ++u) {
+      #pragma unroll 1
+      for (int i = 0; i < TOGETHER && left > 0; ++i, left -= ROWS) ask(place[u], i * OWN_ROWS, left);
+      read_places(place[u]);
     }
   }
-  asm volatile("cp.async.wait_group 0;" ::: "memory");
-  for (; waiting > 0; --waiting) announce();
   if constexpr (CLUSTER > 1) {  // others still arrive here
     for (int i = 0; i < STAGES; ++i) {
       wait_for(ring.empty(at.stage), at.phase);

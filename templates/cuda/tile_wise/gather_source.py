@@ -8,9 +8,6 @@ from __future__ import annotations
 GATHER = r"""
 constexpr int X_STAGE = X_STAGE_BYTES, W_STAGE = STAGE_ROWS * SIZE * WIDTH;
 constexpr int STAGE_BYTES = X_STAGE + W_STAGE;
-// Stages that threads copy and have not announced: consumers leave one when they have the next.
-constexpr int LAG = STAGES > 4 ? STAGES - 3 : (STAGES - 1) / 2;
-
 __device__ __forceinline__ void copy_piece(unsigned to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(from) : "memory");
 }
@@ -22,15 +19,21 @@ __device__ __forceinline__ int item_of(int turn, int block) {
   return item < ITEMS ? item : -1;
 }
 
-// The stages of a block, one after the other.
+// The stages of a block, one after the other. The next tile is read while one has stages.
 struct Stages {
   const int4* tiles;
   int turn, block, stage, last;
+  int2 upcoming;    // first stage of the next turn's tile, and their number
   unsigned columns;  // byte where the rows of x that the item computes begin
   bool more;
   __device__ __forceinline__ Stages(const int4* given, int own) {
     tiles = given, turn = -1, block = own, stage = last = 0, columns = 0, more = true;
+    read_tile();
     find();
+  }
+  __device__ __forceinline__ void read_tile() {
+    const int item = item_of(turn + 1, block);
+    upcoming = item < 0 ? int2{} : __ldg(reinterpret_cast<const int2*>(tiles + item / ROW_TILES));
   }
   __device__ __forceinline__ void next() {
     if (++stage == last) find();
@@ -38,73 +41,73 @@ struct Stages {
   // The first stage of the next item that has any.
   __device__ __forceinline__ void find() {
     while ((++turn) * GRID < ITEMS) {
-      const int item = item_of(turn, block);
-      if (item < 0) continue;
-      const int4 tile = __ldg(tiles + item / ROW_TILES);
-      if (tile.y == 0) continue;
-      stage = tile.x, last = tile.x + tile.y;
-      columns = item % ROW_TILES * (ROWS * SIZE);
+      stage = upcoming.x, last = upcoming.x + upcoming.y;
+      read_tile();
+      if (stage == last) continue;
+      columns = item_of(turn, block) % ROW_TILES * (ROWS * SIZE);
       return;
     }
     more = false;
   }
 };
 
+// A stage is announced by its copies as they end, so that all stages may be under way. A lane reads
+// the number of one row of its warp: those of some stages together, HELD times as many ahead.
 __device__ __forceinline__ void gather_tiles(
     const Ring& ring, const unsigned char* x, const int* rows, const unsigned char* values,
     const int4* tiles, int block, int thread) {
-  // What a thread copies of a stage: every fourth row of its warp, or pieces of rows.
-  constexpr int ROW = ROWS * SIZE, PIECES = BULK ? 1 : ROW / 16, COPY = ROW / PIECES;
-  constexpr int EACH = (STAGE_ROWS * PIECES + 127) / 128;
-  const int own = BULK ? thread % 32 * 4 + thread / 32 : thread;
+  constexpr int ROW = ROWS * SIZE, CHUNKS = ROW / 16, OWN_ROWS = STAGE_ROWS / 4;
+  constexpr int PIECES = OWN_ROWS * CHUNKS / 32, TOGETHER = 32 / OWN_ROWS, HELD = 4;
+  const int lane = thread % 32, first = thread / 32 * OWN_ROWS;
   Place place;
-  int count = 0, row[EACH];
-  Stages ahead(tiles, block);
-  const auto read_rows = [&] {
+  Stages now(tiles, block), ahead(tiles, block);
+  int row[HELD];
+  const auto read_rows = [&](int& to) {
+    int stage = -1;
     #pragma unroll
-    for (int i = 0; i < EACH; ++i) {
-      const int at = (own + 128 * i) / PIECES;
-      if (at < STAGE_ROWS) row[i] = __ldg(rows + ahead.stage * STAGE_ROWS + at);
+    for (int i = 0; i < TOGETHER; ++i) {
+      if (!ahead.more) break;
+      if (lane / OWN_ROWS == i) stage = ahead.stage;
+      ahead.next();
     }
+    to = stage < 0 ? 0 : __ldg(rows + stage * STAGE_ROWS + first + lane % OWN_ROWS);
   };
-  if (ahead.more) read_rows();
-  while (ahead.more) {
-    const int stage = ahead.stage;
-    unsigned from[EACH];
-    #pragma unroll
-    for (int i = 0; i < EACH; ++i) from[i] = ahead.columns + row[i] * (unsigned)(PITCH * SIZE);
-    ahead.next();
-    if (ahead.more) read_rows();  // a stage ahead: they come from the L2
-    const unsigned to = ring.stages + place.stage * STAGE_BYTES;
+  #pragma unroll
+  for (int u = 0; u < HELD; ++u) read_rows(row[u]);
+  const auto copy_stage = [&](int row, int from_lane) {
     const unsigned full = ring.full + 8 * place.stage;
+    const unsigned to = ring.stages + place.stage * STAGE_BYTES;
     barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
     if (thread == 0) {
       barrier_expect(full, W_STAGE + (BULK ? STAGE_ROWS * ROW : 0));
-      bulk_copy(to + X_STAGE, values + (long long)stage * W_STAGE, W_STAGE, full);
+      bulk_copy(to + X_STAGE, values + (long long)now.stage * W_STAGE, W_STAGE, full);
     }
-    #pragma unroll
-    for (int i = 0; i < EACH; ++i) {
-      const int at = own + 128 * i;
-      const unsigned own_to = to + at / PIECES * X_ROW_BYTES + at % PIECES * COPY;
-      if (at / PIECES >= STAGE_ROWS) continue;
-      const unsigned char* own_from = x + (from[i] + at % PIECES * COPY);
-      if constexpr (BULK) bulk_copy(own_to, own_from, ROW, full);
-      else copy_piece(own_to, own_from);
-    }
-    if constexpr (!BULK) {
-      asm volatile("cp.async.commit_group;" : : : "memory");
-      if (count >= LAG) {
-        asm volatile("cp.async.wait_group %0;" : : "n"(LAG) : "memory");
-        barrier_arrive(ring.full + 8 * ((count - LAG) % STAGES));
+    __syncwarp();
+    const unsigned own_to = to + first * X_ROW_BYTES;
+    const unsigned char* own_x = x + now.columns;
+    if constexpr (BULK) {
+      const unsigned own = __shfl_sync(0xffffffff, row, from_lane + lane % OWN_ROWS);
+      if (lane < OWN_ROWS)
+        bulk_copy(own_to + lane * X_ROW_BYTES, own_x + own * (unsigned)(PITCH * SIZE), ROW, full);
+    } else {
+      #pragma unroll 4
+      for (int i = 0; i < PIECES; ++i) {
+        const int piece = i * 32 + lane, r = piece / CHUNKS, at = piece % CHUNKS * 16;
+        const unsigned own = __shfl_sync(0xffffffff, row, from_lane + r);
+        copy_piece(own_to + r * X_ROW_BYTES + at, own_x + (own * (unsigned)(PITCH * SIZE) + at));
       }
+      asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" : : "r"(full) : "memory");
     }
-    ++count;
     place.next();
-  }
-  if constexpr (!BULK) {
-    asm volatile("cp.async.wait_group 0;" : : : "memory");
-    for (int i = count < LAG ? 0 : count - LAG; i < count; ++i)
-      barrier_arrive(ring.full + 8 * (i % STAGES));
+    now.next();
+  };
+  while (now.more) {
+    #pragma unroll
+    for (int u = 0; u < HELD; ++u) {
+      #pragma unroll 1
+      for (int i = 0; i < TOGETHER && now.more; ++i) copy_stage(row[u], i * OWN_ROWS);
+      read_rows(row[u]);
+    }
   }
 }
 """

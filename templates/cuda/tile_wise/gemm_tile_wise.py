@@ -35,7 +35,7 @@ _DEPTHS = (2, 4)
 _STAGES = (2, 3, 4, 5, 6, 8, 10, 12)
 _BLOCKS = (1, 2)
 _WIDEST = 256
-_OTHER_REGISTERS = 38
+_OTHER_REGISTERS = 32
 _TURNED = "turned_x"
 
 

@@ -79,11 +79,15 @@ __device__ __forceinline__ void multiply_tiles(
   begin_rows(own_rows, lane);
   Place place;
   SUM sums[ALL];
-  for (int turn = 0; turn * GRID < ITEMS; ++turn) {
+  const auto tile_of = [&](int turn) {
     const int item = item_of(turn, block);
-    if (item < 0) continue;
-    const int4 tile = __ldg(tiles + item / ROW_TILES);
+    return item < 0 ? int4{} : __ldg(tiles + item / ROW_TILES);
+  };
+  int4 tile = tile_of(0), next;
+  for (int turn = 0; turn * GRID < ITEMS; ++turn, tile = next) {
+    next = tile_of(turn + 1);
     if (tile.w == 0) continue;
+    const int item = item_of(turn, block);
     begin_terms(terms, from, item / ROW_TILES * WIDTH, consumer, thread % 128);
     multiply_tile(sums, ring, place, tile.y, lane_start(lane) + own_row * SIZE, lane);
     await_terms(consumer);
