@@ -108,6 +108,8 @@ def copy(asm: Assembler, parts: list[str], ops: list[str]) -> None:
         return asm.emit("cp.async.commit_group", [])
     if parts[1] in ("wait_all", "wait_group"):
         return asm.emit("cp.async.wait", [], int(ops[0]) if parts[1] == "wait_group" else -1)
+    if parts[1:4] == ["mbarrier", "arrive", "noinc"]:
+        return asm.emit("cp.async.mbarrier.arrive", asm.address(ops[0])[0])
     if parts[1] not in ("ca", "cg") or parts[2:4] not in (
         ["shared", "global"],
         ["shared::cta", "global"],

@@ -83,11 +83,6 @@ __device__ __forceinline__ void attend(
     at[g] = __ldg(firsts + g) * 32 + lane;
     words[g] = __ldg(steps_of + at[g]);
   }
-  // Rows 8 to 15 of the left factor are zeros, which every lane of theirs reads at one place.
-  const int row = lane % 8, turned = CHUNKS == 4 ? row / 2 % 4 : row;
-  const bool empty = lane & 8;
-  const unsigned zeros = queries + Q_BYTES + RING_BYTES + OF_BLOCK * 32;
-  const unsigned own = queries + (warp * GROUPS * 8 + row) * WIDE;
   #pragma unroll 1
   for (int time = 0; time < KEY_BLOCKS; ++time) {
     asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1));
@@ -97,13 +92,21 @@ __device__ __forceinline__ void attend(
     for (int g = 0; g < GROUPS; ++g) {
       unsigned heading = __ballot_sync(~0u, words[g] & 0x8000);
       if ((heading & 0xffff) != time) continue;
+      // Found anew for each group: places of all groups' queries would take registers.
+      int own_lane = lane;
+      asm volatile("" : "+r"(own_lane));
+      const int row = own_lane % 8, turned = CHUNKS == 4 ? row / 2 % 4 : row;
+      // Rows 8 to 15 of the left factor are zeros, which every lane of theirs reads at one place.
+      const bool empty = own_lane & 8;
+      const unsigned zeros = queries + Q_BYTES + RING_BYTES + OF_BLOCK * 32;
+      const unsigned own = queries + ((warp * GROUPS + g) * 8 + row) * WIDE;
       unsigned q[CHUNKS / 2][4];
       #pragma unroll
       for (int c = 0; c < CHUNKS / 2; ++c) {
-        const unsigned chunk = (2 * c + lane / 16) ^ turned;
-        load_matrices<false>(q[c], empty ? zeros : own + g * 8 * WIDE + chunk * 16);
+        const unsigned chunk = (2 * c + own_lane / 16) ^ turned;
+        load_matrices<false>(q[c], empty ? zeros : own + chunk * 16);
       }
-      const float factor = factors[(warp * GROUPS + g) * 8 + lane / 4];
+      const float factor = factors[(warp * GROUPS + g) * 8 + own_lane / 4];
       #pragma unroll 1
       do {
         const unsigned word = words[g];
@@ -115,11 +118,16 @@ __device__ __forceinline__ void attend(
       } while ((heading & 0xffff) == time);
     }
   }
-  unsigned* y = reinterpret_cast<unsigned*>(y_of) + (long long)pair * (QUERIES * DEPTH / 2);
+  // What outputs need is found anew as well.
+  asm volatile("" : "+r"(block) : : "memory");
+  const int own_pair = block / PARTS_OF_QUERIES, own_part = block % PARTS_OF_QUERIES;
+  const float value_step = __ldg(reinterpret_cast<const float*>(kv_steps) + own_pair * 2 + 1);
+  unsigned* y = reinterpret_cast<unsigned*>(y_of) + (long long)own_pair * (QUERIES * DEPTH / 2);
+  const int* own_groups = reinterpret_cast<const int*>(order_of) + own_part * OF_BLOCK;
   #pragma unroll
   for (int g = 0; g < GROUPS; ++g) {
-    const int group = __ldg(order + warp * GROUPS + g);
-    if (group >= 0) finish(groups[g], y, __ldg(of_pair + 1), group * 8, lane);
+    const int group = __ldg(own_groups + warp * GROUPS + g);
+    if (group >= 0) finish(groups[g], y, value_step, group * 8, lane);
   }
 }
 """

@@ -1,7 +1,7 @@
 // cp.async: copies of single threads from global to shared memory, which commit and wait in groups.
 #pragma once
 
-#include "memory.h"
+#include "mbarriers.h"
 
 namespace ptx {
 
@@ -53,10 +53,29 @@ inline Outcome wait_for_copies(Warp& w, const Instruction& in) {
   return DONE;
 }
 
+// operands: base and offset of an mbarrier, at which each lane arrives when its copies have ended.
+// These are no longer the lane's to wait for.
+inline Outcome arrive_behind_copies(Warp& w, const Instruction& in) {
+  each_lane(w.exec, [&](int lane) {
+    const uint32_t address = address_of(w, in.operand, 32, lane);
+    Block& block = block_of(w, address, false);
+    mbarrier_at(block, address);
+    std::vector<Copy> own, others;
+    for (const Copy& copy : w.copies) (copy.lane == lane ? own : others).push_back(copy);
+    w.copies.swap(others);
+    submit(w, block.cluster, in, [&w, &block, address, own] {
+      for (const Copy& copy : own) perform(w, copy);
+      arrive_at(launch_of(w), mbarrier_at(block, address), 1, 0);
+    });
+  });
+  return DONE;
+}
+
 inline void add_copies(Table& t) {
   t.add("cp.async", copy_async);
   t.add("cp.async.commit_group", commit_copies);
   t.add("cp.async.wait", wait_for_copies);
+  t.add("cp.async.mbarrier.arrive", arrive_behind_copies);
 }
 
 }  // namespace ptx
