@@ -36,7 +36,8 @@ def estimated_seconds(tiling: LongTiling, target: Target) -> float:
     fetched = gathered + tiling.value_bytes / config.cluster
     busy = here * max(tensor, shared / _SMEM_BYTES, fetched / _L2_BYTES_A_CLOCK)
     latency = _ARRIVAL_CLOCKS / max(1, config.stages - 1)
-    stage = max(busy, latency) + _UNEVEN * latency + _ROUND_CLOCKS + _MEETING_CLOCKS * (config.cluster - 1)
+    stage = max(busy, latency) + _UNEVEN * latency + _ROUND_CLOCKS
+    stage += _MEETING_CLOCKS * (config.cluster - 1)
     out = here * workload.vector * tiling.columns / _OUTPUTS_A_CLOCK
     clocks = waves * (stages * stage + out + _ARRIVAL_CLOCKS) + _START_CLOCKS
     return max(clocks / _NOMINAL_CLOCK, workload.bytes / target.memory_rate)

@@ -138,7 +138,8 @@ __device__ __forceinline__ void copy_stages(
     #pragma unroll
     for (int u = 0; u < HELD; ++u) {
       #pragma unroll 1
-      for (int i = 0; i < TOGETHER && left > 0; ++i, left -= ROWS) ask(place[u], i * OWN_ROWS, left);
+      for (int i = 0; i < TOGETHER && left > 0; ++i, left -= ROWS)
+        ask(place[u], i * OWN_ROWS, left);
       read_places(place[u]);
     }
   }
