@@ -1,8 +1,10 @@
-"""Float32 products through int8 with mma.sync, compensated for what quantising loses."""
+"""Float32 products through int8 or int4 with mma.sync, compensated for what quantising loses."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.residual.knobs import ResidualKnobs
@@ -22,17 +24,28 @@ class ResidualMmaSyncConfig(ResidualKnobs, MmaSyncConfig):
     The product's are those of `MmaSyncConfig`, the others those of `ResidualKnobs`.
     """
 
+    @property
+    def nibbles(self) -> bool:
+        return self.compute == "s4"
+
 
 def weight_layout(product: Gemm, config: MmaSyncConfig) -> WeightLayout:
-    """Where the product has its weights: rows of bytes that are multiplied as they are."""
+    """Where the product has its weights: rows of values that are multiplied as they are."""
     tiling = MmaSyncTiling(product.as_conv2d(), config)
     channels = channels_per_thread(config.warp_n) if config.packing == "weights" else 0
-    return WeightLayout(config.block_n, config.block_k, tiling.steps, channels, False)
+    values = config.block_k * (2 if config.compute == "s4" else 1)
+    return WeightLayout(config.block_n, values, tiling.steps, channels, False)
+
+
+def own_values(product: Gemm) -> Mapping[str, tuple[Any, ...]]:
+    """Values of 4 bits are in bytes already where they are not multiplied two a byte."""
+    return {"compute": ("s4",)} if product.in_dtype == "int4" else {}
 
 
 _PRODUCT = ResidualProduct(
-    conv2d_mma_sync.TEMPLATE, ResidualMmaSyncConfig, weight_layout, {}, lambda product: {}
-)
+    conv2d_mma_sync.TEMPLATE, ResidualMmaSyncConfig, weight_layout, own_values, lambda product: {},
+    four_bits=True,
+)  # fmt: skip
 
 TEMPLATE = Template(
     "residual_gemm_mma_sync", 1, _PRODUCT.matches, _PRODUCT.space, _PRODUCT.default,

@@ -46,7 +46,7 @@ def in_turn(product: Gemm) -> Mapping[str, Any]:
 # A block that keeps weights reads them before the kernels that write them are done.
 _PRODUCT = ResidualProduct(
     gemm_wgmma.TEMPLATE, ResidualWgmmaConfig, weight_layout,
-    {"weights_stay": (False,)}, in_turn,
+    lambda product: {"weights_stay": (False,)}, in_turn,
 )  # fmt: skip
 
 TEMPLATE = Template(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from autoq.templates.base import Template
+from autoq.templates.cuda.device.residual.nibbles import nibbles_of, packed_nibbles
 from autoq.templates.cuda.device.residual.plan import ResidualPlan, inner_product
 from autoq.templates.oracle.residual_quantisation import quantise
 from autoq.templates.tensor_spec import TensorSpec
@@ -21,7 +22,7 @@ def packed(plan: ResidualPlan, inner: Template, config: Any) -> tuple[TensorSpec
     """b as integers if it is constant, what else the product takes, bias and thresholds."""
     work = plan.workload
     specs = list(_of_b(plan)) if work.constant_b else []
-    for spec in inner.packed(inner_product(work), config):
+    for spec in inner.packed(inner_product(work, plan.knobs.nibbles), config):
         if spec.name not in _WRITTEN:
             name = _NO_BIAS if spec.name == "bias" else spec.name
             specs.append(TensorSpec(name, spec.shape, spec.dtype))
@@ -32,11 +33,15 @@ def packed(plan: ResidualPlan, inner: Template, config: Any) -> tuple[TensorSpec
 
 
 def _of_b(plan: ResidualPlan) -> tuple[TensorSpec, ...]:
-    specs = [plan.weights("b_values"), plan.b_scale]
+    """Bytes, but for what only a product of nibbles reads."""
+    values, residual = plan.weights("b_values"), plan.weights("b_residual")
+    nibbles = plan.knobs.nibbles
+    specs = [nibbles_of(values) if nibbles else values, plan.b_scale]
     if plan.compensates:
-        specs.append(plan.weights("b_residual"))
+        specs.append(nibbles_of(residual) if nibbles else residual)
     if plan.sparse:
         specs += [plan.b_turned, plan.b_magnitudes]
+        specs += [values] if nibbles else []
     return tuple(specs)
 
 
@@ -70,9 +75,16 @@ def _pack_b(plan: ResidualPlan, constants: Constants) -> dict[str, np.ndarray]:
         scale[plan.bias_at : plan.bias_at + work.n] = constants["bias"]
     turned = np.zeros(plan.b_turned.shape, np.int8)
     turned[:, : work.n] = found.residual.T
-    return {
+    bytes_of_b = {
         "b_values": plan.layout.pack(found.values),
         "b_residual": plan.layout.pack(found.residual),
+    }
+    nibbles = {}
+    if plan.knobs.nibbles:
+        nibbles = {f"{name}_nibbles": packed_nibbles(one) for name, one in bytes_of_b.items()}
+    return {
+        **bytes_of_b,
+        **nibbles,
         "b_turned": turned,
         "b_scale": scale,
         "b_magnitudes": np.abs(found.values.astype(np.int32)).sum(axis=1, dtype=np.int32),

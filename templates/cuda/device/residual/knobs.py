@@ -33,6 +33,11 @@ class ResidualKnobs:
     raster: int = field(default=32, kw_only=True)
     share: float = field(default=1 / 128, kw_only=True)
 
+    @property
+    def nibbles(self) -> bool:
+        """Whether the product takes integers of 4 bits two a byte."""
+        return False
+
 
 def knob_values(workload: ResidualGemm) -> dict[str, Sequence[Any]]:
     """The values of these knobs that make a difference to the workload."""

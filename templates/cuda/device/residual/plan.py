@@ -27,17 +27,22 @@ def filled(count: int) -> int:
     return -(-count // _UNIT) * _UNIT
 
 
-def inner_product(workload: ResidualGemm) -> Gemm:
-    """The product over whole units that another template computes: to y itself or to integers."""
+def inner_product(workload: ResidualGemm, nibbles: bool) -> Gemm:
+    """The product over whole units that another template computes: to y itself or to integers.
+
+    nibbles: of integers of 4 bits as they are, two a byte, instead of bytes.
+    """
     product = workload.direct if workload.correction == "none" else workload.product
-    return dataclasses.replace(product, k=filled(workload.k))
+    dtype = "int4" if nibbles else "int8"
+    return dataclasses.replace(product, k=filled(workload.k), in_dtype=dtype, weight_dtype=dtype)
 
 
 @dataclass(frozen=True)
 class ResidualPlan:
     """A workload, the knobs beside the product's, and where the product has its weights.
 
-    Arrays begin with the side that they are of; those called `turned` have k as rows.
+    layout counts values, a byte each, whether the product takes bytes or nibbles. Arrays begin with
+    the side that they are of; those called `turned` have k as rows.
     """
 
     workload: ResidualGemm

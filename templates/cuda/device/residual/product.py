@@ -33,16 +33,18 @@ class ResidualProduct:
     """The functions of a template that leaves the products of integers to another one.
 
     inner: the template of products, whose weights are written just before; config_type: its knobs
-    and `ResidualKnobs`; layout_of: where its weights lie; values: of knobs that are its own, or
-    have fewer where weights are no constants, the one that is used untuned first; preferred: knobs
-    of a product that are used untuned where they are legal together.
+    and `ResidualKnobs`; layout_of: where its weights lie; values: of a product's knobs that are its
+    own, or have fewer where weights are no constants, the one that is used untuned first;
+    preferred: knobs of a product that are used untuned where they are legal together.
+    four_bits: whether values of 4 bits are multiplied two a byte where tensor cores do that.
     """
 
     inner: Template
     config_type: type[Any]
     layout_of: Callable[[Gemm, Any], WeightLayout]
-    values: Mapping[str, tuple[Any, ...]]
+    values: Callable[[Gemm], Mapping[str, tuple[Any, ...]]]
     preferred: Callable[[Gemm], Mapping[str, Any]]
+    four_bits: bool = False
 
     def matches(self, workload: object, target: Target) -> bool:
         """Products whose integers the inner template multiplies; lists need k below 2^24."""
@@ -50,12 +52,19 @@ class ResidualProduct:
             return False
         short = workload.correction != "sparse" or workload.k < 1 << INDEX_BITS
         sides = (workload.m, filled(workload.k)), (workload.n, filled(workload.k))
-        return short and indexable(*sides) and self.inner.matches(inner_product(workload), target)
+        product = self._product(workload, target)
+        return short and indexable(*sides) and self.inner.matches(product, target)
+
+    def _product(self, workload: ResidualGemm, target: Target) -> Gemm:
+        """What the inner template computes on a target."""
+        nibbles = self.four_bits and workload.bits == 4 and target.has_int4_mma
+        return inner_product(workload, nibbles)
 
     def space(self, workload: ResidualGemm, target: Target) -> Space[Any]:
         """The knobs of the inner template, and those of what runs beside it."""
-        inner = self.inner.space(inner_product(workload), target)
-        knobs = {**inner.knobs, **self.values, **knob_values(workload)}
+        product = self._product(workload, target)
+        inner = self.inner.space(product, target)
+        knobs = {**inner.knobs, **self.values(product), **knob_values(workload)}
         ordered = {field.name: knobs[field.name] for field in dataclasses.fields(self.config_type)}
         return Space(self.config_type, ordered, [*inner.constraints, *rules(target)], inner.derive)
 
@@ -64,10 +73,10 @@ class ResidualProduct:
 
         What the inner template chooses may rest on constant weights.
         """
-        product = inner_product(workload)
+        product = self._product(workload, target)
         chosen = self.inner.default(product, target)
         knobs = {field.name: getattr(chosen, field.name) for field in dataclasses.fields(chosen)}
-        first = {name: values[0] for name, values in self.values.items()}
+        first = {name: values[0] for name, values in self.values(product).items()}
         config = self.config_type(**{**knobs, **first, **default_knobs(workload, target)})
         space = self.space(workload, target)
         tried = (dataclasses.replace(config, **self.preferred(product)), config)
@@ -81,23 +90,23 @@ class ResidualProduct:
         """
         if self.inner.estimate is None:
             raise BuildError(f"{self.inner.name} estimates nothing")
-        return self.inner.estimate(inner_product(workload), config, target)
+        return self.inner.estimate(self._product(workload, target), config, target)
 
     def plan(self, workload: ResidualGemm, config: Any) -> ResidualPlan:
         """The arrays and kernels of a configuration.
 
         Raises BuildError where the inner template's weights are not of the layout's size.
         """
-        product = inner_product(workload)
+        product = inner_product(workload, config.nibbles)
         layout = self.layout_of(product, config)
         (weight,) = (s for s in self.inner.packed(product, config) if s.name == "weight")
-        if math.prod(weight.shape) != layout.size(workload.n):
+        if math.prod(weight.shape) * (2 if config.nibbles else 1) != layout.size(workload.n):
             raise BuildError(f"{self.inner.name}: weights {weight.shape} are not those of {layout}")
         return ResidualPlan(workload, config, layout)
 
     def build(self, workload: ResidualGemm, config: Any, target: Target) -> Program:
         """What quantises, the products, what finds and adds their correction."""
-        product = self.inner.program(inner_product(workload), config, target)
+        product = self.inner.program(inner_product(workload, config.nibbles), config, target)
         constants = self.packed(workload, config)
         return residual_program(self.plan(workload, config), product, constants, target)
 

@@ -10,6 +10,7 @@ from tvm.tirx import PrimFunc
 from autoq.templates.cuda.device.residual.cut_vectors import cut_kernel
 from autoq.templates.cuda.device.residual.dense_sides import fill_sides_kernel
 from autoq.templates.cuda.device.residual.guard import guarded
+from autoq.templates.cuda.device.residual.nibbles import nibbles_kernel, nibbles_of
 from autoq.templates.cuda.device.residual.plan import ResidualPlan
 from autoq.templates.cuda.device.residual.quantise_panels import blocks_of_panel, panels_kernel
 from autoq.templates.cuda.device.residual.select import select_kernel
@@ -48,6 +49,11 @@ class _Stages:
             if spec.name not in self.given:
                 self.workspaces.setdefault(spec.name, Workspace(spec))
 
+    @property
+    def written(self) -> frozenset[str]:
+        """Arrays that are there."""
+        return self.given | self.workspaces.keys()
+
     def multiply(
         self, product: Program, names: Mapping[str, str], y: TensorSpec | None, guard: int | None,
         target: Target,
@@ -81,7 +87,8 @@ def residual_program(
     _quantise_a(found, plan, target)
     if plan.sparse:
         _turn_residuals(found, plan, target)
-    given = {"x": "a_values", "weight": "b_values", "bias": "no_bias"}
+    x, weight = _operands(found, plan, "a_values", "b_values", None, target)
+    given = {"x": x, "weight": weight, "bias": "no_bias"}
     if work.correction == "none":
         scales = {"row_scale": plan.a_scale.name, "scale": plan.b_scale.name}
         found.multiply(product, given | scales, None, None, target)
@@ -91,13 +98,32 @@ def residual_program(
     if plan.sparse:
         _find_what_matters(found, plan, target)
         some_a, some_b = "a_some", "b_some"
-    by_a = {"x": some_a, "weight": "b_residual", "bias": "no_bias", "y": "by_a"}
-    by_b = {"x": "a_residual", "weight": some_b, "bias": "no_bias", "y": "by_b"}
-    for side, names in enumerate((by_a, by_b)):
+    for side, (a, b) in enumerate(((some_a, "b_residual"), ("a_residual", some_b))):
         guard = side if plan.sparse else None
-        found.multiply(product, names, plan.sums(names["y"]), guard, target)
+        x, weight = _operands(found, plan, a, b, guard, target)
+        y = plan.sums(("by_a", "by_b")[side])
+        names = {"x": x, "weight": weight, "bias": "no_bias", "y": y.name}
+        found.multiply(product, names, y, guard, target)
     _correct(found, plan, target)
     return found.program
+
+
+def _operands(
+    found: _Stages, plan: ResidualPlan, a: str, b: str, guard: int | None, target: Target
+) -> tuple[str, str]:
+    """Names of what the product reads of these two: they themselves, or what has their nibbles."""
+    if not plan.knobs.nibbles:
+        return a, b
+    specs = [plan.rows(a), plan.weights(b)]
+    missing = [spec for spec in specs if nibbles_of(spec).name not in found.written]
+    if missing:
+        written = [nibbles_of(spec) for spec in missing]
+        kernel, flag = nibbles_kernel(missing, target), []
+        if guard is not None:
+            kernel, flag = guarded(kernel, WHOLE.shape[0], guard, target), [WHOLE]
+        found.add(kernel, [*flag, *missing], written)
+    x, weight = (nibbles_of(spec).name for spec in specs)
+    return x, weight
 
 
 def _quantise_a(found: _Stages, plan: ResidualPlan, target: Target) -> None:

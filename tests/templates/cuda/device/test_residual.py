@@ -10,10 +10,12 @@ import pytest
 from ptx.kernels import MODES, run_program
 from with_nvcc import needs_nvcc
 
+from autoq.templates.cuda.device.residual.nibbles import packed_nibbles
+from autoq.templates.cuda.device.residual.plan import inner_product
 from autoq.templates.cuda.mma_sync import conv2d_mma_sync, residual_gemm_mma_sync
 from autoq.templates.cuda.wgmma import gemm_wgmma, residual_gemm_wgmma
-from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.residual_gemm import ResidualGemm
+from autoq.templates.oracle.residual_quantisation import largest_integer
 from autoq.templates.target import parse_target
 
 HOPPER, AMPERE = parse_target("cuda:sm_90a"), parse_target("cuda:sm_80")
@@ -26,7 +28,8 @@ SQUARE = ResidualGemm(150, 140, 72)
 
 # Where, workload, threshold, crossover, knobs: both sides by lists, by lists that a warp takes in
 # several turns; a as a whole, and b by a product of what is kept, for which lists are too short;
-# everything; nothing.
+# everything; nothing. Then 4 bits that mma.sync multiplies two a byte: products of what is kept,
+# everything and no correction.
 CASES: list[tuple[str, ResidualGemm, float, float, dict[str, Any]]] = [
     ("wgmma", SQUARE, 0.8, 0.1, {"tile_rows": 32, "share": 1 / 16}),
     ("wgmma", ResidualGemm(70, 133, 600), 0.8, 1.0, {"tile_rows": 64, "share": 1 / 4}),
@@ -35,6 +38,10 @@ CASES: list[tuple[str, ResidualGemm, float, float, dict[str, Any]]] = [
      {"tile_rows": 128, "share": 1 / 256}),
     ("wgmma", ResidualGemm(3, 2, 2200, 4, constant_b=True, bias=True), 0.0, 0.5, {}),
     ("mma_sync", ResidualGemm(1, 1, 1), np.inf, 0.0, {}),
+    ("mma_sync", ResidualGemm(37, 30, 150, 4, constant_b=True, bias=True), 0.8, 1.0,
+     {"share": 1 / 256}),
+    ("mma_sync", ResidualGemm(37, 70, 150, 4, "full", "nk"), 0.0, 0.0, {}),
+    ("mma_sync", ResidualGemm(3, 5, 200, 4, "none", constant_b=True, bias=True), 0.0, 0.0, {}),
 ]  # fmt: skip
 
 
@@ -47,8 +54,9 @@ def test_every_way_is_right(
     template = module.TEMPLATE
     config = replace(template.default(workload, target), **knobs)
     inputs, constants = workload.random_case(np.random.default_rng(5))
-    constants["threshold"] = np.array([threshold], np.float32)
-    constants["crossover"] = np.array([crossover], np.float32)
+    if workload.correction == "sparse":
+        constants["threshold"] = np.array([threshold], np.float32)
+        constants["crossover"] = np.array([crossover], np.float32)
     (expected,) = workload.reference(inputs, constants)
     specs = template.packed(workload, config)
     packed = template.constants(workload, config, constants)
@@ -62,17 +70,29 @@ def test_every_way_is_right(
         assert np.abs(y - expected).max() <= 1e-6 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("where", WHERE)
-def test_weights_lie_where_the_product_has_them(where: str) -> None:
+@pytest.mark.parametrize(("where", "bits"), [("wgmma", 8), ("mma_sync", 8), ("mma_sync", 4)])
+def test_weights_lie_where_the_product_has_them(where: str, bits: int) -> None:
     module, inner, target = WHERE[where]
     rng = np.random.default_rng(2)
     for extents in ((70, 40, 48), (300, 200, 336), (64, 16, 1024)):
-        product = ResidualGemm(*extents).product
-        assert isinstance(product, Gemm)
-        space = module.TEMPLATE.space(ResidualGemm(*extents), target)
-        weight = rng.integers(-127, 128, product.weight_shape, np.int8)
+        workload = ResidualGemm(*extents, bits)
+        product = inner_product(workload, bits == 4)
+        space = module.TEMPLATE.space(workload, target)
+        most = largest_integer(bits)
+        weight = rng.integers(-most, most + 1, product.weight_shape, np.int8)
         given = {"weight": weight, "bias": np.zeros(product.n, np.int32)}
         for config in space.sample(rng, 12):
+            assert config.nibbles == (bits == 4)
             packed, _ = inner.TEMPLATE.pack(product, config, given)
-            layout = module.weight_layout(product, config)
-            np.testing.assert_array_equal(layout.pack(weight), packed.reshape(-1))
+            values = module.weight_layout(product, config).pack(weight)
+            found = packed_nibbles(values) if config.nibbles else values
+            np.testing.assert_array_equal(found, packed.reshape(-1))
+
+
+def test_values_of_4_bits_are_multiplied_as_the_tensor_cores_take_them() -> None:
+    workload = ResidualGemm(64, 64, 64, 4)
+    for arch, compute in (("sm_75", "s4"), ("sm_86", "s4"), ("sm_89", "s4"), ("sm_90a", "s8")):
+        target = parse_target(f"cuda:{arch}")
+        assert residual_gemm_mma_sync.TEMPLATE.default(workload, target).compute == compute
+        default = residual_gemm_mma_sync.TEMPLATE.default(replace(workload, bits=8), target)
+        assert default.compute == "s8"
