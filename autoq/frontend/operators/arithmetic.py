@@ -184,5 +184,5 @@ def _emit_cast(b: GraphBuilder, x: str, to: str) -> str:
     if dtype == "float32" and x in b.as_floats:
         return b.as_floats[x]
     if to in HALVES and to != b.type_of_input(0):
-        x = b.emit("Cast", [x], to)
+        return b.emit("Cast", [b.emit("Cast", [x], to)], dtype)
     return x if dtype == b.dtype(x) else b.emit("Cast", [x], dtype)
