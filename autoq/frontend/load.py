@@ -169,7 +169,7 @@ def _mark_types(proto: onnx.NodeProto, b: GraphBuilder, written: int) -> None:
             b.types[name] = found
     half = next((dtype for dtype in (to, *given) if dtype in HALVES), None)
     for node in b.graph.operations[written:]:
-        if node.op in ("Gemm", "MatMul") and half is not None:
+        if node.op in ("Conv", "Gemm", "MatMul") and half is not None:
             node.attributes["floats"] = half
 
 

@@ -21,6 +21,7 @@ from autoq.graph.passes.dtypes.activation_dtype import choose_activation_dtypes
 from autoq.graph.passes.dtypes.storage import choose_storage
 from autoq.graph.passes.fusions.gather_fusions import gather_fusions
 from autoq.graph.passes.layers.fuse_batched import fuse_batched_products
+from autoq.graph.passes.layers.fuse_float_convolutions import fuse_float_convolutions
 from autoq.graph.passes.layers.fuse_float_products import fuse_float_products
 from autoq.graph.passes.layers.fuse_movement import fuse_movement
 from autoq.graph.passes.layers.fuse_products import fuse_products
@@ -75,6 +76,7 @@ def optimise(
     choose_activation_dtypes(graph, target)
     gather_tables(graph)
     fuse_float_products(graph, target, templates)
+    fuse_float_convolutions(graph, target, templates)
     fuse_products(graph)
     fuse_batched_products(graph)
     fold_dequantisations(graph)

@@ -18,7 +18,7 @@ from autoq.errors import InputError
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue import ACTIVATIONS, activated
 from autoq.templates.field_types import require_positive
-from autoq.templates.oracle.float_sums import lost_share
+from autoq.templates.oracle.float_sums import lost_share, lost_share_of_e4m3
 from autoq.templates.oracle.random_arrays import random_array, random_inputs
 from autoq.templates.oracle.threads import in_threads
 from autoq.templates.sparse.sparsity import Sparsity
@@ -35,6 +35,8 @@ _MOST_ROWS = 512
 @dataclass(frozen=True)
 class FloatGemm(Workload, operator="float_gemm"):
     """`y = activation(x @ weight.T + bias) + residual` with x `[m, k]` and weight `[n, k]`.
+
+    With residual_first it is `activation(x @ weight.T + bias + residual)`.
 
     in_dtype: of x and of every product's factors, float16, bfloat16, float8_e4m3fn, or float32
     beside integers. weight_dtype: the same, or, but for float8_e4m3fn, int8, uint8, int4 or uint4.
@@ -68,6 +70,7 @@ class FloatGemm(Workload, operator="float_gemm"):
     residual: bool = False
     batch: int = 1
     sparsity: Sparsity | None = None
+    residual_first: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -92,6 +95,8 @@ class FloatGemm(Workload, operator="float_gemm"):
             raise InputError(f"activation {self.activation!r}: one of {', '.join(ACTIVATIONS)}")
         if not self.quantised and (self.group or self.zero_points):
             raise InputError(f"a weight of {self.weight_dtype} has neither groups nor zero points")
+        if self.residual_first and not self.residual:
+            raise InputError("residual_first needs a residual")
         if self.sparsity is not None and (self.quantised or self.batch > 1):
             raise InputError(f"sparsity {self.sparsity}: of one weight of floats alone")
         if self.group and self.k % self.group:
@@ -192,20 +197,10 @@ class FloatGemm(Workload, operator="float_gemm"):
         below sqrt(2 / 3) u of its root mean square. Six of them are allowed. Beside float32 nothing
         is rounded to 16 bits.
 
-        Tensor cores of compute capability 9.0 add products of float8_e4m3fn with some 14
-        significant bits (DeepSeek-V3, arXiv:2412.19437, section 3.3.2). In each step, 32 products
-        and the sum so far are aligned to the largest of them and cut behind its 13th fraction bit,
-        so that each loses up to u = 2^-13 of that largest one: 33 independent errors with a
-        variance of u^2 / 3 each. The sum so far is the largest as a rule; a random sum's square is
-        on average half of its last one, and its exponent alone 0.54 of that. After s steps the
-        error is normal with a deviation of u sqrt(3 s) of a sum's root mean square, and six of them
-        are allowed. What is cut off the sum so far always makes it smaller, by half a unit of it on
-        average: s u / 2 are allowed besides.
+        What products of float8_e4m3fn lose `lost_share_of_e4m3` says.
         """
         if self.in_dtype == _E4M3:
-            steps = -(-self.k // 32)
-            unit = 2.0**-13
-            return Tolerance(relative=2e-4 + (6 * math.sqrt(3 * steps) + steps / 2) * unit)
+            return Tolerance(relative=lost_share_of_e4m3(self.k))
         relative = lost_share(self.k)
         if self.group and self.in_dtype != "float32":
             relative += 5 * (2.0**-11 if self.in_dtype == "float16" else 2.0**-8)
@@ -218,8 +213,9 @@ class FloatGemm(Workload, operator="float_gemm"):
 
     def key_fields(self) -> dict[str, Any]:
         fields = super().key_fields()
-        if self.sparsity is None:  # keys of dense products stay as they are
-            del fields["sparsity"]
+        for name in ("sparsity", "residual_first"):  # which came later: others' keys stay
+            if not fields[name]:
+                del fields[name]
         return fields
 
     def dequantised(self, constants: Constants) -> np.ndarray:
@@ -258,12 +254,15 @@ class FloatGemm(Workload, operator="float_gemm"):
             sums *= given["x_scale"][rows, None]
         if self.bias:
             sums += given["bias"]
-        results = activated(sums, self.activation)
         by_rows = y.T if self.weight_left else y
-        if self.residual:
-            residual = given["residual"].T if self.weight_left else given["residual"]
-            results = results + residual[rows].astype(np.float32)
-        by_rows[rows] = results
+        if not self.residual:
+            by_rows[rows] = activated(sums, self.activation)
+            return
+        added = (given["residual"].T if self.weight_left else given["residual"])[rows]
+        if self.residual_first:
+            by_rows[rows] = activated(sums + added.astype(np.float32), self.activation)
+        else:
+            by_rows[rows] = activated(sums, self.activation) + added.astype(np.float32)
 
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
         shapes = {spec.name: spec.shape for spec in self.constants}

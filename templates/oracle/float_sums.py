@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 _LEAST = 2e-4
 
 
@@ -15,3 +17,19 @@ def lost_share(k: int) -> float:
     scales, bias and activation as well.
     """
     return max(_LEAST, 2.0**-23 * -(-k // 8))
+
+
+def lost_share_of_e4m3(k: int) -> float:
+    """What sums of k products of float8_e4m3fn on tensor cores may lose, of their root mean square.
+
+    Tensor cores of compute capability 9.0 add such products with some 14 significant bits
+    (DeepSeek-V3, arXiv:2412.19437, section 3.3.2). In each step, 32 products and the sum so far are
+    aligned to the largest of them and cut behind its 13th fraction bit, so that each loses up to
+    u = 2^-13 of that largest one: 33 independent errors with a variance of u^2 / 3 each. The sum so
+    far is the largest as a rule; a random sum's square is on average half of its last one, and its
+    exponent alone 0.54 of that. After s steps the error is normal with a deviation of u sqrt(3 s)
+    of a sum's root mean square, and six of them are allowed. What is cut off the sum so far always
+    makes it smaller, by half a unit of it on average: s u / 2 are allowed besides.
+    """
+    steps = -(-k // 32)
+    return _LEAST + (6 * math.sqrt(3 * steps) + steps / 2) * 2.0**-13

@@ -24,6 +24,7 @@ from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.lookup import Lookup
@@ -58,8 +59,7 @@ WORKLOADS: list[Workload] = [
     Conv2d(1, 8, 8, 3, 5, 3, 3, dilation=(2, 2), in_dtype="float32", weight_dtype="float32",
            epilogue=Epilogue("float32")),
     Gemm(8, 1000, 512, in_dtype="uint8"),
-    Gemm(8, 48, 64),
-    Gemm(3, 10, 64, epilogue=Epilogue("int32")),
+    *(Gemm(8, 48, 64), Gemm(3, 10, 64, epilogue=Epilogue("int32"))),
     Gemm(4, 24, 35, epilogue=Epilogue("bfloat16", row_scale=True, float_bias=True)),
     BatchedGemm(1, 17, 20, 16, 2, "uint8", "int8", "bmhk", "bnhk"),
     BatchedGemm(2, 5, 6, 9, other_order="bhkn", epilogue=Epilogue("uint8", "int8", True)),
@@ -72,8 +72,6 @@ WORKLOADS: list[Workload] = [
     Dequantize(2, 7, 7, 24),
     Lookup((2, 7, 7, 24)),
 ]  # fmt: skip
-
-
 BLOCKED = [
     Conv2d(8, 7, 7, 32, 48, 3, 3, in_layout="NHWCnc", out_layout="NHWCnc", epilogue=RESIDUAL),
     Conv2d(8, 7, 7, 32, 24, 1, 1, in_layout="NHWCnc"),
@@ -95,6 +93,7 @@ FLOAT_PRODUCTS = [
     FloatGemm(70, 136, 320, "bfloat16", "int8", "bfloat16", bias=True, activation="gelu_tanh"),
     FloatGemm(9, 64, 256, weight_dtype="uint4", group=64, zero_points=True),
     FloatGemm(40, 72, 64, weight_dtype="float16"),
+    FloatConv2d(1, 9, 8, 24, 72, 3, 3, (2, 1), (1, 0, 1, 1), bias=True, activation="silu"),
     BatchedGemm(2, 33, 24, 49, 2, "float16", "float16", other_order="bhkn",
                 epilogue=Epilogue("float16")),
     BatchedGemm(1, 40, 40, 64, 2, "bfloat16", "bfloat16", epilogue=Epilogue("float32")),

@@ -216,6 +216,10 @@ def _reshape(node: Operation, place: Placement, around: Neighbourhood) -> None:
     graph = place.semantic
     x = node.inputs[0]
     shape, new = graph.shape(x), graph.shape(node.output)
+    if shape == new:  # another name
+        layout = PLAIN if place.has(x, PLAIN) else NHWC
+        place.alias(node.output, place.read(x, layout), layout)
+        return
     readers = around.readers(node.output)
     products = bool(readers) and all(r.op == GEMM and r.inputs[1:] == () for r in readers)
     flattened = len(shape) == 4 and new == (shape[0], math.prod(shape[1:]))

@@ -38,6 +38,19 @@ __device__ __forceinline__ float finish_residual_@(float sum, float scale, float
   return finish_@(sum, scale, bias) + residual;
 }
 """
+_RESIDUAL_FIRST = r"""
+__device__ __forceinline__ float finish_residual_@(float sum, float scale, float bias,
+                                                   float residual) {
+  return activated_@(sum * scale + bias + residual);
+}
+"""
+_RESIDUAL_FIRST_PAIR = r"""
+__device__ __forceinline__ unsigned finish_pair_@(float left, float right, float scale, float bias,
+                                                 float to_left, float to_right) {
+  const float second = finish_residual_@(right, scale, bias, to_right);
+  return pair_@(finish_residual_@(left, scale, bias, to_left), second);
+}
+"""
 # bfloat16 is the upper half of a float32.
 _READ = {
     "float16": """float v;
@@ -88,9 +101,13 @@ class Finishing:
         """Those of a workload."""
         source = finish_source(workload)
         pair = source + pair_source(workload.out_dtype)
-        pair += _RESIDUAL_PAIR if workload.residual else _PAIR
+        if workload.residual_first:
+            pair += _RESIDUAL_FIRST + _RESIDUAL_FIRST_PAIR
+        else:
+            pair += _RESIDUAL_PAIR if workload.residual else _PAIR
         if workload.residual:
-            one = device_function("finish_residual", source + _RESIDUAL)
+            behind = _RESIDUAL_FIRST if workload.residual_first else _RESIDUAL
+            one = device_function("finish_residual", source + behind)
         else:
             one = finish(workload)
         value = device_function("value", value_source(workload.out_dtype))

@@ -56,14 +56,18 @@ class ResultInputs:
 
 
 def result_inputs(
-    work: FloatGemm, value: DeviceFunction, x_scale: Var | None, residual: Var | None
-) -> ResultInputs:
-    """Those behind the parameters of a kernel, None for what it does not read."""
+    work: FloatGemm, shape: tuple[int, ...], value: DeviceFunction, x_scale: Var | None,
+    residual: Var | None,
+) -> ResultInputs:  # fmt: skip
+    """Those behind the parameters of a kernel, None for what it does not read.
+
+    shape: that of y and of the residual in memory.
+    """
     scales = pointer = None
     if x_scale is not None:
         scales = IRBuilder.name("x_scale", T.match_buffer(x_scale, (work.batch * work.m,)))
     if residual is not None:
-        shape, dtype = work.y_shape, work.out_dtype
+        dtype = work.out_dtype
         values = IRBuilder.name("residual_values", T.match_buffer(residual, shape, dtype))
         flat = T.decl_buffer((math.prod(shape),), moved_as(dtype), data=values.data)
         pointer = IRBuilder.name("residual", flat).ptr_to([0])

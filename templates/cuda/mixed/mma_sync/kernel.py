@@ -73,7 +73,9 @@ def build_kernel(plan: MixedSyncPlan) -> PrimFunc:
         scale = T.meta_var(row_values(scale_ptr, "scale", plan.weight_rows, "float32", weight))
         bias = T.meta_var(row_values(bias_ptr, "bias", plan.weight_rows, "float32", weight))
         y_whole = T.match_buffer(y_ptr, y_shape, plan.result.name, align=16)
-        inputs = T.meta_var(result_inputs(work, plan.finishing.value, x_scale_ptr, residual_ptr))
+        inputs = T.meta_var(
+            result_inputs(work, work.y_shape, plan.finishing.value, x_scale_ptr, residual_ptr)
+        )
         x = T.decl_buffer((x_rows, work.k), x_dtype, data=x_whole.data)
         y = T.decl_buffer((y_values,), moved_as(plan.result.name), data=y_whole.data)
 

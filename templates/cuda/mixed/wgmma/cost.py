@@ -34,9 +34,12 @@ _TWO_BLOCKS = 1.065
 _HANDOVER_CYCLES = 2000.0
 
 
-def estimate(workload: FloatGemm, config: MixedConfig, target: Target) -> float:
+def estimate(
+    workload: FloatGemm, config: MixedConfig, target: Target, moved: int | None = None
+) -> float:
     """Roughly the seconds: waves of tiles, each as long as its products, loads or conversions.
 
+    moved: bytes through memory, the workload's own by default.
     Its constants are guesses from a few kernels on an H200; those of split reductions are guesses.
     """
     plan = MixedPlan(workload, config)
@@ -57,7 +60,7 @@ def estimate(workload: FloatGemm, config: MixedConfig, target: Target) -> float:
         cycles += a_tile if config.teams > 1 else waves * a_tile
         if config.split_k > 1:
             cycles += config.split_k * part + _HANDOVER_CYCLES
-    memory = workload.bytes / target.memory_rate * target.clock_hz
+    memory = (moved or workload.bytes) / target.memory_rate * target.clock_hz
     return max(cycles, memory) / target.clock_hz
 
 
@@ -103,7 +106,9 @@ def widening_cycles(plan: MixedPlan) -> float:
     return 8 * (integer * _INTEGER_CYCLES + packed * _PACKED_CYCLES)
 
 
-def features(workload: FloatGemm, config: MixedConfig, target: Target) -> dict[str, float]:
+def features(
+    workload: FloatGemm, config: MixedConfig, target: Target, moved: int | None = None
+) -> dict[str, float]:
     """Features of a configuration for a cost model."""
     plan = MixedPlan(workload, config)
     waves = plan.works * config.split_k / plan.clusters(target)
@@ -116,5 +121,5 @@ def features(workload: FloatGemm, config: MixedConfig, target: Target) -> dict[s
         "bytes_in_flight": float(config.all_stages * plan.stage_bytes),
         "bytes_a_product": plan.stage_bytes / (config.block_m * config.block_n * config.steps),
         "issue_share": issue_cycles(plan) / product_cycles(plan, target),
-        "seconds_estimate": estimate(workload, config, target),
+        "seconds_estimate": estimate(workload, config, target, moved),
     }

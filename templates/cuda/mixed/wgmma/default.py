@@ -17,12 +17,13 @@ from autoq.templates.target import Target
 _FEW_ROWS = 32
 
 
-def default(workload: FloatGemm, target: Target) -> MixedConfig:
+def default(workload: FloatGemm, target: Target, moved: int | None = None) -> MixedConfig:
     """The configuration of least estimated time, of the most stages that fit.
 
+    moved: bytes through memory, the workload's own by default.
     Raises ConfigError where nothing is legal.
     """
-    legal = space(workload, target)
+    legal = space(workload, target, moved)
     best: tuple[tuple[float, int, int], MixedConfig] | None = None
     three = ((3, 1),) if workload.quantised else ()  # of floats no more than three stages fit
     teams = ((2, 1), *three, (1, 1), (2, 2), (4, 4))
@@ -36,7 +37,7 @@ def default(workload: FloatGemm, target: Target) -> MixedConfig:
             if legal.legal(config):
                 # Of equals one that reads weights once, then the smaller tile.
                 m_tiles = -(-workload.m // block_m)
-                key = (estimate(workload, config, target), m_tiles, block_m * config.block_n)
+                key = (estimate(workload, config, target, moved), m_tiles, block_m * config.block_n)
                 best = min(best or (key, config), (key, config), key=lambda pair: pair[0])
                 break
     if best is not None:

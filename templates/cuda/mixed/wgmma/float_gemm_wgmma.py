@@ -42,12 +42,15 @@ def matches(workload: Workload, target: Target) -> bool:
 
 def build(workload: FloatGemm, config: MixedConfig, target: Target) -> Program:
     """The kernel of a configuration; split reductions have workspaces of their parts' sums."""
-    plan = MixedPlan(workload, config)
+    return program(MixedPlan(workload, config), workload.inputs, target)
+
+
+def program(plan: MixedPlan, inputs: tuple[TensorSpec, ...], target: Target) -> Program:
+    """The kernel of a plan over some inputs, and what it needs."""
     grid = plan.grid(target)
-    spaces = plan.parts.workspaces(grid) if config.splits else ()
+    spaces = plan.parts.workspaces(grid) if plan.config.splits else ()
     kernel = build_kernel(plan, spaces, grid)
-    arrays = (*workload.inputs, *packed_plan(plan))
-    reads = tuple(spec.name for spec in arrays)
+    reads = tuple(spec.name for spec in (*inputs, *packed_plan(plan)))
     names = tuple(space.spec.name for space in spaces)
     return Program((Stage(kernel, (*reads, *names[:1]), (*names, "y")),), spaces)
 

@@ -65,7 +65,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
         parts_ptr: T.Optional(T.handle),
         y_ptr: T.handle,
     ):
-        x = T.match_buffer(x_ptr, work.inputs[0].shape, work.in_dtype, align=16)
+        x = T.match_buffer(x_ptr, plan.rows.shape, work.in_dtype, align=16)
         weight = T.match_buffer(weight_ptr, (plan.weight_bytes,), "uint8", align=16)
         taken = T.meta_var(row_values(taken_ptr, "taken", plan.weight_rows, "uint32", weight))
         scale = T.meta_var(row_values(scale_ptr, "scale", plan.weight_rows, "float32", weight))
@@ -73,12 +73,17 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
         if arrived_ptr is not None:
             arrived = T.match_buffer(arrived_ptr, spaces[0].spec.shape, "int32", align=16)
             parts = T.match_buffer(parts_ptr, spaces[1].spec.shape, "float32", align=16)
-        y = T.match_buffer(y_ptr, work.y_shape, work.out_dtype, align=16)
-        inputs = T.meta_var(result_inputs(work, finishing.value, x_scale_ptr, residual_ptr))
+        y = T.match_buffer(y_ptr, plan.rows.y_shape, work.out_dtype, align=16)
+        inputs = T.meta_var(
+            result_inputs(work, plan.rows.y_shape, finishing.value, x_scale_ptr, residual_ptr)
+        )
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-        T.call_packed(ENCODE_TILED, x_map, work.in_dtype, plan.x_rank, x.data, *plan.x_map())
+        T.call_packed(
+            plan.rows.encode, x_map, work.in_dtype, plan.rows.rank, x.data,
+            *plan.rows.map(config, plan.step_k),
+        )  # fmt: skip
         y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-        T.call_packed(ENCODE_TILED, y_map, work.out_dtype, plan.x_rank, y.data, *plan.staging.map())
+        T.call_packed(ENCODE_TILED, y_map, work.out_dtype, plan.y_rank, y.data, *plan.staging.map())
 
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": 1})

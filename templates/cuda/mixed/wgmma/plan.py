@@ -8,12 +8,11 @@ from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.launch.raster import tile_of
 from autoq.templates.cuda.device.memory.parts import TileParts
-from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
-from autoq.templates.cuda.device.memory.tma import tiled_map
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.mixed.conversion import Conversion
 from autoq.templates.cuda.mixed.wgmma.config import STEP_BYTES, MixedConfig
 from autoq.templates.cuda.mixed.wgmma.groups import GroupStages
+from autoq.templates.cuda.mixed.wgmma.rows import MatrixRows, Rows
 from autoq.templates.cuda.mixed.wgmma.staging import Staging
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
@@ -27,11 +26,13 @@ class MixedPlan:
     """What the kernel's parts share; every attribute is a constant of the kernel.
 
     Weights are tiles of 64 rows and a step of k, one behind the other along k. In a batch the rows
-    of each product's weight, padded to whole tiles, follow those of the one before.
+    of each product's weight, padded to whole tiles, follow those of the one before. rows: where
+    those of x come from, the workload's own x by default.
     """
 
-    def __init__(self, workload: FloatGemm, config: MixedConfig) -> None:
+    def __init__(self, workload: FloatGemm, config: MixedConfig, rows: Rows | None = None) -> None:
         self.workload, self.config = workload, config
+        self.rows = rows or MatrixRows(workload)
         self.conversion = Conversion(workload, config.group_scale, config.widening)
         value_bytes = workload.inputs[0].element.bytes
         self.step_k = STEP_BYTES // value_bytes
@@ -101,23 +102,10 @@ class MixedPlan:
         most = self.works * self.portions if self.config.stream_k else self.works
         return min(self.clusters(target), most)
 
-    def x_map(self) -> list[int]:
-        """Arguments of the map of x: boxes of 64 k and the rows that a block loads."""
-        work = self.workload
-        box = [self.step_k, self.config.loaded_rows]
-        dims, strides = [work.k, work.m], [work.k]
-        if work.batch > 1:
-            box, dims, strides = [*box, 1], [*dims, work.batch], [*strides, work.k * work.m]
-        return tiled_map(work.in_dtype, dims, strides, box, swizzle_mode(STEP_BYTES))
-
     @property
-    def x_rank(self) -> int:
-        """Dimensions of the map of x."""
+    def y_rank(self) -> int:
+        """Dimensions of the map of y."""
         return 3 if self.workload.batch > 1 else 2
-
-    def x_coordinates(self, place: Any, step: Any, row: Any) -> tuple[Any, ...]:
-        """Where a box of x lies in its map."""
-        return (step * self.step_k, row, place.product)[: self.x_rank]
 
     def tile(self, work: Any, rank: Any) -> tuple[Any, Any]:
         """The (m, n) tile of a work index and a block of its cluster."""

@@ -2,7 +2,7 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.device.memory.tma import LOAD_BULK, Delivery, load_tiled, tma_load
+from autoq.templates.cuda.device.memory.tma import LOAD_BULK, Delivery, tma_load
 
 
 @T.inline
@@ -17,16 +17,17 @@ def produce(plan, smem, cursor, x_map, weight, place, piece, start):
         full = T.meta_var(cursor.full)
         for step in T.unroll(plan.config.steps):
             first = T.meta_var(plan.first_row(place.rank))
+            at = T.meta_var(stage * plan.config.steps + step)
             coordinates = T.meta_var(
-                plan.x_coordinates(
-                    place, stage * plan.config.steps + step, place.m * plan.config.block_m + first
+                plan.rows.coordinates(
+                    at, place.m * plan.config.block_m + first, place.product, plan.step_k
                 )
             )
             T.evaluate(
                 tma_load(
-                    load_tiled(plan.x_rank), Delivery(plan.config.cluster),
+                    plan.rows.instruction, Delivery(plan.config.cluster),
                     smem.ptr_to([base + step * plan.config.x_bytes + first * 128]),
-                    T.address_of(x_map), *coordinates, full,
+                    T.address_of(x_map), *coordinates, full, *plan.rows.offsets(at),
                 )
             )  # fmt: skip
         for block in T.unroll(plan.config.blocks):

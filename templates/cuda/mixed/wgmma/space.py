@@ -25,8 +25,8 @@ WIDTHS = (
 """Rows of x of a tile; 216 and 232 are there because they divide some products evenly."""
 
 
-def space(workload: FloatGemm, target: Target) -> Space[MixedConfig]:
-    """Legal tiles and pipelines."""
+def space(workload: FloatGemm, target: Target, moved: int | None = None) -> Space[MixedConfig]:
+    """Legal tiles and pipelines; moved: bytes through memory, the workload's own by default."""
     knobs = {
         "block_m": WIDTHS,
         "consumers": (1, 2, 3, 4),
@@ -45,7 +45,9 @@ def space(workload: FloatGemm, target: Target) -> Space[MixedConfig]:
     }
     # The other rules rest on the first two.
     rules = [*_tile_rules(workload), *_resource_rules(workload, target)]
-    return Space(MixedConfig, knobs, rules, lambda config: features(workload, config, target))
+    return Space(
+        MixedConfig, knobs, rules, lambda config: features(workload, config, target, moved)
+    )
 
 
 def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:

@@ -130,7 +130,7 @@ class TileStore:
         """One thread: a box of a staging buffer to y; row: the first weight row of the buffer."""
         column = T.meta_var(of.place.m * of.plan.config.block_m + of.plan.staging.first(slice_))
         at = T.meta_var(of.plan.staging.coordinates(of.place, box, row, column))
-        T.ptx[store_tiled(of.plan.x_rank)](
+        T.ptx[store_tiled(of.plan.y_rank)](
             T.address_of(self.y_map), *at,
             self.smem.ptr_to([offset + box * of.plan.staging.box_bytes]),
         )  # fmt: skip

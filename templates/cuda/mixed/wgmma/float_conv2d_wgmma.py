@@ -1,0 +1,94 @@
+"""Convolutions of 16-bit floats on Hopper's wgmma: products of patches that TMA gathers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from autoq.search.space import Space
+from autoq.templates.base import Template
+from autoq.templates.cuda.device.memory.tma import MAX_ELEMENT_STRIDE, MAX_IM2COL_CORNER
+from autoq.templates.cuda.mixed.wgmma.config import STEP_K, MixedConfig
+from autoq.templates.cuda.mixed.wgmma.cost import estimate as estimate_product
+from autoq.templates.cuda.mixed.wgmma.default import default as default_product
+from autoq.templates.cuda.mixed.wgmma.float_gemm_wgmma import program
+from autoq.templates.cuda.mixed.wgmma.pack import pack as pack_plan
+from autoq.templates.cuda.mixed.wgmma.pack import packed as packed_plan
+from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
+from autoq.templates.cuda.mixed.wgmma.rows import PatchRows
+from autoq.templates.cuda.mixed.wgmma.space import space as space_of_product
+from autoq.templates.operators.float_conv2d import FloatConv2d
+from autoq.templates.program import Program
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Constants, Workload
+
+
+def matches(workload: Workload, target: Target) -> bool:
+    """Pixels of whole 16 bytes, strides, corners and taps of im2col maps, 32-bit places."""
+    if not (isinstance(workload, FloatConv2d) and target.has_wgmma):
+        return False
+    reach = (
+        (workload.r - 1) * workload.dilation[0],
+        (workload.s - 1) * workload.dilation[1],
+    )
+    pixels = (spec.shape[-1] * spec.element.bytes for spec in (*workload.inputs, *workload.outputs))
+    return (
+        all(pixel_bytes % 16 == 0 for pixel_bytes in pixels)
+        and max(workload.stride) <= MAX_ELEMENT_STRIDE
+        and max(workload.padding) <= MAX_IM2COL_CORNER
+        and max(reach) < MAX_IM2COL_CORNER
+        and max(math.prod(spec.shape) for spec in (*workload.inputs, *workload.outputs)) < 1 << 31
+    )
+
+
+def _product(workload: FloatConv2d) -> Any:
+    return workload.padded_product(STEP_K)
+
+
+def space(workload: FloatConv2d, target: Target) -> Space[MixedConfig]:
+    """Legal tiles and pipelines of the product over patches."""
+    return space_of_product(_product(workload), target, workload.bytes)
+
+
+def default(workload: FloatConv2d, target: Target) -> MixedConfig:
+    """The configuration of the product with the least estimated time."""
+    return default_product(_product(workload), target, workload.bytes)
+
+
+def estimate(workload: FloatConv2d, config: MixedConfig, target: Target) -> float:
+    """Roughly the seconds."""
+    return estimate_product(_product(workload), config, target, workload.bytes)
+
+
+def _plan(workload: FloatConv2d, config: MixedConfig) -> MixedPlan:
+    return MixedPlan(_product(workload), config, PatchRows(workload, STEP_K))
+
+
+def build(workload: FloatConv2d, config: MixedConfig, target: Target) -> Program:
+    """The kernel of a configuration; split reductions have workspaces of their parts' sums."""
+    return program(_plan(workload, config), workload.inputs, target)
+
+
+def pack(
+    workload: FloatConv2d, config: MixedConfig, constants: Constants
+) -> tuple[np.ndarray, ...]:
+    """Tiles of filters, whose taps have whole steps of channels, then the bias if there is one."""
+    channels = -workload.c % STEP_K
+    weight = np.pad(np.asarray(constants["weight"]), [(0, 0), (0, 0), (0, 0), (0, channels)])
+    flat: Mapping[str, Any] = {**constants, "weight": weight.reshape(workload.k, -1)}
+    return pack_plan(_plan(workload, config), flat)
+
+
+def packed(workload: FloatConv2d, config: MixedConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    return packed_plan(_plan(workload, config))
+
+
+TEMPLATE = Template(
+    "float_conv2d_wgmma", 1, matches, space, default, build, pack, packed, preference=90,
+    estimate=estimate,
+)  # fmt: skip

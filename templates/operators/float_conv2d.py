@@ -1,0 +1,172 @@
+"""Convolution of images of 16-bit floats, and what is fused behind it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autoq.errors import InputError
+from autoq.templates.field_types import require_positive
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.oracle.random_arrays import random_inputs
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
+
+_FLOATS = ("float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class FloatConv2d(Workload, operator="float_conv2d"):
+    """Convolution `x [n, h, w, c]` with `weight [k, r, s, c]`, then what follows a `FloatGemm`.
+
+    `y = activation(sums + bias) + residual`, y and the residual `[n, p, q, k]`; with residual_first
+    the residual is added in front of the activation. padding is (top, left, bottom, right) in
+    pixels of 0. in_dtype is that of x and weight, float16 or bfloat16; out_dtype, of y and of the
+    residual, one of them or float32. Sums are float32.
+
+    The constants are `weight` and, with bias, `bias` float32 `[k]`.
+
+    Raises InputError for extents below 1, other dtypes, and a filter larger than the padded image.
+    """
+
+    n: int
+    h: int
+    w: int
+    c: int
+    k: int
+    r: int
+    s: int
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    in_dtype: str = "float16"
+    out_dtype: str = "float16"
+    bias: bool = False
+    activation: str = "none"
+    residual: bool = False
+    residual_first: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self, "n", "h", "w", "c", "k", "r", "s", "stride", "dilation")
+        if self.in_dtype not in _FLOATS:
+            raise InputError(f"in_dtype {self.in_dtype!r}: one of {', '.join(_FLOATS)}")
+        if self.p <= 0 or self.q <= 0:
+            raise InputError(f"{self}: the padded image is smaller than the filter")
+        _ = self.product  # which refuses the rest
+
+    @property
+    def p(self) -> int:
+        """Output height in pixels."""
+        reach = self.dilation[0] * (self.r - 1) + 1
+        return (self.h + self.padding[0] + self.padding[2] - reach) // self.stride[0] + 1
+
+    @property
+    def q(self) -> int:
+        """Output width in pixels."""
+        reach = self.dilation[1] * (self.s - 1) + 1
+        return (self.w + self.padding[1] + self.padding[3] - reach) // self.stride[1] + 1
+
+    @property
+    def product(self) -> FloatGemm:
+        """The product of all patches of x, [n * p * q, r * s * c], with the weight."""
+        return self.padded_product(1)
+
+    def padded_product(self, step: int) -> FloatGemm:
+        """The same with each tap's channels padded to whole steps."""
+        channels = -(-self.c // step) * step
+        return FloatGemm(
+            self.n * self.p * self.q, self.k, self.r * self.s * channels, self.in_dtype,
+            self.in_dtype, self.out_dtype, bias=self.bias, activation=self.activation,
+            residual=self.residual, residual_first=self.residual_first,
+        )  # fmt: skip
+
+    @property
+    def y_shape(self) -> tuple[int, int, int, int]:
+        return self.n, self.p, self.q, self.k
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        specs = [TensorSpec("x", (self.n, self.h, self.w, self.c), self.in_dtype)]
+        if self.residual:
+            specs.append(TensorSpec("residual", self.y_shape, self.out_dtype))
+        return tuple(specs)
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec("y", self.y_shape, self.out_dtype),)
+
+    @property
+    def constants(self) -> tuple[TensorSpec, ...]:
+        specs = [TensorSpec("weight", (self.k, self.r, self.s, self.c), self.in_dtype)]
+        if self.bias:
+            specs.append(TensorSpec("bias", (self.k,), "float32"))
+        return tuple(specs)
+
+    @property
+    def operations(self) -> int:
+        """Multiplications plus additions, padding included."""
+        return self.product.operations
+
+    @property
+    def bytes(self) -> int:
+        return super().bytes + self.constants[0].bytes
+
+    def with_output(self, dtype: str) -> FloatConv2d:
+        """The convolution with an output of another type of floats."""
+        return dataclasses.replace(self, out_dtype=dtype)
+
+    def tolerance(self, target: Target) -> Tolerance:
+        """That of the product over all taps and channels."""
+        return self.product.tolerance(target)
+
+    def patches(self, x: np.ndarray) -> np.ndarray:
+        """The rows of the product, [n * p * q, r * s * c], of x."""
+        top, left, bottom, right = self.padding
+        wide = np.pad(x, [(0, 0), (top, bottom), (left, right), (0, 0)])
+        taps = [
+            wide[
+                :,
+                row * self.dilation[0] :: self.stride[0],
+                column * self.dilation[1] :: self.stride[1],
+            ][:, : self.p, : self.q]
+            for row in range(self.r)
+            for column in range(self.s)
+        ]
+        return np.stack(taps, 3).reshape(self.n * self.p * self.q, -1)
+
+    def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
+        return self.reference_in_threads(activations, constants, 1)
+
+    def reference_in_threads(
+        self, activations: Sequence[np.ndarray], constants: Constants, threads: int
+    ) -> Arrays:
+        product = self.product
+        rows = [self.patches(activations[0])]
+        rows += [array.reshape(product.y_shape) for array in activations[1:]]
+        flat = {**constants, "weight": np.asarray(constants["weight"]).reshape(self.k, -1)}
+        (y,) = product.reference_in_threads(rows, flat, threads)
+        return (y.reshape(self.y_shape),)
+
+    def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
+        shape = (self.k, math.prod((self.r, self.s, self.c)))
+        (weight,) = random_inputs(rng, (TensorSpec("weight", shape, self.in_dtype),))
+        weight = (weight.astype(np.float32) / math.sqrt(shape[1])).astype(weight.dtype)
+        constants: dict[str, Any] = {"weight": weight.reshape(self.constants[0].shape)}
+        if self.bias:
+            constants["bias"] = rng.standard_normal(self.k, np.float32)
+        return random_inputs(rng, self.inputs), constants
+
+    def __str__(self) -> str:
+        text = f"N{self.n} {self.r}x{self.s} {self.h}x{self.w}x{self.c}->{self.k} {self.in_dtype}"
+        if self.stride != (1, 1):
+            text += f" s{self.stride[0]}"
+        if self.dilation != (1, 1):
+            text += f" d{self.dilation[0]}"
+        return text
