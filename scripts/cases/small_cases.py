@@ -103,6 +103,7 @@ CASES: list[Workload] = [
     Concat(49, (16, 24, 6), ("int4", "uint4", "int4"), (True, True, False), "int4"),
     Quantize(2, 16, 16, 3, 16, 2),
     Quantize(2, 6, 5, 3, 33, out_dtype="int4"),
+    Quantize(2, 16, 8, 3, 48, 4, planes=True),
     Dequantize(2, 7, 7, 24),
     Lookup((2, 7, 7, 24)),
     Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8"),

@@ -23,8 +23,9 @@ class Quantize(Workload, operator="quantize"):
 
     layout of x is "NCHW" or "NHWC". `y[n, i, j, (di * block + dj) * c + ch] =
     clamp(rint(x / scale), low, high) + zero_point` of pixel `(i * block + di, j * block + dj)`:
-    block 2 is space-to-depth. Channels past `block * block * c` hold the zero point. The division
-    is a true float32 division, as ONNX's QuantizeLinear demands.
+    block 2 is space-to-depth. With `planes` each channel's pixels of a block lie together instead,
+    `y[n, i, j, (ch * block + di) * block + dj]`. Channels past `block * block * c` hold the zero
+    point. The division is a true float32 division, as ONNX's QuantizeLinear demands.
     """
 
     converts = True
@@ -37,6 +38,7 @@ class Quantize(Workload, operator="quantize"):
     block: int = 1
     layout: str = "NCHW"
     out_dtype: str = "int8"
+    planes: bool = False
 
     SCALARS: ClassVar = ("scale", "low", "high", "zero_point")
 
@@ -77,7 +79,8 @@ class Quantize(Workload, operator="quantize"):
         )
         n, h, w, _ = self.y_shape
         block = self.block
-        blocks = values.reshape(n, h, block, w, block, self.c).transpose(0, 1, 3, 2, 4, 5)
+        blocks = values.reshape(n, h, block, w, block, self.c)
+        blocks = blocks.transpose(0, 1, 3, 5, 2, 4) if self.planes else blocks.swapaxes(2, 3)
         y = np.full(self.y_shape, zero_point, value_dtype(self.out_dtype))
         y[..., : block * block * self.c] = blocks.reshape(n, h, w, -1)
         return (y,)

@@ -187,7 +187,8 @@ def _quantize(node: Operation, place: Placement, around: Neighbourhood) -> None:
     layout = "NHWC" if place.has(x, NHWC) else "NCHW"
     buffer = place.read(x, NHWC if layout == "NHWC" else PLAIN)
     channels, block = a.get("channels", c), a.get("block", 1)
-    workload = Quantize(n, h, w, c, channels, block, layout, dtype)
+    planes = a.get("planes", False)
+    workload = Quantize(n, h, w, c, channels, block, layout, dtype, planes)
     _layer(place, node, workload, constants, (buffer,), NHWC)
 
 

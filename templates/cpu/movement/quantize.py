@@ -76,6 +76,8 @@ def _interleave(workload: Quantize, line: Buffer, y: Buffer, start: Expr, zero_p
             source = block_row * (c * workload.w) + channel * channel_step
             source = source + (column * block + block_column) * column_step
             at = (block_row * block + block_column) * c + channel
+            if workload.planes:
+                at = (channel * block + block_row) * block + block_column
             store(y, target + at, line[source], 1)
         padding = channels - block * block * c
         if padding:

@@ -40,10 +40,22 @@ __device__ __forceinline__ void quantise_pixel(
       #pragma unroll
       for (int f = 0; f < 4; ++f) value[e + f] = __uint_as_float(raw.word[f]);
     }
+  } else if constexpr (NCHW && PLANES && BLOCK % 4 == 0 && V % 4 == 0) {
+    #pragma unroll
+    for (int e = 0; e < V; e += 4) {  // four pixels of a row of a plane
+      const int out = group * V + e, channel = out / (BLOCK * BLOCK);
+      const int row = i * BLOCK + out / BLOCK % BLOCK, column = j * BLOCK + out % BLOCK;
+      Raw<float, 4> raw = {};
+      if (channel < C) raw = load<float, 4>(x + ((image * C + channel) * H + row) * W + column);
+      #pragma unroll
+      for (int f = 0; f < 4; ++f) value[e + f] = __uint_as_float(raw.word[f]);
+    }
   } else {
     #pragma unroll
     for (int e = 0; e < V; ++e) {
-      const int out = group * V + e, tap = out / C, channel = out % C;
+      const int out = group * V + e;
+      const int tap = PLANES ? out % (BLOCK * BLOCK) : out / C;
+      const int channel = PLANES ? out / (BLOCK * BLOCK) : out % C;
       const int row = i * BLOCK + tap / BLOCK, column = j * BLOCK + tap % BLOCK;
       const int at = NCHW ? ((image * C + channel) * H + row) * W + column
                           : ((image * H + row) * W + column) * C + channel;
@@ -88,8 +100,10 @@ def build(workload: Quantize, config: ThreadConfig, target: Target) -> PrimFunc:
     values = _values(workload)
     groups = pitch // values
     # A thread's reads of one plane lie beside its neighbours' when columns run fastest; NHWC
-    # reads do when channels run fastest.
-    planar = workload.layout == "NCHW"
+    # reads do when channels run fastest. Where a block's row in a plane is a sector of 32 bytes,
+    # reads need no neighbours and writes have them when channels run fastest.
+    nchw = workload.layout == "NCHW"
+    planar = nchw and not (workload.planes and workload.block % 8 == 0)
     items = workload.n * rows * columns * groups
     namespace = NumberNamespace(
         "quantize",
@@ -100,7 +114,8 @@ def build(workload: Quantize, config: ThreadConfig, target: Target) -> PrimFunc:
             "W": workload.w,
             "C": workload.c,
             "BLOCK": workload.block,
-            "NCHW": planar,
+            "NCHW": nchw,
+            "PLANES": workload.planes,
             "CHANNELS": channels,
             "PITCH": pitch,
             "V": values,

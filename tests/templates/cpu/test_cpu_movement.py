@@ -86,8 +86,8 @@ def test_concat_of_floats_copies():
 @pytest.mark.parametrize("block", [1, 2])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_quantize(layout, block, out_dtype):
-    for channels in (3 * block * block, 16):
-        workload = Quantize(2, 8, 22, 3, channels, block, layout, out_dtype)
+    for channels, planes in ((3 * block * block, False), (16, False), (16, True)):
+        workload = Quantize(2, 8, 22, 3, channels, block, layout, out_dtype, planes)
         x = random_array(RNG, workload.x_shape, "float32")
         scalars = scalars_of(out_dtype, 0.03)
         check_scalars(quantize.TEMPLATE, workload, [x], scalars, tasks=3)

@@ -83,6 +83,10 @@ QUANTIZES = (
     Quantize(2, 8, 8, 3, 16, 2, "NHWC", "uint8"),
     Quantize(2, 8, 8, 24, 32, 1, "NHWC"),
     Quantize(2, 8, 6, 5, 5, 1, "NHWC", "uint8"),
+    Quantize(2, 32, 16, 3, 768, 16, planes=True),
+    Quantize(1, 8, 16, 3, 48, 4, out_dtype="uint8", planes=True),
+    Quantize(2, 9, 6, 3, 32, 3, planes=True),
+    Quantize(2, 8, 8, 5, 80, 4, "NHWC", planes=True),
 )
 DEQUANTIZES = (
     Dequantize(2, 7, 7, 64),

@@ -40,7 +40,8 @@ def widen_stem(graph: Graph, target: Target) -> None:
         wanted = DOT_CHANNELS
         if target.kind == "cuda":
             wanted = tensor_core_channels(graph.dtype(node.output))
-            _to_blocks(graph, node, conv, wanted)
+            if not _to_patches(graph, node, conv):
+                _to_blocks(graph, node, conv, wanted)
         channels = -(-graph.shape(node.output)[1] // wanted) * wanted
         _pad_channels(graph, node, conv, channels)
 
@@ -48,6 +49,25 @@ def widen_stem(graph: Graph, target: Target) -> None:
 def tensor_core_channels(dtype: str) -> int:
     """Channels that a pixel needs at least, of 8 or 4 bits each."""
     return TENSOR_CORE_BYTES * (2 if dtype in BYTE_DTYPES else 1)
+
+
+def _to_patches(graph: Graph, quantise: Operation, conv: Operation) -> bool:
+    """Space to depth of whole windows, where they are square and tile the image; whether it was.
+
+    A pixel's channels are then those of a window in the order of the filter, [c, r, s].
+    """
+    a = conv.attributes
+    k, c, *window = a["weight"].shape
+    n, _, h, w = graph.shape(quantise.output)
+    size = window[0]
+    tiled = window == [size] * 2 == list(a["strides"]) and not any(a["pads"])
+    if size == 1 or not tiled or tuple(a["dilations"]) != (1, 1) or h % size or w % size:
+        return False
+    channels = c * size * size
+    _set_shape(graph, quantise.output, (n, channels, h // size, w // size))
+    quantise.attributes.update(block=size, channels=channels, planes=True)
+    a.update(weight=a["weight"].reshape(k, channels, 1, 1), strides=(1, 1))
+    return True
 
 
 def _to_blocks(graph: Graph, quantise: Operation, conv: Operation, wanted: int) -> None:

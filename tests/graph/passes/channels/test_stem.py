@@ -77,3 +77,34 @@ def test_resnet_stem_becomes_a_four_by_four_convolution():
     assert (conv.r, conv.s, conv.c, conv.stride) == (4, 4, 16, (1, 1))
     assert conv.padding == (2, 2, 1, 1) and (conv.p, conv.q) == (112, 112)
     assert graph.nodes[0].workload.block == 2
+
+
+@pytest.mark.parametrize(
+    ("size", "image", "c"), [(4, (12, 20), 3), (16, (32, 16), 3), (3, (9, 6), 5)]
+)
+def test_patches_become_a_product_of_matrices(size, image, c):
+    made = stem_model(image, c, (size, size), [0] * 4, size, zero_point=77)
+    wide = optimise(from_model(made), parse_target("cuda"))
+    x = np.random.default_rng(0).standard_normal((2, c, *image), np.float32) * 3
+    expected = evaluate(plainly_lowered(made), {"x": x})["y"]
+    np.testing.assert_array_equal(evaluate(wide, {"x": x})["y"], expected)
+    first, conv = (node.workload for node in wide.nodes[:2])
+    assert first.planes and (conv.r, conv.s, conv.stride) == (1, 1, (1, 1))
+    assert conv.c == -(-c * size**2 // 16) * 16
+
+
+@pytest.mark.parametrize(
+    ("taps", "stride", "image", "pads"),
+    [
+        ((4, 4), 4, (14, 12), [0] * 4),
+        ((4, 2), 4, (12, 12), [0] * 4),
+        ((4, 4), 4, (10, 12), [1, 0] * 2),
+    ],
+)
+def test_other_windows_are_no_patches(taps, stride, image, pads):
+    made = stem_model(image, 3, taps, pads, stride, zero_point=77)
+    wide = optimise(from_model(made), parse_target("cuda"))
+    x = np.random.default_rng(0).standard_normal((2, 3, *image), np.float32) * 3
+    expected = evaluate(plainly_lowered(made), {"x": x})["y"]
+    np.testing.assert_array_equal(evaluate(wide, {"x": x})["y"], expected)
+    assert not wide.nodes[0].workload.planes
