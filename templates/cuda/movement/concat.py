@@ -32,54 +32,86 @@ from autoq.templates.target import Target
 from autoq.templates.workload import Constants
 
 _SOURCE = r"""
+// V channels from `channel` on of all channels: a factor and an offset each.
+__device__ __forceinline__ void constants_of(
+    const float* of_channels, int channel, float (&value)[V]) {
+  const Raw<float, V> raw = load<float, V>(of_channels + channel);
+  #pragma unroll
+  for (int i = 0; i < V; ++i) value[i] = __uint_as_float(raw.word[i]);
+}
+
+// Vector `at` of the rows `row`, `row + STEP`, ... below OUTER.
 __device__ __forceinline__ void move(
     From<T> x, const float* scalars, const float* factor, const float* offset,
-    const float* scaled, To<OUT> y, To<SCALED> z, int from, int to, int channel) {
-  const Raw<T, V> raw = load<T, V>(x + from);
-  Raw<OUT, V> result;
-  if constexpr (REQUANTIZE) {
-    const float* row = scalars + 5 * INPUT;
-    const Zero<T> origin = zero<T>(__ldg(row));
-    float value[V];
-    #pragma unroll
-    for (int i = 0; i < V; ++i)
-      value[i] = __fmul_rn(number<T, V>(raw, i, origin), __ldg(row + 1));
-    result = quantise<OUT, V>(value, __ldg(row + 2), __ldg(row + 3), __ldg(row + 4));
-    store<OUT, V>(y + to, result);
-  } else {
-    result = reinterpret_cast<const Raw<OUT, V>&>(raw);  // the two are of one type
-    store<T, V>(reinterpret_cast<T*>(y + to), raw);
-  }
+    const float* scaled, To<OUT> y, To<SCALED> z, int row, int at) {
+  Raw<T, V> raw[ROWS];
+  #pragma unroll
+  for (int r = 0; r < ROWS; ++r)
+    if (r == 0 || row + r * STEP < OUTER)
+      raw[r] = load<T, V>(x + ((row + r * STEP) * CHANNELS + at * V));
+  const int channel = FIRST + at * V;
+  const float* numbers = scalars + 5 * INPUT;
+  const Zero<T> of_x = zero<T>(REQUANTIZE ? __ldg(numbers) : 0.f);
+  const Zero<OUT> of_y = zero<OUT>(SCALES ? __ldg(scaled) : 0.f);
+  float factors[V], offsets[V];
   if constexpr (SCALES) {
-    const Zero<OUT> origin = zero<OUT>(__ldg(scaled));
-    float value[V];
-    #pragma unroll
-    for (int i = 0; i < V; ++i) {
-      const float product = __fmul_rn(number<OUT, V>(result, i, origin),
-                                      __ldg(factor + channel + i));
-      value[i] = __fadd_rn(product, __ldg(offset + channel + i));
+    constants_of(factor, channel, factors);
+    constants_of(offset, channel, offsets);
+  }
+  #pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+    if (r > 0 && row + r * STEP >= OUTER) break;
+    const int to = (row + r * STEP) * TOTAL + channel;
+    Raw<OUT, V> result;
+    if constexpr (REQUANTIZE) {
+      const float scale = __ldg(numbers + 1);
+      float value[V];
+      #pragma unroll
+      for (int i = 0; i < V; ++i) value[i] = __fmul_rn(number<T, V>(raw[r], i, of_x), scale);
+      result = quantise<OUT, V>(value, __ldg(numbers + 2), __ldg(numbers + 3), __ldg(numbers + 4));
+      store<OUT, V>(y + to, result);
+    } else {
+      result = reinterpret_cast<const Raw<OUT, V>&>(raw[r]);  // the two are of one type
+      store<T, V>(reinterpret_cast<T*>(y + to), raw[r]);
     }
-    store<SCALED, V>(z + to, quantise<SCALED, V>(value, __ldg(scaled + 1), __ldg(scaled + 2),
-                                                 __ldg(scaled + 3)));
+    if constexpr (SCALES) {
+      float value[V];
+      #pragma unroll
+      for (int i = 0; i < V; ++i) {
+        const float product = __fmul_rn(number<OUT, V>(result, i, of_y), factors[i]);
+        value[i] = __fadd_rn(product, offsets[i]);
+      }
+      store<SCALED, V>(z + to, quantise<SCALED, V>(value, __ldg(scaled + 1), __ldg(scaled + 2),
+                                                   __ldg(scaled + 3)));
+    }
   }
 }
 """
 
 
 _MOST_SCALED = 8
-"""Values of a thread that have factors of their own: more of them take too many registers."""
+"""Values of a row that a thread scales: factors of more of them take too many registers."""
+
+_MOST_ROWS = 4
+"""Rows of a thread, which share what it knows of its channels."""
+
+_FITTED_THREADS = 1024
+"""Of a multiprocessor at least, where threads have several rows."""
 
 
 @dataclass(frozen=True)
 class _Segment:
-    """One input: its vectors of `values` channels, its first output channel and first block."""
+    """One input: vectors of a row, rows from one of a thread to its next, and its first block."""
 
     function: DeviceFunction
-    channels: int
-    first_channel: int
-    values: int
+    vectors: int
+    step: int
     first_block: int
-    items: int
+
+    @property
+    def items(self) -> int:
+        """Threads that have a vector of some rows."""
+        return self.step * self.vectors
 
 
 def matches(workload: object, target: Target) -> bool:
@@ -97,8 +129,7 @@ def matches(workload: object, target: Target) -> bool:
 
 def build(workload: Concat, config: ThreadConfig, target: Target) -> PrimFunc:
     """The concatenation kernel; parameters x0, x1, ..., constants, y, and z where it scales."""
-    segments = _segments(workload, config.threads)
-    total = workload.y_shape[1]
+    segments = _segments(workload, config.threads, target)
     last = segments[-1]
     blocks = last.first_block + blocks_for(last.items, config.threads)
     parameters = [*workload.inputs, *workload.constants, *workload.outputs]
@@ -111,44 +142,57 @@ def build(workload: Concat, config: ThreadConfig, target: Target) -> PrimFunc:
         ends = [*(segment.first_block for segment in segments[1:]), blocks]
         for x, segment, end in zip(inputs, segments, ends, strict=True):
             item = (block - segment.first_block) * config.threads + thread
-            vectors = segment.channels // segment.values
             mine = T.And(block >= segment.first_block, block < end)
             with builder.If(T.And(mine, item < segment.items)), builder.Then():
-                row, channel = item // vectors, item % vectors * segment.values
-                channel = segment.first_channel + channel
-                places = item * segment.values, row * total + channel, channel
                 operands = (x, scalars, factor, offset, scaled, y, z)
+                places = item // segment.vectors, item % segment.vectors
                 call(segment.function, *operands, *places)
 
     return thread_kernel(parameters, blocks, config.threads, target, body)
 
 
-def _segments(workload: Concat, threads: int) -> list[_Segment]:
-    total = workload.y_shape[1]
-    firsts = itertools.accumulate(workload.channels, initial=0)
+def _segments(workload: Concat, threads: int, target: Target) -> list[_Segment]:
+    total, outer = workload.y_shape[1], workload.outer
+    firsts = list(itertools.accumulate(workload.channels, initial=0))[:-1]
+    values = []
+    for channels, first, dtype in zip(workload.channels, firsts, workload.in_dtypes, strict=True):
+        widest = vector_values(math.gcd(channels, first, total), dtype, workload.out_dtype)
+        values.append(min(widest, _MOST_SCALED) if workload.scaled_dtype else widest)
+    vectors = [channels // each for channels, each in zip(workload.channels, values, strict=True)]
+    rows = _rows(outer, sum(vectors), target)
     segments: list[_Segment] = []
     block = 0
-    for index, (channels, first) in enumerate(zip(workload.channels, firsts, strict=False)):
-        dtype, requantize = workload.in_dtypes[index], workload.requantize[index]
-        aligned = math.gcd(channels, first, total)
-        values = vector_values(aligned, dtype, workload.out_dtype)
-        if workload.scaled_dtype:
-            values = min(values, _MOST_SCALED)
+    for index, (channels, first) in enumerate(zip(workload.channels, firsts, strict=True)):
+        types = {"T": workload.in_dtypes[index], "OUT": workload.out_dtype}
         namespace = NumberNamespace(
             "concat",
             _SOURCE,
-            {"T": dtype, "OUT": workload.out_dtype, "SCALED": workload.scaled_dtype or "int8"},
+            {**types, "SCALED": workload.scaled_dtype or "int8"},
             {
-                "V": values,
-                "REQUANTIZE": requantize,
+                "V": values[index],
+                "ROWS": rows,
+                "STEP": -(-outer // rows),
+                "OUTER": outer,
+                "CHANNELS": channels,
+                "FIRST": first,
+                "TOTAL": total,
+                "REQUANTIZE": workload.requantize[index],
                 "INPUT": index,
                 "SCALES": bool(workload.scaled_dtype),
             },
         )
-        items = workload.outer * channels // values
-        segments.append(_Segment(namespace.function("move"), channels, first, values, block, items))
-        block += blocks_for(items, threads)
+        segment = _Segment(namespace.function("move"), vectors[index], -(-outer // rows), block)
+        segments.append(segment)
+        block += blocks_for(segment.items, threads)
     return segments
+
+
+def _rows(outer: int, vectors: int, target: Target) -> int:
+    """Rows of a thread: as many as leave enough threads to hide how long loads take."""
+    rows = min(_MOST_ROWS, outer)
+    while rows > 1 and outer // rows * vectors < _FITTED_THREADS * target.units:
+        rows //= 2
+    return rows
 
 
 def pack(workload: Concat, config: ThreadConfig, constants: Constants) -> tuple[np.ndarray, ...]:

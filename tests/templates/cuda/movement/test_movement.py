@@ -21,6 +21,7 @@ from movement_cases import (
     case_id,
     random_movement,
 )
+from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
 from autoq.kernel import compile_kernel
@@ -54,6 +55,23 @@ def exact_emulated(workload, arch, config=None):
 @pytest.mark.parametrize("workload", CASES, ids=case_id)
 def test_exact_emulated(workload):
     exact_emulated(workload, "sm_75")
+
+
+SCALED = (
+    CONCATS[2],
+    Concat(37, (24, 8), ("uint8", "uint8"), (True, False), "uint8", "int8"),
+    Concat(9, (6, 5), ("int8", "uint8"), (True, True), "int8", "uint8"),
+)
+
+
+@needs_nvcc
+@pytest.mark.parametrize("threads", [0, 1024])
+@pytest.mark.parametrize("workload", SCALED, ids=case_id)
+def test_concatenations_of_several_rows_a_thread_are_exact(workload, threads, monkeypatch):
+    monkeypatch.setattr(concat, "_FITTED_THREADS", threads)
+    target = parse_target("cuda:sm_75")
+    config = concat.TEMPLATE.default(workload, target)
+    assert_right_emulated(concat.TEMPLATE, workload, config, target)
 
 
 MISSING = {
