@@ -76,7 +76,8 @@ Precision = Annotated[
     typer.Option(
         "--precision",
         metavar="NAME",
-        help="residual8 or residual4: float32 layers of constant weights run through integers.",
+        help="residual8, residual4: float32 layers of constant weights run through integers; "
+        "attention16-8, attention8-8, attention8-4: attention under sparse constant masks.",
     ),
 ]
 Threshold = Annotated[

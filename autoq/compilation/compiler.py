@@ -44,7 +44,7 @@ class CompileReport:
     packed are layers that hold all their 4-bit values two a byte, widened those that hold some of
     them one a byte because the kernels of the target take bytes there.
     layouts counts convolutions by the layouts they read and write, such as ("NHWC", "NHWCnc");
-    relayouts are the copies between them. precisions are layers that compute float32 products
+    relayouts are the copies between them. precisions are layers that compute floats
     through integers, as was asked for, each with its bits and correction. floats counts kernels
     that compute with floats and names where the model leaves integers. zeros are layers whose
     weight has a pattern of zeros that kernels make use of, each with the choice and why.

@@ -12,7 +12,7 @@ import numpy as np
 from autoq.errors import InputError
 from autoq.graph.evaluate import evaluate
 from autoq.graph.ir import Graph, Layer, Primitive
-from autoq.graph.precision import Precision
+from autoq.graph.precision import ResidualPrecision
 from autoq.graph.primitive_numpy import PRIMITIVES
 from autoq.residual.candidates import (
     SAMPLED_VECTORS,
@@ -35,7 +35,9 @@ _OPERATIONS_A_BYTE = 90
 """Where a target's rates are unknown: 0.63 TOPS and 7 GB/s of a core with AVX512-VNNI."""
 
 
-def chosen_settings(floats: Graph, precision: Precision, target: Target) -> dict[str, Setting]:
+def chosen_settings(
+    floats: Graph, precision: ResidualPrecision, target: Target
+) -> dict[str, Setting]:
     """By name, the cheapest setting within a precision's tolerance of each product of constants.
 
     floats is the optimised graph of the model in float32. What a layer reads is that of a run of it

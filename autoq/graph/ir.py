@@ -81,7 +81,7 @@ class Layer:
     quantised tensors computes in float32 ("" for every other layer). weight_values is the type of
     the weights' numbers in the model ("" without weights); the workload says how they are stored.
     further_outputs are those behind `output` of a workload that has several. precision says how a
-    layer computes a float32 product on request (`graph/precision.py`; "" for every other layer).
+    layer computes floats through integers on request (`graph/precision.py`; "" for others).
     """
 
     workload: Workload

@@ -13,6 +13,7 @@ from autoq.graph.lowering.merge_attention import merge_attention
 from autoq.graph.lowering.merge_concat import merge_concat
 from autoq.graph.lowering.merge_products import merge_products
 from autoq.graph.lowering.merge_rows import merge_rows
+from autoq.graph.lowering.sparse_attention import attend_sparsely
 from autoq.graph.passes.channels.channel_padding import pad_hidden_channels
 from autoq.graph.passes.channels.channel_shuffle import find_channel_shuffles
 from autoq.graph.passes.channels.convolve_beside import convolve_beside
@@ -35,7 +36,7 @@ from autoq.graph.passes.preparation.reshape_late import reshape_late
 from autoq.graph.passes.preparation.turn_late import turn_first, turn_late
 from autoq.graph.passes.tables.absorb_tables import absorb_tables
 from autoq.graph.passes.tables.gather_tables import gather_tables, tabulate_fusions
-from autoq.graph.precision import Precision
+from autoq.graph.precision import AttentionPrecision, Precision, ResidualPrecision
 from autoq.graph.rewrite import prune
 from autoq.residual.setting import Setting
 from autoq.templates.base import Template
@@ -53,11 +54,11 @@ def optimise(
     """The layers and fusions that compute a semantic graph on `target`, in running order.
 
     The given graph is left as it is. templates are those that kernels may come from. precision:
-    float32 products are computed through integers, as a user asks. Raises InputError where none of
-    them can be, or not within its tolerance.
+    some floats are computed through integers, as a user asks. Raises InputError where none of them
+    can be, or not within its tolerance.
     """
     settings: Mapping[str, Setting] = {}
-    if precision is not None and precision.tolerance is not None:
+    if isinstance(precision, ResidualPrecision) and precision.tolerance is not None:
         floats = optimise(graph, target, templates)
         settings = chosen_settings(floats, precision, target)
     graph = _copied(graph)
@@ -70,7 +71,7 @@ def optimise(
     fold_operations(graph)
     drop_nan_guards(graph)
     fold_affine(graph)
-    if precision is not None:
+    if isinstance(precision, ResidualPrecision):
         residual_products(graph, target, templates, precision, settings)
     find_channel_shuffles(graph)
     choose_activation_dtypes(graph, target)
@@ -91,6 +92,8 @@ def optimise(
     choose_storage(lowered, target, templates)
     absorb_tables(lowered, target, templates)
     merge_attention(lowered, target, templates)
+    if isinstance(precision, AttentionPrecision):
+        attend_sparsely(lowered, target, templates, precision)
     know_zeros(lowered, target, templates)
     merge_products(lowered, target, templates)
     merge_concat(lowered, target, templates)

@@ -53,8 +53,13 @@ class TokenWriter(ModelWriter):
         y = self.node("Mul", [y, factor], f"{name}.scaled")
         return self.node("Add", [y, offset], name)
 
-    def attention(self, x: str, shape: tuple[int, int, int], heads: int, name: str) -> str:
-        """Self-attention of all tokens `[batch, length, width]`, its output projected."""
+    def attention(
+        self, x: str, shape: tuple[int, int, int], heads: int, name: str, mask: str = ""
+    ) -> str:
+        """Self-attention of all tokens `[batch, length, width]`, its output projected.
+
+        mask: the name of what is added to scores; "" for nothing.
+        """
         batch, length, width = shape
         each = width // heads
         split = self.integers([batch, length, heads, each], f"{name}.split")
@@ -68,6 +73,8 @@ class TokenWriter(ModelWriter):
         scores = self.node("MatMul", [query, key], f"{name}.scores")
         root = self.constant(np.array(each**0.5, np.float32), f"{name}.root")
         scores = self.node("Div", [scores, root], f"{name}.scaled")
+        if mask:
+            scores = self.node("Add", [scores, mask], f"{name}.masked")
         shares = self.node("Softmax", [scores], f"{name}.softmax", axis=-1)
         y = self.node("MatMul", [shares, part("value", [0, 2, 1, 3])], f"{name}.context")
         y = self.node("Transpose", [y], f"{name}.context.transpose", perm=[0, 2, 1, 3])

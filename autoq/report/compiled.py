@@ -42,7 +42,7 @@ def compile_text(report: CompileReport) -> str:
         )
     lines.append(_floats(report.floats))
     for name, setting in report.precisions.items():
-        lines.append(f"{name} multiplies float32 through integers: {setting}")
+        lines.append(f"{name} computes floats through integers: {setting}")
     lines += [f"{name}: {choice}" for name, choice in report.zeros.items()]
     for name, reason in report.unquantised.items():
         lines.append(f"{name} runs in float32 although its tensors are quantised: {reason}")

@@ -92,7 +92,7 @@ CASES: list[Workload] = [
          sparsity=Sparsity("vectors", 8, 128, Structure(224, 28, 80))),
     SparseAttention(1, 2, 61, 300, 64, Structure(224, 28, 80), softmax_bits=16),
     SparseAttention(1, 1, 100, 130, 40, Structure(320, 28, 96), "bfloat16", 8, 4),
-    SparseAttention(2, 1, 24, 200, 128, Structure(96, 40, 96)),
+    SparseAttention(2, 3, 24, 200, 128, Structure(96, 40, 96), order="blhd"),
     Pool2d("max", 2, 15, 15, 32, 3, 3, (2, 2), (1, 1, 1, 1)),
     Pool2d("max", 1, 9, 9, 48, 3, 3, (2, 2), (1, 1, 1, 1), in_dtype="int4", out_dtype="int4"),
     Pool2d("average", 2, 7, 7, 64, 7, 7, requantize=True),

@@ -25,6 +25,9 @@ from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 GROUP = 8
 """Rows of a vector of the mask: queries whose keys are looked up together."""
 
+ORDERS = ("bhld", "blhd")
+"""Of the axes of q, k, v and y: batch, heads, rows, depth, or batch, rows, heads, depth."""
+
 _DTYPES = ("float16", "bfloat16")
 _MOST_DEPTH, _MOST_KEYS = 128, 65536
 _SOFTMAX_BITS, _QKV_BITS = (8, 16), (4, 8)
@@ -34,7 +37,8 @@ _SOFTMAX_BITS, _QKV_BITS = (8, 16), (4, 8)
 class SparseAttention(Workload, operator="sparse_attention"):
     """`softmax(scale * q k^T) v` over the keys that a mask keeps, of `batch * heads` pairs.
 
-    q and y are [batch, heads, queries, depth], k and v [batch, heads, keys, depth], all of dtype.
+    q and y are [batch, heads, queries, depth], k and v [batch, heads, keys, depth], all of dtype;
+    with the order "blhd" heads stand behind queries and keys, as projections write them.
     structure: the class of the mask, by its vectors of eight rows of one column each. All pairs
     share the mask. The constants are `columns` (int32 [vectors]) and `pointers` (int32 [vector
     rows + 1]), those of a `VectorMatrix`; `kept` (uint8 [vectors]), of each vector which of its
@@ -59,6 +63,7 @@ class SparseAttention(Workload, operator="sparse_attention"):
     dtype: str = "float16"
     softmax_bits: int = 8
     qkv_bits: int = 8
+    order: str = "bhld"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,6 +74,8 @@ class SparseAttention(Workload, operator="sparse_attention"):
             if getattr(self, name) not in known:
                 words = " or ".join(map(str, known))
                 raise InputError(f"{name} {getattr(self, name)}: choose {words}")
+        if self.order not in ORDERS:
+            raise InputError(f"axes {self.order!r}: choose {' or '.join(ORDERS)}")
         if self.depth % 8 or self.depth > _MOST_DEPTH:
             raise InputError(
                 f"heads of {self.depth} values: choose a multiple of 8, up to {_MOST_DEPTH}"
@@ -90,14 +97,22 @@ class SparseAttention(Workload, operator="sparse_attention"):
     def inputs(self) -> tuple[TensorSpec, ...]:
         shapes = {"q": self.queries, "k": self.keys, "v": self.keys}
         return tuple(
-            TensorSpec(name, (self.batch, self.heads, rows, self.depth), self.dtype)
-            for name, rows in shapes.items()
+            TensorSpec(name, self._shape(rows), self.dtype) for name, rows in shapes.items()
         )
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
-        shape = (self.batch, self.heads, self.queries, self.depth)
-        return (TensorSpec("y", shape, self.dtype),)
+        return (TensorSpec("y", self._shape(self.queries), self.dtype),)
+
+    def _shape(self, rows: int) -> tuple[int, int, int, int]:
+        extents = {"b": self.batch, "h": self.heads, "l": rows, "d": self.depth}
+        b, first, second, d = (extents[axis] for axis in self.order)
+        return b, first, second, d
+
+    @property
+    def row_step(self) -> int:
+        """How many rows of `depth` values lie from one query or key of a pair to the next."""
+        return self.heads if self.order == "blhd" else 1
 
     @property
     def constants(self) -> tuple[TensorSpec, ...]:
@@ -157,7 +172,11 @@ class SparseAttention(Workload, operator="sparse_attention"):
     def reference_in_threads(
         self, activations: Sequence[np.ndarray], constants: Constants, threads: int
     ) -> Arrays:
-        q, k, v = (array.reshape(self.pairs, -1, self.depth) for array in activations)
+        # Transposing the two axes between batch and depth is its own inverse.
+        axes = (0, 2, 1, 3) if self.order == "blhd" else (0, 1, 2, 3)
+        q, k, v = (
+            array.transpose(axes).reshape(self.pairs, -1, self.depth) for array in activations
+        )
         mask = self.mask(constants)
         scale = np.float32(np.asarray(constants["scale"])[0])
         y = np.empty(q.shape, element(self.dtype).dtype)
@@ -167,7 +186,8 @@ class SparseAttention(Workload, operator="sparse_attention"):
             y[pair] = attention_of_pair(own, mask, scale, self.softmax_bits, self.qkv_bits)
 
         in_threads(compute, list(range(self.pairs)), threads)
-        return (y.reshape(self.outputs[0].shape),)
+        by_heads = y.reshape(self.batch, self.heads, self.queries, self.depth)
+        return (np.ascontiguousarray(by_heads.transpose(axes)),)
 
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
         lengths = self.structure.random_lengths(rng, self.groups, self.keys)
@@ -192,4 +212,5 @@ class SparseAttention(Workload, operator="sparse_attention"):
         return (
             f"sparse attention {self.batch}x{self.heads} {self.queries}x{self.keys}x{self.depth} "
             f"{max(0.0, share):.3f} sparse {self.dtype} {self.softmax_bits}-{self.qkv_bits}"
+            f"{'' if self.order == ORDERS[0] else ' ' + self.order}"
         )

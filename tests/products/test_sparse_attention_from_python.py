@@ -53,9 +53,17 @@ def test_a_mask_that_keeps_all_is_dense_attention() -> None:
     assert np.abs(y - attention(full)).max() < 0.04
 
 
+def test_heads_may_stand_behind_rows() -> None:
+    want = autoq.sparse_attention(Q, K, V, MASK, target="cpu")
+    turned = [np.ascontiguousarray(array.swapaxes(1, 2)) for array in (Q, K, V)]
+    y = autoq.sparse_attention(*turned, MASK, order="blhd", target="cpu")
+    np.testing.assert_array_equal(y.swapaxes(1, 2), want)
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "complaint"),
     [
+        ((Q, K, V, MASK), {"order": "hbld"}, "order 'hbld': choose bhld or blhd"),
         ((Q[0], K, V, MASK), {}, r"q of shape \[2, 27, 16\]: \[batch, heads, rows, depth\]"),
         ((Q, K[:, :1], V, MASK), {}, "all have the same batch, heads and depth"),
         ((Q, K, V[:, :, :40], MASK), {}, "k and v one shape"),

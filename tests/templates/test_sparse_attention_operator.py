@@ -74,3 +74,14 @@ def test_lengths_that_do_not_match() -> None:
     constants["kept"] = constants["kept"][:-1]
     with pytest.raises(InputError, match="kept is"):
         WORKLOAD.check_constants(constants)
+
+
+def test_heads_behind_queries_are_the_same_attention() -> None:
+    by_heads = replace(WORKLOAD, heads=3)
+    by_rows = replace(by_heads, order="blhd")
+    arrays, constants = by_heads.random_case(np.random.default_rng(2))
+    (y,) = by_heads.reference(arrays, constants)
+    turned = [np.ascontiguousarray(array.transpose(0, 2, 1, 3)) for array in arrays]
+    (other,) = by_rows.reference(turned, constants)
+    assert [array.shape for array in turned] == [spec.shape for spec in by_rows.inputs]
+    np.testing.assert_array_equal(other.transpose(0, 2, 1, 3), y)

@@ -14,8 +14,15 @@ from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cpu.floats import narrowed, widened
+from autoq.templates.cpu.floats import narrowed
 from autoq.templates.cpu.frame import task_kernel
+from autoq.templates.cpu.sparse_attention.quantise import (
+    LANES,
+    Rows,
+    quantise,
+    quantise_kernel,
+    start_of,
+)
 from autoq.templates.cpu.vector import load, loop, splat, store, unfused
 from autoq.templates.cpu.vector_functions import exp
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
@@ -23,9 +30,6 @@ from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
-
-_LANES = 8
-"""Of all vectors: heads are whole multiples."""
 
 _LEAST, _UNSEEN = -1e30, -2e30
 """Below the scores of quantised floats, and the score of a key that a query does not see.
@@ -78,7 +82,7 @@ def build(workload: SparseAttention, config: SparseAttentionCpuConfig, target: T
     q, k, v = workload.inputs
     (y,) = workload.outputs
     constants = packed(workload, config)
-    quantise = _quantise_kernel(workload, (k, v, *workspaces))
+    quantise = quantise_kernel(workload, (k, v, *workspaces))
     attend = _attend_kernel(workload, config, (q, *workspaces, *constants, y))
     names = [spec.name for spec in constants]
     return Program(
@@ -88,53 +92,6 @@ def build(workload: SparseAttention, config: SparseAttentionCpuConfig, target: T
         ),
         tuple(map(Workspace, workspaces)),
     )
-
-
-def _quantise_kernel(workload: SparseAttention, specs: tuple[TensorSpec, ...]) -> PrimFunc:
-    """Keys and values of a pair a task."""
-
-    def emit(buffers: dict[str, Buffer], task: Expr) -> None:
-        size = workload.keys * workload.depth
-        for number, name in enumerate("kv"):
-            place = T.bind(number * workload.pairs + task)
-            whole = (buffers[name], T.bind(task * size), size)
-            to = (buffers["values"], T.bind(place * size))
-            store(buffers["steps"], place, _quantise(workload, whole, to), 1)
-
-    return task_kernel(specs, workload.pairs, emit, "quantise")
-
-
-def _quantise(
-    workload: SparseAttention, source: tuple[Buffer, Expr, int], to: tuple[Buffer, Expr]
-) -> Expr:
-    """Write the integers of some values, whose step this gives: from a start on, and how many."""
-    values, start, count = source
-    target, at = to
-    most = 2 ** (workload.qkv_bits - 1) - 1
-
-    def read(index: Expr) -> Expr:
-        return widened(load(values, start + index * _LANES, _LANES), workload.dtype, _LANES)
-
-    largest = T.alloc_buffer((_LANES,), "float32")
-    store(largest, 0, splat(T.float32(0), _LANES), _LANES)
-    with loop(count // _LANES) as index:
-        value = T.bind(read(index))
-        magnitude = T.max(value, splat(T.float32(0), _LANES) - value)
-        store(largest, 0, T.max(load(largest, 0, _LANES), magnitude), _LANES)
-    whole = T.alloc_buffer((1,), "float32")
-    store(whole, 0, T.float32(0), 1)
-    with loop(_LANES) as lane:
-        store(whole, 0, T.max(load(whole, 0, 1), load(largest, lane, 1)), 1)
-    found = T.bind(load(whole, 0, 1))
-    some = T.bind(found > T.float32(0))
-    inverse = T.Select(some, T.float32(most) / T.max(found, T.float32(1e-30)), T.float32(0))
-    factor = T.bind(inverse)
-    with loop(count // _LANES) as index:
-        scaled = T.nearbyint(read(index) * splat(factor, _LANES))
-        bound = splat(T.float32(most), _LANES)
-        inside = T.min(T.max(scaled, splat(T.float32(-most), _LANES)), bound)
-        store(target, at + index * _LANES, inside, _LANES)
-    return T.bind(T.Select(some, found / T.float32(most), T.float32(1)))
 
 
 def _attend_kernel(
@@ -166,7 +123,7 @@ class _Emitter:
     def pitch(self) -> int:
         """Scores of a query: whole vectors."""
         longest = max(1, min(self.workload.structure.longest_row, self.workload.keys))
-        return -(-longest // _LANES) * _LANES
+        return -(-longest // LANES) * LANES
 
     def group(self, group: Expr) -> None:
         work, buffers, depth = self.workload, self.buffers, self.workload.depth
@@ -176,14 +133,17 @@ class _Emitter:
         key_step = T.bind(buffers["steps"][self.pair] * buffers["scale"][0])
         for r in range(GROUP):
             row = T.min(group * GROUP + r, work.queries - 1)
-            at = T.bind((self.pair * work.queries + row) * depth)
-            step = _quantise(work, (buffers["q"], at, depth), (q, T.int32(r * depth)))
+            first = start_of(work, self.pair, work.queries)
+            own = Rows(
+                buffers["q"], T.bind(first + row * (work.row_step * depth)), depth, depth, depth
+            )
+            step = quantise(work, own, (q, T.int32(r * depth)))
             factors.append(T.bind(unfused(step * key_step, 1)))
         scores = T.alloc_buffer((GROUP * self.pitch,), "float32")
-        nothing = splat(T.float32(_UNSEEN), _LANES)
+        nothing = splat(T.float32(_UNSEEN), LANES)
         for r in range(GROUP):
-            with T.serial(0, (count + _LANES - 1) // _LANES) as chunk:
-                store(scores, r * self.pitch + chunk * _LANES, nothing, _LANES)
+            with T.serial(0, (count + LANES - 1) // LANES) as chunk:
+                store(scores, r * self.pitch + chunk * LANES, nothing, LANES)
         with T.serial(0, count) as index:
             self._scores(T.bind(start + index), index, (q, scores), factors)
         totals = T.alloc_buffer((GROUP,), "float32")
@@ -201,15 +161,15 @@ class _Emitter:
         key = T.bind((self.pair * self.workload.keys + column) * depth)
         seen = T.bind(T.cast(self.buffers["kept"][place], "int32"))
         for r in range(GROUP):
-            sums = T.alloc_buffer((_LANES,), "float32")
-            store(sums, 0, splat(T.float32(0), _LANES), _LANES)
-            with loop(depth // _LANES) as chunk:
-                own = load(q, r * depth + chunk * _LANES, _LANES)
-                other = load(self.buffers["values"], key + chunk * _LANES, _LANES)
-                store(sums, 0, load(sums, 0, _LANES) + own * other, _LANES)
+            sums = T.alloc_buffer((LANES,), "float32")
+            store(sums, 0, splat(T.float32(0), LANES), LANES)
+            with loop(depth // LANES) as chunk:
+                own = load(q, r * depth + chunk * LANES, LANES)
+                other = load(self.buffers["values"], key + chunk * LANES, LANES)
+                store(sums, 0, load(sums, 0, LANES) + own * other, LANES)
             total = T.alloc_buffer((1,), "float32")
             store(total, 0, T.float32(0), 1)
-            with loop(_LANES) as lane:
+            with loop(LANES) as lane:
                 store(total, 0, load(total, 0, 1) + load(sums, lane, 1), 1)
             kept = (seen >> r & 1) > 0
             score = T.Select(kept, load(total, 0, 1) * factors[r], T.float32(_UNSEEN))
@@ -217,29 +177,29 @@ class _Emitter:
 
     def _shares(self, scores: Buffer, at: Expr, count: Expr) -> Expr:
         """Turn a query's scores into its shares, whose sum this gives."""
-        chunks = T.bind((count + _LANES - 1) // _LANES)
-        most = T.alloc_buffer((_LANES,), "float32")
+        chunks = T.bind((count + LANES - 1) // LANES)
+        most = T.alloc_buffer((LANES,), "float32")
         # A query that sees no key has shares of 0.
-        store(most, 0, splat(T.float32(_LEAST), _LANES), _LANES)
+        store(most, 0, splat(T.float32(_LEAST), LANES), LANES)
         with T.serial(0, chunks) as chunk:
-            value = load(scores, at + chunk * _LANES, _LANES)
-            store(most, 0, T.max(load(most, 0, _LANES), value), _LANES)
+            value = load(scores, at + chunk * LANES, LANES)
+            store(most, 0, T.max(load(most, 0, LANES), value), LANES)
         whole = T.alloc_buffer((2,), "float32")
         store(whole, 0, T.float32(_LEAST), 1)
-        with loop(_LANES) as lane:
+        with loop(LANES) as lane:
             store(whole, 0, T.max(load(whole, 0, 1), load(most, lane, 1)), 1)
         largest = T.bind(load(whole, 0, 1))
-        sums = T.alloc_buffer((_LANES,), "float32")
-        store(sums, 0, splat(T.float32(0), _LANES), _LANES)
-        steps = splat(T.float32(2**self.workload.softmax_bits - 1), _LANES)
+        sums = T.alloc_buffer((LANES,), "float32")
+        store(sums, 0, splat(T.float32(0), LANES), LANES)
+        steps = splat(T.float32(2**self.workload.softmax_bits - 1), LANES)
         with T.serial(0, chunks) as chunk:
-            value = load(scores, at + chunk * _LANES, _LANES) - splat(largest, _LANES)
-            share = T.nearbyint(exp(value, _LANES) * steps)
-            store(scores, at + chunk * _LANES, share, _LANES)
-            store(sums, 0, load(sums, 0, _LANES) + load(scores, at + chunk * _LANES, _LANES),
-                  _LANES)  # fmt: skip
+            value = load(scores, at + chunk * LANES, LANES) - splat(largest, LANES)
+            share = T.nearbyint(exp(value, LANES) * steps)
+            store(scores, at + chunk * LANES, share, LANES)
+            store(sums, 0, load(sums, 0, LANES) + load(scores, at + chunk * LANES, LANES),
+                  LANES)  # fmt: skip
         store(whole, 1, T.float32(0), 1)
-        with loop(_LANES) as lane:
+        with loop(LANES) as lane:
             store(whole, 1, load(whole, 1, 1) + load(sums, lane, 1), 1)
         return load(whole, 1, 1)
 
@@ -247,27 +207,28 @@ class _Emitter:
         """Sums of values by shares, and the outputs."""
         work, depth, (start, count) = self.workload, self.workload.depth, keys
         sums = T.alloc_buffer((GROUP * depth,), "float32")
-        with loop(GROUP * depth // _LANES) as chunk:
-            store(sums, chunk * _LANES, splat(T.float32(0), _LANES), _LANES)
+        with loop(GROUP * depth // LANES) as chunk:
+            store(sums, chunk * LANES, splat(T.float32(0), LANES), LANES)
         with T.serial(0, count) as index:
             column = T.bind(self.buffers["columns"][start + index])
             value = T.bind(((work.pairs + self.pair) * work.keys + column) * depth)
             for r in range(GROUP):
-                share = splat(T.bind(load(scores, r * self.pitch + index, 1)), _LANES)
-                with loop(depth // _LANES) as chunk:
-                    at = r * depth + chunk * _LANES
-                    own = load(self.buffers["values"], value + chunk * _LANES, _LANES)
-                    store(sums, at, load(sums, at, _LANES) + share * own, _LANES)
+                share = splat(T.bind(load(scores, r * self.pitch + index, 1)), LANES)
+                with loop(depth // LANES) as chunk:
+                    at = r * depth + chunk * LANES
+                    own = load(self.buffers["values"], value + chunk * LANES, LANES)
+                    store(sums, at, load(sums, at, LANES) + share * own, LANES)
         step = T.bind(self.buffers["steps"][work.pairs + self.pair])
+        first = start_of(work, self.pair, work.queries)
         with loop(GROUP) as r:
             row = T.bind(group * GROUP + r)
             with T.If(row < work.queries), T.Then():
                 factor = T.bind(step / T.max(load(totals, r, 1), T.float32(1)))
-                with loop(depth // _LANES) as chunk:
-                    total = load(sums, r * depth + chunk * _LANES, _LANES)
-                    scaled = narrowed(total * splat(factor, _LANES), work.dtype, _LANES)
-                    at = (self.pair * work.queries + row) * depth + chunk * _LANES
-                    store(self.buffers["y"], at, scaled, _LANES)
+                with loop(depth // LANES) as chunk:
+                    total = load(sums, r * depth + chunk * LANES, LANES)
+                    scaled = narrowed(total * splat(factor, LANES), work.dtype, LANES)
+                    at = first + row * (work.row_step * depth) + chunk * LANES
+                    store(self.buffers["y"], at, scaled, LANES)
 
 
 def pack(

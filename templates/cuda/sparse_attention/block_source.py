@@ -14,6 +14,12 @@ __device__ __forceinline__ unsigned rounded(float low, float high) {
   return y;
 }
 
+// Where the first query of a pair lies, in words of two values.
+__device__ __forceinline__ long long start_of(int pair) {
+  const int batch = pair / ROW_STEP, head = pair % ROW_STEP;
+  return ((long long)batch * QUERIES * ROW_STEP + head) * (DEPTH / 2);
+}
+
 // Divides a group's sums by its shares and writes its queries.
 __device__ __forceinline__ void finish(
     const Group& group, unsigned* y, float value_step, int first_row, int lane) {
@@ -35,7 +41,7 @@ __device__ __forceinline__ void finish(
       }
       const int column = c * 16 + lane / 4 * 2;
       if (row < QUERIES && column < DEPTH)
-        y[(row * DEPTH + column) / 2] = rounded(pair[0] * factor, pair[1] * factor);
+        y[(row * ROW_STEP * DEPTH + column) / 2] = rounded(pair[0] * factor, pair[1] * factor);
     }
   }
 }
@@ -122,7 +128,7 @@ __device__ __forceinline__ void attend(
   asm volatile("" : "+r"(block) : : "memory");
   const int own_pair = block / PARTS_OF_QUERIES, own_part = block % PARTS_OF_QUERIES;
   const float value_step = __ldg(reinterpret_cast<const float*>(kv_steps) + own_pair * 2 + 1);
-  unsigned* y = reinterpret_cast<unsigned*>(y_of) + (long long)own_pair * (QUERIES * DEPTH / 2);
+  unsigned* y = reinterpret_cast<unsigned*>(y_of) + start_of(own_pair);
   const int* own_groups = reinterpret_cast<const int*>(order_of) + own_part * OF_BLOCK;
   #pragma unroll
   for (int g = 0; g < GROUPS; ++g) {

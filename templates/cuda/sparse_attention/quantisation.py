@@ -46,7 +46,7 @@ class Quantisation:
         return {
             "WIDE": self.wide, "DEPTH": workload.depth, "BRAIN": workload.dtype == "bfloat16",
             "KEYS": workload.keys, "PADDED_KEYS": self.padded_keys, "QUERIES": workload.queries,
-            "GROUP_ROWS": self.group_rows,
+            "GROUP_ROWS": self.group_rows, "ROW_STEP": workload.row_step,
         }  # fmt: skip
 
     @property

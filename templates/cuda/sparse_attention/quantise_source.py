@@ -32,20 +32,26 @@ __device__ __forceinline__ int largest_of_lanes(int most, int from) {
   return most;
 }
 
+// Where a row of a pair lies, in rows of DEPTH values; pairs are heads of a batch.
+__device__ __forceinline__ long long place_of(int pair, int row, int rows) {
+  if constexpr (ROW_STEP == 1) return (long long)pair * rows + row;
+  return ((long long)(pair / ROW_STEP) * rows + row) * ROW_STEP + pair % ROW_STEP;
+}
+
 // Bits of the largest magnitudes of a part of a pair's keys and values, [pairs, PARTS, 2].
 __device__ __forceinline__ void measure(
     unsigned char* smem, const void* k, const void* v, void* maxima, int block, int thread) {
   const int pair = block / PARTS, part = block % PARTS;
   constexpr int EACH = (KEYS * OCTETS + PARTS - 1) / PARTS;
-  const uint4* of[2] = {reinterpret_cast<const uint4*>(k) + (long long)pair * KEYS * OCTETS,
-                        reinterpret_cast<const uint4*>(v) + (long long)pair * KEYS * OCTETS};
+  const uint4* of[2] = {reinterpret_cast<const uint4*>(k), reinterpret_cast<const uint4*>(v)};
   int most[2] = {0, 0};
   #pragma unroll 4
   for (int i = thread; i < EACH; i += THREADS) {
     const int at = part * EACH + i;
     if (at < KEYS * OCTETS) {
+      const long long place = place_of(pair, at / OCTETS, KEYS) * OCTETS + at % OCTETS;
       #pragma unroll
-      for (int j = 0; j < 2; ++j) most[j] = max(most[j], largest_of(__ldg(of[j] + at)));
+      for (int j = 0; j < 2; ++j) most[j] = max(most[j], largest_of(__ldg(of[j] + place)));
     }
   }
   int* shared = reinterpret_cast<int*>(smem);
@@ -89,7 +95,7 @@ __device__ __forceinline__ void read_chunk(
     halves[i] = make_uint4(0, 0, 0, 0);
     if (row < rows && octet < OCTETS) {
       const uint4* place = reinterpret_cast<const uint4*>(from);
-      halves[i] = __ldg(place + ((long long)pair * rows + row) * OCTETS + octet);
+      halves[i] = __ldg(place + place_of(pair, row, rows) * OCTETS + octet);
     }
   }
 }

@@ -191,7 +191,8 @@ __device__ __forceinline__ void weigh(
       }
     }
   }
-  unsigned* y = reinterpret_cast<unsigned*>(y_of) + (long long)pair * (QUERIES * DEPTH / 2);
+  unsigned* y = reinterpret_cast<unsigned*>(y_of);
+  y += ((long long)(pair / ROW_STEP) * QUERIES * ROW_STEP + pair % ROW_STEP) * (DEPTH / 2);
   #pragma unroll
   for (int j = 0; j < 2; ++j) {
     const int row = group * 8 + 2 * t + j;
@@ -199,7 +200,7 @@ __device__ __forceinline__ void weigh(
         reinterpret_cast<const float*>(factors) + (long long)pair * GROUP_ROWS + row);
     #pragma unroll
     for (int c = 0; c < WIDE / 32; ++c) {
-      const int column = c * 32 + g * 4;
+      const int column = c * 32 + g * 4, at = (row * ROW_STEP * DEPTH + column) / 2;
       if (row >= QUERIES || column >= DEPTH) continue;
       #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -209,7 +210,7 @@ __device__ __forceinline__ void weigh(
           found[k] = (float)sums[0][c][i][2 * k + j];
           if constexpr (PLANES == 2) found[k] += 256.0f * (float)sums[PLANES - 1][c][i][2 * k + j];
         }
-        y[(row * DEPTH + column) / 2 + i] = rounded(found[0] * factor, found[1] * factor);
+        y[at + i] = rounded(found[0] * factor, found[1] * factor);
       }
     }
   }

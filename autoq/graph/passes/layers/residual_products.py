@@ -16,7 +16,7 @@ from autoq.graph.passes.layers.residual_convolutions import (
     QuantisedImages,
     residual_convolution,
 )
-from autoq.graph.precision import Precision
+from autoq.graph.precision import ResidualPrecision
 from autoq.graph.rewrite import Neighbourhood, add_tensor, prune
 from autoq.graph.shapes import infer_shape
 from autoq.residual.crossover import default_crossover
@@ -32,7 +32,7 @@ def residual_products(
     graph: Graph,
     target: Target,
     templates: Sequence[Template],
-    precision: Precision,
+    precision: ResidualPrecision,
     settings: Mapping[str, Setting],
 ) -> None:
     """Replace each Gemm and Conv of float32 with constant weights that templates compute so.

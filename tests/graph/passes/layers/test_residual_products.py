@@ -19,7 +19,7 @@ from autoq.frontend import from_model
 from autoq.graph import Fusion, Graph, Layer, evaluate, optimise
 from autoq.graph.corrections import windows_cost
 from autoq.graph.passes.layers.residual_products import residual_products
-from autoq.graph.precision import Precision, make_precision
+from autoq.graph.precision import Precision, ResidualPrecision, make_precision
 from autoq.residual.setting import ONE_SIDED, Setting
 from autoq.templates import TEMPLATES
 from autoq.templates.target import Target, parse_target
@@ -109,7 +109,7 @@ def test_random_networks_give_what_onnxruntime_gives(seed: int) -> None:
 
 
 def test_windows_are_made_channels_last_and_pixels_not_at_all() -> None:
-    graph = optimised(network(np.random.default_rng(0)), Precision("residual8"))
+    graph = optimised(network(np.random.default_rng(0)), ResidualPrecision("residual8"))
     windows = [node for node in graph.nodes if isinstance(node, Fusion) and node.kind == "Windows"]
     assert [(node.input_shapes, node.output_shape) for node in windows] == [
         (((2, 9, 8, 3),), (2, 6, 9, 27)),
@@ -163,7 +163,7 @@ def test_the_residual_of_one_factor_takes_back_its_part(side: str) -> None:
     for correction in ("none", side, "full"):
         graph = from_model(made)
         settings = {graph.operations[0].name: Setting(8, correction)}
-        residual_products(graph, CPU, TEMPLATES, Precision("residual8"), settings)
+        residual_products(graph, CPU, TEMPLATES, ResidualPrecision("residual8"), settings)
         (exact,) = run_in_memory(made, {"x": x}).values()
         difference = evaluate(optimise(graph, CPU), {"x": x})["y"] - exact
         errors[correction] = float(np.linalg.norm(difference) / np.linalg.norm(exact))
@@ -181,7 +181,7 @@ def test_what_cannot_be_asked_for() -> None:
         optimised(made, make_precision("residual8", None, 1e-8))
     plain = model([node("Relu", "x")], {"x": ((2, 32), "float32")})
     with pytest.raises(InputError, match="residual8: the model 'case' has no MatMul, Gemm or Conv"):
-        optimised(plain, Precision("residual8"))
+        optimised(plain, ResidualPrecision("residual8"))
 
 
 def test_without_a_precision_nothing_changes() -> None:

@@ -127,7 +127,10 @@ def test_eights_differ_modulo_8_where_there_are_such() -> None:
             replace(WORKLOAD, depth=40, dtype="bfloat16", qkv_bits=4),
             FusedConfig(4, 1, 128, 2, 1, 2),
         ),
-        (replace(WORKLOAD, depth=128, softmax_bits=16), FusedConfig(4, 1, 64, 3, 1, 1)),
+        (
+            replace(WORKLOAD, batch=2, depth=128, softmax_bits=16, order="blhd"),
+            FusedConfig(4, 1, 64, 3, 1, 1),
+        ),
         (replace(WORKLOAD, structure=Structure(0, 0, 0)), FusedConfig(4, 1, 64, 2, 1, 1)),
         (
             replace(WORKLOAD, structure=Structure(2400, 300, 300), softmax_bits=16),

@@ -40,7 +40,7 @@ def test_strides_hold_the_mask(structure: Structure) -> None:
     [
         replace(WORKLOAD, softmax_bits=16),
         replace(WORKLOAD, depth=40, dtype="bfloat16", qkv_bits=4),
-        replace(WORKLOAD, depth=128, softmax_bits=16),
+        replace(WORKLOAD, batch=2, depth=128, softmax_bits=16, order="blhd"),
         replace(WORKLOAD, structure=Structure(0, 0, 0)),
         replace(WORKLOAD, structure=Structure(2400, 300, 300), softmax_bits=16),
     ],
