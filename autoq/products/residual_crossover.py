@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,10 @@ _TURNS = 9
 
 
 def measured_crossover(
-    workload: ResidualGemm, target: str | Host = "auto", clock: Clock | None = None
+    workload: ResidualGemm,
+    target: str | Host = "auto",
+    clock: Clock | None = None,
+    cache_dir: Path | None = None,
 ) -> float:
     """The share of one side's values up to which correcting with them alone saves time.
 
@@ -44,6 +48,7 @@ def measured_crossover(
     overfills them is multiplied as a whole with zeros for what does not matter, at the price of a
     whole side and with the error of a sparse one. 1 where lists of any length pay; 0 where they
     never do, or where the full form, which neither selects nor lists, is as fast as empty lists.
+    cache_dir as of `autoq.operator`.
     Raises TargetError where the target's device is not here.
     """
     host = target if isinstance(target, Host) else resolve(target)
@@ -51,8 +56,9 @@ def measured_crossover(
     clock = clock or MonotonicClock()
     timed = _smaller(workload, _OPERATIONS[host.target.kind])
     rng = np.random.default_rng(0)
-    kernel = operator(timed, target=host, constants=_constants(DENSITIES[-1], 0.0))
-    full = operator(replace(timed, correction="full"), target=host, constants={})
+    constants = _constants(DENSITIES[-1], 0.0)
+    kernel = operator(timed, target=host, constants=constants, cache_dir=cache_dir)
+    full = operator(replace(timed, correction="full"), target=host, cache_dir=cache_dir)
     room = float(getattr(kernel.config, "share", 1.0))
     densities = densities_within(room)
     put = _on_device if host.target.kind == "cuda" else list

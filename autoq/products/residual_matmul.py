@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -151,7 +152,8 @@ def _setting(
 def _crossover(operands: Operands, bits: int, place: Place) -> float:
     """That of the device, measured where there is a folder that keeps it."""
     workload = ResidualGemm(operands.m, operands.n, operands.k, bits, b_order=operands.b_order)
-    return crossover_of(workload, place.host, place.cache_dir, measured_crossover)
+    measure = partial(measured_crossover, cache_dir=place.cache_dir)
+    return crossover_of(workload, place.host, place.cache_dir, measure)
 
 
 def _within(

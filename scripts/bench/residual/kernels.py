@@ -69,6 +69,11 @@ class Compiler:
         self._store = KernelStore(cache)
         self._compiled: dict[ResidualGemm, Compiled] = {}
 
+    @property
+    def folder(self) -> Path | None:
+        """What keeps machine code."""
+        return self._store.folder
+
     def __call__(self, workload: ResidualGemm) -> Compiled:
         """Raises InputError where no template computes the workload, BuildError for its kernel."""
         if workload not in self._compiled:

@@ -199,7 +199,8 @@ def crossover_cases(compiler: Compiler, sizes: Sequence[int]) -> list[Case]:
     host = compiler.host
 
     def crossover_row(size: int) -> dict[str, Any]:
-        found = measured_crossover(ResidualGemm(size, size, size), host)
+        workload = ResidualGemm(size, size, size)
+        found = measured_crossover(workload, host, cache_dir=compiler.folder)
         return {
             "target": host.target.kind, "size": size, "crossover": found,
             **circumstances(host.target.kind),
