@@ -2,21 +2,22 @@
 
 The cases are first tuned for `--time-budget`, if that is given, into `--records`. The fastest
 recorded configurations, or the untuned default, are then compiled, compared at every output element
-and timed, as bench_conv.py does it, the fastest once more behind its peer. cuBLASLt computes the
-same product with the fastest of the algorithms that its heuristic proposes, of bytes in int8, and
-of floats over weights that are dequantised beforehand. A batch of products of two activations is
-one of matrices that lie one behind the other, of bytes without zero points and with rows filled up
-to multiples of 16. Attention in one kernel stands beside torch's fused kernels, of bytes too in
-float16. A case marked `cold` rotates all buffers past the L2 cache. Rows of cases that are measured
-replace those of the output file; each row has a date and a commit, and quotes peers that are not
-run here with the dates of their times (`quoted_peers.py`). `--knobs` times the untuned default with
-other values of some knobs instead, every legal combination, and adds what each took to the row;
-give it an `--output` of its own.
+and timed, as bench_conv.py does it, the fastest once more behind its peer and then in launches that
+overlap. cuBLASLt computes the same product with the fastest of the algorithms that its heuristic
+proposes, of bytes in int8, and of floats over weights that are dequantised beforehand. A batch of
+products of two activations is one of matrices that lie one behind the other, of bytes without zero
+points and with rows filled up to multiples of 16. Attention in one kernel stands beside torch's
+fused kernels, of bytes too in float16. A case marked `cold` rotates all buffers past the L2 cache.
+Rows of cases that are measured replace those of the output file; each row has a date and a commit,
+and quotes peers that are not run here with the dates of their times (`quoted_peers.py`). `--knobs`
+times the untuned default with other values of some knobs instead, every legal combination, and adds
+what each took to the row; give it an `--output` of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
 import json
 import sys
@@ -175,23 +176,25 @@ def measure(
     timing = Timing(repeat=options.repeat, cold=case.cold)
     measured: list[tuple[Job, str, Measurement]] = []
     for candidate, built in ours.items():
-        if built.kernel is None:
-            result = Measurement(failure="compile", message=built.message)
-        else:
+        result = Measurement(failure="compile", message=built.message)
+        if built.kernel is not None:
             result = runner.submit(candidate.job, built.kernel, timing).result()
         measured.append((candidate.job, candidate.source, result))
     name, _ = PEERS[type(case.workload)]
     theirs = {name: peers[name].measure(case.workload, timing)} if name in peers else {}
-    best = fastest(measured)
-    if best is not None and theirs:
-        job, source, _ = best
+    best, overlapped = fastest(measured), None
+    if best is not None:
+        job, source = best[:2]
         kernel = ours[Candidate(job, source)].kernel
-        measured.append((job, source, runner.submit(job, kernel, timing).result()))
-        theirs[name] = _lesser(theirs[name], peers[name].measure(case.workload, timing))
-    row = case_row(case.name, case.workload, host.target, measured, None, theirs)
-    seconds = row["autoq_us"] and row["autoq_us"] * 1e-6
+        if theirs:
+            measured.append((job, source, runner.submit(job, kernel, timing).result()))
+            theirs[name] = _lesser(theirs[name], peers[name].measure(case.workload, timing))
+        timing = dataclasses.replace(timing, overlapped=True)
+        overlapped = runner.submit(job, kernel, timing).result()
+    row = case_row(case.name, case.workload, host.target, measured, overlapped, theirs)
+    us = row["autoq_us"]
     row["quoted"] = quoted(case.name, host.device)
-    row["tops"] = case.workload.operations / seconds / 1e12 if seconds else None
+    row["tops"] = case.workload.operations / us / 1e6 if us else None
     if options.knobs:
         row["knobs"] = knob_times(measured)
     row |= {"cold": case.cold, "date": datetime.date.today().isoformat(), "commit": options.commit}
@@ -269,7 +272,7 @@ def parse() -> argparse.Namespace:
                         help="tune the cases for so long before they are timed")  # fmt: skip
     parser.add_argument("--records", type=Path, default=Path("gemm.jsonl"),
                         help="where tuning records go and are looked up")  # fmt: skip
-    parser.add_argument("--cache", type=Path, help="folder of compiled kernels, for reuse")
+    parser.add_argument("--cache", type=Path, help="folder of compiled kernels")
     parser.add_argument("--top", type=int, default=3, help="records of each case to time")
     parser.add_argument("--knobs", type=json.loads, metavar="JSON",
                         help='values of knobs to time: {"split_k": [1, 2]}')  # fmt: skip
