@@ -13,14 +13,14 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
     wait_for_predecessors,
 )
 from autoq.templates.cuda.device.launch.place import ConsumerThread, TilePlace
-from autoq.templates.cuda.device.memory.cluster import arrive_at_cluster, wait_for_cluster
+from autoq.templates.cuda.device.memory.cluster import wait_for_cluster
 from autoq.templates.cuda.device.memory.parts import PartSums
 from autoq.templates.cuda.device.memory.ring import (
     Ring,
     RingCursor,
     RingPosition,
 )
-from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, prefetch_map
+from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
 from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
 from autoq.templates.cuda.wgmma.copies import absent, output_of_copy, own
 from autoq.templates.cuda.wgmma.exchange import clear_tile, exchange
@@ -28,11 +28,11 @@ from autoq.templates.cuda.wgmma.multiply import GroupSums, Operands, multiply
 from autoq.templates.cuda.wgmma.pieces import pass_over, walk_of
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.producer import (
-    initialise_barriers,
     load_first_weights,
     load_tile_operands,
     produce,
 )
+from autoq.templates.cuda.wgmma.start import Sources, Starter, start_block
 from autoq.templates.cuda.wgmma.tail import Finish, finish_tile
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     ThreadShare,
@@ -44,9 +44,6 @@ from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
 from autoq.templates.epilogue.cuda.parameters.lookups import fill_table
 from autoq.templates.epilogue.cuda.short_forms.words import WORDS
 from autoq.templates.storage import moved_as
-
-START_BARRIER = 1
-"""Named barrier behind the initialisation of the mbarriers."""
 
 
 def build_pipeline(
@@ -163,15 +160,9 @@ def build_pipeline(
         ring = T.meta_var(Ring(barriers, 0, config.stages))
         slots = T.meta_var(Ring(barriers, plan.memory.slot_barriers, config.slots))
 
-        if (warpgroup == 0) & (warp == 0):
-            if T.cuda.elect_sync() != 0:
-                T.evaluate(prefetch_map(x_map))
-                initialise_barriers(plan, ring, slots, rank)
-            T.ptx.bar.arrive(T.uint32(START_BARRIER), T.uint32(plan.started_threads))
-        elif (warpgroup > 0) | (warp < plan.starting_warps):
-            T.ptx.bar.sync(T.uint32(START_BARRIER), T.uint32(plan.started_threads))
-        if config.grid.cluster > 1:
-            arrive_at_cluster()
+        sources = T.meta_var(Sources(x_map, residual_map, weight, table))
+        starter = T.meta_var(Starter(warpgroup, warp, cta, rank))
+        start_block(plan, smem, ring, slots, sources, starter)
 
         if warpgroup == 0:
             T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
@@ -179,7 +170,7 @@ def build_pipeline(
                 wait_for_cluster()
             if (warp == 0) & (T.cuda.elect_sync() != 0):
                 head = T.meta_var(RingPosition(config.stages))
-                head.start(0)
+                head.start(plan.ring_stages if config.early_loads else 0)
                 walk = T.meta_var(walk_of(plan))
                 walk.start(cta)
                 wait_for_predecessors()

@@ -69,6 +69,8 @@ class PipelinePlan(EpiloguePlan):
         self.own_stages = layout.stages // config.parts
         # Stages of the first tile whose weights, if they stay, need not wait for an empty stage.
         self.early_stages = min(config.stages, layout.stages)
+        # Stages of a block's first tile that the ring holds before anybody has left one.
+        self.ring_stages = min(config.stages, self.block_stages)
 
         self.atom = Wgmma.dense(config.block_n, workload.in_dtype, "int8", "int32")
         self.instructions = config.per_stage * config.row_bytes // self.atom.a_bytes
@@ -128,10 +130,16 @@ class PipelinePlan(EpiloguePlan):
         both = self.memory.transaction + self.memory.b_stage_bytes
         return T.if_then_else(first, T.uint32(both), T.uint32(self.memory.transaction))
 
+    def stages_on_the_way(self, first: Any) -> Any:
+        """Of a tile, before the producer's main loop comes to it."""
+        return T.if_then_else(first, self.ring_stages, 0) if self.config.early_loads else 0
+
     def delivery(self, operand: Operand) -> Delivery:
         """How an operand is loaded."""
         blocks = self.receivers if operand.value == self.config.grid.shared.value else 1
-        return Delivery(blocks, once=self.config.input_once and operand is not Operand.WEIGHTS)
+        weights = operand is Operand.WEIGHTS
+        once = self.config.weights_once if weights else self.config.input_once
+        return Delivery(blocks, once=once)
 
     def loads(self, operand: Operand, stage: Any, rank: Any) -> Any:
         """Whether block `rank` of a cluster loads an operand's part of a stage."""

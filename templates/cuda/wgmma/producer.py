@@ -2,9 +2,12 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.device.launch.dependent_launch import wait_for_predecessors
+from autoq.templates.cuda.device.launch.dependent_launch import (
+    start_successor,
+    wait_for_predecessors,
+)
 from autoq.templates.cuda.device.launch.place import TilePlace
-from autoq.templates.cuda.device.memory.ring import RingCursor, RingPosition, fence_barriers
+from autoq.templates.cuda.device.memory.ring import RingCursor, RingPosition
 from autoq.templates.cuda.device.memory.tma import LOAD_BULK, Delivery, load_tiled, tma_load
 from autoq.templates.cuda.wgmma.config import Operand
 from autoq.templates.cuda.wgmma.exchange import expect_partials
@@ -31,35 +34,61 @@ def load_staying_weights(plan, smem, ring, weight, n, step, stage):
 
 
 @T.inline
+def load_own_weights(plan, smem, base, weight, place, k, full):
+    """Producer thread: the weights of stage k of a tile's reduction, of the stage at `base`."""
+    to = T.meta_var(plan.delivery(Operand.WEIGHTS))
+    offset = T.meta_var(base + plan.memory.b_offset)
+    load_weights(plan, smem, offset, weight, place.n, k, to, full)
+
+
+@T.inline
+def load_stage(plan, smem, cursor, x_map, weight, place, k, weights_first=False):
+    """Producer thread: both operands of stage k of a tile's reduction, where the cursor is.
+
+    weights_first: they come before the wait for predecessors, which the activations need.
+    """
+    base = T.meta_var(cursor.stage * plan.config.stage_bytes)
+    full = T.meta_var(cursor.full)
+    if weights_first:
+        load_own_weights(plan, smem, base, weight, place, k, full)
+        wait_for_predecessors()
+        start_successor()
+    for i in T.unroll(plan.config.per_stage):
+        sub_tile = T.meta_var(k * plan.config.per_stage + i)
+        a_tile = T.meta_var(smem.ptr_to([base + i * plan.memory.a_bytes]))
+        if plan.loads(Operand.ACTIVATIONS, cursor.stage, place.rank):
+            to = T.meta_var(plan.delivery(Operand.ACTIVATIONS))
+            T.evaluate(plan.load.fetch(a_tile, T.address_of(x_map), place.m, sub_tile, full, to))
+    if not weights_first:  # noqa: SIM102
+        if plan.loads(Operand.WEIGHTS, cursor.stage, place.rank):
+            load_own_weights(plan, smem, base, weight, place, k, full)
+
+
+@T.inline
+def load_early(plan, smem, cursor, x_map, weight, place):
+    """The thread that initialised the barriers of full stages: the first stages of a first tile."""
+    transaction = T.meta_var(T.uint32(plan.memory.transaction))
+    first = T.meta_var(plan.first_stage(place.rank))
+    T.ptx.mbarrier.arrive.expect_tx.shared.b64(cursor.full, transaction)
+    load_stage(plan, smem, cursor, x_map, weight, place, first, weights_first=True)
+    cursor.advance()
+    for step in T.serial(1, plan.ring_stages):
+        T.ptx.mbarrier.arrive.expect_tx.shared.b64(cursor.full, transaction)
+        load_stage(plan, smem, cursor, x_map, weight, place, first + step)
+        cursor.advance()
+
+
+@T.inline
 def produce(plan, smem, cursor, x_map, weight, place, piece, first):
-    """Producer thread: fill the stages of a piece of an output tile.
+    """Producer thread: fill the stages of a piece of an output tile, but for those that came early.
 
     first: whether it is the block's first one, with which come weights that stay.
     """
-    for step in T.serial(piece.portions if plan.config.stream_k else plan.block_stages):
+    begin = T.meta_var(plan.stages_on_the_way(first))
+    for step in T.serial(begin, piece.portions if plan.config.stream_k else plan.block_stages):
         k = T.meta_var(plan.first_stage(place.rank, piece) + step)
         cursor.acquire(plan.expected(first))
-        base = T.meta_var(cursor.stage * plan.config.stage_bytes)
-        full = T.meta_var(cursor.full)
-        for i in T.unroll(plan.config.per_stage):
-            sub_tile = T.meta_var(k * plan.config.per_stage + i)
-            a_tile = T.meta_var(smem.ptr_to([base + i * plan.memory.a_bytes]))
-            if plan.loads(Operand.ACTIVATIONS, cursor.stage, place.rank):
-                to = T.meta_var(plan.delivery(Operand.ACTIVATIONS))
-                T.evaluate(
-                    plan.load.fetch(a_tile, T.address_of(x_map), place.m, sub_tile, full, to)
-                )
-        if plan.loads(Operand.WEIGHTS, cursor.stage, place.rank):
-            load_weights(
-                plan,
-                smem,
-                base + plan.memory.b_offset,
-                weight,
-                place.n,
-                k,
-                plan.delivery(Operand.WEIGHTS),
-                full,
-            )
+        load_stage(plan, smem, cursor, x_map, weight, place, k)
         if plan.config.weights_stay and plan.layout.stages > plan.config.stages:  # noqa: SIM102
             if first & (step >= plan.early_stages):
                 load_staying_weights(plan, smem, cursor.ring, weight, place.n, step, cursor.stage)
@@ -89,15 +118,34 @@ def load_operands(plan, smem, cursor, table, residual_map, place):
 
 
 @T.inline
-def load_tile_operands(plan, smem, slots, table, residual_map, block, rank):
-    """A second producer thread: the operands of all pieces of a block, if it takes any."""
+def load_first_operands(plan, smem, slots, table, residual_map, block, rank):
+    """A second producer thread, which initialised the slots' barriers: those of the first tile."""
     if plan.bounded:
         slot = T.meta_var(RingPosition(plan.config.slots))
         slot.start(0)
+        if plan.residual_ahead:
+            wait_for_predecessors()
+        m, n = plan.tile(block, rank)
+        place = T.meta_var(TilePlace(m, n, rank))
+        cursor = T.meta_var(RingCursor(slots, slot))
+        load_operands(plan, smem, cursor, table, residual_map, place)
+
+
+@T.inline
+def load_tile_operands(plan, smem, slots, table, residual_map, block, rank):
+    """A second producer thread: the operands of all pieces of a block, but for one that came early.
+
+    If it takes any.
+    """
+    if plan.bounded:
+        slot = T.meta_var(RingPosition(plan.config.slots))
+        slot.start(int(plan.config.early_loads))
         cursor = T.meta_var(RingCursor(slots, slot))
         walk = T.meta_var(walk_of(plan))
         walk.start(block)
-        if plan.residual_ahead:
+        if plan.config.early_loads:
+            walk.advance()
+        elif plan.residual_ahead:
             wait_for_predecessors()
         while walk.more:
             m, n = plan.tile(walk.tile, rank)
@@ -118,10 +166,16 @@ def load_first_weights(plan, smem, ring, weight, n):
 
 
 @T.inline
-def initialise_barriers(plan, ring, slots, rank):
-    """One thread of the block."""
+def initialise_full(plan, ring):
+    """One thread of the block: the barriers of the ring's full stages."""
     for stage in T.unroll(plan.config.stages):
         T.ptx.mbarrier.init.shared.b64(ring.full(stage), T.uint32(1))
+
+
+@T.inline
+def initialise_others(plan, ring, slots, rank):
+    """One thread of the block: all other barriers."""
+    for stage in T.unroll(plan.config.stages):
         T.ptx.mbarrier.init.shared.b64(ring.empty(stage), plan.empty_arrivals(stage, rank))
     slots.initialise(4 * plan.team_warpgroups)
     for i in T.unroll(plan.teams if plan.ping_pong else 0):
@@ -130,4 +184,3 @@ def initialise_barriers(plan, ring, slots, rank):
         )
     if plan.config.split_k > 1:
         expect_partials(plan, ring.barriers)
-    fence_barriers()

@@ -173,14 +173,20 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
             return True
         n_tiles = ceil_div(problem.workload.k, config.block_n)
         resident = problem.resident(config)
-        once = config.grid.persistent and config.grid.cluster == 1
+        once = config.grid.persistent and config.grid.cluster == 1 and not config.weights_once
         return once and n_tiles <= resident < problem.tiles(config)
+
+    def early_stages_are_empty(config: PipelineConfig) -> bool:
+        """what is loaded before a block meets is whole stages of its own, of a whole tile"""
+        alone = config.receivers == 1 and not config.weights_stay and not config.stream_k
+        return alone or not config.early_loads
 
     def bound_lowers_channels(config: PipelineConfig) -> bool:
         """channels of a thread are bounded only where it would have more"""
         return config.most_channels == MOST_CHANNELS or config.bounds_channels
 
     return [
+        early_stages_are_empty,
         bound_lowers_channels,
         weights_stay_for_many_tiles,
         residual_comes_one_way,
@@ -238,6 +244,8 @@ def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
         "stream_k": (False, True) if several_tiles and problem.streams else (False,),
         "most_channels": _most_channels(work.epilogue.out_dtype),
         "tail_stages": (0, 2, 4),
+        "weights_once": (False, True) if several_tiles else (False,),
+        "early_loads": (False, True),
     }
 
 
