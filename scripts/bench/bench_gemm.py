@@ -10,8 +10,8 @@ points and with rows filled up to multiples of 16. Attention in one kernel stand
 fused kernels, of bytes too in float16. A case marked `cold` rotates all buffers past the L2 cache.
 Rows of cases that are measured replace those of the output file; each row has a date and a commit,
 and quotes peers that are not run here with the dates of their times (`quoted_peers.py`). `--knobs`
-times the untuned default with other values of some knobs instead, every legal combination, and adds
-what each took to the row; give it an `--output` of its own.
+times the untuned default with other knobs instead, every legal combination, and adds what each took
+to the row; give it an `--output` of its own.
 """
 
 from __future__ import annotations
@@ -168,10 +168,9 @@ def measure(
     case: Case, host: Host, ours: Mapping[Candidate, Any], runner: Runner,
     peers: Mapping[str, PeerProcesses], options: argparse.Namespace,
 ) -> dict[str, Any]:  # fmt: skip
-    """One row of the results.
+    """One row of the results; autoq's fastest kernel and the peer are timed twice in turn.
 
-    autoq's fastest kernel and the peer are timed twice in turn, and the lesser counts: what ran
-    before decides how much power is left for a large product.
+    The lesser counts: what ran before decides how much power is left for a large product.
     """
     timing = Timing(repeat=options.repeat, cold=case.cold)
     measured: list[tuple[Job, str, Measurement]] = []
@@ -192,9 +191,9 @@ def measure(
         timing = dataclasses.replace(timing, overlapped=True)
         overlapped = runner.submit(job, kernel, timing).result()
     row = case_row(case.name, case.workload, host.target, measured, overlapped, theirs)
-    us = row["autoq_us"]
     row["quoted"] = quoted(case.name, host.device)
-    row["tops"] = case.workload.operations / us / 1e6 if us else None
+    us = row["autoq_us"]
+    row["tops"] = us and case.workload.operations / us / 1e6
     if options.knobs:
         row["knobs"] = knob_times(measured)
     row |= {"cold": case.cold, "date": datetime.date.today().isoformat(), "commit": options.commit}
@@ -290,11 +289,11 @@ def main() -> None:
     sweep()
     if options.time_budget:
         tune(cases, host, options)
-    result = run(cases, host, options)
+    result, names = run(cases, host, options), {case.name for case in cases}
     print(cases_table(result["cases"], [name for name, _ in PEERS.values()]))
-    measured = [row for row in result["cases"] if row["case"] in {case.name for case in cases}]
+    measured = [row for row in result["cases"] if row["case"] in names]
     if any(row["autoq_us"] is None for row in measured):
-        raise SystemExit("a kernel of autoq failed; see the messages above")
+        raise SystemExit("a kernel of autoq failed; see above")
 
 
 if __name__ == "__main__":
