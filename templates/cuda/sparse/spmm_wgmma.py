@@ -22,7 +22,13 @@ from autoq.templates.cuda.sparse.wgmma_config import (
     LongTiling,
 )
 from autoq.templates.cuda.sparse.wgmma_cost import estimated_seconds, features
-from autoq.templates.cuda.sparse.wgmma_multiply_source import FINISH_ROWS, MULTIPLY_SOURCE
+from autoq.templates.cuda.sparse.wgmma_multiply_source import (
+    COLUMNS_SOURCE,
+    FINISH_ROWS,
+    MULTIPLY_SOURCE,
+    SINGLE_PRODUCTS,
+    WHOLE_STAGES,
+)
 from autoq.templates.cuda.sparse.wgmma_pack import long_specs, pack_long
 from autoq.templates.cuda.sparse.wgmma_source import LONG_HEADING, RING_SOURCE
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
@@ -60,6 +66,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "stages": (2, 3, 4, 5, 6, 8, 12),
         "cluster": (1, 2, 4),
         "blocks_per_unit": (1, 2, 3),
+        "whole_stages": (True, False),
     }
 
     def tiling_of(config: LongConfig) -> LongTiling:
@@ -107,7 +114,8 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
     source = LONG_HEADING.replace("PRODUCT", _product(workload))
-    source += RING_SOURCE + FINISH_ROWS + MULTIPLY_SOURCE
+    stages = WHOLE_STAGES if config.whole_stages else SINGLE_PRODUCTS
+    source += RING_SOURCE + FINISH_ROWS + MULTIPLY_SOURCE + stages + COLUMNS_SOURCE
     functions = device_functions(tiling, "spmm_wgmma", source, own, _SCHEDULE)
     parameters = [*workload.inputs, *packed(workload, config), *workload.outputs]
 

@@ -25,6 +25,10 @@ PADDING_BYTES = 16
 """Behind a gathered row: eight rows that are read at once start in different banks."""
 
 _OTHER_REGISTERS = 48
+_OF_AN_INSTRUCTION = 30
+"""That ptxas asks for beside an instruction's sums."""
+_COPYING = 56
+"""Registers of a thread that copies."""
 _BARRIER_BYTES = 16
 _ALIGNMENT = 128
 
@@ -39,6 +43,7 @@ class LongConfig:
     stages: stages of the ring.
     cluster: neighbouring blocks of the same vectors, of which each copies a part for all.
     blocks_per_unit: blocks whose registers a multiprocessor has room for.
+    whole_stages: whether a stage's fragments are turned together; else one instruction's at a time.
     """
 
     teams: int
@@ -47,6 +52,7 @@ class LongConfig:
     stages: int
     cluster: int = 1
     blocks_per_unit: int = 1
+    whole_stages: bool = True
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ class LongTiling:
     @property
     def budget(self) -> RegisterBudget:
         """Registers of a thread that copies, and of one that multiplies."""
-        return register_budget(self.config.teams, self.config.blocks_per_unit)
+        return register_budget(self.config.teams, self.config.blocks_per_unit, _COPYING)
 
     @property
     def pitch(self) -> int:
@@ -127,8 +133,9 @@ class LongTiling:
 
     @property
     def registers(self) -> int:
-        """Estimate of a thread's registers: sums, gathered words of two stages, and others."""
-        gathered = 8 * self.config.tiles * self.config.rows // DEPTH
+        """Estimate of a thread's registers: sums, two sets of fragments, and others."""
+        together = self.config.tiles * self.config.rows // DEPTH
+        gathered = 8 * (together if self.config.whole_stages else 1)
         return self.sums + gathered + _OTHER_REGISTERS
 
     def fits(self, target: Target) -> bool:
@@ -137,6 +144,8 @@ class LongTiling:
         room = target.unit_smem_bytes // (self.smem_bytes + target.reserved_smem_bytes)
         # A product's registers lie within those of the launch, and so do those of the next stage's.
         held = self.registers - _OTHER_REGISTERS + 4 * self.config.tiles
+        if not self.config.whole_stages:
+            held = self.workload.vector // 2 + _OF_AN_INSTRUCTION
         return blocks <= room and self.registers <= budget.consumer and held <= budget.launch
 
     @property

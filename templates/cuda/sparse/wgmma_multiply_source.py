@@ -1,4 +1,8 @@
-"""CUDA source of products of long vectors: what the warpgroups do that multiply, and the kernel."""
+"""CUDA source of products of long vectors: what the warpgroups do that multiply, and the kernel.
+
+Fragments are turned a stage at a time, or one instruction's at a time: the former has more products
+under way at once, the latter needs few registers.
+"""
 
 from __future__ import annotations
 
@@ -74,62 +78,54 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
 """What follows the last product."""
 
 MULTIPLY_SOURCE = r"""
-using Fragments = unsigned[DEPTHS][TILES][4];
-__device__ __forceinline__ void turn_stage(Fragments& a, unsigned rows) {
-  #pragma unroll
-  for (int d = 0; d < DEPTHS; ++d)
-    #pragma unroll
-    for (int i = 0; i < TILES; ++i) {
-      unsigned r[4];
-      asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                   : "r"(rows + 32 * d * PITCH + 16 * i) : "memory");
-      #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        a[d][i][2 * half] = __byte_perm(r[2 * half], r[2 * half + 1], 0x6420);
-        a[d][i][2 * half + 1] = __byte_perm(r[2 * half], r[2 * half + 1], 0x7531);
-      }
-      // All are ready in front of the fence, or the compiler lets products wait for each other.
-      #pragma unroll
-      for (int e = 0; e < 4; ++e) asm volatile("" : "+r"(a[d][i][e]) :: "memory");
-    }
-}
-// Values of a stage: for 32 rows two columns of 16 bytes, each of eights of rows of 16 bytes.
-__device__ __forceinline__ void multiply_stage(
-    int (&sums)[TILES][TILE_SUMS], const Fragments& a, unsigned values) {
-  constexpr unsigned long long LAYOUT =
-      (unsigned long long)VECTOR << 16 | (unsigned long long)(128 >> 4) << 32;
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-  #pragma unroll
-  for (int d = 0; d < DEPTHS; ++d) {
-    const unsigned long long b = LAYOUT | (values + d * VECTOR * 32 & 0x3ffff) >> 4;
-    #pragma unroll
-    for (int i = 0; i < TILES; ++i) multiply_tile(sums[i], a[d][i], b);
-  }
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
+constexpr unsigned long long LAYOUT =
+    (unsigned long long)VECTOR << 16 | (unsigned long long)(128 >> 4) << 32;
+
 template <int LATER> __device__ __forceinline__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(LATER) : "memory");
 }
-
-__device__ __forceinline__ void multiply_columns(
-    const Ring& ring, const VectorRow& row, const Constants& from, OUT* y, unsigned char* smem,
-    int order, int first_row, int first_column, int warp, int number) {
-  int sums[TILES][TILE_SUMS];
+__device__ __forceinline__ void turn_rows(unsigned (&a)[4], unsigned rows) {
+  unsigned r[4];
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(rows) : "memory");
   #pragma unroll
-  for (int i = 0; i < TILES; ++i)
-    #pragma unroll
-    for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = 0;
-  const RowTerms terms = {reinterpret_cast<int*>(smem + RING_BYTES + STAGES * 16)};
-  terms.fetch(from, order * VECTOR, 32 * warp + number);
-  const unsigned lane_place = number * PITCH + warp * TILES * 16;
-  Fragments a, b;
+  for (int half = 0; half < 2; ++half) {
+    a[2 * half] = __byte_perm(r[2 * half], r[2 * half + 1], 0x6420);
+    a[2 * half + 1] = __byte_perm(r[2 * half], r[2 * half + 1], 0x7531);
+  }
+  // All are ready in front of the fence, or the compiler lets products wait for each other.
+  #pragma unroll
+  for (int e = 0; e < 4; ++e) asm volatile("" : "+r"(a[e]) :: "memory");
+}
+// Values of a stage: for 32 rows two columns of 16 bytes, each of eights of rows of 16 bytes.
+__device__ __forceinline__ void multiply_rows(
+    int (&sums)[TILE_SUMS], const unsigned (&a)[4], unsigned values, int depth) {
+  multiply_tile(sums, a, LAYOUT | (values + depth * VECTOR * 32 & 0x3ffff) >> 4);
+}
+
+"""
+"""Fragments of gathered rows, and one product."""
+
+WHOLE_STAGES = r"""
+__device__ __forceinline__ void multiply_stages(
+    int (&sums)[TILES][TILE_SUMS], const Ring& ring, const VectorRow& row, unsigned lane_place,
+    int number) {
+  unsigned a[DEPTHS][TILES][4], b[DEPTHS][TILES][4];
   Position at = {0, 0};
   int before = -1;
-  const auto step = [&](Fragments& own) {
+  const auto step = [&](unsigned (&own)[DEPTHS][TILES][4]) {
     wait_for(ring.full(at.stage), at.phase);
-    turn_stage(own, ring.rows(at.stage) + lane_place);
-    multiply_stage(sums, own, ring.stage(at.stage));
+    const unsigned rows = ring.rows(at.stage) + lane_place;
+    #pragma unroll
+    for (int d = 0; d < DEPTHS; ++d)
+      #pragma unroll
+      for (int i = 0; i < TILES; ++i) turn_rows(own[d][i], rows + 32 * d * PITCH + 16 * i);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    #pragma unroll
+    for (int d = 0; d < DEPTHS; ++d)
+      #pragma unroll
+      for (int i = 0; i < TILES; ++i) multiply_rows(sums[i], own[d][i], ring.stage(at.stage), d);
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     wait_for_products<1>();
     if (before >= 0) leave(ring.empty(before), number);
     before = at.stage;
@@ -147,6 +143,58 @@ __device__ __forceinline__ void multiply_columns(
     wait_for_products<0>();
   }
   if (before >= 0) leave(ring.empty(before), number);
+}
+"""
+"""Products of stages whose fragments are turned together.
+
+The loop is over pairs of stages, whose fragments have registers of their own, without a branch
+between them: else products wait for each other.
+"""
+
+SINGLE_PRODUCTS = r"""
+__device__ __forceinline__ void multiply_stages(
+    int (&sums)[TILES][TILE_SUMS], const Ring& ring, const VectorRow& row, unsigned lane_place,
+    int number) {
+  constexpr int PRODUCTS = DEPTHS * TILES, LATER = PRODUCTS > 1 ? 1 : 0;
+  unsigned a[2][4];  // of the instruction under way and of the next one
+  Position at = {0, 0};
+  int before = -1;
+  #pragma unroll 1
+  for (int left = row.length; left > 0; left -= ROWS) {
+    const unsigned rows = ring.rows(at.stage) + lane_place, values = ring.stage(at.stage);
+    wait_for(ring.full(at.stage), at.phase);
+    #pragma unroll
+    for (int p = 0; p < PRODUCTS; ++p) {
+      wait_for_products<LATER>();
+      // Of the stage before, no product is under way now.
+      if (p == LATER && before >= 0) leave(ring.empty(before), number);
+      turn_rows(a[p % 2], rows + p / TILES * 32 * PITCH + p % TILES * 16);
+      asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+      multiply_rows(sums[p % TILES], a[p % 2], values, p / TILES);
+      asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    }
+    before = at.stage;
+    at.advance();
+  }
+  wait_for_products<0>();
+  if (before >= 0) leave(ring.empty(before), number);
+}
+"""
+"""Products whose fragments are turned one after the other."""
+
+COLUMNS_SOURCE = r"""
+__device__ __forceinline__ void multiply_columns(
+    const Ring& ring, const VectorRow& row, const Constants& from, OUT* y, unsigned char* smem,
+    int order, int first_row, int first_column, int warp, int number) {
+  int sums[TILES][TILE_SUMS];
+  #pragma unroll
+  for (int i = 0; i < TILES; ++i)
+    #pragma unroll
+    for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = 0;
+  const RowTerms terms = {reinterpret_cast<int*>(smem + RING_BYTES + STAGES * 16)};
+  terms.fetch(from, order * VECTOR, 32 * warp + number);
+  const unsigned lane_place = number * PITCH + warp * TILES * 16;
+  multiply_stages(sums, ring, row, lane_place, number);
   #pragma unroll
   for (int i = 0; i < TILES; ++i)
     #pragma unroll

@@ -94,7 +94,16 @@ __device__ __forceinline__ void copy_stages(
     const VectorRow& own, int first_column, int rank, int thread) {
   constexpr int CHUNKS = TILE / 16, OWN_ROWS = ROWS / 4, PIECES = OWN_ROWS * CHUNKS / 32;
   constexpr int SHARE = VALUE_BYTES / CLUSTER, TOGETHER = 32 / OWN_ROWS, HELD = 4;
+  constexpr int BATCH = PIECES % 8 == 0 ? 8 : PIECES % 4 == 0 ? 4 : PIECES % 2 == 0 ? 2 : 1;
+  constexpr bool EVEN = 32 % CHUNKS == 0;  // a lane copies the same columns of all of its rows
   const int number = thread % 32, first = thread / 32 * OWN_ROWS;
+  const int first_own = number / CHUNKS, own_column = number % CHUNKS * 16;
+  const auto row_of = [&](int i) {
+    return EVEN ? i * (32 / CHUNKS) + first_own : (i * 32 + number) / CHUNKS;
+  };
+  const auto column_of = [&](int i) {
+    return EVEN ? own_column : (i * 32 + number) % CHUNKS * 16;
+  };
   const int stages = (own.length + ROWS - 1) / ROWS;
   b += first_column;
   // Of this lane: which of the stages that are read together, and which row of it.
@@ -109,7 +118,7 @@ __device__ __forceinline__ void copy_stages(
   };
   #pragma unroll
   for (int u = 0; u < HELD; ++u) read_places(place[u]);
-  const auto ask = [&](int place, int lane, int left) {
+  const auto ask = [&](int place, int lane) {
     const unsigned full = ring.full(at.stage);
     wait_for(ring.empty(at.stage), at.phase);
     if (thread == 0) {
@@ -121,13 +130,21 @@ __device__ __forceinline__ void copy_stages(
     }
     __syncwarp();
     const unsigned to = ring.rows(at.stage) + first * PITCH;
-    #pragma unroll 4
-    for (int i = 0; i < PIECES; ++i) {
-      const int piece = i * 32 + number, row = piece / CHUNKS, column = piece % CHUNKS * 16;
-      const B* from = b + (__shfl_sync(0xffffffffu, place, lane + row) + column);
-      if (first + row < left && first_column + column < N)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                     :: "r"(to + row * PITCH + column), "l"(from) : "memory");
+    // The lanes of a round have whole rows where these divide 32 pieces.
+    #pragma unroll 1
+    for (int round = 0; round < PIECES; round += BATCH) {
+      int from[BATCH];
+      #pragma unroll
+      for (int i = 0; i < BATCH; ++i)
+        from[i] = __shfl_sync(0xffffffffu, place, lane + row_of(round + i));
+      #pragma unroll
+      for (int i = 0; i < BATCH; ++i) {
+        const int column = column_of(round + i);
+        if (N % TILE == 0 || first_column + column < N)
+          asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                       :: "r"(to + row_of(round + i) * PITCH + column), "l"(b + (from[i] + column))
+                       : "memory");
+      }
     }
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: "r"(full) : "memory");
     values += VALUE_BYTES;
@@ -139,7 +156,7 @@ __device__ __forceinline__ void copy_stages(
     for (int u = 0; u < HELD; ++u) {
       #pragma unroll 1
       for (int i = 0; i < TOGETHER && left > 0; ++i, left -= ROWS)
-        ask(place[u], i * OWN_ROWS, left);
+        ask(place[u], i * OWN_ROWS);
       read_places(place[u]);
     }
   }

@@ -13,7 +13,7 @@ from autoq.templates.target import Target
 UNIT_BYTES = 16
 _WARPGROUP = 128
 _M = 64
-_GATHERING = 40
+_GATHERING = 56
 """Registers of a thread that gathers."""
 _PAD = 8
 """Words behind a row of sums, of which the first is 0."""
@@ -29,6 +29,8 @@ class TileWiseConfig:
     stages: of the ring of gathered rows and weights.
     blocks: blocks that share a multiprocessor.
     bulk: whether a gathered row comes by one bulk copy; else its pieces of 16 bytes by threads.
+    joined: tiles that are multiplied as one, which gathers what any of them keeps.
+    cluster: neighbouring blocks of the same tile, of which each copies a part of its weights for all.
     """
 
     rows: int
@@ -37,6 +39,8 @@ class TileWiseConfig:
     stages: int
     blocks: int
     bulk: bool
+    joined: int = 1
+    cluster: int = 1
 
 
 @dataclass(frozen=True)
@@ -52,9 +56,19 @@ class TileWiseTiling:
         return self.view.value.bytes
 
     @property
+    def granularity(self) -> int:
+        """Surviving columns of a tile, after tiles are joined."""
+        return self.view.sparsity.granularity * self.config.joined
+
+    @property
+    def tiles(self) -> int:
+        """Most tiles, at least one that writes what no tile computes."""
+        return max(1, -(-self.view.tiles // self.config.joined))
+
+    @property
     def width(self) -> int:
         """Columns of an instruction: those of the widest tile, and some that are 0."""
-        widest = min(self.view.sparsity.granularity, self.view.n)
+        widest = min(self.granularity, self.view.n)
         known = FLOATING_N if self.view.floating else INTEGER_N
         return next(n for n in known if n >= widest)
 
@@ -68,21 +82,27 @@ class TileWiseTiling:
         return -(-self.view.m // self.config.rows)
 
     @property
+    def row_groups(self) -> int:
+        """Row tiles of a cluster together."""
+        return -(-self.row_tiles // self.config.cluster)
+
+    @property
     def pitch(self) -> int:
         """Values of a row of x transposed: whole row tiles."""
         return self.row_tiles * self.config.rows
 
     @property
     def items(self) -> int:
-        """Pieces of work: tiles times row tiles."""
-        return self.view.tiles * self.row_tiles
+        """Pieces of work of clusters."""
+        return self.tiles * self.row_groups
 
     @property
     def stages_of_tiles(self) -> int:
         """Most stages of all tiles."""
         structure, view = self.view.sparsity.structure, self.view
-        of_longest = view.tiles * -(-min(structure.longest_row, view.k) // self.stage_rows)
-        return max(1, min(of_longest, structure.blocks // self.stage_rows + view.tiles))
+        longest = min(structure.longest_row * self.config.joined, view.k)
+        of_longest = self.tiles * -(-longest // self.stage_rows)
+        return max(1, min(of_longest, structure.blocks // self.stage_rows + self.tiles))
 
     @property
     def blocks_m(self) -> int:
@@ -130,7 +150,7 @@ class TileWiseTiling:
     @property
     def terms(self) -> int:
         """Columns of the epilogue's terms: those of tiles, or those of y."""
-        return self.view.tiles * self.width if self.in_words else self.view.n
+        return self.tiles * self.width if self.in_words else self.view.n
 
     @property
     def row_pitch(self) -> int:

@@ -21,16 +21,19 @@ def estimated_seconds(tiling: TileWiseTiling, target: Target) -> float:
     """Roughly the seconds: the mean item's stages and outputs, times the waves of items."""
     view, config = tiling.view, tiling.config
     grid = target.units * config.blocks
-    rounds = -(-tiling.items // grid)
-    stages = view.sparsity.structure.blocks / max(1, view.tiles) / tiling.stage_rows
+    rounds = -(-tiling.items * config.cluster // grid)
+    kept = view.sparsity.structure.blocks / max(1, view.tiles) / view.k
+    # A row is gathered where any of the joined tiles keeps it.
+    stages = (1 - (1 - min(1.0, kept)) ** config.joined) * view.k / tiling.stage_rows
     k_bytes = config.depth * 32
     # A product of 64 x width x 32 bytes takes width / 2 clocks.
     product = k_bytes / 32 * config.rows / 64 * max(tiling.width, 32) / 2
+    fetched = config.rows * k_bytes + tiling.weight_stage_bytes / config.cluster
     gathered = config.rows * k_bytes + tiling.weight_stage_bytes
     read = config.rows / 64 * k_bytes * (tiling.width + 64)
-    stage = max(product, gathered / _L2_BYTES_A_CLOCK, (gathered + read) / _SMEM_BYTES_A_CLOCK)
+    stage = max(product, fetched / _L2_BYTES_A_CLOCK, (gathered + read) / _SMEM_BYTES_A_CLOCK)
     hidden = 0.5 if config.blocks > 1 else 1.0
-    columns = view.n / max(1, view.tiles)
+    columns = view.n / tiling.tiles
     outputs = config.rows * columns * _VALUE_CLOCKS * hidden
     item = stages * stage * (1 + 0.6 / config.stages) + outputs + _ITEM_CLOCKS * hidden
     turning = 2 * view.m * view.k * tiling.size / (target.memory_rate or 4e12)
@@ -40,7 +43,7 @@ def estimated_seconds(tiling: TileWiseTiling, target: Target) -> float:
 def features(tiling: TileWiseTiling, target: Target) -> Mapping[str, float]:
     """What the cost model learns from beside the knobs."""
     return {
-        "waves": tiling.items / (target.units * tiling.config.blocks),
+        "waves": tiling.items * tiling.config.cluster / (target.units * tiling.config.blocks),
         "smem_bytes": float(tiling.smem_bytes),
         "sums": float(tiling.sums),
         "threads": float(tiling.threads),

@@ -12,11 +12,22 @@ __device__ __forceinline__ void copy_piece(unsigned to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(from) : "memory");
 }
 
-// The piece of work that a block has in a turn, -1 for none: long tiles come first, and every
-// other turn goes backwards, so that blocks end together.
+__device__ __forceinline__ void copy_to_all(
+    unsigned to, const void* from, int bytes, unsigned full) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+               ".multicast::cluster [%0], [%1], %2, [%3], %4;"
+               : : "r"(to), "l"(from), "r"(bytes), "r"(full),
+                   "h"((unsigned short)((1 << CLUSTER) - 1)) : "memory");
+}
+
+// The piece of work that a block's cluster has in a turn, -1 for none: long tiles come first, and
+// every other turn goes backwards, so that clusters end together.
 __device__ __forceinline__ int item_of(int turn, int block) {
-  const int item = turn * GRID + (turn % 2 ? GRID - 1 - block : block);
+  const int own = block / CLUSTER, item = turn * CLUSTERS + (turn % 2 ? CLUSTERS - 1 - own : own);
   return item < ITEMS ? item : -1;
+}
+__device__ __forceinline__ int first_row_of(int item, int block) {
+  return (item % ROW_GROUPS * CLUSTER + block % CLUSTER) * ROWS;
 }
 
 // The stages of a block, one after the other. The next tile is read while one has stages.
@@ -33,18 +44,18 @@ struct Stages {
   }
   __device__ __forceinline__ void read_tile() {
     const int item = item_of(turn + 1, block);
-    upcoming = item < 0 ? int2{} : __ldg(reinterpret_cast<const int2*>(tiles + item / ROW_TILES));
+    upcoming = item < 0 ? int2{} : __ldg(reinterpret_cast<const int2*>(tiles + item / ROW_GROUPS));
   }
   __device__ __forceinline__ void next() {
     if (++stage == last) find();
   }
   // The first stage of the next item that has any.
   __device__ __forceinline__ void find() {
-    while ((++turn) * GRID < ITEMS) {
+    while ((++turn) * CLUSTERS < ITEMS) {
       stage = upcoming.x, last = upcoming.x + upcoming.y;
       read_tile();
       if (stage == last) continue;
-      columns = item_of(turn, block) % ROW_TILES * (ROWS * SIZE);
+      columns = first_row_of(item_of(turn, block), block) * SIZE;
       return;
     }
     more = false;
@@ -58,7 +69,14 @@ __device__ __forceinline__ void gather_tiles(
     const int4* tiles, int block, int thread) {
   constexpr int ROW = ROWS * SIZE, CHUNKS = ROW / 16, OWN_ROWS = STAGE_ROWS / 4;
   constexpr int PIECES = OWN_ROWS * CHUNKS / 32, TOGETHER = 32 / OWN_ROWS, HELD = 4;
+  constexpr int BATCH = PIECES % 8 == 0 ? 8 : PIECES % 4 == 0 ? 4 : PIECES % 2 == 0 ? 2 : 1;
+  constexpr bool EVEN = 32 % CHUNKS == 0;  // a lane copies the same bytes of all of its rows
   const int lane = thread % 32, first = thread / 32 * OWN_ROWS;
+  const int first_own = lane / CHUNKS, own_byte = lane % CHUNKS * 16;
+  const auto row_of = [&](int i) {
+    return EVEN ? i * (32 / CHUNKS) + first_own : (i * 32 + lane) / CHUNKS;
+  };
+  const auto byte_of = [&](int i) { return EVEN ? own_byte : (i * 32 + lane) % CHUNKS * 16; };
   Place place;
   Stages now(tiles, block), ahead(tiles, block);
   int row[HELD];
@@ -80,7 +98,11 @@ __device__ __forceinline__ void gather_tiles(
     barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
     if (thread == 0) {
       barrier_expect(full, W_STAGE + (BULK ? STAGE_ROWS * ROW : 0));
-      bulk_copy(to + X_STAGE, values + (long long)now.stage * W_STAGE, W_STAGE, full);
+      constexpr int SHARE = W_STAGE / CLUSTER;
+      const int own_share = block % CLUSTER * SHARE;
+      const unsigned char* from = values + (long long)now.stage * W_STAGE + own_share;
+      if constexpr (CLUSTER == 1) bulk_copy(to + X_STAGE, from, SHARE, full);
+      else copy_to_all(to + X_STAGE + own_share, from, SHARE, full);
     }
     __syncwarp();
     const unsigned own_to = to + first * X_ROW_BYTES;
@@ -90,11 +112,18 @@ __device__ __forceinline__ void gather_tiles(
       if (lane < OWN_ROWS)
         bulk_copy(own_to + lane * X_ROW_BYTES, own_x + own * (unsigned)(PITCH * SIZE), ROW, full);
     } else {
-      #pragma unroll 4
-      for (int i = 0; i < PIECES; ++i) {
-        const int piece = i * 32 + lane, r = piece / CHUNKS, at = piece % CHUNKS * 16;
-        const unsigned own = __shfl_sync(0xffffffff, row, from_lane + r);
-        copy_piece(own_to + r * X_ROW_BYTES + at, own_x + (own * (unsigned)(PITCH * SIZE) + at));
+      #pragma unroll 1
+      for (int round = 0; round < PIECES; round += BATCH) {
+        unsigned from[BATCH];
+        #pragma unroll
+        for (int i = 0; i < BATCH; ++i)
+          from[i] = __shfl_sync(0xffffffff, row, from_lane + row_of(round + i));
+        #pragma unroll
+        for (int i = 0; i < BATCH; ++i) {
+          const int at = byte_of(round + i);
+          copy_piece(own_to + row_of(round + i) * X_ROW_BYTES + at,
+                     own_x + (from[i] * (unsigned)(PITCH * SIZE) + at));
+        }
       }
       asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" : : "r"(full) : "memory");
     }
@@ -108,6 +137,10 @@ __device__ __forceinline__ void gather_tiles(
       for (int i = 0; i < TOGETHER && now.more; ++i) copy_stage(row[u], i * OWN_ROWS);
       read_rows(row[u]);
     }
+  }
+  if constexpr (CLUSTER > 1) {  // others still arrive here
+    for (int i = 0; i < STAGES; ++i, place.next())
+      barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
   }
 }
 """

@@ -34,6 +34,8 @@ _CONSUMERS = (1, 2, 3, 4)
 _DEPTHS = (2, 4)
 _STAGES = (2, 3, 4, 5, 6, 8, 10, 12)
 _BLOCKS = (1, 2)
+_JOINED = (1, 2)
+_CLUSTERS = (1, 2, 4)
 _WIDEST = 256
 _OTHER_REGISTERS = 32
 _TURNED = "turned_x"
@@ -66,6 +68,8 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileWiseConfig]:
         "stages": _STAGES,
         "blocks": _BLOCKS,
         "bulk": (True, False),
+        "joined": _JOINED,
+        "cluster": _CLUSTERS,
     }
 
     def tiling_of(config: TileWiseConfig) -> TileWiseTiling:
@@ -89,7 +93,19 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileWiseConfig]:
         """No tile is twice as high as y, unless it is the lowest."""
         return config.rows == _ROWS[0] or config.rows < 2 * view.m
 
+    def tiles_are_joined(config: TileWiseConfig) -> bool:
+        """Joined tiles are as wide as an instruction at most, and there are some."""
+        return config.joined == 1 or (
+            tiling_of(config).granularity <= _WIDEST and config.joined <= view.tiles
+        )
+
+    def clusters_share_tiles(config: TileWiseConfig) -> bool:
+        """All blocks of a cluster have row tiles of the same tile."""
+        return tiling_of(config).row_tiles % config.cluster == 0
+
     constraints = (
+        tiles_are_joined,
+        clusters_share_tiles,
         consumers_share_rows,
         rows_are_there,
         shared_memory_suffices,

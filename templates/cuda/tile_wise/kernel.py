@@ -75,15 +75,15 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
             "STAGES": config.stages, "BULK": config.bulk, "X_ROW_BYTES": tiling.x_row_bytes,
             "X_STAGE_BYTES": tiling.x_stage_bytes, "CHANNELS": tiling.terms,
             "TERMS": tiling.terms_of_tile, "FLOAT_BIAS": view.epilogue.float_bias,
-            "ROW_TILES": tiling.row_tiles, "ITEMS": tiling.items,
-            "GRID": _grid(tiling, target), "PRODUCER_REGISTERS": tiling.budget.producer,
+            "ROW_GROUPS": tiling.row_groups, "ITEMS": tiling.items, "CLUSTER": config.cluster,
+            "CLUSTERS": _clusters(tiling, target), "PRODUCER_REGISTERS": tiling.budget.producer,
             "CONSUMER_REGISTERS": tiling.budget.consumer,
         },
     )  # fmt: skip
 
 
-def _grid(tiling: TileWiseTiling, target: Target) -> int:
-    return min(tiling.items, target.units * tiling.config.blocks)
+def _clusters(tiling: TileWiseTiling, target: Target) -> int:
+    return min(tiling.items, target.units * tiling.config.blocks // tiling.config.cluster)
 
 
 def _entry(tiling: TileWiseTiling) -> str:
@@ -117,8 +117,8 @@ def product_kernel(tiling: TileWiseTiling, turned: TensorSpec, target: Target) -
         call(functions.function("multiply"), smem.data, *pointers, block, thread)
 
     return thread_kernel(
-        parameters, _grid(tiling, target), tiling.threads, target, body,
-        together=tiling.config.blocks,
+        parameters, _clusters(tiling, target) * tiling.config.cluster, tiling.threads, target, body,
+        cluster=tiling.config.cluster, together=tiling.config.blocks,
     )  # fmt: skip
 
 

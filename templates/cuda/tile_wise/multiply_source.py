@@ -33,6 +33,18 @@ __device__ __forceinline__ int lane_start(int lane) {
   return (lane / 16 * 8 + lane % 8) * X_ROW_BYTES + lane / 8 % 2 * 16;
 }
 
+// A warp has read the stage in front of a place, whose weights came from all blocks of the cluster.
+__device__ __forceinline__ void leave(const Ring& ring, const Place& place, int lane) {
+  const unsigned empty = ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1);
+  if constexpr (CLUSTER == 1) {
+    if (lane == 0) barrier_arrive(empty);
+  } else if (lane < CLUSTER) {
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;"
+                 " mbarrier.arrive.shared::cluster.b64 _, [there]; }"
+                 : : "r"(empty), "r"(lane) : "memory");
+  }
+}
+
 // The sums of one tile's columns, of BLOCKS_M times 64 rows of a consumer.
 __device__ __forceinline__ void multiply_tile(
     SUM (&sums)[ALL], const Ring& ring, Place& place, int stages, int own_start, int lane) {
@@ -43,7 +55,7 @@ __device__ __forceinline__ void multiply_tile(
     const unsigned weights = ring.stages + place.stage * STAGE_BYTES + X_STAGE;
     // Unswizzled: units of 16 bytes along k are WIDTH rows apart, groups of eight rows 128 bytes.
     const unsigned long long descriptor =
-        (weights >> 4) | (unsigned long long)WIDTH << 16 | 8ull << 32;
+        (weights & 0x3ffff) >> 4 | (unsigned long long)WIDTH << 16 | 8ull << 32;
     barrier_wait(ring.full + 8 * place.stage, place.phase);
     #pragma unroll
     for (int step = 0; step < DEPTH; ++step) {
@@ -58,16 +70,14 @@ __device__ __forceinline__ void multiply_tile(
         asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
       }
       // All products but the last one have ended: those of the stage before.
-      if (step == FREED && s > 0 && lane == 0)
-        barrier_arrive(ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1));
+      if (step == FREED && s > 0) leave(ring, place, lane);
     }
     place.next();
   }
   asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
   #pragma unroll
   for (int i = 0; i < ALL; ++i) hold(sums[i]);
-  if (stages > 0 && lane == 0)
-    barrier_arrive(ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1));
+  if (stages > 0) leave(ring, place, lane);
 }
 
 __device__ __forceinline__ void multiply_tiles(
@@ -81,20 +91,20 @@ __device__ __forceinline__ void multiply_tiles(
   SUM sums[ALL];
   const auto tile_of = [&](int turn) {
     const int item = item_of(turn, block);
-    return item < 0 ? int4{} : __ldg(tiles + item / ROW_TILES);
+    return item < 0 ? int4{} : __ldg(tiles + item / ROW_GROUPS);
   };
   int4 tile = tile_of(0), next;
-  for (int turn = 0; turn * GRID < ITEMS; ++turn, tile = next) {
+  for (int turn = 0; turn * CLUSTERS < ITEMS; ++turn, tile = next) {
     next = tile_of(turn + 1);
     if (tile.w == 0) continue;
     const int item = item_of(turn, block);
-    begin_terms(terms, from, item / ROW_TILES * WIDTH, consumer, thread % 128);
+    begin_terms(terms, from, item / ROW_GROUPS * WIDTH, consumer, thread % 128);
     multiply_tile(sums, ring, place, tile.y, lane_start(lane) + own_row * SIZE, lane);
     await_terms(consumer);
     #pragma unroll
     for (int b = 0; b < BLOCKS_M; ++b) {
       const int4 entry = read_entry(places, tile, lane);
-      const int first_row = item % ROW_TILES * ROWS + own_row + b * 64;
+      const int first_row = first_row_of(item, block) + own_row + b * 64;
       __syncwarp();
       lay_out(sums + b * (WIDTH / 2), own_rows, terms, from, lane);
       __syncwarp();
@@ -115,11 +125,16 @@ __device__ __forceinline__ void multiply_tile_wise(
   if (thread == 0) {
     for (int s = 0; s < STAGES; ++s) {
       barrier_init(ring.full + 8 * s, BULK ? 1 : 129);
-      barrier_init(ring.empty + 8 * s, CONSUMERS * 4);
+      barrier_init(ring.empty + 8 * s, CONSUMERS * 4 * CLUSTER);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
   }
-  __syncthreads();
+  if constexpr (CLUSTER == 1) {
+    __syncthreads();
+  } else {
+    asm volatile("barrier.cluster.arrive.release.aligned;" : : : "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" : : : "memory");
+  }
   if (thread >= 128 * CONSUMERS) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(PRODUCER_REGISTERS));
     gather_tiles(ring, x, rows, values, tiles, block, thread - 128 * CONSUMERS);

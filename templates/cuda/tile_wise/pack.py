@@ -16,6 +16,7 @@ from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.tile_wise.config import UNIT_BYTES, TileWiseTiling
 from autoq.templates.cuda.tile_wise.words import pack_words
 from autoq.templates.sparse.pruned_matrix import Tile
+from autoq.templates.sparse.tiles import tiles_of
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
@@ -44,14 +45,14 @@ def schedule_specs(tiling: TileWiseTiling) -> tuple[TensorSpec, ...]:
     view, stages = tiling.view, tiling.stages_of_tiles
     values = (stages, tiling.config.depth * 2, tiling.width, UNIT_BYTES // tiling.size)
     if tiling.in_words:
-        words = view.n * tiling.out_bytes // 4 + view.tiles
+        words = view.n * tiling.out_bytes // 4 + tiling.tiles
         places = TensorSpec("places", (words, 4), "int32")
     else:
         places = TensorSpec("places", (-(-view.n // 4) * 4,), "int32")
     return (
         TensorSpec("values", values, view.workload.weight_dtype),
         TensorSpec("rows", (stages, tiling.stage_rows), "int32"),
-        TensorSpec("tiles", (view.tiles, 4), "int32"),
+        TensorSpec("tiles", (tiling.tiles, 4), "int32"),
         places,
     )
 
@@ -65,7 +66,7 @@ def pack_schedule(tiling: TileWiseTiling, constants: Constants) -> Schedule:
     """
     view = tiling.view
     weight = view.weight(constants)
-    found = view.sparsity.tiles_of(weight)
+    found = tiles_of(weight.T != 0, tiling.granularity)
     values, rows, tiles, places = (
         np.zeros(spec.shape, weight.dtype if spec.name == "values" else np.int32)
         for spec in schedule_specs(tiling)
@@ -89,7 +90,7 @@ def pack_schedule(tiling: TileWiseTiling, constants: Constants) -> Schedule:
         for tile in ordered:
             places[tile.columns] = slot(np.arange(len(tile.columns)))
         return Schedule((values, rows, tiles, places), np.arange(view.n))
-    columns = np.full((view.tiles, tiling.width), view.n)
+    columns = np.full((tiling.tiles, tiling.width), view.n)
     for number, tile in enumerate(ordered):
         columns[number, : len(tile.columns)] = tile.columns
     spans = tiles[:, 2:].copy()

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 WORD_BYTES = 4
+_SHARED_SHIFT = 30
 
 
 def pack_words(
     spans: np.ndarray, columns: np.ndarray, fill: np.ndarray, entries: np.ndarray
 ) -> np.ndarray:
-    """Fill in the entries int32 [words, 4]; each tile's first one and their number, [tiles, 2].
+    """Fill in the entries int32 [words, 4]; each tile's first one and their numbers, [tiles, 2].
+
+    Words that are a tile's alone come first, then at most two that it shares with other tiles, whose
+    number is in the two highest bits.
 
     spans: of each tile the first column of y that it writes, and how many. columns: [tiles, width]
     which column of y each of the tile's is, fill's length for none. fill: the outputs [n] of
@@ -41,12 +45,15 @@ def pack_words(
         base = np.where((source >= 0).any(axis=1), least // WORD_BYTES, 0)
         picks = np.where(source >= 0, source - base[:, None] * WORD_BYTES, 0)
         takes = np.where(source >= 0, np.arange(WORD_BYTES), WORD_BYTES + np.arange(WORD_BYTES))
-        entry = entries[at : at + len(words)].view(np.uint32)
+        alone = written.all(axis=1)
+        entry = np.empty((len(words), 4), np.uint32)
         entry[:, 0] = words
         entry[:, 1] = _nibbles(picks) | _nibbles(takes) << 16
         entry[:, 2] = np.ascontiguousarray(filled[column, within]).view(np.uint32)[:, 0]
         entry[:, 3] = base | (written << np.arange(WORD_BYTES)).sum(axis=1) << 16
-        found[number] = at, len(words)
+        entries[at : at + len(words)] = entry[np.argsort(~alone, kind="stable")].view(np.int32)
+        counts = np.uint32(alone.sum() | (~alone).sum() << _SHARED_SHIFT)
+        found[number] = at, counts.view(np.int32)
         at += len(words)
     return found
 

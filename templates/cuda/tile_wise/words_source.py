@@ -37,8 +37,16 @@ __device__ __forceinline__ void await_terms(int consumer) {
   asm volatile("cp.async.wait_all;" : : : "memory");
   meet(consumer);
 }
-__device__ __forceinline__ int4 read_entry(const void* entries, const int4& tile, int e) {
-  return e < tile.w ? __ldg(static_cast<const int4*>(entries) + tile.z + e) : int4{};
+// Of a tile's entries those of words that are its alone, and behind them those of words of two.
+__device__ __forceinline__ int whole_words(const int4& tile) { return tile.w & 0x3fffffff; }
+__device__ __forceinline__ int shared_words(const int4& tile) { return (unsigned)tile.w >> 30; }
+// How many lanes take words of one row: fewer where few words are left, for several rows at once.
+__device__ __forceinline__ int lanes_across(int left) { return left > 16 ? 32 : left > 8 ? 16 : 8; }
+__device__ __forceinline__ int4 read_entry(
+    const void* entries, const int4& tile, int lane, int first = 0) {
+  const int left = whole_words(tile) - first, own = lane & lanes_across(left) - 1;
+  const int4* from = static_cast<const int4*>(entries) + tile.z + first;
+  return own < left ? __ldg(from + own) : int4{};
 }
 
 // What two columns have, for two rows.
@@ -88,32 +96,41 @@ __device__ __forceinline__ void lay_out(
     lay_out_as<SATURATES ? Form::CLAMP : Form::ANY>(sums, to, terms, own, lane);
 }
 
-// A warp's 16 rows of y, the words that the tile's `tile.w` entries from tile.z on name.
+__device__ __forceinline__ unsigned word_of(const unsigned* row, const int4& entry) {
+  const unsigned* from = row + (entry.w & 0xffff);
+  const unsigned pick = entry.y & 0xffff, fill = (unsigned)entry.y >> 16;
+  return __byte_perm(__byte_perm(from[0], from[1], pick), entry.z, fill);
+}
+// A warp's 16 rows of y, the words that the tile's entries name.
 __device__ __forceinline__ void store_rows(
     const unsigned* rows, const Constants&, const void* entries, int4 entry, OUT* y, int first_row,
     const int4& tile, int lane) {
-  const int count = min(16, M - first_row);
+  const int count = min(16, M - first_row), whole = whole_words(tile);
+  unsigned* first = reinterpret_cast<unsigned*>(y) + first_row * ROW_WORDS;
   int4 next;
-  for (int e = lane; e < tile.w; e += 32, entry = next) {
-    next = read_entry(entries, tile, e + 32);
-    const unsigned pick = entry.y & 0xffff, fill = (unsigned)entry.y >> 16;
-    const unsigned mask = (unsigned)entry.w >> 16;
-    const unsigned* from = rows + (entry.w & 0xffff);
-    unsigned* to = reinterpret_cast<unsigned*>(y) + first_row * ROW_WORDS + entry.x;
-    #pragma unroll 4
-    for (int r = 0; r < count; ++r) {
-      const unsigned found = __byte_perm(from[r * ROW_PITCH], from[r * ROW_PITCH + 1], pick);
-      const unsigned word = __byte_perm(found, entry.z, fill);
-      unsigned* own = to + r * ROW_WORDS;
-      if (mask == 15) {
-        *own = word;
-      } else {  // the word of two tiles
-        #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          if (mask >> i & 1) reinterpret_cast<unsigned char*>(own)[i] = word >> 8 * i;
-      }
+  for (int e = 0; e < whole; e += 32, entry = next) {
+    const int left = whole - e, across = lanes_across(left), step = 32 / across;
+    next = read_entry(entries, tile, lane, e + 32);
+    if ((lane & across - 1) >= left) continue;
+    #pragma unroll 1
+    for (int r = lane / across; r < 16; r += 4 * step) {
+      unsigned word[4];
+      #pragma unroll
+      for (int i = 0; i < 4; ++i) word[i] = word_of(rows + (r + i * step) * ROW_PITCH, entry);
+      #pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (r + i * step < count) first[(r + i * step) * ROW_WORDS + entry.x] = word[i];
     }
   }
+  // Words of two tiles: half a warp has those of 16 rows.
+  const int r = lane % 16;
+  if (lane / 16 >= shared_words(tile) || r >= count) return;
+  const int4 own = __ldg(static_cast<const int4*>(entries) + tile.z + whole + lane / 16);
+  const unsigned word = word_of(rows + r * ROW_PITCH, own), mask = (unsigned)own.w >> 16;
+  unsigned char* to = reinterpret_cast<unsigned char*>(first + r * ROW_WORDS + own.x);
+  #pragma unroll
+  for (int i = 0; i < 4; ++i)
+    if (mask >> i & 1) to[i] = word >> 8 * i;
 }
 """
 """What `sums_source.SUMS` has, of finished outputs; entries are those of `pack_words`."""

@@ -36,5 +36,5 @@ def register_budget(
     launch = min(launch, 256)
     pool = launch * warpgroups
     consumer = min(_MOST_CONSUMER, (pool - least_producer) // consumers // _STEP * _STEP)
-    producer = min(_MOST_PRODUCER, pool - consumers * consumer)
+    producer = min(max(_MOST_PRODUCER, least_producer), pool - consumers * consumer)
     return RegisterBudget(launch, producer, consumer)

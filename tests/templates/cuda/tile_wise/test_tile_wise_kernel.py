@@ -29,15 +29,15 @@ EMPTY = Sparsity("tw", 8, 0, Structure(0, 0, 0))
 
 
 @pytest.mark.parametrize("workload", [BYTES, FLOATS], ids=str)
-@pytest.mark.parametrize("depth", [2, 4])
-def test_stages_hold_the_weight(workload: Gemm | FloatGemm, depth: int) -> None:
+@pytest.mark.parametrize(("depth", "joined"), [(2, 1), (4, 2)])
+def test_stages_hold_the_weight(workload: Gemm | FloatGemm, depth: int, joined: int) -> None:
     view = view_of(workload)
     assert view is not None
-    tiling = TileWiseTiling(view, TileWiseConfig(128, 2, depth, 3, 1, True))
+    tiling = TileWiseTiling(view, TileWiseConfig(128, 2, depth, 3, 1, True, joined))
     _, constants = workload.random_case(np.random.default_rng(1))
     schedule = pack_schedule(tiling, constants)
     values, rows, tiles, entries = schedule.arrays
-    columns = schedule.columns.reshape(view.tiles, tiling.width)
+    columns = schedule.columns.reshape(tiling.tiles, tiling.width)
     unit = 16 // tiling.size
     order = np.argsort(BYTE_ORDER) if tiling.size == 1 else np.arange(unit)
     found = np.zeros((200, 301), np.float64)
@@ -59,7 +59,11 @@ def assert_words_are_right(
     size, rng = dead.dtype.itemsize, np.random.default_rng(2)
     expected, row = dead.copy().view(np.uint8), np.zeros(dead.nbytes, np.uint8)
     times = np.zeros(dead.nbytes, np.int64)
-    for (*_, first, count), own in zip(tiles, columns, strict=True):
+    for (*_, first, counts), own in zip(tiles, columns, strict=True):
+        whole, shared = counts & (1 << 30) - 1, counts >> 30 & 3
+        count = whole + shared
+        masks = entries[first : first + count, 3] >> 16
+        assert (masks[:whole] == 15).all() and (masks[whole:] != 15).all() and shared <= 2
         outputs = rng.integers(0, 256, len(own) * size + 8, np.uint8)
         for at, column in enumerate(own[own < len(dead)]):
             expected[column * size :][:size] = outputs[at * size :][:size]
@@ -124,6 +128,8 @@ def test_sums_of_four_lanes_lie_in_different_banks() -> None:
             TileWiseConfig(128, 2, 2, 4, 1, False),
         ),
         (replace(FLOATS, bias=True), TileWiseConfig(128, 2, 2, 3, 1, True)),
+        (replace(BYTES, m=120), TileWiseConfig(64, 1, 2, 3, 1, False, 2, 2)),
+        (replace(FLOATS, m=250), TileWiseConfig(64, 1, 2, 3, 2, True, 1, 4)),
         (
             FloatGemm(70, 99, 75, "bfloat16", "bfloat16", "float32", activation="gelu_tanh",
                       sparsity=Sparsity("tw", 24, 60, Structure(96, 32, 64))),
@@ -134,8 +140,8 @@ def test_sums_of_four_lanes_lie_in_different_banks() -> None:
             TileWiseConfig(192, 3, 2, 2, 1, True),
         ),
     ],
-    ids=["bytes", "sums", "residual", "row scales", "empty", "table", "floats", "bfloat16",
-         "float residual"],
+    ids=["bytes", "sums", "residual", "row scales", "empty", "table", "floats", "joined", "cluster",
+         "bfloat16", "float residual"],
 )  # fmt: skip
 def test_outputs_are_right(workload: Gemm | FloatGemm, config: TileWiseConfig) -> None:
     assert config in TEMPLATE.space(workload, TARGET)
