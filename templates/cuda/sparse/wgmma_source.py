@@ -132,17 +132,17 @@ __device__ __forceinline__ void copy_stages(
     const unsigned to = ring.rows(at.stage) + first * PITCH;
     // The lanes of a round have whole rows where these divide 32 pieces.
     #pragma unroll 1
-    for (int round = 0; round < PIECES; round += BATCH) {
+    for (int piece = 0; piece < PIECES; piece += BATCH) {
       int from[BATCH];
       #pragma unroll
       for (int i = 0; i < BATCH; ++i)
-        from[i] = __shfl_sync(0xffffffffu, place, lane + row_of(round + i));
+        from[i] = __shfl_sync(0xffffffffu, place, lane + row_of(piece + i));
       #pragma unroll
       for (int i = 0; i < BATCH; ++i) {
-        const int column = column_of(round + i);
+        const int column = column_of(piece + i);
         if (N % TILE == 0 || first_column + column < N)
           asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                       :: "r"(to + row_of(round + i) * PITCH + column), "l"(b + (from[i] + column))
+                       :: "r"(to + row_of(piece + i) * PITCH + column), "l"(b + (from[i] + column))
                        : "memory");
       }
     }

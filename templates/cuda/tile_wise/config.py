@@ -30,7 +30,7 @@ class TileWiseConfig:
     blocks: blocks that share a multiprocessor.
     bulk: whether a gathered row comes by one bulk copy; else its pieces of 16 bytes by threads.
     joined: tiles that are multiplied as one, which gathers what any of them keeps.
-    cluster: neighbouring blocks of the same tile, of which each copies a part of its weights for all.
+    cluster: neighbouring blocks of the same tile; each copies a part of its weights for all.
     """
 
     rows: int

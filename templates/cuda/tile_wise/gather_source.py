@@ -113,15 +113,15 @@ __device__ __forceinline__ void gather_tiles(
         bulk_copy(own_to + lane * X_ROW_BYTES, own_x + own * (unsigned)(PITCH * SIZE), ROW, full);
     } else {
       #pragma unroll 1
-      for (int round = 0; round < PIECES; round += BATCH) {
+      for (int piece = 0; piece < PIECES; piece += BATCH) {
         unsigned from[BATCH];
         #pragma unroll
         for (int i = 0; i < BATCH; ++i)
-          from[i] = __shfl_sync(0xffffffff, row, from_lane + row_of(round + i));
+          from[i] = __shfl_sync(0xffffffff, row, from_lane + row_of(piece + i));
         #pragma unroll
         for (int i = 0; i < BATCH; ++i) {
-          const int at = byte_of(round + i);
-          copy_piece(own_to + row_of(round + i) * X_ROW_BYTES + at,
+          const int at = byte_of(piece + i);
+          copy_piece(own_to + row_of(piece + i) * X_ROW_BYTES + at,
                      own_x + (from[i] * (unsigned)(PITCH * SIZE) + at));
         }
       }

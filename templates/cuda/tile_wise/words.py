@@ -13,8 +13,8 @@ def pack_words(
 ) -> np.ndarray:
     """Fill in the entries int32 [words, 4]; each tile's first one and their numbers, [tiles, 2].
 
-    Words that are a tile's alone come first, then at most two that it shares with other tiles, whose
-    number is in the two highest bits.
+    Words that are a tile's alone come first, then at most two that it shares with other tiles,
+    whose number is in the two highest bits.
 
     spans: of each tile the first column of y that it writes, and how many. columns: [tiles, width]
     which column of y each of the tile's is, fill's length for none. fill: the outputs [n] of
