@@ -43,11 +43,18 @@ from autoq.process.child import ChildCrash, ChildError, ChildTimeout
 from autoq.records.database import Database
 from autoq.scratch import scratch_folder, sweep
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.target import Target
 
 LIBRARIES = [name for name in PEERS if name != METASCHEDULE]
 
-LAYERS = {"resnet50": resnet50_cases.convolutions, "grouped": grouped_cases.convolutions}
+Convolution = Conv2d | FloatConv2d
+
+LAYERS = {
+    "resnet50": resnet50_cases.convolutions,
+    "grouped": grouped_cases.convolutions,
+    "float16": resnet50_cases.float_convolutions,
+}
 
 _MISSING = "missing"
 _PREPARE_SECONDS = 300.0
@@ -58,7 +65,7 @@ _TRIAL_SECONDS = 10.0
 _PROCESSES = {"cudnn_int8": 6}
 
 
-def compile_only(workloads: Sequence[Conv2d], kernels: Kernels, references: Path) -> None:
+def compile_only(workloads: Sequence[Convolution], kernels: Kernels, references: Path) -> None:
     """Fill the cache with references while the kernels are being compiled; needs no GPU."""
     compute_references(workloads, references, SEED)
     failed = [(c, b.message) for c, b in kernels.finish().items() if b.kernel is None]
@@ -68,7 +75,7 @@ def compile_only(workloads: Sequence[Conv2d], kernels: Kernels, references: Path
 
 
 def start(
-    peers: Sequence[PeerProcesses], workloads: Sequence[Conv2d]
+    peers: Sequence[PeerProcesses], workloads: Sequence[Convolution]
 ) -> dict[str, list[Future[str]]]:
     """Start all peers and have them plan, without waiting."""
     layers = list(dict.fromkeys(map(layer_of, workloads)))
@@ -87,7 +94,7 @@ def versions_of(started: Mapping[str, Sequence[Future[str]]]) -> dict[str, str]:
 
 
 def measure_case(
-    workload: Conv2d,
+    workload: Convolution,
     target: Target,
     ours: Mapping[Candidate, Built],
     runner: Runner,
@@ -117,7 +124,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", default="cuda")
     parser.add_argument("--layers", choices=LAYERS, default="resnet50",
-                        help="of ResNet-50, or depthwise and grouped ones")  # fmt: skip
+                        help="of ResNet-50, in bytes or in float16, or grouped ones")  # fmt: skip
     parser.add_argument("--batches", default="1,8,128")
     parser.add_argument("--cases", default="", help="comma-separated parts of names, e.g. 3x3,stem")
     parser.add_argument("--peers", default=",".join(LIBRARIES), help="comma-separated, or none")
@@ -137,7 +144,7 @@ def parse() -> argparse.Namespace:
     return options
 
 
-def chosen_cases(layers: str, batches: str, parts: str) -> list[Conv2d]:
+def chosen_cases(layers: str, batches: str, parts: str) -> list[Convolution]:
     """The distinct convolutions of some batches whose name contains one of the parts.
 
     layers: a key of LAYERS.
@@ -147,7 +154,7 @@ def chosen_cases(layers: str, batches: str, parts: str) -> list[Conv2d]:
         workload
         for n in map(int, batches.split(","))
         for workload in LAYERS[layers](n)
-        if isinstance(workload, Conv2d) and any(part in case_name(workload) for part in wanted)
+        if isinstance(workload, Convolution) and any(part in case_name(workload) for part in wanted)
     ]
 
 
@@ -172,7 +179,7 @@ def peer_processes(options: argparse.Namespace) -> list[PeerProcesses]:
 
 
 def run(
-    options: argparse.Namespace, workloads: Sequence[Conv2d], host: Host, kernels: Kernels,
+    options: argparse.Namespace, workloads: Sequence[Convolution], host: Host, kernels: Kernels,
     references: Path,
 ) -> dict[str, Any]:  # fmt: skip
     """Measure all cases; the results so far are written after each."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.gemm import Gemm
 
 STAGES = ((56, 64, 256), (28, 128, 512), (14, 256, 1024), (7, 512, 2048))
@@ -41,3 +42,19 @@ def convolutions(n: int) -> list[Conv2d | Gemm]:
 
 
 CASES = [case for n in (8, 128) for case in convolutions(n)]
+
+
+def float_convolutions(n: int) -> list[FloatConv2d]:
+    """The same in float16, from an image whose 3 channels are padded to 8."""
+    stem = FloatConv2d(n, 224, 224, 8, 64, 7, 7, (2, 2), (3, 3, 3, 3), bias=True, activation="relu")
+    cases = [stem]
+    for case in convolutions(n)[1:]:
+        if isinstance(case, Conv2d):
+            residual = case.epilogue.residual_dtype is not None
+            cases.append(
+                FloatConv2d(
+                    n, case.h, case.w, case.c, case.k, case.r, case.s, case.stride, case.padding,
+                    bias=True, activation="relu", residual=residual, residual_first=residual,
+                )
+            )  # fmt: skip
+    return cases

@@ -43,11 +43,10 @@ def taps(model: onnx.ModelProto, everywhere: bool = False) -> list[Tap]:
     inputs = {value.name for value in model.graph.input}
     found: dict[str, Tap] = {}
     for node in model.graph.node:
-        maker = producers.get(node.input[0])
-        moved = maker is not None and maker.op_type in _MOVES and not everywhere
-        moved &= node.op_type == "QuantizeLinear"
-        if node.op_type in _INTEGERS and not moved and node.output[0] not in inside:
-            found[node.output[0]] = Tap(node.output[0], False)
+        if node.op_type in _INTEGERS and node.output[0] not in inside:
+            maker = producers.get(node.input[0]) if node.op_type == "QuantizeLinear" else None
+            if everywhere or maker is None or maker.op_type not in _MOVES:
+                found[node.output[0]] = Tap(node.output[0], False)
         if node.op_type == "DynamicQuantizeLinear" and node.input[0] not in inputs:
             found[node.input[0]] = Tap(node.input[0], True)
     constants = _constants(model)

@@ -12,6 +12,7 @@ import numpy as np
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
 from autoq.templates.layout import NHWC
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.oracle.reference import reference
 
 # Even batches repeat with this period: a reference of a few images then checks every element.
@@ -35,8 +36,20 @@ class Layer:
         return self.forms[0][1]
 
 
-def layer_of(workload: Conv2d) -> Layer:
-    """What peers are given for a workload of autoq's: int8 activations without zero points."""
+def layer_of(workload: Conv2d | FloatConv2d) -> Layer:
+    """What peers are given for a workload of autoq's: int8 activations without zero points.
+
+    Peers that compute in float16 take the same for a convolution of float16, whose images of 3
+    channels are not padded for them.
+    """
+    if isinstance(workload, FloatConv2d):
+        w = workload
+        channels = 3 if (w.r, w.s, w.c) == (7, 7, 8) else w.c
+        epilogue = Epilogue("int8", "int8" if w.residual else None)
+        plain = Conv2d(
+            w.n, w.h, w.w, channels, w.k, w.r, w.s, w.stride, w.padding, epilogue=epilogue
+        )
+        return Layer((("", plain),))
     plain = dataclasses.replace(
         workload,
         in_dtype="int8",
