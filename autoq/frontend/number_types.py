@@ -21,7 +21,7 @@ _CONDITIONS = (
     "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor", "Not", "IsNaN",
     "IsInf",
 )  # fmt: skip
-_INDICES = ("ArgMax", "ArgMin")
+_INDICES = ("ArgMax", "ArgMin", "TopK")
 _DATA_INPUT = {"Where": 1, "OneHot": 2}
 """The input whose type the result has, where that is not the first."""
 

@@ -15,11 +15,12 @@ MOST_LISTED = 20
 """Problems that a message lists."""
 
 _AFTERWARDS = "cut the model in front of it (onnx.utils.extract_model) and compute the rest after"
+_CUSTOM = f"export it as operators of ONNX, or {_AFTERWARDS}"
 _RECURRENT = "write the recurrence as products and element-wise operators, or export its steps"
 _CONTROL = "export with fixed sizes and without control flow, so that conditions are constants"
 
 ADVICE = {
-    **dict.fromkeys(("NonMaxSuppression", "NonZero", "TopK", "Unique", "RoiAlign"), _AFTERWARDS),
+    **dict.fromkeys(("NonMaxSuppression", "NonZero", "Unique", "RoiAlign"), _AFTERWARDS),
     **dict.fromkeys(("LSTM", "GRU", "RNN"), _RECURRENT),
     **dict.fromkeys(("Loop", "Scan"), _CONTROL),
     **dict.fromkeys(
@@ -73,5 +74,5 @@ def _of_operator(kind: str, names: list[str]) -> str:
     """One line for all nodes of an operator."""
     op = kind.rpartition(".")[2]
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    line = f"node {names[0]!r} ({op}){more}: operator {kind} is not supported"
-    return f"{line} ({ADVICE[op]})" if op in ADVICE else line
+    advice = ADVICE.get(op, _AFTERWARDS if kind == op else _CUSTOM)
+    return f"node {names[0]!r} ({op}){more}: operator {kind} is not supported ({advice})"

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx_models.caches import CACHES
 from onnx_models.integers import INTEGER_CASES, qlinear_unary, with_known_output
 from onnx_models.operators import FLOAT_CASES
 from onnx_models.oracle import output_step, random_feeds, run_onnxruntime
@@ -101,7 +102,8 @@ DYNAMIC = {"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulIntegerToFlo
 def test_every_integer_importer_has_a_case():
     used = {n.op_type for m in INTEGER_CASES.values() for n in m.graph.node}
     floats = {n.op_type for m in FLOAT_CASES.values() for n in m.graph.node}
-    assert {op for _, op in OPERATORS} <= used | floats | DYNAMIC
+    caches = {n.op_type for m in CACHES.values() for n in m.graph.node}
+    assert {op for _, op in OPERATORS} <= used | floats | DYNAMIC | caches
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, np.inf])

@@ -69,6 +69,8 @@ REDUCTIONS = {
     "arg_max": _reduced("ArgMax", axis=1, keepdims=0),
     "arg_max_of_bytes": _reduced("ArgMax", "int8", axis=1, select_last_index=1),
     "arg_min_last": _reduced("ArgMin", "int64", axis=-1, select_last_index=1),
+    "top_k": model([node("TopK", "x k", "y i", axis=1)], {"x": (SHAPE, "float32")},
+                   {"k": np.array([2])}, ("y", "i")),
     "log_softmax": _reduced("LogSoftmax", axis=1),
     "log_softmax_old": _reduced("LogSoftmax", opset=11, axis=2),
     "running_sum": model([node("CumSum", "x a", exclusive=1, reverse=1)], {"x": (SHAPE, "float32")},

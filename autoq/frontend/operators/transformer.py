@@ -8,6 +8,7 @@ import numpy as np
 
 from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.operators.arithmetic import emit_gelu
+from autoq.frontend.operators.key_value_cache import cut
 from autoq.frontend.operators.linear import emit_matmul
 from autoq.frontend.operators.normalisation import emit_layer_norm, emit_rms_norm
 from autoq.frontend.registry import OnnxNode, importer
@@ -98,39 +99,66 @@ def embed_layer_normalization(node: OnnxNode, b: GraphBuilder) -> list[str]:
 
 
 @importer("Attention", domain=MICROSOFT)
-def attention(node: OnnxNode, b: GraphBuilder) -> str:
-    """Queries, keys and values of one tensor [batch, length, size] by a product, and attention."""
-    _refuse(node, b, {4: "past"}, ("do_rotary", "past_present_share_buffer"))
+def attention(node: OnnxNode, b: GraphBuilder) -> list[str]:
+    """Queries, keys and values of one tensor [batch, length, size] by a product, and attention.
+
+    Keys and values of earlier tokens [2, batch, heads, past, size] stand before the new ones, and
+    all of them are the second output.
+    """
+    _refuse(node, b, {6: "past_sequence_length"}, ("do_rotary", "past_present_share_buffer"))
     x, weight = node.required(0, b), node.required(1, b)
     sizes = list(node.attributes.get("qkv_hidden_sizes", (b.shape(weight)[-1] // 3,) * 3))
     projected = _added(b, emit_matmul(b, x, weight), node.input(2))
     ends = np.cumsum([0, *sizes]).tolist()
     parts = [_columns(b, projected, *ends[i : i + 2]) for i in range(3)]
-    return _attention(node, b, parts, node.input(3), node.input(5))
+    past: list[str | None] = [None, None]
+    kept = node.input(4)
+    if kept is not None:
+        shape = b.shape(kept)[1:]
+        past = [b.emit("Reshape", [cut(b, kept, 0, i, i + 1)], shape=shape) for i in range(2)]
+    y, *caches = _attention(node, b, parts, past, node.input(3), node.input(5))
+    if len(node.outputs) < 2 or node.outputs[1] not in b.used:
+        return [y]
+    wide = [b.emit("Reshape", [part], shape=(1, *b.shape(part))) for part in caches]
+    return [y, b.emit("Concat", wide, axis=0)]
 
 
 @importer("MultiHeadAttention", domain=MICROSOFT)
-def multi_head_attention(node: OnnxNode, b: GraphBuilder) -> str:
-    """Attention of queries, keys and values [batch, length, size], to which a bias is added."""
-    _refuse(node, b, {6: "past_key", 7: "past_value", 8: "past_sequence_length"}, ())
+def multi_head_attention(node: OnnxNode, b: GraphBuilder) -> list[str]:
+    """Attention of queries, keys and values [batch, length, size], to which a bias is added.
+
+    Keys and values may be [batch, heads, length, size] too, and those of earlier tokens stand
+    before them; the further outputs are all of them.
+    """
+    _refuse(node, b, {8: "past_sequence_length", 9: "cache_indirection"}, ())
     parts = [node.required(index, b) for index in range(3)]
-    if any(len(b.shape(part)) != 3 for part in parts):
-        raise b.error("packed or transposed keys and values; give each as [batch, length, size]")
+    if len(b.shape(parts[0])) != 3 or len({len(b.shape(part)) for part in parts[1:]}) > 1:
+        raise b.error("packed queries, keys and values; give each as [batch, length, size]")
     bias = node.input(3)
     if bias is not None:
-        ends = np.cumsum([0, *(b.shape(part)[-1] for part in parts)]).tolist()
+        sizes = [_width(b, part) for part in parts]
+        ends = np.cumsum([0, *sizes]).tolist()
         biases = [_columns(b, bias, *ends[i : i + 2]) for i in range(3)]
-        parts = [b.emit("Add", list(pair)) for pair in zip(parts, biases, strict=True)]
-    return _attention(node, b, parts, node.input(4), node.input(5))
+        count = 3 if len(b.shape(parts[1])) == 3 else 1  # keys with heads have theirs
+        for i in range(count):
+            parts[i] = b.emit("Add", [parts[i], biases[i]])
+    past = [node.input(6), node.input(7)]
+    return _attention(node, b, parts, past, node.input(4), node.input(5))
+
+
+def _width(b: GraphBuilder, part: str) -> int:
+    """Columns of a tensor of tokens, whether its heads are apart or not."""
+    shape = b.shape(part)
+    return shape[-1] if len(shape) == 3 else shape[1] * shape[3]
 
 
 def _refuse(
     node: OnnxNode, b: GraphBuilder, inputs: dict[int, str], flags: tuple[str, ...]
 ) -> None:  # fmt: skip
-    """Raise ModelError for a cache of keys and values, and for flags that are set."""
+    """Raise ModelError for inputs that are given, and for flags that are set."""
     for index, name in inputs.items():
         if node.input(index) is not None:
-            raise b.error(f"{name}; export without a cache of keys and values")
+            raise b.error(f"{name}; export with caches of keys and values that grow by a step")
     for name in flags:
         if node.flag(name, b):
             raise b.error(f"{name}; export without it")
@@ -145,21 +173,28 @@ def _columns(b: GraphBuilder, x: str, start: int, end: int) -> str:
     return b.emit("Slice", [x], starts=starts, ends=ends, steps=(1,) * len(shape))
 
 
-def _heads(b: GraphBuilder, x: str, heads: int, perm: tuple[int, ...]) -> str:
+def _heads(b: GraphBuilder, x: str, heads: int) -> str:
+    """[batch, heads, length, size] of a tensor of tokens."""
+    if len(b.shape(x)) == 4:
+        return x
     batch, length, size = b.shape(x)
     if heads < 1 or size % heads:
         raise b.error(f"{size} columns in {heads} heads")
     apart = b.emit("Reshape", [x], shape=(batch, length, heads, size // heads))
-    return b.emit("Transpose", [apart], perm=perm)
+    return b.emit("Transpose", [apart], perm=(0, 2, 1, 3))
 
 
 def _attention(
-    node: OnnxNode, b: GraphBuilder, parts: list[str], mask: str | None, bias: str | None
-) -> str:  # fmt: skip
-    """softmax(q k scale + masks) v, heads side by side."""
+    node: OnnxNode, b: GraphBuilder, parts: list[str], past: list[str | None], mask: str | None,
+    bias: str | None,
+) -> list[str]:  # fmt: skip
+    """softmax(q k scale + masks) v, heads side by side; all keys and all values."""
     heads = int(node.attributes["num_heads"])
-    query = _heads(b, parts[0], heads, (0, 2, 1, 3))
-    key, value = _heads(b, parts[1], heads, (0, 2, 3, 1)), _heads(b, parts[2], heads, (0, 2, 1, 3))
+    query, keys, values = (_heads(b, part, heads) for part in parts)
+    if past[0] is not None and past[1] is not None:
+        keys = b.emit("Concat", [past[0], keys], axis=2)
+        values = b.emit("Concat", [past[1], values], axis=2)
+    key = b.emit("Transpose", [keys], perm=(0, 1, 3, 2))
     batch, _, rows, size = b.shape(query)
     columns = b.shape(key)[-1]
     scale = float(node.attributes.get("scale", 0.0)) or 1 / math.sqrt(size)
@@ -171,9 +206,10 @@ def _attention(
         seen = np.tri(rows, columns, columns - rows, dtype=np.float32)
         least = _number(b, float(np.finfo(np.float32).min))
         scores = b.emit("Where", [b.add_constant(seen), scores, least], "float32")
-    y = b.emit("MatMul", [b.emit("Softmax", [scores], axis=3), value], "float32")
+    y = b.emit("MatMul", [b.emit("Softmax", [scores], axis=3), values], "float32")
     turned = b.emit("Transpose", [y], perm=(0, 2, 1, 3))
-    return b.emit("Reshape", [turned], shape=(batch, rows, heads * b.shape(value)[-1]))
+    width = heads * b.shape(values)[-1]
+    return [b.emit("Reshape", [turned], shape=(batch, rows, width)), keys, values]
 
 
 def _filter(node: OnnxNode, b: GraphBuilder, mask: str, extents: tuple[int, int, int]) -> str:
