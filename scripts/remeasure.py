@@ -25,6 +25,7 @@ from autoq.measure.job import REGISTRY, UNTRIED, Job, load_registry
 from autoq.records.journal import Journal
 from autoq.records.migration import migrated
 from autoq.scratch import scratch_folder, sweep
+from autoq.search.knobs import plain_config
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload_key import from_dict
@@ -94,7 +95,7 @@ def main() -> None:
                 if found.failure == UNTRIED:
                     continue
                 now = datetime.now(timezone.utc)
-                template, knobs = templates[job.template], vars(job.config)
+                template, knobs = templates[job.template], plain_config(job.config)
                 journal.append([provenance.record(job.workload, template, knobs, found, now)])
         finally:
             measurer.close()

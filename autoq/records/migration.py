@@ -69,7 +69,17 @@ def _grouped(knobs: Knobs) -> Knobs:
     return others | {"blocks_per_unit": knobs.get("blocks", 0) or None}
 
 
+def _attention(knobs: Knobs) -> Knobs:
+    """Powers are kept where scores were; what kept scores is none any more."""
+    if knobs["keeps_scores"]:
+        raise ValueError("keeps_scores")
+    renamed = {"keeps_scores": "keeps_powers"}
+    return {renamed.get(name, name): value for name, value in knobs.items()}
+
+
 _MIGRATIONS: dict[tuple[str, int], Callable[[Knobs], Knobs]] = {
+    ("attention_wgmma", 1): _attention,
+    ("attention_wgmma_bytes", 1): _attention,
     ("conv2d_grouped", 2): _grouped,
     ("conv2d_halo", 6): _halo,
     ("conv2d_im2col", 5): _pipeline,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.attention_scalars import attention_scalars
+from autoq.templates.attention_scalars import ATTENTION_SCALARS, attention_scalars
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
 from autoq.templates.operators.attention import Attention
 from autoq.templates.operators.batched_gemm import BatchedGemm
@@ -22,6 +23,8 @@ _ROWS = {
     "bkhn": "blhd", "bhmn": "bhld", "bmhn": "blhd",
 }  # fmt: skip
 _NAMED_AXES = "bhmn"
+LEAST_STEP = 2.0**-30
+"""Of shares: with smaller ones all but the least would be cut, and kernels keep 16-bit powers."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,30 @@ def attention_of(
         for name, (source, role) in zeros.items():
             if constants is not None:
                 constants[f"{name}_zero_point"] = int(source.get(f"{role}_zero_point", 0))
-    return None if constants is None else (found, constants)
+    return None if constants is None else _without_idle_rescaling(found, constants)
+
+
+def _without_idle_rescaling(
+    work: Attention, constants: dict[str, Any]
+) -> tuple[Attention, dict[str, Any]]:
+    """The same steps without a second rounding that leaves every integer as it is.
+
+    A power of two between two quantisations, as the root of 64 values, often comes to one.
+    """
+    if not work.rescaled_scores:
+        return work, constants
+    s = dict(zip(ATTENTION_SCALARS, map(float, constants["scalars"]), strict=True))
+    q = np.arange(s["scores_low"], s["scores_high"] + 1)
+    if len(q) > ENTRIES:
+        return work, constants
+    low, high = max(s["scores_low"], s["rescaled_low"]), min(s["scores_high"], s["rescaled_high"])
+    rescaled = np.clip(np.rint(q * s["rescale"]), s["rescaled_low"], s["rescaled_high"])
+    if not np.array_equal(rescaled, np.clip(q, low, high)):
+        return work, constants
+    s |= {"scores_low": low, "scores_high": high}
+    s |= {"rescale": 1.0, "rescaled_low": low, "rescaled_high": high}
+    scalars = {"scalars": attention_scalars(**s)}
+    return dataclasses.replace(work, rescaled_scores=False), constants | scalars
 
 
 def _shape_of(scores: BatchedGemm, between: Between, values: BatchedGemm) -> Attention | None:
@@ -180,7 +206,12 @@ def _of_bytes(
     """The scalars of the steps, None where a step is none that the kernel has."""
     first, last = given
     shares = between.shares
-    if shares is None or shares.low > 0 or shares.zero_point != behind.get("x_zero_point", 0):
+    if (
+        shares is None
+        or shares.low > 0
+        or shares.step < LEAST_STEP
+        or shares.zero_point != behind.get("x_zero_point", 0)
+    ):
         return None
     values = {"shares_step": shares.step, "shares_most": min(shares.high, 255.0)}
     scores = _of_scores(between, first, scales[0], before)

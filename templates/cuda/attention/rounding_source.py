@@ -7,11 +7,22 @@ constexpr float ROUNDS = 12582912.f;
 // of ROUNDS, which makes floats of them without a conversion, of which there are 16 a clock.
 constexpr int SUMS_FROM = DEPTH * 255 * 255 < 1 << 22 ? 0x4B400000 : 0;
 
-struct Scalars {
+// What a model fixes of scores, of shares and of y, in their order in memory. Each part is read
+// when it is first needed, since registers are rare while scores wait.
+struct OfScores {
   float scale, scores_low, scores_high, rescale, rescaled_low, rescaled_high, scores_step;
   float masked_low, masked_high, masked_step;
-  float shares_most, shares_step, out_scale, low, high, zero_point;
 };
+struct OfShares { float shares_most, shares_step; };
+struct OfOutputs { float out_scale, low, high, zero_point; };
+
+template <class Part> __device__ __forceinline__ Part read_part(const float* from) {
+  Part part;
+  float* all = reinterpret_cast<float*>(&part);
+  #pragma unroll
+  for (int i = 0; i < sizeof(Part) / 4; ++i) all[i] = __ldg(from + i);
+  return part;
+}
 
 // The bounds are whole numbers, so that they may cut what is rounded already.
 __device__ __forceinline__ float rint_between(float x, float factor, float low, float high) {
@@ -32,14 +43,17 @@ struct Rounding {
   RowPairs top, total, inverse;
   float factor, masked_inverse;
   int v_zero, shares_sum[ROW_TILES][2];
-  Scalars by;
+  const float* scalars;
+  const int* zero_points;
+  OfScores by;
+  OfShares of_shares;
+  OfOutputs out;
 
-  __device__ __forceinline__ void begin_rounding(const float* scalars, const int* zero_points) {
-    float* all = &by.scale;
-    #pragma unroll
-    for (int i = 0; i < sizeof(Scalars) / 4; ++i) all[i] = __ldg(scalars + i);
+  __device__ __forceinline__ void begin_rounding(const float* floats, const int* integers) {
+    scalars = floats;
+    zero_points = integers;
+    by = read_part<OfScores>(scalars);
     masked_inverse = __frcp_rn(by.masked_step);
-    v_zero = __ldg(zero_points + 2);
     factor = LOG2E;
     if (QUANTISED_MASKED) factor *= by.masked_step;
     else if (!MASKED) factor *= QUANTISED_SCORES ? by.scores_step : by.scale;
@@ -80,14 +94,19 @@ struct Rounding {
   __device__ __forceinline__ float least() const {
     return QUANTISED_MASKED ? by.masked_low : RESCALED_SCORES ? by.rescaled_low : by.scores_low;
   }
+  __device__ __forceinline__ float shares_step() const {
+    return __ldg(scalars + sizeof(OfScores) / 4 + 1);
+  }
   // What powers are multiplied with to be shares in their steps, when all keys have been seen.
   __device__ __forceinline__ void measured() {
     join_lanes(top, total, factor);
+    of_shares = read_part<OfShares>(scalars + sizeof(OfScores) / 4);
+    v_zero = __ldg(zero_points + 2);
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
       for (int half = 0; half < 2; ++half)
-        inverse.of[r][half] = __frcp_rn(__fmul_rn(total.of[r][half], by.shares_step));
+        inverse.of[r][half] = __frcp_rn(__fmul_rn(total.of[r][half], of_shares.shares_step));
   }
   // A step of 32 keys as A's registers. Keys follow each other as a thread holds their scores: it
   // has four of eight neighbouring ones.
@@ -100,7 +119,7 @@ struct Rounding {
       for (int e = 0; e < 4; ++e) {
         const float power = z[r][4 * step + i / 2 * 2 + e / 2][i % 2 * 2 + e % 2];
         bits[e] = __float_as_uint(
-            fminf(__fmaf_rn(power, inverse.of[r][i % 2], ROUNDS), ROUNDS + by.shares_most));
+            fminf(__fmaf_rn(power, inverse.of[r][i % 2], ROUNDS), ROUNDS + of_shares.shares_most));
       }
       const unsigned low = __byte_perm(bits[0], bits[1], 0x0040);
       shares[i] = __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
@@ -110,7 +129,8 @@ struct Rounding {
   }
   // Four neighbouring columns of y at a time.
   template <class Sums, class Store> __device__ __forceinline__ void finish_rows(
-      const Sums& sums, Store store, int lane) const {
+      const Sums& sums, Store store, int lane) {
+    out = read_part<OfOutputs>(scalars + (sizeof(OfScores) + sizeof(OfShares)) / 4);
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
@@ -122,7 +142,7 @@ struct Rounding {
           #pragma unroll
           for (int e = 0; e < 4; ++e) {
             const int sum = (int)sums[r][2 * pair + e % 2][2 * half + e / 2] - taken;
-            four[e] = __fmul_rn(__int2float_rn(sum), by.out_scale);
+            four[e] = __fmul_rn(__int2float_rn(sum), out.out_scale);
           }
           store(four, r * 16 + half * 8 + lane / 4, pair * 16 + lane % 4 * 4);
         }
@@ -130,7 +150,7 @@ struct Rounding {
   }
   __device__ __forceinline__ unsigned word_of(const float (&four)[4]) const {
     if constexpr (OUT_FLOATS) return 0;
-    else return quantise<OUT, 4>(four, by.low, by.high, by.zero_point).word[0];
+    else return quantise<OUT, 4>(four, out.low, out.high, out.zero_point).word[0];
   }
 };
 """

@@ -51,6 +51,6 @@ def build(workload: Attention, config: WgmmaAttentionConfig, target: Target) -> 
 
 
 TEMPLATE = Template(
-    "attention_wgmma", 1, matches, space, default, build, pack, packed, preference=90,
+    "attention_wgmma", 2, matches, space, default, build, pack, packed, preference=90,
     estimate=estimate,
 )  # fmt: skip

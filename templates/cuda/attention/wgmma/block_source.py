@@ -108,13 +108,13 @@ __device__ __forceinline__ void load_queries(const Block& block, const Maps& map
 }
 
 // Steps of a block: one for each tile, twice where rows are measured first. The first ones need
-// keys alone, and the second ones values, with keys unless their scores are kept.
+// keys alone, and the second ones values, with keys unless their powers are kept.
 struct Steps {
   int tiles;
   __device__ __forceinline__ int measuring() const { return TWICE ? tiles : 0; }
   __device__ __forceinline__ int count() const { return measuring() + tiles; }
   __device__ __forceinline__ bool needs_keys(int step) const {
-    return !KEEPS_SCORES || step < measuring();
+    return !(TWICE && KEEPS_POWERS) || step < measuring();
   }
   __device__ __forceinline__ int tile_of(int step) const {
     return step < measuring() ? step : step - measuring();

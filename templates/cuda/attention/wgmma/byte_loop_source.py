@@ -8,10 +8,10 @@ __device__ __forceinline__ void score_step(
   const int stage = stage_of(step);
   Products products;
   wait_for(block.barrier(KEYS_THERE, stage), phase_of(step));
-  state.start_scores(products, block.own(consumer), block.keys(stage));
   if (state.q_zero != 0) wait_for(block.barrier(SUMS_THERE, stage), phase_of(step));
+  state.start_scores(products, block.own(consumer), block.keys(stage), block.sums(stage), lane);
   wait_for_products<0>();
-  state.score_all(z, products, block.sums(stage), mask, corner, lane);
+  state.score_all(z, products, mask, corner, lane);
   leave(block.barrier(KEYS_LEFT, stage), lane);
   hide(z, corner, lane);
 }
@@ -27,53 +27,60 @@ __device__ __forceinline__ void weigh_tile(
   leave(block.barrier(TURNED_LEFT, stage_of(tile)), lane);
 }
 
-// Four scores of a thread as bytes, above the least that there are.
-struct KeptScores {
-  unsigned words[KEEPS_SCORES ? TILES : 1][KEY_TILES];
+// Powers of all tiles, pairs of halves, each over the largest score up to its tile.
+struct KeptPowers {
+  unsigned words[KEEPS_POWERS ? TILES : 1][KEY_TILES][2];
+  RowPairs tops[KEEPS_POWERS ? TILES : 1];
 
-  __device__ __forceinline__ void keep(const Scores& z, int tile, float least) {
-    #pragma unroll
-    for (int t = 0; t < KEY_TILES; ++t) {
-      unsigned bits[4];
-      #pragma unroll
-      for (int e = 0; e < 4; ++e) bits[e] = __float_as_uint(__fadd_rn(z[0][t][e], ROUNDS - least));
-      words[tile][t] = __byte_perm(__byte_perm(bits[0], bits[1], 0x0040),
-                                   __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
-    }
-  }
-  __device__ __forceinline__ void look_back(Scores& z, int tile, float least) const {
-    const float zero = 8388608.f - least;  // what a byte as the last one of a float is more than
+  __device__ __forceinline__ void keep(const Scores& z, int tile, const RowPairs& top) {
+    tops[tile] = top;
     #pragma unroll
     for (int t = 0; t < KEY_TILES; ++t)
       #pragma unroll
-      for (int e = 0; e < 4; ++e)
-        z[0][t][e] = __fsub_rn(
-            __uint_as_float(__byte_perm(words[tile][t], 0x4B000000u, 0x7440u + e)), zero);
+      for (int half = 0; half < 2; ++half)
+        // In this place: otherwise ptxas packs beside the next tile, and floats of two tiles spill.
+        asm volatile("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(words[tile][t][half])
+                     : "f"(z[0][t][2 * half + 1]), "f"(z[0][t][2 * half]) : "memory");
   }
 };
 
+// Kept powers of a tile become shares, which weigh their values.
+__device__ __forceinline__ void weigh_kept(
+    State& state, const KeptPowers& kept, const Block& block, int tile, int lane) {
+  Shares shares;
+  const HalfShares by(state, kept.tops[tile]);
+  by.share(shares, kept.words[tile]);
+  if (state.v_zero != 0)
+    #pragma unroll
+    for (int step = 0; step < TILE_KEYS / 32; ++step)
+      #pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        int& sum = state.shares_sum[0][i % 2];
+        sum = add_bytes(shares[step][i], sum, false);
+      }
+  wait_for(block.barrier(TURNED_THERE, stage_of(tile)), phase_of(tile));
+  state.start_values(shares, block.turned(stage_of(tile)));
+  wait_for_products<0>();
+  leave(block.barrier(TURNED_LEFT, stage_of(tile)), lane);
+}
+
 __device__ __forceinline__ void consume_kept(
     State& state, const Block& block, const float* mask, int consumer, int row, int lane) {
-  KeptScores kept;
+  KeptPowers kept;
+  const float lift = lift_of(state.shares_step());
   #pragma unroll
   for (int tile = 0; tile < TILES; ++tile)
     if (tile < block.tiles) {
       Scores z;
-      const Corner corner = {row, tile * TILE_KEYS};
-      score_step(z, state, block, mask, consumer, corner, tile, lane);
-      kept.keep(z, tile, state.least());
-      measure_rows(z, state.top, state.total, state.factor);
+      RowPairs rescale;
+      score_step(z, state, block, mask, consumer, {row, tile * TILE_KEYS}, tile, lane);
+      raise_online(z, state.top, state.total, rescale, state.factor, lift);
+      kept.keep(z, tile, state.top);
     }
-  state.measured();
+  state.settle();
   #pragma unroll
   for (int tile = 0; tile < TILES; ++tile)
-    if (tile < block.tiles) {
-      Scores z;
-      kept.look_back(z, tile, state.least());
-      hide(z, {row, tile * TILE_KEYS}, lane);
-      state.raise_measured(z);
-      weigh_tile(state, z, block, tile, lane);
-    }
+    if (tile < block.tiles) weigh_kept(state, kept, block, tile, lane);
 }
 
 __device__ __forceinline__ void consume_twice(
@@ -84,7 +91,7 @@ __device__ __forceinline__ void consume_twice(
     score_step(z, state, block, mask, consumer, {row, tile * TILE_KEYS}, tile, lane);
     measure_rows(z, state.top, state.total, state.factor);
   }
-  state.measured();
+  state.settle();
   #pragma unroll 1
   for (int tile = 0; tile < block.tiles; ++tile) {
     Scores z;
@@ -98,7 +105,7 @@ __device__ __forceinline__ void consume_twice(
 __device__ __forceinline__ void consume(
     State& state, const Block& block, const float* mask, int consumer, int row, int lane) {
   state.look_at_queries(block.own(consumer), row / 16 % 4, lane);
-  if constexpr (KEEPS_SCORES) {
+  if constexpr (KEEPS_POWERS) {
     consume_kept(state, block, mask, consumer, row, lane);
   } else if constexpr (TWICE) {
     consume_twice(state, block, mask, consumer, row, lane);
@@ -107,7 +114,7 @@ __device__ __forceinline__ void consume(
     RowPairs rescale;
     score_step(z, state, block, mask, consumer, {row, 0}, 0, lane);
     raise_online(z, state.top, state.total, rescale, state.factor);
-    state.measured();
+    state.settle();
     weigh_tile(state, z, block, 0, lane);
   }
 }

@@ -1,7 +1,7 @@
 """CUDA source of a consumer of bytes, which rounds where a quantised model does.
 
-A share is rounded when its row's sum is known. Where keys are several tiles, their scores are
-computed twice, first for the sums, or wait in registers as the bytes that they are.
+A share is rounded when its row's sum is known. Until then powers wait in registers as 16-bit
+floats, or scores are computed twice, first for the sums.
 """
 
 BYTES = r"""
@@ -27,10 +27,14 @@ struct State : Rounding {
     begin_rounding(scalars, zero_points);
     q_zero = __ldg(zero_points);
     k_zero = __ldg(zero_points + 1);
+  }
+  // When all keys have been seen: until then no register is needed for what shares weigh.
+  __device__ __forceinline__ void settle() {
+    measured();
     #pragma unroll
     for (int t = 0; t < OUT_TILES; ++t)
       #pragma unroll
-      for (int e = 0; e < 4; ++e) sums[0][t][e] = 0;
+      for (int e = 0; e < 4; ++e) asm volatile("mov.b32 %0, 0;" : "=r"(sums[0][t][e]));
   }
   // What products of rows begin with: the part of zero points that is the same for all keys.
   __device__ __forceinline__ void look_at_queries(unsigned queries, int warp, int lane) {
@@ -49,13 +53,20 @@ struct State : Rounding {
       from_row[half] = SUMS_FROM + k_zero * (DEPTH * q_zero - over_lanes_sum(sum));
     }
   }
-  __device__ __forceinline__ void start_scores(Products& z, unsigned queries, unsigned keys) const {
+  // Products begin with what zero points take from them: that of queries takes sums of keys.
+  __device__ __forceinline__ void start_scores(
+      Products& z, unsigned queries, unsigned keys, unsigned of_keys, int lane) const {
     const unsigned long long a = tile_descriptor<LINE>(queries, 8 * LINE, 16);
     const unsigned long long b = tile_descriptor<LINE>(keys, 8 * LINE, 16);
     #pragma unroll
-    for (int t = 0; t < KEY_TILES; ++t)
+    for (int t = 0; t < KEY_TILES; ++t) {
+      int taken[2] = {0, 0};
+      if (q_zero != 0)
+        asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(taken[0]), "=r"(taken[1])
+                     : "r"(of_keys + 4 * (t * 8 + lane % 4 * 2)) : "memory");
       #pragma unroll
-      for (int e = 0; e < 4; ++e) z[t][e] = from_row[e / 2];
+      for (int e = 0; e < 4; ++e) z[t][e] = from_row[e / 2] - q_zero * taken[e % 2];
+    }
     begin_products();
     #pragma unroll
     for (int step = 0; step < DEPTH_STEPS; ++step) {
@@ -75,26 +86,17 @@ struct State : Rounding {
     }
     commit_products();
   }
-  // Products less what sums of keys take from them where queries have a zero point, then scores.
   __device__ __forceinline__ void score_all(
-      Scores& z, const Products& products, unsigned of_keys, const float* mask, Corner corner,
-      int lane) const {
+      Scores& z, const Products& products, const float* mask, Corner corner, int lane) const {
     #pragma unroll
-    for (int t = 0; t < KEY_TILES; ++t) {
-      int taken[2] = {0, 0};
-      if (q_zero != 0) {
-        asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(taken[0]), "=r"(taken[1])
-                     : "r"(of_keys + 4 * (t * 8 + lane % 4 * 2)) : "memory");
-        taken[0] *= q_zero, taken[1] *= q_zero;
-      }
+    for (int t = 0; t < KEY_TILES; ++t)
       #pragma unroll
       for (int e = 0; e < 4; e += 2) {
         float2 added = make_float2(0.f, 0.f);
         if constexpr (MASKED) added = masks_at(mask, place_in(corner, 0, t, e, lane));
-        z[0][t][e] = score((int)products[t][e] - taken[0], added.x);
-        z[0][t][e + 1] = score((int)products[t][e + 1] - taken[1], added.y);
+        z[0][t][e] = score((int)products[t][e], added.x);
+        z[0][t][e + 1] = score((int)products[t][e + 1], added.y);
       }
-    }
   }
   // Powers over the row's largest score, whose sum is known.
   __device__ __forceinline__ void raise_measured(Scores& z) {
@@ -106,6 +108,47 @@ struct State : Rounding {
   }
   template <class Store> __device__ __forceinline__ void finish(Store store, int lane) {
     finish_rows(sums, store, lane);
+  }
+};
+
+// Kept powers are so many powers of two larger that what makes shares of them is a half, too.
+__device__ __forceinline__ float lift_of(float shares_step) {
+  return fminf(15.f, fmaxf(0.f, ceilf(-15.f - __log2f(shares_step))));
+}
+// What makes shares of kept powers, two to an instruction: a half of 1024 and more is a whole
+// number, rounded half to even, whose lower byte is that of the share.
+struct HalfShares {
+  static constexpr unsigned ROUNDS_TWO = 0x64006400u;  // halves of 1024
+  unsigned factors[2], most;
+
+  __device__ __forceinline__ HalfShares(const State& state, const RowPairs& tops) {
+    const float bound = 1024.f + state.of_shares.shares_most;
+    asm("cvt.rn.f16x2.f32 %0, %1, %1;" : "=r"(most) : "f"(bound));
+    #pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float moved = tops.of[0][half] - base_of(state.top.of[0][half]);
+      const float factor = state.inverse.of[0][half] * power_of_two(moved * state.factor);
+      asm("cvt.rn.f16x2.f32 %0, %1, %1;" : "=r"(factors[half]) : "f"(factor));
+    }
+  }
+  __device__ __forceinline__ unsigned two(unsigned powers, int half) const {
+    unsigned found;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(found)
+        : "r"(powers), "r"(factors[half]), "r"(ROUNDS_TWO));
+    asm("min.f16x2 %0, %0, %1;" : "+r"(found) : "r"(most));
+    return found;
+  }
+  // Of a tile; keys follow each other as in `Rounding::share`.
+  __device__ __forceinline__ void share(
+      Shares& shares, const unsigned (&powers)[KEY_TILES][2]) const {
+    #pragma unroll
+    for (int step = 0; step < TILE_KEYS / 32; ++step)
+      #pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int t = 4 * step + i / 2 * 2, half = i % 2;
+        shares[step][i] =
+            __byte_perm(two(powers[t][half], half), two(powers[t + 1][half], half), 0x6420);
+      }
   }
 };
 """

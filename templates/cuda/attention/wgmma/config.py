@@ -17,8 +17,8 @@ class WgmmaAttentionConfig:
     ahead: whether a consumer computes the scores of a tile beside its softmax of the tile before.
     turns: whether consumers start their products in turn, so that the softmax of one runs beside
         the products of another.
-    keeps_scores: whether a consumer of bytes keeps quantised scores in registers, a byte each,
-        instead of computing them again when its rows have been measured.
+    keeps_powers: whether a consumer of bytes keeps the powers of its rows' scores in registers, a
+        16-bit float each, until their sums are known, instead of computing them again.
     cubics: of 16 powers of two, how many are polynomials of ordinary arithmetic, to 1e-4, which is
         less than shares of floats are rounded by; none of bytes.
     gives_registers: whether the warps that load are a warpgroup, which leaves most of its registers
@@ -32,7 +32,7 @@ class WgmmaAttentionConfig:
     stages: int
     ahead: bool
     turns: bool
-    keeps_scores: bool
+    keeps_powers: bool
     cubics: int
     gives_registers: bool
     blocks_per_sm: int

@@ -12,9 +12,8 @@ from autoq.templates.operators.attention import Attention
 from autoq.templates.target import Target
 
 # Registers of a consumer beside scores, shares and sums with which nvcc 13.0 neither spills nor
-# serialises products: of floats one tile after the other, and ahead; of bytes; what masks add; and
-# those of a word of kept scores.
-_FLOATS, _FLOATS_AHEAD, _BYTES, _MASK_REGISTERS, _CAUSAL, _KEPT = 28, 32, 24, 32, 4, 1.5
+# serialises products: of floats one tile after the other, and ahead; of bytes; and what masks add.
+_FLOATS, _FLOATS_AHEAD, _BYTES, _MASK_REGISTERS, _CAUSAL = 28, 32, 24, 32, 4
 # A loop over so few tiles is unrolled, and has the shares of two of them at once.
 _FEW_TILES = 3
 
@@ -24,6 +23,7 @@ _FEW_TILES = 3
 # keys, and the share of a consumer's own time that none of its products or powers hide.
 _POWERS, _LANES = 16.0, 128.0
 _INSTRUCTIONS = {True: 9.9, False: 27.5}
+_KEPT_INSTRUCTIONS = 16.0
 _ALONE = {True: 0.45, False: 0.38}
 _CUBIC, _SUM = 8.0, 0.6
 _BESIDE, _TILE_LATENCY, _BLOCK_LATENCY, _LAUNCH_CLOCKS = 0.23, 445.0, 3100.0, 1900.0
@@ -37,12 +37,17 @@ def registers(plan: WgmmaAttentionPlan) -> int:
     work, config = plan.workload, plan.config
     scores = config.tile_keys // 2
     shares = scores // 2 if config.ahead else 0
-    kept = math.ceil(_KEPT * plan.tiles * config.tile_keys / 8) if config.keeps_scores else 0
     masks = _MASK_REGISTERS if work.mask_axes else _CAUSAL if work.causal else 0
     if config.ahead and plan.tiles <= _FEW_TILES:
         shares += scores // 2
     others = (_FLOATS_AHEAD if config.ahead else _FLOATS) if work.floating else _BYTES
-    return scores + shares + kept + work.depth // 2 + others + masks
+    if config.keeps_powers:
+        last = config.tile_keys // 4
+        kept = plan.tiles * last
+        # A tile's scores are gone when sums begin. A few words that spill cost less than a
+        # multiprocessor with one consumer less.
+        return max(kept - last + scores, kept + work.depth // 2) + others + masks
+    return scores + shares + work.depth // 2 + others + masks
 
 
 def resident(plan: WgmmaAttentionPlan) -> int:
@@ -58,12 +63,11 @@ def tile_clocks(plan: WgmmaAttentionPlan) -> tuple[float, float, float]:
     """Clocks of products, powers and instructions of a consumer's tile, each alone."""
     config, work, target = plan.config, plan.workload, plan.target
     rate = target.rate(work.q_dtype) / target.units / target.clock_hz
-    scores, passes = 64 * config.tile_keys, 2 if plan.twice else 1
-    scorings = 1 if config.keeps_scores else passes
-    others = _INSTRUCTIONS[work.floating] * (passes + scorings) / 2
-    others += _CUBIC * config.cubics / 16 * passes
+    scores, passes = 64 * config.tile_keys, 2 if plan.twice and not config.keeps_powers else 1
+    slots = _KEPT_INSTRUCTIONS if config.keeps_powers else _INSTRUCTIONS[work.floating]
+    others = (slots + _CUBIC * config.cubics / 16) * passes
     return (
-        2 * (1 + scorings) * scores * work.depth / rate,
+        2 * (1 + passes) * scores * work.depth / rate,
         passes * scores * (1 - config.cubics / 16) / _POWERS,
         (scores * others + 64 * work.depth * _SUM) / _LANES,
     )

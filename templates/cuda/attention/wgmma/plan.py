@@ -54,7 +54,7 @@ class WgmmaAttentionPlan:
             + (workload.pairs - self.full_pairs) * self.small_blocks
         )
         self.twice = not workload.floating and self.tiles > 1
-        """Whether scores are looked at twice: a row's sum is known before shares are rounded."""
+        """Whether tiles are gone through twice: a row's sum is known before shares are rounded."""
         self.tile_bytes = config.tile_keys * self.line * self.parts
         self.stage_bytes = 2 * self.tile_bytes
         if not workload.floating:
@@ -81,12 +81,6 @@ class WgmmaAttentionPlan:
         warps = ceil_div(config.threads // 32 * config.blocks_per_sm, target.schedulers)
         own = min(target.thread_registers, target.scheduler_lane_registers // warps // 8 * 8)
         return RegisterBudget(own, own, own)
-
-    @property
-    def rounds_last(self) -> bool:
-        """Whether what the softmax reads are integers of a byte."""
-        work = self.workload
-        return work.quantised_masked if work.mask_axes else work.quantised_scores
 
     @property
     def stores_boxes(self) -> bool:

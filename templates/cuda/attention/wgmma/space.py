@@ -78,7 +78,7 @@ def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
         "stages": (1, 2, 3, 4),
         "ahead": (False, True),
         "turns": (False, True),
-        "keeps_scores": (False,) if workload.floating else (False, True),
+        "keeps_powers": (False,) if workload.floating else (False, True),
         "cubics": (0, 2, 4) if workload.floating else (0,),
         "gives_registers": (False, True),
         "blocks_per_sm": (1, 2, 3, 4, 6, 8),
@@ -114,8 +114,8 @@ def _rules(
         return not config.turns or config.consumers == 2 or (config.consumers > 2 and config.ahead)
 
     def only_bytes_are_kept(config: WgmmaAttentionConfig) -> bool:
-        """Scores are kept where they are needed twice, and are integers of a byte."""
-        return not config.keeps_scores or (plan_of(config).twice and plan_of(config).rounds_last)
+        """Powers are kept where they wait for a row's sum: those of bytes."""
+        return not (config.keeps_powers and workload.floating)
 
     def bytes_take_no_turns(config: WgmmaAttentionConfig) -> bool:
         """Consumers of bytes compute one tile after the other, each by itself."""

@@ -54,7 +54,7 @@ def test_zero_points_on_wgmma_are_of_the_run(zero_points: tuple[int, int, int]) 
     values, constants = random_case(workload, 1)
     names = ("q_zero_point", "k_zero_point", "v_zero_point")
     constants |= dict(zip(names, zero_points, strict=True))
-    for config in (replace(PLAIN, keeps_scores=True), replace(PLAIN, gives_registers=True)):
+    for config in (replace(PLAIN, keeps_powers=True), replace(PLAIN, gives_registers=True)):
         inputs = [
             *stored_activations(workload, values),
             *ROUNDED.pack(workload, config, constants),
