@@ -73,6 +73,8 @@ def vector_classes(weight: np.ndarray) -> Iterator[Sparsity]:
 
     What they hold is at most `MOST_STORED` of the weight.
     """
+    if np.count_nonzero(weight) > MOST_STORED * weight.size:
+        return  # vectors hold what is not zero, at least; this takes no sorting
     lengths = [length for length in VECTORS if length >= SHORT_VECTORS[-1]]
     outputs, inputs = np.nonzero(np.asarray(weight))
     vector = suited_vector(outputs, inputs, weight.shape[1], lengths)
