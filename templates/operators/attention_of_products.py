@@ -89,10 +89,10 @@ def attention_of(
         for name, (source, role) in zeros.items():
             if constants is not None:
                 constants[f"{name}_zero_point"] = int(source.get(f"{role}_zero_point", 0))
-    return None if constants is None else _without_idle_rescaling(found, constants)
+    return None if constants is None else without_idle_rescaling(found, constants)
 
 
-def _without_idle_rescaling(
+def without_idle_rescaling(
     work: Attention, constants: dict[str, Any]
 ) -> tuple[Attention, dict[str, Any]]:
     """The same steps without a second rounding that leaves every integer as it is.

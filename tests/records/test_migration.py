@@ -37,6 +37,8 @@ CASES = [
      PIPELINE_NOW | {"grid": SPLIT_GRID}),
     ("conv2d_tap", 5, PIPELINE | {"grid": [True, 1, ""], "tile": [2, 7, 14]},
      PIPELINE_NOW | {"grid": WHOLE_GRID, "tile": BOX}),
+    ("attention_wgmma", 1, {"consumers": 1, "keeps_scores": False},
+     {"consumers": 1, "keeps_powers": False}),
     ("conv2d_grouped", 2, {"rows": 4, "stages": 1, "blocks": 0},
      {"rows": 4, "stages": 1, "blocks_per_unit": None}),
     ("conv2d_grouped", 2, {"rows": 4, "stages": 3, "blocks": 2},
@@ -57,6 +59,11 @@ def test_the_form_before_becomes_the_present_one(template, version, old, new):
 )
 def test_what_has_not_the_form_of_its_version_stays(config):
     assert migrated("conv2d_halo", 6, config) == (6, config)
+
+
+def test_scores_that_were_kept_are_no_powers():
+    kept = {"consumers": 1, "keeps_scores": True}
+    assert migrated("attention_wgmma_bytes", 1, kept) == (1, kept)
 
 
 def _in_the_form_before(record: Record) -> str:

@@ -11,8 +11,9 @@ from qdq.oracle import Oracle, normal_feeds, run_in_memory
 
 from autoq.frontend import from_model
 from autoq.graph import Graph, Layer, evaluate, optimise
+from autoq.templates.attention_scalars import ATTENTION_SCALARS, attention_scalars
 from autoq.templates.operators.attention import Attention
-from autoq.templates.operators.attention_of_products import rescaling
+from autoq.templates.operators.attention_of_products import rescaling, without_idle_rescaling
 from autoq.templates.target import parse_target
 
 HOPPER, TURING, CPU = (parse_target(name) for name in ("cuda:sm_90a", "cuda:sm_75", "cpu"))
@@ -164,3 +165,21 @@ def test_rescaling_gives_every_entry_or_nothing() -> None:
     table[140] += 1
     assert rescaling(table, np.dtype(np.uint8), 131) is None
     assert rescaling(np.zeros(256, int), np.dtype(np.uint8), 131) is None
+
+
+@pytest.mark.parametrize(
+    ("rescale", "low", "idle"), [(1.0, -90, True), (0.999, -90, True), (0.9, -90, False)]
+)
+def test_a_second_rounding_that_changes_nothing_is_none(rescale, low, idle):
+    types = {f"{name}_dtype": "int8" for name in ("q", "k", "v", "out")}
+    work = Attention(1, 1, 4, 4, 16, **types, quantised_scores=True, rescaled_scores=True)
+    (*arrays,), constants = work.random_case(np.random.default_rng(0))
+    changed = {"rescale": rescale, "rescaled_low": low, "rescaled_high": 100}
+    scalars = dict(zip(ATTENTION_SCALARS, map(float, constants["scalars"]), strict=True)) | changed
+    constants["scalars"] = attention_scalars(**scalars)
+    plain, plain_constants = without_idle_rescaling(work, constants)
+    assert plain.rescaled_scores != idle
+    (y,), (expected,) = (
+        one.reference(arrays, own) for one, own in ((plain, plain_constants), (work, constants))
+    )
+    np.testing.assert_array_equal(y, expected)
