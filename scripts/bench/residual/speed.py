@@ -33,8 +33,8 @@ FORMS = {"direct": "none", "full": "full", "sparse": "sparse"}
 CPU_SIZES, CPU_DENSITIES = (512, 1024, 4096, 8192), (0.30, 0.20, 0.10, 0.05, 0.01)
 GPU_SIZES = (1024, 2048, 4096, 8192, 16384)
 GPU_DENSITIES = (0.001, 0.0005, 0.00025, 0.0001, 0.00005)
-REAL_SIZE = 2048
-"""Of the products of real distributions. The paper takes table 5's speeds from 4096."""
+REAL_SIZE = 4096
+"""Of the products of real distributions, as in the paper."""
 
 CROSSOVER_SIZES = (512, 1024, 2048)
 
