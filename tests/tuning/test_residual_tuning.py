@@ -50,7 +50,7 @@ def test_a_residual_product_is_one_task_with_the_knobs_of_its_parts(tmp_path, mo
     (row,) = tuned(path, 24).rows
     assert row.trials == 24 and row.seconds < row.default_seconds
     trials = trials_of(path)
-    for knob in ("stages", "share", "sum_rows", "tile_rows"):
+    for knob in ("stages", "share", "sum_rows", "lanes"):
         assert len({str(trial.config.get(knob)) for trial in trials}) > 1, knob
     assert tuned(path, 30).measured == 6 and len(trials_of(path)) == 30
     found = chosen(WORKLOAD, path)
