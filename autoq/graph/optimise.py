@@ -40,7 +40,8 @@ from autoq.graph.precision import AttentionPrecision, Precision, ResidualPrecisi
 from autoq.graph.rewrite import prune
 from autoq.residual.setting import Setting
 from autoq.templates.base import Template
-from autoq.templates.registry import TEMPLATES
+from autoq.templates.operators.batched_gemm import BatchedGemm
+from autoq.templates.registry import TEMPLATES, matching
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
@@ -57,6 +58,22 @@ def optimise(
     some floats are computed through integers, as a user asks. Raises InputError where none of them
     can be, or not within its tolerance.
     """
+    # Scores that no array holds need none where attention is one kernel, which shows at the end.
+    made = _optimised(graph, target, templates, precision, long=True)
+    products = (n.workload for n in made.nodes if isinstance(n, Layer))
+    if all(matching(w, target, templates) for w in products if isinstance(w, BatchedGemm)):
+        return made
+    return _optimised(graph, target, templates, precision, long=False)
+
+
+def _optimised(
+    graph: Graph,
+    target: Target,
+    templates: Sequence[Template],
+    precision: Precision | None,
+    long: bool,
+) -> Graph:
+    """What `optimise` says; long: as in `fuse_float_products`."""
     settings: Mapping[str, Setting] = {}
     if isinstance(precision, ResidualPrecision) and precision.tolerance is not None:
         floats = optimise(graph, target, templates)
@@ -76,7 +93,7 @@ def optimise(
     find_channel_shuffles(graph)
     choose_activation_dtypes(graph, target)
     gather_tables(graph)
-    fuse_float_products(graph, target, templates)
+    fuse_float_products(graph, target, templates, long)
     fuse_float_convolutions(graph, target, templates)
     fuse_products(graph)
     fuse_batched_products(graph)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
 
 from autoq.errors import InputError
-from autoq.models.token_writer import TokenWriter
+from autoq.models.token_writer import TokenWriter, in_float16
 
 LEFT_OUT = -65504.0
 """What is added to the score of a key that a query does not see: the least float16."""
@@ -61,15 +60,4 @@ def sparse_transformer(
         )
         x = writer.layer_norm(writer.node("Add", [y, x], f"{name}.add"), width, f"{name}.norm2")
     shape = (batch, length, width)
-    return _in_float16(writer.tokens_model("sparse_transformer", x, shape, shape))
-
-
-def _in_float16(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with every float32 initialiser, input and output as float16."""
-    for tensor in model.graph.initializer:
-        if tensor.data_type == onnx.TensorProto.FLOAT:
-            halves = numpy_helper.to_array(tensor).astype(np.float16)
-            tensor.CopyFrom(numpy_helper.from_array(halves, tensor.name))
-    for value in (*model.graph.input, *model.graph.output):
-        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
-    return model
+    return in_float16(writer.tokens_model("sparse_transformer", x, shape, shape))

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from autoq.models.writer import ModelWriter
 
@@ -99,3 +99,14 @@ class TokenWriter(ModelWriter):
         )
         opsets = [helper.make_opsetid("", 17)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="autoq")
+
+
+def in_float16(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with every float32 initialiser, input and output as float16."""
+    for tensor in model.graph.initializer:
+        if tensor.data_type == onnx.TensorProto.FLOAT:
+            halves = numpy_helper.to_array(tensor).astype(np.float16)
+            tensor.CopyFrom(numpy_helper.from_array(halves, tensor.name))
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    return model

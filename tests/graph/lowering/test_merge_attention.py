@@ -11,10 +11,13 @@ from qdq.oracle import Oracle, normal_feeds, run_in_memory
 
 from autoq.frontend import from_model
 from autoq.graph import Graph, Layer, evaluate, optimise
+from autoq.models.bert import bert
+from autoq.models.token_writer import in_float16
 from autoq.templates.attention_scalars import ATTENTION_SCALARS, attention_scalars
 from autoq.templates.operators.attention import Attention
 from autoq.templates.operators.attention_of_products import rescaling, without_idle_rescaling
-from autoq.templates.target import parse_target
+from autoq.templates.registry import matching
+from autoq.templates.target import Target, parse_target
 
 HOPPER, TURING, CPU = (parse_target(name) for name in ("cuda:sm_90a", "cuda:sm_75", "cpu"))
 BATCH, HEADS, QUERIES, KEYS, DEPTH = 2, 3, 5, 7, 8
@@ -183,3 +186,12 @@ def test_a_second_rounding_that_changes_nothing_is_none(rescale, low, idle):
         one.reference(arrays, own) for one, own in ((plain, plain_constants), (work, constants))
     )
     np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize(("target", "merged"), [(HOPPER, 1), (TURING, 0)])
+def test_scores_that_no_array_holds_need_none_in_one_kernel(target: Target, merged: int) -> None:
+    made = in_float16(bert(layers=1, length=16384, width=128, heads=2))
+    graph = optimise(from_model(made), target)
+    assert len(attentions(graph)) == merged
+    layers = [node.workload for node in graph.nodes if isinstance(node, Layer)]
+    assert all(matching(layer, target) for layer in layers)

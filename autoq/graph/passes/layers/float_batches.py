@@ -10,24 +10,23 @@ from autoq.graph.fused import WORKLOAD
 from autoq.graph.ir import Graph, Node, Operation
 from autoq.graph.passes.layers.batched_axes import common_axes, destinations, sources
 from autoq.graph.passes.layers.fuse_batched import byte_factors
-from autoq.graph.passes.layers.half_rounding import Rounded, rounded_tensor
+from autoq.graph.passes.layers.half_rounding import Rounded, computable, rounded_tensor
 from autoq.graph.rewrite import Neighbourhood
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.operators.batched_gemm import BatchedGemm
-from autoq.templates.registry import matching
 from autoq.templates.target import Target
 
 
 def float_batches(
     graph: Graph, around: Neighbourhood, target: Target, templates: Sequence[Template],
-    rounded: Rounded,
+    rounded: Rounded, long: bool,
 ) -> list[tuple[Sequence[Node], Operation]]:  # fmt: skip
     """For each MatMul of 16-bit floats that a template computes, what its workload replaces.
 
     That is the MatMul, numbers that it and each of its factors are multiplied with or divided by,
     and a transposition behind. It reads what its factors are transposed from, rounded;
-    rounded: see `rounded_tensor`.
+    rounded: see `rounded_tensor`. long: as in `computable`.
     """
     groups: list[tuple[Sequence[Node], Operation]] = []
     taken: set[int] = set()
@@ -59,7 +58,7 @@ def float_batches(
         extents = (axes.batch, shapes[0][-2], shapes[1][-1], shapes[0][-1], axes.heads)
         orders = (axes.orders[role] for role in ("x", "other", "y"))
         workload = BatchedGemm(*extents, dtype, dtype, *orders, Epilogue("float32"))
-        if not matching(workload, target, templates):
+        if not computable(workload, target, templates, long):
             continue
         if axes.names["y"] != members[-1].output:
             members.append(around.readers(members[-1].output)[0])

@@ -37,12 +37,15 @@ from autoq.templates.target import Target
 _SIGNED = {"uint4": ("int4", 8), "uint8": ("int8", 128)}
 
 
-def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Template]) -> None:
+def fuse_float_products(
+    graph: Graph, target: Target, templates: Sequence[Template], long: bool = False
+) -> None:
     """Replace each product that a template computes of 16-bit floats, or of weights of integers.
 
     A Gemm of constant weights, with the activation and the addition behind it as far as a kernel
     computes them, or a MatMul of two activations. Products whose factors are both
-    dequantised integers are left to `fuse_products` and `fuse_batched_products`.
+    dequantised integers are left to `fuse_products` and `fuse_batched_products`. long: as in
+    `computable`.
     """
     around = Neighbourhood(graph)
     rounded: Rounded = {}
@@ -75,7 +78,7 @@ def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Templa
             residual = rounded_tensor(graph, around, tail.residual, dtype, rounded)
             product.inputs = (x, residual)
             casts.append((product, widened_behind(graph, product, dtype)))
-    groups += float_batches(graph, around, target, templates, rounded)
+    groups += float_batches(graph, around, target, templates, rounded, long)
     replace_nodes(graph, groups)
     for product, cast in casts:
         graph.nodes.insert(graph.nodes.index(product) + 1, cast)
@@ -84,7 +87,7 @@ def fuse_float_products(graph: Graph, target: Target, templates: Sequence[Templa
     prune(graph)  # of transpositions that products take in, which would still be readers
     for _, product in groups:
         if product.attributes["workload"].in_dtype != "float32":
-            write_narrow(graph, product, target, templates)
+            write_narrow(graph, product, target, templates, long)
     prune(graph)
 
 

@@ -11,8 +11,10 @@ from dataclasses import replace
 from autoq.graph.ir import Graph, Node, Operation
 from autoq.graph.rewrite import Neighbourhood, add_tensor, rename_inputs
 from autoq.templates.base import Template
+from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
+from autoq.templates.workload import Workload
 
 HALVES = ("float16", "bfloat16")
 
@@ -72,8 +74,21 @@ def place_roundings(graph: Graph, rounded: Rounded) -> None:
     graph.nodes = nodes
 
 
+def computable(
+    workload: Workload, target: Target, templates: Sequence[Template], long: bool
+) -> bool:
+    """Whether a template computes a product.
+
+    long: of two activations also where one computes a head of a batch by itself, but no array of
+    all of them is addressed: attention in one kernel has none of its scores.
+    """
+    if long and isinstance(workload, BatchedGemm):
+        workload = replace(workload, batch=1, heads=1)
+    return bool(matching(workload, target, templates))
+
+
 def write_narrow(
-    graph: Graph, product: Operation, target: Target, templates: Sequence[Template]
+    graph: Graph, product: Operation, target: Target, templates: Sequence[Template], long: bool
 ) -> None:
     """Let a product write floats of its factors' type where all that reads it rounds it to that.
 
@@ -100,7 +115,7 @@ def write_narrow(
                 return
     if any(cast.output in graph.outputs for cast in casts) and len(casts) > 1:
         return
-    if not matching(narrow, target, templates):
+    if not computable(narrow, target, templates, long):
         return
     product.attributes["workload"] = narrow
     for name in reshaped:
