@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from autoq.graph.ir import Fusion, Primitive
+from autoq.graph.lowering.cuda_byte_normalisation import byte_normalisation
 from autoq.graph.lowering.cuda_byte_softmax import byte_softmax
 from autoq.graph.lowering.cuda_expressions import (
     HELPERS,
@@ -85,6 +86,7 @@ def row_fusion(node: Fusion) -> RowFusion | None:
     if not held or not 0 < math.prod(shape) < 1 << 31:
         return None
     formula = byte_softmax(operands[0].dtype, len(shape), node.primitives)
+    formula = formula or byte_normalisation(rows, node.primitives)
     if formula is not None and shape == tuple(node.output_shape):
         return RowFusion(rows, formula)
     writer = _Writer(rows, node.primitives, zero_points(node.primitives, len(operands)))

@@ -87,3 +87,25 @@ def norm(*shape: int, quantised: bool = True, constant: bool = False) -> Fusion:
         constants = tuple(rng.standard_normal((2, *channels), np.float32))
         return _fusion(primitives, [shape], [x], shape, constants)
     return _fusion(primitives, [shape, channels, channels], [x, "float32", "float32"], shape)
+
+
+def byte_norm(*shape: int, epsilon: float = 1e-6, dtype: str = "uint8") -> Fusion:
+    """A layer normalisation from bytes to bytes as quantised models have it, bytes read twice."""
+    axes, channels = (len(shape) - 1,), shape[-1:]
+    primitives = [
+        primitive("dequantize", 0, scale=0.02, zero_point=3),
+        primitive("ReduceMean", 4, axes=axes),
+        primitive("dequantize", 0, scale=0.02, zero_point=3),
+        primitive("Sub", 6, 5),
+        primitive("Mul", 7, 7),
+        primitive("ReduceMean", 8, axes=axes),
+        primitive("Add", 9, 1),
+        primitive("Sqrt", 10),
+        primitive("Div", 7, 11),
+        primitive("Mul", 12, 2),
+        primitive("Add", 3, 13),
+        _quantize(14),
+    ]
+    rng = np.random.default_rng(1)
+    constants = (np.float32(epsilon).reshape(()), *rng.standard_normal((2, *channels), np.float32))
+    return _fusion(primitives, [shape], [dtype], shape, constants)

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 from gpu_kernels import end_if_compile_only, gpu_target
 from kernel_runs import emulated_function, run_function_on_gpu
-from row_cases import masked_softmax, mean, most, norm, primitive, quantised_softmax, softmax
+from row_cases import (
+    byte_norm,
+    masked_softmax,
+    mean,
+    most,
+    norm,
+    primitive,
+    quantised_softmax,
+    softmax,
+)
 from with_nvcc import needs_nvcc
 
 from autoq.graph import Fusion
@@ -39,6 +48,9 @@ SMALL = {
     "mean of one row": mean((1, 5, 7), (1, 2)),
     "mean of odd rows": mean((3, 37), (1,)),
     "norm of 96": norm(2, 5, 96),
+    "norm of 96 bytes": byte_norm(3, 5, 96),
+    "norm of 37 bytes with a large epsilon": byte_norm(2, 37, epsilon=0.4, dtype="int8"),
+    "norm of bytes of a row longer than a warp's": byte_norm(3, 1280),
     "norm of 33 with constants": norm(2, 3, 33, quantised=False, constant=True),
 }
 LARGE = {
@@ -98,6 +110,22 @@ def test_bytes_have_a_softmax_of_their_own_where_no_power_overflows():
     assert not own(SMALL["softmax of bytes of too wide steps"]) and not own(softmax(3, 8))
     assert not own(quantised_softmax(5, 24, scale=2.0)), "a sum's reciprocal may underflow"
     assert not own(quantised_softmax(5, 24, scale=1e-5)), "a quotient may be too large to round"
+
+
+def test_bytes_have_a_normalisation_of_their_own():
+    def values(node: Fusion) -> int:
+        return len(row_fusion(node).formula.values)
+
+    node = byte_norm(3, 5, 96)
+    assert values(node) == 9
+    primitives = list(node.primitives)
+    primitives[2] = dataclasses.replace(
+        primitives[2], attributes=(("scale", 0.03), ("zero_point", 3))
+    )
+    assert values(dataclasses.replace(node, primitives=tuple(primitives))) > 9, "another scale"
+    primitives[2] = node.primitives[2]
+    primitives[4] = dataclasses.replace(primitives[4], arguments=(7, 6))
+    assert values(dataclasses.replace(node, primitives=tuple(primitives))) > 9, "no variance"
 
 
 @needs_nvcc
