@@ -165,7 +165,10 @@ class Block:
 
     def check(self, name: str, y: np.ndarray, expected: np.ndarray, allowed: float) -> None:
         """SystemExit unless y [m, n] has the expected elements, to `allowed` of the largest."""
-        found = y[np.ix_(self.rows, self.columns)]
+        self.compare(name, y[np.ix_(self.rows, self.columns)], expected, allowed)
+
+    def compare(self, name: str, found: np.ndarray, expected: np.ndarray, allowed: float) -> None:
+        """The same of the block's own elements [rows, columns]."""
         error = float(np.abs(found - expected).max() / np.abs(expected).max())
         if not error <= allowed:
             raise SystemExit(f"{name}: wrong by {error:.3g} of the largest element, not timed")

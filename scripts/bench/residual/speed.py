@@ -157,7 +157,8 @@ def real_row(compiler: Compiler, name: str, size: int, bits: int) -> dict[str, A
 
 def _share(matrix: np.ndarray) -> float:
     """The density that a mask reached."""
-    return float(np.mean(np.abs(matrix) > _MATTERS))
+    large = np.count_nonzero(matrix > _MATTERS) + np.count_nonzero(matrix < -_MATTERS)
+    return large / matrix.size
 
 
 def forms_of(size: int, bits: int) -> tuple[ResidualGemm, ...]:
