@@ -1,4 +1,4 @@
-"""The result of a product and of its corrections: tiles of y, each written once."""
+"""The result of a product and of corrections by lists: panels of y, each value written once."""
 
 from __future__ import annotations
 
@@ -12,90 +12,143 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.residual.add_lists import ADD_LISTS
+from autoq.templates.cuda.device.residual.panel import Panel
 from autoq.templates.cuda.device.residual.read_sums import READ_SUMS
+from autoq.templates.cuda.device.residual.turn_words import TURN_WORDS
+from autoq.templates.cuda.device.residual.write_row import WRITE_ROW
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
-_WARPS = 8
-COLUMNS = 128
-"""Columns of a tile: eight lanes gather the 128 bytes of an entry of a row, 16 each."""
-
 _SOURCE = (
     READ_SUMS
+    + WRITE_ROW
+    + TURN_WORDS
     + ADD_LISTS
     + r"""
-constexpr int TOGETHER = 8;
-__device__ __forceinline__ void add_product(const int* product, int (&sums)[4], int column) {
-  const int4 q = read_sums<true>(product, column);
-  sums[0] += q.x, sums[1] += q.y, sums[2] += q.z, sums[3] += q.w;
+constexpr int THREADS = 32 * WARPS, ACROSS = COLS / 4, AT_ONCE = 32 / ACROSS;
+constexpr int READS = ROWS / AT_ONCE;
+__device__ __forceinline__ void prefetch(const void* from) {
+  asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(from)));
 }
-__device__ __forceinline__ void write_row(
-    float* y, int4 p, const int (&sums)[4], float row_scale, const float (&scale)[4],
-    const float (&bias)[4], int column) {
-  const int whole[4] = {p.x, p.y, p.z, p.w};
-  float value[4];
-  #pragma unroll
-  for (int c = 0; c < 4; ++c) {
-    const float unit = 1.f / (2 * MOST);
-    const float all = __fadd_rn((float)whole[c], __fmul_rn((float)sums[c], unit));
-    value[c] = __fmul_rn(__fmul_rn(all, scale[c]), row_scale);
-    if constexpr (BIAS) value[c] = __fadd_rn(value[c], bias[c]);
-  }
-  if constexpr (N % 4 == 0) {
-    if (column < N)
-      __stcs(reinterpret_cast<float4*>(y + column),
-             make_float4(value[0], value[1], value[2], value[3]));
-  } else {
+// The panel's residuals, of which each k has ROWS that lie together. Neighbouring lanes store words
+// in another order, so that they meet other banks.
+__device__ __forceinline__ void hold_panel(
+    const unsigned* residuals, unsigned char* panel, int top, int thread) {
+  for (int w = thread; w < WORDS_OF_ROW; w += THREADS) {
+    unsigned rows[ROWS], turned[4][ROWS / 4];
     #pragma unroll
-    for (int c = 0; c < 4; ++c)
-      if (column + c < N) y[column + c] = value[c];
+    for (int r = 0; r < ROWS; ++r)
+      rows[r] = top + r < M ? __ldg(residuals + (size_t)(top + r) * WORDS_OF_ROW + w) : 0;
+    #pragma unroll
+    for (int g = 0; g < ROWS / 4; ++g) {
+      const unsigned four[4] = {rows[4 * g], rows[4 * g + 1], rows[4 * g + 2], rows[4 * g + 3]};
+      unsigned found[4];
+      turn_four(four, found);
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) turned[j][g] = found[j];
+    }
+    const int other = w / (32 / ROWS) % 4;
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      unsigned chosen[ROWS / 4];
+      #pragma unroll
+      for (int g = 0; g < ROWS / 4; ++g) {
+        const unsigned low = other & 1 ? turned[j ^ 1][g] : turned[j][g];
+        const unsigned high = other & 1 ? turned[j ^ 3][g] : turned[j ^ 2][g];
+        chosen[g] = other & 2 ? high : low;
+      }
+      unsigned char* to = panel + (4 * w + (j ^ other)) * ROWS;
+      if constexpr (ROWS == 16)
+        *reinterpret_cast<uint4*>(to) = make_uint4(chosen[0], chosen[1], chosen[2], chosen[3]);
+      else
+        *reinterpret_cast<uint2*>(to) = make_uint2(chosen[0], chosen[1]);
+    }
   }
 }
 __device__ __forceinline__ void correct(
     const int* sums, const int* by_a, const int* by_b, const float* rows, const float* columns,
-    const float* bias, const void* residual_b, const void* residual_a, const unsigned* entries_of_a,
-    const int* rows_of_a, const unsigned* entries_of_b, const int* columns_of_b, const int* whole,
-    float* y, int* tile, int block, int thread) {
-  const int band = block / (GROUP * TILES_M), within = block - band * (GROUP * TILES_M);
-  const int beside = min(GROUP, TILES_N - band * GROUP);
-  const int top = within / beside * TILE_ROWS, left = (band * GROUP + within % beside) * 128;
-  const int lane = thread % 32, column = left + 4 * lane;
-  const bool whole_a = !LISTS || __ldg(whole), whole_b = !LISTS || __ldg(whole + 1);
-  const int own_rows = thread / 32 * OWN_ROWS, first = top + own_rows;
-  if constexpr (LISTS)
-    add_lists(sums, static_cast<const unsigned char*>(residual_b),
-              static_cast<const unsigned char*>(residual_a), entries_of_a, rows_of_a, entries_of_b,
-              columns_of_b, whole_a, whole_b, tile, top, left, thread);
-  float scale[4], more[4];
+    const float* bias, const void* residual_b, const void* residual_a, const void* entries_of_a,
+    const int* rows_of_a, const void* entries_of_b, const int* columns_of_b, const int* whole,
+    float* y, unsigned char* shared, int block, int thread) {
+  const int top = block % PANELS * ROWS, part = block / PANELS;
+  const int lane = thread % 32, warp = thread / 32, end = min(N, (part + 1) * WIDTH);
+  const bool listed_a = !__ldg(whole), listed_b = !__ldg(whole + 1);
+  const unsigned char* residuals = static_cast<const unsigned char*>(residual_a) + top;
+  const unsigned char* others = static_cast<const unsigned char*>(residual_b);
+  const uint4* of_a = static_cast<const uint4*>(entries_of_a);
+  const uint4* of_b = static_cast<const uint4*>(entries_of_b);
+  int* tile = reinterpret_cast<int*>(shared + PANEL_BYTES) + warp * (ROWS * COLS);
+  int2 rows_listed[TURNS];
   #pragma unroll
-  for (int c = 0; c < 4; ++c) {
-    scale[c] = column + c < N ? __ldg(columns + column + c) : 0.f;
-    more[c] = BIAS && column + c < N ? __ldg(bias + column + c) : 0.f;
+  for (int t = 0; t < TURNS; ++t) {
+    const int row = top + t * BESIDE + lane / LANES;
+    rows_listed[t] = make_int2(0, 0);
+    if (listed_a && row < M)
+      rows_listed[t] = __ldg(reinterpret_cast<const int2*>(rows_of_a) + row);
   }
-  const float row_scales = lane < OWN_ROWS && first + lane < M ? __ldg(rows + first + lane) : 0.f;
-  // A warp's rows are neighbours, and sums of several are asked for at a time.
-  constexpr int ROWS = OWN_ROWS < TOGETHER ? OWN_ROWS : TOGETHER;
-  for (int start = 0; start < OWN_ROWS; start += ROWS) {
-    int4 p[ROWS];
+  const float row_scales = lane < ROWS && top + lane < M ? __ldg(rows + top + lane) : 0.f;
+  uint4 rows_first[TURNS];
+  #pragma unroll
+  for (int t = 0; t < TURNS; ++t) rows_first[t] = read_four(of_a, rows_listed[t], 0);
+  if constexpr (HELD) {
+    if (listed_b) hold_panel(static_cast<const unsigned*>(residual_a), shared, top, thread);
+    __syncthreads();
+    residuals = shared;
+  }
+  for (int left = part * WIDTH + warp * COLS; left < end; left += WARPS * COLS) {
+    {
+      const int row = top + lane / (COLS / 32), column = left + lane % (COLS / 32) * 32;
+      if (row < M && column < N) prefetch(sums + (size_t)row * N + column);
+    }
+    int2 listed[STEPS];
+    uint4 first[STEPS];
     #pragma unroll
-    for (int i = 0; i < ROWS; ++i)
-      if (first + start + i < M)
-        p[i] = read_sums<true>(sums + (size_t)(first + start + i) * N, column);
+    for (int s = 0; s < STEPS; ++s) {
+      const int column = left + 32 * s + lane;
+      listed[s] = make_int2(0, 0);
+      if (listed_b && column < N)
+        listed[s] = __ldg(reinterpret_cast<const int2*>(columns_of_b) + column);
+    }
+    const unsigned char* own = others + min(left + lane % LANES * 16, PITCH_B - 16);
+    Four<4> found[TURNS];
     #pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-      const float row_scale = __shfl_sync(0xffffffffu, row_scales, start + i);
-      if (first + start + i >= M) continue;
-      const size_t at = (size_t)(first + start + i) * N;
+    for (int t = 0; t < TURNS; ++t) found[t] = gather<4, false>(own, PITCH_B, rows_first[t]);
+    if (listed_b) {
+      #pragma unroll
+      for (int s = 0; s < STEPS; ++s) first[s] = read_four(of_b, listed[s], 0);
+      add_columns(residuals, HELD ? ROWS : PITCH_A, of_b, listed, first, tile, lane);
+      __syncwarp();
+    }
+    if (listed_a) {
+      add_rows(own, of_a, rows_listed, found, listed_b, tile, lane);
+      __syncwarp();
+    }
+    const int column = left + 4 * (lane % ACROSS);
+    float scale[4], more[4] = {};
+    read_columns(columns, column, scale);
+    if constexpr (BIAS) read_columns(bias, column, more);
+    int4 p[READS];
+    #pragma unroll
+    for (int i = 0; i < READS; ++i) {
+      const int row = top + i * AT_ONCE + lane / ACROSS;
+      if (row < M) p[i] = read_sums<true>(sums + (size_t)row * N, column);
+    }
+    #pragma unroll
+    for (int i = 0; i < READS; ++i) {
+      const int within = i * AT_ONCE + lane / ACROSS, row = top + within;
+      const float row_scale = __shfl_sync(0xffffffffu, row_scales, within);
+      if (row >= M) continue;
+      const size_t at = (size_t)row * N;
       int added[4] = {};
-      if (whole_b) add_product(by_b + at, added, column);
-      if (whole_a) add_product(by_a + at, added, column);
-      if (!(whole_a && whole_b)) {
-        const int4 q = *reinterpret_cast<const int4*>(
-            tile + place(own_rows + start + i, 4 * lane));
+      if (!listed_b) add_product(by_b + at, added, column);
+      if (!listed_a) add_product(by_a + at, added, column);
+      if (listed_a || listed_b) {
+        const int4 q = *reinterpret_cast<const int4*>(tile + place(within, 4 * (lane % ACROSS)));
         added[0] += q.x, added[1] += q.y, added[2] += q.z, added[3] += q.w;
       }
       write_row(y + at, p[i], added, row_scale, scale, more, column);
     }
+    __syncwarp();
   }
 }
 """
@@ -106,45 +159,45 @@ __device__ __forceinline__ void correct(
 class Correction:
     """How y [m, n] is put together.
 
-    most: the largest integer; lists: whether sides may take part by lists; bias: whether it has
-    one; pitch_a, pitch_b: bytes of a row of the residuals that lists gather; tile_rows: of a tile;
-    group: tiles side by side that run before those below them, so that what they gather stays in
-    the L2.
+    most: the largest integer; bias: whether it has one; words: of four values of a row of a's
+    residuals; pitch_a, pitch_b: bytes of a row of residuals that have k as rows; panel: what a
+    block takes; parts: blocks side by side that have the same rows.
     """
 
     m: int
     n: int
     most: int
-    lists: bool
     bias: bool
+    words: int
     pitch_a: int
     pitch_b: int
-    tile_rows: int
-    group: int
-
-    @property
-    def smem_bytes(self) -> int:
-        """Shared memory of a block."""
-        return 4 * self.tile_rows * COLUMNS if self.lists else 0
+    panel: Panel
+    parts: int
 
     def kernel(self, parameters: Sequence[TensorSpec | None], target: Target) -> PrimFunc:
-        """Parameters in the order of `correct`, those that are not None."""
-        tiles_m, tiles_n = blocks_for(self.m, self.tile_rows), blocks_for(self.n, COLUMNS)
+        """Parameters in the order of `correct`, those that are not None.
+
+        Residuals of a are in rows where the panel is held, else they have k as rows.
+        """
+        panel, columns = self.panel, self.panel.columns
+        width = blocks_for(blocks_for(self.n, self.parts), columns) * columns
+        parts, panels = blocks_for(self.n, width), blocks_for(self.m, panel.rows)
         sizes = {
-            "M": self.m, "N": self.n, "MOST": self.most, "LISTS": self.lists, "BIAS": self.bias,
-            "PITCH_A": self.pitch_a, "PITCH_B": self.pitch_b, "TILE_ROWS": self.tile_rows,
-            "GROUP": self.group, "TILES_M": tiles_m, "TILES_N": tiles_n, "WARPS": _WARPS,
+            "M": self.m, "N": self.n, "MOST": self.most, "BIAS": self.bias,
+            "WORDS_OF_ROW": self.words, "PITCH_A": self.pitch_a, "PITCH_B": self.pitch_b,
+            "ROWS": panel.rows, "COLS": columns, "WARPS": panel.warps, "HELD": panel.held,
+            "PANEL_BYTES": panel.held_bytes, "PANELS": panels, "WIDTH": width,
         }  # fmt: skip
         functions = DeviceNamespace("correct", _SOURCE, {}, sizes)
 
         def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
             given = iter(pointers)
             taken = [next(given) if spec else 0 for spec in parameters]
-            tile: Any = 0
-            if self.lists:
-                words = (self.smem_bytes // 4,)
-                tile = builder.alloc_buffer(words, "int32", scope="shared.dyn", align=128).data
-            call(functions.function("correct"), *taken, tile, block, thread)
+            size = (panel.smem_bytes,)
+            shared = builder.alloc_buffer(size, "uint8", scope="shared.dyn", align=128).data
+            call(functions.function("correct"), *taken, shared, block, thread)
 
         given = [spec for spec in parameters if spec]
-        return thread_kernel(given, tiles_m * tiles_n, 32 * _WARPS, target, body)
+        return thread_kernel(
+            given, panels * parts, 32 * panel.warps, target, body, together=panel.together
+        )

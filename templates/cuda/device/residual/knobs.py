@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoq.templates.cuda.device.launch.occupancy import smem_margin
-from autoq.templates.cuda.device.residual.correct import COLUMNS
+from autoq.templates.cuda.device.launch.thread_kernel import blocks_for
+from autoq.templates.cuda.device.residual.panel import panel_of
 from autoq.templates.cuda.device.residual.weighted_sums import WeightedSums
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.target import Target
 
 _BLOCKS_A_UNIT = 4
 """Of the pass over the product, which waits for memory: on a multiprocessor at least."""
+
+_PARTS = (1, 2, 4, 8, 16)
+_LEAST_WIDTH = 256
+"""Columns of a part: a panel that is read for fewer costs more than its gain."""
 
 
 @dataclass(frozen=True)
@@ -22,15 +26,15 @@ class ResidualKnobs:
 
     lanes: threads that quantise a row.
     sum_rows: rows of a block of the pass over the product that finds what matters.
-    tile_rows: rows of a tile of the correction.
-    raster: tiles of the correction side by side that run before those below them.
+    panel_rows: rows of y that a block of the correction takes.
+    parts: blocks of the correction that share these rows.
     share: of a side's values, for which its lists have room; beyond it a product is faster.
     """
 
     lanes: int = field(default=256, kw_only=True)
     sum_rows: int = field(default=64, kw_only=True)
-    tile_rows: int = field(default=64, kw_only=True)
-    raster: int = field(default=32, kw_only=True)
+    panel_rows: int = field(default=16, kw_only=True)
+    parts: int = field(default=1, kw_only=True)
     share: float = field(default=1 / 128, kw_only=True)
 
     @property
@@ -41,25 +45,15 @@ class ResidualKnobs:
 
 def knob_values(workload: ResidualGemm) -> dict[str, Sequence[Any]]:
     """The values of these knobs that make a difference to the workload."""
-    sparse, corrected = workload.correction == "sparse", workload.correction != "none"
+    sparse = workload.correction == "sparse"
     many = workload.m > 64
     return {
         "lanes": tuple(n for n in (32, 128, 256, 512) if n == 32 or 4 * n < 2 * workload.k),
         "sum_rows": (16, 32, 64, 128) if sparse and many else (16,),
-        "tile_rows": (32, 64, 128) if corrected and many else (32,),
-        "raster": (8, 16, 32) if corrected and workload.n > 8 * COLUMNS else (8,),
+        "panel_rows": (16, 8) if sparse else (16,),
+        "parts": tuple(n for n in _PARTS if n == 1 or (sparse and n * _LEAST_WIDTH <= workload.n)),
         "share": (1 / 256, 1 / 128, 1 / 64, 1 / 16, 1 / 4) if sparse else (1 / 256,),
     }
-
-
-def rules(target: Target) -> list[Callable[[Any], bool]]:
-    """What the knobs have to keep to."""
-
-    def tile_fits(config: ResidualKnobs) -> bool:
-        """a tile of the correction fits the shared memory of a block"""
-        return 4 * config.tile_rows * COLUMNS + smem_margin(target) <= target.smem_bytes
-
-    return [tile_fits]
 
 
 def default_knobs(workload: ResidualGemm, target: Target) -> dict[str, Any]:
@@ -73,6 +67,18 @@ def default_knobs(workload: ResidualGemm, target: Target) -> dict[str, Any]:
 
     enough = [n for n in values["sum_rows"] if blocks(n) >= _BLOCKS_A_UNIT * target.units]
     sum_rows = min(max(enough, default=values["sum_rows"][0]), 64)
-    middle = {"tile_rows": 64, "raster": 32, "share": 1 / 128}
+    middle = {"panel_rows": 16, "parts": _default_parts(workload, target), "share": 1 / 128}
     chosen = {name: one if one in values[name] else values[name][0] for name, one in middle.items()}
     return {"lanes": lanes, "sum_rows": sum_rows, **chosen}
+
+
+def _default_parts(workload: ResidualGemm, target: Target) -> int:
+    """As many as fill the device, and let the L2 hold what all panels gather from at a time."""
+    panel = panel_of(16, workload.k, target)
+    slots = target.units * panel.together
+    panels, most = blocks_for(workload.m, panel.rows), workload.n // _LEAST_WIDTH
+    enough = [
+        parts for parts in _PARTS
+        if panels * parts >= slots and blocks_for(workload.n, parts) * workload.k <= target.l2_bytes
+    ]  # fmt: skip
+    return max(1, min(enough[0] if enough else _PARTS[-1], most))

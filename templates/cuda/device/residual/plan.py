@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from dataclasses import dataclass
 
+from autoq.templates.cuda.device.residual.combine import Combination
 from autoq.templates.cuda.device.residual.correct import Correction
 from autoq.templates.cuda.device.residual.knobs import ResidualKnobs
+from autoq.templates.cuda.device.residual.panel import panel_of
 from autoq.templates.cuda.device.residual.quantise_columns import ColumnsQuantised
 from autoq.templates.cuda.device.residual.quantise_rows import RowsQuantised
 from autoq.templates.cuda.device.residual.sides import Sides
@@ -16,6 +17,7 @@ from autoq.templates.cuda.device.residual.weighted_sums import WeightedSums
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.oracle.residual_quantisation import largest_integer
+from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
 _UNIT = 16
@@ -166,11 +168,16 @@ class ResidualPlan:
             work.n, work.k, self.most, self.layout, self.compensates, self.sparse, self.bias_at
         )
 
-    @functools.cached_property
-    def correction(self) -> Correction:
-        """How y is put together, unless the product gives it."""
+    @property
+    def combination(self) -> Combination:
+        """How y is put together of whole products."""
+        work = self.workload
+        return Combination(work.m, work.n, self.most, work.bias)
+
+    def correction(self, target: Target) -> Correction:
+        """How y is put together where sides may take part by lists."""
         work, knobs = self.workload, self.knobs
+        panel = panel_of(knobs.panel_rows, self.k, target)
         return Correction(
-            work.m, work.n, self.most, self.sparse, work.bias, *self.pitches, knobs.tile_rows,
-            knobs.raster,
-        )  # fmt: skip
+            work.m, work.n, self.most, work.bias, self.k // 4, *self.pitches, panel, knobs.parts
+        )

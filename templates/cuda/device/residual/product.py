@@ -15,7 +15,7 @@ from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import indexable
 from autoq.templates.cuda.device.residual import constants as arrays
-from autoq.templates.cuda.device.residual.knobs import default_knobs, knob_values, rules
+from autoq.templates.cuda.device.residual.knobs import default_knobs, knob_values
 from autoq.templates.cuda.device.residual.plan import ResidualPlan, filled, inner_product
 from autoq.templates.cuda.device.residual.sides import INDEX_BITS
 from autoq.templates.cuda.device.residual.stages import residual_program
@@ -66,7 +66,7 @@ class ResidualProduct:
         inner = self.inner.space(product, target)
         knobs = {**inner.knobs, **self.values(product), **knob_values(workload)}
         ordered = {field.name: knobs[field.name] for field in dataclasses.fields(self.config_type)}
-        return Space(self.config_type, ordered, [*inner.constraints, *rules(target)], inner.derive)
+        return Space(self.config_type, ordered, inner.constraints, inner.derive)
 
     def default(self, workload: ResidualGemm, target: Target) -> Any:
         """The preferred knobs, or the inner template's choice; else the first legal one.

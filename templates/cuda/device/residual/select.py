@@ -46,12 +46,15 @@ __device__ __forceinline__ void list_vector(
   }
 }
 constexpr unsigned NO_ROOM = 0xffffffffu;
-// Where lists of so many entries begin.
-__device__ __forceinline__ unsigned room_for(void* kept, int side, unsigned total) {
-  if (total == 0) return 0;
+__device__ __forceinline__ unsigned in_fours(unsigned count) { return (count + 3) & ~3u; }
+// Where lists with so much room begin, which hold so many values.
+__device__ __forceinline__ unsigned room_for(
+    void* kept, int side, unsigned count, unsigned room) {
+  if (count == 0) return 0;
   unsigned long long* counter = static_cast<unsigned long long*>(kept) + side;
-  const unsigned long long start = atomicAdd(counter, (unsigned long long)total);
-  return start + total <= (side ? LISTED_B : LISTED_A) ? (unsigned)start : NO_ROOM;
+  const unsigned start =
+      (unsigned)(atomicAdd(counter, (unsigned long long)room << 32 | count) >> 32);
+  return start + room <= (unsigned)(side ? LISTED_B : LISTED_A) ? start : NO_ROOM;
 }
 __device__ __forceinline__ void select_values(
     const void* a, const void* b, const int* row_cuts, const int* column_cuts, void* kept,
@@ -86,24 +89,31 @@ __device__ __forceinline__ void select_values(
   }
   if (lane == 31) shared[warp] = up_to;
   __syncthreads();
-  unsigned before = 0, of_row = 0, before_row = 0, whole = 0;
+  unsigned before = 0, of_row = 0, before_row = 0, whole = 0, room = 0;
   #pragma unroll
-  for (int w = 0; w < ROWS * WARPS; ++w) {
-    const unsigned own = shared[w];
-    if (w < warp) before += own;
-    if (w / WARPS < warp / WARPS) before_row += own;
-    if (w / WARPS == warp / WARPS) of_row += own;
-    whole += own;
+  for (int r = 0; r < ROWS; ++r) {
+    unsigned found = 0;
+    #pragma unroll
+    for (int w = 0; w < WARPS; ++w) {
+      const unsigned own = shared[r * WARPS + w];
+      if (r * WARPS + w < warp && r == warp / WARPS) before += own;
+      found += own;
+    }
+    if (r < warp / WARPS) before_row += in_fours(found);
+    if (r == warp / WARPS) of_row = found;
+    whole += found, room += in_fours(found);
   }
-  if (all == 0) shared[ROWS * WARPS] = room_for(kept, side, whole);
+  if (all == 0) shared[ROWS * WARPS] = room_for(kept, side, whole, room);
   __syncthreads();
   const unsigned start = shared[ROWS * WARPS];
   if (start != NO_ROOM && thread == 0 && there)
     reinterpret_cast<int2*>(side ? columns_of_b : rows_of_a)[row] =
-        make_int2((int)(start + before_row), (int)of_row);
-  if (start == NO_ROOM || count == 0) return;
-  unsigned* entries = side ? entries_of_b : entries_of_a;
-  unsigned at = start + before + up_to - count;
+        make_int2((int)(start + before_row) / 4, (int)in_fours(of_row) / 4);
+  if (start == NO_ROOM) return;
+  unsigned* entries = (side ? entries_of_b : entries_of_a) + start + before_row;
+  if (thread < in_fours(of_row) - of_row) entries[of_row + thread] = 0;
+  if (count == 0) return;
+  unsigned at = before + up_to - count;
   if constexpr (HELD) {
     #pragma unroll
     for (int c = 0; c < CHUNKS; ++c)

@@ -11,10 +11,10 @@ enum Way { LISTED, MASKED, WHOLE };
 // By how many values a side keeps of all, and of how many there are lists.
 __device__ __forceinline__ Way way_of(
     const void* kept, const float* crossover, int side) {
-  const unsigned long long count = __ldcg(static_cast<const unsigned long long*>(kept) + side);
+  const unsigned long long both = __ldcg(static_cast<const unsigned long long*>(kept) + side);
   const double all = side == 0 ? (double)M * K : (double)N * K;
-  if ((double)count > (double)__ldg(crossover) * all) return WHOLE;
-  return count <= (unsigned long long)(side == 0 ? LISTED_A : LISTED_B) ? LISTED : MASKED;
+  if ((double)(unsigned)both > (double)__ldg(crossover) * all) return WHOLE;
+  return (unsigned)(both >> 32) <= (unsigned)(side == 0 ? LISTED_A : LISTED_B) ? LISTED : MASKED;
 }
 """
 """way_of(kept, crossover, side): by lists of the values kept, or by a product of these, or of all
@@ -34,9 +34,9 @@ class Sides:
     share: float
 
     def listed(self, vectors: int) -> int:
-        """Entries of the list of a side with so many rows or columns, 4 at least."""
-        most = (1 << 31) - 1
-        return max(4, min(most, int(vectors * self.k * self.share)))
+        """Entries of the lists of a side with so many rows or columns, in whole fours."""
+        most = (1 << 31) - 4
+        return max(4, min(most, -(-int(vectors * self.k * self.share) // 4) * 4))
 
     def sizes(self) -> dict[str, int]:
         """Constants of `SIDES`."""
@@ -45,7 +45,10 @@ class Sides:
 
     @property
     def lists(self) -> tuple[TensorSpec, ...]:
-        """Of a and of b: entries, and the first one and the number of each row or column."""
+        """Of a and of b: entries in fours, and of each row or column the first four and how many.
+
+        A list is filled up to whole fours with entries of zero.
+        """
         return (
             TensorSpec("entries_of_a", (self.listed(self.m),), "uint32"),
             TensorSpec("rows_of_a", (self.m, 2), "int32"),
@@ -62,5 +65,5 @@ class Sides:
 
     @property
     def kept(self) -> TensorSpec:
-        """How many values a and b keep."""
+        """Of a and of b how many values are kept, and 2^32 times the room that lists take."""
         return TensorSpec("kept", (2,), "uint64")

@@ -160,11 +160,17 @@ def _quantise_b(found: _Stages, plan: ResidualPlan, target: Target) -> None:
 
 
 def _turn_residuals(found: _Stages, plan: ResidualPlan, target: Target) -> None:
-    """Of a, and of b unless that is constant."""
-    sides = 1 if plan.workload.constant_b else 2
-    given = [plan.rows("a_residual"), plan.weights("b_residual")][:sides]
-    turned = [plan.a_turned, plan.b_turned][:sides]
-    found.add(turn_kernel(given, turned, plan.workload.n, plan.layout, target), given, turned)
+    """Of a where no block holds its rows, and of b unless that is constant."""
+    work = plan.workload
+    due = not plan.correction(target).panel.held, not work.constant_b
+    given = [plan.rows("a_residual"), plan.weights("b_residual")]
+    turned = [plan.a_turned, plan.b_turned]
+    some = [[spec if one else None for spec, one in zip(specs, due, strict=True)]
+            for specs in (given, turned)]  # fmt: skip
+    if any(due):
+        extents = work.m, work.n
+        kernel = turn_kernel(*some, extents, plan.vectors, plan.layout, target)
+        found.add(kernel, *some)
 
 
 def _find_what_matters(found: _Stages, plan: ResidualPlan, target: Target) -> None:
@@ -186,11 +192,15 @@ def _find_what_matters(found: _Stages, plan: ResidualPlan, target: Target) -> No
 
 def _correct(found: _Stages, plan: ResidualPlan, target: Target) -> None:
     work = plan.workload
-    entries_of_a, rows_of_a, entries_of_b, columns_of_b = plan.sides.lists
-    lists = [plan.b_turned, plan.a_turned, entries_of_a, rows_of_a, entries_of_b, columns_of_b,
-             WHOLE]  # fmt: skip
     reads = [
         *map(plan.sums, ("sums", "by_a", "by_b")), plan.a_scale, plan.b_scale,
-        plan.bias if work.bias else None, *(lists if plan.sparse else [None] * len(lists)),
+        plan.bias if work.bias else None,
     ]  # fmt: skip
-    found.add(plan.correction.kernel([*reads, *work.outputs], target), reads, work.outputs)
+    if not plan.sparse:
+        kernel = plan.combination.kernel([*reads, *work.outputs], target)
+        found.add(kernel, reads, work.outputs)
+        return
+    correction = plan.correction(target)
+    of_a = plan.rows("a_residual") if correction.panel.held else plan.a_turned
+    reads += [plan.b_turned, of_a, *plan.sides.lists, WHOLE]
+    found.add(correction.kernel([*reads, *work.outputs], target), reads, work.outputs)

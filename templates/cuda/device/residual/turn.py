@@ -10,6 +10,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.residual.turn_words import TURN_WORDS
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT, WeightLayout
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -19,12 +20,6 @@ _TILE, _THREADS = 128, 256
 # Eight lanes read 128 values of a row, and write 16 rows each of a k: whole lines both ways. Units
 # of shared memory are exchanged by groups of 16 rows, so that these meet other banks.
 _SOURCE = r"""
-__device__ __forceinline__ void turn_four(const unsigned (&v)[4], unsigned (&turned)[4]) {
-  const unsigned a = __byte_perm(v[0], v[1], 0x5140), b = __byte_perm(v[2], v[3], 0x5140);
-  const unsigned c = __byte_perm(v[0], v[1], 0x7362), d = __byte_perm(v[2], v[3], 0x7362);
-  turned[0] = __byte_perm(a, b, 0x5410), turned[1] = __byte_perm(a, b, 0x7632);
-  turned[2] = __byte_perm(c, d, 0x5410), turned[3] = __byte_perm(c, d, 0x7632);
-}
 template <bool PACKED> __device__ __forceinline__ void turn_tile(
     const void* values, void* turned, int rows, int pitch, int first, int left, unsigned* tile,
     int thread) {
@@ -69,7 +64,7 @@ template <bool PACKED> __device__ __forceinline__ void turn_tile(
 __device__ __forceinline__ void turn_sides(
     const void* a, const void* b, void* turned_a, void* turned_b, unsigned* tile, int block,
     int thread) {
-  const int across = (K + 127) / 128, blocks_a = (M + 127) / 128 * across;
+  const int across = (K + 127) / 128, blocks_a = TURNS_A ? (M + 127) / 128 * across : 0;
   if (block < blocks_a) {
     block = blocks_a - 1 - block;  // the last rows first, which the L2 still holds
     turn_tile<false>(a, turned_a, M, PITCH_A, block / across * 128, block % across * 128, tile,
@@ -84,26 +79,32 @@ __device__ __forceinline__ void turn_sides(
 
 
 def turn_kernel(
-    given: Sequence[TensorSpec], turned: Sequence[TensorSpec], n: int, layout: WeightLayout,
-    target: Target,
+    given: Sequence[TensorSpec | None], turned: Sequence[TensorSpec | None], extents: Sequence[int],
+    vectors: int, layout: WeightLayout, target: Target,
 ) -> PrimFunc:  # fmt: skip
-    """The kernel of a alone, or of both sides.
+    """The kernel of one side or of both.
 
-    given: residuals of a int8 [m, whole units of k] and maybe of b, packed; turned: int8 [k,
-    pitch] of the same sides. Parameters given, then turned; n: columns of b.
+    given: residuals of a int8 [m, 16 * vectors] and of b, packed, None for a side that stays as it
+    is; turned: int8 [k, pitch] of the same sides. Parameters those of given, then of turned;
+    extents: m and n.
     """
-    rows, k, pitches = given[0].shape, turned[0].shape[0], [spec.shape[1] for spec in turned]
+    parameters = [spec for spec in (*given, *turned) if spec]
+    k = parameters[-1].shape[0]
+    pitch_a, pitch_b = [spec.shape[1] if spec else 0 for spec in turned]
     sizes = {
-        **layout.sizes(), "M": rows[0], "N": n, "K": k, "VECTORS": rows[1] // 16,
-        "PITCH_A": pitches[0], "PITCH_B": pitches[-1],
+        **layout.sizes(), "M": extents[0], "N": extents[1], "K": k, "VECTORS": vectors,
+        "PITCH_A": pitch_a, "PITCH_B": pitch_b, "TURNS_A": given[0] is not None,
     }  # fmt: skip
-    functions = DeviceNamespace("turn_sides", PACKED_AT + _SOURCE, {}, sizes)
+    source = PACKED_AT + TURN_WORDS + _SOURCE
+    functions = DeviceNamespace("turn_sides", source, {}, sizes)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        a, b, turned_a, turned_b = pointers if len(given) > 1 else (pointers[0], 0, pointers[1], 0)
+        left = iter(pointers)
+        a, b, turned_a, turned_b = [next(left) if spec else 0 for spec in (*given, *turned)]
         words = (_TILE * _TILE // 4,)
         tile = builder.alloc_buffer(words, "uint32", scope="shared", align=16).data
         call(functions.function("turn_sides"), a, b, turned_a, turned_b, tile, block, thread)
 
-    tiles = sum(blocks_for(extent, _TILE) for extent in (rows[0], n)[: len(given)])
-    return thread_kernel([*given, *turned], tiles * blocks_for(k, _TILE), _THREADS, target, body)
+    sides = zip(given, extents, strict=True)
+    tiles = sum(blocks_for(extent, _TILE) for spec, extent in sides if spec)
+    return thread_kernel(parameters, tiles * blocks_for(k, _TILE), _THREADS, target, body)

@@ -31,11 +31,11 @@ SQUARE = ResidualGemm(150, 140, 72)
 # everything; nothing. Then 4 bits that mma.sync multiplies two a byte: products of what is kept,
 # everything and no correction.
 CASES: list[tuple[str, ResidualGemm, float, float, dict[str, Any]]] = [
-    ("wgmma", SQUARE, 0.8, 0.1, {"tile_rows": 32, "share": 1 / 16}),
-    ("wgmma", ResidualGemm(70, 133, 600), 0.8, 1.0, {"tile_rows": 64, "share": 1 / 4}),
-    ("mma_sync", ResidualGemm(133, 30, 700), 0.8, 1.0, {"tile_rows": 128, "share": 1 / 4}),
+    ("wgmma", SQUARE, 0.8, 0.1, {"parts": 1, "share": 1 / 16}),
+    ("wgmma", ResidualGemm(70, 133, 600), 0.8, 1.0, {"panel_rows": 8, "share": 1 / 4}),
+    ("mma_sync", ResidualGemm(133, 30, 700), 0.8, 1.0, {"panel_rows": 16, "share": 1 / 4}),
     ("mma_sync", replace(SQUARE, n=139, k=67, b_order="nk", bias=True), 0.8, 0.048,
-     {"tile_rows": 128, "share": 1 / 256}),
+     {"panel_rows": 8, "share": 1 / 256}),
     ("wgmma", ResidualGemm(3, 2, 2200, 4, constant_b=True, bias=True), 0.0, 0.5, {}),
     ("mma_sync", ResidualGemm(1, 1, 1), np.inf, 0.0, {}),
     ("mma_sync", ResidualGemm(37, 30, 150, 4, constant_b=True, bias=True), 0.8, 1.0,
