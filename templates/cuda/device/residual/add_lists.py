@@ -5,7 +5,8 @@ constexpr int STEPS = COLS / 32, LANES = COLS / 16, BESIDE = 32 / LANES, TURNS =
 // Where a sum lies in a warp's tile: neither lanes with neighbouring columns of a row nor those
 // with 16 columns each of neighbouring rows meet in a bank.
 __device__ __forceinline__ int place(int row, int column) {
-  return row * COLS + (column ^ ((column / 32 ^ row % 2 * 2) % 4 * 4));
+  const int exchanged = COLS < 128 ? column / 32 ^ row % 2 * 2 : column / 32;
+  return row * COLS + (column ^ exchanged * 4);
 }
 // Four entries and of each the residuals of its k; a list is filled up to fours with zeros.
 template <int WORDS> struct Four { unsigned values, word[4][WORDS]; };
@@ -95,11 +96,11 @@ __device__ __forceinline__ void add_rows(
     }
   }
   #pragma unroll
-  for (int t = 0; t < TURNS; ++t) {
+  for (int i = 0; i < 16; i += 4) {
+    int* first = tile + place(lane / LANES, lane % LANES * 16 + i);
     #pragma unroll
-    for (int i = 0; i < 16; i += 4) {
-      int4* at = reinterpret_cast<int4*>(
-          tile + place(t * BESIDE + lane / LANES, lane % LANES * 16 + i));
+    for (int t = 0; t < TURNS; ++t) {
+      int4* at = reinterpret_cast<int4*>(first + t * BESIDE * COLS);
       int4 all = begun ? *at : make_int4(0, 0, 0, 0);
       all.x += sums[t][i], all.y += sums[t][i + 1];
       all.z += sums[t][i + 2], all.w += sums[t][i + 3];

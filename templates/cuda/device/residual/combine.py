@@ -63,6 +63,7 @@ class Combination:
     def kernel(self, parameters: Sequence[TensorSpec | None], target: Target) -> PrimFunc:
         """Parameters in the order of `combine`, those that are not None."""
         sizes = {"M": self.m, "N": self.n, "MOST": self.most, "BIAS": self.bias,
+                 "WHOLE": self.n % _COLUMNS == 0,
                  "WARPS": _WARPS, "COLUMNS": _COLUMNS, "ROWS": _ROWS}  # fmt: skip
         functions = DeviceNamespace("combine", _SOURCE, {}, sizes)
 

@@ -65,6 +65,23 @@ __device__ __forceinline__ void hold_panel(
     }
   }
 }
+// Whole products, where a side takes part by one: what a lane has of the tile.
+__device__ __forceinline__ void add_products(
+    const int* by_a, const int* by_b, int* sums, int row, int column, bool begun) {
+  #pragma unroll 1
+  for (int i = 0; i < READS; ++i) {
+    const size_t at = (size_t)i * AT_ONCE * N;
+    int4* own = reinterpret_cast<int4*>(sums + i * AT_ONCE * COLS);
+    int added[4] = {};
+    if (row + i * AT_ONCE < M) {
+      if (by_a) add_product(by_a + at, added, column);
+      if (by_b) add_product(by_b + at, added, column);
+    }
+    int4 all = begun ? *own : make_int4(0, 0, 0, 0);
+    all.x += added[0], all.y += added[1], all.z += added[2], all.w += added[3];
+    *own = all;
+  }
+}
 __device__ __forceinline__ void correct(
     const int* sums, const int* by_a, const int* by_b, const float* rows, const float* columns,
     const float* bias, const void* residual_b, const void* residual_a, const void* entries_of_a,
@@ -87,9 +104,6 @@ __device__ __forceinline__ void correct(
       rows_listed[t] = __ldg(reinterpret_cast<const int2*>(rows_of_a) + row);
   }
   const float row_scales = lane < ROWS && top + lane < M ? __ldg(rows + top + lane) : 0.f;
-  uint4 rows_first[TURNS];
-  #pragma unroll
-  for (int t = 0; t < TURNS; ++t) rows_first[t] = read_four(of_a, rows_listed[t], 0);
   if constexpr (HELD) {
     if (listed_b) hold_panel(static_cast<const unsigned*>(residual_a), shared, top, thread);
     __syncthreads();
@@ -112,7 +126,8 @@ __device__ __forceinline__ void correct(
     const unsigned char* own = others + min(left + lane % LANES * 16, PITCH_B - 16);
     Four<4> found[TURNS];
     #pragma unroll
-    for (int t = 0; t < TURNS; ++t) found[t] = gather<4, false>(own, PITCH_B, rows_first[t]);
+    for (int t = 0; t < TURNS; ++t)
+      found[t] = gather<4, false>(own, PITCH_B, read_four(of_a, rows_listed[t], 0));
     if (listed_b) {
       #pragma unroll
       for (int s = 0; s < STEPS; ++s) first[s] = read_four(of_b, listed[s], 0);
@@ -123,30 +138,28 @@ __device__ __forceinline__ void correct(
       add_rows(own, of_a, rows_listed, found, listed_b, tile, lane);
       __syncwarp();
     }
-    const int column = left + 4 * (lane % ACROSS);
+    const int first_row = top + lane / ACROSS, column = left + 4 * (lane % ACROSS);
+    int* own_sums = tile + place(lane / ACROSS, 4 * (lane % ACROSS));
+    const size_t at = (size_t)first_row * N;
+    if (!listed_a || !listed_b)
+      add_products(listed_a ? nullptr : by_a + at, listed_b ? nullptr : by_b + at, own_sums,
+                   first_row, column, listed_a || listed_b);
     float scale[4], more[4] = {};
     read_columns(columns, column, scale);
     if constexpr (BIAS) read_columns(bias, column, more);
     int4 p[READS];
     #pragma unroll
-    for (int i = 0; i < READS; ++i) {
-      const int row = top + i * AT_ONCE + lane / ACROSS;
-      if (row < M) p[i] = read_sums<true>(sums + (size_t)row * N, column);
-    }
+    for (int i = 0; i < READS; ++i)
+      if (M % ROWS == 0 || first_row + i * AT_ONCE < M)
+        p[i] = read_sums<true>(sums + at + (size_t)i * AT_ONCE * N, column);
     #pragma unroll
     for (int i = 0; i < READS; ++i) {
-      const int within = i * AT_ONCE + lane / ACROSS, row = top + within;
-      const float row_scale = __shfl_sync(0xffffffffu, row_scales, within);
-      if (row >= M) continue;
-      const size_t at = (size_t)row * N;
-      int added[4] = {};
-      if (!listed_b) add_product(by_b + at, added, column);
-      if (!listed_a) add_product(by_a + at, added, column);
-      if (listed_a || listed_b) {
-        const int4 q = *reinterpret_cast<const int4*>(tile + place(within, 4 * (lane % ACROSS)));
-        added[0] += q.x, added[1] += q.y, added[2] += q.z, added[3] += q.w;
-      }
-      write_row(y + at, p[i], added, row_scale, scale, more, column);
+      const float row_scale =
+          __shfl_sync(0xffffffffu, row_scales, i * AT_ONCE + lane / ACROSS);
+      const int4 q = *reinterpret_cast<const int4*>(own_sums + i * AT_ONCE * COLS);
+      const int added[4] = {q.x, q.y, q.z, q.w};
+      if (M % ROWS == 0 || first_row + i * AT_ONCE < M)
+        write_row(y + at + (size_t)i * AT_ONCE * N, p[i], added, row_scale, scale, more, column);
     }
     __syncwarp();
   }
@@ -187,6 +200,7 @@ class Correction:
             "WORDS_OF_ROW": self.words, "PITCH_A": self.pitch_a, "PITCH_B": self.pitch_b,
             "ROWS": panel.rows, "COLS": columns, "WARPS": panel.warps, "HELD": panel.held,
             "PANEL_BYTES": panel.held_bytes, "PANELS": panels, "WIDTH": width,
+            "WHOLE": self.n % columns == 0,
         }  # fmt: skip
         functions = DeviceNamespace("correct", _SOURCE, {}, sizes)
 

@@ -27,14 +27,14 @@ class ResidualKnobs:
     lanes: threads that quantise a row.
     sum_rows: rows of a block of the pass over the product that finds what matters.
     panel_rows: rows of y that a block of the correction takes.
-    parts: blocks of the correction that share these rows.
+    column_parts: blocks of the correction that share these rows.
     share: of a side's values, for which its lists have room; beyond it a product is faster.
     """
 
     lanes: int = field(default=256, kw_only=True)
     sum_rows: int = field(default=64, kw_only=True)
     panel_rows: int = field(default=16, kw_only=True)
-    parts: int = field(default=1, kw_only=True)
+    column_parts: int = field(default=1, kw_only=True)
     share: float = field(default=1 / 128, kw_only=True)
 
     @property
@@ -46,12 +46,13 @@ class ResidualKnobs:
 def knob_values(workload: ResidualGemm) -> dict[str, Sequence[Any]]:
     """The values of these knobs that make a difference to the workload."""
     sparse = workload.correction == "sparse"
+    most_parts = workload.n // _LEAST_WIDTH if sparse else 1
     many = workload.m > 64
     return {
         "lanes": tuple(n for n in (32, 128, 256, 512) if n == 32 or 4 * n < 2 * workload.k),
         "sum_rows": (16, 32, 64, 128) if sparse and many else (16,),
         "panel_rows": (16, 8) if sparse else (16,),
-        "parts": tuple(n for n in _PARTS if n == 1 or (sparse and n * _LEAST_WIDTH <= workload.n)),
+        "column_parts": tuple(n for n in _PARTS if n == 1 or n <= most_parts),
         "share": (1 / 256, 1 / 128, 1 / 64, 1 / 16, 1 / 4) if sparse else (1 / 256,),
     }
 
@@ -67,7 +68,8 @@ def default_knobs(workload: ResidualGemm, target: Target) -> dict[str, Any]:
 
     enough = [n for n in values["sum_rows"] if blocks(n) >= _BLOCKS_A_UNIT * target.units]
     sum_rows = min(max(enough, default=values["sum_rows"][0]), 64)
-    middle = {"panel_rows": 16, "parts": _default_parts(workload, target), "share": 1 / 128}
+    parts = _default_parts(workload, target)
+    middle = {"panel_rows": 16, "column_parts": parts, "share": 1 / 128}
     chosen = {name: one if one in values[name] else values[name][0] for name, one in middle.items()}
     return {"lanes": lanes, "sum_rows": sum_rows, **chosen}
 

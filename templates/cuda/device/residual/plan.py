@@ -179,5 +179,6 @@ class ResidualPlan:
         work, knobs = self.workload, self.knobs
         panel = panel_of(knobs.panel_rows, self.k, target)
         return Correction(
-            work.m, work.n, self.most, work.bias, self.k // 4, *self.pitches, panel, knobs.parts
-        )
+            work.m, work.n, self.most, work.bias, self.k // 4, *self.pitches, panel,
+            knobs.column_parts,
+        )  # fmt: skip

@@ -5,7 +5,7 @@ READ_SUMS = r"""
 template <bool ONCE> __device__ __forceinline__ int4 read_sums(const int* row, int column) {
   if constexpr (N % 4 == 0) {
     const int4* four = reinterpret_cast<const int4*>(row + column);
-    if (column >= N) return make_int4(0, 0, 0, 0);
+    if (!WHOLE && column >= N) return make_int4(0, 0, 0, 0);
     if constexpr (ONCE) return __ldcs(four);
     else return __ldg(four);
   } else {
@@ -16,4 +16,5 @@ template <bool ONCE> __device__ __forceinline__ int4 read_sums(const int* row, i
   }
 }
 """
-"""`read_sums<ONCE>(row, column)`; columns beyond N are 0. N is a constant of the kernel."""
+"""`read_sums<ONCE>(row, column)`; columns beyond N are 0. Constants of the kernel are N, and
+WHOLE: whether no column is beyond it."""

@@ -172,7 +172,8 @@ class WeightedSums:
         """
         warps = _THREADS // 32
         sizes = {"M": self.m, "N": self.n, "PANELS": self.panels, "PARTS": self.parts,
-                 "PART": self.part, "WARPS": warps, "TOGETHER": 4}  # fmt: skip
+                 "PART": self.part, "WARPS": warps, "TOGETHER": 4,
+                 "WHOLE": self.n % _PANEL == 0}  # fmt: skip
         functions = DeviceNamespace("weighted_sums", _SOURCE, {}, sizes)
 
         def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:

@@ -10,7 +10,7 @@ __device__ __forceinline__ void read_columns(
     const float* columns, int column, float (&values)[4]) {
   if constexpr (N % 4 == 0) {
     float4 v = make_float4(0.f, 0.f, 0.f, 0.f);
-    if (column < N) v = __ldg(reinterpret_cast<const float4*>(columns + column));
+    if (WHOLE || column < N) v = __ldg(reinterpret_cast<const float4*>(columns + column));
     values[0] = v.x, values[1] = v.y, values[2] = v.z, values[3] = v.w;
   } else {
     #pragma unroll
@@ -30,7 +30,7 @@ __device__ __forceinline__ void write_row(
     if constexpr (BIAS) value[c] = __fadd_rn(value[c], bias[c]);
   }
   if constexpr (N % 4 == 0) {
-    if (column < N)
+    if (WHOLE || column < N)
       __stcs(reinterpret_cast<float4*>(y + column),
              make_float4(value[0], value[1], value[2], value[3]));
   } else {

@@ -31,7 +31,7 @@ SQUARE = ResidualGemm(150, 140, 72)
 # everything; nothing. Then 4 bits that mma.sync multiplies two a byte: products of what is kept,
 # everything and no correction.
 CASES: list[tuple[str, ResidualGemm, float, float, dict[str, Any]]] = [
-    ("wgmma", SQUARE, 0.8, 0.1, {"parts": 1, "share": 1 / 16}),
+    ("wgmma", SQUARE, 0.8, 0.1, {"column_parts": 1, "share": 1 / 16}),
     ("wgmma", ResidualGemm(70, 133, 600), 0.8, 1.0, {"panel_rows": 8, "share": 1 / 4}),
     ("mma_sync", ResidualGemm(133, 30, 700), 0.8, 1.0, {"panel_rows": 16, "share": 1 / 4}),
     ("mma_sync", replace(SQUARE, n=139, k=67, b_order="nk", bias=True), 0.8, 0.048,
