@@ -40,7 +40,7 @@ def _of_b(plan: ResidualPlan) -> tuple[TensorSpec, ...]:
     if plan.compensates:
         specs.append(nibbles_of(residual) if nibbles else residual)
     if plan.sparse:
-        specs += [plan.b_turned, plan.b_magnitudes]
+        specs += [plan.b_turned, plan.b_magnitudes, plan.b_peaks]
         specs += [values] if nibbles else []
     return tuple(specs)
 
@@ -75,17 +75,16 @@ def _pack_b(plan: ResidualPlan, constants: Constants) -> dict[str, np.ndarray]:
         scale[plan.bias_at : plan.bias_at + work.n] = constants["bias"]
     turned = np.zeros(plan.b_turned.shape, np.int8)
     turned[:, : work.n] = found.residual.T
-    bytes_of_b = {
+    arrays = {
         "b_values": plan.layout.pack(found.values),
         "b_residual": plan.layout.pack(found.residual),
     }
-    nibbles = {}
     if plan.knobs.nibbles:
-        nibbles = {f"{name}_nibbles": packed_nibbles(one) for name, one in bytes_of_b.items()}
-    return {
-        **bytes_of_b,
-        **nibbles,
-        "b_turned": turned,
-        "b_scale": scale,
-        "b_magnitudes": np.abs(found.values.astype(np.int32)).sum(axis=1, dtype=np.int32),
-    }
+        arrays |= {f"{name}_nibbles": packed_nibbles(one) for name, one in arrays.items()}
+    arrays |= {"b_turned": turned, "b_scale": scale}
+    if plan.sparse:
+        magnitudes = np.abs(found.values.astype(np.int32))
+        arrays["b_magnitudes"] = magnitudes.sum(axis=1, dtype=np.int32)
+        whole = np.pad(magnitudes, ((0, 0), (0, 16 * plan.peaks - work.k)))
+        arrays["b_peaks"] = whole.reshape(work.n, plan.peaks, 16).max(axis=2).astype(np.uint8)
+    return arrays

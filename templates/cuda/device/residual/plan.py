@@ -123,6 +123,21 @@ class ResidualPlan:
         return TensorSpec("b_magnitudes", (self.workload.n,), "int32")
 
     @property
+    def peaks(self) -> int:
+        """Bytes of a row of peaks, one for each unit, filled up; 0 without lists."""
+        return filled(self.vectors) if self.sparse else 0
+
+    @property
+    def a_peaks(self) -> TensorSpec:
+        """The largest |a'| of each unit of a row."""
+        return TensorSpec("a_peaks", (self.workload.m, self.peaks), "uint8")
+
+    @property
+    def b_peaks(self) -> TensorSpec:
+        """The largest |b'| of each unit of a column."""
+        return TensorSpec("b_peaks", (self.workload.n, self.peaks), "uint8")
+
+    @property
     def a_turned(self) -> TensorSpec:
         """Residuals of a that lists of b gather."""
         return TensorSpec("a_turned", (self.workload.k, self.pitches[0]), "int8")
@@ -156,7 +171,7 @@ class ResidualPlan:
 
     def _rows(self, rows: int, layout: WeightLayout | None, bias_at: int) -> RowsQuantised:
         return RowsQuantised(
-            rows, self.workload.k, self.k // 4, self.most, layout, self.compensates, self.sparse,
+            rows, self.workload.k, self.k // 4, self.most, layout, self.compensates, self.peaks,
             bias_at, self.knobs.lanes,
         )  # fmt: skip
 
@@ -165,7 +180,7 @@ class ResidualPlan:
         """How b becomes integers where its rows lie together."""
         work = self.workload
         return ColumnsQuantised(
-            work.n, work.k, self.most, self.layout, self.compensates, self.sparse, self.bias_at
+            work.n, work.k, self.most, self.layout, self.compensates, self.peaks, self.bias_at
         )
 
     @property

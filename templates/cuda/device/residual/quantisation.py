@@ -25,6 +25,10 @@ __device__ __forceinline__ float residual(float x, float quantised, const Steps&
 __device__ __forceinline__ float magnitude(float quantised) {
   return fabsf(__fsub_rn(quantised, WHOLES));
 }
+// The largest magnitude of some that are given as `magnitude` does.
+__device__ __forceinline__ unsigned char peak_of(float largest) {
+  return (unsigned char)__float_as_uint(__fadd_rn(largest, WHOLES));
+}
 __device__ __forceinline__ unsigned last_byte(float x) { return __float_as_uint(x) & 255u; }
 __device__ __forceinline__ unsigned word_of(float a, float b, float c, float d) {
   const unsigned low = __byte_perm(__float_as_uint(a), __float_as_uint(b), 0x0040);
@@ -59,6 +63,7 @@ template <int LENGTH> __device__ __forceinline__ float4 read_four(const float* r
 """Source for a namespace with the constant MOST, the largest integer.
 
 steps_of(largest): scale and inverse of a vector. quantised(x, steps), residual(x, quantised,
-steps): integers as floats with the integer in their last byte; word_of(...): four of them as bytes.
+steps): integers as floats with the integer in their last byte; word_of(...): four of them as bytes;
+peak_of(largest): the largest `magnitude` of some as a byte.
 read_four<LENGTH>(row, at): four neighbouring values, 0 beyond the row's end.
 """

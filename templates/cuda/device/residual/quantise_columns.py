@@ -64,7 +64,7 @@ __device__ __forceinline__ void find_largest(
 _SOURCE = r"""
 __device__ __forceinline__ void quantise_columns(
     const float* x, const float* parts, void* values, void* residuals_of, float* scales,
-    int* magnitudes, const float* bias, int block, int thread) {
+    int* magnitudes, unsigned char* peaks, const float* bias, int block, int thread) {
   const int panel = block % PANELS, part = block / PANELS, lane = thread % 32, warp = thread / 32;
   const int column = panel * 128 + warp % 4 * 32 + lane % 8 * 4, below = warp / 4 * 4 + lane / 8;
   float4 largest = make_float4(0.f, 0.f, 0.f, 0.f);
@@ -91,6 +91,7 @@ __device__ __forceinline__ void quantise_columns(
     const int first = part * PART + 16 * chunk;
     if (first >= LENGTH) break;
     unsigned words[4][4], rest[4][4];
+    float peak[4] = {};
     #pragma unroll
     for (int w = 0; w < 4; ++w) {
       float4 v[4];
@@ -108,7 +109,10 @@ __device__ __forceinline__ void quantise_columns(
         for (int i = 0; i < 4; ++i) {
           const float one = c == 0 ? v[i].x : c == 1 ? v[i].y : c == 2 ? v[i].z : v[i].w;
           q[i] = quantised(one, steps[c]);
-          if constexpr (SUMS) sums[c] += (int)fabsf(q[i] - WHOLES);
+          if constexpr (SUMS) {
+            sums[c] += (int)magnitude(q[i]);
+            peak[c] = fmaxf(peak[c], magnitude(q[i]));
+          }
           finer[c][i] = RESIDUAL ? residual(one, q[i], steps[c]) : 0.f;
         }
         words[c][w] = word_of(q[0], q[1], q[2], q[3]);
@@ -118,6 +122,7 @@ __device__ __forceinline__ void quantise_columns(
     #pragma unroll
     for (int c = 0; c < 4; ++c) {
       if (column + c >= COLUMNS) continue;
+      if constexpr (SUMS) peaks[(size_t)(column + c) * PEAKS + first / 16] = peak_of(peak[c]);
       const size_t at = packed_at(column + c, first) / 16;
       static_cast<uint4*>(values)[at] =
           make_uint4(words[c][0], words[c][1], words[c][2], words[c][3]);
@@ -143,9 +148,10 @@ __device__ __forceinline__ void quantise_columns(
 class ColumnsQuantised:
     """A float32 matrix [length, columns] whose columns get a scale each.
 
-    most: the largest integer; layout: where values lie; residual, sums: whether residuals, packed
-    likewise, and sums of magnitudes are written too; bias_at: where among the scales a bias is
-    copied to, 0 for none.
+    most: the largest integer; layout: where values lie; residual: whether residuals, packed
+    likewise, are written too; peaks: of a column if there are lists, for which sums of magnitudes
+    and the largest of every 16 neighbours are written, else 0; bias_at: where among the scales a
+    bias is copied to, 0 for none.
     """
 
     columns: int
@@ -153,7 +159,7 @@ class ColumnsQuantised:
     most: int
     layout: WeightLayout
     residual: bool
-    sums: bool
+    peaks: int
     bias_at: int
 
     @property
@@ -181,15 +187,15 @@ class ColumnsQuantised:
         return self._kernel([x, self.parts, magnitudes], target, body)
 
     def kernel(self, parameters: Sequence[TensorSpec | None], target: Target) -> PrimFunc:
-        """Parameters x, parts, bias, sums, values, residual, scale: those that are not None."""
+        """Parameters x, parts, bias, sums, peaks, values, residual, scale: those not None."""
 
         def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
             given = iter(pointers)
-            x, parts, bias, sums, values, residual, scale = [
+            x, parts, bias, sums, peaks, values, residual, scale = [
                 next(given) if spec else 0 for spec in parameters
             ]
             call(self._functions(_SOURCE).function("quantise_columns"), x, parts, values, residual,
-                 scale, sums, bias, block, thread)  # fmt: skip
+                 scale, sums, peaks, bias, block, thread)  # fmt: skip
 
         return self._kernel(parameters, target, body)
 
@@ -202,8 +208,8 @@ class ColumnsQuantised:
         """Constants of the source of kernels that quantise columns."""
         return {
             **self.layout.sizes(), "MOST": self.most, "COLUMNS": self.columns,
-            "LENGTH": self.length, "SUMS": self.sums, "RESIDUAL": self.residual,
-            "BIAS_AT": self.bias_at,
+            "LENGTH": self.length, "SUMS": self.peaks > 0, "PEAKS": self.peaks,
+            "RESIDUAL": self.residual, "BIAS_AT": self.bias_at,
         }  # fmt: skip
 
     def _functions(self, source: str) -> DeviceNamespace:

@@ -86,7 +86,7 @@ template <class T, class J> __device__ __forceinline__ void join_block(
 }
 __device__ __forceinline__ void quantise_panels(
     const float* x, void* values, void* residuals_of, float* scales, int* magnitudes,
-    const float* bias, float* shared, int block, int thread) {
+    unsigned char* peaks, const float* bias, float* shared, int block, int thread) {
   const int rank = block % BLOCKS, panel = block / BLOCKS * 16, column = panel + thread % 4 * 4;
   const int first = (rank * (THREADS / 4) + thread / 4) * 16;
   float *parts = shared, *own = shared + 128, *all = shared + 144;
@@ -122,7 +122,7 @@ __device__ __forceinline__ void quantise_panels(
   int sums[4];
   #pragma unroll
   for (int c = 0; c < 4; ++c) {
-    float sum = 0.f;
+    float sum = 0.f, peak = 0.f;
     const Steps steps = steps_of(all[thread % 4 * 4 + c]);
     unsigned words[4], rest[4];
     #pragma unroll
@@ -132,7 +132,7 @@ __device__ __forceinline__ void quantise_panels(
       for (int i = 0; i < 4; ++i) {
         const float one = of_four(v[4 * w + i], c);
         q[i] = quantised(one, steps);
-        if constexpr (SUMS) sum += magnitude(q[i]);
+        if constexpr (SUMS) sum += magnitude(q[i]), peak = fmaxf(peak, magnitude(q[i]));
         finer[i] = RESIDUAL ? residual(one, q[i], steps) : 0.f;
       }
       words[w] = word_of(q[0], q[1], q[2], q[3]);
@@ -141,6 +141,7 @@ __device__ __forceinline__ void quantise_panels(
     sums[c] = (int)sum;
     if (first >= LENGTH || column + c >= COLUMNS) continue;
     const size_t at = packed_at(column + c, first) / 16;
+    if constexpr (SUMS) peaks[(size_t)(column + c) * PEAKS + first / 16] = peak_of(peak);
     static_cast<uint4*>(values)[at] = make_uint4(words[0], words[1], words[2], words[3]);
     if constexpr (RESIDUAL)
       static_cast<uint4*>(residuals_of)[at] = make_uint4(rest[0], rest[1], rest[2], rest[3]);
@@ -171,7 +172,7 @@ def blocks_of_panel(length: int, target: Target) -> int | None:
 def panels_kernel(
     columns: ColumnsQuantised, blocks: int, parameters: Sequence[TensorSpec | None], target: Target
 ) -> PrimFunc:
-    """Parameters x, bias, values, residual, scale, sums: those that are not None.
+    """Parameters x, bias, values, residual, scale, sums, peaks: those that are not None.
 
     blocks: as `blocks_of_panel` says.
     """
@@ -180,10 +181,9 @@ def panels_kernel(
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         given = iter(pointers)
-        x, bias, values, residual, scale, sums = [next(given) if s else 0 for s in parameters]
+        x, bias, *written = [next(given) if s else 0 for s in parameters]
         shared = builder.alloc_buffer((176,), "float32", scope="shared").data
-        call(functions.function("quantise_panels"), x, values, residual, scale, sums, bias, shared,
-             block, thread)  # fmt: skip
+        call(functions.function("quantise_panels"), x, *written, bias, shared, block, thread)
 
     panels = blocks_for(columns.columns, _PANEL)
     given = [spec for spec in parameters if spec]

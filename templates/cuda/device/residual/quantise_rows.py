@@ -47,6 +47,7 @@ struct Arrays {
   unsigned *values, *residual;
   float* scales;
   int* magnitudes;
+  unsigned char* peaks;
   const float* bias;
   float* shared;
 };
@@ -57,7 +58,13 @@ __device__ __forceinline__ void store_word(
   to.values[at] = word_of(q);
   if constexpr (RESIDUAL) to.residual[at] = word_of(residuals(x, q, steps));
   if constexpr (SUMS) {
-    sum += magnitude(q.x) + magnitude(q.y) + magnitude(q.z) + magnitude(q.w);
+    const float a = magnitude(q.x), b = magnitude(q.y), c = magnitude(q.z), d = magnitude(q.w);
+    sum += a + b + c + d;
+    float peak = fmaxf(fmaxf(a, b), fmaxf(c, d));
+    const unsigned four = 15u << (threadIdx.x % 32 & 28);  // lanes of 16 neighbouring values
+    peak = fmaxf(peak, __shfl_xor_sync(four, peak, 1));
+    peak = fmaxf(peak, __shfl_xor_sync(four, peak, 2));
+    if (word % 4 == 0) to.peaks[(size_t)row * PEAKS + word / 4] = peak_of(peak);
   }
 }
 __device__ __forceinline__ void quantise_row(const Arrays& to, int own, int thread) {
@@ -101,10 +108,10 @@ __device__ __forceinline__ void quantise_row(const Arrays& to, int own, int thre
   }
 }
 __device__ __forceinline__ void quantise_rows(
-    const float* x, void* values, void* residual, float* scales, int* magnitudes, const float* bias,
-    float* shared, int block, int thread) {
+    const float* x, void* values, void* residual, float* scales, int* magnitudes, void* peaks,
+    const float* bias, float* shared, int block, int thread) {
   const Arrays to = {x, static_cast<unsigned*>(values), static_cast<unsigned*>(residual), scales,
-                     magnitudes, bias, shared};
+                     magnitudes, static_cast<unsigned char*>(peaks), bias, shared};
   quantise_row(to, block * (THREADS / LANES) + thread / LANES, thread);
 }
 """
@@ -116,8 +123,9 @@ class RowsQuantised:
 
     rows, length: of the matrix; words: of four values that a row takes, zeros behind its end;
     most: the largest integer; layout: where the values of a packed matrix lie, None for rows one
-    behind the other; residual, sums: whether these are written too; bias_at: where among the
-    scales a bias is copied to, 0 for none; lanes: threads that share a row.
+    behind the other; residual: whether it is written too; peaks: of a row if there are lists, for
+    which sums of magnitudes and the largest of every 16 neighbours are written, else 0; bias_at:
+    where among the scales a bias is copied to, 0 for none; lanes: threads that share a row.
     """
 
     rows: int
@@ -126,19 +134,20 @@ class RowsQuantised:
     most: int
     layout: WeightLayout | None
     residual: bool
-    sums: bool
+    peaks: int
     bias_at: int
     lanes: int
 
     def kernel(self, parameters: Sequence[TensorSpec | None], target: Target) -> PrimFunc:
-        """Parameters x, bias, values, residual, scale, sums: those that are not None."""
+        """Parameters x, bias, values, residual, scale, sums, peaks: those that are not None."""
         threads = max(self.lanes, _THREADS)
         layout = self.layout or WeightLayout(16, 16, 1, 0, False)
         sizes = {
             **layout.sizes(), "MOST": self.most, "ROWS": self.rows, "LENGTH": self.length,
             "WORDS": self.words, "LANES": self.lanes, "THREADS": threads,
-            "HELD": blocks_for(self.words, self.lanes) <= _HELD, "SUMS": self.sums,
-            "PACKED": self.layout is not None, "RESIDUAL": self.residual, "BIAS_AT": self.bias_at,
+            "HELD": blocks_for(self.words, self.lanes) <= _HELD, "SUMS": self.peaks > 0,
+            "PEAKS": self.peaks, "PACKED": self.layout is not None, "RESIDUAL": self.residual,
+            "BIAS_AT": self.bias_at,
         }  # fmt: skip
         functions = DeviceNamespace("quantise_rows", PACKED_AT + QUANTISATION + _SOURCE, {}, sizes)
 

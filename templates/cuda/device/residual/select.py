@@ -18,31 +18,51 @@ from autoq.templates.tensor_spec import TensorSpec
 
 _WARPS = (1, 2, 4, 8)
 _BLOCK_WARPS = 8
-_HELD = 16
-"""Vectors of 16 values that a lane keeps from counting to listing, where so many warps suffice."""
+_TURNS = 4
+"""Vectors of 16 peaks that a lane searches, where so many warps suffice."""
 
-# One warp, or several, take a row, or a column. Blocks ask for room in any order: integer sums do
-# not depend on it. They ask together for all their rows, since additions to one word come one after
-# the other. Lists that have no room are not written; then the side takes part otherwise. A mask of
-# 16 values has those of word w in bits 7 - w of its bytes.
+# One warp, or several, take a row, or a column: of every 16 neighbouring values they search the
+# peak, and the values themselves where that is above the cut. Blocks ask for room in any order:
+# integer sums do not depend on it. They ask together for all their rows, since additions to one
+# word come one after the other. Lists that have no room are not written; then the side takes part
+# otherwise. A mask of 16 values has those of word w in bits 7 - w of its bytes.
 _SOURCE = r"""
-constexpr int THREADS = 32 * WARPS, CHUNKS = (VECTORS + THREADS - 1) / THREADS;
+constexpr int THREADS = 32 * WARPS, PEAK_VECTORS = (VECTORS + 15) / 16;
 __device__ __forceinline__ uint4 read_vector(const void* values, int side, int row, int vector) {
-  if (vector >= VECTORS) return make_uint4(0, 0, 0, 0);
   const size_t at = side ? packed_at(row, 16 * vector) / 16 : (size_t)row * VECTORS + vector;
   return __ldg(static_cast<const uint4*>(values) + at);
 }
 __device__ __forceinline__ unsigned mask_of(const uint4& v, int cut) {
   return above(v.x, cut) | above(v.y, cut) >> 1 | above(v.z, cut) >> 2 | above(v.w, cut) >> 3;
 }
+// Which of 16 values the mask's highest bit means, which is taken away.
+__device__ __forceinline__ int next_of(unsigned& mask) {
+  const int zeros = __clz(mask);
+  mask ^= 0x80000000u >> zeros;
+  return zeros % 8 * 4 + 3 - zeros / 8;
+}
 __device__ __forceinline__ void list_vector(
     unsigned* entries, unsigned& at, const uint4& v, unsigned mask, int vector) {
   while (mask) {
-    const int zeros = __clz(mask), byte = 3 - zeros / 8, word = zeros % 8;
+    const int which = next_of(mask), word = which / 4;
     const unsigned values = word == 0 ? v.x : word == 1 ? v.y : word == 2 ? v.z : v.w;
     entries[at++] =
-        (unsigned)(16 * vector + 4 * word + byte) << 8 | (values >> (8 * byte) & 255u);
-    mask ^= 0x80000000u >> zeros;
+        (unsigned)(16 * vector + which) << 8 | (values >> (which % 4 * 8) & 255u);
+  }
+}
+// Calls found(values, mask, vector) for this thread's part of a row's vectors with values above the
+// cut.
+template <class F> __device__ __forceinline__ void search(
+    const void* peaks, const void* values, int side, int row, int cut, int first, F found) {
+  for (int at = first; at < PEAK_VECTORS; at += THREADS) {
+    const size_t peak = (size_t)row * (PEAKS / 16) + at;
+    unsigned hits = mask_of(__ldg(static_cast<const uint4*>(peaks) + peak), cut);
+    while (hits) {
+      const int vector = 16 * at + next_of(hits);
+      if (vector >= VECTORS) continue;
+      const uint4 v = read_vector(values, side, row, vector);
+      found(v, mask_of(v, cut), vector);
+    }
   }
 }
 constexpr unsigned NO_ROOM = 0xffffffffu;
@@ -57,30 +77,19 @@ __device__ __forceinline__ unsigned room_for(
   return start + room <= (unsigned)(side ? LISTED_B : LISTED_A) ? start : NO_ROOM;
 }
 __device__ __forceinline__ void select_values(
-    const void* a, const void* b, const int* row_cuts, const int* column_cuts, void* kept,
-    unsigned* entries_of_a, int* rows_of_a, unsigned* entries_of_b, int* columns_of_b,
-    unsigned* shared, int block, int all) {
+    const void* a_peaks, const void* b_peaks, const void* a, const void* b, const int* row_cuts,
+    const int* column_cuts, void* kept, unsigned* entries_of_a, int* rows_of_a,
+    unsigned* entries_of_b, int* columns_of_b, unsigned* shared, int block, int all) {
   const int thread = all % THREADS, warp = all / 32, lane = thread % 32;
   const int side = block >= BLOCKS_A;
   const int row = (side ? block - BLOCKS_A : block) * ROWS + all / THREADS;
   const bool there = row < (side ? N : M);
-  const int first = there ? thread : VECTORS;
-  const void* values = side ? b : a;
-  uint4 held[HELD ? CHUNKS : 1];
-  unsigned masks[HELD ? CHUNKS : 1];
-  if constexpr (HELD) {
-    #pragma unroll
-    for (int c = 0; c < CHUNKS; ++c) held[c] = read_vector(values, side, row, c * THREADS + first);
-  }
+  const int first = there ? thread : PEAK_VECTORS;
+  const void *values = side ? b : a, *peaks = side ? b_peaks : a_peaks;
   const int cut = there ? __ldg((side ? column_cuts : row_cuts) + row) : 128;
   unsigned count = 0;
-  if constexpr (HELD) {
-    #pragma unroll
-    for (int c = 0; c < CHUNKS; ++c) count += __popc(masks[c] = mask_of(held[c], cut));
-  } else {
-    for (int c = 0; c < CHUNKS; ++c)
-      count += __popc(mask_of(read_vector(values, side, row, c * THREADS + first), cut));
-  }
+  search(peaks, values, side, row, cut, first,
+         [&](const uint4&, unsigned mask, int) { count += __popc(mask); });
   unsigned up_to = count;
   #pragma unroll
   for (int apart = 1; apart < 32; apart *= 2) {
@@ -114,16 +123,9 @@ __device__ __forceinline__ void select_values(
   if (thread < in_fours(of_row) - of_row) entries[of_row + thread] = 0;
   if (count == 0) return;
   unsigned at = before + up_to - count;
-  if constexpr (HELD) {
-    #pragma unroll
-    for (int c = 0; c < CHUNKS; ++c)
-      list_vector(entries, at, held[c], masks[c], c * THREADS + first);
-  } else {
-    for (int c = 0; c < CHUNKS; ++c) {
-      const uint4 v = read_vector(values, side, row, c * THREADS + first);
-      list_vector(entries, at, v, mask_of(v, cut), c * THREADS + first);
-    }
-  }
+  search(peaks, values, side, row, cut, first, [&](const uint4& v, unsigned mask, int vector) {
+    list_vector(entries, at, v, mask, vector);
+  });
 }
 """
 
@@ -133,14 +135,15 @@ def select_kernel(
 ) -> PrimFunc:
     """The kernel that fills `sides.lists` and counts.
 
-    given: a [m, 16 * vectors] and b, packed; parameters these, `sides.cuts`, `sides.kept`, which
-    holds zeros, and `sides.lists`.
+    given: peaks of a and of b, a [m, 16 * vectors] and b, packed; parameters these,
+    `sides.cuts`, `sides.kept`, which holds zeros, and `sides.lists`.
     """
-    warps = next((n for n in _WARPS if blocks_for(vectors, 32 * n) <= _HELD), _WARPS[-1])
-    held = blocks_for(vectors, 32 * warps) <= _HELD
+    turns = {n: blocks_for(vectors, 16 * 32 * n) for n in _WARPS}
+    warps = next((n for n in _WARPS if turns[n] <= _TURNS), _WARPS[-1])
     rows = _BLOCK_WARPS if warps == 1 else 1
     sizes = {
-        **layout.sizes(), **sides.sizes(), "VECTORS": vectors, "WARPS": warps, "HELD": held,
+        **layout.sizes(), **sides.sizes(), "VECTORS": vectors, "WARPS": warps,
+        "PEAKS": given[0].shape[1],
         "ROWS": rows, "BLOCKS_A": blocks_for(sides.m, rows),
     }  # fmt: skip
     functions = DeviceNamespace("select_values", PACKED_AT + CUTS + _SOURCE, {}, sizes)

@@ -132,7 +132,7 @@ def _quantise_a(found: _Stages, plan: ResidualPlan, target: Target) -> None:
         plan.rows("a_values"),
         plan.rows("a_residual") if plan.compensates else None,
         plan.a_scale,
-        plan.a_magnitudes if plan.sparse else None,
+        *((plan.a_magnitudes, plan.a_peaks) if plan.sparse else (None, None)),
     ]
     kernel = plan.rows_of_a.kernel([work.a, None, *written], target)
     found.add(kernel, [work.a], written)
@@ -141,22 +141,25 @@ def _quantise_a(found: _Stages, plan: ResidualPlan, target: Target) -> None:
 def _quantise_b(found: _Stages, plan: ResidualPlan, target: Target) -> None:
     work = plan.workload
     bias = plan.bias if plan.bias_at else None
-    magnitudes = plan.b_magnitudes if plan.sparse else None
+    magnitudes, peaks = (plan.b_magnitudes, plan.b_peaks) if plan.sparse else (None, None)
     residual = plan.weights("b_residual") if plan.compensates else None
     written = [plan.weights("b_values"), residual, plan.b_scale]
     if work.b_order == "nk":
-        kernel = plan.rows_of_b.kernel([work.b, bias, *written, magnitudes], target)
-        found.add(kernel, [work.b, bias], [*written, magnitudes])
+        written += [magnitudes, peaks]
+        kernel = plan.rows_of_b.kernel([work.b, bias, *written], target)
+        found.add(kernel, [work.b, bias], written)
         return
     columns, blocks = plan.columns_of_b, blocks_of_panel(work.k, target)
     if blocks:
-        kernel = panels_kernel(columns, blocks, [work.b, bias, *written, magnitudes], target)
-        found.add(kernel, [work.b, bias], [*written, magnitudes])
+        written += [magnitudes, peaks]
+        kernel = panels_kernel(columns, blocks, [work.b, bias, *written], target)
+        found.add(kernel, [work.b, bias], written)
         return
     kernel = columns.find_largest(work.b, magnitudes, target)
     found.add(kernel, [work.b], [columns.parts, magnitudes])
-    reads = [work.b, columns.parts, bias, magnitudes]
-    found.add(columns.kernel([*reads, *written], target), reads, [*written, magnitudes])
+    reads = [work.b, columns.parts, bias]
+    written = [magnitudes, peaks, *written]
+    found.add(columns.kernel([*reads, *written], target), reads, written)
 
 
 def _turn_residuals(found: _Stages, plan: ResidualPlan, target: Target) -> None:
@@ -180,9 +183,10 @@ def _find_what_matters(found: _Stages, plan: ResidualPlan, target: Target) -> No
     given = [plan.sums("sums"), plan.a_scale, plan.b_scale, plan.a_magnitudes, plan.b_magnitudes]
     found.add(sums.kernel(given, sides.kept, target), given, [*sums.arrays, sides.kept])
     found.add(cut_kernel(THRESHOLD, sides, sums, target), [*sums.arrays, THRESHOLD], sides.cuts)
+    searched = [plan.a_peaks, plan.b_peaks, *values]
     found.add(
-        select_kernel(values, sides, plan.vectors, plan.layout, target),
-        [*values, *sides.cuts, sides.kept], [*sides.lists, sides.kept],
+        select_kernel(searched, sides, plan.vectors, plan.layout, target),
+        [*searched, *sides.cuts, sides.kept], [*sides.lists, sides.kept],
     )  # fmt: skip
     reads = [*values, *sides.cuts, sides.kept, CROSSOVER]
     written = [plan.rows("a_some"), plan.weights("b_some"), WHOLE]
