@@ -90,7 +90,8 @@ __device__ __forceinline__ void quantise_panels(
   const int rank = block % BLOCKS, panel = block / BLOCKS * 16, column = panel + thread % 4 * 4;
   const int first = (rank * (THREADS / 4) + thread / 4) * 16;
   float *parts = shared, *own = shared + 128, *all = shared + 144;
-  int* sums_of = reinterpret_cast<int*>(shared + 160);
+  int* sums_of = reinterpret_cast<int*>(shared + 176);
+  float* kept = shared + 192 + thread;  // what waits for its column, in steps of THREADS
   float4 v[16];
   #pragma unroll
   for (int i = 0; i < 16; ++i) {
@@ -103,6 +104,10 @@ __device__ __forceinline__ void quantise_panels(
     #pragma unroll
     for (int c = 0; c < 4; ++c) most[c] = fmaxf(most[c], fabsf(of_four(v[i], c)));
   }
+  if constexpr (SUMS) {
+    #pragma unroll
+    for (int c = 0; c < 4; ++c) kept[c * THREADS] = most[c];
+  }
   join_block(most, parts, own, thread, [](float a, float b) { return fmaxf(a, b); });
   meet_cluster();
   if (thread < 16) {
@@ -112,18 +117,18 @@ __device__ __forceinline__ void quantise_panels(
       for (int r = 0; r < BLOCKS; ++r)
         largest = fmaxf(largest, __uint_as_float(read_other(own + thread, r)));
     }
-    all[thread] = largest;
+    const Steps steps = steps_of(largest);
+    all[thread] = steps.scale, all[16 + thread] = steps.inverse;
     if (rank == 0 && panel + thread < COLUMNS) {
-      scales[panel + thread] = steps_of(largest).scale;
+      scales[panel + thread] = steps.scale;
       if constexpr (BIAS_AT > 0) scales[BIAS_AT + panel + thread] = __ldg(bias + panel + thread);
     }
   }
   __syncthreads();
-  int sums[4];
   #pragma unroll
   for (int c = 0; c < 4; ++c) {
-    float sum = 0.f, peak = 0.f;
-    const Steps steps = steps_of(all[thread % 4 * 4 + c]);
+    float sum = 0.f;
+    const Steps steps = {all[thread % 4 * 4 + c], all[16 + thread % 4 * 4 + c]};
     unsigned words[4], rest[4];
     #pragma unroll
     for (int w = 0; w < 4; ++w) {
@@ -132,13 +137,14 @@ __device__ __forceinline__ void quantise_panels(
       for (int i = 0; i < 4; ++i) {
         const float one = of_four(v[4 * w + i], c);
         q[i] = quantised(one, steps);
-        if constexpr (SUMS) sum += magnitude(q[i]), peak = fmaxf(peak, magnitude(q[i]));
+        if constexpr (SUMS) sum += magnitude(q[i]);
         finer[i] = RESIDUAL ? residual(one, q[i], steps) : 0.f;
       }
       words[w] = word_of(q[0], q[1], q[2], q[3]);
       rest[w] = word_of(finer[0], finer[1], finer[2], finer[3]);
     }
-    sums[c] = (int)sum;
+    const float peak = SUMS ? magnitude(quantised(kept[c * THREADS], steps)) : 0.f;
+    if constexpr (SUMS) kept[c * THREADS] = sum;
     if (first >= LENGTH || column + c >= COLUMNS) continue;
     const size_t at = packed_at(column + c, first) / 16;
     if constexpr (SUMS) peaks[(size_t)(column + c) * PEAKS + first / 16] = peak_of(peak);
@@ -147,6 +153,9 @@ __device__ __forceinline__ void quantise_panels(
       static_cast<uint4*>(residuals_of)[at] = make_uint4(rest[0], rest[1], rest[2], rest[3]);
   }
   if constexpr (SUMS) {
+    int sums[4];
+    #pragma unroll
+    for (int c = 0; c < 4; ++c) sums[c] = (int)kept[c * THREADS];
     join_block(sums, reinterpret_cast<int*>(parts), sums_of, thread,
                [](int a, int b) { return a + b; });
     meet_cluster();
@@ -182,7 +191,7 @@ def panels_kernel(
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         given = iter(pointers)
         x, bias, *written = [next(given) if s else 0 for s in parameters]
-        shared = builder.alloc_buffer((176,), "float32", scope="shared").data
+        shared = builder.alloc_buffer((192 + 4 * _THREADS,), "float32", scope="shared").data
         call(functions.function("quantise_panels"), x, *written, bias, shared, block, thread)
 
     panels = blocks_for(columns.columns, _PANEL)
