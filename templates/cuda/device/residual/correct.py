@@ -30,39 +30,68 @@ constexpr int READS = ROWS / AT_ONCE;
 __device__ __forceinline__ void prefetch(const void* from) {
   asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(from)));
 }
-// The panel's residuals, of which each k has ROWS that lie together. Neighbouring lanes store words
-// in another order, so that they meet other banks.
-__device__ __forceinline__ void hold_panel(
-    const unsigned* residuals, unsigned char* panel, int top, int thread) {
-  for (int w = thread; w < WORDS_OF_ROW; w += THREADS) {
-    unsigned rows[ROWS], turned[4][ROWS / 4];
+// The panel's residuals, of which each k has ROWS that lie together. All that registers take is
+// asked for at once. Neighbouring lanes store words in another order, and so meet other banks.
+__device__ __forceinline__ void hold_words(
+    const unsigned (&rows)[ROWS], unsigned char* panel, int w) {
+  unsigned turned[4][ROWS / 4];
+  #pragma unroll
+  for (int g = 0; g < ROWS / 4; ++g) {
+    const unsigned four[4] = {rows[4 * g], rows[4 * g + 1], rows[4 * g + 2], rows[4 * g + 3]};
+    unsigned found[4];
+    turn_four(four, found);
     #pragma unroll
-    for (int r = 0; r < ROWS; ++r)
-      rows[r] = top + r < M ? __ldg(residuals + (size_t)(top + r) * WORDS_OF_ROW + w) : 0;
+    for (int j = 0; j < 4; ++j) turned[j][g] = found[j];
+  }
+  const int other = w / (32 / ROWS) % 4;
+  #pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    unsigned chosen[ROWS / 4];
     #pragma unroll
     for (int g = 0; g < ROWS / 4; ++g) {
-      const unsigned four[4] = {rows[4 * g], rows[4 * g + 1], rows[4 * g + 2], rows[4 * g + 3]};
-      unsigned found[4];
-      turn_four(four, found);
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) turned[j][g] = found[j];
+      const unsigned low = other & 1 ? turned[j ^ 1][g] : turned[j][g];
+      const unsigned high = other & 1 ? turned[j ^ 3][g] : turned[j ^ 2][g];
+      chosen[g] = other & 2 ? high : low;
     }
-    const int other = w / (32 / ROWS) % 4;
+    unsigned char* to = panel + (4 * w + (j ^ other)) * ROWS;
+    if constexpr (ROWS == 16)
+      *reinterpret_cast<uint4*>(to) = make_uint4(chosen[0], chosen[1], chosen[2], chosen[3]);
+    else
+      *reinterpret_cast<uint2*>(to) = make_uint2(chosen[0], chosen[1]);
+  }
+}
+__device__ __forceinline__ void hold_panel(
+    const unsigned* residuals, unsigned char* panel, int top, int thread) {
+  constexpr int BATCH = 64 / ROWS;
+  for (int start = thread; start < WORDS_OF_ROW; start += BATCH * THREADS) {
+    unsigned rows[BATCH][ROWS];
     #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      unsigned chosen[ROWS / 4];
+    for (int i = 0; i < BATCH; ++i) {
+      const int w = min(start + i * THREADS, WORDS_OF_ROW - 1);
       #pragma unroll
-      for (int g = 0; g < ROWS / 4; ++g) {
-        const unsigned low = other & 1 ? turned[j ^ 1][g] : turned[j][g];
-        const unsigned high = other & 1 ? turned[j ^ 3][g] : turned[j ^ 2][g];
-        chosen[g] = other & 2 ? high : low;
-      }
-      unsigned char* to = panel + (4 * w + (j ^ other)) * ROWS;
-      if constexpr (ROWS == 16)
-        *reinterpret_cast<uint4*>(to) = make_uint4(chosen[0], chosen[1], chosen[2], chosen[3]);
-      else
-        *reinterpret_cast<uint2*>(to) = make_uint2(chosen[0], chosen[1]);
+      for (int r = 0; r < ROWS; ++r)
+        rows[i][r] = __ldg(residuals + (size_t)min(top + r, M - 1) * WORDS_OF_ROW + w);
     }
+    #pragma unroll
+    for (int i = 0; i < BATCH; ++i)
+      if (start + i * THREADS < WORDS_OF_ROW) hold_words(rows[i], panel, start + i * THREADS);
+  }
+}
+// What the block that will follow this one holds, on its way to the L2.
+__device__ __forceinline__ void prefetch_panel(const unsigned* residuals, int block, int thread) {
+  const int top = block % PANELS * ROWS;
+  for (int at = 32 * thread; at < ROWS * WORDS_OF_ROW; at += 32 * THREADS) {
+    const size_t word = (size_t)top * WORDS_OF_ROW + at;
+    if (word < (size_t)M * WORDS_OF_ROW) prefetch(residuals + word);
+  }
+}
+__device__ __forceinline__ void read_lists(
+    const int* lists, bool listed, int column, int2 (&found)[STEPS]) {
+  #pragma unroll
+  for (int s = 0; s < STEPS; ++s) {
+    found[s] = make_int2(0, 0);
+    if (listed && column + 32 * s < N)
+      found[s] = __ldg(reinterpret_cast<const int2*>(lists) + column + 32 * s);
   }
 }
 // Whole products, where a side takes part by one: what a lane has of the tile.
@@ -107,22 +136,18 @@ __device__ __forceinline__ void correct(
   if constexpr (HELD) {
     if (listed_b) hold_panel(static_cast<const unsigned*>(residual_a), shared, top, thread);
     __syncthreads();
+    if (listed_b && block + AHEAD < BLOCKS)
+      prefetch_panel(static_cast<const unsigned*>(residual_a), block + AHEAD, thread);
     residuals = shared;
   }
+  int2 listed[STEPS];
+  read_lists(columns_of_b, listed_b, part * WIDTH + warp * COLS + lane, listed);
   for (int left = part * WIDTH + warp * COLS; left < end; left += WARPS * COLS) {
     {
       const int row = top + lane / (COLS / 32), column = left + lane % (COLS / 32) * 32;
       if (row < M && column < N) prefetch(sums + (size_t)row * N + column);
     }
-    int2 listed[STEPS];
     uint4 first[STEPS];
-    #pragma unroll
-    for (int s = 0; s < STEPS; ++s) {
-      const int column = left + 32 * s + lane;
-      listed[s] = make_int2(0, 0);
-      if (listed_b && column < N)
-        listed[s] = __ldg(reinterpret_cast<const int2*>(columns_of_b) + column);
-    }
     const unsigned char* own = others + min(left + lane % LANES * 16, PITCH_B - 16);
     Four<4> found[TURNS];
     #pragma unroll
@@ -144,6 +169,7 @@ __device__ __forceinline__ void correct(
     if (!listed_a || !listed_b)
       add_products(listed_a ? nullptr : by_a + at, listed_b ? nullptr : by_b + at, own_sums,
                    first_row, column, listed_a || listed_b);
+    read_lists(columns_of_b, listed_b, left + WARPS * COLS + lane, listed);  // of the next tile
     float scale[4], more[4] = {};
     read_columns(columns, column, scale);
     if constexpr (BIAS) read_columns(bias, column, more);
@@ -200,7 +226,8 @@ class Correction:
             "WORDS_OF_ROW": self.words, "PITCH_A": self.pitch_a, "PITCH_B": self.pitch_b,
             "ROWS": panel.rows, "COLS": columns, "WARPS": panel.warps, "HELD": panel.held,
             "PANEL_BYTES": panel.held_bytes, "PANELS": panels, "WIDTH": width,
-            "WHOLE": self.n % columns == 0,
+            "WHOLE": self.n % columns == 0, "BLOCKS": panels * parts,
+            "AHEAD": target.units * panel.together,
         }  # fmt: skip
         functions = DeviceNamespace("correct", _SOURCE, {}, sizes)
 

@@ -75,12 +75,9 @@ def default_knobs(workload: ResidualGemm, target: Target) -> dict[str, Any]:
 
 
 def _default_parts(workload: ResidualGemm, target: Target) -> int:
-    """As many as fill the device, and let the L2 hold what all panels gather from at a time."""
+    """As few as make three quarters of the blocks that run together: each reads its panel."""
     panel = panel_of(16, workload.k, target)
     slots = target.units * panel.together
-    panels, most = blocks_for(workload.m, panel.rows), workload.n // _LEAST_WIDTH
-    enough = [
-        parts for parts in _PARTS
-        if panels * parts >= slots and blocks_for(workload.n, parts) * workload.k <= target.l2_bytes
-    ]  # fmt: skip
-    return max(1, min(enough[0] if enough else _PARTS[-1], most))
+    panels, width = blocks_for(workload.m, panel.rows), panel.warps * panel.columns
+    wide = [parts for parts in _PARTS if parts == 1 or parts * width <= workload.n]
+    return next((parts for parts in wide if 4 * panels * parts >= 3 * slots), wide[-1])
