@@ -93,8 +93,8 @@ class PipelineConfig(WarpSpecialised):
         other, so that one is stored while the next multiplies; 0 where they take all together.
     weights_once: the L2 cache gives up weights before anything else, the activations for instance,
         which a group of tiles reads again and again while it passes all weights.
-    early_loads: the thread that initialises the barriers of full stages asks for a block's first
-        stages at once, before the block meets, while another initialises all other barriers.
+    early_loads: a block's first stages that are asked for by the thread that initialises their
+        barriers, before the block meets, while another initialises all other barriers; 0 for none.
 
     Subclasses have m_blocks, the 64-row blocks of each consumer warpgroup.
     """
@@ -119,7 +119,7 @@ class PipelineConfig(WarpSpecialised):
     most_channels: int = field(default=MOST_CHANNELS, kw_only=True)
     tail_stages: int = field(default=0, kw_only=True)
     weights_once: bool = field(default=False, kw_only=True)
-    early_loads: bool = field(default=False, kw_only=True)
+    early_loads: int = field(default=0, kw_only=True)
 
     @property
     def split_k(self) -> int:

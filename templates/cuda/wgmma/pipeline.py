@@ -170,7 +170,7 @@ def build_pipeline(
                 wait_for_cluster()
             if (warp == 0) & (T.cuda.elect_sync() != 0):
                 head = T.meta_var(RingPosition(config.stages))
-                head.start(plan.ring_stages if config.early_loads else 0)
+                head.start(plan.stages_ahead)
                 walk = T.meta_var(walk_of(plan))
                 walk.start(cta)
                 wait_for_predecessors()

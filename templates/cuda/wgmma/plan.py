@@ -69,8 +69,9 @@ class PipelinePlan(EpiloguePlan):
         self.own_stages = layout.stages // config.parts
         # Stages of the first tile whose weights, if they stay, need not wait for an empty stage.
         self.early_stages = min(config.stages, layout.stages)
-        # Stages of a block's first tile that the ring holds before anybody has left one.
-        self.ring_stages = min(config.stages, self.block_stages)
+        # Stages, and slots of operands, that are on their way before the block meets.
+        self.stages_ahead = min(config.early_loads, config.stages, self.block_stages)
+        self.slots_ahead = min(self.stages_ahead, 1)
 
         self.atom = Wgmma.dense(config.block_n, workload.in_dtype, "int8", "int32")
         self.instructions = config.per_stage * config.row_bytes // self.atom.a_bytes
@@ -132,7 +133,7 @@ class PipelinePlan(EpiloguePlan):
 
     def stages_on_the_way(self, first: Any) -> Any:
         """Of a tile, before the producer's main loop comes to it."""
-        return T.if_then_else(first, self.ring_stages, 0) if self.config.early_loads else 0
+        return T.if_then_else(first, self.stages_ahead, 0) if self.stages_ahead else 0
 
     def delivery(self, operand: Operand) -> Delivery:
         """How an operand is loaded."""

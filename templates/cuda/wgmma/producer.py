@@ -72,7 +72,7 @@ def load_early(plan, smem, cursor, x_map, weight, place):
     T.ptx.mbarrier.arrive.expect_tx.shared.b64(cursor.full, transaction)
     load_stage(plan, smem, cursor, x_map, weight, place, first, weights_first=True)
     cursor.advance()
-    for step in T.serial(1, plan.ring_stages):
+    for step in T.serial(1, plan.stages_ahead):
         T.ptx.mbarrier.arrive.expect_tx.shared.b64(cursor.full, transaction)
         load_stage(plan, smem, cursor, x_map, weight, place, first + step)
         cursor.advance()
@@ -139,11 +139,11 @@ def load_tile_operands(plan, smem, slots, table, residual_map, block, rank):
     """
     if plan.bounded:
         slot = T.meta_var(RingPosition(plan.config.slots))
-        slot.start(int(plan.config.early_loads))
+        slot.start(plan.slots_ahead)
         cursor = T.meta_var(RingCursor(slots, slot))
         walk = T.meta_var(walk_of(plan))
         walk.start(block)
-        if plan.config.early_loads:
+        if plan.slots_ahead > 0:
             walk.advance()
         elif plan.residual_ahead:
             wait_for_predecessors()

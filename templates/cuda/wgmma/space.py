@@ -245,7 +245,7 @@ def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
         "most_channels": _most_channels(work.epilogue.out_dtype),
         "tail_stages": (0, 2, 4),
         "weights_once": (False, True) if several_tiles else (False,),
-        "early_loads": (False, True),
+        "early_loads": (0, 1, 2),
     }
 
 

@@ -48,11 +48,23 @@ class Starter:
 
 
 @T.inline
+def prefetch_maps(plan, sources, thread):
+    """A thread of a warp that has nothing else to do: the first load finds its tensor map near.
+
+    Fetching it takes 1100 cycles, longer than all else that comes before the first load.
+    """
+    if thread.is_of(3):  # noqa: SIM102
+        if T.cuda.elect_sync() != 0:
+            T.evaluate(prefetch_map(sources.x_map))
+            if plan.residual_ahead:
+                T.evaluate(prefetch_map(sources.residual_map))
+
+
+@T.inline
 def start_in_one_warp(plan, ring, slots, sources, thread):
     """One thread initialises all barriers."""
     if thread.is_of(0):
         if T.cuda.elect_sync() != 0:
-            T.evaluate(prefetch_map(sources.x_map))
             initialise_full(plan, ring)
             initialise_others(plan, ring, slots, thread.rank)
             fence_barriers()
@@ -88,7 +100,8 @@ def start_with_loads(plan, smem, ring, slots, sources, thread):
 @T.inline
 def start_block(plan, smem, ring, slots, sources, thread):
     """All threads: barriers are there for all, and with `early_loads` the first stages come."""
-    if plan.config.early_loads:
+    prefetch_maps(plan, sources, thread)
+    if plan.config.early_loads > 0:
         start_with_loads(plan, smem, ring, slots, sources, thread)
     else:
         start_in_one_warp(plan, ring, slots, sources, thread)

@@ -19,12 +19,13 @@ from autoq.templates.operators.gemm import Gemm
 CONFIG = WgmmaConfig(
     block_n=32, row_bytes=32, per_stage=1, stages=4, team=SplitTeam(1, True), blocks_per_unit=1,
     grid=PERSISTENT, group=8, channels_outer=True, residual_early=False, residual_ahead=False,
-    weights_stay=False, m_blocks=1, early_loads=True,
+    weights_stay=False, m_blocks=1, early_loads=2,
 )  # fmt: skip
 
 # Template, workload, knobs other than those of CONFIG, multiprocessors.
 CASES: list[tuple[Template, Gemm | Conv2d, dict[str, Any], int]] = [
-    (gemm_wgmma.TEMPLATE, Gemm(300, 100, 208, "uint8"), {"weights_once": True}, 3),
+    (gemm_wgmma.TEMPLATE, Gemm(300, 100, 208, "uint8"),
+     {"weights_once": True, "early_loads": 1}, 3),
     (gemm_wgmma.TEMPLATE, Gemm(300, 100, 80, epilogue=EPILOGUES["s32"]),
      {"team": SplitTeam(2, False), "stages": 8}, 2),
     (gemm_wgmma.TEMPLATE, Gemm(300, 160, 192, epilogue=EPILOGUES["u8+s8 requantised"]),
