@@ -22,6 +22,7 @@ from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.operators.sddmm import Sddmm
+from autoq.templates.operators.shared_float_gemm import SharedFloatGemm
 from autoq.templates.operators.shared_gemm import SharedGemm
 from autoq.templates.operators.sparse_attention import SparseAttention
 from autoq.templates.operators.spmm import Spmm
@@ -45,6 +46,8 @@ CASES: list[Workload] = [
     Gemm(70, 52, 99, epilogue=Epilogue("float16", row_scale=True, activation="gelu")),
     SharedGemm(3, 70, 96, 64, "uint8", epilogue=Epilogue("uint8")),
     SharedGemm(2, 150, 72, 160, epilogue=Epilogue("int8", table=True)),
+    SharedFloatGemm(3, 33, 72, 192, weight_dtype="int4", group=32, bias=True),
+    SharedFloatGemm(2, 70, 264, 144, weight_dtype="float16", activation="gelu"),
     FloatGemm(130, 264, 320, weight_dtype="int4", group=64, zero_points=True),
     FloatGemm(33, 65, 127, bias=True, activation="gelu_tanh"),
     FloatGemm(33, 72, 144, "bfloat16", "int8", "bfloat16", x_scale=True, residual=True, batch=2),

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
 
 from autoq.errors import InputError
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.field_types import require_positive
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
-
-MOST_PRODUCTS = 3
-"""As many as a transformer's queries, keys and values."""
+from autoq.templates.operators.shared_products import MOST_PRODUCTS, SharedProducts
+from autoq.templates.workload import Workload
 
 
 @dataclass(frozen=True)
-class SharedGemm(Workload, operator="shared_gemm"):
+class SharedGemm(SharedProducts, operator="shared_gemm"):
     """`products` times `Gemm(m, n, k)` of the same x `[m, k]`, with outputs `[m, n]` each.
 
     The constants are those of a Gemm with a first axis of so many: `weight` `[products, n, k]`,
@@ -58,68 +51,6 @@ class SharedGemm(Workload, operator="shared_gemm"):
             self.m, self.products * self.n, self.k, self.in_dtype, self.weight_dtype, self.epilogue
         )
 
-    @property
-    def inputs(self) -> tuple[TensorSpec, ...]:
-        return self.one.inputs
-
-    @property
-    def outputs(self) -> tuple[TensorSpec, ...]:
-        (y,) = self.one.outputs
-        return tuple(TensorSpec(f"y{i}", y.shape, y.dtype) for i in range(self.products))
-
-    @property
-    def constants(self) -> tuple[TensorSpec, ...]:
-        return tuple(
-            TensorSpec(spec.name, (self.products, *spec.shape), spec.dtype, optional=spec.optional)
-            if spec.shape
-            else spec
-            for spec in self.one.constants
-        )
-
-    @property
-    def operations(self) -> int:
-        """Multiplications plus additions."""
-        return self.products * self.one.operations
-
-    @property
-    def bytes(self) -> int:
-        weight = TensorSpec("weight", (self.products, self.n, self.k), self.weight_dtype)
-        return super().bytes + weight.bytes
-
-    def constants_of_each(self, constants: Constants) -> Iterator[dict[str, Any]]:
-        """The constants of every product."""
-        for i in range(self.products):
-            yield {
-                name: array if name == "x_zero_point" else np.asarray(array)[i]
-                for name, array in constants.items()
-            }
-
-    def tolerance(self, target: Target) -> Tolerance:
-        """That of a product."""
-        return self.one.tolerance(target)
-
-    def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
-        return self.reference_in_threads(activations, constants, 1)
-
-    def reference_in_threads(
-        self, activations: Sequence[np.ndarray], constants: Constants, threads: int
-    ) -> Arrays:
-        return tuple(
-            self.one.reference_in_threads(activations, of_one, threads)[0]
-            for of_one in self.constants_of_each(constants)
-        )
-
-    def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
-        cases = [self.one.random_case(rng) for _ in range(self.products)]
-        activations, first = cases[0]
-        constants = {
-            name: first[name]
-            if name == "x_zero_point"
-            else np.stack([np.asarray(of_one[name]) for _, of_one in cases])
-            for name in first
-        }
-        return activations, constants
-
     def retyped(self, inputs: Sequence[str], outputs: Sequence[str]) -> Workload:
         if len(set(outputs)) > 1:
             raise ValueError(f"{self} has outputs of one type, not {', '.join(outputs)}")
@@ -127,9 +58,6 @@ class SharedGemm(Workload, operator="shared_gemm"):
         if not isinstance(one, Gemm):
             raise ValueError(f"{self} has no form from {', '.join(inputs)}")
         return shared(one, self.products)
-
-    def __str__(self) -> str:
-        return f"{self.products} of {self.one}"
 
 
 def shared(one: Gemm, products: int) -> SharedGemm:

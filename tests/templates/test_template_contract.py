@@ -33,6 +33,7 @@ from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.operators.sddmm import Sddmm
+from autoq.templates.operators.shared_float_gemm import SharedFloatGemm
 from autoq.templates.operators.shared_gemm import SharedGemm
 from autoq.templates.operators.sparse_attention import SparseAttention
 from autoq.templates.operators.spmm import Spmm
@@ -118,7 +119,9 @@ NIBBLES = Gemm(7, 33, 66, "uint4", "int4")
 RELAYOUT = Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8")
 
 OF_ALL = [*WORKLOADS, *BLOCKED, *FOUR_BIT, *WITH_TABLE, *FLOAT_PRODUCTS, *SPARSE,
-          SharedGemm(2, 20, 40, 64, epilogue=TABLE), NIBBLES, RELAYOUT]  # fmt: skip
+          SharedGemm(2, 20, 40, 64, epilogue=TABLE),
+          SharedFloatGemm(3, 20, 40, 64, weight_dtype="int4", group=32),
+          NIBBLES, RELAYOUT]  # fmt: skip
 CASES = [
     (template, workload, target)
     for target in (*CUDA, *CPU)

@@ -13,9 +13,16 @@ import numpy as np
 
 from autoq.graph.ir import Graph, Layer, Node
 from autoq.templates.base import Template
-from autoq.templates.operators.shared_gemm import MOST_PRODUCTS, sharing
+from autoq.templates.operators import shared_float_gemm, shared_gemm
+from autoq.templates.operators.shared_products import MOST_PRODUCTS, SharedProducts
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
+from autoq.templates.workload import Workload
+
+
+def sharing(workloads: Sequence[Workload]) -> SharedProducts | None:
+    """The one workload of several that read the same activation, None where there is none."""
+    return shared_gemm.sharing(workloads) or shared_float_gemm.sharing(workloads)
 
 
 def merge_products(graph: Graph, target: Target, templates: Sequence[Template]) -> None:

@@ -52,7 +52,8 @@ def program(plan: MixedPlan, inputs: tuple[TensorSpec, ...], target: Target) -> 
     kernel = build_kernel(plan, spaces, grid)
     reads = tuple(spec.name for spec in (*inputs, *packed_plan(plan)))
     names = tuple(space.spec.name for space in spaces)
-    return Program((Stage(kernel, (*reads, *names[:1]), (*names, "y")),), spaces)
+    ys = tuple(f"y{i}" for i in range(plan.ys)) if plan.apart else ("y",)
+    return Program((Stage(kernel, (*reads, *names[:1]), (*names, *ys)),), spaces)
 
 
 def pack(workload: FloatGemm, config: MixedConfig, constants: Constants) -> tuple[np.ndarray, ...]:

@@ -48,7 +48,7 @@ from autoq.templates.program import Workspace
 
 
 def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> PrimFunc:
-    """The kernel of so many clusters; parameters inputs, arrays of `packed`, workspaces and y."""
+    """The kernel of so many clusters; its parameters are inputs, `packed`, workspaces, results."""
     work, config, registers = plan.workload, plan.config, plan.config.registers
     finishing = Finishing.of(work)
 
@@ -64,6 +64,8 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
         arrived_ptr: T.Optional(T.handle),
         parts_ptr: T.Optional(T.handle),
         y_ptr: T.handle,
+        second_ptr: T.Optional(T.handle),
+        third_ptr: T.Optional(T.handle),
     ):
         x = T.match_buffer(x_ptr, plan.rows.shape, work.in_dtype, align=16)
         weight = T.match_buffer(weight_ptr, (plan.weight_bytes,), "uint8", align=16)
@@ -84,6 +86,25 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
         )  # fmt: skip
         y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(ENCODE_TILED, y_map, work.out_dtype, plan.y_rank, y.data, *plan.staging.map())
+        if second_ptr is not None:
+            second = T.match_buffer(second_ptr, plan.rows.y_shape, work.out_dtype, align=16)
+            second_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+            T.call_packed(
+                ENCODE_TILED, second_map, work.out_dtype, plan.y_rank, second.data,
+                *plan.staging.map(),
+            )  # fmt: skip
+        else:
+            second_map = T.meta_var(y_map)
+        if third_ptr is not None:
+            third = T.match_buffer(third_ptr, plan.rows.y_shape, work.out_dtype, align=16)
+            third_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+            T.call_packed(
+                ENCODE_TILED, third_map, work.out_dtype, plan.y_rank, third.data,
+                *plan.staging.map(),
+            )  # fmt: skip
+        else:
+            third_map = T.meta_var(y_map)
+        y_maps = T.meta_var([y_map, second_map, third_map][: plan.ys])
 
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": 1})
@@ -177,7 +198,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             operands = T.meta_var(Operands(smem, a, rows, first_a, first_x))
             constants = T.meta_var(RowConstants(taken, scale, bias))
             store = T.meta_var(
-                TileStore(finishing, (smem, words), y_map, inputs, scales, packed, turn)
+                TileStore(finishing, (smem, words), y_maps, inputs, scales, packed, turn)
             )
             if config.splits:
                 sums_of_parts = T.meta_var(
@@ -210,6 +231,10 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
                 T.ptx.cp.async_.bulk.wait_group(0)
 
     absent = {}
+    if plan.ys < 2:
+        absent["second_ptr"] = None
+    if plan.ys < 3:
+        absent["third_ptr"] = None
     if not work.x_scale:
         absent["x_scale_ptr"] = None
     if not work.residual:

@@ -27,11 +27,15 @@ class MixedPlan:
 
     Weights are tiles of 64 rows and a step of k, one behind the other along k. In a batch the rows
     of each product's weight, padded to whole tiles, follow those of the one before. rows: where
-    those of x come from, the workload's own x by default.
+    those of x come from, the workload's own x by default. apart: whether the results of a batch are
+    arrays of their own.
     """
 
-    def __init__(self, workload: FloatGemm, config: MixedConfig, rows: Rows | None = None) -> None:
-        self.workload, self.config = workload, config
+    def __init__(
+        self, workload: FloatGemm, config: MixedConfig, rows: Rows | None = None,
+        apart: bool = False,
+    ) -> None:  # fmt: skip
+        self.workload, self.config, self.apart = workload, config, apart
         self.rows = rows or MatrixRows(workload)
         self.conversion = Conversion(workload, config.group_scale, config.widening)
         value_bytes = workload.inputs[0].element.bytes
@@ -64,7 +68,7 @@ class MixedPlan:
         self.transaction = self.loaded_bytes + config.blocks * self.block_bytes
 
         self.store_offset = config.all_stages * self.stage_bytes
-        self.staging = Staging(workload, config)
+        self.staging = Staging(workload, config, workload.batch > 1 and not apart)
         self.exchange_offset = self.store_offset + 2 * config.storers * self.staging.bytes
         self.barrier_offset = self.exchange_offset + config.exchange_bytes
         self.smem_bytes = self.barrier_offset + config.barriers_bytes
@@ -105,7 +109,12 @@ class MixedPlan:
     @property
     def y_rank(self) -> int:
         """Dimensions of the map of y."""
-        return 3 if self.workload.batch > 1 else 2
+        return 3 if self.staging.batched else 2
+
+    @property
+    def ys(self) -> int:
+        """Arrays of results."""
+        return self.workload.batch if self.apart else 1
 
     def tile(self, work: Any, rank: Any) -> tuple[Any, Any]:
         """The (m, n) tile of a work index and a block of its cluster."""

@@ -75,6 +75,25 @@ class MatrixRows:
         return ()
 
 
+class SharedRows:
+    """Rows of one x [m, k], which all products of a batch multiply."""
+
+    encode, rank, instruction = ENCODE_TILED, 2, load_tiled(2)
+
+    def __init__(self, one: FloatGemm, moved: int) -> None:
+        self._matrix, self.moved = MatrixRows(one), moved
+        self.shape, self.y_shape = one.inputs[0].shape, one.y_shape
+
+    def map(self, config: MixedConfig, step_k: int) -> list[int]:
+        return self._matrix.map(config, step_k)
+
+    def coordinates(self, step: Any, row: Any, product: Any, step_k: int) -> tuple[Any, ...]:
+        return self._matrix.coordinates(step, row, 0, step_k)
+
+    def offsets(self, step: Any) -> tuple[Any, ...]:
+        return ()
+
+
 class PatchRows:
     """Patches of images, a row for each output pixel: whole steps of channels, tap by tap.
 

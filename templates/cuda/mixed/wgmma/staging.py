@@ -22,11 +22,11 @@ class Staging:
     With the weight on the left the slice is [64 weight rows, width of x], else [width of x, 64
     weight rows], whose rows of float32 are cut into two boxes of 128 bytes. `width` counts rows of
     x. Slices of another tile width than a multiple of theirs overlap: the last one stores some
-    results once more, the same ones to the same places.
+    results once more, the same ones to the same places. batched: whether y has an axis of products.
     """
 
-    def __init__(self, workload: FloatGemm, config: MixedConfig) -> None:
-        self.workload, self.config = workload, config
+    def __init__(self, workload: FloatGemm, config: MixedConfig, batched: bool) -> None:
+        self.workload, self.config, self.batched = workload, config, batched
         self.value_bytes = element(workload.out_dtype).bytes
         self.left = workload.weight_left
         if self.left:
@@ -62,16 +62,17 @@ class Staging:
         """Arguments of the tensor map of y: the box that is stored at a time."""
         rows, columns = self.workload.y_shape[-2:]
         box = [self.row_bytes // self.value_bytes, _BLOCK if self.left else self.width]
-        dims, strides, batch = [columns, rows], [columns], self.workload.batch
-        if batch > 1:
-            box, dims, strides = [*box, 1], [*dims, batch], [*strides, columns * rows]
+        dims, strides = [columns, rows], [columns]
+        if self.batched:
+            dims, strides = [*dims, self.workload.batch], [*strides, columns * rows]
+            box = [*box, 1]
         mode = swizzle_mode(self.row_bytes)
         return tiled_map(self.workload.out_dtype, dims, strides, box, mode)
 
     def coordinates(self, place: Any, box: Any, row: Any, column: Any) -> tuple[Any, ...]:
         """Where a box of the buffer that begins at a weight row and a row of x lies in y."""
         at = (column, row) if self.left else (row + box * (_BLOCK // self.boxes), column)
-        return (*at, place.product) if self.workload.batch > 1 else at
+        return (*at, place.product) if self.batched else at
 
     def place(self, row: Any, chunk: Any) -> Any:
         """Byte offset in a box of 16 bytes of a row, as TMA swizzles them."""

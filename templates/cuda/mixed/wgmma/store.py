@@ -27,16 +27,24 @@ class TileStore:
     """How a consumer stores its part of an output tile, through two staging buffers of its own.
 
     finishing: the epilogue's functions; shared: the block's memory, as bytes and as float32;
+    y_maps: the tensor map of y, or of the y of each product;
     inputs: of results; scales: a thread's scales and biases, as `load_rows` fills them; packed:
     four words of results; turn: which of the two buffers comes next.
     """
 
-    def __init__(self, finishing, shared, y_map, inputs, scales, packed, turn):
+    def __init__(self, finishing, shared, y_maps, inputs, scales, packed, turn):
         self.finishing = finishing
         self.smem, self.words = shared
-        self.y_map = y_map
+        self.y_maps = y_maps
         self.inputs = inputs
         self.scales, self.packed, self.turn = scales, packed, turn
+
+    def map_of(self, product):
+        """Where the tensor map of a product's results is."""
+        found = T.address_of(self.y_maps[0])
+        for number, y_map in enumerate(self.y_maps[1:], 1):
+            found = T.if_then_else(product == number, T.address_of(y_map), found)
+        return found
 
     def results(self, of, spot):
         """What follows the sums of a spot: operands of the epilogue's function, by value.
@@ -131,6 +139,6 @@ class TileStore:
         column = T.meta_var(of.place.m * of.plan.config.block_m + of.plan.staging.first(slice_))
         at = T.meta_var(of.plan.staging.coordinates(of.place, box, row, column))
         T.ptx[store_tiled(of.plan.y_rank)](
-            T.address_of(self.y_map), *at,
+            self.map_of(of.place.product), *at,
             self.smem.ptr_to([offset + box * of.plan.staging.box_bytes]),
         )  # fmt: skip

@@ -58,7 +58,7 @@ def staged_floats(staging: Staging, registers: np.ndarray, first: int) -> np.nda
 @pytest.mark.parametrize("out_dtype", ["float16", "float32"])
 def test_slices_make_up_the_tile(out_dtype: str, left: bool, block_m: int) -> None:
     workload = FloatGemm(block_m, 64, 64, out_dtype=out_dtype, weight_left=left)
-    staging = Staging(workload, MixedConfig(block_m, 1, 1, 1, 1, 3, 1, 1))
+    staging = Staging(workload, MixedConfig(block_m, 1, 1, 1, 1, 3, 1, 1), False)
     dtype = np.dtype(np.uint16 if out_dtype == "float16" else np.float32)
     d = np.arange(64 * block_m).reshape(64, block_m).astype(dtype)
     registers = gather(d, accumulator_fragment(64, block_m, 1, 4))
