@@ -11,6 +11,7 @@ from qdq.oracle import normal_feeds, run_in_memory
 from autoq.frontend import from_model
 from autoq.graph import Layer, evaluate, optimise
 from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.shared_float_gemm import SharedFloatGemm
 from autoq.templates.operators.shared_gemm import SharedGemm
 from autoq.templates.target import parse_target
 
@@ -60,6 +61,20 @@ def test_products_of_one_input_share_a_layer(widths, counts):
     for i in range(len(widths)):
         np.testing.assert_array_equal(together[f"y{i}"], apart[f"y{i}"])
         np.testing.assert_allclose(together[f"y{i}"], expected[f"y{i}"], atol=0.051 * (1 + i))
+
+
+def test_products_of_floats_share_a_layer_and_keep_their_results():
+    rng = np.random.default_rng(0)
+    constants = {f"w{i}": rng.normal(size=(32, 16)).astype(np.float16) for i in range(3)}
+    nodes = [node("MatMul", f"x w{i}", f"y{i}") for i in range(3)]
+    made = model(nodes, {"x": ((9, 32), "float16")}, constants, outputs=("y0", "y1", "y2"))
+    graph = optimise(from_model(made), HOPPER)
+    found = [n.workload for n in graph.nodes if isinstance(n, Layer)]
+    assert [type(work) for work in found] == [SharedFloatGemm] and found[0].products == 3
+    feeds = {"x": rng.normal(size=(9, 32)).astype(np.float16)}
+    together, expected = evaluate(graph, feeds), run_in_memory(made, feeds)
+    for name, y in expected.items():
+        np.testing.assert_allclose(together[name], y, rtol=2e-3, atol=2e-3)
 
 
 def test_older_gpus_and_cpus_have_no_such_kernel():
