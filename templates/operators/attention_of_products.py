@@ -23,8 +23,6 @@ _ROWS = {
     "bkhn": "blhd", "bhmn": "bhld", "bmhn": "blhd",
 }  # fmt: skip
 _NAMED_AXES = "bhmn"
-LEAST_STEP = 2.0**-30
-"""Of shares: with smaller ones all but the least would be cut, and kernels keep 16-bit powers."""
 
 
 @dataclass(frozen=True)
@@ -206,12 +204,7 @@ def _of_bytes(
     """The scalars of the steps, None where a step is none that the kernel has."""
     first, last = given
     shares = between.shares
-    if (
-        shares is None
-        or shares.low > 0
-        or shares.step < LEAST_STEP
-        or shares.zero_point != behind.get("x_zero_point", 0)
-    ):
+    if shares is None or shares.low > 0 or shares.zero_point != behind.get("x_zero_point", 0):
         return None
     values = {"shares_step": shares.step, "shares_most": min(shares.high, 255.0)}
     scores = _of_scores(between, first, scales[0], before)

@@ -94,9 +94,6 @@ struct Rounding {
   __device__ __forceinline__ float least() const {
     return QUANTISED_MASKED ? by.masked_low : RESCALED_SCORES ? by.rescaled_low : by.scores_low;
   }
-  __device__ __forceinline__ float shares_step() const {
-    return __ldg(scalars + sizeof(OfScores) / 4 + 1);
-  }
   // What powers are multiplied with to be shares in their steps, when all keys have been seen.
   __device__ __forceinline__ void measured() {
     join_lanes(top, total, factor);

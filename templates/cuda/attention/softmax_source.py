@@ -104,11 +104,10 @@ __device__ __forceinline__ float over_lanes_sum(float x) {
   x += __shfl_xor_sync(0xffffffffu, x, 1);
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
-// Scores become powers, which are added to `total` unless products add them up. They are 2^lift
-// times as large.
+// Scores become powers, which are added to `total` unless products add them up.
 __device__ __forceinline__ void raise_row(
-    Scores& z, int r, int half, float base, float factor, float& total, float lift = 0.f) {
-  const float offset = lift - base * factor;
+    Scores& z, int r, int half, float base, float factor, float& total) {
+  const float offset = -base * factor;
   #pragma unroll
   for (int t = 0; t < KEY_TILES; ++t)
     #pragma unroll
@@ -123,8 +122,7 @@ __device__ __forceinline__ void raise_row(
 // Scores of a tile become powers of two over the largest so far. `total` is each lane's own sum;
 // `rescale` is what sums and products so far are multiplied with.
 __device__ __forceinline__ void raise_online(
-    Scores& z, RowPairs& top, RowPairs& total, RowPairs& rescale, float factor,
-    float lift = 0.f) {
+    Scores& z, RowPairs& top, RowPairs& total, RowPairs& rescale, float factor) {
   #pragma unroll
   for (int r = 0; r < ROW_TILES; ++r)
     #pragma unroll
@@ -133,7 +131,7 @@ __device__ __forceinline__ void raise_online(
       rescale.of[r][half] = power_of_two((top.of[r][half] - base_of(now)) * factor);
       total.of[r][half] *= rescale.of[r][half];
       top.of[r][half] = now;
-      raise_row(z, r, half, settled_base(z, r, half, now), factor, total.of[r][half], lift);
+      raise_row(z, r, half, settled_base(z, r, half, now), factor, total.of[r][half]);
     }
 }
 // The same, where powers may exceed 1: sums of 2^8 times as much are as exact, so that rows whose

@@ -27,60 +27,30 @@ __device__ __forceinline__ void weigh_tile(
   leave(block.barrier(TURNED_LEFT, stage_of(tile)), lane);
 }
 
-// Powers of all tiles, pairs of halves, each over the largest score up to its tile.
-struct KeptPowers {
-  unsigned words[KEEPS_POWERS ? TILES : 1][KEY_TILES][2];
-  RowPairs tops[KEEPS_POWERS ? TILES : 1];
-
-  __device__ __forceinline__ void keep(const Scores& z, int tile, const RowPairs& top) {
-    tops[tile] = top;
-    #pragma unroll
-    for (int t = 0; t < KEY_TILES; ++t)
-      #pragma unroll
-      for (int half = 0; half < 2; ++half)
-        // In this place: otherwise ptxas packs beside the next tile, and floats of two tiles spill.
-        asm volatile("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(words[tile][t][half])
-                     : "f"(z[0][t][2 * half + 1]), "f"(z[0][t][2 * half]) : "memory");
-  }
-};
-
-// Kept powers of a tile become shares, which weigh their values.
-__device__ __forceinline__ void weigh_kept(
-    State& state, const KeptPowers& kept, const Block& block, int tile, int lane) {
-  Shares shares;
-  const HalfShares by(state, kept.tops[tile]);
-  by.share(shares, kept.words[tile]);
-  if (state.v_zero != 0)
-    #pragma unroll
-    for (int step = 0; step < TILE_KEYS / 32; ++step)
-      #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        int& sum = state.shares_sum[0][i % 2];
-        sum = add_bytes(shares[step][i], sum, false);
-      }
-  wait_for(block.barrier(TURNED_THERE, stage_of(tile)), phase_of(tile));
-  state.start_values(shares, block.turned(stage_of(tile)));
-  wait_for_products<0>();
-  leave(block.barrier(TURNED_LEFT, stage_of(tile)), lane);
-}
-
 __device__ __forceinline__ void consume_kept(
     State& state, const Block& block, const float* mask, int consumer, int row, int lane) {
-  KeptPowers kept;
-  const float lift = lift_of(state.shares_step());
+  Scores powers[KEEPS_POWERS ? TILES : 1];
+  RowPairs tops[KEEPS_POWERS ? TILES : 1];  // the largest scores up to a tile, under its powers
   #pragma unroll
   for (int tile = 0; tile < TILES; ++tile)
     if (tile < block.tiles) {
-      Scores z;
       RowPairs rescale;
-      score_step(z, state, block, mask, consumer, {row, tile * TILE_KEYS}, tile, lane);
-      raise_online(z, state.top, state.total, rescale, state.factor, lift);
-      kept.keep(z, tile, state.top);
+      score_step(powers[tile], state, block, mask, consumer, {row, tile * TILE_KEYS}, tile, lane);
+      raise_online(powers[tile], state.top, state.total, rescale, state.factor);
+      tops[tile] = state.top;
     }
   state.settle();
+  const RowPairs inverse = state.inverse;
   #pragma unroll
   for (int tile = 0; tile < TILES; ++tile)
-    if (tile < block.tiles) weigh_kept(state, kept, block, tile, lane);
+    if (tile < block.tiles) {
+      #pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float moved = tops[tile].of[0][half] - base_of(state.top.of[0][half]);
+        state.inverse.of[0][half] = inverse.of[0][half] * power_of_two(moved * state.factor);
+      }
+      weigh_tile(state, powers[tile], block, tile, lane);
+    }
 }
 
 __device__ __forceinline__ void consume_twice(

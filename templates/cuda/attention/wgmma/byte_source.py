@@ -1,7 +1,7 @@
 """CUDA source of a consumer of bytes, which rounds where a quantised model does.
 
-A share is rounded when its row's sum is known. Until then powers wait in registers as 16-bit
-floats, or scores are computed twice, first for the sums.
+A share is rounded when its row's sum is known. Until then powers wait in registers, or
+scores are computed twice, first for the sums.
 """
 
 BYTES = r"""
@@ -111,44 +111,4 @@ struct State : Rounding {
   }
 };
 
-// Kept powers are so many powers of two larger that what makes shares of them is a half, too.
-__device__ __forceinline__ float lift_of(float shares_step) {
-  return fminf(15.f, fmaxf(0.f, ceilf(-15.f - __log2f(shares_step))));
-}
-// What makes shares of kept powers, two to an instruction: a half of 1024 and more is a whole
-// number, rounded half to even, whose lower byte is that of the share.
-struct HalfShares {
-  static constexpr unsigned ROUNDS_TWO = 0x64006400u;  // halves of 1024
-  unsigned factors[2], most;
-
-  __device__ __forceinline__ HalfShares(const State& state, const RowPairs& tops) {
-    const float bound = 1024.f + state.of_shares.shares_most;
-    asm("cvt.rn.f16x2.f32 %0, %1, %1;" : "=r"(most) : "f"(bound));
-    #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float moved = tops.of[0][half] - base_of(state.top.of[0][half]);
-      const float factor = state.inverse.of[0][half] * power_of_two(moved * state.factor);
-      asm("cvt.rn.f16x2.f32 %0, %1, %1;" : "=r"(factors[half]) : "f"(factor));
-    }
-  }
-  __device__ __forceinline__ unsigned two(unsigned powers, int half) const {
-    unsigned found;
-    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(found)
-        : "r"(powers), "r"(factors[half]), "r"(ROUNDS_TWO));
-    asm("min.f16x2 %0, %0, %1;" : "+r"(found) : "r"(most));
-    return found;
-  }
-  // Of a tile; keys follow each other as in `Rounding::share`.
-  __device__ __forceinline__ void share(
-      Shares& shares, const unsigned (&powers)[KEY_TILES][2]) const {
-    #pragma unroll
-    for (int step = 0; step < TILE_KEYS / 32; ++step)
-      #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int t = 4 * step + i / 2 * 2, half = i % 2;
-        shares[step][i] =
-            __byte_perm(two(powers[t][half], half), two(powers[t + 1][half], half), 0x6420);
-      }
-  }
-};
 """

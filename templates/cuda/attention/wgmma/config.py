@@ -18,7 +18,7 @@ class WgmmaAttentionConfig:
     turns: whether consumers start their products in turn, so that the softmax of one runs beside
         the products of another.
     keeps_powers: whether a consumer of bytes keeps the powers of its rows' scores in registers, a
-        16-bit float each, until their sums are known, instead of computing them again.
+        word each, until their sums are known, instead of computing them again.
     cubics: of 16 powers of two, how many are polynomials of ordinary arithmetic, to 1e-4, which is
         less than shares of floats are rounded by; none of bytes.
     gives_registers: whether the warps that load are a warpgroup, which leaves most of its registers

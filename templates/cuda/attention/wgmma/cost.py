@@ -42,11 +42,9 @@ def registers(plan: WgmmaAttentionPlan) -> int:
         shares += scores // 2
     others = (_FLOATS_AHEAD if config.ahead else _FLOATS) if work.floating else _BYTES
     if config.keeps_powers:
-        last = config.tile_keys // 4
-        kept = plan.tiles * last
-        # A tile's scores are gone when sums begin. A few words that spill cost less than a
-        # multiprocessor with one consumer less.
-        return max(kept - last + scores, kept + work.depth // 2) + others + masks
+        # Sums begin when the powers of a tile have become shares, four to a word.
+        kept = plan.tiles * scores
+        return max(kept, kept - scores + scores // 4 + work.depth // 2) + others + masks
     return scores + shares + work.depth // 2 + others + masks
 
 
