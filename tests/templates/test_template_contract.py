@@ -117,11 +117,9 @@ SPARSE = [
 ]  # fmt: skip
 NIBBLES = Gemm(7, 33, 66, "uint4", "int4")
 RELAYOUT = Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8")
-
 OF_ALL = [*WORKLOADS, *BLOCKED, *FOUR_BIT, *WITH_TABLE, *FLOAT_PRODUCTS, *SPARSE,
-          SharedGemm(2, 20, 40, 64, epilogue=TABLE),
-          SharedFloatGemm(3, 20, 40, 64, weight_dtype="int4", group=32),
-          NIBBLES, RELAYOUT]  # fmt: skip
+          SharedGemm(2, 20, 40, 64, epilogue=TABLE), NIBBLES, RELAYOUT,
+          SharedFloatGemm(3, 20, 40, 64, weight_dtype="int4", group=32)]  # fmt: skip
 CASES = [
     (template, workload, target)
     for target in (*CUDA, *CPU)
