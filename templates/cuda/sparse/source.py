@@ -40,14 +40,16 @@ __device__ __forceinline__ Rows rows_from(const Constants& from, int group, cons
 }
 
 // The outputs of a group of eight rows, of which a lane has two: to y, or, with a pitch, to
-// rows so far apart, of which y points to the lane's first column.
-template <Form FORM, int STAGED_PITCH = 0> __device__ __forceinline__ void finish_group(
+// rows so far apart, of which y points to the lane's first column and which may lie outside of y;
+// the second half of its columns there is GAP columns behind the first one.
+template <Form FORM, int STAGED_PITCH = 0, int GAP = 0> __device__ __forceinline__ void finish_group(
     const int (&sums)[ALL_SUMS], const Rows& rows, Channels own, const Constants& from, OUT* y,
     int first_row, const Lane& lane) {
+  constexpr bool ANYWHERE = STAGED_PITCH && !RESIDUAL;
   #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = first_row + 2 * (lane.number % 4) + r;
-    if (row >= M) continue;
+    if (!ANYWHERE && row >= M) continue;
     Raw<ACC, V> bias;
     #pragma unroll
     for (int i = 0; i < V; ++i) {
@@ -56,7 +58,7 @@ template <Form FORM, int STAGED_PITCH = 0> __device__ __forceinline__ void finis
     }
     #pragma unroll
     for (int i = 0; i < OWN / V; ++i) {
-      if (lane.column + i * V >= N) continue;
+      if (!ANYWHERE && lane.column + i * V >= N) continue;
       int acc[V];
       #pragma unroll
       for (int j = 0; j < V; ++j) {
@@ -73,7 +75,13 @@ template <Form FORM, int STAGED_PITCH = 0> __device__ __forceinline__ void finis
       Raw<ADDEND, V> addends = {};
       if constexpr (RESIDUAL) addends = load<ADDEND, V>(from.residual + at);
       OUT* to = STAGED_PITCH ? y + (row - first_row) * STAGED_PITCH + i * V : y + at;
-      store<OUT, V>(to, outputs<FORM>(acc, bias, addends, own));
+      const Raw<OUT, V> found = outputs<FORM>(acc, bias, addends, own);
+      if constexpr (GAP > 0) {
+        store<OUT, V / 2>(to, Raw<OUT, V / 2>{found.word[0]});
+        store<OUT, V / 2>(to + GAP, Raw<OUT, V / 2>{found.word[0] >> 16});
+      } else {
+        store<OUT, V>(to, found);
+      }
     }
   }
 }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.sparse.config import GROUP
+from autoq.templates.element import element
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.target import Target
 
@@ -160,8 +161,10 @@ class LongTiling:
 
     @property
     def finished_columns(self) -> int:
-        """Columns that a warp finishes together."""
-        return CHUNK_COLUMNS
+        """Columns that a warp finishes together: of two tiles, where bytes are staged."""
+        epilogue = self.workload.epilogue
+        staged = element(epilogue.out_dtype).bytes == 1 and epilogue.residual_dtype is None
+        return CHUNK_COLUMNS * (2 if staged and self.config.tiles % 2 == 0 else 1)
 
     @property
     def left_digits(self) -> int:

@@ -41,32 +41,37 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
     const RowTerms& terms, unsigned char* staging, int first_row, int column, const Lane& lane) {
   constexpr bool STAGES_Y = sizeof(OUT) == 1;
   constexpr int Y_PITCH = 16 * TILES + 16, TOGETHER = EIGHTS < 4 ? EIGHTS : 4;
+  constexpr int FINISHED = COLUMNS / 16, GAP = FINISHED > 1 ? 16 : 0;  // tiles of an epilogue
+  constexpr bool WHOLE_ROWS = M % VECTOR == 0, WHOLE_COLUMNS = N % TILE == 0;
   OUT* staged = reinterpret_cast<OUT*>(staging);
   #pragma unroll
   for (int j = 0; j < EIGHTS; ++j) {
-    if (first_row + 8 * j >= M) break;
+    if (!WHOLE_ROWS && first_row + 8 * j >= M) break;
     const Rows rows = terms.of(8 * j + 2 * (lane.number % 4));
     #pragma unroll
-    for (int i = 0; i < TILES; ++i) {
+    for (int i = 0; i < TILES; i += FINISHED) {
       int eight[ALL_SUMS];
       #pragma unroll
-      for (int e = 0; e < 4; ++e) eight[e] = sums[i][4 * j + e];
+      for (int e = 0; e < 4 * FINISHED; ++e) eight[e] = sums[i + e / 4][4 * j + e % 4];
       const Lane there = {lane.number, lane.column + 16 * i};
       if constexpr (STAGES_Y) {
         OUT* to = staged + j % TOGETHER * 8 * Y_PITCH + 16 * i + (lane.column - column);
-        finish_group<FORM, Y_PITCH>(eight, rows, own, from, to, first_row + 8 * j, there);
+        finish_group<FORM, Y_PITCH, GAP>(
+            eight, rows, own, from, to, first_row + 8 * j, there);
       } else {
         finish_group<FORM>(eight, rows, own, from, y, first_row + 8 * j, there);
       }
     }
-    const bool last = j % TOGETHER == TOGETHER - 1 || first_row + 8 * (j + 1) >= M;
+    const bool last =
+        j % TOGETHER == TOGETHER - 1 || (!WHOLE_ROWS && first_row + 8 * (j + 1) >= M);
     if (STAGES_Y && last) {
       const int above = first_row + 8 * (j - j % TOGETHER);
       __syncwarp();
       #pragma unroll
       for (int piece = lane.number; piece < 8 * TOGETHER * TILES; piece += 32) {
         const int row = piece / TILES, at = piece % TILES * 16;
-        if (row <= j % TOGETHER * 8 + 7 && above + row < M && column + at < N)
+        const bool here = WHOLE_ROWS || (row <= j % TOGETHER * 8 + 7 && above + row < M);
+        if (here && (WHOLE_COLUMNS || column + at < N))
           *reinterpret_cast<uint4*>(y + (above + row) * N + column + at) =
               *reinterpret_cast<const uint4*>(staged + row * Y_PITCH + at);
       }
