@@ -67,6 +67,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "cluster": (1, 2, 4),
         "blocks_per_unit": (1, 2, 3),
         "whole_stages": (True, False),
+        "bulk": (0, 1, 2, 3, 4),
     }
 
     def tiling_of(config: LongConfig) -> LongTiling:
@@ -88,7 +89,17 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         """All blocks of a cluster are of one vector row."""
         return tiling_of(config).panels % config.cluster == 0
 
-    constraints = (ring_fits, blocks_fit, panels_have_columns, clusters_share_vectors)
+    def warps_copy_together(config: LongConfig) -> bool:
+        """All lanes of a warp have pieces of rows that threads copy."""
+        return tiling_of(config).pieces_of_warp % 32 == 0
+
+    constraints = (
+        ring_fits,
+        blocks_fit,
+        panels_have_columns,
+        clusters_share_vectors,
+        warps_copy_together,
+    )
     return Space(LongConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
 
 
@@ -110,6 +121,7 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "TEAMS": config.teams, "TILES": config.tiles, "ROWS": config.rows,
         "STAGES": config.stages, "CLUSTER": config.cluster, "VECTOR": workload.vector,
         "PADDING": PADDING_BYTES, "STAGE_BYTES": tiling.stage_bytes, "PANELS": tiling.panels,
+        "BULK": config.bulk,
         "RING_BYTES": tiling.ring_bytes, "STAGING_BYTES": tiling.staging_bytes,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip

@@ -44,6 +44,8 @@ class LongConfig:
     stages: stages of the ring.
     cluster: neighbouring blocks of the same vectors, of which each copies a part for all.
     blocks_per_unit: blocks whose registers a multiprocessor has room for.
+    bulk: quarters of the gathered rows that come by a bulk copy each; pieces of 16 bytes of the
+        others are copied by threads, which is another way to shared memory.
     whole_stages: whether a stage's fragments are turned together; else one instruction's at a time.
     """
 
@@ -54,6 +56,7 @@ class LongConfig:
     cluster: int = 1
     blocks_per_unit: int = 1
     whole_stages: bool = True
+    bulk: int = 0
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,12 @@ class LongTiling:
     def pitch(self) -> int:
         """Bytes from one gathered row to the next."""
         return self.columns + PADDING_BYTES
+
+    @property
+    def pieces_of_warp(self) -> int:
+        """Pieces of 16 bytes that the threads of one of four warps copy of a stage."""
+        rows = self.config.rows // 4 * (4 - self.config.bulk) // 4
+        return rows * self.columns // CHUNK_COLUMNS
 
     @property
     def value_bytes(self) -> int:

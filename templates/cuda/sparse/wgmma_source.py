@@ -92,18 +92,20 @@ struct VectorRow { int stage, length; };
 __device__ __forceinline__ void copy_stages(
     const Ring& ring, const B* b, const unsigned char* values, const int* places,
     const VectorRow& own, int first_column, int rank, int thread) {
-  constexpr int CHUNKS = TILE / 16, OWN_ROWS = ROWS / 4, PIECES = OWN_ROWS * CHUNKS / 32;
+  constexpr int CHUNKS = TILE / 16, OWN_ROWS = ROWS / 4;
+  constexpr int BULK_ROWS = OWN_ROWS * BULK / 4, PIECES = (OWN_ROWS - BULK_ROWS) * CHUNKS / 32;
   constexpr int SHARE = VALUE_BYTES / CLUSTER, TOGETHER = 32 / OWN_ROWS, HELD = 4;
   constexpr int BATCH = PIECES % 8 == 0 ? 8 : PIECES % 4 == 0 ? 4 : PIECES % 2 == 0 ? 2 : 1;
   constexpr bool EVEN = 32 % CHUNKS == 0;  // a lane copies the same columns of all of its rows
   const int number = thread % 32, first = thread / 32 * OWN_ROWS;
   const int first_own = number / CHUNKS, own_column = number % CHUNKS * 16;
   const auto row_of = [&](int i) {
-    return EVEN ? i * (32 / CHUNKS) + first_own : (i * 32 + number) / CHUNKS;
+    return BULK_ROWS + (EVEN ? i * (32 / CHUNKS) + first_own : (i * 32 + number) / CHUNKS);
   };
   const auto column_of = [&](int i) {
     return EVEN ? own_column : (i * 32 + number) % CHUNKS * 16;
   };
+  const int own_bytes = N % TILE == 0 ? TILE : min(TILE, N - first_column);
   const int stages = (own.length + ROWS - 1) / ROWS;
   b += first_column;
   // Of this lane: which of the stages that are read together, and which row of it.
@@ -124,12 +126,16 @@ __device__ __forceinline__ void copy_stages(
     if (thread == 0) {
       const unsigned share = ring.stage(at.stage) + rank * SHARE;
       asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
-                   :: "r"(full), "n"(VALUE_BYTES) : "memory");
+                   :: "r"(full), "r"(VALUE_BYTES + 4 * BULK_ROWS * own_bytes) : "memory");
       if constexpr (CLUSTER == 1) copy(share, values, SHARE, full);
       else copy_to_all(share, values, SHARE, full);
     }
     __syncwarp();
     const unsigned to = ring.rows(at.stage) + first * PITCH;
+    if constexpr (BULK_ROWS > 0) {
+      const int from = __shfl_sync(0xffffffffu, place, lane + number % BULK_ROWS);
+      if (number < BULK_ROWS) copy(to + number * PITCH, b + from, own_bytes, full);
+    }
     // The lanes of a round have whole rows where these divide 32 pieces.
     #pragma unroll 1
     for (int piece = 0; piece < PIECES; piece += BATCH) {

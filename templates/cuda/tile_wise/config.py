@@ -28,7 +28,8 @@ class TileWiseConfig:
     depth: gathered rows of a stage, in reductions of one instruction.
     stages: of the ring of gathered rows and weights.
     blocks: blocks that share a multiprocessor.
-    bulk: whether a gathered row comes by one bulk copy; else its pieces of 16 bytes by threads.
+    bulk: quarters of the gathered rows that come by a bulk copy each; pieces of 16 bytes of the
+        others are copied by threads, which is another way to shared memory.
     joined: tiles that are multiplied as one, which gathers what any of them keeps.
     cluster: neighbouring blocks of the same tile; each copies a part of its weights for all.
     """
@@ -38,7 +39,7 @@ class TileWiseConfig:
     depth: int
     stages: int
     blocks: int
-    bulk: bool
+    bulk: int
     joined: int = 1
     cluster: int = 1
 
@@ -127,6 +128,12 @@ class TileWiseTiling:
     @property
     def x_stage_bytes(self) -> int:
         return -(-self.stage_rows * self.x_row_bytes // 128) * 128
+
+    @property
+    def pieces_of_warp(self) -> int:
+        """Pieces of 16 bytes that the threads of one of four warps copy of a stage."""
+        rows = self.stage_rows // 4 * (4 - self.config.bulk) // 4
+        return rows * self.config.rows * self.size // UNIT_BYTES
 
     @property
     def weight_stage_bytes(self) -> int:

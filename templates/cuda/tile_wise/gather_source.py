@@ -68,13 +68,14 @@ __device__ __forceinline__ void gather_tiles(
     const Ring& ring, const unsigned char* x, const int* rows, const unsigned char* values,
     const int4* tiles, int block, int thread) {
   constexpr int ROW = ROWS * SIZE, CHUNKS = ROW / 16, OWN_ROWS = STAGE_ROWS / 4;
-  constexpr int PIECES = OWN_ROWS * CHUNKS / 32, TOGETHER = 32 / OWN_ROWS, HELD = 4;
+  constexpr int BULK_ROWS = OWN_ROWS * BULK / 4, PIECES = (OWN_ROWS - BULK_ROWS) * CHUNKS / 32;
+  constexpr int TOGETHER = 32 / OWN_ROWS, HELD = 4;
   constexpr int BATCH = PIECES % 8 == 0 ? 8 : PIECES % 4 == 0 ? 4 : PIECES % 2 == 0 ? 2 : 1;
   constexpr bool EVEN = 32 % CHUNKS == 0;  // a lane copies the same bytes of all of its rows
   const int lane = thread % 32, first = thread / 32 * OWN_ROWS;
   const int first_own = lane / CHUNKS, own_byte = lane % CHUNKS * 16;
   const auto row_of = [&](int i) {
-    return EVEN ? i * (32 / CHUNKS) + first_own : (i * 32 + lane) / CHUNKS;
+    return BULK_ROWS + (EVEN ? i * (32 / CHUNKS) + first_own : (i * 32 + lane) / CHUNKS);
   };
   const auto byte_of = [&](int i) { return EVEN ? own_byte : (i * 32 + lane) % CHUNKS * 16; };
   Place place;
@@ -97,7 +98,7 @@ __device__ __forceinline__ void gather_tiles(
     const unsigned to = ring.stages + place.stage * STAGE_BYTES;
     barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
     if (thread == 0) {
-      barrier_expect(full, W_STAGE + (BULK ? STAGE_ROWS * ROW : 0));
+      barrier_expect(full, W_STAGE + 4 * BULK_ROWS * ROW);
       constexpr int SHARE = W_STAGE / CLUSTER;
       const int own_share = block % CLUSTER * SHARE;
       const unsigned char* from = values + (long long)now.stage * W_STAGE + own_share;
@@ -107,26 +108,25 @@ __device__ __forceinline__ void gather_tiles(
     __syncwarp();
     const unsigned own_to = to + first * X_ROW_BYTES;
     const unsigned char* own_x = x + now.columns;
-    if constexpr (BULK) {
-      const unsigned own = __shfl_sync(0xffffffff, row, from_lane + lane % OWN_ROWS);
-      if (lane < OWN_ROWS)
+    if constexpr (BULK_ROWS > 0) {
+      const unsigned own = __shfl_sync(0xffffffff, row, from_lane + lane % BULK_ROWS);
+      if (lane < BULK_ROWS)
         bulk_copy(own_to + lane * X_ROW_BYTES, own_x + own * (unsigned)(PITCH * SIZE), ROW, full);
-    } else {
-      #pragma unroll 1
-      for (int piece = 0; piece < PIECES; piece += BATCH) {
-        unsigned from[BATCH];
-        #pragma unroll
-        for (int i = 0; i < BATCH; ++i)
-          from[i] = __shfl_sync(0xffffffff, row, from_lane + row_of(piece + i));
-        #pragma unroll
-        for (int i = 0; i < BATCH; ++i) {
-          const int at = byte_of(piece + i);
-          copy_piece(own_to + row_of(piece + i) * X_ROW_BYTES + at,
-                     own_x + (from[i] * (unsigned)(PITCH * SIZE) + at));
-        }
-      }
-      asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" : : "r"(full) : "memory");
     }
+    #pragma unroll 1
+    for (int piece = 0; piece < PIECES; piece += BATCH) {
+      unsigned from[BATCH];
+      #pragma unroll
+      for (int i = 0; i < BATCH; ++i)
+        from[i] = __shfl_sync(0xffffffff, row, from_lane + row_of(piece + i));
+      #pragma unroll
+      for (int i = 0; i < BATCH; ++i) {
+        const int at = byte_of(piece + i);
+        copy_piece(own_to + row_of(piece + i) * X_ROW_BYTES + at,
+                   own_x + (from[i] * (unsigned)(PITCH * SIZE) + at));
+      }
+    }
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" : : "r"(full) : "memory");
     place.next();
     now.next();
   };

@@ -52,7 +52,7 @@ def matches(workload: object, target: Target) -> bool:
     view = view_of(workload)
     if view is None or not target.has_wgmma or view.sparsity.granularity > _WIDEST:
         return False
-    tiling = TileWiseTiling(view, TileWiseConfig(_ROWS[-1], 2, _DEPTHS[0], 2, 1, True))
+    tiling = TileWiseTiling(view, TileWiseConfig(_ROWS[-1], 2, _DEPTHS[0], 2, 1, 0))
     turned = (view.k, tiling.pitch, view.value.bytes)  # offsets count bytes
     arrays = (turned, (view.m, view.n), packed_all(tiling)[0].shape)
     return epilogue_of(tiling).supported and indexable(*arrays)
@@ -67,7 +67,7 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileWiseConfig]:
         "depth": _DEPTHS,
         "stages": _STAGES,
         "blocks": _BLOCKS,
-        "bulk": (True, False),
+        "bulk": (0, 1, 2, 3, 4),
         "joined": _JOINED,
         "cluster": _CLUSTERS,
     }
@@ -103,7 +103,12 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileWiseConfig]:
         """All blocks of a cluster have row tiles of the same tile."""
         return tiling_of(config).row_tiles % config.cluster == 0
 
+    def warps_copy_together(config: TileWiseConfig) -> bool:
+        """All lanes of a warp have pieces of rows that threads copy."""
+        return tiling_of(config).pieces_of_warp % 32 == 0
+
     constraints = (
+        warps_copy_together,
         tiles_are_joined,
         clusters_share_tiles,
         consumers_share_rows,

@@ -124,7 +124,7 @@ __device__ __forceinline__ void multiply_tile_wise(
   const Ring ring = {base, base + BARRIERS_AT, base + BARRIERS_AT + 8 * STAGES};
   if (thread == 0) {
     for (int s = 0; s < STAGES; ++s) {
-      barrier_init(ring.full + 8 * s, BULK ? 1 : 129);
+      barrier_init(ring.full + 8 * s, 129);
       barrier_init(ring.empty + 8 * s, CONSUMERS * 4 * CLUSTER);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");

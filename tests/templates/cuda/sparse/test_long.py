@@ -62,7 +62,7 @@ def test_a_thread_multiplies_the_rows_that_ldmatrix_and_permutes_give_it() -> No
             replace(WORKLOAD, vector=64, weight_dtype="uint8", epilogue=Epilogue("int8", "uint8")),
             LongConfig(1, 1, 128, 2, 1, 2),
         ),
-        (WORKLOAD, LongConfig(1, 1, 32, 3, 1, 2, False)),
+        (WORKLOAD, LongConfig(1, 1, 64, 3, 1, 2, False, 2)),
         (
             Spmm(200, 256, 300, 128, Structure(256, 128, 160), epilogue=Epilogue("int8")),
             LongConfig(1, 2, 64, 3, 2, 2, False),

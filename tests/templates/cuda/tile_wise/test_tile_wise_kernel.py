@@ -33,7 +33,7 @@ EMPTY = Sparsity("tw", 8, 0, Structure(0, 0, 0))
 def test_stages_hold_the_weight(workload: Gemm | FloatGemm, depth: int, joined: int) -> None:
     view = view_of(workload)
     assert view is not None
-    tiling = TileWiseTiling(view, TileWiseConfig(128, 2, depth, 3, 1, True, joined))
+    tiling = TileWiseTiling(view, TileWiseConfig(128, 2, depth, 3, 1, 4, joined))
     _, constants = workload.random_case(np.random.default_rng(1))
     schedule = pack_schedule(tiling, constants)
     values, rows, tiles, entries = schedule.arrays
@@ -84,7 +84,7 @@ def test_places_of_sums_are_those_of_columns() -> None:
     workload = replace(BYTES, epilogue=Epilogue("int8", "int8"))
     view = view_of(workload)
     assert view is not None
-    tiling = TileWiseTiling(view, TileWiseConfig(128, 2, 2, 3, 1, True))
+    tiling = TileWiseTiling(view, TileWiseConfig(128, 2, 2, 3, 1, 4))
     assert not tiling.in_words
     _, constants = workload.random_case(np.random.default_rng(1))
     *_, tiles, places = pack_schedule(tiling, constants).arrays
@@ -108,36 +108,36 @@ def test_sums_of_four_lanes_lie_in_different_banks() -> None:
 @pytest.mark.parametrize(
     ("workload", "config"),
     [
-        (BYTES, TileWiseConfig(128, 2, 2, 3, 1, True)),
+        (BYTES, TileWiseConfig(128, 2, 2, 3, 1, 4)),
         (
             replace(BYTES, n=302, in_dtype="uint8", epilogue=Epilogue("int32")),
-            TileWiseConfig(64, 1, 4, 4, 1, False),
+            TileWiseConfig(64, 1, 4, 4, 1, 0),
         ),
         (
             replace(BYTES, m=70, k=199, weight_dtype="uint8",
                     epilogue=Epilogue("uint8", "int8", True)),
-            TileWiseConfig(128, 1, 2, 2, 2, True),
+            TileWiseConfig(128, 1, 2, 2, 2, 4),
         ),
         (
             replace(BYTES, n=301, epilogue=Epilogue("float16", row_scale=True, float_bias=True)),
-            TileWiseConfig(64, 1, 2, 4, 1, False),
+            TileWiseConfig(64, 1, 2, 4, 1, 0),
         ),
-        (replace(BYTES, sparsity=EMPTY), TileWiseConfig(64, 1, 2, 2, 1, True)),
+        (replace(BYTES, sparsity=EMPTY), TileWiseConfig(64, 1, 2, 2, 1, 4)),
         (
             replace(BYTES, epilogue=Epilogue("int8", table=True)),
-            TileWiseConfig(128, 2, 2, 4, 1, False),
+            TileWiseConfig(128, 2, 2, 4, 1, 0),
         ),
-        (replace(FLOATS, bias=True), TileWiseConfig(128, 2, 2, 3, 1, True)),
-        (replace(BYTES, m=120), TileWiseConfig(64, 1, 2, 3, 1, False, 2, 2)),
-        (replace(FLOATS, m=250), TileWiseConfig(64, 1, 2, 3, 2, True, 1, 4)),
+        (replace(FLOATS, bias=True), TileWiseConfig(128, 2, 2, 3, 1, 4)),
+        (replace(BYTES, m=120), TileWiseConfig(64, 1, 2, 3, 1, 2, 2, 2)),
+        (replace(FLOATS, m=250), TileWiseConfig(64, 1, 2, 3, 2, 4, 1, 4)),
         (
             FloatGemm(70, 99, 75, "bfloat16", "bfloat16", "float32", activation="gelu_tanh",
                       sparsity=Sparsity("tw", 24, 60, Structure(96, 32, 64))),
-            TileWiseConfig(128, 1, 4, 4, 1, False),
+            TileWiseConfig(128, 1, 4, 4, 1, 0),
         ),
         (
             replace(FLOATS, k=77, residual=True, x_scale=True),
-            TileWiseConfig(192, 3, 2, 2, 1, True),
+            TileWiseConfig(192, 3, 2, 2, 1, 4),
         ),
     ],
     ids=["bytes", "sums", "residual", "row scales", "empty", "table", "floats", "joined", "cluster",
