@@ -42,7 +42,8 @@ __device__ __forceinline__ Rows rows_from(const Constants& from, int group, cons
 // The outputs of a group of eight rows, of which a lane has two: to y, or, with a pitch, to
 // rows so far apart, of which y points to the lane's first column and which may lie outside of y;
 // the second half of its columns there is GAP columns behind the first one.
-template <Form FORM, int STAGED_PITCH = 0, int GAP = 0> __device__ __forceinline__ void finish_group(
+template <Form FORM, int STAGED_PITCH = 0, int GAP = 0>
+__device__ __forceinline__ void finish_group(
     const int (&sums)[ALL_SUMS], const Rows& rows, Channels own, const Constants& from, OUT* y,
     int first_row, const Lane& lane) {
   constexpr bool ANYWHERE = STAGED_PITCH && !RESIDUAL;

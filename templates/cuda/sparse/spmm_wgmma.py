@@ -167,5 +167,5 @@ def packed(workload: Spmm, config: LongConfig) -> tuple[TensorSpec, ...]:
 
 
 TEMPLATE = Template(
-    "spmm_wgmma", 1, matches, space, default, build, pack, packed, estimate=estimate, preference=10
+    "spmm_wgmma", 2, matches, space, default, build, pack, packed, estimate=estimate, preference=10
 )

@@ -159,5 +159,5 @@ def packed(workload: Gemm | FloatGemm, config: TileWiseConfig) -> tuple[TensorSp
 
 
 TEMPLATE = Template(
-    "gemm_tile_wise", 1, matches, space, default, build, pack, packed, estimate=estimate
+    "gemm_tile_wise", 2, matches, space, default, build, pack, packed, estimate=estimate
 )
