@@ -11,7 +11,7 @@ from __future__ import annotations
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 
 _SEND = """
-__device__ __forceinline__ void send_partial_@(const unsigned* acc, const void* place,
+__device__ __forceinline__ void send_partial_@(const VALUE* acc, const void* place,
                                                const void* barrier, int rank) {
   unsigned to = (unsigned)__cvta_generic_to_shared(place);
   unsigned signal = (unsigned)__cvta_generic_to_shared(barrier);
@@ -21,8 +21,8 @@ __device__ __forceinline__ void send_partial_@(const unsigned* acc, const void* 
   for (int i = 0; i < WORDS; i += 4)
     asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32"
                  " [%0], {%1, %2, %3, %4}, [%5];"
-                 :: "r"(to + 512 * i), "r"(acc[i]), "r"(acc[i + 1]), "r"(acc[i + 2]),
-                    "r"(acc[i + 3]), "r"(signal) : "memory");
+                 :: "r"(to + 512 * i), "REGISTER"(acc[i]), "REGISTER"(acc[i + 1]),
+                    "REGISTER"(acc[i + 2]), "REGISTER"(acc[i + 3]), "r"(signal) : "memory");
 }
 """
 
@@ -36,10 +36,10 @@ __device__ __forceinline__ void store_partial_@(const unsigned* acc, void* place
 """
 
 _ADD = """
-__device__ __forceinline__ void add_partial_@(unsigned* acc, const void* place) {
+__device__ __forceinline__ void add_partial_@(VALUE* acc, const void* place) {
   #pragma unroll
   for (int i = 0; i < WORDS; i += 4) {
-    const uint4 v = *reinterpret_cast<const uint4*>(static_cast<const char*>(place) + 512 * i);
+    const VALUE4 v = *reinterpret_cast<const VALUE4*>(static_cast<const char*>(place) + 512 * i);
     acc[i] += v.x; acc[i + 1] += v.y; acc[i + 2] += v.z; acc[i + 3] += v.w;
   }
 }
@@ -53,13 +53,26 @@ __device__ __forceinline__ void keep_slice_@(unsigned* acc, const unsigned* slic
 """
 
 
-def send_partial(words: int) -> DeviceFunction:
+# Type of accumulators in CUDA, and the constraint of their registers in assembly.
+_VALUES = {"uint32": ("unsigned", "uint4", "r"), "float32": ("float", "float4", "f")}
+
+
+def _partial(name: str, source: str, words: int, dtype: str) -> DeviceFunction:
+    value, four, register = _VALUES[dtype]
+    for placeholder, text in (
+        ("WORDS", str(words)), ("VALUE4", four), ("VALUE", value), ("REGISTER", register)
+    ):  # fmt: skip
+        source = source.replace(placeholder, text)
+    return device_function(name, source)
+
+
+def send_partial(words: int, dtype: str = "uint32") -> DeviceFunction:
     """send(acc, place, barrier, rank): `words` accumulators, a multiple of 4, to another thread.
 
     place: where they lie in the receiving block, 128 * 4 * words bytes for a warpgroup, from this
     thread's first 16; barrier: counts their bytes there; rank: the receiving block in the cluster.
     """
-    return device_function("send_partial", _SEND.replace("WORDS", str(words)))
+    return _partial("send_partial", _SEND, words, dtype)
 
 
 def store_partial(words: int) -> DeviceFunction:
@@ -67,9 +80,9 @@ def store_partial(words: int) -> DeviceFunction:
     return device_function("store_partial", _STORE.replace("WORDS", str(words)))
 
 
-def add_partial(words: int) -> DeviceFunction:
+def add_partial(words: int, dtype: str = "uint32") -> DeviceFunction:
     """add(acc, place): adds what `send_partial` put into this thread's place."""
-    return device_function("add_partial", _ADD.replace("WORDS", str(words)))
+    return _partial("add_partial", _ADD, words, dtype)
 
 
 def keep_slice(words: int) -> DeviceFunction:

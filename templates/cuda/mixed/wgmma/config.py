@@ -30,6 +30,8 @@ class MixedConfig:
     group_m: tiles of x that share their weight rows (rasterisation).
     group_scale: whether groups' scales multiply weights or sums.
     split_k: blocks that share the reduction of each tile.
+    split_cluster: whether the parts of a split reduction are blocks of a cluster, which add their
+        sums up in shared memory.
     stream_k: whether tiles that fill no whole waves are shared out evenly, by their reductions.
     widening: how narrow weights become floats.
     weights_once: whether the L2 cache gives up weights before anything else.
@@ -51,6 +53,7 @@ class MixedConfig:
     widening: Widening = Widening.PERMUTE
     weights_once: bool = False
     teams: int = 1
+    split_cluster: bool = False
 
     @property
     def row_team(self) -> int:
@@ -83,6 +86,21 @@ class MixedConfig:
         return self.stream_k or self.split_k > 1
 
     @property
+    def parts_in_memory(self) -> bool:
+        """Whether sums of such parts pass through a workspace."""
+        return self.splits and not self.split_cluster
+
+    @property
+    def launched_cluster(self) -> int:
+        """Blocks of a cluster of the launch."""
+        return self.split_k if self.split_cluster else self.cluster
+
+    @property
+    def incoming_bytes(self) -> int:
+        """Shared memory of a consumer for the sums of the other parts of its rows."""
+        return (self.split_k - 1) * 128 * 4 * self.accumulators if self.split_cluster else 0
+
+    @property
     def threads(self) -> int:
         return 128 * (self.consumers + 1)
 
@@ -112,13 +130,13 @@ class MixedConfig:
 
     @property
     def barriers_bytes(self) -> int:
-        """Shared memory of the full and empty barriers of stages, and of those of teams."""
+        """Shared memory of the barriers of stages, of teams and of incoming sums."""
         return self.barriers * BARRIER_BYTES
 
     @property
     def barriers(self) -> int:
         """How many they are."""
-        return 2 * self.all_stages + self.team_barriers
+        return 2 * self.all_stages + self.team_barriers + self.row_team * self.split_cluster
 
     @property
     def team_barriers(self) -> int:

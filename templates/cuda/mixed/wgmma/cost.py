@@ -32,6 +32,8 @@ _WAIT_CYCLES, _READ_CYCLES, _WIDEN_SHARE = 130.0, 165.0, 0.75
 _TWO_BLOCKS = 1.065
 # Between a part's last store and its first addition in another block.
 _HANDOVER_CYCLES = 2000.0
+# The same where both are blocks of a cluster.
+_CLUSTER_CYCLES = 800.0
 
 
 def estimate(
@@ -58,7 +60,9 @@ def estimate(
         # What teams do beside products hides behind another's, but for the last tile's.
         cycles = waves * share * plan.k_steps * step
         cycles += a_tile if config.teams > 1 else waves * a_tile
-        if config.split_k > 1:
+        if config.split_cluster:
+            cycles += part + _CLUSTER_CYCLES
+        elif config.split_k > 1:
             cycles += config.split_k * part + _HANDOVER_CYCLES
     memory = (moved or workload.bytes) / target.memory_rate * target.clock_hz
     return max(cycles, memory) / target.clock_hz

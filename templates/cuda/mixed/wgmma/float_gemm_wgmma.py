@@ -48,7 +48,7 @@ def build(workload: FloatGemm, config: MixedConfig, target: Target) -> Program:
 def program(plan: MixedPlan, inputs: tuple[TensorSpec, ...], target: Target) -> Program:
     """The kernel of a plan over some inputs, and what it needs."""
     grid = plan.grid(target)
-    spaces = plan.parts.workspaces(grid) if plan.config.splits else ()
+    spaces = plan.parts.workspaces(grid) if plan.config.parts_in_memory else ()
     kernel = build_kernel(plan, spaces, grid)
     reads = tuple(spec.name for spec in (*inputs, *packed_plan(plan)))
     names = tuple(space.spec.name for space in spaces)

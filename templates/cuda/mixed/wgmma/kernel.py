@@ -32,6 +32,7 @@ from autoq.templates.cuda.mixed.finish import Finishing
 from autoq.templates.cuda.mixed.place import ProductPlace
 from autoq.templates.cuda.mixed.result_inputs import result_inputs
 from autoq.templates.cuda.mixed.row_values import row_values
+from autoq.templates.cuda.mixed.wgmma.cluster_parts import ClusterParts
 from autoq.templates.cuda.mixed.wgmma.consumer import (
     Operands,
     RowConstants,
@@ -111,6 +112,11 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
         if config.cluster > 1:
             cta = T.cluster_id([grid])
             rank = T.cta_id_in_cluster([config.cluster])
+        elif config.split_cluster:
+            tile_of_cluster = T.cluster_id([plan.works])
+            part = T.cta_id_in_cluster([config.split_k])
+            cta = T.meta_var(tile_of_cluster + part * plan.works)
+            rank = T.meta_var(0)
         else:
             cta = T.cta_id([grid])
             rank = T.meta_var(0)
@@ -128,6 +134,8 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
         ring = T.meta_var(Ring(barriers, 0, config.all_stages))
         loader = T.meta_var(plan.team(warp))
         start = T.meta_var(TeamStart(plan, barriers, loader, cta))
+        if config.split_cluster:
+            cluster_parts = T.meta_var(ClusterParts(plan, smem, barriers, part))
         if config.k_groups > 1:
             sums = T.decl_buffer(
                 (config.exchange_bytes // 4,), "float32", data=smem.data,
@@ -139,10 +147,13 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
                 T.evaluate(prefetch_map(x_map))
                 ring.initialise(4 * config.row_team * config.cluster)
                 start.initialise()
+                if config.split_cluster:
+                    cluster_parts.initialise()
                 fence_barriers()
         T.cuda.cta_sync()
-        if config.cluster > 1:
+        if config.launched_cluster > 1:
             arrive_at_cluster()
+        if config.cluster > 1:
             wait_for_cluster()
 
         if warpgroup == 0:
@@ -162,6 +173,8 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
                     walk.advance()
                 if config.cluster > 1:
                     ring.wait_until_left(head)
+            if config.split_cluster:
+                wait_for_cluster()
         else:
             T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
             consumer = T.meta_var((warpgroup - 1) % config.row_team)
@@ -200,7 +213,9 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             store = T.meta_var(
                 TileStore(finishing, (smem, words), y_maps, inputs, scales, packed, turn)
             )
-            if config.splits:
+            if config.split_cluster:
+                wait_for_cluster()
+            if config.parts_in_memory:
                 sums_of_parts = T.meta_var(
                     PartSums(plan.parts, (arrived, parts), cta, rank, consumer, thread)
                 )
@@ -220,7 +235,11 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
                 if config.k_groups > 1:
                     add_groups(plan, accumulator, sums, k_group, thread)
                 if k_group == 0:
-                    if config.splits:
+                    if config.split_cluster:
+                        cluster_parts.settle(accumulator, thread)
+                        if cluster_parts.finishes(consumer):
+                            store.store(TileResults(plan, accumulator, place, thread))
+                    elif config.splits:
                         sums_of_parts.settle(accumulator, walk)
                         if walk.ends_tile:
                             store.store(TileResults(plan, accumulator, place, thread))

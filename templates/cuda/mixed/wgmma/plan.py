@@ -69,7 +69,9 @@ class MixedPlan:
 
         self.store_offset = config.all_stages * self.stage_bytes
         self.staging = Staging(workload, config, workload.batch > 1 and not apart)
-        self.exchange_offset = self.store_offset + 2 * config.storers * self.staging.bytes
+        # Two staging buffers of a consumer, where sums of other blocks have arrived before.
+        self.store_bytes = max(2 * self.staging.bytes, config.incoming_bytes)
+        self.exchange_offset = self.store_offset + config.storers * self.store_bytes
         self.barrier_offset = self.exchange_offset + config.exchange_bytes
         self.smem_bytes = self.barrier_offset + config.barriers_bytes
 

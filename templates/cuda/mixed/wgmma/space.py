@@ -38,6 +38,7 @@ def space(workload: FloatGemm, target: Target, moved: int | None = None) -> Spac
         "group_m": (1, 4, 8, 16),
         "group_scale": tuple(GroupScale),
         "split_k": (1, 2, 3, 4, 6, 8, 16),
+        "split_cluster": (False, True),
         "stream_k": (False, True),
         "widening": tuple(Widening),
         "weights_once": (False, True),
@@ -118,6 +119,11 @@ def _resource_rules(workload: FloatGemm, target: Target) -> list[Callable[[Mixed
         """reductions are divided equally or shared out by stream-K, if at all"""
         return not (config.stream_k and config.split_k > 1)
 
+    def parts_fit_a_cluster(config: MixedConfig) -> bool:
+        """2, 4 or 8 parts of a reduction are a cluster, whose blocks share nothing else"""
+        alone = config.cluster == 1 and not config.stream_k
+        return not config.split_cluster or (alone and config.split_k in (2, 4, 8))
+
     def parts_fill_few_waves(config: MixedConfig) -> bool:
         """each part of a split reduction has stages, and all parts are at most two waves"""
         plan = MixedPlan(workload, config)
@@ -138,6 +144,7 @@ def _resource_rules(workload: FloatGemm, target: Target) -> list[Callable[[Mixed
         registers_fit,
         shared_memory_fits,
         reductions_are_split_once,
+        parts_fit_a_cluster,
         parts_fill_few_waves,
         waves_are_broken,
         teams_have_tiles,
