@@ -72,6 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", type=Path, nargs="+", help="record files (JSON lines)")
     parser.add_argument("--target", default="cuda")
+    parser.add_argument("--cold", action="store_true", help="rotate buffers past the L2")
     parser.add_argument("--cache", type=Path, help="folder of compiled kernels")
     parser.add_argument("--output", type=Path, required=True, help="record file to append to")
     options = parser.parse_args()
@@ -84,7 +85,7 @@ def main() -> None:
     failures: Counter[str] = Counter()
     sweep()
     with scratch_folder() as scratch:
-        settings = TuneOptions(trials=1, cache_dir=options.cache)
+        settings = TuneOptions(trials=1, cache_dir=options.cache, cold=options.cold)
         measurer = device_measurer(host, settings, scratch)
         provenance = Provenance(measurer.device, tvm.__version__, autoq.__version__)
         try:

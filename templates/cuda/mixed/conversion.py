@@ -9,7 +9,12 @@ import numpy as np
 
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.cuda.mixed.pair import ARITHMETIC
-from autoq.templates.cuda.mixed.widening import UNIT_OF_MASKED, Widening, widen_source
+from autoq.templates.cuda.mixed.widening import (
+    UNIT_OF_MASKED,
+    UNIT_OF_SUBNORMAL,
+    Widening,
+    widen_source,
+)
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.operators.float_gemm import FloatGemm
 
@@ -26,8 +31,7 @@ __device__ __forceinline__ void convert_@(unsigned* a, const void* from, const u
           reinterpret_cast<const char*>(from) + VALUES) + part / (PARTS / GROUPS) * 64;
       const int row = thread / 32 * 16 + thread % 32 / 4;
       const unsigned first = own[row], second = own[row + 8];
-      state[0] = __byte_perm(first, 0, 0x3232), state[2] = __byte_perm(first, 0, 0x1010);
-      state[1] = __byte_perm(second, 0, 0x3232), state[3] = __byte_perm(second, 0, 0x1010);
+      STATE
     }
     CONVERT
     if (SCALED) {
@@ -38,13 +42,19 @@ __device__ __forceinline__ void convert_@(unsigned* a, const void* from, const u
   }
 }
 """
+_STATE = """state[0] = __byte_perm(first, 0, 0x3232), state[2] = __byte_perm(first, 0, 0x1010);
+      state[1] = __byte_perm(second, 0, 0x3232), state[3] = __byte_perm(second, 0, 0x1010);"""
+# What is added to subnormal nibbles is 8 of them, taken away: -2^-21 and -2^-17 times the scale.
+_STATE_SUBNORMAL = """state[2] = first, state[3] = second;
+      state[0] = SIGNED ? mul_@(first, 0x80088008u) : 0u;
+      state[1] = SIGNED ? mul_@(second, 0x80808080u) : 0u;"""
 _BYTE_PART = """const uint4 four = words[part * 128];
     widen_@(a + 8 * part, four.x, four.y, state);
     widen_@(a + 8 * part + 4, four.z, four.w, state);"""
 _NIBBLE_PART = """const uint4 four = *words;
     const unsigned pair[2] = {part ? four.z : four.x, part ? four.w : four.y};
-    widen_@(a + 8 * part, pair[0], state);
-    widen_@(a + 8 * part + 4, pair[1], state);"""
+    widen_@(a + 8 * part, pair[0], state AND_SCALES);
+    widen_@(a + 8 * part + 4, pair[1], state AND_SCALES);"""
 
 
 class GroupScale(str, Enum):
@@ -99,6 +109,11 @@ class Conversion:
         return bool(self.groups) and self.group_scale is GroupScale.SUM
 
     @property
+    def subnormal(self) -> bool:
+        """Whether one multiply-add widens nibbles and multiplies them by their group's scale."""
+        return self.widening is Widening.SUBNORMAL
+
+    @property
     def group_words(self) -> bool:
         """Whether a tile holds a word of each row and group, for its weights."""
         return self.scales_weights or (self.scales_sums and self.workload.zero_points)
@@ -144,6 +159,8 @@ class Conversion:
     @property
     def unit(self) -> float:
         """What integers are multiples of when they are widened, a power of 2."""
+        if self.subnormal:
+            return UNIT_OF_SUBNORMAL
         return UNIT_OF_MASKED if self.widening is Widening.MASK and not self.signed else 1.0
 
     @property
@@ -186,6 +203,7 @@ class Conversion:
             integer = 7.5 if self.half else 8.5
         elif self.nibbles:
             integer = 2.5 if self.half else 3.5
+            packed -= 2.0 * self.subnormal
         elif self.half:
             integer = 2.0
         elif self.widening is Widening.FOLD:
@@ -207,10 +225,13 @@ class Conversion:
         part = _NIBBLE_PART if self.nibbles else _BYTE_PART
         source = (ARITHMETIC + widen + _STEP).replace("CONVERT", part)
         for name, value in {
+            "STATE": _STATE_SUBNORMAL if self.subnormal else _STATE,
+            " AND_SCALES": ", state + 2" if self.subnormal else "",
+            "SIGNED": str(int(self.signed)),
             "KIND": "f16x2" if self.half else "bf16x2",
             "SHIFTED": str(int(self.shifted)),
             "GROUPED": str(int(self.group_words)),
-            "SCALED": str(int(self.scales_weights)),
+            "SCALED": str(int(self.scales_weights and not self.subnormal)),
             "GROUPS": str(max(self.groups, 1)),
             "PARTS": "2",
             "VALUES": str(self.values_bytes),

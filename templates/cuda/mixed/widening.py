@@ -20,6 +20,11 @@ normal number, of which a multiply-add takes 2^127 times away. That is 2 where u
 
 Plain converts: the instruction that makes float32 of an integer, and the one that packs two.
 
+Nibbles that are scaled group by group have another way to float16. Where they lie in a word, with
+zeros above, they are subnormal halves, u 2^-24 and u 2^-20, and one multiply-add by the group's
+scale, a power of 2 larger, does all that is left: a mask and a multiply-add for two values. What it
+adds is 8 times the scale where weights are signed, so that nothing but the result is rounded.
+
 A lookup table, for nibbles: the three bits that all but the sign make up select the upper bytes of
 positive and of negative values from two tables of PRMT, signs choose between them, and bfloat16's
 lower bytes come from a third. Unsigned nibbles are stored as 8 less.
@@ -37,7 +42,8 @@ class Widening(str, Enum):
 
     PERMUTE: byte permutes and packed arithmetic. CONVERT: plain converts. TABLE: a lookup in
     registers, for 4 bits. FOLD: more packed arithmetic, and MASK: masks instead of permutes, both
-    for bytes to bfloat16.
+    for bytes to bfloat16. SUBNORMAL: a multiply-add for nibbles and their groups' scales, to
+    float16.
     """
 
     PERMUTE = "permute"
@@ -45,6 +51,7 @@ class Widening(str, Enum):
     TABLE = "table"
     FOLD = "fold"
     MASK = "mask"
+    SUBNORMAL = "subnormal"
 
 
 def widen_bytes(above: str, pair: str, taken: bool = False, behind: str = "") -> str:
@@ -120,6 +127,17 @@ __device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsign
 }
 """
 )
+# scales: those of row 0, times 2^15, and of row 8, times 2^11; added: what is added to each.
+_NIBBLES_SUBNORMAL = r"""
+__device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsigned* added,
+                                        const unsigned* scales) {
+  const unsigned upper = word >> 8;
+  d[0] = fma_@(word & 0x000f000fu, scales[0], added[0]);
+  d[1] = fma_@(word & 0x00f000f0u, scales[1], added[1]);
+  d[2] = fma_@(upper & 0x000f000fu, scales[0], added[0]);
+  d[3] = fma_@(upper & 0x00f000f0u, scales[1], added[1]);
+}
+"""
 
 _SHIFT = """if (SHIFTED) {
     #pragma unroll
@@ -196,6 +214,12 @@ __device__ __forceinline__ void widen_@(unsigned* d, unsigned word, const unsign
 UNIT_OF_MASKED = 2.0**-6
 """What unsigned bytes are multiples of when masks have widened them."""
 
+UNIT_OF_SUBNORMAL = 2.0**-9
+"""What nibbles are multiples of when subnormal halves were multiplied by the scales below."""
+
+SUBNORMAL_SCALES = (2.0**15, 2.0**11)
+"""What multiplies subnormal nibbles of the first and of the second eight of 16 rows."""
+
 
 def widen_source(widening: Widening, half: bool, nibbles: bool, signed: bool) -> str:
     """Source of `widen_@` behind `sub_@`; `SHIFTED` says whether anything is taken away.
@@ -215,6 +239,8 @@ def widen_source(widening: Widening, half: bool, nibbles: bool, signed: bool) ->
         source = _BYTES_FOLD
     elif widening is Widening.MASK:
         source = MASKED + (_MASK_SIGNED if signed else _MASK_UNSIGNED) + _BYTES_MASK
+    elif widening is Widening.SUBNORMAL:
+        source = _NIBBLES_SUBNORMAL
     elif nibbles:
         source = _NIBBLES_F16 if half else _NIBBLES_BF16
     else:

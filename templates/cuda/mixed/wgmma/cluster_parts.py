@@ -39,7 +39,7 @@ class ClusterParts:
         """Where a thread's sums of another part lie, counted without the one that finishes."""
         config = self.plan.config
         each = config.incoming_bytes // (config.split_k - 1)
-        at = self.plan.store_offset + thread.consumer * self.plan.store_bytes + slot * each
+        at = self.plan.store_at(thread.consumer) + slot * each
         return self.smem.ptr_to([at + 16 * thread.index])
 
     @T.inline

@@ -62,7 +62,9 @@ class MixedConfig:
 
     @property
     def storers(self) -> int:
-        """Consumers that store results."""
+        """Consumers of a block that store results, fewer where blocks of a cluster share them."""
+        if self.split_cluster:
+            return -(-self.row_team // self.split_k)
         return self.row_team * self.teams
 
     @property

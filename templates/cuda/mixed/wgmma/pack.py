@@ -9,7 +9,7 @@ from autoq.templates.cuda.mixed.conversion import Conversion
 from autoq.templates.cuda.mixed.row_scale import row_scale
 from autoq.templates.cuda.mixed.wgmma.config import STEP_K
 from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
-from autoq.templates.cuda.mixed.widening import Widening
+from autoq.templates.cuda.mixed.widening import SUBNORMAL_SCALES, Widening
 from autoq.templates.element import element
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -119,15 +119,23 @@ def _nibbles(conversion: Conversion, parts: np.ndarray) -> np.ndarray:
 
 
 def _group_words(plan: MixedPlan, constants: Constants) -> np.ndarray:
-    """For each block, step, group and row what is taken away, above the group's scale, uint32."""
+    """For each block, step, group and row what is taken away, above the group's scale, uint32.
+
+    Subnormal nibbles take the scale alone, a power of 2 larger, in both halves of the word.
+    """
     conversion, work = plan.conversion, plan.workload
     scale = np.asarray(constants["scale"], np.float32)
     zeros = constants["zero_point"] if work.zero_points else np.zeros(scale.shape)
     second = _second_rows(work.n)[:, None]
+    share = scale / row_scale(work, scale)[:, None]
+    if conversion.subnormal:
+        first_scale, second_scale = SUBNORMAL_SCALES
+        share *= np.where(second, np.float32(second_scale), np.float32(first_scale))
+        halves = share.astype(np.float16).view(np.uint16).astype(np.uint32)
+        return _by_step(plan, halves | halves << 16)
     taken = conversion.taken_of(np.asarray(zeros).astype(np.int32), second)
     words = taken.astype(np.uint32) << 16
     if conversion.scales_weights:
-        share = scale / row_scale(work, scale)[:, None]
         words |= share.astype(element(work.in_dtype).dtype).view(np.uint16)
     return _by_step(plan, words)
 

@@ -89,6 +89,11 @@ class MixedPlan:
             self.unit_instructions //= self.groups.units
         self.convert = self.conversion.function() if workload.quantised else None
 
+    def store_at(self, consumer: Any) -> Any:
+        """Byte offset of the staging buffers of a consumer, one of those that store."""
+        index = consumer // self.config.split_k if self.config.split_cluster else consumer
+        return self.store_offset + index * self.store_bytes
+
     def loads(self, warp: Any) -> Any:
         """Whether a warp of the first warpgroup loads operands, those of a team."""
         return warp == 0 if self.config.teams == 1 else warp < self.config.teams

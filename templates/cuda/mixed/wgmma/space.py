@@ -83,8 +83,13 @@ def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:
         return config.group_scale is GroupScale.WEIGHT or workload.group > 0
 
     def widening_suits_weights(config: MixedConfig) -> bool:
-        """tables are for 4 bits, folding and masks for bytes to bfloat16, none for floats"""
+        """tables are for 4 bits, folding and masks for bytes to bfloat16, none for floats, and
+        subnormal numbers for 4 bits that are scaled to float16 without zero points"""
         nibbles = element(workload.weight_dtype).packed
+        if config.widening is Widening.SUBNORMAL:
+            scaled = workload.group > 0 and config.group_scale is GroupScale.WEIGHT
+            half = workload.in_dtype == "float16"
+            return nibbles and half and scaled and not workload.zero_points
         if config.widening is Widening.TABLE:
             return nibbles
         if config.widening in (Widening.FOLD, Widening.MASK):

@@ -121,8 +121,7 @@ class TileStore:
                     T.ptx.cp.async_.bulk.wait_group.read(1)
                 T.cuda.warpgroup_sync(2 + of.thread.own)
                 offset = T.meta_var(
-                    of.plan.store_offset
-                    + of.thread.own * of.plan.store_bytes + self.turn[0] * of.plan.staging.bytes
+                    of.plan.store_at(of.thread.own) + self.turn[0] * of.plan.staging.bytes
                 )
                 self.stage_slice(of, offset, block, slice_)
                 T.ptx.fence.proxy.async_.shared__cta()

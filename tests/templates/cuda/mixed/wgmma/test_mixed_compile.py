@@ -78,6 +78,18 @@ def test_a_consumer_that_waits_holds_not_all_its_stages() -> None:
         (GROUPS, {"group_scale": GroupScale.SUM, "split_k": 3}),
         (GROUPS, {"stream_k": True, "k_groups": 2, "cluster": 2}),
         (GROUPS, {"widening": Widening.TABLE, "weights_once": True}),
+        (
+            FloatGemm(64, 8192, 8192, weight_dtype="int4", group=128),
+            {
+                "consumers": 4,
+                "block_m": 64,
+                "k_groups": 2,
+                "split_k": 2,
+                "stages": 12,
+                "split_cluster": True,
+                "widening": Widening.SUBNORMAL,
+            },
+        ),
         (WORKLOADS[1], {"teams": 2, "block_m": 128}),
         (
             FloatGemm(64, 8192, 8192, weight_dtype="int4", group=128),
@@ -103,13 +115,15 @@ def test_each_knob_compiles_without_spills(workload: FloatGemm, knobs: dict[str,
         ("float16", "int4", Widening.PERMUTE, 5), ("bfloat16", "int4", Widening.PERMUTE, 6),
         ("bfloat16", "int8", Widening.FOLD, 8), ("bfloat16", "uint8", Widening.FOLD, 8),
         ("bfloat16", "int8", Widening.MASK, 7), ("bfloat16", "uint8", Widening.MASK, 7),
+        ("float16", "int4", Widening.SUBNORMAL, 5), ("float16", "uint4", Widening.SUBNORMAL, 5),
     ],
 )  # fmt: skip
 def test_conversion_takes_few_instructions(
     dtype: str, weight_dtype: str, widening: Widening, most: int
 ) -> None:
     """most: of machine code for four values."""
-    workload = FloatGemm(16, 64, 64, dtype, weight_dtype, dtype)
+    scaled = widening is Widening.SUBNORMAL
+    workload = FloatGemm(16, 64, 64, dtype, weight_dtype, dtype, group=64 * scaled)
     function = Conversion(workload, widening=widening).function()
     source = f"""{function.source}
 extern "C" __global__ void kernel(const uint4* from, uint4* to, const unsigned* rows) {{

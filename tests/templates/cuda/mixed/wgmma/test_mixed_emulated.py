@@ -15,6 +15,7 @@ from with_nvcc import needs_nvcc
 from autoq.templates.cuda.mixed.conversion import GroupScale
 from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
 from autoq.templates.cuda.mixed.wgmma.float_gemm_wgmma import TEMPLATE
+from autoq.templates.cuda.mixed.widening import Widening
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import parse_target
 
@@ -34,6 +35,7 @@ CASES: list[tuple[FloatGemm, dict[str, Any], int]] = [
      {"block_m": 112}, 2),
     (GROUPS, {"group_scale": GroupScale.SUM, "steps": 2, "consumers": 2, "k_groups": 2}, 132),
     (replace(GROUPS, group=32), {"group_scale": GroupScale.SUM}, 132),
+    (FloatGemm(60, 200, 256, weight_dtype="int4", group=64), {"widening": Widening.SUBNORMAL}, 132),
     (replace(GROUPS, group=256, zero_points=False), {"group_scale": GroupScale.SUM}, 3),
     (FloatGemm(72, 200, 600), {"split_k": 3, "cluster": 2, "weights_once": True}, 132),
     (FloatGemm(72, 200, 600), {"split_k": 2, "split_cluster": True, "consumers": 2}, 132),

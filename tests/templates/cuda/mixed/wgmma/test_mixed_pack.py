@@ -70,7 +70,7 @@ def scales_of_sums(plan: MixedPlan, tiles: np.ndarray) -> np.ndarray:
 
 
 WEIGHT, SUM = GroupScale
-PERMUTE, CONVERT, TABLE, FOLD, MASK = Widening
+PERMUTE, CONVERT, TABLE, FOLD, MASK, SUBNORMAL = Widening
 FORMS = [
     *(
         (dtype, weight_dtype, PERMUTE, *groups)
@@ -88,6 +88,11 @@ FORMS = [
         for widening in (CONVERT, TABLE)
         if widening is CONVERT or weight_dtype.endswith("t4")
         for groups in ((0, False, WEIGHT), (64, True, WEIGHT))
+    ),
+    *(
+        ("float16", weight_dtype, SUBNORMAL, group, False, WEIGHT)
+        for weight_dtype in ("int4", "uint4")
+        for group in (32, 128)
     ),
     *(
         ("bfloat16", weight_dtype, widening, *groups)
