@@ -136,9 +136,10 @@ def all_cases() -> list[Case]:
 
 
 def chosen(parts: str) -> list[Case]:
-    """The cases whose name contains one of some comma-separated parts; all for none."""
+    """The cases named by comma-separated parts of names, in the order of these; all for none."""
     wanted = [part.strip() for part in parts.split(",") if part.strip()] or [""]
-    cases = [case for case in all_cases() if any(part in case.name for part in wanted)]
+    matched = {case.name: case for part in wanted for case in all_cases() if part in case.name}
+    cases = list(matched.values())
     if not cases:
         names = ", ".join(case.name for case in all_cases())
         raise SystemExit(f"--cases {parts!r} names none of {names}")
@@ -238,14 +239,15 @@ def run(cases: Sequence[Case], host: Host, options: argparse.Namespace) -> dict[
     with scratch_folder() as scratch:
         kernels = Kernels(host.target, options.cache or scratch, options.top * len(cases))
         runner = autoq_runner(host.target, scratch, Timing(repeat=options.repeat))
-        peers, versions = start_peers(cases)
-        result |= {"cuda": nvcc_version(), "peers": result.get("peers", {}) | versions}
+        peers: dict[str, PeerProcesses] = {}
         try:
             for case in cases:
                 if options.knobs:
                     kernels.start(knob_candidates(case.workload, host, options.knobs))
                 else:
                     kernels.start(candidates(case.workload, host, database, options.top))
+            peers, versions = start_peers(cases)
+            result |= {"cuda": nvcc_version(), "peers": result.get("peers", {}) | versions}
             built = kernels.finish()
             for case in cases:
                 ours = {c: b for c, b in built.items() if c.job.workload == case.workload}
