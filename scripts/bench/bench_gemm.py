@@ -139,11 +139,10 @@ def chosen(parts: str) -> list[Case]:
     """The cases named by comma-separated parts of names, in the order of these; all for none."""
     wanted = [part.strip() for part in parts.split(",") if part.strip()] or [""]
     matched = {case.name: case for part in wanted for case in all_cases() if part in case.name}
-    cases = list(matched.values())
-    if not cases:
+    if not matched:
         names = ", ".join(case.name for case in all_cases())
         raise SystemExit(f"--cases {parts!r} names none of {names}")
-    return cases
+    return list(matched.values())
 
 
 def tune(cases: Sequence[Case], host: Host, options: argparse.Namespace) -> None:
@@ -241,11 +240,9 @@ def run(cases: Sequence[Case], host: Host, options: argparse.Namespace) -> dict[
         runner = autoq_runner(host.target, scratch, Timing(repeat=options.repeat))
         peers: dict[str, PeerProcesses] = {}
         try:
-            for case in cases:
-                if options.knobs:
-                    kernels.start(knob_candidates(case.workload, host, options.knobs))
-                else:
-                    kernels.start(candidates(case.workload, host, database, options.top))
+            for work in (case.workload for case in cases):
+                knobs = options.knobs and knob_candidates(work, host, options.knobs)
+                kernels.start(knobs or candidates(work, host, database, options.top))
             peers, versions = start_peers(cases)
             result |= {"cuda": nvcc_version(), "peers": result.get("peers", {}) | versions}
             built = kernels.finish()
