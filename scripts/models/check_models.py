@@ -19,6 +19,7 @@ import argparse
 import datetime
 import fnmatch
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -36,6 +37,7 @@ from autoq.errors import AutoqError
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+from bench_cpu_models import onnxruntime_session, take_turns
 from checkout import commit
 from processor import cpu_in_words
 
@@ -134,6 +136,17 @@ class Case:
             else row
         )
 
+    def times(self, path: Path, seconds: float) -> dict[str, Any]:
+        """Medians of the process's CPU time, in turn with onnxruntime on as many threads."""
+        threads = int(os.environ.get("TVM_NUM_THREADS") or os.cpu_count() or 1)
+        session, peer = Session(path), onnxruntime_session(self.path, threads)
+        works = {"autoq": session.run, "onnxruntime": peer.run}
+        taken = take_turns(
+            {name: lambda run=run: run(None, self.feeds) for name, run in works.items()}, seconds
+        )
+        own, theirs = (taken[name]["cpu_us_median"] for name in works)
+        return {"threads": threads, "autoq_us": own, "onnxruntime_us": theirs}
+
     def whole(self, session: Session) -> dict[str, Any]:
         """Outputs of the model as it is: floats element by element, others in the mean."""
         names = [value.name for value in session.get_outputs()]
@@ -191,6 +204,8 @@ def row_of(case: Case, host: Host, options: argparse.Namespace) -> dict[str, Any
             row |= case.compiled(host, options.keep, options.cache)
         if host.target.kind == "cpu" or options.run:
             row |= case.judged(options.keep, host)
+        if options.seconds:
+            row |= case.times(case.artifact(options.keep, host), options.seconds)
         else:
             row["verdict"] = "compiles"
     except AutoqError as error:
@@ -220,6 +235,7 @@ def options_of_command() -> argparse.Namespace:
     parser.add_argument("--keep", type=Path, help="where artifacts lie; the folder by default")
     parser.add_argument("--run", action="store_true", help="artifacts are there: only run them")
     parser.add_argument("--again", action="store_true", help="cases of this commit too")
+    parser.add_argument("--seconds", type=float, default=0.0, help="time each on a CPU for so long")
     parser.add_argument("--cache", type=Path, help="of compiled kernels")
     parser.add_argument("--output", type=Path, help="scripts/results/models_*.json by default")
     return parser.parse_args()
