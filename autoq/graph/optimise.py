@@ -28,11 +28,15 @@ from autoq.graph.passes.layers.fuse_movement import fuse_movement
 from autoq.graph.passes.layers.fuse_products import fuse_products
 from autoq.graph.passes.layers.residual_products import residual_products
 from autoq.graph.passes.preparation.dequantise_late import dequantise_late
+from autoq.graph.passes.preparation.drop_unit_axes import drop_unit_axes
 from autoq.graph.passes.preparation.fold_affine import fold_affine
 from autoq.graph.passes.preparation.fold_constants import fold_dequantisations, fold_operations
+from autoq.graph.passes.preparation.functions_first import functions_first
+from autoq.graph.passes.preparation.join_turns import join_turns
 from autoq.graph.passes.preparation.move_late import move_late
 from autoq.graph.passes.preparation.nan_guards import drop_nan_guards
 from autoq.graph.passes.preparation.reshape_late import reshape_late
+from autoq.graph.passes.preparation.split_products import split_products
 from autoq.graph.passes.preparation.turn_late import turn_first, turn_late
 from autoq.graph.passes.tables.absorb_tables import absorb_tables
 from autoq.graph.passes.tables.gather_tables import gather_tables, tabulate_fusions
@@ -88,6 +92,10 @@ def _optimised(
     fold_operations(graph)
     drop_nan_guards(graph)
     fold_affine(graph)
+    split_products(graph)
+    drop_unit_axes(graph)
+    functions_first(graph)
+    join_turns(graph)
     if isinstance(precision, ResidualPrecision):
         residual_products(graph, target, templates, precision, settings)
     find_channel_shuffles(graph)

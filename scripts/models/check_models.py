@@ -22,6 +22,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from segments import GIVEN, cut, tapped, taps
 from autoq import Session, compile
 from autoq.devices import Host, resolve
 from autoq.errors import AutoqError
+from autoq.session import Argument
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
@@ -84,6 +86,21 @@ def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
     if found.shape != wanted.shape or not np.isfinite(found.astype(np.float64)).all():
         return float("inf")
     return float(np.abs(found - exact).max(initial=0) / max(np.abs(exact).max(initial=0), 1e-30))
+
+
+class Written:
+    """Outputs that a session on another machine wrote, in the shape of a session."""
+
+    def __init__(self, path: Path) -> None:
+        self._arrays = dict(np.load(path))
+
+    def get_outputs(self) -> list[Argument]:
+        """Every output, in the order in which they were written."""
+        return [Argument(name, a.shape, str(a.dtype)) for name, a in self._arrays.items()]
+
+    def run(self, names: None, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """What was written."""
+        return list(self._arrays.values())
 
 
 class Case:
@@ -147,7 +164,7 @@ class Case:
         own, theirs = (taken[name]["cpu_us_median"] for name in works)
         return {"threads": threads, "autoq_us": own, "onnxruntime_us": theirs}
 
-    def whole(self, session: Session) -> dict[str, Any]:
+    def whole(self, session: Session | Written) -> dict[str, Any]:
         """Outputs of the model as it is: floats element by element, others in the mean."""
         names = [value.name for value in session.get_outputs()]
         found = session.run(None, self.feeds)
@@ -200,14 +217,17 @@ def row_of(case: Case, host: Host, options: argparse.Namespace) -> dict[str, Any
     """Compile and run one case; a refusal or an error is its verdict."""
     row: dict[str, Any] = {"nodes": len(case.model.graph.node), "opset": case.opset}
     try:
-        if not options.run:
+        if not (options.run or options.given):
             row |= case.compiled(host, options.keep, options.cache)
-        if host.target.kind == "cpu" or options.run:
+        given = options.given and options.given / f"{case.name}.npz"
+        if given and given.exists():
+            row |= case.whole(Written(given))
+        elif host.target.kind == "cpu" or options.run:
             row |= case.judged(options.keep, host)
-        if options.seconds:
-            row |= case.times(case.artifact(options.keep, host), options.seconds)
         else:
             row["verdict"] = "compiles"
+        if options.seconds:
+            row |= case.times(case.artifact(options.keep, host), options.seconds)
     except AutoqError as error:
         row |= {"verdict": "refused", "message": str(error)[:2000]}
     except _ORACLE_FAILS as error:
@@ -234,6 +254,7 @@ def options_of_command() -> argparse.Namespace:
     parser.add_argument("--all", action="store_true", help="cut inside attention too")
     parser.add_argument("--keep", type=Path, help="where artifacts lie; the folder by default")
     parser.add_argument("--run", action="store_true", help="artifacts are there: only run them")
+    parser.add_argument("--given", type=Path, help="outputs that another machine wrote, npz")
     parser.add_argument("--again", action="store_true", help="cases of this commit too")
     parser.add_argument("--seconds", type=float, default=0.0, help="time each on a CPU for so long")
     parser.add_argument("--cache", type=Path, help="of compiled kernels")
