@@ -181,18 +181,18 @@ def measure(
         measured.append((candidate.job, candidate.source, result))
     name, _ = PEERS[type(case.workload)]
     theirs = {name: peers[name].measure(case.workload, timing)} if name in peers else {}
-    best, overlapped = fastest(measured), None
-    if best is not None:
+    overlapped = None
+    if (best := fastest(measured)) is not None:
         job, source = best[:2]
         kernel = ours[Candidate(job, source)].kernel
         if theirs:
             measured.append((job, source, runner.submit(job, kernel, timing).result()))
             theirs[name] = _lesser(theirs[name], peers[name].measure(case.workload, timing))
-        timing = dataclasses.replace(timing, overlapped=True)
-        overlapped = runner.submit(job, kernel, timing).result()
+        if host.target.kind == "cuda":
+            again = dataclasses.replace(timing, overlapped=True)
+            overlapped = runner.submit(job, kernel, again).result()
     row = case_row(case.name, case.workload, host.target, measured, overlapped, theirs)
-    row["quoted"] = quoted(case.name, host.device)
-    us = row["autoq_us"]
+    us, row["quoted"] = row["autoq_us"], quoted(case.name, host.device)
     row["tops"] = us and case.workload.operations / us / 1e6
     if options.knobs:
         row["knobs"] = knob_times(measured)
