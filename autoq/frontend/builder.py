@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from autoq.errors import ModelError
-from autoq.frontend.number_types import COMPUTED_AS, HALVES, computed_constant
+from autoq.frontend.number_types import COMPUTED_AS, DOUBLE, HALVES, computed_constant
 from autoq.graph.constants import DEQUANTISATIONS, dequantised
 from autoq.graph.folding_budget import FoldingBudget
 from autoq.graph.ir import Graph, Operation, Tensor
@@ -160,12 +160,17 @@ class GraphBuilder:
             return name
         if name not in self._computed:
             try:
-                converted = computed_constant(value)
+                converted = computed_constant(value, self.reads_doubles())
             except ValueError as error:
                 raise self.error(f"its input {name!r}: {error}") from error
             same = converted.dtype == value.dtype
             self._computed[name] = name if same else self.add_constant(converted, name)
         return self._computed[name]
+
+    def reads_doubles(self) -> bool:
+        """Whether the node under import computes with float64 that 16-bit floats were cast to."""
+        names = () if self._node is None else self._node.input
+        return any(self.types.get(name) == DOUBLE for name in names)
 
     def _folded(
         self, op: str, values: list[np.ndarray], attributes: dict[str, Any]

@@ -16,7 +16,7 @@ from autoq.frontend.checks import check_names, check_node
 from autoq.frontend.fold import FOLDED, fold, is_foldable
 from autoq.frontend.inputs import InputShapes, declare_inputs, dtype_name
 from autoq.frontend.nodes import default_domain, in_order, model_nodes, names_read
-from autoq.frontend.number_types import HALVES, result_type
+from autoq.frontend.number_types import DOUBLE, HALVES, result_type
 from autoq.frontend.problems import Problems
 from autoq.frontend.read import array_of, check_model, read_model
 from autoq.frontend.registry import OPERATORS, OnnxNode
@@ -141,6 +141,9 @@ def _import_node(
     if not domain:
         check_node(proto, context, b)
     node = OnnxNode.read(proto, b)
+    if b.reads_doubles():
+        inputs = tuple(name if name is None else b.computed(name) for name in node.inputs)
+        node = replace(node, inputs=inputs)
     written = len(b.graph.nodes)
     results = OPERATORS[domain, proto.op_type](node, b)
     results = [results] if isinstance(results, str) else results
@@ -186,6 +189,8 @@ def _finish(b: GraphBuilder, graph: onnx.GraphProto) -> None:
             raise ModelError(f"{b.source}: output {name!r} is an input of the graph; remove it")
         if name in b.graph.inputs or name in b.graph.constants or name in renamed:
             name = b.emit("Identity", [name])
+        if b.types.get(value.name) == DOUBLE:
+            raise ModelError(f"{b.source}: output {value.name!r} of float64; cast it to float32")
         if value.name in b.types:
             name = b.emit("Cast", [name], b.types[value.name])
         renamed[name] = value.name

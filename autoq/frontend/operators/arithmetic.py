@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from autoq.frontend.builder import GraphBuilder
-from autoq.frontend.number_types import COMPUTED_AS, HALVES
+from autoq.frontend.number_types import COMPUTED_AS, DOUBLE, HALVES
 from autoq.frontend.operators.conditions import is_not_zero
 from autoq.frontend.registry import OnnxNode, importer
 
@@ -173,6 +173,8 @@ def cast_like(node: OnnxNode, b: GraphBuilder) -> str:
 
 
 def _emit_cast(b: GraphBuilder, x: str, to: str) -> str:
+    if to == DOUBLE and b.type_of_input(0) in (*HALVES, DOUBLE):
+        return x
     dtype = COMPUTED_AS.get(to, to)
     if dtype not in _CAST_DTYPES or b.dtype(x) not in _CAST_SOURCES:
         raise b.error(
