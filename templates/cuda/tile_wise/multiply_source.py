@@ -17,15 +17,16 @@ __device__ __forceinline__ void load_matrices(unsigned (&r)[4], unsigned at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
 }
-__device__ __forceinline__ void load_fragment(unsigned (&a)[4], unsigned at) {
+__device__ __forceinline__ void turn_fragment(unsigned (&a)[4], const unsigned (&r)[4]) {
   if constexpr (SIZE == 2) {
-    load_matrices(a, at);
+    a[0] = r[0], a[1] = r[1], a[2] = r[2], a[3] = r[3];
   } else {
-    unsigned r[4];
-    load_matrices(r, at);
     a[0] = __byte_perm(r[0], r[1], 0x6420), a[1] = __byte_perm(r[0], r[1], 0x7531);
     a[2] = __byte_perm(r[2], r[3], 0x6420), a[3] = __byte_perm(r[2], r[3], 0x7531);
   }
+  // All are ready in front of the fence, or the compiler lets products wait for each other.
+  #pragma unroll
+  for (int e = 0; e < 4; ++e) asm volatile("" : "+r"(a[e]) : : "memory");
 }
 // Where a lane's row of the first step begins in a stage.
 __device__ __forceinline__ int lane_start(int lane) {
@@ -49,6 +50,7 @@ __device__ __forceinline__ void leave(const Ring& ring, const Place& place, int 
 __device__ __forceinline__ void multiply_tile(
     SUM (&sums)[ALL], const Ring& ring, Place& place, int stages, int own_start, int lane) {
   unsigned a[2][4];  // of the instruction under way and of the next one
+  unsigned r[4];     // of what comes next, as it was read
   #pragma unroll 1
   for (int s = 0; s < stages; ++s) {
     const unsigned x = ring.stages + place.stage * STAGE_BYTES + own_start;
@@ -56,14 +58,19 @@ __device__ __forceinline__ void multiply_tile(
     // Unswizzled: units of 16 bytes along k are WIDTH rows apart, groups of eight rows 128 bytes.
     const unsigned long long descriptor =
         (weights & 0x3ffff) >> 4 | (unsigned long long)WIDTH << 16 | 8ull << 32;
+    const auto read = [&](int p) {
+      load_matrices(r, x + p / BLOCKS_M * STEP_ROWS * X_ROW_BYTES + p % BLOCKS_M * 64 * SIZE);
+    };
     barrier_wait(ring.full + 8 * place.stage, place.phase);
+    read(0);
     #pragma unroll
     for (int step = 0; step < DEPTH; ++step) {
       #pragma unroll
       for (int b = 0; b < BLOCKS_M; ++b) {
         unsigned (&f)[4] = a[(step * BLOCKS_M + b) % 2];
         asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");
-        load_fragment(f, x + step * STEP_ROWS * X_ROW_BYTES + b * 64 * SIZE);
+        turn_fragment(f, r);
+        if (step * BLOCKS_M + b + 1 < DEPTH * BLOCKS_M) read(step * BLOCKS_M + b + 1);
         asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
         product(sums + b * (WIDTH / 2), f[0], f[1], f[2], f[3], descriptor + step * 2 * WIDTH,
                 s + step > 0);
