@@ -129,7 +129,7 @@ def test_sums_of_four_lanes_lie_in_different_banks() -> None:
         ),
         (replace(FLOATS, bias=True), TileWiseConfig(128, 2, 2, 3, 1, 4)),
         (replace(BYTES, m=120), TileWiseConfig(64, 1, 2, 3, 1, 2, 2, 2)),
-        (replace(FLOATS, m=250), TileWiseConfig(64, 1, 2, 3, 2, 4, 1, 4)),
+        (replace(FLOATS, m=250), TileWiseConfig(64, 1, 2, 3, 2, 4, 1, 2)),
         (
             FloatGemm(70, 99, 75, "bfloat16", "bfloat16", "float32", activation="gelu_tanh",
                       sparsity=Sparsity("tw", 24, 60, Structure(96, 32, 64))),
