@@ -39,17 +39,13 @@ class Layer:
 def layer_of(workload: Conv2d | FloatConv2d) -> Layer:
     """What peers are given for a workload of autoq's: int8 activations without zero points.
 
-    Peers that compute in float16 take the same for a convolution of float16, whose images of 3
-    channels are not padded for them.
+    Peers that compute in float16 take the same for a convolution of float16.
     """
     if isinstance(workload, FloatConv2d):
-        w = workload
-        channels = 3 if (w.r, w.s, w.c) == (7, 7, 8) else w.c
-        epilogue = Epilogue("int8", "int8" if w.residual else None)
-        plain = Conv2d(
-            w.n, w.h, w.w, channels, w.k, w.r, w.s, w.stride, w.padding, epilogue=epilogue
+        w, epilogue = workload, Epilogue("int8", "int8" if workload.residual else None)
+        workload = Conv2d(
+            w.n, w.h, w.w, w.c, w.k, w.r, w.s, w.stride, w.padding, w.dilation, epilogue=epilogue
         )
-        return Layer((("", plain),))
     plain = dataclasses.replace(
         workload,
         in_dtype="int8",

@@ -80,35 +80,48 @@ def _to_blocks(graph: Graph, quantise: Operation, conv: Operation, wanted: int) 
     a = conv.attributes
     weight = a["weight"]
     n, c, h, w = graph.shape(quantise.output)
-    _, k, p, q = graph.shape(conv.output)
+    p, q = graph.shape(conv.output)[2:]
     strided = tuple(a["strides"]) == (2, 2) and tuple(a["dilations"]) == (1, 1)
     if not strided or h % 2 or w % 2 or 4 * c > wanted:
         return
-    before, rows = _block_taps(weight.shape[2], a["pads"][0])
-    left, columns = _block_taps(weight.shape[3], a["pads"][1])
-    after = p + rows - 1 - before - h // 2
-    right = q + columns - 1 - left - w // 2
-    if after < 0 or right < 0:  # the last pixels are outside every window
+    found = in_blocks(weight, 2, tuple(a["pads"]), (h, w), (p, q))
+    if found is None:  # the last pixels are outside every window
         return
-    blocks = np.zeros((k, 2, 2, c, rows, columns), weight.dtype)
-    for i in range(weight.shape[2]):
-        for j in range(weight.shape[3]):
-            row, di = divmod(i - a["pads"][0], 2)
-            column, dj = divmod(j - a["pads"][1], 2)
-            blocks[:, di, dj, :, row + before, column + left] = weight[:, :, i, j]
+    blocks, pads = found
     _set_shape(graph, quantise.output, (n, 4 * c, h // 2, w // 2))
     quantise.attributes.update(block=2, channels=4 * c)
-    a.update(
-        weight=blocks.reshape(k, 4 * c, rows, columns),
-        strides=(1, 1),
-        pads=(before, left, after, right),
-    )
+    a.update(weight=blocks, strides=(1, 1), pads=pads)
 
 
-def _block_taps(taps: int, padding: int) -> tuple[int, int]:
+def in_blocks(
+    weight: np.ndarray, block: int, pads: tuple[int, ...], image: tuple[int, int],
+    output: tuple[int, int],
+) -> tuple[np.ndarray, tuple[int, int, int, int]] | None:  # fmt: skip
+    """Filters [k, block * block * c, rows, columns] over blocks of pixels, and their padding.
+
+    weight: [k, c, r, s] of a convolution of stride `block`; a block's channels are its pixels' one
+    by one. None where the last blocks would be outside every window.
+    """
+    k, c, *taps = weight.shape
+    before, rows = _block_taps(taps[0], pads[0], block)
+    left, columns = _block_taps(taps[1], pads[1], block)
+    after = output[0] + rows - 1 - before - image[0] // block
+    right = output[1] + columns - 1 - left - image[1] // block
+    if after < 0 or right < 0:
+        return None
+    blocks = np.zeros((k, block, block, c, rows, columns), weight.dtype)
+    for i in range(taps[0]):
+        for j in range(taps[1]):
+            row, di = divmod(i - pads[0], block)
+            column, dj = divmod(j - pads[1], block)
+            blocks[:, di, dj, :, row + before, column + left] = weight[:, :, i, j]
+    return blocks.reshape(k, block * block * c, rows, columns), (before, left, after, right)
+
+
+def _block_taps(taps: int, padding: int, block: int) -> tuple[int, int]:
     """(blocks before the first output's own, taps in blocks)."""
-    first = -padding // 2
-    last = (taps - 1 - padding) // 2
+    first = -padding // block
+    last = (taps - 1 - padding) // block
     return -first, last - first + 1
 
 

@@ -7,12 +7,14 @@ and writes images of that type, as the model says.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from autoq.graph.fused import WORKLOAD
 from autoq.graph.ir import Graph, Node, Operation
+from autoq.graph.passes.channels.stem import in_blocks
 from autoq.graph.passes.layers.float_tails import FloatTail, float_tails
 from autoq.graph.passes.layers.half_rounding import (
     HALVES,
@@ -29,6 +31,8 @@ from autoq.templates.registry import matching
 from autoq.templates.target import Target
 
 _LAYOUT = "NHWC"
+_STEP = 64
+"""Channels of 16 bits of a step of a product's reduction: 128 bytes."""
 _WHOLE = 8
 """Channels of 16 bits that kernels address: 16 bytes."""
 
@@ -49,14 +53,17 @@ def fuse_float_convolutions(graph: Graph, target: Target, templates: Sequence[Te
         dtype = node.attributes.get("floats")
         if node.op != "Conv" or dtype not in HALVES or node.attributes["groups"] != 1:
             continue
-        constants = _constants(around, node, dtype)
-        if constants is None:
+        filters = _filters(around, node, dtype)
+        constants = None if filters is None else _constants(around, node, filters)
+        if filters is None or constants is None:
             continue
-        tail, workload = _fused(around, node, dtype, constants, taken)
+        tail, workload = _fused(around, node, dtype, filters, constants, taken)
         if not matching(workload, target, templates):
             continue
         taken.update(id(member) for member in tail.members)
         x = rounded_tensor(graph, around, node.inputs[0], dtype, rounded)
+        if filters.block > 1:
+            x = _in_blocks(graph, x, filters.block, wide)
         x = _padded(graph, x, workload.c, wide)
         inputs = (x,)
         if tail.residual is not None:
@@ -76,32 +83,67 @@ def fuse_float_convolutions(graph: Graph, target: Target, templates: Sequence[Te
     prune(graph)
 
 
-def _constants(around: Neighbourhood, node: Operation, dtype: str) -> dict[str, Any] | None:
-    """Filters [k, r, s, c] and the bias of whole channels; None for what has no such form."""
-    weight = around.constant(node.inputs[1])
+@dataclass(frozen=True)
+class _Filters:
+    """Filters [k, c, r, s] of 16-bit floats over an image, or over its blocks of pixels.
+
+    block: pixels along each side of a block, whose channels stand beside each other.
+    """
+
+    values: np.ndarray
+    block: int
+    strides: tuple[int, ...]
+    pads: tuple[int, ...]
+
+
+def _filters(around: Neighbourhood, node: Operation, dtype: str) -> _Filters | None:
+    """Those of a Conv, over blocks where these take fewer steps; None for what has no such form."""
+    weight, a = around.constant(node.inputs[1]), node.attributes
     if weight is None or weight.ndim != 4:
         return None
     halves = weight.astype(dtype)
     if not np.array_equal(halves.astype(np.float32), weight):
         return None
-    k, c = -len(weight) % _WHOLE, -weight.shape[1] % _WHOLE
-    filters = np.pad(halves.transpose(0, 2, 3, 1), [(0, k), (0, 0), (0, 0), (0, c)])
-    constants = {"weight": np.ascontiguousarray(filters)}
+    plain = _Filters(halves, 1, tuple(a["strides"]), tuple(a["pads"]))
+    block, graph = a["strides"][0], around.graph
+    image, output = (graph.shape(name)[2:] for name in (node.inputs[0], node.output))
+    square = tuple(a["strides"]) == (block, block) and tuple(a["dilations"]) == (1, 1)
+    whole = all(extent % block == 0 for extent in image)
+    if block == 1 or not square or not whole or weight.shape[1] % _WHOLE == 0:
+        return plain
+    found = in_blocks(halves, block, plain.pads, image, output)
+    if found is None or _steps(found[0]) >= _steps(halves):
+        return plain
+    return _Filters(found[0], block, (1, 1), found[1])
+
+
+def _steps(filters: np.ndarray) -> int:
+    """Steps of a reduction: each tap's channels fill whole ones."""
+    return filters.shape[2] * filters.shape[3] * -(-filters.shape[1] // _STEP)
+
+
+def _constants(around: Neighbourhood, node: Operation, filters: _Filters) -> dict[str, Any] | None:
+    """Filters [k, r, s, c] and the bias of whole channels; None where the bias is no constant."""
+    k, c = (-count % _WHOLE for count in filters.values.shape[:2])
+    whole = np.pad(filters.values.transpose(0, 2, 3, 1), [(0, k), (0, 0), (0, 0), (0, c)])
+    constants = {"weight": np.ascontiguousarray(whole)}
     if len(node.inputs) > 2:
         bias = around.constant(node.inputs[2])
         if bias is None:
             return None
-        whole = np.broadcast_to(bias.reshape(-1), (len(weight),)).astype(np.float32)
-        constants["bias"] = np.pad(whole, (0, k))
+        values = np.broadcast_to(bias.reshape(-1), (len(filters.values),)).astype(np.float32)
+        constants["bias"] = np.pad(values, (0, k))
     return constants
 
 
 def _fused(
-    around: Neighbourhood, node: Operation, dtype: str, constants: dict[str, Any], taken: set[int]
-) -> tuple[FloatTail, FloatConv2d]:
+    around: Neighbourhood, node: Operation, dtype: str, filters: _Filters,
+    constants: dict[str, Any], taken: set[int],
+) -> tuple[FloatTail, FloatConv2d]:  # fmt: skip
     """The longest tail of a convolution, and its workload."""
-    graph, a = around.graph, node.attributes
+    graph = around.graph
     n, _, h, w = graph.shape(node.inputs[0])
+    h, w = h // filters.block, w // filters.block
     k, r, s, c = constants["weight"].shape
     tails = float_tails(around, node, dtype, taken)
     if k != graph.shape(node.output)[1]:  # of whole channels only a convolution's own are known
@@ -112,9 +154,32 @@ def _fused(
     if relu is not None:
         tail = FloatTail((*tail.members, relu), "relu", tail.residual)
     return tail, FloatConv2d(
-        n, h, w, c, k, r, s, tuple(a["strides"]), tuple(a["pads"]), tuple(a["dilations"]), dtype,
-        dtype, "bias" in constants, tail.activation, tail.residual is not None, relu is not None,
+        n, h, w, c, k, r, s, filters.strides, filters.pads, tuple(node.attributes["dilations"]),
+        dtype, dtype, "bias" in constants, tail.activation, tail.residual is not None,
+        relu is not None,
     )  # fmt: skip
+
+
+def _in_blocks(graph: Graph, x: str, block: int, wide: dict[tuple[str, str], Operation]) -> str:
+    """An image whose pixels are blocks of another one's, in the channels' order of `in_blocks`.
+
+    It is written channels last: the last transposition is another name for it.
+    """
+    n, c, h, w = graph.shape(x)
+    shapes = [
+        ("Reshape", (n, c, h // block, block, w // block, block), {}),
+        ("Transpose", (n, h // block, w // block, block, block, c), {"perm": (0, 2, 4, 3, 5, 1)}),
+        ("Reshape", (n, h // block, w // block, block * block * c), {}),
+        ("Transpose", (n, block * block * c, h // block, w // block), {"perm": (0, 3, 1, 2)}),
+    ]
+    for number, (op, shape, attributes) in enumerate(shapes):
+        key = (x, f"blocks of {block}, step {number}")
+        if key not in wide:
+            output = add_tensor(graph, f"{x}/blocks", shape, graph.dtype(x))
+            given = attributes or {"shape": shape}
+            wide[key] = Operation(op, output, (x,), output, given)
+        x = wide[key].output
+    return x
 
 
 def _padded(graph: Graph, x: str, channels: int, wide: dict[tuple[str, str], Operation]) -> str:
@@ -149,9 +214,21 @@ def _narrowed(
 
 
 def _place_behind(graph: Graph, operations: Sequence[Operation]) -> None:
-    """Put each operation behind what makes its input."""
-    nodes: list[Node] = [made for made in operations if made.inputs[0] in graph.inputs]
+    """Put each operation behind what makes its input, those of a chain one behind the other."""
+    readers: dict[str, list[Operation]] = {}
+    for made in operations:
+        readers.setdefault(made.inputs[0], []).append(made)
+    nodes: list[Node] = []
+
+    def place(name: str) -> None:
+        for made in readers.get(name, ()):
+            nodes.append(made)
+            place(made.output)
+
+    for name in graph.inputs:
+        place(name)
     for node in graph.nodes:
         nodes.append(node)
-        nodes += [made for made in operations if made.inputs[0] in node.outputs]
+        for name in node.outputs:
+            place(name)
     graph.nodes = nodes

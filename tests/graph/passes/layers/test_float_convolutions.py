@@ -67,8 +67,8 @@ class RandomNetwork:
         rng, (n, c, h, w) = self.rng, shape
         k = int(rng.choice([c, 8, 5, 16]))
         groups = c if k == c and rng.random() < 0.3 else 1
-        r = int(rng.choice([1, 3])) if h > 2 else 1
-        stride, dilation = (int(rng.choice([1, 1, 2])) for _ in range(2))
+        r = int(rng.choice([1, 3, 4])) if h > 3 else 1
+        stride, dilation = int(rng.choice([1, 1, 2, 3])), int(rng.choice([1, 1, 2]))
         pads = [int(rng.integers(0, 2)) if r > 1 else 0 for _ in range(4)]
         extents = [(e + a + b - dilation * (r - 1) - 1) // stride + 1
                    for e, a, b in ((h, pads[0], pads[2]), (w, pads[1], pads[3]))]  # fmt: skip
@@ -119,6 +119,23 @@ def _bottleneck(dtype):
         node("Relu", "k", "y"),
     ]
     return model(nodes, {"x": ((1, 32, 6, 6), dtype)}, constants)
+
+
+@pytest.mark.parametrize(
+    "r, stride, pad, block, taps",
+    [(7, 2, 3, 2, (4, 4)), (4, 4, 0, 4, (1, 1)), (3, 2, 1, 2, (2, 2)), (3, 1, 1, 1, (3, 3))],
+)
+def test_few_channels_are_read_in_blocks_of_pixels(r, stride, pad, block, taps):
+    constants = {"w": np.random.default_rng(3).standard_normal((8, 3, r, r)).astype(np.float16)}
+    conv = node("Conv", "x w", "y", strides=[stride] * 2, pads=[pad] * 4)
+    made = model([conv], {"x": ((1, 3, 16, 24), "float16")}, constants)
+    graph = optimise(from_model(made), HOPPER)
+    (workload,) = (item.workload for item in graph.nodes if isinstance(item, Layer))
+    assert (workload.h, workload.w) == (16 // block, 24 // block)
+    assert (workload.r, workload.s) == taps and workload.c == -(-3 * block**2 // 8) * 8
+    feeds = {"x": np.random.default_rng(4).standard_normal((1, 3, 16, 24)).astype(np.float16)}
+    found, wanted = evaluate(graph, feeds)["y"], run_in_memory(made, feeds)["y"]
+    assert np.abs(found.astype(np.float32) - wanted).max() <= 1e-2 * np.abs(wanted).max()
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
