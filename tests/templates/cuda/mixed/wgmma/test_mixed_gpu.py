@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from gpu_kernels import assert_right, hopper_target, sampled
 from mixed_cases import CASES, FORMS
 
+from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
 from autoq.templates.cuda.mixed.wgmma.float_gemm_wgmma import TEMPLATE
+from autoq.templates.cuda.mixed.widening import Widening
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import parse_target
 
@@ -22,3 +27,27 @@ def test_every_element_is_right(workload: FloatGemm) -> None:
     configs = [TEMPLATE.default(workload, TARGET)]
     configs += sampled(TEMPLATE, workload, TARGET, 11, SAMPLES)
     assert_right(TEMPLATE, workload, [(config, TARGET) for config in configs], target)
+
+
+PARTS = MixedConfig(
+    block_m=32, consumers=2, k_groups=1, row_blocks=1, steps=1, stages=4, cluster=1, group_m=4,
+    split_k=2, split_cluster=True,
+)  # fmt: skip
+NIBBLES = FloatGemm(60, 712, 4096, weight_dtype="int4", group=128, bias=True)
+
+
+@pytest.mark.parametrize(
+    "workload, knobs",
+    [
+        (FloatGemm(440, 1000, 1000, "bfloat16", out_dtype="float32"), {}),
+        (FloatGemm(184, 520, 2048, batch=2, weight_left=True), {"split_k": 4, "row_blocks": 2}),
+        (NIBBLES, {"split_k": 8, "consumers": 4, "k_groups": 2}),
+        (NIBBLES, {"widening": Widening.SUBNORMAL}),
+        (replace(NIBBLES, weight_dtype="uint4", group=32), {"widening": Widening.SUBNORMAL}),
+    ],
+    ids=str,
+)
+def test_parts_of_a_cluster_are_right(workload: FloatGemm, knobs: dict[str, Any]) -> None:
+    config = replace(PARTS, **knobs)
+    assert TEMPLATE.space(workload, TARGET).rejection(config) is None
+    assert_right(TEMPLATE, workload, [(config, TARGET)], hopper_target())
