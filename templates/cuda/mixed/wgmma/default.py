@@ -32,7 +32,7 @@ def default(workload: FloatGemm, target: Target, moved: int | None = None) -> Mi
         for stages in (12, 8, 6, 5, 4, 3):
             config = MixedConfig(
                 block_m, *team, rows, steps, stages, cluster, 8, _group_scale(workload, block_m),
-                widening=_widening(workload),
+                widening=_widening(workload, block_m),
             )  # fmt: skip
             if legal.legal(config):
                 # Of equals one that reads weights once, then the smaller tile.
@@ -54,7 +54,11 @@ def _group_scale(workload: FloatGemm, block_m: int) -> GroupScale:
     return GroupScale.SUM if few else GroupScale.WEIGHT
 
 
-def _widening(workload: FloatGemm) -> Widening:
-    """Masks from bytes to bfloat16, for their fewer instructions."""
+def _widening(workload: FloatGemm, block_m: int) -> Widening:
+    """Masks from bytes to bfloat16, and subnormal nibbles, for their fewer instructions."""
+    scaled = workload.group > 0 and _group_scale(workload, block_m) is GroupScale.WEIGHT
+    nibbles = workload.weight_dtype in ("int4", "uint4") and not workload.zero_points
+    if scaled and nibbles and workload.in_dtype == "float16":
+        return Widening.SUBNORMAL
     bytes_to_bfloat = workload.weight_dtype in ("int8", "uint8") and workload.in_dtype == "bfloat16"
     return Widening.MASK if bytes_to_bfloat else Widening.PERMUTE
