@@ -155,10 +155,46 @@ class DenseNet(nn.Module):
         return self.head(self.parts(x).mean((2, 3)))
 
 
+class Bottleneck(nn.Module):
+    """ResNet-50's block, its batch normalisations folded."""
+
+    def __init__(self, channels: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.parts = nn.Sequential(
+            nn.Conv2d(channels, width, 1), nn.ReLU(inplace=True),
+            nn.Conv2d(width, width, 3, stride, 1), nn.ReLU(inplace=True),
+            nn.Conv2d(width, 4 * width, 1),
+        )  # fmt: skip
+        same = stride == 1 and channels == 4 * width
+        self.short = nn.Identity() if same else nn.Conv2d(channels, 4 * width, 1, stride)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.relu_(self.parts(x) + self.short(x))
+
+
+class ResNet(nn.Module):
+    """ResNet-50."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        stem = nn.Conv2d(3, 64, 7, 2, 3)
+        parts: list[nn.Module] = [stem, nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+        channels = 64
+        for stage, depth in enumerate((3, 4, 6, 3)):
+            for block in range(depth):
+                parts.append(Bottleneck(channels, 64 << stage, 1 + (stage > 0 and not block)))
+                channels = 256 << stage
+        self.parts, self.head = nn.Sequential(*parts), nn.Linear(2048, 1000)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.parts(x).mean((2, 3)))
+
+
 NETWORKS: dict[str, Callable[[tuple[int, ...]], nn.Module]] = {
     "vit": lambda shape: ViT(shape[-1]),
     "bert": lambda shape: Bert(shape[-1]),
     "convnext": lambda shape: ConvNext(),
     "densenet": lambda shape: DenseNet(),
+    "resnet50": lambda shape: ResNet(),
 }
 """A network by its name, for an input of a shape."""

@@ -1,7 +1,8 @@
 """ONNX models of random weights for `bench_transformers.py`, with feeds and what they should give.
 
 Models with bytes come from onnxruntime's quantize_static, in QDQ form, of every operator that it
-quantises. Those with weights of 4 bits are float16, their products MatMulNBits in groups of 32.
+quantises. Those with weights of 4 bits are float16, their products MatMulNBits in groups of 32;
+those of the form float16 are so altogether.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class Case:
         rng = np.random.default_rng(seed)
         if self.tokens:
             return rng.integers(0, VOCABULARY, self.shape)
-        return rng.standard_normal(self.shape, np.float32)
+        image = rng.standard_normal(self.shape, np.float32)
+        return image.astype(np.float16) if self.form == "float16" else image
 
 
 def _bert(batch: int, length: int) -> Callable[[], onnx.ModelProto]:
@@ -75,6 +77,10 @@ def cases(batch: int = 8, image: int = 224) -> dict[str, Case]:
             lambda: models.densenet(image=image, batch=batch), shape,
         ),
     }  # fmt: skip
+    found["resnet50_float16"] = Case(
+        f"ResNet-50 N{batch} {image}x{image} f16", "resnet50",
+        lambda: models.resnet(50, image=image, batch=batch), shape, "float16",
+    )  # fmt: skip
     for length in (128, 384):
         found[f"bert{length}"] = Case(
             f"BERT-base N{batch} length {length} int8", "bert", _bert(batch, length),
@@ -103,6 +109,8 @@ def made(case: Case, name: str, folder: Path) -> Path:
         if not skeleton.exists():
             onnx.save(_without_weights(_quantised(case, folder / f"{name}.float32.onnx")), skeleton)
         onnx.save(_with_weights(onnx.load(skeleton)), unfinished)
+    elif case.form == "float16":
+        onnx.save(to_float16(case.make()), unfinished)
     else:
         onnx.save(to_float16(to_matmul_nbits(case.make())), unfinished)
     unfinished.rename(path)

@@ -81,6 +81,31 @@ def fuse_float_convolutions(graph: Graph, target: Target, templates: Sequence[Te
     _place_behind(graph, list(wide.values()))
     drop_roundings(graph)
     prune(graph)
+    _write_for_pools(graph, target, templates)
+
+
+def _write_for_pools(graph: Graph, target: Target, templates: Sequence[Template]) -> None:
+    """Let a convolution that only largest values are taken of write the float32 that these are of.
+
+    The largest of rounded numbers is the rounded largest, which what follows reads rounded.
+    """
+    around = Neighbourhood(graph)
+    widened: set[int] = set()
+    for node in graph.operations:
+        workload = node.attributes.get("workload")
+        if not isinstance(workload, FloatConv2d) or workload.residual:
+            continue
+        cast = around.only_reader(node.output, "Cast")
+        readers = [] if cast is None else around.readers(cast.output)
+        wide = workload.with_output("float32")
+        pools = bool(readers) and all(reader.op == "MaxPool" for reader in readers)
+        if cast is None or not pools or cast.output in graph.outputs:
+            continue
+        if graph.dtype(cast.output) == "float32" and matching(wide, target, templates):
+            node.attributes["workload"], node.output = wide, cast.output
+            widened.add(id(cast))
+    graph.nodes = [node for node in graph.nodes if id(node) not in widened]
+    prune(graph)
 
 
 @dataclass(frozen=True)

@@ -151,6 +151,18 @@ def test_a_residual_block_is_two_layers_of_its_type(dtype):
     assert kinds == ["Transpose", "Transpose"]
 
 
+def test_largest_values_are_taken_of_float32():
+    constants = {"w": np.random.default_rng(5).standard_normal((16, 8, 3, 3)).astype(np.float16)}
+    pool = node("MaxPool", "h", "y", kernel_shape=[2, 2], strides=[2, 2])
+    made = model([node("Conv", "x w", "h"), pool], {"x": ((1, 8, 10, 10), "float16")}, constants)
+    graph = optimise(from_model(made), HOPPER)
+    conv, pooled = (item.workload for item in graph.nodes if isinstance(item, Layer))
+    assert conv.out_dtype == pooled.in_dtype == "float32"
+    feeds = {"x": np.random.default_rng(6).standard_normal((1, 8, 10, 10)).astype(np.float16)}
+    found, wanted = evaluate(graph, feeds)["y"], run_in_memory(made, feeds)["y"]
+    np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=1e-2, strict=True)
+
+
 def test_other_gpus_compute_them_in_float32():
     graph = optimise(from_model(_bottleneck(np.float16)), AMPERE)
     workloads = [item.workload for item in graph.nodes if isinstance(item, Layer)]
