@@ -173,19 +173,25 @@ __device__ __forceinline__ void correct(
     float scale[4], more[4] = {};
     read_columns(columns, column, scale);
     if constexpr (BIAS) read_columns(bias, column, more);
-    int4 p[READS];
-    #pragma unroll
-    for (int i = 0; i < READS; ++i)
-      if (M % ROWS == 0 || first_row + i * AT_ONCE < M)
-        p[i] = read_sums<true>(sums + at + (size_t)i * AT_ONCE * N, column);
-    #pragma unroll
-    for (int i = 0; i < READS; ++i) {
-      const float row_scale =
-          __shfl_sync(0xffffffffu, row_scales, i * AT_ONCE + lane / ACROSS);
-      const int4 q = *reinterpret_cast<const int4*>(own_sums + i * AT_ONCE * COLS);
-      const int added[4] = {q.x, q.y, q.z, q.w};
-      if (M % ROWS == 0 || first_row + i * AT_ONCE < M)
-        write_row(y + at + (size_t)i * AT_ONCE * N, p[i], added, row_scale, scale, more, column);
+    // Fewer at a time where rows may lie beyond the last: which do takes registers too.
+    constexpr bool EVEN = M % ROWS == 0;
+    constexpr int READ = EVEN ? READS : READS / 4;
+    #pragma unroll 1
+    for (int start = 0; start < READS; start += READ) {
+      int4 p[READ];
+      #pragma unroll
+      for (int i = 0; i < READ; ++i)
+        if (EVEN || first_row + (start + i) * AT_ONCE < M)
+          p[i] = read_sums<true>(sums + at + (size_t)(start + i) * AT_ONCE * N, column);
+      #pragma unroll
+      for (int i = 0; i < READ; ++i) {
+        const int below = (start + i) * AT_ONCE;
+        const float row_scale = __shfl_sync(0xffffffffu, row_scales, below + lane / ACROSS);
+        const int4 q = *reinterpret_cast<const int4*>(own_sums + below * COLS);
+        const int added[4] = {q.x, q.y, q.z, q.w};
+        if (EVEN || first_row + below < M)
+          write_row(y + at + (size_t)below * N, p[i], added, row_scale, scale, more, column);
+      }
     }
     __syncwarp();
   }
