@@ -14,7 +14,9 @@ import numpy as np
 from autoq.measure.stopwatch import Stopwatch
 from residual.kernels import Block
 
-_LAUNCHES = 4
+_LAUNCHES, _LONG_SECONDS = 4, 0.02
+"""Launches in a graph; one where it takes so long alone."""
+
 _ALLOWED = {"float32": 1e-4, "tf32": 5e-3}
 _ALLOWED_INT8 = 2e-2
 """Largest errors against double precision, in units of the largest element."""
@@ -74,16 +76,17 @@ def _captured(torch: Any, work: Callable[[], Any]) -> tuple[Stopwatch, Any]:
     """A watch of `work` replayed in a CUDA graph, and the output of its last run."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
+    before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     with torch.cuda.stream(stream):
-        for _ in range(2):
-            work()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph, before, after = (
-        torch.cuda.CUDAGraph(),
-        *(torch.cuda.Event(enable_timing=True) for _ in range(2)),
-    )
+        work()
+        before.record(stream)
+        work()
+        after.record(stream)
+    torch.cuda.synchronize()
+    launches = 1 if before.elapsed_time(after) * 1e-3 > _LONG_SECONDS else _LAUNCHES
+    graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for _ in range(_LAUNCHES):
+        for _ in range(launches):
             y = work()
     graph.replay()
     torch.cuda.synchronize()
@@ -95,4 +98,4 @@ def _captured(torch: Any, work: Callable[[], Any]) -> tuple[Stopwatch, Any]:
         torch.cuda.synchronize()
         return before.elapsed_time(after) * 1e-3
 
-    return Stopwatch(_LAUNCHES, once, holds=(graph, y)), y
+    return Stopwatch(launches, once, holds=(graph, y)), y
