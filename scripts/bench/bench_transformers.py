@@ -140,8 +140,8 @@ def torch_works(case: Case, compile_seconds: float) -> dict[str, Callable[[], An
                 for _ in range(WARM_UP + 2):
                     run()
             works["torch_fp16_compile"] = run
-        except TooLong:
-            print(f"{case.title}: torch.compile took over {compile_seconds:.0f} s", flush=True)
+        except Exception as error:  # torch wraps whatever ends a compilation, TooLong among it
+            print(f"{case.title}: no torch.compile in {compile_seconds:.0f} s: {error!r:.200}")
     return works
 
 
