@@ -67,7 +67,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "cluster": (1, 2, 4),
         "blocks_per_unit": (1, 2, 3),
         "whole_stages": (True, False),
-        "bulk": (0, 1, 2, 3, 4),
+        "bulk": (0, 2, 4),
     }
 
     def tiling_of(config: LongConfig) -> LongTiling:

@@ -9,7 +9,8 @@ from autoq.templates.target import Target
 
 # Rates of an H200's multiprocessor, a clock.
 _SMEM_BYTES = 128.0
-_L2_BYTES_A_CLOCK = 26.0
+_L2_BYTES_A_CLOCK = 40.0
+_GATHERED_BYTES_A_CLOCK = 24.0
 _LEAST_PRODUCT = 16.0
 """Clocks of an instruction however narrow."""
 _ARRIVAL_CLOCKS = 2000.0
@@ -34,7 +35,9 @@ def estimated_seconds(tiling: LongTiling, target: Target) -> float:
     gathered = config.rows * tiling.columns
     shared = 2 * gathered + tiling.value_bytes + products * workload.vector * DEPTH
     fetched = gathered + tiling.value_bytes / config.cluster
-    busy = here * max(tensor, shared / _SMEM_BYTES, fetched / _L2_BYTES_A_CLOCK)
+    gathering = gathered / _GATHERED_BYTES_A_CLOCK * (1 + 0.05 * config.bulk)
+    moved = max(shared / _SMEM_BYTES, fetched / _L2_BYTES_A_CLOCK, gathering)
+    busy = here * max(tensor, moved)
     latency = _ARRIVAL_CLOCKS / max(1, config.stages - 1)
     stage = max(busy, latency) + _UNEVEN * latency + _ROUND_CLOCKS
     stage += _MEETING_CLOCKS * (config.cluster - 1)

@@ -31,6 +31,7 @@ class TileWiseConfig:
     bulk: quarters of the gathered rows that come by a bulk copy each; pieces of 16 bytes of the
         others are copied by threads, which is another way to shared memory.
     joined: tiles that are multiplied as one, which gathers what any of them keeps.
+    ahead: whether the rows of a product are read while the one before is under way.
     cluster: neighbouring blocks of the same tile; each copies a part of its weights for all.
     """
 
@@ -42,6 +43,7 @@ class TileWiseConfig:
     bulk: int
     joined: int = 1
     cluster: int = 1
+    ahead: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,8 @@ from autoq.templates.target import Target
 
 _L2_BYTES_A_CLOCK = 40.0
 """That reach a multiprocessor."""
-_COPIED_BYTES_A_CLOCK = 20.0
-"""That the threads of a multiprocessor copy by cp.async."""
-_BULK_CLOCKS = 10.0
-"""Of a bulk copy of a row."""
+_GATHERED_BYTES_A_CLOCK = 20.0
+"""That a multiprocessor gathers."""
 _SMEM_BYTES_A_CLOCK = 128.0
 _ITEM_CLOCKS = 1500.0
 _VALUE_CLOCKS = 0.15
@@ -35,14 +33,10 @@ def estimated_seconds(tiling: TileWiseTiling, target: Target) -> float:
     fetched = config.rows * k_bytes + tiling.weight_stage_bytes / config.cluster
     gathered = config.rows * k_bytes + tiling.weight_stage_bytes
     read = config.rows / 64 * k_bytes * (tiling.width + 64)
-    bulk = config.bulk / 4
-    stage = max(
-        product,
-        fetched / _L2_BYTES_A_CLOCK,
-        (gathered + read) / _SMEM_BYTES_A_CLOCK,
-        (1 - bulk) * config.rows * k_bytes / _COPIED_BYTES_A_CLOCK,
-        bulk * tiling.stage_rows * _BULK_CLOCKS,
-    )
+    # Bulk copies of rows go the same way as pieces, and are slower.
+    gathering = config.rows * k_bytes / _GATHERED_BYTES_A_CLOCK * (1 + 0.05 * config.bulk)
+    moved = (gathered + read) / _SMEM_BYTES_A_CLOCK
+    stage = max(product, fetched / _L2_BYTES_A_CLOCK, moved, gathering)
     hidden = 0.5 if config.blocks > 1 else 1.0
     columns = view.n / tiling.tiles
     outputs = config.rows * columns * _VALUE_CLOCKS * hidden

@@ -67,9 +67,10 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileWiseConfig]:
         "depth": _DEPTHS,
         "stages": _STAGES,
         "blocks": _BLOCKS,
-        "bulk": (0, 1, 2, 3, 4),
+        "bulk": (0, 2, 4),
         "joined": _JOINED,
         "cluster": _CLUSTERS,
+        "ahead": (False, True),
     }
 
     def tiling_of(config: TileWiseConfig) -> TileWiseTiling:

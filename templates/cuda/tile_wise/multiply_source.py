@@ -50,7 +50,7 @@ __device__ __forceinline__ void leave(const Ring& ring, const Place& place, int 
 __device__ __forceinline__ void multiply_tile(
     SUM (&sums)[ALL], const Ring& ring, Place& place, int stages, int own_start, int lane) {
   unsigned a[2][4];  // of the instruction under way and of the next one
-  unsigned r[4];     // of what comes next, as it was read
+  unsigned r[4];     // of one of them, as it was read
   #pragma unroll 1
   for (int s = 0; s < stages; ++s) {
     const unsigned x = ring.stages + place.stage * STAGE_BYTES + own_start;
@@ -62,15 +62,17 @@ __device__ __forceinline__ void multiply_tile(
       load_matrices(r, x + p / BLOCKS_M * STEP_ROWS * X_ROW_BYTES + p % BLOCKS_M * 64 * SIZE);
     };
     barrier_wait(ring.full + 8 * place.stage, place.phase);
-    read(0);
+    if constexpr (AHEAD) read(0);
     #pragma unroll
     for (int step = 0; step < DEPTH; ++step) {
       #pragma unroll
       for (int b = 0; b < BLOCKS_M; ++b) {
         unsigned (&f)[4] = a[(step * BLOCKS_M + b) % 2];
         asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");
+        const int p = step * BLOCKS_M + b;
+        if constexpr (!AHEAD) read(p);
         turn_fragment(f, r);
-        if (step * BLOCKS_M + b + 1 < DEPTH * BLOCKS_M) read(step * BLOCKS_M + b + 1);
+        if (AHEAD && p + 1 < DEPTH * BLOCKS_M) read(p + 1);
         asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
         product(sums + b * (WIDTH / 2), f[0], f[1], f[2], f[3], descriptor + step * 2 * WIDTH,
                 s + step > 0);

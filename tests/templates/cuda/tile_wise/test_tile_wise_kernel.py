@@ -125,11 +125,11 @@ def test_sums_of_four_lanes_lie_in_different_banks() -> None:
         (replace(BYTES, sparsity=EMPTY), TileWiseConfig(64, 1, 2, 2, 1, 4)),
         (
             replace(BYTES, epilogue=Epilogue("int8", table=True)),
-            TileWiseConfig(128, 2, 2, 4, 1, 0),
+            TileWiseConfig(128, 2, 2, 4, 1, 0, ahead=True),
         ),
         (replace(FLOATS, bias=True), TileWiseConfig(128, 2, 2, 3, 1, 4)),
         (replace(BYTES, m=120), TileWiseConfig(64, 1, 2, 3, 1, 2, 2, 2)),
-        (replace(FLOATS, m=250), TileWiseConfig(64, 1, 2, 3, 2, 4, 1, 2)),
+        (replace(FLOATS, m=250), TileWiseConfig(64, 1, 2, 3, 2, 4, 1, 2, True)),
         (
             FloatGemm(70, 99, 75, "bfloat16", "bfloat16", "float32", activation="gelu_tanh",
                       sparsity=Sparsity("tw", 24, 60, Structure(96, 32, 64))),
