@@ -22,7 +22,7 @@ from autoq.templates.operators.residual_gemm import ResidualGemm
 from residual.accuracy import BITS, PAPER_THRESHOLDS
 from residual.distributions import DISTRIBUTIONS, masked_pair, masked_threshold, pair
 from residual.drawn_on_gpu import masked_pair_on_gpu
-from residual.kernels import ALLOWED, Block, Compiler, bench_of, loaded, summed
+from residual.kernels import ALLOWED, Block, Compiler, Ready, bench_of, loaded, summed
 from residual.numpy_peer import NumpyPeer, threads
 from residual.rows import Case
 from residual.variants import Variants
@@ -109,7 +109,8 @@ def masked_row(
         ready[form] = loaded(bench, compiled, constants, block, timing)
         if kind == "cuda":
             together = dataclasses.replace(timing, overlapped=True)
-            ready[f"{form}_overlapped"] = loaded(bench, compiled, constants, block, together)
+            candidate = ready[form].loaded
+            ready[f"{form}_overlapped"] = Ready(candidate.stopwatch(together), candidate)
         sources[form] = compiled.chosen.source
     watches = {form: item.watch for form, item in ready.items()}
     if kind == "cpu" or density == GPU_DENSITIES[0]:
