@@ -34,7 +34,7 @@ _INSTRUCTION_REGISTERS = 26
 # What the walk of shares takes.
 _SHARE_REGISTERS = 24
 
-_WIDTHS = (16, 32, 48, 64, 96, 128, 192, 256)
+_WIDTHS = (16, 32, 48, 64, 80, 96, 128, 160, 192, 256)
 _STAGES = (2, 3, 4, 5, 6, 8, 10)
 
 _TEAMS = (
