@@ -22,7 +22,7 @@ from autoq.templates.cuda.device.weights import (
     tile_rows,
 )
 
-WIDTHS = (16, 32, 48, 64, 96, 128, 192, 256)
+WIDTHS = (16, 32, 48, 64, 80, 96, 128, 160, 192, 256)
 
 
 CHANNELS = [(n, c) for n in WIDTHS for c in (4, 8, 16) if n % (4 * c) == 0]
