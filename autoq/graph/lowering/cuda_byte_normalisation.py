@@ -1,8 +1,8 @@
 """Layer normalisation from bytes to bytes as CUDA, in the few instructions that bytes allow.
 
 The scale of a row falls out of `(x - mean) / sqrt(variance + epsilon)` but for epsilon, so that
-bytes are normalised as the whole numbers that they are. The step of the output divides the factors
-and offsets of columns instead of every element.
+bytes are normalised as the whole numbers that they are. The step of the output divides what a row
+is multiplied by, and the offsets of columns, instead of every element.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ def byte_normalisation(arrays: RowArrays, primitives: Sequence[Primitive]) -> Ro
         return None
     share = float_literal(1 / arrays.row)
     count = len(arrays.operands)
-    total, mean, rest, square, squares, root = range(count, count + 6)
-    factor, offset = root + 1, root + 2
+    total, mean, rest, square, squares, root, offset = range(count, count + 7)
     epsilon = f"__fmul_rn({{1}}, {float_literal(1 / scale**2)})"
+    variance = f"__fmaf_rn({{0}}, {share}, {epsilon})"
+    in_steps = float_literal(1 / step)
     values = (
         RowValue("Sum", (found.x,), False, True),
         RowValue(f"__fmul_rn({{0}}, {share})", (total,), False),
@@ -54,13 +55,12 @@ def byte_normalisation(arrays: RowArrays, primitives: Sequence[Primitive]) -> Ro
         RowValue("__fmul_rn({0}, {0})", (rest,), True),
         RowValue("Sum", (square,), False, True),
         RowValue(
-            f"reciprocal_root(__fmaf_rn({{0}}, {share}, {epsilon}))",
-            (squares, found.epsilon),
-            False,
+            f"__fmul_rn(reciprocal_root({variance}), {in_steps})", (squares, found.epsilon), False
         ),
-        RowValue(f"__fmul_rn({{0}}, {float_literal(1 / step)})", (found.factor,), True),
-        RowValue(f"__fmul_rn({{0}}, {float_literal(1 / step)})", (found.offset,), True),
-        RowValue("__fmaf_rn(__fmul_rn({0}, {1}), {2}, {3})", (rest, root, factor, offset), True),
+        RowValue(f"__fmul_rn({{0}}, {in_steps})", (found.offset,), True),
+        RowValue(
+            "__fmaf_rn(__fmul_rn({0}, {1}), {2}, {3})", (rest, root, found.factor, offset), True
+        ),
     )
     taken = [0.0] * count
     taken[found.x] = float(first["zero_point"])
