@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for
-from autoq.templates.cuda.device.residual.panel import panel_of
+from autoq.templates.cuda.device.residual.panel import Panel, panel_of
 from autoq.templates.cuda.device.residual.weighted_sums import WeightedSums
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.target import Target
@@ -15,6 +15,7 @@ from autoq.templates.target import Target
 _BLOCKS_A_UNIT = 4
 """Of the pass over the product, which waits for memory: on a multiprocessor at least."""
 
+_PANEL_ROWS = (16, 8)
 _PARTS = (1, 2, 4, 8, 16)
 _LEAST_WIDTH = 256
 """Columns of a part: a panel that is read for fewer costs more than its gain."""
@@ -51,7 +52,7 @@ def knob_values(workload: ResidualGemm) -> dict[str, Sequence[Any]]:
     return {
         "lanes": tuple(n for n in (32, 128, 256, 512) if n == 32 or 4 * n < 2 * workload.k),
         "sum_rows": (16, 32, 64, 128) if sparse and many else (16,),
-        "panel_rows": (16, 8) if sparse else (16,),
+        "panel_rows": _PANEL_ROWS if sparse else (16,),
         "column_parts": tuple(n for n in _PARTS if n == 1 or n <= most_parts),
         "share": (1 / 256, 1 / 128, 1 / 64, 1 / 16, 1 / 4) if sparse else (1 / 256,),
     }
@@ -68,15 +69,16 @@ def default_knobs(workload: ResidualGemm, target: Target) -> dict[str, Any]:
 
     enough = [n for n in values["sum_rows"] if blocks(n) >= _BLOCKS_A_UNIT * target.units]
     sum_rows = min(max(enough, default=values["sum_rows"][0]), 64)
-    parts = _default_parts(workload, target)
-    middle = {"panel_rows": 16, "column_parts": parts, "share": 1 / 128}
+    panels = [panel_of(rows, -(-workload.k // 16) * 16, target) for rows in _PANEL_ROWS]
+    panel = next((one for one in panels if one.held), panels[0])
+    parts = _default_parts(workload, panel, target)
+    middle = {"panel_rows": panel.rows, "column_parts": parts, "share": 1 / 128}
     chosen = {name: one if one in values[name] else values[name][0] for name, one in middle.items()}
     return {"lanes": lanes, "sum_rows": sum_rows, **chosen}
 
 
-def _default_parts(workload: ResidualGemm, target: Target) -> int:
+def _default_parts(workload: ResidualGemm, panel: Panel, target: Target) -> int:
     """As few as make three quarters of the blocks that run together: each reads its panel."""
-    panel = panel_of(16, workload.k, target)
     slots = target.units * panel.together
     panels, width = blocks_for(workload.m, panel.rows), panel.warps * panel.columns
     wide = [parts for parts in _PARTS if parts == 1 or parts * width <= workload.n]
