@@ -71,13 +71,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply(
 """
 
 
-def kernel() -> Function:
-    """The kernel on the current device."""
+def machine_code(cache: Path | None) -> bytes:
+    """The kernel, kept in a folder if there is one."""
     name = "multiply_64x256"
     text = _SOURCE.replace("INSTRUCTION", Wgmma.dense(_N, "int8", "int8", "int32").assembly(name))
     text = text.replace("NAME", name).replace("STAGE_BYTES", str(_STAGE_BYTES))
-    cubin = compile_cuda(text.replace("STAGES", str(_STAGES)), "sm_90a", None).cubin
-    return Function(Module(cubin), "multiply", _STAGES * _STAGE_BYTES, 1)
+    return compile_cuda(text.replace("STAGES", str(_STAGES)), "sm_90a", cache).cubin
 
 
 def measure(
@@ -117,12 +116,14 @@ def measure(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--launches", type=int, default=600)
+    parser.add_argument("--cache", type=Path, help="folder of compiled kernels")
     parser.add_argument("--output", type=Path, required=True, help="JSON file")
     options = parser.parse_args()
     host = resolve("cuda")
     require_device(host)
     device, bytes_held = Device(0), _STAGES * _STAGE_BYTES
-    function = kernel()
+    code = Module(machine_code(options.cache))
+    function = Function(code, "multiply", bytes_held, 1)
     random = np.random.default_rng(0).integers(0, 256, bytes_held, np.uint8)
     cases = {"zeros": np.zeros(bytes_held, np.uint8), "random": random}
     result: dict[str, Any] = {
