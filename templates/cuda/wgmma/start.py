@@ -49,10 +49,7 @@ class Starter:
 
 @T.inline
 def prefetch_maps(plan, sources, thread):
-    """A thread of a warp that has nothing else to do: the first load finds its tensor map near.
-
-    Fetching it takes 1100 cycles, longer than all else that comes before the first load.
-    """
+    """A thread of a warp that has nothing else to do: the first load finds its tensor map near."""
     if thread.is_of(3):  # noqa: SIM102
         if T.cuda.elect_sync() != 0:
             T.evaluate(prefetch_map(sources.x_map))
