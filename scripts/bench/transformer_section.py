@@ -37,7 +37,7 @@ def sentence(result: Mapping[str, Any]) -> str:
     ]
     low, high = min(ratios), max(ratios)
     return (
-        f"Untuned, 8-bit ViT, BERT, ConvNeXt and DenseNet at batch 8 are {low:.1f} to {high:.1f} "
+        f"8-bit ViT, BERT, ConvNeXt and DenseNet at batch 8 are {low:.1f} to {high:.1f} "
         f"times as fast as torch in float16."
     )
 
