@@ -11,9 +11,12 @@ from with_nvcc import needs_nvcc
 from autoq.templates.base import Template
 from autoq.templates.cuda.halo.swapped import conv2d_swapped
 from autoq.templates.cuda.mma_sync import conv2d_mma_sync
+from autoq.templates.cuda.sparse import spmm_wgmma
 from autoq.templates.cuda.wgmma import gemm_wgmma
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.spmm import Spmm
+from autoq.templates.structure import Structure
 from autoq.templates.target import Target, parse_target
 from autoq.templates.workload import Workload
 from ptx import emulate, kernels
@@ -34,6 +37,12 @@ SWAPPED: Case = (
     parse_target("cuda:sm_90a"),
 )
 WGMMA: Case = (gemm_wgmma.TEMPLATE, Gemm(70, 40, 2048), parse_target("cuda:sm_90a"))
+
+LONG: Case = (
+    spmm_wgmma.TEMPLATE,
+    Spmm(64, 64, 150, 32, Structure(128, 56, 96)),
+    parse_target("cuda:sm_90a"),
+)
 
 
 def swap_fragments(ptx: str) -> str:
@@ -84,6 +93,17 @@ def test_a_missing_wait_gives_wrong_numbers_late(
     fault = without(instruction)
     assert complaint(monkeypatch, case, fault, "eager") is None
     assert "elements wrong" in str(complaint(monkeypatch, case, fault, "late"))
+
+
+def test_an_arrival_that_does_not_wait_for_copies_gives_wrong_numbers_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fault(ptx: str) -> str:
+        early = r"mbarrier.arrive.shared.b64 _, \1;"
+        return re.sub(r"cp\.async\.mbarrier\.arrive\.noinc\S+ (\[\S+\]);", early, ptx)
+
+    assert complaint(monkeypatch, LONG, fault, "eager") is None
+    assert "elements wrong" in str(complaint(monkeypatch, LONG, fault, "late"))
 
 
 def test_a_missing_wait_for_an_mbarrier_gives_wrong_numbers_late(
