@@ -173,7 +173,7 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
             return True
         n_tiles = ceil_div(problem.workload.k, config.block_n)
         resident = problem.resident(config)
-        once = config.grid.persistent and config.grid.cluster == 1 and not config.weights_once
+        once = config.grid.persistent and config.grid.cluster == 1
         return once and n_tiles <= resident < problem.tiles(config)
 
     def early_stages_are_empty(config: PipelineConfig) -> bool:
@@ -181,12 +181,17 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         alone = config.receivers == 1 and not config.weights_stay and not config.stream_k
         return alone or not config.early_loads
 
+    def staying_weights_are_read_once(config: PipelineConfig) -> bool:
+        """weights that stay are read once by each block, whatever the L2 cache does"""
+        return not (config.weights_stay and config.weights_once)
+
     def bound_lowers_channels(config: PipelineConfig) -> bool:
         """channels of a thread are bounded only where it would have more"""
         return config.most_channels == MOST_CHANNELS or config.bounds_channels
 
     return [
         early_stages_are_empty,
+        staying_weights_are_read_once,
         bound_lowers_channels,
         weights_stay_for_many_tiles,
         residual_comes_one_way,
