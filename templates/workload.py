@@ -225,6 +225,11 @@ class Workload(ABC):
                     f"{list(spec.shape)}"
                 )
 
+    @property
+    def of_one_pair(self) -> Workload:
+        """The work of one head of one batch, where pairs are independent; else all of it."""
+        return self
+
     def key_fields(self) -> dict[str, Any]:
         """What the workload's key says besides its operator, ready for JSON."""
         return key_fields(self)

@@ -44,7 +44,6 @@ from autoq.graph.precision import AttentionPrecision, Precision, ResidualPrecisi
 from autoq.graph.rewrite import prune
 from autoq.residual.setting import Setting
 from autoq.templates.base import Template
-from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.registry import TEMPLATES, matching
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
@@ -64,8 +63,8 @@ def optimise(
     """
     # Scores that no array holds need none where attention is one kernel, which shows at the end.
     made = _optimised(graph, target, templates, precision, long=True)
-    products = (n.workload for n in made.nodes if isinstance(n, Layer))
-    if all(matching(w, target, templates) for w in products if isinstance(w, BatchedGemm)):
+    layers = (node.workload for node in made.nodes if isinstance(node, Layer))
+    if all(matching(w, target, templates) for w in layers if w.of_one_pair != w):
         return made
     return _optimised(graph, target, templates, precision, long=False)
 

@@ -108,6 +108,10 @@ class BatchedGemm(Workload, operator="batched_gemm"):
         return replace(self, epilogue=Epilogue(dtype))
 
     @property
+    def of_one_pair(self) -> BatchedGemm:
+        return replace(self, batch=1, heads=1)
+
+    @property
     def products(self) -> int:
         """How many pairs of matrices there are."""
         return self.batch * self.heads

@@ -46,10 +46,11 @@ def preferred(product: Gemm) -> Mapping[str, Any]:
     return {"block_n": 128, "m_blocks": 2, "team": SplitTeam(2, False), "stages": 6}
 
 
-# A block that keeps weights reads them before the kernels that write them are done.
+# A block that keeps weights, or asks early for the first ones, reads them before the kernels that
+# write them are done.
 _PRODUCT = ResidualProduct(
     gemm_wgmma.TEMPLATE, ResidualWgmmaConfig, weight_layout,
-    lambda product: {"weights_stay": (False,)}, preferred,
+    lambda product: {"weights_stay": (False,), "early_loads": (0,)}, preferred,
 )  # fmt: skip
 
 TEMPLATE = Template(

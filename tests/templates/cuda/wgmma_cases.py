@@ -95,7 +95,7 @@ def shared_cases(each: int) -> list[tuple[str, Gemm | Conv2d, Any]]:
 def few_shared(space: Any, each: int) -> list[Any]:
     """Random configurations whose blocks or consumers share work: `each` of each kind there is.
 
-    A kind is a cluster and how many groups of consumers split k. 150 draws a grid and team that
+    A kind is a cluster and how many groups of consumers split k. 400 draws a grid and team that
     find no legal configuration say that there is none.
     """
     rng = np.random.default_rng(11)
@@ -104,7 +104,7 @@ def few_shared(space: Any, each: int) -> list[Any]:
     for grid, team in itertools.product(knobs["grid"], knobs["team"]):
         if grid.cluster * team.k_groups == 1:
             continue
-        for _ in range(150):
+        for _ in range(400):
             found = kinds.setdefault((grid.cluster, grid.shared, team.k_groups), [])
             if len(found) == each:
                 break

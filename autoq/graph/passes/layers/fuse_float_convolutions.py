@@ -81,19 +81,21 @@ def fuse_float_convolutions(graph: Graph, target: Target, templates: Sequence[Te
     _place_behind(graph, list(wide.values()))
     drop_roundings(graph)
     prune(graph)
-    _write_for_pools(graph, target, templates)
+    _write_for_pools(graph, [product for _, product in groups], target, templates)
 
 
-def _write_for_pools(graph: Graph, target: Target, templates: Sequence[Template]) -> None:
+def _write_for_pools(
+    graph: Graph, products: Sequence[Operation], target: Target, templates: Sequence[Template]
+) -> None:
     """Let a convolution that only largest values are taken of write the float32 that these are of.
 
     The largest of rounded numbers is the rounded largest, which what follows reads rounded.
     """
     around = Neighbourhood(graph)
     widened: set[int] = set()
-    for node in graph.operations:
-        workload = node.attributes.get("workload")
-        if not isinstance(workload, FloatConv2d) or workload.residual:
+    for node in products:
+        workload = node.attributes["workload"]
+        if workload.residual:
             continue
         cast = around.only_reader(node.output, "Cast")
         readers = [] if cast is None else around.readers(cast.output)

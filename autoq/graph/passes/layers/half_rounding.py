@@ -11,7 +11,6 @@ from dataclasses import replace
 from autoq.graph.ir import Graph, Node, Operation
 from autoq.graph.rewrite import Neighbourhood, add_tensor, rename_inputs
 from autoq.templates.base import Template
-from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
@@ -82,9 +81,7 @@ def computable(
     long: of two activations also where one computes a head of a batch by itself, but no array of
     all of them is addressed: attention in one kernel has none of its scores.
     """
-    if long and isinstance(workload, BatchedGemm):
-        workload = replace(workload, batch=1, heads=1)
-    return bool(matching(workload, target, templates))
+    return bool(matching(workload.of_one_pair if long else workload, target, templates))
 
 
 def write_narrow(

@@ -46,13 +46,24 @@ def space(workload: Attention, target: Target) -> Space[WgmmaAttentionConfig]:
     )
 
 
+# For so many powers that a thread keeps ptxas needs one register more, or it spills: of 384 keys
+# some 200 bytes, which is faster all the same, so that searches may choose it.
+_KEPT_FOR_ONE_SPARE = 4
+
+
 def default(workload: Attention, target: Target) -> WgmmaAttentionConfig:
     """The legal configuration of least estimated time, of the knobs that the estimate knows."""
     legal = space(workload, target)
     knobs = {**_knobs(workload), **_UNTUNED}
     candidates = (WgmmaAttentionConfig(*values) for values in itertools.product(*knobs.values()))
+
+    def roomy(config: WgmmaAttentionConfig) -> bool:
+        plan = WgmmaAttentionPlan(workload, config, target)
+        kept = plan.tiles * config.tile_keys // 2 if config.keeps_powers else 0
+        return registers(plan) + kept // _KEPT_FOR_ONE_SPARE <= plan.registers.consumer
+
     return min(
-        (config for config in candidates if config in legal),
+        (config for config in candidates if config in legal and roomy(config)),
         key=lambda config: estimate(workload, config, target),
     )
 

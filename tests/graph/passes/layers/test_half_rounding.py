@@ -12,6 +12,7 @@ from autoq.frontend import from_model
 from autoq.graph import Fusion, Layer, evaluate, optimise
 from autoq.models.weight_only import to_float16, to_matmul_nbits
 from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.operators.shared_float_gemm import SharedFloatGemm
 from autoq.templates.target import parse_target
 
 
@@ -32,13 +33,14 @@ def test_no_kernel_only_rounds(four_bits, target):
     assert np.abs(found - expected).max() <= 1e-2 * np.abs(expected).max()
     if target == "cpu":
         return
-    products = [
-        node for node in graph.nodes
-        if isinstance(node, Layer) and isinstance(node.workload, FloatGemm)
-    ]  # fmt: skip
+    layers = [node.workload for node in graph.nodes if isinstance(node, Layer)]
+    shared = [work for work in layers if isinstance(work, SharedFloatGemm)]
+    assert len(shared) == (2 if target == "cuda:sm_90a" else 0)
+    products = [work for work in layers if isinstance(work, FloatGemm)]
+    products += [work.one for work in shared for _ in range(work.products)]
     assert len(products) == 12
-    assert all(node.workload.out_dtype == "float16" for node in products)
-    assert sum(node.workload.residual for node in products) == 4
+    assert all(work.out_dtype == "float16" for work in products)
+    assert sum(work.residual for work in products) == 4
     alone = [n for n in graph.nodes if isinstance(n, Fusion) and n.kind == "Cast"]
     assert [node.input_dtypes for node in alone] in ([], [("int64",)], [("int32",)])
 
