@@ -94,7 +94,9 @@ struct Rounding {
   __device__ __forceinline__ float least() const {
     return QUANTISED_MASKED ? by.masked_low : RESCALED_SCORES ? by.rescaled_low : by.scores_low;
   }
-  // What powers are multiplied with to be shares in their steps, when all keys have been seen.
+  // What powers are multiplied with to be shares in their steps, when all keys have been seen. In a
+  // row of equal scores all shares are this number, rounded as a model rounds it: beside a tie, as
+  // 25.499998 for ten keys, another last bit would move all of them by a step.
   __device__ __forceinline__ void measured() {
     join_lanes(top, total, factor);
     of_shares = read_part<OfShares>(scalars + sizeof(OfScores) / 4);
@@ -103,7 +105,7 @@ struct Rounding {
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
       for (int half = 0; half < 2; ++half)
-        inverse.of[r][half] = __frcp_rn(__fmul_rn(total.of[r][half], of_shares.shares_step));
+        inverse.of[r][half] = __fdiv_rn(__frcp_rn(total.of[r][half]), of_shares.shares_step);
   }
   // A step of 32 keys as A's registers. Keys follow each other as a thread holds their scores: it
   // has four of eight neighbouring ones.

@@ -1,0 +1,53 @@
+"""Rows of equal scores, whose shares lie beside a tie: all of them round as the model's do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ptx.kernels import run
+from with_nvcc import needs_nvcc
+
+from autoq.measure.arrays import random_case
+from autoq.templates.attention_scalars import ATTENTION_SCALARS
+from autoq.templates.base import Template
+from autoq.templates.cuda.attention import attention_mma_sync
+from autoq.templates.cuda.attention.wgmma import attention_wgmma_bytes
+from autoq.templates.operators.attention import Attention
+from autoq.templates.target import parse_target
+
+HOPPER = parse_target("cuda:sm_90a")
+WORKLOAD = Attention(
+    1, 1, 16, 24, 16, "int8", "int8", "uint8", "uint8", mask_axes="n",
+    quantised_scores=True, quantised_masked=True,
+)  # fmt: skip
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    "template",
+    [attention_mma_sync.TEMPLATE, attention_wgmma_bytes.TEMPLATE],
+    ids=lambda template: template.name,
+)
+def test_equal_shares_round_as_the_models(template: Template) -> None:
+    """Ten keys, whose share of 0.1 is 25.499998 steps of 0.0039215689."""
+    (q, k, v, mask), constants = random_case(WORKLOAD, 3)
+    step = float(np.finfo(np.float32).max) / 255
+    given = {
+        "masked_step": step,
+        "masked_low": -255,
+        "masked_high": 0,
+        "shares_step": 0.003921568859368563,
+    }
+    scalars = np.array(constants["scalars"])
+    for name, value in given.items():
+        scalars[ATTENTION_SCALARS.index(name)] = value
+    constants = {**constants, "scalars": scalars}
+    mask = np.where(np.arange(24) < 10, np.float32(0), np.finfo(np.float32).min).reshape(mask.shape)
+    arrays = (q, k, v, mask.astype(np.float32))
+    config = template.default(WORKLOAD, HOPPER)
+    inputs = [*arrays, *template.pack(WORKLOAD, config, constants)]
+    (y,) = run(
+        template.build(WORKLOAD, config, HOPPER), HOPPER, inputs, [WORKLOAD.outputs[0].stored]
+    )
+    (expected,) = WORKLOAD.reference(arrays, constants)
+    np.testing.assert_array_equal(y, expected)
