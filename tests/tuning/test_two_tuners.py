@@ -19,22 +19,30 @@ class Gone(Exception):
 
 
 class SlowMeasurer:
-    """Answers after some milliseconds, in a thread of its own; fails after `lives` candidates."""
+    """Answers after some milliseconds, in a thread of its own; fails after `lives` candidates.
+
+    It takes none before `first`, another measurer, has begun to fail.
+    """
 
     pipelined = True
     device = DEVICE
 
-    def __init__(self, lives=10**9):
+    def __init__(self, lives=10**9, first=None):
         self.measured = []
+        self.failing = threading.Event()
         self._lives = lives
+        self._first = first
 
     def submit(self, job):
+        if self._first is not None:
+            assert self._first.failing.wait(60)
         future = Future()
         self.measured.append(job.config)
         if len(self.measured) <= self._lives:
             wait = 0.003 * (1 + len(self.measured) % 5)
             threading.Timer(wait, future.set_result, [_measurement(job)]).start()
         else:
+            self.failing.set()
             threading.Timer(0.1, future.set_exception, [Gone()]).start()
         return future
 
@@ -110,7 +118,8 @@ def test_two_tuners_measure_every_candidate_once_and_share_the_trials(tmp_path, 
 
 def test_what_a_tuner_that_dies_had_claimed_is_measured_by_the_other(tmp_path):
     path = tmp_path / "log.jsonl"
-    dying, other = SlowMeasurer(lives=5), SlowMeasurer()
+    dying = SlowMeasurer(lives=5)
+    other = SlowMeasurer(first=dying)
     ends = _both(path, 1000, (dying, other))
     assert isinstance(ends[0], Gone)
     records = _trials(path)
