@@ -148,7 +148,10 @@ def lrn(node: OnnxNode, b: GraphBuilder) -> str:
     for name, value in numbers.items():
         if LARGEST_LRN_NUMBER < abs(value) < math.inf:  # others are no numbers, which emit refuses
             raise b.error(f"{name} {value:.3g}: sizes up to {LARGEST_LRN_NUMBER:g} are supported")
-    return b.emit("LRN", [node.required(0, b)], size=size, **numbers)
+    x = node.required(0, b)
+    if len(b.shape(x)) < 2:
+        raise b.error(f"input of shape {list(b.shape(x))}: [batch, channels, ...] is expected")
+    return b.emit("LRN", [x], size=size, **numbers)
 
 
 @importer("Softmax")
