@@ -61,6 +61,7 @@ CASES: list[Workload] = [
                 groups=24),
     FloatConv2d(1, 8, 9, 24, 36, 3, 2, (2, 1), (1, 0, 1, 1), (1, 2), residual=True, groups=3),
     DynamicQuantize(5001),
+    BatchedGemm(1, 40, 21, 35, 2, *["float32"] * 2, "bmhk", "bkhn", "bmhn", Epilogue("float32")),
     BatchedGemm(2, 17, 20, 16, 3, "uint8", "int8", "bmhk", "bnhk", epilogue=Epilogue("uint8")),
     BatchedGemm(1, 9, 12, 18, 2, "int8", "uint8", "bhmk", "bkhn", "bmhn"),
     BatchedGemm(2, 70, 40, 66, 2, *["float16"] * 2, "bmhk", "bnhk", epilogue=Epilogue("float32")),

@@ -24,6 +24,7 @@ from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.dynamic_quantize import DynamicQuantize
 from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
@@ -69,7 +70,7 @@ WORKLOADS: list[Workload] = [
     Pool2d("average", 2, 7, 7, 64, 7, 7, in_dtype="uint8", out_dtype="uint8", requantize=True),
     Add((2, 7, 7, 32)),
     Concat(49, (16, 24), ("int8", "uint8"), (False, True)),
-    Quantize(2, 16, 16, 3, 16, 2),
+    *(Quantize(2, 16, 16, 3, 16, 2), DynamicQuantize(50)),
     Dequantize(2, 7, 7, 24),
     Lookup((2, 7, 7, 24)),
 ]  # fmt: skip
@@ -99,6 +100,7 @@ FLOAT_PRODUCTS = [
     BatchedGemm(2, 33, 24, 49, 2, *["float16"] * 2, "bhmk", "bhkn", epilogue=Epilogue("float16")),
     BatchedGemm(1, 40, 40, 64, 2, "bfloat16", "bfloat16", epilogue=Epilogue("float32")),
     FloatGemm(5, 37, 100, "float32", "int4", "float32", bias=True),
+    BatchedGemm(1, 40, 21, 35, 2, *["float32"] * 2, "bmhk", "bkhn", "bmhn", Epilogue("float32")),
     Attention(1, 2, 40, 70, 24, *["bfloat16"] * 3, "bfloat16", mask_axes="hmn", constant_mask=True),
     Attention(1, 2, 40, 70, 64, *["uint8"] * 3, "int8", quantised_scores=True),
 ]  # fmt: skip
