@@ -1,0 +1,197 @@
+"""CUDA source of the end of a tile: sums to values, through shared memory to rows of y.
+
+A thread has columns of y 16 * warp + lane / 4 and 8 more, of bytes two neighbouring ones, and of
+each 8 rows two. stmatrix.trans makes rows of y of them. Rows that are no whole 16-byte units lie one
+behind the other, at the place in a unit that they have in memory, and leave as one bulk copy.
+"""
+
+_BYTES = r"""
+struct Values {
+  float scale, low, high, shift;
+  int column[2];
+  bool own, adds;
+
+  __device__ __forceinline__ Values(const float* scales, const float* scalars) {
+    scale = __ldg(scales);
+    const float4 second = __ldg(reinterpret_cast<const float4*>(scalars) + 1);
+    low = second.y, high = second.z;
+    own = __fadd_rn(low, second.w) == LEAST && __fadd_rn(high, second.w) == MOST;
+    shift = __fadd_rn(second.w, -12582912.f);
+  }
+  template <bool OWN> __device__ __forceinline__ int value(unsigned sum, int added) const {
+    float v = __fmul_rn(__int2float_rn((int)sum + added), scale);
+    if constexpr (!OWN) v = clamped(v, low, high);
+    return __float2int_rn(__fadd_rn(__fadd_rn(v, 12582912.f), shift));
+  }
+  // Of rows 8 * tile + 2 * (lane % 4) and the next: two columns of each in a word.
+  template <bool OWN> __device__ __forceinline__ unsigned word(
+      const unsigned (&sums)[4], unsigned row_sums, int tile, int lane) const {
+    int row[2] = {0, 0};
+    if (adds)
+      asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(row[0]), "=r"(row[1])
+                   : "r"(row_sums + 4 * (8 * tile + lane % 4 * 2)) : "memory");
+    int v[4];
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) v[i] = value<OWN>(sums[i], column[i / 2] + row[i % 2]);
+    unsigned upper, all;
+    asm("cvt.pack.sat.PACKED.s32.b32 %0, %1, %2, %3;"
+        : "=r"(upper) : "r"(v[3]), "r"(v[1]), "r"(0));
+    asm("cvt.pack.sat.PACKED.s32.b32 %0, %1, %2, %3;"
+        : "=r"(all) : "r"(v[2]), "r"(v[0]), "r"(upper));
+    return all;
+  }
+};
+constexpr int TILE_WORDS = 1;
+template <bool OWN> __device__ __forceinline__ void words_of(
+    unsigned (&words)[TILE_WORDS], const Values& values, const unsigned (&sums)[4],
+    unsigned row_sums, int tile, int lane) {
+  words[0] = values.word<OWN>(sums, row_sums, tile, lane);
+}
+"""
+
+_FLOATS = r"""
+struct Values {
+  float scale, low, high;
+  bool own;
+
+  __device__ __forceinline__ Values(const float* scales, const float* scalars) {
+    scale = __ldg(scales);
+    const float4 second = __ldg(reinterpret_cast<const float4*>(scalars) + 1);
+    low = second.y, high = second.z;
+    own = low == -__int_as_float(0x7f800000) && high == __int_as_float(0x7f800000);
+  }
+  template <bool OWN> __device__ __forceinline__ float value(float sum) const {
+    const float v = __fmul_rn(sum, scale);
+    return OWN || v != v ? v : clamped(v, low, high);
+  }
+  template <bool OWN> __device__ __forceinline__ unsigned word(float first, float second) const {
+    unsigned word;
+    if constexpr (IS_HALF<OUT>)
+      asm("cvt.rn.f16x2.f32 %0, %1, %2;"
+          : "=r"(word) : "f"(value<OWN>(second)), "f"(value<OWN>(first)));
+    else
+      asm("cvt.rn.bf16x2.f32 %0, %1, %2;"
+          : "=r"(word) : "f"(value<OWN>(second)), "f"(value<OWN>(first)));
+    return word;
+  }
+};
+constexpr int TILE_WORDS = 2;
+template <bool OWN> __device__ __forceinline__ void words_of(
+    unsigned (&words)[TILE_WORDS], const Values& values, const float (&sums)[4],
+    unsigned row_sums, int tile, int lane) {
+  words[0] = values.word<OWN>(sums[0], sums[1]);
+  words[1] = values.word<OWN>(sums[2], sums[3]);
+}
+"""
+
+_BOXES = r"""
+constexpr int Y_BYTES = ROWS * Y_LINE, Y_UNITS = Y_LINE / 64;
+// Matrices of 8 rows: of bytes one has a warp's 16 columns, of floats two have.
+constexpr int TILES_AT_ONCE = 4 / TILE_WORDS;
+
+template <bool OWN> __device__ __forceinline__ void stage(
+    const Sums& sums, const Values& values, unsigned to, unsigned row_sums, int warp, int lane) {
+  #pragma unroll
+  for (int tile = 0; tile < ROW_TILES; tile += TILES_AT_ONCE) {
+    unsigned words[4] = {};
+    #pragma unroll
+    for (int i = 0; i < TILES_AT_ONCE; ++i)
+      if (tile + i < ROW_TILES) {
+        unsigned own[TILE_WORDS];
+        words_of<OWN>(own, values, sums[tile + i], row_sums, tile + i, lane);
+        #pragma unroll
+        for (int e = 0; e < TILE_WORDS; ++e) words[i * TILE_WORDS + e] = own[e];
+      }
+    const int matrix = lane / 8, row = 8 * (tile + matrix / TILE_WORDS) + lane % 8;
+    const int unit = warp * TILE_WORDS + matrix % TILE_WORDS;
+    const unsigned at = to + swizzled<Y_LINE>(row * Y_LINE + 16 * unit);
+    if (tile + TILES_AT_ONCE <= ROW_TILES)
+      asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
+                   :: "r"(at), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+                   : "memory");
+    else  // two tiles of bytes
+      asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};"
+                   :: "r"(at), "r"(words[0]), "r"(words[1]) : "memory");
+  }
+}
+__device__ __forceinline__ void store(
+    const Sums& sums, const Values& values, const Block& block, const Maps& maps, void* y,
+    int column, int row_group, int thread) {
+  const int warp = thread / 32 % 4, lane = thread % 32;
+  const int group = row_group * COLUMNS + column;
+  const unsigned to = block.smem + group * Y_BYTES, row_sums = block.sum(row_group * ROWS);
+  if (values.own) stage<true>(sums, values, to, row_sums, warp, lane);
+  else stage<false>(sums, values, to, row_sums, warp, lane);
+  fence_shared();
+  meet(1 + group, 128);
+  if (thread % 128 == 0) {
+    store_box(maps.y, block.first_column + 64 * column, block.first_row + row_group * ROWS,
+              block.pair % HEADS, block.pair / HEADS, to);
+    wait_for_stores();
+  }
+}
+"""
+
+_RUNS = r"""
+constexpr int Y_ROW = N * OUT_SIZE;
+template <bool OWN> __device__ __forceinline__ void stage(
+    const Sums& sums, const Values& values, unsigned to, unsigned row_sums, int n, int lane) {
+  #pragma unroll
+  for (int tile = 0; tile < ROW_TILES; ++tile) {
+    unsigned words[TILE_WORDS];
+    words_of<OWN>(words, values, sums[tile], row_sums, tile, lane);
+    #pragma unroll
+    for (int row = 0; row < 2; ++row)
+      #pragma unroll
+      for (int second = 0; second < 2; ++second) {
+        const unsigned at = to + (8 * tile + row) * Y_ROW;
+        if constexpr (SIZE == 1) {
+          if (n + second < N)
+            asm volatile("st.shared.b8 [%0], %1;"
+                         :: "r"(at + second), "r"(words[0] >> (16 * row + 8 * second)) : "memory");
+        } else {
+          if (n + 8 * second < N)
+            asm volatile("st.shared.b16 [%0], %1;"
+                         :: "r"(at + 16 * second),
+                            "h"((unsigned short)(words[second] >> 16 * row)) : "memory");
+        }
+      }
+  }
+}
+__device__ __forceinline__ void store(
+    const Sums& sums, const Values& values, const Block& block, const Maps& maps, void* y,
+    int column, int row_group, int thread) {
+  const int warp = thread / 32 % 4, lane = thread % 32, own = column * 128 + thread % 128;
+  const int first_row = block.first_row + row_group * ROWS;
+  const int count = max(0, min(ROWS, M - first_row)) * Y_ROW;
+  unsigned char* run = static_cast<unsigned char*>(y) + (block.pair * M + first_row) * Y_ROW;
+  const int past = (int)((size_t)run & 15u);
+  const unsigned from = block.smem + row_group * RUN_BYTES + past;
+  const int n = 64 * column + 16 * warp + (SIZE == 1 ? lane / 4 * 2 : lane / 4);
+  const unsigned to = from + lane % 4 * 2 * Y_ROW + n * OUT_SIZE;
+  const unsigned row_sums = block.sum(row_group * ROWS);
+  if (values.own) stage<true>(sums, values, to, row_sums, n, lane);
+  else stage<false>(sums, values, to, row_sums, n, lane);
+  fence_shared();
+  meet(1 + row_group, 128 * COLUMNS);
+  // Whole units in one copy; what lies before and behind them byte by byte.
+  const int before = min(count, -past & 15), units = (count - before) / 16 * 16;
+  if (own == 0 && units > 0) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+                 :: "l"(run + before), "r"(from + before), "r"(units) : "memory");
+    wait_for_stores();
+  }
+  const int at = own < 16 ? own : before + units + own - 16;
+  if (own < 16 ? at < before : own < 32 && at < count) {
+    unsigned byte;
+    asm volatile("ld.shared.u8 %0, [%1];" : "=r"(byte) : "r"(from + at) : "memory");
+    run[at] = (unsigned char)byte;
+  }
+}
+"""
+
+
+def store_source(floating: bool, boxes: bool, packed: str) -> str:
+    """Source of `Values` and `store`; packed: the type of bytes as cvt.pack names it."""
+    values = _FLOATS if floating else _BYTES.replace("PACKED", packed)
+    return values + (_BOXES if boxes else _RUNS)
