@@ -3,7 +3,9 @@
 BLOCK = r"""
 constexpr int WARPGROUPS = COLUMNS * ROW_GROUPS, WARPS = 4 * WARPGROUPS;
 constexpr int BLOCK_ROWS = ROW_GROUPS * ROWS, STEP_K = LINE / SIZE, MMA_STEPS = LINE / 32;
-constexpr int GROUP_BYTES = ROWS * LINE, PART_BYTES = 64 * LINE, OTHER_AT = BLOCK_ROWS * LINE;
+constexpr int GROUP_BYTES = ROWS * LINE, PART_BYTES = 64 * LINE, STEP_BYTES_OF_X = BLOCK_ROWS * LINE;
+// Copies of x are there for all steps, behind the stages.
+constexpr int OTHER_AT = COPIES_X ? 0 : STEP_BYTES_OF_X;
 constexpr int STAGE_BYTES = OTHER_AT + COLUMNS * PART_BYTES;
 constexpr int OTHER_LINE = TURNED ? 64 * SIZE : LINE;
 constexpr int ROW_TILES = ROWS / 8;
@@ -20,8 +22,10 @@ struct Block {
     first_row = block / TILES_N % TILES_M * BLOCK_ROWS;
     pair = block / (TILES_N * TILES_M);
   }
-  __device__ __forceinline__ unsigned x(int stage, int row_group) const {
-    return smem + stage * STAGE_BYTES + row_group * GROUP_BYTES;
+  __device__ __forceinline__ unsigned x(int step, int row_group) const {
+    const int from = COPIES_X ? STAGES * STAGE_BYTES + step * STEP_BYTES_OF_X
+                              : step % STAGES * STAGE_BYTES;
+    return smem + from + row_group * GROUP_BYTES;
   }
   __device__ __forceinline__ unsigned other(int stage, int column) const {
     return smem + stage * STAGE_BYTES + OTHER_AT + column * PART_BYTES;
@@ -48,13 +52,14 @@ __device__ __forceinline__ void load_step(const Block& block, const Maps& maps, 
     load_box(block.other(stage, c), maps.other, TURNED ? column : k, TURNED ? k : column, head,
              batch, there);
   }
+  if constexpr (COPIES_X) return;
   #pragma unroll
   for (int r = 0; r < ROW_GROUPS; ++r)
-    load_box(block.x(stage, r), maps.x, k, block.first_row + r * ROWS, head, batch, there);
+    load_box(block.x(step, r), maps.x, k, block.first_row + r * ROWS, head, batch, there);
 }
 // Before all threads meet: stages are asked for as soon as their barriers are there.
 __device__ __forceinline__ void begin_loads(const Block& block, const Maps& maps) {
-  prefetch_map(maps.x);
+  if constexpr (!COPIES_X) prefetch_map(maps.x);
   prefetch_map(maps.other);
   for (int stage = 0; stage < STAGES; ++stage) {
     start_barrier(block.there(stage), 1);

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
 from autoq.templates.cuda.batched.block_source import BLOCK
+from autoq.templates.cuda.batched.copy_source import COPIES
 from autoq.templates.cuda.batched.plan import BatchedWgmmaPlan
 from autoq.templates.cuda.batched.product_source import PRODUCTS
 from autoq.templates.cuda.batched.store_source import store_source
@@ -25,14 +27,15 @@ _MOST_UNROLLED = 8
 _ENTRY = r"""
 struct NoZeroPoints {};
 __device__ __forceinline__ void product(
-    Map x_map, Map other_map, Map y_map, ZEROS const float* scale, const float* scalars, void* y,
+    Map x_map, Map other_map, Map y_map, const void* x, ZEROS const float* scale, const float* scalars, void* y,
     const void* shared, int number, int thread) {
   const Block block(shared, number);
   const Maps maps = {x_map, other_map, y_map};
   if (thread == 0) begin_loads(block, maps);
-  __syncthreads();
   asm volatile("griddepcontrol.wait;" ::: "memory");
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  COPY
+  __syncthreads();
   const int warpgroup = __shfl_sync(0xffffffffu, thread / 128, 0);
   const int column = warpgroup % COLUMNS, row_group = warpgroup / COLUMNS;
   Values values(scale, scalars);
@@ -81,16 +84,19 @@ def build_kernel(plan: BatchedWgmmaPlan, packed: Sequence[TensorSpec]) -> PrimFu
         scale = T.match_buffer(scale_ptr, scales.shape, "float32", align=16)
         scalars = T.match_buffer(scalars_ptr, numbers.shape, "float32", align=16)
         y_array = T.match_buffer(y_ptr, y.shape, y.dtype, align=16)
-        x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-        T.call_packed(
-            ENCODE_TILED, x_map, x.dtype, 4, x_array.data,
-            *plan.map_of(work.x_order, x.dtype, plan.line, config.rows),
-        )  # fmt: skip
         other_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(
             ENCODE_TILED, other_map, other.dtype, 4, other_array.data,
             *plan.map_of(work.other_order, other.dtype, plan.other_line, other_rows),
         )  # fmt: skip
+        if not plan.copies_x:
+            x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+            T.call_packed(
+                ENCODE_TILED, x_map, x.dtype, 4, x_array.data,
+                *plan.map_of(work.x_order, x.dtype, plan.line, config.rows),
+            )  # fmt: skip
+        else:
+            x_map = T.meta_var(other_map)
         if plan.boxes:
             y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
             T.call_packed(
@@ -98,7 +104,7 @@ def build_kernel(plan: BatchedWgmmaPlan, packed: Sequence[TensorSpec]) -> PrimFu
                 *plan.map_of(work.y_order, y.dtype, plan.y_line, config.rows),
             )  # fmt: skip
         else:
-            y_map = T.meta_var(x_map)
+            y_map = T.meta_var(other_map)
 
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_sm})
@@ -108,7 +114,7 @@ def build_kernel(plan: BatchedWgmmaPlan, packed: Sequence[TensorSpec]) -> PrimFu
         maps = T.meta_var([T.address_of(one) for one in (x_map, other_map, y_map)])
         T.evaluate(
             T.cuda.func_call(
-                product.name, *maps, *taken, scale.data, scalars.data, y_array.data, smem.data,
+                product.name, *maps, x_array.data, *taken, scale.data, scalars.data, y_array.data, smem.data,
                 block, thread, source_code=product.source,
             )
         )  # fmt: skip
@@ -121,8 +127,9 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
     out = element(work.epilogue.out_dtype)
     sums = "float" if work.floating else "unsigned"
     least, most = out.range or (0, 0)
-    products = PRODUCTS
-    entry = _ENTRY.replace("ZEROS", "" if work.floating else "const int* zero_points,")
+    x, (batch, head, pitch) = work.inputs[0], plan.x_places
+    entry = _ENTRY.replace("COPY", "copy_x(block, x, thread);" if plan.copies_x else "")
+    entry = entry.replace("ZEROS", "" if work.floating else "const int* zero_points,")
     entry = entry.replace("ZERO_POINTS", "NoZeroPoints" if work.floating else "ZeroPoints")
     entry = entry.replace("BEGIN", "" if work.floating else _BEGIN)
     entry = entry.replace("END", "" if work.floating else _END)
@@ -131,7 +138,8 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
         + plan.atom.assembly("multiply")
         + BLOCK
         + f"using Sums = {sums}[ROW_TILES][4];\n"
-        + products
+        + (COPIES if plan.copies_x else "")
+        + PRODUCTS
         + store_source(work.floating, plan.boxes, str(out.ptx))
         + entry
     )
@@ -143,6 +151,8 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
             "HEADS": work.heads, "M": work.m, "N": work.n, "K": work.k,
             "SIZE": plan.size, "OUT_SIZE": plan.out_size, "TURNED": plan.turned,
             "LINE": plan.line, "STEPS": plan.steps, "STAGES": config.stages,
+            "COPIES_X": plan.copies_x, "X_BYTES": math.prod(x.shape) * plan.size,
+            "X_BATCH": batch, "X_HEAD": head, "X_PITCH": pitch, "AT_ONCE": plan.copied_at_once,
             "COLUMNS": config.columns, "ROW_GROUPS": config.row_groups, "ROWS": config.rows,
             "TILES_M": plan.tiles_m, "TILES_N": plan.tiles_n,
             "Y_LINE": plan.y_line, "RUN_BYTES": plan.run_bytes,

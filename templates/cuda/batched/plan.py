@@ -18,6 +18,7 @@ UNIT_BYTES = 16
 """What strides of tensor maps and places of bulk copies are multiples of."""
 _LEAST_LINE, _MOST_LINE = 64, 128
 _SUM_BYTES = 4
+_COPIED_AT_ONCE = 8
 
 
 def row_bytes(workload: BatchedGemm, order: str, dtype: str) -> int:
@@ -30,12 +31,17 @@ def stores_boxes(workload: BatchedGemm) -> bool:
     return row_bytes(workload, workload.y_order, workload.epilogue.out_dtype) % UNIT_BYTES == 0
 
 
+def copies_x(workload: BatchedGemm) -> bool:
+    """Whether rows of x are no whole units, so that threads copy them instead of TMA."""
+    return row_bytes(workload, workload.x_order, workload.in_dtype) % UNIT_BYTES != 0
+
+
 class BatchedWgmmaPlan:
     """A batched product cut into the tiles of a configuration. Sizes count bytes unless said.
 
     Tensor cores compute y transposed: A is other, 64 of its columns of y from registers, and B is
     x, rows of a warpgroup in shared memory. A stage holds `line` bytes of each row of x, then a
-    part of other for each 64 columns of y. Rows of y take the place of the stages in the end.
+    part of other for each 64 columns of y; x that is copied lies behind the stages. Rows of y take the place of the stages in the end.
     """
 
     def __init__(
@@ -53,7 +59,11 @@ class BatchedWgmmaPlan:
         self.other_line = WARPGROUP_COLUMNS * self.size if self.turned else self.line
         self.part_bytes = WARPGROUP_COLUMNS * self.line
         """Of a part of other."""
-        self.stage_bytes = config.block_m * self.line + config.columns * self.part_bytes
+        self.copies_x = copies_x(workload)
+        own, parts = config.block_m * self.line, config.columns * self.part_bytes
+        self.stage_bytes = parts if self.copies_x else own + parts
+        self.copied_bytes = self.steps * own if self.copies_x else 0
+        """Of x behind the stages, for all steps."""
         self.tiles_m = ceil_div(workload.m, config.block_m)
         self.tiles_n = ceil_div(workload.n, config.block_n)
         self.blocks = workload.products * self.tiles_m * self.tiles_n
@@ -64,7 +74,7 @@ class BatchedWgmmaPlan:
         own = config.row_groups * self.run_bytes
         if self.boxes:
             own = config.warpgroups * config.rows * self.y_line
-        self.sums_at = max(config.stages * self.stage_bytes, own)
+        self.sums_at = max(config.stages * self.stage_bytes + self.copied_bytes, own)
         sums = 0 if workload.floating else config.block_m * _SUM_BYTES
         self.barriers_at = self.sums_at + sums
         self.smem_bytes = self.barriers_at + 2 * config.stages * BARRIER_BYTES
@@ -80,6 +90,22 @@ class BatchedWgmmaPlan:
         sums = "float32" if work.floating else "int32"
         shape = (WARPGROUP_COLUMNS, self.config.rows, K_BYTES // self.size)
         return Wgmma(shape, work.other_dtype, work.in_dtype, sums, a_from_registers=True)
+
+    @property
+    def copied_at_once(self) -> int:
+        """Units of x that a thread waits for together."""
+        units = self.copied_bytes // UNIT_BYTES
+        rounds = ceil_div(units, self.config.threads)
+        return max(1, min(_COPIED_AT_ONCE, rounds))
+
+    @property
+    def x_places(self) -> tuple[int, int, int]:
+        """How far batches, heads and rows of x lie apart."""
+        work = self.workload
+        _, pitch = work.row_places(work.x_order, 0)
+        matrix = work.m * work.k
+        head = matrix if work.x_order == "bhmk" else work.k
+        return matrix * work.heads * self.size, head * self.size, pitch * self.size
 
     def map_of(self, order: str, dtype: str, line: int, rows: int) -> list[int]:
         """Arguments of ENCODE_TILED behind the address, for an array in an order.

@@ -120,10 +120,10 @@ template <class Zeros> __device__ __forceinline__ void multiply_all(
     const int stage = stage_of(step);
     wait_for(block.there(stage), phase_of(step));
     read_other(a[step % 2], block.other(stage, column), warp, lane);
-    start_step(sums, a[step % 2], block.x(stage, row_group), step > 0);
+    start_step(sums, a[step % 2], block.x(step, row_group), step > 0);
     if constexpr (SIZE == 1) {
       zeros.add_other(a[step % 2]);
-      zeros.add_x(block.x(stage, row_group), column * 128 + thread % 128);
+      zeros.add_x(block.x(step, row_group), column * 128 + thread % 128);
     }
     if (step > 0) {
       wait_for_products<1>();
