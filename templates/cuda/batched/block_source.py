@@ -6,7 +6,7 @@ constexpr int BLOCK_ROWS = ROW_GROUPS * ROWS, STEP_K = LINE / SIZE, MMA_STEPS = 
 constexpr int GROUP_BYTES = ROWS * LINE, PART_BYTES = 64 * LINE, STEP_BYTES_OF_X = BLOCK_ROWS * LINE;
 // Copies of x are there for all steps, behind the stages.
 constexpr int OTHER_AT = COPIES_X ? 0 : STEP_BYTES_OF_X;
-constexpr int STAGE_BYTES = OTHER_AT + COLUMNS * PART_BYTES;
+constexpr int PARTS = COLUMNS * PASSES, STAGE_BYTES = OTHER_AT + PARTS * PART_BYTES;
 constexpr int OTHER_LINE = TURNED ? 64 * SIZE : LINE;
 constexpr int ROW_TILES = ROWS / 8;
 
@@ -18,7 +18,7 @@ struct Block {
 
   __device__ __forceinline__ Block(const void* shared, int block) {
     smem = shared_address(shared);
-    first_column = block % TILES_N * (64 * COLUMNS);
+    first_column = block % TILES_N * (64 * PARTS);
     first_row = block / TILES_N % TILES_M * BLOCK_ROWS;
     pair = block / (TILES_N * TILES_M);
   }
@@ -27,8 +27,8 @@ struct Block {
                               : step % STAGES * STAGE_BYTES;
     return smem + from + row_group * GROUP_BYTES;
   }
-  __device__ __forceinline__ unsigned other(int stage, int column) const {
-    return smem + stage * STAGE_BYTES + OTHER_AT + column * PART_BYTES;
+  __device__ __forceinline__ unsigned other(int stage, int part) const {
+    return smem + stage * STAGE_BYTES + OTHER_AT + part * PART_BYTES;
   }
   __device__ __forceinline__ unsigned sum(int row) const { return smem + SUMS_AT + 4 * row; }
   __device__ __forceinline__ unsigned there(int stage) const {
@@ -47,9 +47,9 @@ __device__ __forceinline__ void load_step(const Block& block, const Maps& maps, 
   const unsigned there = block.there(stage);
   expect_bytes(there, STAGE_BYTES);
   #pragma unroll
-  for (int c = 0; c < COLUMNS; ++c) {
-    const int column = block.first_column + 64 * c;
-    load_box(block.other(stage, c), maps.other, TURNED ? column : k, TURNED ? k : column, head,
+  for (int part = 0; part < PARTS; ++part) {
+    const int column = block.first_column + 64 * part;
+    load_box(block.other(stage, part), maps.other, TURNED ? column : k, TURNED ? k : column, head,
              batch, there);
   }
   if constexpr (COPIES_X) return;

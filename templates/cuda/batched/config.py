@@ -12,7 +12,8 @@ WARPGROUP_COLUMNS = 64
 class BatchedWgmmaConfig:
     """Knobs of a product of two activations on wgmma.
 
-    columns: warpgroups of a block side by side, each with 64 columns of y.
+    columns: warpgroups of a block side by side, each with 64 columns of y at a time.
+    passes: parts of 64 columns that a warpgroup computes one after the other.
     row_groups: warpgroups of a block one below the other, each with rows of its own.
     rows: rows of y of a warpgroup, the columns of one wgmma.
     stages: shared-memory buffers of the load pipeline.
@@ -20,6 +21,7 @@ class BatchedWgmmaConfig:
     """
 
     columns: int
+    passes: int
     row_groups: int
     rows: int
     stages: int
@@ -28,6 +30,11 @@ class BatchedWgmmaConfig:
     @property
     def warpgroups(self) -> int:
         return self.columns * self.row_groups
+
+    @property
+    def parts(self) -> int:
+        """Parts of 64 columns of y of a block."""
+        return self.columns * self.passes
 
     @property
     def threads(self) -> int:
@@ -41,4 +48,4 @@ class BatchedWgmmaConfig:
     @property
     def block_n(self) -> int:
         """Columns of y of a block."""
-        return self.columns * WARPGROUP_COLUMNS
+        return self.parts * WARPGROUP_COLUMNS

@@ -42,15 +42,22 @@ __device__ __forceinline__ void product(
   Sums sums;
   ZERO_POINTS zeros;
   BEGIN
-  multiply_all(sums, zeros, block, maps, column, row_group, thread);
-  END
-  __syncthreads();  // rows of y take the place of the stages
-  store(sums, values, block, maps, y, column, row_group, thread);
+  #pragma unroll 1
+  for (int pass = 0; pass < PASSES; ++pass) {
+    const int part = pass * COLUMNS + column;
+    multiply_all(sums, zeros, block, maps, part, row_group, thread);
+    END
+    // Sums of rows of x are there, and rows of y may take the place of the stages.
+    if (pass == 0) __syncthreads();
+    store_part(sums, values, block, maps, y, part, row_group, thread);
+  }
+  end_store(block, y, column, row_group, thread);
 }
 """
 _BEGIN = "zeros.begin(zero_points);"
 _END = (
-    "zeros.end(block, row_group * ROWS, column * 128 + thread % 128); "
+    "zeros.end_columns(); "
+    "if (pass == 0) zeros.end_rows(block, row_group * ROWS, column * 128 + thread % 128); "
     "values.column[0] = zeros.columns[0], values.column[1] = zeros.columns[1]; "
     "values.adds = zeros.other != 0;"
 )
@@ -153,9 +160,9 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
             "LINE": plan.line, "STEPS": plan.steps, "STAGES": config.stages,
             "COPIES_X": plan.copies_x, "X_BYTES": math.prod(x.shape) * plan.size,
             "X_BATCH": batch, "X_HEAD": head, "X_PITCH": pitch, "AT_ONCE": plan.copied_at_once,
-            "COLUMNS": config.columns, "ROW_GROUPS": config.row_groups, "ROWS": config.rows,
+            "COLUMNS": config.columns, "PASSES": config.passes, "ROW_GROUPS": config.row_groups, "ROWS": config.rows,
             "TILES_M": plan.tiles_m, "TILES_N": plan.tiles_n,
-            "Y_LINE": plan.y_line, "RUN_BYTES": plan.run_bytes,
+            "Y_AT": plan.y_at, "Y_LINE": plan.y_line, "RUN_BYTES": plan.run_bytes,
             "SUMS_AT": plan.sums_at, "BARRIERS_AT": plan.barriers_at,
             "UNROLL": plan.steps if plan.steps <= _MOST_UNROLLED else 2,
             "LEAST": least, "MOST": most,

@@ -41,7 +41,8 @@ class BatchedWgmmaPlan:
 
     Tensor cores compute y transposed: A is other, 64 of its columns of y from registers, and B is
     x, rows of a warpgroup in shared memory. A stage holds `line` bytes of each row of x, then a
-    part of other for each 64 columns of y; x that is copied lies behind the stages. Rows of y take the place of the stages in the end.
+    part of other for each 64 columns of y; x that is copied lies behind the stages. Rows of y take the place of all that in the
+    end, or follow it where warpgroups go on to other columns.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class BatchedWgmmaPlan:
         self.part_bytes = WARPGROUP_COLUMNS * self.line
         """Of a part of other."""
         self.copies_x = copies_x(workload)
-        own, parts = config.block_m * self.line, config.columns * self.part_bytes
+        own, parts = config.block_m * self.line, config.parts * self.part_bytes
         self.stage_bytes = parts if self.copies_x else own + parts
         self.copied_bytes = self.steps * own if self.copies_x else 0
         """Of x behind the stages, for all steps."""
@@ -71,10 +72,12 @@ class BatchedWgmmaPlan:
         self.y_line = WARPGROUP_COLUMNS * self.out_size
         """Of a row of y of a warpgroup, where boxes are stored."""
         self.run_bytes = self._run_bytes()
-        own = config.row_groups * self.run_bytes
+        y_bytes = config.row_groups * self.run_bytes
         if self.boxes:
-            own = config.warpgroups * config.rows * self.y_line
-        self.sums_at = max(config.stages * self.stage_bytes + self.copied_bytes, own)
+            y_bytes = config.row_groups * config.parts * config.rows * self.y_line
+        loaded = config.stages * self.stage_bytes + self.copied_bytes
+        self.y_at = 0 if config.passes == 1 else loaded
+        self.sums_at = max(loaded, self.y_at + y_bytes)
         sums = 0 if workload.floating else config.block_m * _SUM_BYTES
         self.barriers_at = self.sums_at + sums
         self.smem_bytes = self.barriers_at + 2 * config.stages * BARRIER_BYTES

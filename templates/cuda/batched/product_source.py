@@ -62,7 +62,6 @@ struct ZeroPoints {
 
   __device__ __forceinline__ void begin(const int* zero_points) {
     x = __ldg(zero_points), other = __ldg(zero_points + 1);
-    columns[0] = columns[1] = 0;
     #pragma unroll
     for (int i = 0; i < OWN_ROWS; ++i) rows[i] = 0;
   }
@@ -93,13 +92,15 @@ struct ZeroPoints {
     }
   }
   // Sums become what is added to products.
-  __device__ __forceinline__ void end(const Block& block, int first_row, int own) {
+  __device__ __forceinline__ void end_columns() {
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
       columns[i] += __shfl_xor_sync(0xffffffffu, columns[i], 1);
       columns[i] += __shfl_xor_sync(0xffffffffu, columns[i], 2);
       columns[i] = x * (K * other - columns[i]);
     }
+  }
+  __device__ __forceinline__ void end_rows(const Block& block, int first_row, int own) const {
     #pragma unroll
     for (int i = 0; i < OWN_ROWS; ++i) {
       const int row = own + i * (128 * COLUMNS);
@@ -110,20 +111,22 @@ struct ZeroPoints {
   }
 };
 
+// Of a part of 64 columns; the first parts add up rows of x too.
 template <class Zeros> __device__ __forceinline__ void multiply_all(
-    Sums& sums, Zeros& zeros, const Block& block, const Maps& maps, int column, int row_group,
+    Sums& sums, Zeros& zeros, const Block& block, const Maps& maps, int part, int row_group,
     int thread) {
   const int warp = thread / 32 % 4, lane = thread % 32;
   Fragments a[2];
+  if constexpr (SIZE == 1) zeros.columns[0] = zeros.columns[1] = 0;
   #pragma unroll UNROLL
   for (int step = 0; step < STEPS; ++step) {
     const int stage = stage_of(step);
     wait_for(block.there(stage), phase_of(step));
-    read_other(a[step % 2], block.other(stage, column), warp, lane);
+    read_other(a[step % 2], block.other(stage, part), warp, lane);
     start_step(sums, a[step % 2], block.x(step, row_group), step > 0);
     if constexpr (SIZE == 1) {
       zeros.add_other(a[step % 2]);
-      zeros.add_x(block.x(step, row_group), column * 128 + thread % 128);
+      if (part < COLUMNS) zeros.add_x(block.x(step, row_group), part * 128 + thread % 128);
     }
     if (step > 0) {
       wait_for_products<1>();

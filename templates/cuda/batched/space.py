@@ -19,7 +19,7 @@ from autoq.templates.target import Target
 Rule = Callable[[BatchedWgmmaConfig], bool]
 
 MOST_COLUMNS = 4
-"""Most warpgroups side by side."""
+"""Most parts of 64 columns of a block that has whole rows of y, and most side by side."""
 _ROWS = (16, 32, 48, 64, 96, 128, 192)
 _ROW_UNIT, _MOST_ROWS = 16, 256
 _TILES = (1, 2, 3, 4)
@@ -61,8 +61,10 @@ def _knobs(workload: BatchedGemm) -> dict[str, Sequence[Any]]:
         even = ceil_div(ceil_div(workload.m, count), _ROW_UNIT) * _ROW_UNIT
         if even <= _MOST_ROWS:
             rows.add(even)
+    parts = ceil_div(workload.n, WARPGROUP_COLUMNS)
     return {
         "columns": tuple(range(1, MOST_COLUMNS + 1)),
+        "passes": (1, 2, 3, 4) if parts > 1 else (1,),
         "row_groups": (1, 2, 3, 4),
         "rows": tuple(sorted(rows)),
         "stages": (1, 2, 3, 4, 6),
@@ -79,9 +81,13 @@ def _rules(
         return config.warpgroups <= _MOST_WARPGROUPS
 
     def warpgroups_are_used(config: BatchedWgmmaConfig) -> bool:
-        """No warpgroup of a pair's first block is without rows or columns."""
+        """No warpgroup of a pair's first block is without rows, or in any pass without columns."""
         rows = config.block_m - config.rows < workload.m
         return rows and config.block_n - WARPGROUP_COLUMNS < workload.n
+
+    def passes_share_a_stage(config: BatchedWgmmaConfig) -> bool:
+        """Warpgroups go on to other columns where the reduction is one step."""
+        return config.passes == 1 or plan_of(config).steps == 1
 
     def rows_are_whole(config: BatchedWgmmaConfig) -> bool:
         """A block has whole rows of y where these are no whole 16-byte units."""
@@ -99,6 +105,7 @@ def _rules(
     return [
         warpgroups_are_few,
         warpgroups_are_used,
+        passes_share_a_stage,
         rows_are_whole,
         stages_are_used,
         *resource_rules(plan_of, registers, target),

@@ -114,21 +114,24 @@ template <bool OWN> __device__ __forceinline__ void stage(
                    :: "r"(at), "r"(words[0]), "r"(words[1]) : "memory");
   }
 }
-__device__ __forceinline__ void store(
+__device__ __forceinline__ void store_part(
     const Sums& sums, const Values& values, const Block& block, const Maps& maps, void* y,
-    int column, int row_group, int thread) {
+    int part, int row_group, int thread) {
   const int warp = thread / 32 % 4, lane = thread % 32;
-  const int group = row_group * COLUMNS + column;
-  const unsigned to = block.smem + group * Y_BYTES, row_sums = block.sum(row_group * ROWS);
+  const unsigned to = block.smem + Y_AT + (row_group * PARTS + part) * Y_BYTES;
+  const unsigned row_sums = block.sum(row_group * ROWS);
   if (values.own) stage<true>(sums, values, to, row_sums, warp, lane);
   else stage<false>(sums, values, to, row_sums, warp, lane);
   fence_shared();
-  meet(1 + group, 128);
+  meet(1 + thread / 128, 128);
   if (thread % 128 == 0) {
-    store_box(maps.y, block.first_column + 64 * column, block.first_row + row_group * ROWS,
+    store_box(maps.y, block.first_column + 64 * part, block.first_row + row_group * ROWS,
               block.pair % HEADS, block.pair / HEADS, to);
-    wait_for_stores();
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
   }
+}
+__device__ __forceinline__ void end_store(const Block&, void*, int, int, int thread) {
+  if (thread % 128 == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 """
 
@@ -158,40 +161,55 @@ template <bool OWN> __device__ __forceinline__ void stage(
       }
   }
 }
-__device__ __forceinline__ void store(
+// Where the rows of a row group lie in memory and in shared memory.
+struct Run {
+  unsigned char* y;
+  unsigned from;
+  int bytes;
+
+  __device__ __forceinline__ Run(const Block& block, void* array, int row_group) {
+    const int first_row = block.first_row + row_group * ROWS;
+    y = static_cast<unsigned char*>(array) + (block.pair * M + first_row) * Y_ROW;
+    from = block.smem + Y_AT + row_group * RUN_BYTES + (unsigned)((size_t)y & 15u);
+    bytes = max(0, min(ROWS, M - first_row)) * Y_ROW;
+  }
+};
+__device__ __forceinline__ void store_part(
     const Sums& sums, const Values& values, const Block& block, const Maps& maps, void* y,
-    int column, int row_group, int thread) {
-  const int warp = thread / 32 % 4, lane = thread % 32, own = column * 128 + thread % 128;
-  const int first_row = block.first_row + row_group * ROWS;
-  const int count = max(0, min(ROWS, M - first_row)) * Y_ROW;
-  unsigned char* run = static_cast<unsigned char*>(y) + (block.pair * M + first_row) * Y_ROW;
-  const int past = (int)((size_t)run & 15u);
-  const unsigned from = block.smem + row_group * RUN_BYTES + past;
-  const int n = 64 * column + 16 * warp + (SIZE == 1 ? lane / 4 * 2 : lane / 4);
+    int part, int row_group, int thread) {
+  const int warp = thread / 32 % 4, lane = thread % 32;
+  const int n = 64 * part + 16 * warp + (SIZE == 1 ? lane / 4 * 2 : lane / 4);
+  const unsigned from = Run(block, y, row_group).from;
   const unsigned to = from + lane % 4 * 2 * Y_ROW + n * OUT_SIZE;
   const unsigned row_sums = block.sum(row_group * ROWS);
   if (values.own) stage<true>(sums, values, to, row_sums, n, lane);
   else stage<false>(sums, values, to, row_sums, n, lane);
+}
+__device__ __forceinline__ void end_store(
+    const Block& block, void* y, int column, int row_group, int thread) {
+  const Run run(block, y, row_group);
+  const int own = column * 128 + thread % 128;
   fence_shared();
   meet(1 + row_group, 128 * COLUMNS);
   // Whole units in one copy; what lies before and behind them byte by byte.
-  const int before = min(count, -past & 15), units = (count - before) / 16 * 16;
+  const int before = min(run.bytes, (int)(-run.from & 15u));
+  const int units = (run.bytes - before) / 16 * 16;
   if (own == 0 && units > 0) {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
-                 :: "l"(run + before), "r"(from + before), "r"(units) : "memory");
+                 :: "l"(run.y + before), "r"(run.from + before), "r"(units) : "memory");
     wait_for_stores();
   }
   const int at = own < 16 ? own : before + units + own - 16;
-  if (own < 16 ? at < before : own < 32 && at < count) {
+  if (own < 16 ? at < before : own < 32 && at < run.bytes) {
     unsigned byte;
-    asm volatile("ld.shared.u8 %0, [%1];" : "=r"(byte) : "r"(from + at) : "memory");
-    run[at] = (unsigned char)byte;
+    asm volatile("ld.shared.u8 %0, [%1];" : "=r"(byte) : "r"(run.from + at) : "memory");
+    run.y[at] = (unsigned char)byte;
   }
 }
 """
 
 
 def store_source(floating: bool, boxes: bool, packed: str) -> str:
-    """Source of `Values` and `store`; packed: the type of bytes as cvt.pack names it."""
+    """Source of `Values`, `store_part` and `end_store`; packed: the type of bytes as cvt.pack names it."""
     values = _FLOATS if floating else _BYTES.replace("PACKED", packed)
     return values + (_BOXES if boxes else _RUNS)
