@@ -3,7 +3,8 @@
 BLOCK = r"""
 constexpr int WARPGROUPS = COLUMNS * ROW_GROUPS, WARPS = 4 * WARPGROUPS;
 constexpr int BLOCK_ROWS = ROW_GROUPS * ROWS, STEP_K = LINE / SIZE, MMA_STEPS = LINE / 32;
-constexpr int GROUP_BYTES = ROWS * LINE, PART_BYTES = 64 * LINE, STEP_BYTES_OF_X = BLOCK_ROWS * LINE;
+constexpr int GROUP_BYTES = ROWS * LINE, STEP_BYTES_OF_X = BLOCK_ROWS * LINE;
+constexpr int PART_BYTES = 64 * LINE;
 // Copies of x are there for all steps, behind the stages.
 constexpr int OTHER_AT = COPIES_X ? 0 : STEP_BYTES_OF_X;
 constexpr int PARTS = COLUMNS * PASSES, STAGE_BYTES = OTHER_AT + PARTS * PART_BYTES;

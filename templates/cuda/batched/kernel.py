@@ -27,8 +27,8 @@ _MOST_UNROLLED = 8
 _ENTRY = r"""
 struct NoZeroPoints {};
 __device__ __forceinline__ void product(
-    Map x_map, Map other_map, Map y_map, const void* x, ZEROS const float* scale, const float* scalars, void* y,
-    const void* shared, int number, int thread) {
+    Map x_map, Map other_map, Map y_map, const void* x, ZEROS const float* scale,
+    const float* scalars, void* y, const void* shared, int number, int thread) {
   const Block block(shared, number);
   const Maps maps = {x_map, other_map, y_map};
   if (thread == 0) begin_loads(block, maps);
@@ -121,8 +121,8 @@ def build_kernel(plan: BatchedWgmmaPlan, packed: Sequence[TensorSpec]) -> PrimFu
         maps = T.meta_var([T.address_of(one) for one in (x_map, other_map, y_map)])
         T.evaluate(
             T.cuda.func_call(
-                product.name, *maps, x_array.data, *taken, scale.data, scalars.data, y_array.data, smem.data,
-                block, thread, source_code=product.source,
+                product.name, *maps, x_array.data, *taken, scale.data, scalars.data, y_array.data,
+                smem.data, block, thread, source_code=product.source,
             )
         )  # fmt: skip
 
@@ -147,7 +147,7 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
         + f"using Sums = {sums}[ROW_TILES][4];\n"
         + (COPIES if plan.copies_x else "")
         + PRODUCTS
-        + store_source(work.floating, plan.boxes, str(out.ptx))
+        + store_source(work.floating, plan.boxes, f"{out.ptx}{'x2' if work.floating else ''}")
         + entry
     )
     return NumberNamespace(
@@ -160,8 +160,8 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
             "LINE": plan.line, "STEPS": plan.steps, "STAGES": config.stages,
             "COPIES_X": plan.copies_x, "X_BYTES": math.prod(x.shape) * plan.size,
             "X_BATCH": batch, "X_HEAD": head, "X_PITCH": pitch, "AT_ONCE": plan.copied_at_once,
-            "COLUMNS": config.columns, "PASSES": config.passes, "ROW_GROUPS": config.row_groups, "ROWS": config.rows,
-            "TILES_M": plan.tiles_m, "TILES_N": plan.tiles_n,
+            "COLUMNS": config.columns, "PASSES": config.passes,
+            "ROW_GROUPS": config.row_groups, "ROWS": config.rows, "TILES_M": plan.tiles_m, "TILES_N": plan.tiles_n,
             "Y_AT": plan.y_at, "Y_LINE": plan.y_line, "RUN_BYTES": plan.run_bytes,
             "SUMS_AT": plan.sums_at, "BARRIERS_AT": plan.barriers_at,
             "UNROLL": plan.steps if plan.steps <= _MOST_UNROLLED else 2,

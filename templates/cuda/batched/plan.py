@@ -41,8 +41,8 @@ class BatchedWgmmaPlan:
 
     Tensor cores compute y transposed: A is other, 64 of its columns of y from registers, and B is
     x, rows of a warpgroup in shared memory. A stage holds `line` bytes of each row of x, then a
-    part of other for each 64 columns of y; x that is copied lies behind the stages. Rows of y take the place of all that in the
-    end, or follow it where warpgroups go on to other columns.
+    part of other for each 64 columns of y; x that is copied lies behind the stages. Rows of y take
+    the place of all that in the end, or follow it where warpgroups go on to other columns.
     """
 
     def __init__(

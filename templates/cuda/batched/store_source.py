@@ -1,30 +1,37 @@
 """CUDA source of the end of a tile: sums to values, through shared memory to rows of y.
 
 A thread has columns of y 16 * warp + lane / 4 and 8 more, of bytes two neighbouring ones, and of
-each 8 rows two. stmatrix.trans makes rows of y of them. Rows that are no whole 16-byte units lie one
-behind the other, at the place in a unit that they have in memory, and leave as one bulk copy.
+each 8 rows two. stmatrix.trans makes rows of y of them. Rows that are no whole 16-byte units lie
+one behind the other, at the place in a unit that they have in memory, and leave as one bulk copy.
+"""
+
+_FORMS = r"""
+// What bounds ask for: nothing, of bytes a zero point, or minima and maxima.
+enum { PLAIN, SHIFTED, CLAMPED };
 """
 
 _BYTES = r"""
 struct Values {
   float scale, low, high, shift;
-  int column[2];
-  bool own, adds;
+  int column[2], form;
+  bool adds;
 
   __device__ __forceinline__ Values(const float* scales, const float* scalars) {
     scale = __ldg(scales);
     const float4 second = __ldg(reinterpret_cast<const float4*>(scalars) + 1);
     low = second.y, high = second.z;
-    own = __fadd_rn(low, second.w) == LEAST && __fadd_rn(high, second.w) == MOST;
+    const bool own = __fadd_rn(low, second.w) == LEAST && __fadd_rn(high, second.w) == MOST;
+    form = !own ? CLAMPED : second.w == 0.f ? PLAIN : SHIFTED;
     shift = __fadd_rn(second.w, -12582912.f);
   }
-  template <bool OWN> __device__ __forceinline__ int value(unsigned sum, int added) const {
+  template <int FORM> __device__ __forceinline__ int value(unsigned sum, int added) const {
     float v = __fmul_rn(__int2float_rn((int)sum + added), scale);
-    if constexpr (!OWN) v = clamped(v, low, high);
-    return __float2int_rn(__fadd_rn(__fadd_rn(v, 12582912.f), shift));
+    if constexpr (FORM == CLAMPED) v = clamped(v, low, high);
+    if constexpr (FORM != PLAIN) v = __fadd_rn(__fadd_rn(v, 12582912.f), shift);
+    return __float2int_rn(v);
   }
   // Of rows 8 * tile + 2 * (lane % 4) and the next: two columns of each in a word.
-  template <bool OWN> __device__ __forceinline__ unsigned word(
+  template <int FORM> __device__ __forceinline__ unsigned word(
       const unsigned (&sums)[4], unsigned row_sums, int tile, int lane) const {
     int row[2] = {0, 0};
     if (adds)
@@ -32,7 +39,7 @@ struct Values {
                    : "r"(row_sums + 4 * (8 * tile + lane % 4 * 2)) : "memory");
     int v[4];
     #pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = value<OWN>(sums[i], column[i / 2] + row[i % 2]);
+    for (int i = 0; i < 4; ++i) v[i] = value<FORM>(sums[i], column[i / 2] + row[i % 2]);
     unsigned upper, all;
     asm("cvt.pack.sat.PACKED.s32.b32 %0, %1, %2, %3;"
         : "=r"(upper) : "r"(v[3]), "r"(v[1]), "r"(0));
@@ -42,45 +49,47 @@ struct Values {
   }
 };
 constexpr int TILE_WORDS = 1;
-template <bool OWN> __device__ __forceinline__ void words_of(
+template <int FORM> __device__ __forceinline__ void words_of(
     unsigned (&words)[TILE_WORDS], const Values& values, const unsigned (&sums)[4],
     unsigned row_sums, int tile, int lane) {
-  words[0] = values.word<OWN>(sums, row_sums, tile, lane);
+  words[0] = values.word<FORM>(sums, row_sums, tile, lane);
 }
 """
 
 _FLOATS = r"""
 struct Values {
-  float scale, low, high;
-  bool own;
+  float scale;
+  unsigned low, high;
+  int form;
 
+  // Rounded first: minima and maxima of rounded numbers are the rounded ones.
+  static __device__ __forceinline__ unsigned rounded(float first, float second) {
+    unsigned word;
+    asm("cvt.rn.PACKED.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+    return word;
+  }
   __device__ __forceinline__ Values(const float* scales, const float* scalars) {
     scale = __ldg(scales);
     const float4 second = __ldg(reinterpret_cast<const float4*>(scalars) + 1);
-    low = second.y, high = second.z;
-    own = low == -__int_as_float(0x7f800000) && high == __int_as_float(0x7f800000);
+    const float most = __int_as_float(0x7f800000);
+    low = rounded(second.y, second.y), high = rounded(second.z, second.z);
+    form = second.y == -most && second.z == most ? PLAIN : CLAMPED;
   }
-  template <bool OWN> __device__ __forceinline__ float value(float sum) const {
-    const float v = __fmul_rn(sum, scale);
-    return OWN || v != v ? v : clamped(v, low, high);
-  }
-  template <bool OWN> __device__ __forceinline__ unsigned word(float first, float second) const {
-    unsigned word;
-    if constexpr (IS_HALF<OUT>)
-      asm("cvt.rn.f16x2.f32 %0, %1, %2;"
-          : "=r"(word) : "f"(value<OWN>(second)), "f"(value<OWN>(first)));
-    else
-      asm("cvt.rn.bf16x2.f32 %0, %1, %2;"
-          : "=r"(word) : "f"(value<OWN>(second)), "f"(value<OWN>(first)));
+  template <int FORM> __device__ __forceinline__ unsigned word(float first, float second) const {
+    unsigned word = rounded(__fmul_rn(first, scale), __fmul_rn(second, scale));
+    if constexpr (FORM == CLAMPED) {
+      asm("max.NaN.PACKED %0, %0, %1;" : "+r"(word) : "r"(low));
+      asm("min.NaN.PACKED %0, %0, %1;" : "+r"(word) : "r"(high));
+    }
     return word;
   }
 };
 constexpr int TILE_WORDS = 2;
-template <bool OWN> __device__ __forceinline__ void words_of(
+template <int FORM> __device__ __forceinline__ void words_of(
     unsigned (&words)[TILE_WORDS], const Values& values, const float (&sums)[4],
     unsigned row_sums, int tile, int lane) {
-  words[0] = values.word<OWN>(sums[0], sums[1]);
-  words[1] = values.word<OWN>(sums[2], sums[3]);
+  words[0] = values.word<FORM>(sums[0], sums[1]);
+  words[1] = values.word<FORM>(sums[2], sums[3]);
 }
 """
 
@@ -89,7 +98,7 @@ constexpr int Y_BYTES = ROWS * Y_LINE, Y_UNITS = Y_LINE / 64;
 // Matrices of 8 rows: of bytes one has a warp's 16 columns, of floats two have.
 constexpr int TILES_AT_ONCE = 4 / TILE_WORDS;
 
-template <bool OWN> __device__ __forceinline__ void stage(
+template <int FORM> __device__ __forceinline__ void stage(
     const Sums& sums, const Values& values, unsigned to, unsigned row_sums, int warp, int lane) {
   #pragma unroll
   for (int tile = 0; tile < ROW_TILES; tile += TILES_AT_ONCE) {
@@ -98,7 +107,7 @@ template <bool OWN> __device__ __forceinline__ void stage(
     for (int i = 0; i < TILES_AT_ONCE; ++i)
       if (tile + i < ROW_TILES) {
         unsigned own[TILE_WORDS];
-        words_of<OWN>(own, values, sums[tile + i], row_sums, tile + i, lane);
+        words_of<FORM>(own, values, sums[tile + i], row_sums, tile + i, lane);
         #pragma unroll
         for (int e = 0; e < TILE_WORDS; ++e) words[i * TILE_WORDS + e] = own[e];
       }
@@ -120,8 +129,10 @@ __device__ __forceinline__ void store_part(
   const int warp = thread / 32 % 4, lane = thread % 32;
   const unsigned to = block.smem + Y_AT + (row_group * PARTS + part) * Y_BYTES;
   const unsigned row_sums = block.sum(row_group * ROWS);
-  if (values.own) stage<true>(sums, values, to, row_sums, warp, lane);
-  else stage<false>(sums, values, to, row_sums, warp, lane);
+  if (SIZE == 1 && values.form == SHIFTED)
+    stage<SHIFTED>(sums, values, to, row_sums, warp, lane);
+  else if (values.form == PLAIN) stage<PLAIN>(sums, values, to, row_sums, warp, lane);
+  else stage<CLAMPED>(sums, values, to, row_sums, warp, lane);
   fence_shared();
   meet(1 + thread / 128, 128);
   if (thread % 128 == 0) {
@@ -137,12 +148,12 @@ __device__ __forceinline__ void end_store(const Block&, void*, int, int, int thr
 
 _RUNS = r"""
 constexpr int Y_ROW = N * OUT_SIZE;
-template <bool OWN> __device__ __forceinline__ void stage(
+template <int FORM> __device__ __forceinline__ void stage(
     const Sums& sums, const Values& values, unsigned to, unsigned row_sums, int n, int lane) {
   #pragma unroll
   for (int tile = 0; tile < ROW_TILES; ++tile) {
     unsigned words[TILE_WORDS];
-    words_of<OWN>(words, values, sums[tile], row_sums, tile, lane);
+    words_of<FORM>(words, values, sums[tile], row_sums, tile, lane);
     #pragma unroll
     for (int row = 0; row < 2; ++row)
       #pragma unroll
@@ -182,8 +193,9 @@ __device__ __forceinline__ void store_part(
   const unsigned from = Run(block, y, row_group).from;
   const unsigned to = from + lane % 4 * 2 * Y_ROW + n * OUT_SIZE;
   const unsigned row_sums = block.sum(row_group * ROWS);
-  if (values.own) stage<true>(sums, values, to, row_sums, n, lane);
-  else stage<false>(sums, values, to, row_sums, n, lane);
+  if (SIZE == 1 && values.form == SHIFTED) stage<SHIFTED>(sums, values, to, row_sums, n, lane);
+  else if (values.form == PLAIN) stage<PLAIN>(sums, values, to, row_sums, n, lane);
+  else stage<CLAMPED>(sums, values, to, row_sums, n, lane);
 }
 __device__ __forceinline__ void end_store(
     const Block& block, void* y, int column, int row_group, int thread) {
@@ -210,6 +222,9 @@ __device__ __forceinline__ void end_store(
 
 
 def store_source(floating: bool, boxes: bool, packed: str) -> str:
-    """Source of `Values`, `store_part` and `end_store`; packed: the type of bytes as cvt.pack names it."""
-    values = _FLOATS if floating else _BYTES.replace("PACKED", packed)
-    return values + (_BOXES if boxes else _RUNS)
+    """Source of `Values`, `store_part` and `end_store`.
+
+    packed: the type of what a word is packed with, as PTX names it.
+    """
+    values = _FORMS + (_FLOATS if floating else _BYTES)
+    return values.replace("PACKED", packed) + (_BOXES if boxes else _RUNS)

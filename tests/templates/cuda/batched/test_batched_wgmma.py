@@ -17,7 +17,7 @@ from autoq.templates.cuda.batched.batched_gemm_wgmma import TEMPLATE
 from autoq.templates.cuda.batched.config import BatchedWgmmaConfig
 from autoq.templates.cuda.batched.cost import registers
 from autoq.templates.cuda.batched.plan import BatchedWgmmaPlan
-from autoq.templates.epilogue import Epilogue
+from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import parse_target
 
@@ -54,6 +54,15 @@ def attention(kind: str, length: int, depth: int = 64, pairs: tuple[int, int] = 
     scores = BatchedGemm(m=length, n=length, k=depth, **one, **orders)
     orders = dict(zip(("x_order", "other_order", "y_order"), VALUES, strict=True))
     return scores, BatchedGemm(m=length, n=depth, k=length, **one, **orders)
+
+
+def emulated(workload: BatchedGemm, values, constants) -> np.ndarray:
+    """What the default gives for a case."""
+    config = TEMPLATE.default(workload, HOPPER)
+    inputs = [*stored_activations(workload, values), *TEMPLATE.pack(workload, config, constants)]
+    function = TEMPLATE.build(workload, config, HOPPER)
+    (y,) = run(function, HOPPER, inputs, [workload.outputs[0].stored])
+    return y
 
 
 @needs_nvcc
@@ -95,26 +104,33 @@ def test_zero_points_on_wgmma_are_of_the_run(
 
 
 @needs_nvcc
-@pytest.mark.parametrize("kind", ["int8", "float16"])
-def test_bounds_of_the_type_and_no_bounds(kind: str) -> None:
-    """Outputs that need no minima and maxima, with values far beyond what bytes hold."""
-    workload = BatchedGemm(1, 33, 33, 64, 2, kind, kind, epilogue=Epilogue(kind))
+@pytest.mark.parametrize("zero_point", [0, -7])
+def test_bounds_of_bytes(zero_point: int) -> None:
+    """Those of the type, with values far beyond what bytes hold."""
+    workload = BatchedGemm(1, 33, 33, 64, 2, epilogue=Epilogue("int8"))
     values, constants = workload.random_case(np.random.default_rng(2))
-    low, high = (-np.inf, np.inf) if kind == "float16" else (-121, 134)
-    bounds = {"low": low, "high": high, "zero_point": 0 if kind == "float16" else -7}
-    scalars = np.array(constants["scalars"])
-    scalars[5:] = [bounds[name] for name in ("low", "high", "zero_point")]
-    constants |= {"scalars": scalars, "scale": np.array([0.37], np.float32)}
-    config = TEMPLATE.default(workload, HOPPER)
-    inputs = [*stored_activations(workload, values), *TEMPLATE.pack(workload, config, constants)]
-    (y,) = run(TEMPLATE.build(workload, config, HOPPER), HOPPER, inputs,
-               [workload.outputs[0].stored])  # fmt: skip
+    numbers = {"low": -128 - zero_point, "high": 127 - zero_point, "zero_point": zero_point}
+    constants |= {"scalars": pack_scalars(**numbers), "scale": np.array([0.37], np.float32)}
     (expected,) = workload.reference(values, constants)
-    if kind == "int8":
-        assert {-128, 127} <= set(np.unique(expected))
-        np.testing.assert_array_equal(y, expected)
-    else:
-        np.testing.assert_allclose(y.astype(float), expected.astype(float), rtol=2e-3, atol=1e-3)
+    assert {-128, 127} <= set(np.unique(expected))
+    np.testing.assert_array_equal(emulated(workload, values, constants), expected)
+
+
+@needs_nvcc
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("bounds", [{}, {"low": 0.0}, {"low": -0.3, "high": 0.7}], ids=str)
+def test_bounds_of_floats(kind: str, bounds: dict[str, float]) -> None:
+    """Rounded numbers are bounded; what is no number stays one, and what is too large infinite."""
+    workload = BatchedGemm(1, 33, 33, 64, 2, kind, kind, epilogue=Epilogue(kind))
+    (x, other), constants = workload.random_case(np.random.default_rng(2))
+    x[0, 1, 5, 3], x[0, 0, 7, 1], x[0, 1, 9] = np.nan, np.inf, 6e4
+    constants |= {"scalars": pack_scalars(**bounds), "scale": np.array([3.0], np.float32)}
+    with np.errstate(over="ignore", invalid="ignore"):
+        (expected,) = workload.reference((x, other), constants)
+    expected = expected.astype(np.float32)
+    y = emulated(workload, (x, other), constants).astype(np.float32)
+    assert np.isnan(expected[0, 1, 5]).all() and np.isinf(expected).any() == (len(bounds) < 2)
+    np.testing.assert_allclose(y, expected, rtol=1e-2, atol=2e-2)
 
 
 @needs_nvcc
