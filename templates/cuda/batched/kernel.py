@@ -44,7 +44,7 @@ __device__ __forceinline__ void product(
   BEGIN
   #pragma unroll 1
   for (int pass = 0; pass < PASSES; ++pass) {
-    const int part = pass * COLUMNS + column;
+    const int part = column * PASSES + pass;
     multiply_all(sums, zeros, block, maps, part, row_group, thread);
     END
     // Sums of rows of x are there, and rows of y may take the place of the stages.
@@ -58,8 +58,7 @@ _BEGIN = "zeros.begin(zero_points);"
 _END = (
     "zeros.end_columns(); "
     "if (pass == 0) zeros.end_rows(block, row_group * ROWS, column * 128 + thread % 128); "
-    "values.column[0] = zeros.columns[0], values.column[1] = zeros.columns[1]; "
-    "values.adds = zeros.other != 0;"
+    "values.take(zeros.columns, zeros.other != 0);"
 )
 
 
@@ -166,6 +165,6 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
             "Y_AT": plan.y_at, "Y_LINE": plan.y_line, "RUN_BYTES": plan.run_bytes,
             "SUMS_AT": plan.sums_at, "BARRIERS_AT": plan.barriers_at,
             "UNROLL": plan.steps if plan.steps <= _MOST_UNROLLED else 2,
-            "LEAST": least, "MOST": most,
+            "SMALL_SUMS": plan.small_sums, "LEAST": least, "MOST": most,
         },
     )  # fmt: skip

@@ -18,6 +18,8 @@ UNIT_BYTES = 16
 """What strides of tensor maps and places of bulk copies are multiples of."""
 _LEAST_LINE, _MOST_LINE = 64, 128
 _SUM_BYTES = 4
+_LARGEST_FACTOR = 255
+"""A byte less a zero point."""
 _COPIED_AT_ONCE = 8
 
 
@@ -70,11 +72,13 @@ class BatchedWgmmaPlan:
         self.blocks = workload.products * self.tiles_m * self.tiles_n
         self.boxes = stores_boxes(workload)
         self.y_line = WARPGROUP_COLUMNS * self.out_size
-        """Of a row of y of a warpgroup, where boxes are stored."""
+        """Of a row of y in a box: of bytes two parts where a warpgroup has so many."""
+        if config.passes % 2 == 0 and self.out_size == 1:
+            self.y_line *= 2
         self.run_bytes = self._run_bytes()
         y_bytes = config.row_groups * self.run_bytes
         if self.boxes:
-            y_bytes = config.row_groups * config.parts * config.rows * self.y_line
+            y_bytes = config.block_m * config.block_n * self.out_size
         loaded = config.stages * self.stage_bytes + self.copied_bytes
         self.y_at = 0 if config.passes == 1 else loaded
         self.sums_at = max(loaded, self.y_at + y_bytes)
@@ -86,6 +90,11 @@ class BatchedWgmmaPlan:
         """Of the rows of a row group of warpgroups, one behind the other from any byte on."""
         whole = self.config.rows * self.workload.n * self.out_size
         return ceil_div(whole + UNIT_BYTES, UNIT_BYTES) * UNIT_BYTES
+
+    @property
+    def small_sums(self) -> bool:
+        """Whether sums of products of two bytes less their zero points stay below 2**22."""
+        return self.workload.k * _LARGEST_FACTOR**2 < 1 << 22
 
     @property
     def atom(self) -> Wgmma:

@@ -111,7 +111,7 @@ struct ZeroPoints {
   }
 };
 
-// Of a part of 64 columns; the first parts add up rows of x too.
+// Of a part of 64 columns; the first one of each warpgroup adds up rows of x too.
 template <class Zeros> __device__ __forceinline__ void multiply_all(
     Sums& sums, Zeros& zeros, const Block& block, const Maps& maps, int part, int row_group,
     int thread) {
@@ -126,7 +126,8 @@ template <class Zeros> __device__ __forceinline__ void multiply_all(
     start_step(sums, a[step % 2], block.x(step, row_group), step > 0);
     if constexpr (SIZE == 1) {
       zeros.add_other(a[step % 2]);
-      if (part < COLUMNS) zeros.add_x(block.x(step, row_group), part * 128 + thread % 128);
+      if (part % PASSES == 0)
+        zeros.add_x(block.x(step, row_group), part / PASSES * 128 + thread % 128);
     }
     if (step > 0) {
       wait_for_products<1>();

@@ -64,7 +64,7 @@ def _knobs(workload: BatchedGemm) -> dict[str, Sequence[Any]]:
     parts = ceil_div(workload.n, WARPGROUP_COLUMNS)
     return {
         "columns": tuple(range(1, MOST_COLUMNS + 1)),
-        "passes": (1, 2, 3, 4) if parts > 1 else (1,),
+        "passes": (1, 2, 3, 4, 6) if parts > 1 else (1,),
         "row_groups": (1, 2, 3, 4),
         "rows": tuple(sorted(rows)),
         "stages": (1, 2, 3, 4, 6),

@@ -25,10 +25,18 @@ struct Values {
     shift = __fadd_rn(second.w, -12582912.f);
   }
   template <int FORM> __device__ __forceinline__ int value(unsigned sum, int added) const {
-    float v = __fmul_rn(__int2float_rn((int)sum + added), scale);
+    // Small sums are the last bits of 1.5 * 2**23 and more, which `column` holds then.
+    const int total = (int)sum + added;
+    float v = SMALL_SUMS ? __fadd_rn(__int_as_float(total), -12582912.f) : __int2float_rn(total);
+    v = __fmul_rn(v, scale);
     if constexpr (FORM == CLAMPED) v = clamped(v, low, high);
     if constexpr (FORM != PLAIN) v = __fadd_rn(__fadd_rn(v, 12582912.f), shift);
     return __float2int_rn(v);
+  }
+  __device__ __forceinline__ void take(const int (&columns)[2], bool adds_rows) {
+    #pragma unroll
+    for (int i = 0; i < 2; ++i) column[i] = columns[i] + (SMALL_SUMS ? 0x4B400000 : 0);
+    adds = adds_rows;
   }
   // Of rows 8 * tile + 2 * (lane % 4) and the next: two columns of each in a word.
   template <int FORM> __device__ __forceinline__ unsigned word(
@@ -94,7 +102,7 @@ template <int FORM> __device__ __forceinline__ void words_of(
 """
 
 _BOXES = r"""
-constexpr int Y_BYTES = ROWS * Y_LINE, Y_UNITS = Y_LINE / 64;
+constexpr int Y_BYTES = ROWS * Y_LINE, Y_PARTS = Y_LINE / (64 * OUT_SIZE);
 // Matrices of 8 rows: of bytes one has a warp's 16 columns, of floats two have.
 constexpr int TILES_AT_ONCE = 4 / TILE_WORDS;
 
@@ -126,17 +134,20 @@ template <int FORM> __device__ __forceinline__ void stage(
 __device__ __forceinline__ void store_part(
     const Sums& sums, const Values& values, const Block& block, const Maps& maps, void* y,
     int part, int row_group, int thread) {
-  const int warp = thread / 32 % 4, lane = thread % 32;
-  const unsigned to = block.smem + Y_AT + (row_group * PARTS + part) * Y_BYTES;
+  // A box has one part, or two neighbouring ones of a warpgroup.
+  const int warp = thread / 32 % 4 + part % Y_PARTS * 4, lane = thread % 32;
+  const unsigned to = block.smem + Y_AT + (row_group * PARTS + part) / Y_PARTS * Y_BYTES;
   const unsigned row_sums = block.sum(row_group * ROWS);
   if (SIZE == 1 && values.form == SHIFTED)
     stage<SHIFTED>(sums, values, to, row_sums, warp, lane);
   else if (values.form == PLAIN) stage<PLAIN>(sums, values, to, row_sums, warp, lane);
   else stage<CLAMPED>(sums, values, to, row_sums, warp, lane);
+  if (part % Y_PARTS != Y_PARTS - 1) return;
   fence_shared();
   meet(1 + thread / 128, 128);
   if (thread % 128 == 0) {
-    store_box(maps.y, block.first_column + 64 * part, block.first_row + row_group * ROWS,
+    const int first = part - (Y_PARTS - 1);
+    store_box(maps.y, block.first_column + 64 * first, block.first_row + row_group * ROWS,
               block.pair % HEADS, block.pair / HEADS, to);
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
   }
