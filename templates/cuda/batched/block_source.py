@@ -48,7 +48,7 @@ __device__ __forceinline__ void load_step(const Block& block, const Maps& maps, 
   const unsigned there = block.there(stage);
   expect_bytes(there, STAGE_BYTES);
   #pragma unroll
-  for (int part = 0; part < PARTS; ++part) {
+  for (int part = 0; part < PARTS; part += BOX_PARTS) {
     const int column = block.first_column + 64 * part;
     load_box(block.other(stage, part), maps.other, TURNED ? column : k, TURNED ? k : column, head,
              batch, there);

@@ -9,6 +9,7 @@ from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
 from autoq.templates.cuda.batched.block_source import BLOCK
+from autoq.templates.cuda.batched.config import WARPGROUP_COLUMNS
 from autoq.templates.cuda.batched.copy_source import COPIES
 from autoq.templates.cuda.batched.plan import BatchedWgmmaPlan
 from autoq.templates.cuda.batched.product_source import PRODUCTS
@@ -69,7 +70,7 @@ def build_kernel(plan: BatchedWgmmaPlan, packed: Sequence[TensorSpec]) -> PrimFu
     (y,) = work.outputs
     product = _functions(plan).function("product")
     *zeros, scales, numbers = packed
-    other_rows = plan.step_k if plan.turned else 64
+    other_rows = plan.step_k if plan.turned else plan.other_box_parts * WARPGROUP_COLUMNS
 
     @T.jit
     def main(
@@ -161,7 +162,7 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
             "X_BATCH": batch, "X_HEAD": head, "X_PITCH": pitch, "AT_ONCE": plan.copied_at_once,
             "COLUMNS": config.columns, "PASSES": config.passes,
             "ROW_GROUPS": config.row_groups, "ROWS": config.rows,
-            "TILES_M": plan.tiles_m, "TILES_N": plan.tiles_n,
+            "BOX_PARTS": plan.other_box_parts, "TILES_M": plan.tiles_m, "TILES_N": plan.tiles_n,
             "Y_AT": plan.y_at, "Y_LINE": plan.y_line, "RUN_BYTES": plan.run_bytes,
             "SUMS_AT": plan.sums_at, "BARRIERS_AT": plan.barriers_at,
             "UNROLL": plan.steps if plan.steps <= _MOST_UNROLLED else 2,

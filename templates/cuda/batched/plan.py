@@ -5,7 +5,7 @@ from __future__ import annotations
 from autoq.templates.cuda.batched.config import WARPGROUP_COLUMNS, BatchedWgmmaConfig
 from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
-from autoq.templates.cuda.device.memory.tma import row_values, tiled_map
+from autoq.templates.cuda.device.memory.tma import MAX_BOX, row_values, tiled_map
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES, Wgmma
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.element import element
@@ -78,7 +78,7 @@ class BatchedWgmmaPlan:
         self.run_bytes = self._run_bytes()
         y_bytes = config.row_groups * self.run_bytes
         if self.boxes:
-            y_bytes = config.block_m * config.block_n * self.out_size
+            y_bytes = config.warpgroups * self.y_buffers * config.rows * self.y_line
         loaded = config.stages * self.stage_bytes + self.copied_bytes
         self.y_at = 0 if config.passes == 1 else loaded
         self.sums_at = max(loaded, self.y_at + y_bytes)
@@ -90,6 +90,17 @@ class BatchedWgmmaPlan:
         """Of the rows of a row group of warpgroups, one behind the other from any byte on."""
         whole = self.config.rows * self.workload.n * self.out_size
         return ceil_div(whole + UNIT_BYTES, UNIT_BYTES) * UNIT_BYTES
+
+    @property
+    def y_buffers(self) -> int:
+        """Boxes of y that a warpgroup has in shared memory."""
+        return min(2, self.config.passes * WARPGROUP_COLUMNS * self.out_size // self.y_line)
+
+    @property
+    def other_box_parts(self) -> int:
+        """Parts of other in a box; those whose rows are values of k have boxes of their own."""
+        most = 1 if self.turned else MAX_BOX // WARPGROUP_COLUMNS
+        return max(count for count in range(1, most + 1) if self.config.parts % count == 0)
 
     @property
     def small_sums(self) -> bool:

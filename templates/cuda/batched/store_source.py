@@ -103,6 +103,7 @@ template <int FORM> __device__ __forceinline__ void words_of(
 
 _BOXES = r"""
 constexpr int Y_BYTES = ROWS * Y_LINE, Y_PARTS = Y_LINE / (64 * OUT_SIZE);
+constexpr int BOXES = PASSES / Y_PARTS, BUFFERS = BOXES < 2 ? BOXES : 2;  // of a warpgroup
 // Matrices of 8 rows: of bytes one has a warp's 16 columns, of floats two have.
 constexpr int TILES_AT_ONCE = 4 / TILE_WORDS;
 
@@ -136,7 +137,13 @@ __device__ __forceinline__ void store_part(
     int part, int row_group, int thread) {
   // A box has one part, or two neighbouring ones of a warpgroup.
   const int warp = thread / 32 % 4 + part % Y_PARTS * 4, lane = thread % 32;
-  const unsigned to = block.smem + Y_AT + (row_group * PARTS + part) / Y_PARTS * Y_BYTES;
+  const int box = part % PASSES / Y_PARTS, warpgroup = thread / 128;
+  const unsigned to = block.smem + Y_AT + (warpgroup * BUFFERS + box % BUFFERS) * Y_BYTES;
+  if (box >= BUFFERS && part % Y_PARTS == 0) {  // until the box before the last has been read
+    if (thread % 128 == 0)
+      asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(BUFFERS - 1) : "memory");
+    meet(1 + warpgroup, 128);
+  }
   const unsigned row_sums = block.sum(row_group * ROWS);
   if (SIZE == 1 && values.form == SHIFTED)
     stage<SHIFTED>(sums, values, to, row_sums, warp, lane);
@@ -144,7 +151,7 @@ __device__ __forceinline__ void store_part(
   else stage<CLAMPED>(sums, values, to, row_sums, warp, lane);
   if (part % Y_PARTS != Y_PARTS - 1) return;
   fence_shared();
-  meet(1 + thread / 128, 128);
+  meet(1 + warpgroup, 128);
   if (thread % 128 == 0) {
     const int first = part - (Y_PARTS - 1);
     store_box(maps.y, block.first_column + 64 * first, block.first_row + row_group * ROWS,
