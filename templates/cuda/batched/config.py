@@ -17,6 +17,7 @@ class BatchedWgmmaConfig:
     row_groups: warpgroups of a block one below the other, each with rows of its own.
     rows: rows of y of a warpgroup, the columns of one wgmma.
     stages: shared-memory buffers of the load pipeline.
+    cluster: blocks with the same columns of y that share other, of which each loads a part for all.
     blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
     """
 
@@ -25,6 +26,7 @@ class BatchedWgmmaConfig:
     row_groups: int
     rows: int
     stages: int
+    cluster: int
     blocks_per_sm: int
 
     @property

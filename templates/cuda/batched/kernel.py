@@ -32,8 +32,7 @@ __device__ __forceinline__ void product(
     const float* scalars, void* y, const void* shared, int number, int thread) {
   const Block block(shared, number);
   const Maps maps = {x_map, other_map, y_map};
-  if (thread == 0) begin_loads(block, maps);
-  asm volatile("griddepcontrol.wait;" ::: "memory");
+  begin_loads(block, maps, thread);
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   COPY
   __syncthreads();
@@ -71,6 +70,7 @@ def build_kernel(plan: BatchedWgmmaPlan, packed: Sequence[TensorSpec]) -> PrimFu
     product = _functions(plan).function("product")
     *zeros, scales, numbers = packed
     other_rows = plan.step_k if plan.turned else plan.other_box_parts * WARPGROUP_COLUMNS
+    other_rows //= config.cluster
 
     @T.jit
     def main(
@@ -115,7 +115,12 @@ def build_kernel(plan: BatchedWgmmaPlan, packed: Sequence[TensorSpec]) -> PrimFu
 
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_sm})
-        block = T.cta_id([plan.blocks])
+        if config.cluster > 1:
+            cluster = T.cluster_id([plan.blocks // config.cluster])
+            rank = T.cta_id_in_cluster([config.cluster])
+            block = T.meta_var(cluster * config.cluster + rank)
+        else:
+            block = T.cta_id([plan.blocks])
         thread = T.thread_id([config.threads])
         smem = T.alloc_buffer((plan.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
         maps = T.meta_var([T.address_of(one) for one in (x_map, other_map, y_map)])
@@ -160,7 +165,7 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
             "LINE": plan.line, "STEPS": plan.steps, "STAGES": config.stages,
             "COPIES_X": plan.copies_x, "X_BYTES": math.prod(x.shape) * plan.size,
             "X_BATCH": batch, "X_HEAD": head, "X_PITCH": pitch, "AT_ONCE": plan.copied_at_once,
-            "COLUMNS": config.columns, "PASSES": config.passes,
+            "CLUSTER": config.cluster, "COLUMNS": config.columns, "PASSES": config.passes,
             "ROW_GROUPS": config.row_groups, "ROWS": config.rows,
             "BOX_PARTS": plan.other_box_parts, "TILES_M": plan.tiles_m, "TILES_N": plan.tiles_n,
             "Y_AT": plan.y_at, "Y_LINE": plan.y_line, "RUN_BYTES": plan.run_bytes,

@@ -45,7 +45,7 @@ def space(workload: BatchedGemm, target: Target) -> Space[BatchedWgmmaConfig]:
 def default(workload: BatchedGemm, target: Target) -> BatchedWgmmaConfig:
     """The legal configuration of least estimated time, with room for one block."""
     legal = space(workload, target)
-    knobs = {**_knobs(workload), "blocks_per_sm": (1,)}
+    knobs = {**_knobs(workload), "cluster": (1,), "blocks_per_sm": (1,)}
     candidates = (BatchedWgmmaConfig(*values) for values in itertools.product(*knobs.values()))
     return min(
         (config for config in candidates if config in legal),
@@ -68,6 +68,7 @@ def _knobs(workload: BatchedGemm) -> dict[str, Sequence[Any]]:
         "row_groups": (1, 2, 3, 4),
         "rows": tuple(sorted(rows)),
         "stages": (1, 2, 3, 4, 6),
+        "cluster": (1, 2, 4),
         "blocks_per_sm": (1, 2, 3, 4, 5, 6, 8),
     }
 
@@ -98,6 +99,13 @@ def _rules(
         steps = plan_of(config).steps
         return config.stages == 1 if steps == 1 else 2 <= config.stages <= steps
 
+    def clusters_share_other(config: BatchedWgmmaConfig) -> bool:
+        """Blocks of a cluster have rows of one pair, and load each stage once."""
+        plan = plan_of(config)
+        return config.cluster == 1 or (
+            plan.tiles_m % config.cluster == 0 and config.stages == plan.steps
+        )
+
     def threads_suffice(config: BatchedWgmmaConfig) -> bool:
         """All blocks of a multiprocessor have no more threads than it holds."""
         return config.threads * config.blocks_per_sm <= target.unit_threads
@@ -108,6 +116,7 @@ def _rules(
         passes_share_a_stage,
         rows_are_whole,
         stages_are_used,
+        clusters_share_other,
         *resource_rules(plan_of, registers, target),
         threads_suffice,
     ]

@@ -82,7 +82,7 @@ def test_stages_come_again(kind: str, order: str) -> None:
     """Two stages for the steps of a long reduction, of more than are unrolled."""
     k = 128 * 11 if kind == "int8" else 64 * 11
     workload = BatchedGemm(1, 70, 64, k, 1, kind, kind, "bhmk", order, epilogue=Epilogue(kind))
-    config = BatchedWgmmaConfig(1, 1, 2, 48, 2, 1)
+    config = BatchedWgmmaConfig(1, 1, 2, 48, 2, 1, 1)
     assert BatchedWgmmaPlan(workload, config, HOPPER).steps == 11
     assert_right_emulated(TEMPLATE, workload, config, HOPPER)
 
@@ -96,7 +96,7 @@ def test_zero_points_on_wgmma_are_of_the_run(
     workload = BatchedGemm(1, 37, 48, 144, 2, "uint8", "int8", *orders)
     values, constants = workload.random_case(np.random.default_rng(1))
     constants |= dict(zip(("x_zero_point", "other_zero_point"), zero_points, strict=True))
-    config = BatchedWgmmaConfig(1, 1, 1, 48, 2, 1)
+    config = BatchedWgmmaConfig(1, 1, 1, 48, 2, 1, 1)
     inputs = [*stored_activations(workload, values), *TEMPLATE.pack(workload, config, constants)]
     function = TEMPLATE.build(workload, config, HOPPER)
     (y,) = run(function, HOPPER, inputs, [workload.outputs[0].stored])
