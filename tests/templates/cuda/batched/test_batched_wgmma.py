@@ -88,6 +88,62 @@ def test_stages_come_again(kind: str, order: str) -> None:
 
 
 @needs_nvcc
+@pytest.mark.parametrize("kind", ["int8", "float16"])
+@pytest.mark.parametrize(
+    ("columns", "passes", "row_groups", "rows", "n"),
+    [(2, 2, 2, 16, 197), (1, 4, 1, 32, 197), (2, 3, 1, 32, 368), (1, 6, 2, 16, 368),
+     (3, 2, 1, 16, 368), (4, 1, 1, 48, 77 * 3)],
+)  # fmt: skip
+def test_warpgroups_go_on_to_other_columns(
+    kind: str, columns: int, passes: int, row_groups: int, rows: int, n: int
+) -> None:
+    """Of rows of y that are boxes, of which two have room, and of such that are runs."""
+    workload = BatchedGemm(1, 37, n, 64, 3, kind, kind, *SCORES, Epilogue(kind))
+    config = BatchedWgmmaConfig(columns, passes, row_groups, rows, 1, 1, 1)
+    assert config in TEMPLATE.space(workload, HOPPER)
+    assert_right_emulated(TEMPLATE, workload, config, HOPPER)
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("orders", "kind", "n", "k", "config"),
+    [
+        (VALUES, "int8", 64, 368, BatchedWgmmaConfig(1, 1, 1, 32, 3, 2, 1)),
+        (VALUES, "int8", 64, 197, BatchedWgmmaConfig(1, 1, 1, 32, 2, 2, 1)),
+        (VALUES, "float16", 64, 200, BatchedWgmmaConfig(1, 1, 1, 16, 4, 4, 1)),
+        (SCORES, "float16", 200, 64, BatchedWgmmaConfig(2, 2, 1, 16, 1, 4, 1)),
+        (SCORES, "int8", 197, 64, BatchedWgmmaConfig(2, 2, 1, 16, 1, 4, 1)),
+    ],
+    ids=str,
+)
+def test_clusters_share_other(
+    orders: tuple[str, str, str], kind: str, n: int, k: int, config: BatchedWgmmaConfig
+) -> None:
+    workload = BatchedGemm(1, 60, n, k, 2, kind, kind, *orders, Epilogue(kind))
+    assert config in TEMPLATE.space(workload, HOPPER)
+    assert_right_emulated(TEMPLATE, workload, config, HOPPER)
+
+
+@needs_nvcc
+@pytest.mark.parametrize("k", [64, 80])
+@pytest.mark.parametrize("x", [0, 255])
+def test_sums_of_the_largest_factors(x: int, k: int) -> None:
+    """Of 64 values the largest sums are just small enough for the shorter way to floats."""
+    workload = BatchedGemm(1, 16, 16, k, 1, "uint8", "int8", *SCORES, Epilogue("int8"))
+    plan = BatchedWgmmaPlan(workload, TEMPLATE.default(workload, HOPPER), HOPPER)
+    assert plan.small_sums == (k == 64)
+    values, constants = workload.random_case(np.random.default_rng(1))
+    values[0][...], values[1][...] = x, -128
+    values[1][0, 5:9, 0, ::3] = 127
+    scale = np.array([100 / (k * 255 * 255)], np.float32)
+    constants |= {"x_zero_point": 255 - x, "other_zero_point": 127, "scale": scale,
+                  "scalars": pack_scalars(low=-128, high=127)}  # fmt: skip
+    (expected,) = workload.reference(values, constants)
+    assert np.abs(expected).max() == 100
+    np.testing.assert_array_equal(emulated(workload, values, constants), expected)
+
+
+@needs_nvcc
 @pytest.mark.parametrize("zero_points", [(0, 0), (3, 0), (0, -5), (255, 127)], ids=str)
 @pytest.mark.parametrize("orders", [SCORES, VALUES], ids=str)
 def test_zero_points_on_wgmma_are_of_the_run(
