@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.sparse.generation import (
     RESNET50_SHAPES,
@@ -101,8 +102,15 @@ PAIRS = (
     Pair("L16-R16", "int16", "int16"), Pair("L16-R8", "int16", "int8"),
     Pair("L16-R4", "int16", "int4"), Pair("L12-R4", "int16", "int4", 12),
     Pair("L8-R8", "int8", "int8"), Pair("L8-R4", "int8", "int4"), Pair("L4-R4", "int4", "int4"),
+    Pair("f16", "float16", "float16"),
 )  # fmt: skip
-"""Those of the paper's table IV."""
+"""Those of the paper's table IV, and floats."""
+
+
+def of_pair(workload: Spmm, pair: Pair) -> Spmm:
+    """A product of bytes in other types, with outputs of bytes or of floats."""
+    epilogue = Epilogue("float16") if pair.dense == "float16" else workload.epilogue
+    return replace(workload, weight_dtype=pair.values, in_dtype=pair.dense, epilogue=epilogue)
 
 
 def equal_rows(
@@ -115,7 +123,7 @@ def equal_rows(
     workload = Spmm(m, n, k, vector, structure)
     name, bits = f"{m}x{k}x{n} v{vector} {sparsity}", None
     if pair is not None:
-        workload = replace(workload, weight_dtype=pair.values, in_dtype=pair.dense)
+        workload = of_pair(workload, pair)
         name, bits = f"{name} {pair.name}", pair.value_bits
     return SparseCase(name, workload, sparsity, shape, variation=0.0, value_bits=bits)
 
@@ -151,7 +159,7 @@ def layer_cases() -> list[SparseCase]:
     cases = []
     for sparsity, vector, pair in itertools.product((0.7, 0.9, 0.98), (2, 8), PAIRS):
         plain = product(256, 2304, 512, sparsity, vector)
-        workload = replace(plain, weight_dtype=pair.values, in_dtype=pair.dense)
+        workload = of_pair(plain, pair)
         name = f"256x2304x512 v{vector} {sparsity} {pair.name}"
         cases.append(SparseCase(name, workload, sparsity, value_bits=pair.value_bits))
     return cases

@@ -104,7 +104,9 @@ class PanelTiling:
 
     @property
     def planes(self) -> int:
-        """Sums of an output: one for each place that products of digits have."""
+        """Sums of an output: one for each place that products of digits have, one of floats."""
+        if self.workload.floating:
+            return 1
         return self.left_digits + self.right_digits - 1
 
     @property

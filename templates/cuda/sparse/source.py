@@ -1,8 +1,9 @@
 """CUDA source of the panel kernel: gathered rows as the left factor, vectors as the right one.
 
-mma.sync multiplies 16 columns of 32 rows of b, transposed, by 32 vectors of 8 rows. Values of 16
+mma.sync multiplies 16 columns of 32 rows of b, transposed, by 32 vectors of 8 rows. Integers of 16
 bits are two digits, bytes of which the higher alone has a sign, and products of digits add to the
-sums of their place. How rows are gathered is in `staged_source.py` and `unstaged_source.py`.
+sums of their place. Floats of 16 bits have products of 16 rows, and sums that are kept as their
+bits. How rows are gathered is in `staged_source.py` and `unstaged_source.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,12 @@ struct Rows { Total bias[2]; float scale[2], shift[2]; };
 // column: of b and y, the first of the lane's OWN.
 struct Lane { int number, column; };
 
+__device__ __forceinline__ int added(int first, int second) {
+  if constexpr (FLOATS)
+    return __float_as_int(__fadd_rn(__int_as_float(first), __int_as_float(second)));
+  else
+    return first + second;
+}
 // d += a b of digit LEFT of the values and digit RIGHT of b.
 template <int LEFT, int RIGHT> __device__ __forceinline__ void product(
     int* d, const unsigned (&a)[4], uint2 b) {PRODUCTS
@@ -54,7 +61,7 @@ __device__ __forceinline__ void finish_group(
     Raw<ACC, V> bias;
     #pragma unroll
     for (int i = 0; i < V; ++i) {
-      bias.word[i] = SIXTY_FOUR ? 0 : (unsigned)rows.bias[r];
+      bias.word[i] = SIXTY_FOUR || FLOATS ? 0 : (unsigned)rows.bias[r];
       own.scale.word[i] = __float_as_uint(rows.scale[r]);SHIFT;
     }
     #pragma unroll
@@ -71,6 +78,9 @@ __device__ __forceinline__ void finish_group(
         acc[j] = total;
         if constexpr (SIXTY_FOUR)
           acc[j] = __float_as_int(__fmul_rn(__ll2float_rn(total), rows.scale[r]));
+        if constexpr (FLOATS)
+          acc[j] = __float_as_int(
+              __fmul_rn(__int_as_float(added(acc[j], (int)rows.bias[r])), rows.scale[r]));
       }
       const int at = row * N + lane.column + i * V;
       Raw<ADDEND, V> addends = {};
@@ -184,7 +194,7 @@ __device__ __forceinline__ void multiply_sparse(
     if (from_step == __ldg(run + other + 1)) continue;
     #pragma unroll
     for (int i = 0; i < ALL_SUMS; ++i)
-      sums[i] += pieces[((warp + other) * ALL_SUMS + i) * 32 + number];
+      sums[i] = added(sums[i], pieces[((warp + other) * ALL_SUMS + i) * 32 + number]);
   }
   finish(sums, rows, own, from, y, row, lane);
 }

@@ -36,7 +36,10 @@ from autoq.templates.workload import Constants
 
 # mma.sync of 16 x 8 x 32 bytes.
 _LEAST_COMPUTE_CAPABILITY = 80
-_COLUMNS = (32, 64, 128)
+_COLUMNS = (16, 32, 64, 128)
+_SMALL_COLUMNS = 32
+"""Of panels that may be wider than y."""
+_LEAST_ROW_BYTES = 32
 _WARPS = (4, 8, 16, 32)
 _PARTS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128)
 _PREFETCH = (1, 2, 4, 8)
@@ -47,7 +50,7 @@ def matches(workload: object, target: Target) -> bool:
     """Every sparse product whose arrays have int32 indices, with b of 4 bits if panels fit."""
     if not isinstance(workload, Spmm) or target.kind != "cuda":
         return False
-    least = PanelTiling(workload, PanelConfig(_COLUMNS[0], _WARPS[0], 1, 1))
+    least = PanelTiling(workload, PanelConfig(_SMALL_COLUMNS, _WARPS[0], 1, 1))
     if is_four_bit(workload.in_dtype) and least.smem_bytes > target.smem_bytes:
         return False
     return (
@@ -85,12 +88,15 @@ def space(workload: Spmm, target: Target) -> Space[PanelConfig]:
         return config.parts <= tiling_of(config).groups
 
     def panels_have_columns(config: PanelConfig) -> bool:
-        """No panel is wider than y, unless it is the narrowest."""
-        return config.columns == _COLUMNS[0] or config.columns <= workload.n
+        """No panel of more than 32 columns is wider than y."""
+        return config.columns <= max(_SMALL_COLUMNS, workload.n)
 
     def rows_are_few_banks(config: PanelConfig) -> bool:
-        """A row of the panel has at most 128 bytes."""
-        return tiling_of(config).row_bytes <= _MOST_ROW_BYTES
+        """A row of the panel has 32 to 128 bytes, and 32 columns or more where it is none."""
+        least = (
+            _LEAST_ROW_BYTES if config.staged else _SMALL_COLUMNS * tiling_of(config).right_digits
+        )
+        return least <= tiling_of(config).row_bytes <= _MOST_ROW_BYTES
 
     def nibbles_are_staged(config: PanelConfig) -> bool:
         """Values of b of 4 bits are widened on their way to shared memory."""

@@ -3,8 +3,9 @@
 A row of the panel holds 2, 4 or 8 chunks of 16 bytes. ldmatrix.trans takes the address of a row
 from each lane and gives a lane units of two bytes of rows 2t and 2t + 1 of each matrix: of two
 matrices, the even bytes are one column of four rows, the odd ones its neighbour, or the other digit
-of values of 16 bits. Units are dealt to chunks in turn, so that a lane's columns are neighbours
-in b. Chunks change places by the row's number modulo 8: eight rows that differ so have no conflict.
+of integers of 16 bits. Floats need no permutes: two rows of a column are what a product takes.
+Units are dealt to chunks in turn, so that a lane's columns are neighbours in b. Chunks change
+places by the row's number modulo 8: eight rows that differ so have no conflict.
 """
 
 from __future__ import annotations
@@ -101,10 +102,13 @@ __device__ __forceinline__ void fetch_places(Step& step, const Place* places, in
 
 // The chunk at a lane's row of each of four matrices: even and odd bytes of the first two rows of
 // eight, then of the others.
-__device__ __forceinline__ void gather(unsigned (&even)[2], unsigned (&odd)[2], unsigned at) {
-  unsigned r[4];
+__device__ __forceinline__ void gather_pairs(unsigned (&r)[4], unsigned at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
+}
+__device__ __forceinline__ void gather(unsigned (&even)[2], unsigned (&odd)[2], unsigned at) {
+  unsigned r[4];
+  gather_pairs(r, at);
   #pragma unroll
   for (int half = 0; half < 2; ++half) {
     even[half] = __byte_perm(r[2 * half], r[2 * half + 1], 0x6420);
@@ -122,6 +126,18 @@ __device__ __forceinline__ void multiply_step(
   const unsigned at = panel + step.place * 16;  // the panel is aligned to 128 bytes
   #pragma unroll
   for (int c = 0; c < CHUNKS; c += RIGHT_DIGITS) {
+    if constexpr (FLOATS) {
+      unsigned first[4], second[4];
+      gather_pairs(first, at ^ c * 16);
+      gather_pairs(second, at ^ (c + 1) * 16);
+      #pragma unroll
+      for (int half = 0; half < LEFT_DIGITS; ++half) {
+        const unsigned a[4] = {first[2 * half], second[2 * half], first[2 * half + 1],
+                               second[2 * half + 1]};
+        product<0, 0>(sums + 2 * c, a, step.values[half]);
+      }
+      continue;
+    }
     unsigned even[2], odd[2];
     gather(even, odd, at ^ c * 16);
     if constexpr (RIGHT_DIGITS == 1) {
