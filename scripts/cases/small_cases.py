@@ -75,6 +75,7 @@ CASES: list[Workload] = [
     Spmm(33, 37, 9, 2, Structure(10, 1, 5),
          epilogue=Epilogue("float16", float_bias=True, activation="gelu")),
     Spmm(61, 65, 150, 8, Structure(224, 28, 80), "uint4", "int16", Epilogue("float32")),
+    Spmm(61, 65, 150, 4, Structure(224, 28, 80), "float16", "float16", Epilogue("float16")),
     Spmm(61, 72, 150, 8, Structure(224, 28, 80), "int16", "uint16", Epilogue("int8", "float32")),
     Spmm(19, 48, 1100, 8, Structure(640, 224, 512)),
     Spmm(150, 144, 150, 16, Structure(256, 56, 96), "uint8", epilogue=Epilogue("uint8", "int8")),

@@ -217,7 +217,7 @@ class Spmm(Workload, operator="spmm"):
             raise InputError(
                 f"{self}: values lie outside {low} to {high}, those of {self.weight_dtype}"
             )
-        for name in ("scale", "float_bias"):
+        for name in ("scale", "float_bias", *(("values", "bias") if self.floating else ())):
             if name in constants and not np.isfinite(constants[name]).all():
                 raise InputError(f"{self}: {name} has NaN or infinite values")
 

@@ -92,7 +92,7 @@ def space(workload: Spmm, target: Target) -> Space[PanelConfig]:
         return config.columns <= max(_SMALL_COLUMNS, workload.n)
 
     def rows_are_few_banks(config: PanelConfig) -> bool:
-        """A row of the panel has 32 to 128 bytes, and 32 columns or more where it is none."""
+        """A row of the panel has 32 to 128 bytes; without a panel it has 32 columns or more."""
         least = (
             _LEAST_ROW_BYTES if config.staged else _SMALL_COLUMNS * tiling_of(config).right_digits
         )
