@@ -61,7 +61,8 @@ def device_functions(
 ) -> DeviceNamespace:
     """The function spmm(smem, b, residual?, schedule, bias, scale?, scalars?, y, block, thread).
 
-    source follows what all kernels share and defines multiply_sparse; constants are its own.
+    source follows what all kernels share and defines multiply_sparse; constants are its own, among
+    them ROWS_INSIDE and COLUMNS_INSIDE where no group or no block goes beyond y.
     schedule: names of the arrays in front of the bias, all but `places` of int32.
     """
     workload = tiling.workload
@@ -84,7 +85,7 @@ def device_functions(
             "LEFT_DIGITS": tiling.left_digits, "RIGHT_DIGITS": tiling.right_digits,
             "SIXTY_FOUR": workload.wide, "FLOATS": workload.floating,
             "NIBBLES": nibbles * (1 + (workload.in_dtype == "int4")),
-            **constants,
+            "ROWS_INSIDE": False, "COLUMNS_INSIDE": False, **constants,
         },
     )  # fmt: skip
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 HEADING = r"""
 constexpr int OWN = COLUMNS / 8, SUMS = 2 * OWN, ALL_SUMS = PLANES * SUMS;
 constexpr int ROW_BYTES = COLUMNS * RIGHT_DIGITS, LANE_BYTES = OWN * RIGHT_DIGITS;
-template <bool> struct Sum { using type = int; };
-template <> struct Sum<true> { using type = long long; };
+template <bool> struct Sum { using type = int; using pair = int2; };
+template <> struct Sum<true> { using type = long long; using pair = longlong2; };
 using Total = Sum<SIXTY_FOUR>::type;
 struct Rows { Total bias[2]; float scale[2], shift[2]; };
 // column: of b and y, the first of the lane's OWN.
@@ -35,13 +35,16 @@ FINISH = r"""
 // What the epilogue takes for a lane's two rows of a group.
 __device__ __forceinline__ Rows rows_from(const Constants& from, int group, const Lane& lane) {
   Rows rows = {};
-  const Total* bias = reinterpret_cast<const Total*>(from.bias);
-  #pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int at = group * 8 + 2 * (lane.number % 4) + r;
-    rows.bias[r] = __ldg(bias + at);
-    if constexpr (!WIDE) rows.scale[r] = __ldg(from.scale + at);
-    if constexpr (FLOAT_BIAS) rows.shift[r] = __ldg(from.scale + TERMS + at);
+  const int pair = group * 4 + lane.number % 4;
+  const auto bias = __ldg(reinterpret_cast<const Sum<SIXTY_FOUR>::pair*>(from.bias) + pair);
+  rows.bias[0] = bias.x, rows.bias[1] = bias.y;
+  if constexpr (!WIDE) {
+    const float2 scale = __ldg(reinterpret_cast<const float2*>(from.scale) + pair);
+    rows.scale[0] = scale.x, rows.scale[1] = scale.y;
+  }
+  if constexpr (FLOAT_BIAS) {
+    const float2 shift = __ldg(reinterpret_cast<const float2*>(from.scale + TERMS) + pair);
+    rows.shift[0] = shift.x, rows.shift[1] = shift.y;
   }
   return rows;
 }
@@ -57,7 +60,7 @@ __device__ __forceinline__ void finish_group(
   #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = first_row + 2 * (lane.number % 4) + r;
-    if (!ANYWHERE && row >= M) continue;
+    if (!ANYWHERE && !ROWS_INSIDE && row >= M) continue;
     Raw<ACC, V> bias;
     #pragma unroll
     for (int i = 0; i < V; ++i) {
@@ -66,7 +69,7 @@ __device__ __forceinline__ void finish_group(
     }
     #pragma unroll
     for (int i = 0; i < OWN / V; ++i) {
-      if (!ANYWHERE && lane.column + i * V >= N) continue;
+      if (!ANYWHERE && !COLUMNS_INSIDE && lane.column + i * V >= N) continue;
       int acc[V];
       #pragma unroll
       for (int j = 0; j < V; ++j) {

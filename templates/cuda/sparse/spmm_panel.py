@@ -42,7 +42,7 @@ _SMALL_COLUMNS = 32
 _LEAST_ROW_BYTES = 32
 _WARPS = (4, 8, 16, 32)
 _PARTS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128)
-_PREFETCH = (1, 2, 4, 8)
+_PREFETCH = (1, 2, 3, 4, 8)
 _MOST_ROW_BYTES = 128
 
 
@@ -142,7 +142,8 @@ def build(workload: Spmm, config: PanelConfig, target: Target) -> PrimFunc:
         "WARPS": config.warps, "THREADS": tiling.threads, "PANELS": tiling.panels,
         "PREFETCH": config.prefetch, "STAGED": config.staged, "WHOLE": tiling.whole,
         "FIRST_COPY": tiling.first_copy, "COPIED_ROWS": tiling.copied_rows,
-        "PANEL_BYTES": tiling.panel_bytes,
+        "PANEL_BYTES": tiling.panel_bytes, "ROWS_INSIDE": workload.m % GROUP == 0,
+        "COLUMNS_INSIDE": workload.n % config.columns == 0,
     }  # fmt: skip
     functions = device_functions(tiling, "spmm_panel", gathers + RUNS, own)
     parameters = [*workload.inputs, *packed(workload, config), *workload.outputs]

@@ -23,7 +23,7 @@ __device__ __forceinline__ unsigned widened(unsigned four) {
 
 // 16 bytes of a row of b from `column` on; 0 behind the last column.
 __device__ __forceinline__ uint4 load_columns(const B* b, int row, int column) {
-  if (column >= N) return make_uint4(0, 0, 0, 0);
+  if (!COLUMNS_INSIDE && column >= N) return make_uint4(0, 0, 0, 0);
   if constexpr (NIBBLES) {
     const uint2 two = __ldg(reinterpret_cast<const uint2*>(b + (row * N + column) / 2));
     return make_uint4(widened(two.x & 0xffff), widened(two.x >> 16),
