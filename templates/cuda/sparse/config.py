@@ -115,6 +115,11 @@ class PanelTiling:
         return self.config.columns
 
     @property
+    def neighbours(self) -> int:
+        """Columns of a lane that are neighbours in y."""
+        return self.config.columns // 8
+
+    @property
     def row_bytes(self) -> int:
         """A row of the panel."""
         return self.config.columns * self.right_digits

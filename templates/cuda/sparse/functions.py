@@ -41,6 +41,8 @@ class Finished(Protocol):
     @property
     def finished_columns(self) -> int: ...
     @property
+    def neighbours(self) -> int: ...
+    @property
     def left_digits(self) -> int: ...
     @property
     def right_digits(self) -> int: ...
@@ -62,12 +64,13 @@ def device_functions(
     """The function spmm(smem, b, residual?, schedule, bias, scale?, scalars?, y, block, thread).
 
     source follows what all kernels share and defines multiply_sparse; constants are its own, among
-    them ROWS_INSIDE and COLUMNS_INSIDE where no group or no block goes beyond y.
+    them ROWS_INSIDE and COLUMNS_INSIDE where no group or no block goes beyond y, and how far apart
+    a lane's columns lie that are no neighbours.
     schedule: names of the arrays in front of the bias, all but `places` of int32.
     """
     workload = tiling.workload
     nibbles = is_four_bit(workload.in_dtype)
-    near = math.gcd(workload.n, 4, tiling.finished_columns // 8)
+    near = math.gcd(workload.n, 4, tiling.neighbours)
     epilogue = ThreadEpilogue(
         rows_as_conv2d(workload), near, scaled=workload.wide or workload.floating
     )
@@ -85,7 +88,7 @@ def device_functions(
             "LEFT_DIGITS": tiling.left_digits, "RIGHT_DIGITS": tiling.right_digits,
             "SIXTY_FOUR": workload.wide, "FLOATS": workload.floating,
             "NIBBLES": nibbles * (1 + (workload.in_dtype == "int4")),
-            "ROWS_INSIDE": False, "COLUMNS_INSIDE": False, **constants,
+            "ROWS_INSIDE": False, "COLUMNS_INSIDE": False, "APART": 1, **constants,
         },
     )  # fmt: skip
 

@@ -69,7 +69,7 @@ __device__ __forceinline__ void finish_group(
     }
     #pragma unroll
     for (int i = 0; i < OWN / V; ++i) {
-      if (!ANYWHERE && !COLUMNS_INSIDE && lane.column + i * V >= N) continue;
+      if (!ANYWHERE && !COLUMNS_INSIDE && lane.column + i * V * APART >= N) continue;
       int acc[V];
       #pragma unroll
       for (int j = 0; j < V; ++j) {
@@ -85,10 +85,10 @@ __device__ __forceinline__ void finish_group(
           acc[j] = __float_as_int(
               __fmul_rn(__int_as_float(added(acc[j], (int)rows.bias[r])), rows.scale[r]));
       }
-      const int at = row * N + lane.column + i * V;
+      const int at = row * N + lane.column + i * V * APART;
       Raw<ADDEND, V> addends = {};
       if constexpr (RESIDUAL) addends = load<ADDEND, V>(from.residual + at);
-      OUT* to = STAGED_PITCH ? y + (row - first_row) * STAGED_PITCH + i * V : y + at;
+      OUT* to = STAGED_PITCH ? y + (row - first_row) * STAGED_PITCH + i * V * APART : y + at;
       const Raw<OUT, V> found = outputs<FORM>(acc, bias, addends, own);
       if constexpr (GAP > 0) {
         store<OUT, V / 2>(to, Raw<OUT, V / 2>{found.word[0]});

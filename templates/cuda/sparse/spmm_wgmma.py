@@ -1,4 +1,7 @@
-"""Sparse products of vectors of 16 to 128 rows by wgmma: one block for a vector row and a panel."""
+"""Sparse products of vectors of 16 to 128 rows by wgmma: one block for a vector row and a panel.
+
+Integers of 8 bits, or floats of 16.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,7 @@ from autoq.templates.cuda.sparse.wgmma_multiply_source import (
 )
 from autoq.templates.cuda.sparse.wgmma_pack import long_specs, pack_long
 from autoq.templates.cuda.sparse.wgmma_source import LONG_HEADING, RING_SOURCE
+from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.target import Target
@@ -38,22 +42,23 @@ from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _BYTES = ("int8", "uint8")
-_ALIGNED_COLUMNS = 16
-"""A bulk copy takes whole 16 bytes."""
+_ALIGNED_BYTES = 16
+"""Of a row of b: a copy takes whole 16 bytes."""
 _SCHEDULE = ("values", "places", "starts", "lengths", "rows_of")
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Products of bytes with long vectors, whose rows of b are whole 16 bytes, on Hopper."""
+    """Products of bytes or of floats with long vectors, rows of b whole 16 bytes, on Hopper."""
+    if not isinstance(workload, Spmm) or not target.has_wgmma:
+        return False
+    bytes_alone = workload.in_dtype in _BYTES and workload.weight_dtype in _BYTES
+    size = element(workload.in_dtype).bytes
     return (
-        isinstance(workload, Spmm)
-        and target.has_wgmma
-        and workload.vector in LONG_VECTORS
-        and workload.in_dtype in _BYTES
-        and workload.weight_dtype in _BYTES
-        and workload.n % _ALIGNED_COLUMNS == 0
+        workload.vector in LONG_VECTORS
+        and (bytes_alone or workload.floating)
+        and workload.n * size % _ALIGNED_BYTES == 0
         and ThreadEpilogue(rows_as_conv2d(workload), 1).supported
-        and indexable((workload.k, workload.n), workload.y_shape)
+        and indexable((workload.k, workload.n * size), workload.y_shape)
     )
 
 
@@ -123,6 +128,8 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "PADDING": PADDING_BYTES, "STAGE_BYTES": tiling.stage_bytes, "PANELS": tiling.panels,
         "BULK": config.bulk,
         "RING_BYTES": tiling.ring_bytes, "STAGING_BYTES": tiling.staging_bytes,
+        "SIZE": tiling.value_size, "APART": 8 if workload.floating else 1,
+        "STAGES_Y": tiling.stages_outputs,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
     source = LONG_HEADING.replace("PRODUCT", _product(workload))
@@ -143,15 +150,18 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
 
 def _product(workload: Spmm) -> str:
     """C++ of the instruction over sums d, the left factor's registers a and a descriptor b."""
-    shape = (64, workload.vector, DEPTH)
-    atom = Wgmma(shape, workload.in_dtype, workload.weight_dtype, "int32", a_from_registers=True)
+    kinds = workload.in_dtype, workload.weight_dtype
+    shape = (64, workload.vector, DEPTH // element(workload.in_dtype).bytes)
+    accumulator = "float32" if workload.floating else "int32"
+    atom = Wgmma(shape, *kinds, accumulator, a_from_registers=True)
+    behind = "".join(f", {immediate}" for immediate in atom.immediates)
     count = workload.vector // 2
     sums = ", ".join(f"%{i}" for i in range(count))
     left = ", ".join(f"%{count + i}" for i in range(4))
     outputs = ", ".join(f'"+r"(d[{i}])' for i in range(count))
     return (
         f'asm volatile("{{ .reg .pred p; setp.ne.b32 p, 1, 0; {atom.instruction} '
-        f'{{{sums}}}, {{{left}}}, %{count + 4}, p; }}"\n    : {outputs}\n'
+        f'{{{sums}}}, {{{left}}}, %{count + 4}, p{behind}; }}"\n    : {outputs}\n'
         '    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));'
     )
 

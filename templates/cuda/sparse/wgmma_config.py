@@ -14,13 +14,16 @@ LONG_VECTORS = (16, 32, 64, 128)
 """Rows of a vector that are a width of the instruction."""
 
 DEPTH = 32
-"""Gathered rows of one instruction."""
+"""Gathered rows of one instruction over bytes, of two over floats."""
 
 TEAM_COLUMNS = 64
 """Columns of b, the rows of an instruction's left factor."""
 
 CHUNK_COLUMNS = 16
 """Columns that a warp takes of an instruction, neighbours in b."""
+
+PIECE_BYTES = 16
+"""Of a gathered row, that a thread copies at once."""
 
 PADDING_BYTES = 16
 """Behind a gathered row: eight rows that are read at once start in different banks."""
@@ -67,6 +70,11 @@ class LongTiling:
     config: LongConfig
 
     @property
+    def value_size(self) -> int:
+        """Bytes of a value of either side."""
+        return element(self.workload.in_dtype).bytes
+
+    @property
     def columns(self) -> int:
         """Columns of y that a block computes."""
         return TEAM_COLUMNS * self.config.teams * self.config.tiles
@@ -92,18 +100,18 @@ class LongTiling:
     @property
     def pitch(self) -> int:
         """Bytes from one gathered row to the next."""
-        return self.columns + PADDING_BYTES
+        return self.columns * self.value_size + PADDING_BYTES
 
     @property
     def pieces_of_warp(self) -> int:
         """Pieces of 16 bytes that the threads of one of four warps copy of a stage."""
         rows = self.config.rows // 4 * (4 - self.config.bulk) // 4
-        return rows * self.columns // CHUNK_COLUMNS
+        return rows * self.columns * self.value_size // PIECE_BYTES
 
     @property
     def value_bytes(self) -> int:
         """Values of a stage."""
-        return self.workload.vector * self.config.rows
+        return self.workload.vector * self.config.rows * self.value_size
 
     @property
     def stage_bytes(self) -> int:
@@ -112,9 +120,18 @@ class LongTiling:
 
     @property
     def staging_bytes(self) -> int:
-        """Of a warp, where it puts outputs of bytes together: at most 32 rows of its columns."""
+        """Of a warp, where it puts narrow outputs together: at most 32 rows of its columns."""
         rows = min(DEPTH, self.workload.vector)
-        return rows * (CHUNK_COLUMNS * self.config.tiles + PADDING_BYTES)
+        size = self.value_size if self.stages_outputs else 1
+        return rows * (CHUNK_COLUMNS * self.config.tiles * size + PADDING_BYTES)
+
+    @property
+    def stages_outputs(self) -> bool:
+        """Whether outputs go through shared memory: bytes, and 16-bit floats of floats.
+
+        Of other outputs neighbouring columns are whole sectors.
+        """
+        return element(self.workload.epilogue.out_dtype).bytes <= self.value_size
 
     @property
     def ring_bytes(self) -> int:
@@ -145,7 +162,7 @@ class LongTiling:
     def registers(self) -> int:
         """Estimate of a thread's registers: sums, two sets of fragments, and others."""
         together = self.config.tiles * self.config.rows // DEPTH
-        gathered = 8 * (together if self.config.whole_stages else 1)
+        gathered = 8 * self.value_size * (together if self.config.whole_stages else 1)
         return self.sums + gathered + _OTHER_REGISTERS
 
     def fits(self, target: Target) -> bool:
@@ -153,7 +170,7 @@ class LongTiling:
         blocks, budget = self.config.blocks_per_unit, self.budget
         room = target.unit_smem_bytes // (self.smem_bytes + target.reserved_smem_bytes)
         # A product's registers lie within those of the launch, and so do those of the next stage's.
-        held = self.registers - _OTHER_REGISTERS + 4 * self.config.tiles
+        held = self.registers - _OTHER_REGISTERS + 4 * self.config.tiles * self.value_size
         if not self.config.whole_stages:
             held = self.workload.vector // 2 + _OF_AN_INSTRUCTION
         return blocks <= room and self.registers <= budget.consumer and held <= budget.launch
@@ -173,7 +190,13 @@ class LongTiling:
         """Columns that a warp finishes together: of two tiles, where bytes are staged."""
         epilogue = self.workload.epilogue
         staged = element(epilogue.out_dtype).bytes == 1 and epilogue.residual_dtype is None
+        staged = staged and not self.workload.floating
         return CHUNK_COLUMNS * (2 if staged and self.config.tiles % 2 == 0 else 1)
+
+    @property
+    def neighbours(self) -> int:
+        """Columns of a lane that are neighbours in y: of floats two are eight apart."""
+        return 1 if self.workload.floating else self.finished_columns // 8
 
     @property
     def left_digits(self) -> int:

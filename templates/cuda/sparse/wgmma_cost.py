@@ -30,9 +30,9 @@ def estimated_seconds(tiling: LongTiling, target: Target) -> float:
     here = min(config.blocks_per_unit, -(-tiling.blocks // target.units))
     waves = max(1.0, tiling.blocks / (target.units * here))
     stages = tiling.steps / workload.vector_rows
-    products = config.teams * config.tiles * config.rows // DEPTH
+    products = config.teams * config.tiles * config.rows // DEPTH * tiling.value_size
     tensor = products * max(_LEAST_PRODUCT, workload.vector / 2)
-    gathered = config.rows * tiling.columns
+    gathered = config.rows * tiling.columns * tiling.value_size
     shared = 2 * gathered + tiling.value_bytes + products * workload.vector * DEPTH
     fetched = gathered + tiling.value_bytes / config.cluster
     gathering = gathered / _GATHERED_BYTES_A_CLOCK * (1 + 0.05 * config.bulk)
