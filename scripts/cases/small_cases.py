@@ -80,6 +80,7 @@ CASES: list[Workload] = [
     Spmm(19, 48, 1100, 8, Structure(640, 224, 512)),
     Spmm(150, 144, 150, 16, Structure(256, 56, 96), "uint8", epilogue=Epilogue("uint8", "int8")),
     Spmm(300, 256, 300, 128, Structure(256, 128, 160), epilogue=Epilogue("int32")),
+    Spmm(150, 144, 150, 32, Structure(256, 56, 96), "bfloat16", "bfloat16", Epilogue("float16")),
     Sddmm(61, 150, 64, 8, Structure(224, 28, 80)),
     Sddmm(61, 150, 200, 4, Structure(224, 28, 80), "uint8", "int8", "float16", 16),
     Sddmm(33, 40, 66, 2, Structure(96, 5, 16), "int16", "uint16", "float32", 8),

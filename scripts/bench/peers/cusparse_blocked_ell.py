@@ -174,12 +174,11 @@ class _Data:
 
     def _reference(self) -> np.ndarray:
         own, size = self.product, self.product.block
-        dense = np.zeros((len(self._rows), own.k))
-        for place, row in enumerate(self._rows):
-            for slot, column in enumerate(self.columns[row // size]):
-                at = column * size
-                dense[place, at : at + size] = self.values[row // size, slot, row % size]
-        return dense @ self.b.astype(np.float64)
+        dense = np.zeros((len(self._rows), own.k // size, size))
+        of_block, place = self._rows // size, np.arange(len(self._rows))[:, None]
+        chosen = self.values[of_block, :, self._rows % size]
+        dense[place, self.columns[of_block]] = chosen
+        return dense.reshape(len(self._rows), own.k) @ self.b.astype(np.float64)
 
     def error(self, out: str, by_rows: bool, y: np.ndarray) -> float:
         """The largest difference of an element of some rows, of float16 by their mean square."""

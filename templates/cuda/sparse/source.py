@@ -130,6 +130,17 @@ __device__ __forceinline__ void fetch(
                  : "l"(values + (number * LEFT_DIGITS + i) * 32));
   fetch_places(step, places, number);
 }
+// The first steps, in front of the barrier behind the panel: ptxas moves loads by way of the
+// non-coherent path behind it, where all warps wait for them.
+__device__ __forceinline__ void fetch_first(
+    Step& step, const uint2* values, const Place* places, int number) {
+  #pragma unroll
+  for (int i = 0; i < LEFT_DIGITS; ++i)
+    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(step.values[i].x), "=r"(step.values[i].y)
+                 : "l"(values + (number * LEFT_DIGITS + i) * 32) : "memory");
+  fetch_first_places(step, places, number);
+}
 // A warp takes its run of steps. A group that began in an earlier warp's run is left in shared
 // memory to that warp, which adds up what others have of its last group when all are done.
 __device__ __forceinline__ void multiply_sparse(
@@ -140,21 +151,23 @@ __device__ __forceinline__ void multiply_sparse(
   const int first_column = block % PANELS * COLUMNS;
   const Lane lane = {number, first_column + number / 4 * OWN};
   int* pieces = reinterpret_cast<int*>(smem + PANEL_BYTES);
-  load_panel(smem, b, first_column, thread);
-  unsigned panel;  // kept in a register: the compiler would find the address anew in each step
-  asm volatile("mov.u32 %0, %1;" : "=r"(panel) : "r"((unsigned)__cvta_generic_to_shared(smem)));
   const int* run = runs + part * (WARPS + 1) + warp;
   const int start = __ldg(run), stop = __ldg(run + 1);
+  int group = __ldg(firsts + part * WARPS + warp);
+  PanelPieces of_panel;
+  start_panel(of_panel, b, first_column, thread);
+  unsigned panel;  // kept in a register: the compiler would find the address anew in each step
+  asm volatile("mov.u32 %0, %1;" : "=r"(panel) : "r"((unsigned)__cvta_generic_to_shared(smem)));
   const uint2* next_values = reinterpret_cast<const uint2*>(values);
   next_values += start * LEFT_DIGITS * 32 + number;
   const Place* next_places = own_places(places, start, number);
   Step ahead[PREFETCH];
   #pragma unroll
-  for (int p = 0; p < PREFETCH; ++p) fetch(ahead[p], next_values, next_places, p);
-  int group = __ldg(firsts + part * WARPS + warp);
+  for (int p = 0; p < PREFETCH; ++p) fetch_first(ahead[p], next_values, next_places, p);
   int begin = __ldg(starts + group), end = __ldg(starts + group + 1), row = __ldg(rows_of + group);
   const Channels own = shared_terms(from);
   Rows rows = rows_from(from, group, lane);
+  load_panel(smem, of_panel, b, first_column, thread);
   if constexpr (STAGED) __syncthreads();
   int sums[ALL_SUMS];
   clear(sums);

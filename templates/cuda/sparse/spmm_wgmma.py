@@ -52,7 +52,7 @@ def matches(workload: object, target: Target) -> bool:
     if not isinstance(workload, Spmm) or not target.has_wgmma:
         return False
     bytes_alone = workload.in_dtype in _BYTES and workload.weight_dtype in _BYTES
-    size = element(workload.in_dtype).bytes
+    size = 2 if workload.floating else 1
     return (
         workload.vector in LONG_VECTORS
         and (bytes_alone or workload.floating)

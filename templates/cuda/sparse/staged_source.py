@@ -63,16 +63,46 @@ __device__ __forceinline__ void store_value(unsigned char* panel, int row, int b
   else *reinterpret_cast<unsigned short*>(to) = (unsigned short)value;
 }
 
+// Pieces of 16 bytes of the panel that a thread reads at once, those of some turns.
+constexpr int PIECES = K * CHUNKS, TURNS = (PIECES + THREADS - 1) / THREADS, AT_ONCE = 4;
+struct PanelPieces { uint4 columns[AT_ONCE]; };
+__device__ __forceinline__ bool is_piece(int turn, int i) {
+  return (TURNS % AT_ONCE == 0 || turn < TURNS) && (PIECES % THREADS == 0 || i < PIECES);
+}
+__device__ __forceinline__ void read_pieces(
+    PanelPieces& held, const B* b, int first_column, int thread, int turn) {
+  #pragma unroll
+  for (int u = 0; u < AT_ONCE; ++u) {
+    const int i = thread + (turn + u) * THREADS, column = i % CHUNKS * 16 / RIGHT_DIGITS;
+    if (is_piece(turn + u, i))
+      held.columns[u] = load_columns(b, i / CHUNKS, first_column + column);
+  }
+}
+__device__ __forceinline__ void store_pieces(
+    unsigned char* panel, const PanelPieces& held, int thread, int turn) {
+  #pragma unroll
+  for (int u = 0; u < AT_ONCE; ++u) {
+    const int i = thread + (turn + u) * THREADS, row = i / CHUNKS, at = i % CHUNKS * 16;
+    if (!is_piece(turn + u, i)) continue;
+    store_columns(panel, row, at, held.columns[u]);
+    if constexpr (COPIED_ROWS > 0)
+      if (row < COPIED_ROWS) store_columns(panel, second_place(row), at, held.columns[u]);
+  }
+}
+// The first pieces are on their way while a warp reads what it multiplies.
+__device__ __forceinline__ void start_panel(
+    PanelPieces& first, const B* b, int first_column, int thread) {
+  if constexpr (WHOLE) read_pieces(first, b, first_column, thread, 0);
+}
 // Columns of b from first_column on, to shared memory; those behind the last are 0.
 __device__ __forceinline__ void load_panel(
-    unsigned char* panel, const B* b, int first_column, int thread) {
+    unsigned char* panel, PanelPieces& held, const B* b, int first_column, int thread) {
   if constexpr (WHOLE) {
-    #pragma unroll 4
-    for (int i = thread; i < K * (ROW_BYTES / 16); i += THREADS) {
-      const int row = i / (ROW_BYTES / 16), at = i % (ROW_BYTES / 16) * 16;
-      const uint4 columns = load_columns(b, row, first_column + at / RIGHT_DIGITS);
-      store_columns(panel, row, at, columns);
-      if (row < COPIED_ROWS) store_columns(panel, second_place(row), at, columns);
+    store_pieces(panel, held, thread, 0);
+    #pragma unroll 1
+    for (int turn = AT_ONCE; turn < TURNS; turn += AT_ONCE) {
+      read_pieces(held, b, first_column, thread, turn);
+      store_pieces(panel, held, thread, turn);
     }
   } else {
     for (int i = thread; i < K * COLUMNS; i += THREADS) {
@@ -98,6 +128,9 @@ __device__ __forceinline__ const Place* own_places(const void* places, int start
 }
 __device__ __forceinline__ void fetch_places(Step& step, const Place* places, int number) {
   asm volatile("ld.global.nc.u16 %0, [%1];" : "=h"(step.place) : "l"(places + number * 32));
+}
+__device__ __forceinline__ void fetch_first_places(Step& step, const Place* places, int number) {
+  asm volatile("ld.global.u16 %0, [%1];" : "=h"(step.place) : "l"(places + number * 32) : "memory");
 }
 
 // The chunk at a lane's row of each of four matrices: even and odd bytes of the first two rows of

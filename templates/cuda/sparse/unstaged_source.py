@@ -15,7 +15,9 @@ UNSTAGED_SOURCE = (
 constexpr int WORDS = OWN / 4;
 struct Step { uint2 values[LEFT_DIGITS]; uint2 places[4]; };
 
-__device__ __forceinline__ void load_panel(unsigned char*, const B*, int, int) {}
+struct PanelPieces {};
+__device__ __forceinline__ void start_panel(PanelPieces&, const B*, int, int) {}
+__device__ __forceinline__ void load_panel(unsigned char*, PanelPieces&, const B*, int, int) {}
 
 using Place = uint2;
 __device__ __forceinline__ const Place* own_places(const void* places, int start, int number) {
@@ -24,6 +26,9 @@ __device__ __forceinline__ const Place* own_places(const void* places, int start
 __device__ __forceinline__ void fetch_places(Step& step, const Place* places, int number) {
   #pragma unroll
   for (int i = 0; i < 4; ++i) step.places[i] = __ldg(places + number * 16 + 4 * i);
+}
+__device__ __forceinline__ void fetch_first_places(Step& step, const Place* places, int number) {
+  fetch_places(step, places, number);
 }
 
 // A lane's columns of the row of b at `place`.
