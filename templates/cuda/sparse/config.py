@@ -165,7 +165,7 @@ class PanelTiling:
             2 * own * self.planes
             + ahead
             + _OTHER_REGISTERS
-            + (8 if self.config.staged else 3 * own * self.right_digits)
+            + (8 if self.config.staged else 3 * own) * self.right_digits
         )
 
     def resident(self, target: Target) -> int:
