@@ -104,12 +104,12 @@ class BlockedEll:
     ) -> tuple[Callable[[int], None], Sequence[Memory]]:
         own = data.product
         dense = data.b if orders[0] == _ORDERS["by rows"] else np.ascontiguousarray(data.b.T)
-        (columns, values), b = data.uploaded, upload(dense)
+        (columns, values), b = data.matrix.uploaded, upload(dense)
         y = Memory(own.m * own.n * np.dtype(out).itemsize)
         a_of, b_of, y_of = c_void_p(), c_void_p(), c_void_p()
         _call(
             "cusparseCreateBlockedEll", byref(a_of), c_int64(own.m), c_int64(own.k),
-            c_int64(own.block), c_int64(data.columns.shape[1] * own.block),
+            c_int64(own.block), c_int64(data.matrix.columns.shape[1] * own.block),
             c_void_p(columns.address), c_void_p(values.address), c_int(_INDEX_32), c_int(0),
             c_int(_TYPES[own.dtype]),
         )  # fmt: skip
@@ -142,29 +142,18 @@ class BlockedEll:
         return launch, held
 
 
-class _Data:
-    """A random matrix in blocks, a dense one, and some rows of their product."""
+class _Blocks:
+    """A random matrix in blocks: columns [rows of blocks, count], values [.., block, block]."""
 
-    def __init__(self, product: BlockedProduct) -> None:
+    def __init__(self, m: int, k: int, size: int, sparsity: float, dtype: str) -> None:
         rng = np.random.default_rng(0)
-        own, size = product, product.block
-        self.product = product
-        across = own.k // size
-        count = max(1, round((1 - own.sparsity) * across))
-        rows = own.m // size
-        if rows * size != own.m or across * size != own.k:
-            raise LibraryError(f"blocks of {size} do not fill {own.m} x {own.k}")
+        across, rows = k // size, m // size
+        count = max(1, round((1 - sparsity) * across))
+        if rows * size != m or across * size != k:
+            raise LibraryError(f"blocks of {size} do not fill {m} x {k}")
         order = rng.random((rows, across)).argsort(axis=1)[:, :count]
         self.columns = np.sort(order, axis=1).astype(np.int32)
-        shape = (rows, count, size, size)
-        if own.dtype == "int8":
-            self.values = rng.integers(-128, 128, shape, np.int8)
-            self.b = rng.integers(-128, 128, (own.k, own.n), np.int8)
-        else:
-            self.values = rng.standard_normal(shape, np.float32).astype(np.float16)
-            self.b = rng.standard_normal((own.k, own.n), np.float32).astype(np.float16)
-        self._rows = rng.permutation(own.m)[:_CHECKED_ROWS]
-        self._expected = self._reference()
+        self.values = _random(rng, (rows, count, size, size), dtype)
 
     @cached_property
     def uploaded(self) -> tuple[Memory, Memory]:
@@ -172,12 +161,34 @@ class _Data:
         rows_of_blocks = np.ascontiguousarray(self.values.transpose(0, 2, 1, 3))
         return upload(self.columns), upload(rows_of_blocks)
 
+
+_blocks = functools.lru_cache(maxsize=8)(_Blocks)
+"""Products with several right sides in a row share a matrix."""
+
+
+def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    if dtype == "int8":
+        return rng.integers(-128, 128, shape, np.int8)
+    return rng.standard_normal(shape, np.float32).astype(np.float16)
+
+
+class _Data:
+    """A random matrix in blocks, a dense one, and some rows of their product."""
+
+    def __init__(self, product: BlockedProduct) -> None:
+        own, rng = product, np.random.default_rng(1)
+        self.product = product
+        self.matrix = _blocks(own.m, own.k, own.block, own.sparsity, own.dtype)
+        self.b = _random(rng, (own.k, own.n), own.dtype)
+        self._rows = rng.permutation(own.m)[:_CHECKED_ROWS]
+        self._expected = self._reference()
+
     def _reference(self) -> np.ndarray:
         own, size = self.product, self.product.block
         dense = np.zeros((len(self._rows), own.k // size, size))
         of_block, place = self._rows // size, np.arange(len(self._rows))[:, None]
-        chosen = self.values[of_block, :, self._rows % size]
-        dense[place, self.columns[of_block]] = chosen
+        chosen = self.matrix.values[of_block, :, self._rows % size]
+        dense[place, self.matrix.columns[of_block]] = chosen
         return dense.reshape(len(self._rows), own.k) @ self.b.astype(np.float64)
 
     def error(self, out: str, by_rows: bool, y: np.ndarray) -> float:
