@@ -79,6 +79,7 @@ CASES: list[Workload] = [
     Spmm(61, 72, 150, 8, Structure(224, 28, 80), "int16", "uint16", Epilogue("int8", "float32")),
     Spmm(19, 48, 1100, 8, Structure(640, 224, 512)),
     Spmm(150, 144, 150, 16, Structure(256, 56, 96), "uint8", epilogue=Epilogue("uint8", "int8")),
+    Spmm(33, 48, 8192, 16, Structure(512, 160, 320)),
     Spmm(300, 256, 300, 128, Structure(256, 128, 160), epilogue=Epilogue("int32")),
     Spmm(150, 144, 150, 32, Structure(256, 56, 96), "bfloat16", "bfloat16", Epilogue("float16")),
     Sddmm(61, 150, 64, 8, Structure(224, 28, 80)),

@@ -46,12 +46,19 @@ _PREFETCH = (1, 2, 3, 4, 8)
 _MOST_ROW_BYTES = 128
 
 
+def panel_fits(workload: Spmm, target: Target) -> bool:
+    """Whether shared memory holds the narrowest panel of b."""
+    size = PanelTiling(workload, PanelConfig(_SMALL_COLUMNS, _WARPS[0], 1, 1)).right_digits
+    least = PanelTiling(workload, PanelConfig(_LEAST_ROW_BYTES // size, _WARPS[0], 1, 1))
+    return least.smem_bytes <= target.smem_bytes
+
+
 def matches(workload: object, target: Target) -> bool:
     """Every sparse product whose arrays have int32 indices, with b of 4 bits if panels fit."""
     if not isinstance(workload, Spmm) or target.kind != "cuda":
         return False
     least = PanelTiling(workload, PanelConfig(_SMALL_COLUMNS, _WARPS[0], 1, 1))
-    if is_four_bit(workload.in_dtype) and least.smem_bytes > target.smem_bytes:
+    if is_four_bit(workload.in_dtype) and not panel_fits(workload, target):
         return False
     return (
         target.compute_capability >= _LEAST_COMPUTE_CAPABILITY

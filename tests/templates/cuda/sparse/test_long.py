@@ -134,6 +134,13 @@ def test_long_vectors_are_taken_by_parts_of_eight_rows_where_there_is_no_wgmma()
     assert_right_emulated(PANEL, WORKLOAD, PanelConfig(32, 4, 2, 2), target)
 
 
+def test_rows_of_sixteen_are_left_to_panels_where_these_fit() -> None:
+    for workload in (WORKLOAD, HALVES):
+        sixteen = replace(workload, vector=16)
+        assert not TEMPLATE.matches(sixteen, TARGET) and PANEL.matches(sixteen, TARGET)
+        assert TEMPLATE.matches(replace(sixteen, k=9000), TARGET)
+
+
 def test_other_rows_and_values_are_left_to_other_kernels() -> None:
     for other in (
         replace(WORKLOAD, n=72),
