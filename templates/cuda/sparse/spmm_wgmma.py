@@ -26,8 +26,8 @@ from autoq.templates.cuda.sparse.wgmma_config import (
     LongTiling,
 )
 from autoq.templates.cuda.sparse.wgmma_cost import estimated_seconds, features
+from autoq.templates.cuda.sparse.wgmma_kernel_source import COLUMNS_SOURCE
 from autoq.templates.cuda.sparse.wgmma_multiply_source import (
-    COLUMNS_SOURCE,
     FINISH_ROWS,
     MULTIPLY_SOURCE,
     SINGLE_PRODUCTS,
@@ -80,6 +80,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "blocks_per_unit": (1, 2, 3),
         "whole_stages": (True, False),
         "bulk": (0, 2, 4),
+        "persistent": (False, True),
     }
 
     def tiling_of(config: LongConfig) -> LongTiling:
@@ -105,7 +106,13 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         """All lanes of a warp have pieces of rows that threads copy."""
         return tiling_of(config).pieces_of_warp % 32 == 0
 
+    def blocks_take_tiles(config: LongConfig) -> bool:
+        """Blocks that take one tile after another have some to take."""
+        tiling = tiling_of(config)
+        return not config.persistent or tiling.blocks(target) < tiling.tiles_of_y
+
     constraints = (
+        blocks_take_tiles,
         ring_fits,
         blocks_fit,
         panels_have_columns,
@@ -136,7 +143,9 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "BULK": config.bulk,
         "RING_BYTES": tiling.ring_bytes, "STAGING_BYTES": tiling.staging_bytes,
         "SIZE": tiling.value_size, "APART": 8 if workload.floating else 1,
-        "STAGES_Y": tiling.stages_outputs,
+        "STAGES_Y": tiling.stages_outputs, "PERSISTENT": config.persistent,
+        "BLOCKS": tiling.blocks(target), "ALL_TILES": tiling.tiles_of_y,
+        "STAGING_START": tiling.staging_start,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
     source = LONG_HEADING.replace("PRODUCT", _product(workload))
@@ -150,7 +159,7 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         call(functions.function("spmm"), smem.data, *pointers, block, thread)
 
     return thread_kernel(
-        parameters, tiling.blocks, tiling.threads, target, body, cluster=config.cluster,
+        parameters, tiling.blocks(target), tiling.threads, target, body, cluster=config.cluster,
         together=config.blocks_per_unit,
     )  # fmt: skip
 

@@ -50,6 +50,8 @@ class LongConfig:
     bulk: quarters of the gathered rows that come by a bulk copy each; pieces of 16 bytes of the
         others are copied by threads, which is another way to shared memory.
     whole_stages: whether a stage's fragments are turned together; else one instruction's at a time.
+    persistent: whether blocks are as many as the GPU holds at once and take one tile of y after
+        another, whose copies go on while outputs are finished.
     """
 
     teams: int
@@ -60,6 +62,7 @@ class LongConfig:
     blocks_per_unit: int = 1
     whole_stages: bool = True
     bulk: int = 0
+    persistent: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,8 +87,16 @@ class LongTiling:
         return -(-self.workload.n // self.columns)
 
     @property
-    def blocks(self) -> int:
+    def tiles_of_y(self) -> int:
+        """Each is of a vector row and of as many columns as a block computes."""
         return self.panels * self.workload.vector_rows
+
+    def blocks(self, target: Target) -> int:
+        """Blocks of a launch, whole clusters."""
+        if not self.config.persistent:
+            return self.tiles_of_y
+        at_once = target.units * self.config.blocks_per_unit
+        return min(self.tiles_of_y, at_once // self.config.cluster * self.config.cluster)
 
     @property
     def threads(self) -> int:
@@ -135,15 +146,29 @@ class LongTiling:
 
     @property
     def ring_bytes(self) -> int:
-        """The ring, which outputs are staged in behind the last product."""
-        staged = 4 * self.config.teams * self.staging_bytes
+        """The ring, which outputs of a single tile are staged in behind the last product."""
+        staged = 0 if self.config.persistent else self.all_staging_bytes
         return max(self.config.stages * self.stage_bytes, staged)
+
+    @property
+    def all_staging_bytes(self) -> int:
+        """Where all warps put outputs together."""
+        return 4 * self.config.teams * self.staging_bytes
+
+    @property
+    def staging_start(self) -> int:
+        """Where that begins: behind the barriers and the terms of two tiles, or with the ring."""
+        return self._behind_terms if self.config.persistent else 0
+
+    @property
+    def _behind_terms(self) -> int:
+        terms = 3 * 4 * self.workload.vector * (2 if self.config.persistent else 1)
+        return self.ring_bytes + self.config.stages * _BARRIER_BYTES + terms
 
     @property
     def smem_bytes(self) -> int:
         """The ring, two barriers for each of its stages, and a bias and two factors of each row."""
-        terms = 3 * 4 * self.workload.vector
-        return self.ring_bytes + self.config.stages * _BARRIER_BYTES + terms
+        return self._behind_terms + (self.all_staging_bytes if self.config.persistent else 0)
 
     @property
     def steps(self) -> int:

@@ -1,4 +1,4 @@
-"""CUDA source of products of long vectors: what the warpgroups do that multiply, and the kernel.
+"""CUDA source of products of long vectors: what the warpgroups do that multiply.
 
 Fragments are turned a stage at a time, or one instruction's at a time: the former has more products
 under way at once, the latter needs few registers.
@@ -131,10 +131,9 @@ __device__ __forceinline__ void multiply_rows(
 
 WHOLE_STAGES = r"""
 __device__ __forceinline__ void multiply_stages(
-    int (&sums)[TILES][TILE_SUMS], const Ring& ring, const VectorRow& row, unsigned lane_place,
-    int number) {
+    int (&sums)[TILES][TILE_SUMS], const Ring& ring, const VectorRow& row, Position& at,
+    unsigned lane_place, int number) {
   Fragment a[DEPTHS][TILES], b[DEPTHS][TILES];
-  Position at = {0, 0};
   int before = -1;
   const auto step = [&](Fragment (&own)[DEPTHS][TILES]) {
     wait_for(ring.full(at.stage), at.phase);
@@ -176,11 +175,10 @@ between them: else products wait for each other.
 
 SINGLE_PRODUCTS = r"""
 __device__ __forceinline__ void multiply_stages(
-    int (&sums)[TILES][TILE_SUMS], const Ring& ring, const VectorRow& row, unsigned lane_place,
-    int number) {
+    int (&sums)[TILES][TILE_SUMS], const Ring& ring, const VectorRow& row, Position& at,
+    unsigned lane_place, int number) {
   constexpr int PRODUCTS = DEPTHS * TILES, LATER = PRODUCTS > 1 ? 1 : 0;
   Fragment a[2];  // of the instruction under way and of the next one
-  Position at = {0, 0};
   int before = -1;
   #pragma unroll 1
   for (int left = row.length; left > 0; left -= ROWS) {
@@ -204,64 +202,3 @@ __device__ __forceinline__ void multiply_stages(
 }
 """
 """Products whose fragments are turned one after the other."""
-
-COLUMNS_SOURCE = r"""
-__device__ __forceinline__ void multiply_columns(
-    const Ring& ring, const VectorRow& row, const Constants& from, OUT* y, unsigned char* smem,
-    int order, int first_row, int first_column, int warp, int number) {
-  int sums[TILES][TILE_SUMS];
-  #pragma unroll
-  for (int i = 0; i < TILES; ++i)
-    #pragma unroll
-    for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = 0;
-  const RowTerms terms = {reinterpret_cast<int*>(smem + RING_BYTES + STAGES * 16)};
-  terms.fetch(from, order * VECTOR, 32 * warp + number);
-  const unsigned lane_place = number * PITCH + warp * TILES * 16 * SIZE;
-  multiply_stages(sums, ring, row, lane_place, number);
-  #pragma unroll
-  for (int i = 0; i < TILES; ++i)
-    #pragma unroll
-    for (int j = 0; j < TILE_SUMS; ++j) asm volatile("" : "+r"(sums[i][j]) :: "memory");
-  const int column = first_column + warp * TILES * 16;
-  const Lane lane = {number, column + number / 4 * (FLOATS ? 1 : 2)};
-  const Channels own = shared_terms(from);
-  unsigned char* staging = smem + warp * STAGING_BYTES;
-  // All warps have left the ring, where bytes are staged.
-  asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
-  const auto finish_all = [&](auto form) {
-    finish_rows<decltype(form)::value>(
-        sums, own, from, y, terms, staging, first_row, column, lane);
-  };
-  if (SATURATES && own.form == Form::PACK) finish_all(Is<SATURATES ? Form::PACK : Form::ANY>());
-  else if (SATURATES && own.form == Form::SHIFT)
-    finish_all(Is<SATURATES ? Form::SHIFT : Form::ANY>());
-  else finish_all(Is<SATURATES ? Form::CLAMP : Form::ANY>());
-}
-
-__device__ __forceinline__ void multiply_sparse(
-    unsigned char* smem, const B* b, const int* values, const void* places, const int* starts,
-    const int* lengths, const int* rows_of, const Constants& from, OUT* y, int block,
-    int thread) {
-  const int order = block / PANELS, first_column = block % PANELS * TILE, rank = block % CLUSTER;
-  const int warp = thread / 32, number = thread % 32;
-  const Ring ring = {(unsigned)__cvta_generic_to_shared(smem)};
-  if (thread == 0) open_ring(ring);
-  if constexpr (CLUSTER > 1) {
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-  } else {
-    __syncthreads();
-  }
-  const VectorRow row = {__ldg(starts + order), __ldg(lengths + order)};
-  if (warp >= CONSUMERS) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(PRODUCER_REGISTERS));
-    copy_stages(ring, b, reinterpret_cast<const unsigned char*>(values),
-                reinterpret_cast<const int*>(places), row, first_column, rank,
-                thread - 32 * CONSUMERS);
-  } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMER_REGISTERS));
-    multiply_columns(ring, row, from, y, smem, order, __ldg(rows_of + order), first_column, warp,
-                     number);
-  }
-}
-"""

@@ -92,7 +92,7 @@ struct VectorRow { int stage, length; };
 // the place of one row of its warp: those of some stages together, of HELD times as many ahead.
 __device__ __forceinline__ void copy_stages(
     const Ring& ring, const B* b, const unsigned char* values, const int* places,
-    const VectorRow& own, int first_column, int rank, int thread) {
+    const VectorRow& own, Position& at, int first_column, int rank, int thread) {
   constexpr int CHUNKS = TILE * SIZE / 16, OWN_ROWS = ROWS / 4;
   constexpr int BULK_ROWS = OWN_ROWS * BULK / 4, PIECES = (OWN_ROWS - BULK_ROWS) * CHUNKS / 32;
   constexpr int SHARE = VALUE_BYTES / CLUSTER, TOGETHER = 32 / OWN_ROWS, HELD = 4;
@@ -113,7 +113,6 @@ __device__ __forceinline__ void copy_stages(
   int asked = number / OWN_ROWS;
   places += (own.stage + asked) * ROWS + first + number % OWN_ROWS;
   values += (size_t)own.stage * VALUE_BYTES + rank * SHARE;
-  Position at = {0, 1};
   int place[HELD];
   const auto read_places = [&](int& to) {
     to = asked < stages ? __ldg(places) : 0;
@@ -167,12 +166,6 @@ __device__ __forceinline__ void copy_stages(
       for (int i = 0; i < TOGETHER && left > 0; ++i, left -= ROWS)
         ask(place[u], i * OWN_ROWS);
       read_places(place[u]);
-    }
-  }
-  if constexpr (CLUSTER > 1) {  // others still arrive here
-    for (int i = 0; i < STAGES; ++i) {
-      wait_for(ring.empty(at.stage), at.phase);
-      at.advance();
     }
   }
 }
