@@ -127,6 +127,45 @@ def test_products_of_floats_are_right(workload: Spmm, config: LongConfig) -> Non
     assert_right_emulated(TEMPLATE, workload, config, TARGET)
 
 
+FEW_UNITS = replace(TARGET, units=3)
+"""On which blocks take several tiles of y one after another."""
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("workload", "config"),
+    [
+        (WORKLOAD, LongConfig(1, 1, 32, 2, persistent=True)),
+        (replace(HALVES, n=400), LongConfig(2, 1, 32, 3, persistent=True)),
+        (
+            replace(WORKLOAD, n=256, vector=64, epilogue=Epilogue("int8")),
+            LongConfig(1, 1, 64, 3, 2, persistent=True),
+        ),
+        (
+            Spmm(500, 256, 300, 128, Structure(512, 128, 160)),
+            LongConfig(1, 2, 64, 3, 1, 1, False, 2, True),
+        ),
+        (
+            replace(WORKLOAD, structure=Structure(0, 0, 0), epilogue=Epilogue("int32")),
+            LongConfig(1, 1, 32, 3, persistent=True),
+        ),
+    ],
+    ids=["staged", "floats", "multicast", "one product", "empty"],
+)
+def test_blocks_that_take_several_tiles_are_right(workload: Spmm, config: LongConfig) -> None:
+    tiling = LongTiling(workload, config)
+    assert config in TEMPLATE.space(workload, FEW_UNITS)
+    assert tiling.blocks(FEW_UNITS) <= 3 < tiling.tiles_of_y
+    assert_right_emulated(TEMPLATE, workload, config, FEW_UNITS)
+
+
+def test_blocks_of_one_tile_are_not_persistent() -> None:
+    config = LongConfig(1, 1, 32, 2, persistent=True)
+    assert config not in TEMPLATE.space(WORKLOAD, TARGET)
+    tiling = LongTiling(WORKLOAD, replace(config, persistent=False))
+    assert tiling.blocks(FEW_UNITS) == tiling.tiles_of_y
+
+
 @needs_nvcc
 def test_long_vectors_are_taken_by_parts_of_eight_rows_where_there_is_no_wgmma() -> None:
     target = parse_target("cuda:sm_80")
