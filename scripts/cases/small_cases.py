@@ -93,7 +93,7 @@ CASES: list[Workload] = [
     Gemm(70, 100, 150, sparsity=TILES),
     Gemm(200, 90, 300, "uint8", epilogue=Epilogue("uint8", "int8", True), sparsity=TILES),
     FloatGemm(70, 100, 150, weight_dtype="float16", bias=True, sparsity=TILES),
-    Gemm(144, 160, 160, sparsity=Sparsity("vectors", 16, 160, Structure(256, 56, 96))),
+    Gemm(144, 160, 160, sparsity=Sparsity("vectors", 32, 160, Structure(256, 56, 96))),
     Gemm(64, 128, 160, "uint8", epilogue=Epilogue("uint8"),
          sparsity=Sparsity("vectors", 8, 128, Structure(224, 28, 80))),
     SparseAttention(1, 2, 61, 300, 64, Structure(224, 28, 80), softmax_bits=16),
