@@ -107,7 +107,7 @@ FLOAT_PRODUCTS = [
 TILES = Sparsity("tw", 16, 40, Structure(96, 32, 64))
 SPARSE = [
     Gemm(40, 50, 70, sparsity=TILES), Gemm(40, 52, 80, sparsity=Sparsity.two_four()),
-    Gemm(48, 64, 70, sparsity=Sparsity("vectors", 16, 64, Structure(96, 28, 40))),
+    Gemm(48, 64, 70, sparsity=Sparsity("vectors", 32, 64, Structure(96, 28, 40))),
     FloatGemm(40, 72, 64, weight_dtype="float16", sparsity=TILES),
     Spmm(40, 48, 150, 8, Structure(96, 20, 40)),
     Spmm(70, 48, 150, 32, Structure(96, 28, 40)),
