@@ -22,8 +22,8 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
 
     panels = _panels(result)
     figure, axes = pyplot.subplots(1, len(panels), figsize=(4.2 * len(panels), 4), squeeze=False)
-    series = sorted({name for panel in panels.values() for bars in panel.values() for name in bars})
-    series.sort(key=lambda name: name != _DENSE)
+    named = {name for panel in panels.values() for bars in panel.values() for name in bars}
+    series = sorted(named, key=lambda name: [-int(bits) for bits in re.findall(r"\d+", name)])
     for axis, ((length, batch), panel) in zip(axes[0], panels.items(), strict=True):
         width = 0.8 / len(series)
         for number, name in enumerate(series):
