@@ -33,6 +33,12 @@ from list_expressions import expressions
 
 import autoq
 from autoq.devices import resolve
+from autoq.kernel.kernel_store import KernelStore
+from autoq.products.masks import mask_vectors
+from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
+from autoq.templates.registry import matching
+from autoq.templates.structure import Structure
+from autoq.templates.target import Target
 
 HEADS, DEPTH, BATCH = 4, 64, 64
 BITS = ((16, 8), (8, 8), (8, 4))
@@ -55,12 +61,21 @@ def mask_of(length: int, sparsity: float, seed: int) -> np.ndarray:
     return np.repeat(groups, 8, axis=0)
 
 
-def operator_of(mask: np.ndarray, bits: tuple[int, int], target: Any) -> Any:
+def operator_of(mask: np.ndarray, bits: tuple[int, int]) -> Any:
     """autoq's attention under a mask."""
     softmax_bits, qkv_bits = bits
     return autoq.sparse_attention_operator(
-        mask, BATCH, HEADS, DEPTH, softmax_bits=softmax_bits, qkv_bits=qkv_bits, target=target
+        mask, BATCH, HEADS, DEPTH, softmax_bits=softmax_bits, qkv_bits=qkv_bits, target="cuda"
     )
+
+
+def compile_for(mask: np.ndarray, bits: tuple[int, int], target: Target) -> None:
+    """Put the kernel that `operator_of` takes into the cache."""
+    vectors = mask_vectors(mask, GROUP)
+    structure = Structure.of(vectors.lengths, vectors.pointers, vectors.indices)
+    work = SparseAttention(BATCH, HEADS, *mask.shape, DEPTH, structure, "float16", *bits)
+    template = matching(work, target)[0]
+    KernelStore(None).kernel(template, work, template.default(work, target), target)
 
 
 def prepare(options: argparse.Namespace) -> None:
@@ -75,7 +90,8 @@ def prepare(options: argparse.Namespace) -> None:
     for sparsity in options.sparsities:
         for seed in range(options.seeds):
             for bits in BITS:
-                operator_of(mask_of(options.length, sparsity, seed), bits, resolve("cuda"))
+                mask = mask_of(options.length, sparsity, seed)
+                compile_for(mask, bits, resolve(options.target).target)
 
 
 def accuracies(model: Any, data: dict[str, Any], mask: np.ndarray) -> Iterator[dict[str, Any]]:
@@ -85,7 +101,7 @@ def accuracies(model: Any, data: dict[str, Any], mask: np.ndarray) -> Iterator[d
 
     attentions = {"float16": masked(torch.from_numpy(mask).cuda())}
     for bits in BITS:
-        made = operator_of(mask, bits, resolve("cuda"))
+        made = operator_of(mask, bits)
 
         def attend(q: Any, k: Any, v: Any, made: Any = made) -> Any:
             y = made(*(each.contiguous() for each in (q, k, v)))
@@ -176,6 +192,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=3000, help="of training, 64 expressions each")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--sparsities", default="0,0.9,0.95")
+    parser.add_argument("--target", default="cuda:sm_90a", help="of --prepare")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     options = parser.parse_args()
     options.sparsities = [float(text) for text in options.sparsities.split(",")]

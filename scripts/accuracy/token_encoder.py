@@ -107,6 +107,7 @@ def train(
         loss.add_(found.detach())
 
     stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(3):
             step()  # at a rate of 0
