@@ -1,9 +1,9 @@
 """CUDA source of attention over listed keys: scores, shares and values of a step of 32 keys.
 
-Scores are a product of the tensor core whose left rows are the 8 queries of a group, the other 8
-empty, and whose columns are keys: each lane then has the scores of one query, and as bytes they are
-the right factor of the second product, whose left one is the values, transposed by ldmatrix. Sums
-stay integers; they are rescaled where a score is larger than what shares have been relative to.
+Scores are a product of the tensor core whose left rows are the 8 queries of a group, twice, and
+whose columns are keys: each lane then has the scores of one query, and as bytes they are the right
+factor of the second product, whose left one is the values, transposed by ldmatrix. Sums stay
+integers; they are rescaled where a score is larger than what shares have been relative to.
 """
 
 from __future__ import annotations

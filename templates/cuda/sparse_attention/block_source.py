@@ -53,8 +53,8 @@ __device__ __forceinline__ void attend(
   const int pair = block / PARTS_OF_QUERIES, part = block % PARTS_OF_QUERIES;
   const int warp = thread / 32, lane = thread % 32;
   const unsigned queries = (unsigned)__cvta_generic_to_shared(smem), keys = queries + Q_BYTES;
-  const unsigned zeros = keys + RING_BYTES + OF_BLOCK * 32;
-  const Ring ring{keys, zeros + 16, zeros + 16 + 8 * SLOTS};
+  const unsigned barriers = keys + RING_BYTES + OF_BLOCK * 32;
+  const Ring ring{keys, barriers, barriers + 8 * SLOTS};
   float* factors = reinterpret_cast<float*>(smem + Q_BYTES + RING_BYTES);
   const Source kv{kv_bytes, block};
   const int* order = reinterpret_cast<const int*>(order_of) + part * OF_BLOCK;
@@ -70,7 +70,6 @@ __device__ __forceinline__ void attend(
     copy_later(queries + (row * CHUNKS + (chunk ^ turned)) * 16, from);
     if (chunk == 0) factors[row] = fmaxf(__ldg(steps + group * 8 + row % 8) * common, 1e-30f);
   }
-  if (thread < 4) reinterpret_cast<unsigned*>(factors + OF_BLOCK * 8)[thread] = 0;
   open_ring(ring, kv, thread);
 
   const unsigned* steps_of = reinterpret_cast<const unsigned*>(words_of);
@@ -97,20 +96,17 @@ __device__ __forceinline__ void attend(
     #pragma unroll
     for (int g = 0; g < GROUPS; ++g) {
       if (heading << 1 != now + g * OF_PLACE) continue;
-      // Found anew for each group: places of all groups' queries would take registers.
-      int own_lane = lane;
+      // Found anew for each group: a lane's place in the queries would take a register throughout.
+      unsigned own_lane = lane;
       asm volatile("" : "+r"(own_lane));
-      const int row = own_lane % 8, turned = CHUNKS == 4 ? row / 2 % 4 : row;
-      // Rows 8 to 15 of the left factor are zeros, which every lane of theirs reads at one place.
-      const bool empty = own_lane & 8;
-      const unsigned own = queries + ((warp * GROUPS + g) * 8 + row) * WIDE;
+      const unsigned row = own_lane % 8, turned = CHUNKS == 4 ? row / 2 : row;
+      const unsigned first = (warp * GROUPS + g) * 8;
+      const unsigned own = queries + (first + row) * WIDE + (own_lane / 16 ^ turned) * 16;
+      // Rows 8 to 15 of the left factor are those above them again: nothing reads what they give.
       unsigned q[CHUNKS / 2][4];
       #pragma unroll
-      for (int c = 0; c < CHUNKS / 2; ++c) {
-        const unsigned chunk = (2 * c + own_lane / 16) ^ turned;
-        load_matrices<false>(q[c], empty ? zeros : own + chunk * 16);
-      }
-      const float factor = factors[(warp * GROUPS + g) * 8 + own_lane / 4];
+      for (int c = 0; c < CHUNKS / 2; ++c) load_matrices<false>(q[c], own ^ c * 32);
+      const float factor = factors[first + own_lane / 4];
       #pragma unroll 1
       do {
         const unsigned word = words[0];

@@ -15,7 +15,6 @@ READ_AHEAD = 3
 """Steps whose words a warp has read ahead."""
 
 _STEP_REGISTERS = 44
-_ZERO_BYTES = 16
 _SLOT_BYTES = 12
 """A barrier and a counter."""
 _REGISTER_STEP = 8
@@ -117,10 +116,10 @@ class FusedTiling:
 
     @property
     def smem_bytes(self) -> int:
-        """Queries, the ring, a factor for each query, zeros, and who waits for slots."""
+        """Queries, the ring, a factor for each query, and who waits for slots."""
         queries = self.of_block * GROUP
         ring = self.config.slots * (self.config.slot * self.row_bytes + _SLOT_BYTES)
-        return queries * self.wide + ring + 4 * queries + _ZERO_BYTES
+        return queries * self.wide + ring + 4 * queries
 
     @property
     def registers(self) -> int:
