@@ -39,8 +39,7 @@ class Shape:
 
     def feed(self) -> np.ndarray:
         """An input, float16 [batch, length, width]."""
-        shape = (self.batch, self.length, self.width)
-        return np.random.default_rng(1).standard_normal(shape, np.float32).astype(np.float16)
+        return _normal((self.batch, self.length, self.width))
 
     def weights(self) -> dict[str, np.ndarray]:
         """The weights of the model by name; they depend on the width alone."""
@@ -71,6 +70,11 @@ class Case:
     def artifact(self, folder: Path) -> Path:
         """Where the compiled model lies."""
         return folder / f"{str(self).replace(' ', '_')}.tar"
+
+
+@functools.lru_cache(maxsize=1)
+def _normal(shape: tuple[int, int, int]) -> np.ndarray:
+    return np.random.default_rng(1).standard_normal(shape, np.float32).astype(np.float16)
 
 
 @functools.lru_cache(maxsize=2)
