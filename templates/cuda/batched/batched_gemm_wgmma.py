@@ -44,7 +44,9 @@ def matches(workload: object, target: Target) -> bool:
     if not isinstance(workload, BatchedGemm) or not target.has_wgmma or workload.has_four_bits:
         return False
     out = workload.epilogue.out_dtype
-    if out not in _OUTPUTS[workload.floating] or workload.epilogue != Epilogue(out):
+    if workload.in_dtype == "float32" or workload.epilogue != Epilogue(out):
+        return False
+    if out not in _OUTPUTS[workload.floating]:
         return False
     arrays = (*workload.inputs, *workload.outputs)
     whole = row_bytes(workload, workload.other_order, workload.other_dtype) % UNIT_BYTES == 0
