@@ -86,11 +86,16 @@ def sums_fit(config: FloatGroupedConfig) -> bool:
 
 
 def default(workload: FloatConv2d, target: Target) -> FloatGroupedConfig:
-    """Four pixels of 16 bytes, fewer pixels where the image is too small to fill the device."""
+    """Four pixels of 16 bytes, fewer pixels where the image is too small to fill the device.
+
+    Weights of groups of several channels are most of what is read, once for all of a thread's
+    pixels: there fewer threads are worth it.
+    """
     channels = _most_channels(workload)
     threads = math.prod(workload.y_shape) // channels
+    enough = (512 if workload.groups == workload.c else 64) * target.units
     pixels = 4
-    while pixels > 1 and (pixels > workload.q or threads < pixels * 512 * target.units):
+    while pixels > 1 and (pixels > workload.q or threads < pixels * enough):
         pixels //= 2
     return FloatGroupedConfig(pixels=pixels, channels=channels)
 
