@@ -67,7 +67,7 @@ CASES: list[Workload] = [
     BatchedGemm(2, 70, 40, 66, 2, *["float16"] * 2, "bmhk", "bnhk", epilogue=Epilogue("float32")),
     BatchedGemm(1, 33, 24, 49, 3, *["float16"] * 2, "bhmk", "bkhn", "bmhn", Epilogue("float16")),
     BatchedGemm(2, 45, 77, 64, 2, "int8", "uint8", "bmhk", "bnhk"),
-    BatchedGemm(1, 70, 96, 165, 2, *["bfloat16"] * 2, "bhmk", "bkhn", "bmhn", Epilogue("bfloat16")),
+    BatchedGemm(1, 70, 96, 168, 2, *["bfloat16"] * 2, "bhmk", "bkhn", "bmhn", Epilogue("bfloat16")),
     Attention(1, 2, 33, 49, 32, q_order="blhd", v_order="blhd", mask_axes="bn"),
     Attention(2, 2, 19, 70, 36, *["uint8"] * 3, "int8", quantised_scores=True, y_order="blhd"),
     Attention(1, 2, 40, 100, 24, *["bfloat16"] * 3, "float32", mask_axes="hmn", constant_mask=True,

@@ -1,7 +1,6 @@
 """Products of two activations on wgmma: bytes, and 16-bit floats with sums of float32.
 
-Operands arrive by TMA, so that rows of other are whole 16-byte units; rows of x that are not are
-copied by threads, and rows of y may be of any length.
+Operands arrive by TMA, so that their rows are whole 16-byte units; rows of y may be of any length.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from autoq.templates.cuda.batched.plan import (
     UNIT_BYTES,
     ZERO_POINTS,
     BatchedWgmmaPlan,
-    copies_x,
     row_bytes,
     stores_boxes,
 )
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
 
 _OUTPUTS = {True: ("float16", "bfloat16"), False: ("int8", "uint8")}
-_LONGEST_COPIED = 2048
-"""Bytes of a row of x that threads copy, since all of it is in shared memory at once."""
 _MOST = 1 << 31
 
 
@@ -49,9 +45,11 @@ def matches(workload: object, target: Target) -> bool:
     if out not in _OUTPUTS[workload.floating]:
         return False
     arrays = (*workload.inputs, *workload.outputs)
-    whole = row_bytes(workload, workload.other_order, workload.other_dtype) % UNIT_BYTES == 0
-    short = row_bytes(workload, workload.x_order, workload.in_dtype) <= _LONGEST_COPIED
-    whole = whole and (short or not copies_x(workload))
+    orders = (workload.x_order, workload.other_order)
+    whole = all(
+        row_bytes(workload, order, array.dtype) % UNIT_BYTES == 0
+        for order, array in zip(orders, arrays, strict=False)
+    )
     small = all(math.prod(array.shape) * array.element.bytes < _MOST for array in arrays)
     return whole and small and (stores_boxes(workload) or _rows_follow(workload))
 

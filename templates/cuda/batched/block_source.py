@@ -3,10 +3,8 @@
 BLOCK = r"""
 constexpr int WARPGROUPS = COLUMNS * ROW_GROUPS, WARPS = 4 * WARPGROUPS;
 constexpr int BLOCK_ROWS = ROW_GROUPS * ROWS, STEP_K = LINE / SIZE, MMA_STEPS = LINE / 32;
-constexpr int GROUP_BYTES = ROWS * LINE, STEP_BYTES_OF_X = BLOCK_ROWS * LINE;
+constexpr int GROUP_BYTES = ROWS * LINE, OTHER_AT = BLOCK_ROWS * LINE;
 constexpr int PART_BYTES = 64 * LINE;
-// Copies of x are there for all steps, behind the stages.
-constexpr int OTHER_AT = COPIES_X ? 0 : STEP_BYTES_OF_X;
 constexpr int PARTS = COLUMNS * PASSES, STAGE_BYTES = OTHER_AT + PARTS * PART_BYTES;
 constexpr int OTHER_LINE = TURNED ? 64 * SIZE : LINE;
 constexpr int ROW_TILES = ROWS / 8;
@@ -27,9 +25,7 @@ struct Block {
     pair = block / (TILES_N * TILES_M);
   }
   __device__ __forceinline__ unsigned x(int step, int row_group) const {
-    const int from = COPIES_X ? STAGES * STAGE_BYTES + step * STEP_BYTES_OF_X
-                              : step % STAGES * STAGE_BYTES;
-    return smem + from + row_group * GROUP_BYTES;
+    return smem + step % STAGES * STAGE_BYTES + row_group * GROUP_BYTES;
   }
   __device__ __forceinline__ unsigned other(int stage, int part) const {
     return smem + stage * STAGE_BYTES + OTHER_AT + part * PART_BYTES;
@@ -56,7 +52,6 @@ __device__ __forceinline__ void load_box_for_all(
 __device__ __forceinline__ void load_x(const Block& block, const Maps& maps, int step) {
   const unsigned there = block.there(stage_of(step));
   expect_bytes(there, STAGE_BYTES);
-  if constexpr (COPIES_X) return;
   #pragma unroll
   for (int r = 0; r < ROW_GROUPS; ++r)
     load_box(block.x(step, r), maps.x, step * STEP_K, block.first_row + r * ROWS,
@@ -77,7 +72,7 @@ __device__ __forceinline__ void load_other(const Block& block, const Maps& maps,
 }
 // Stages are asked for as soon as their barriers are there: by all threads, of which one does it.
 __device__ __forceinline__ void begin_barriers(const Block& block, const Maps& maps) {
-  if constexpr (!COPIES_X) prefetch_map(maps.x);
+  prefetch_map(maps.x);
   prefetch_map(maps.other);
   for (int stage = 0; stage < STAGES; ++stage) {
     start_barrier(block.there(stage), 1);

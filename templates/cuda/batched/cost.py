@@ -12,9 +12,8 @@ from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
 
 # Addresses, scales and what the epilogue takes beside accumulators and fragments: of floats, of
-# bytes, and of sums of bytes that go on over several steps. What a unit of x takes that is copied.
+# bytes, and of sums of bytes that go on over several steps.
 _FLOATS, _BYTES, _SUMS = 28, 32, 6
-_UNIT, _COPYING = 10, 24
 # Of one multiprocessor, guesses but for the instructions, which are counted: of an output of bytes
 # and of floats through boxes, and what more one takes whose rows lie one behind the other.
 _L2_BYTES_A_CLOCK, _STORED_BYTES_A_CLOCK = 40.0, 20.0
@@ -27,8 +26,7 @@ def registers(plan: BatchedWgmmaPlan, target: Target) -> int:
     """Estimate of the registers a thread needs."""
     fragments = plan.line // 32 * 4 * min(2, plan.steps)
     others = _FLOATS if plan.workload.floating else _BYTES + (_SUMS if plan.steps > 1 else 0)
-    copies = plan.copied_at_once * _UNIT + _COPYING if plan.copies_x else 0
-    return max(plan.config.rows // 2 + fragments + others, copies)
+    return plan.config.rows // 2 + fragments + others
 
 
 def resident(plan: BatchedWgmmaPlan) -> int:

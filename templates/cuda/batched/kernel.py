@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from tvm.script import tirx as T
@@ -10,7 +9,6 @@ from tvm.tirx import PrimFunc
 
 from autoq.templates.cuda.batched.block_source import BLOCK
 from autoq.templates.cuda.batched.config import WARPGROUP_COLUMNS
-from autoq.templates.cuda.batched.copy_source import COPIES
 from autoq.templates.cuda.batched.plan import BatchedWgmmaPlan
 from autoq.templates.cuda.batched.product_source import PRODUCTS
 from autoq.templates.cuda.batched.store_source import store_source
@@ -28,13 +26,12 @@ _MOST_UNROLLED = 8
 _ENTRY = r"""
 struct NoZeroPoints {};
 __device__ __forceinline__ void product(
-    Map x_map, Map other_map, Map y_map, const void* x, ZEROS const float* scale,
-    const float* scalars, void* y, const void* shared, int number, int thread) {
+    Map x_map, Map other_map, Map y_map, ZEROS const float* scale, const float* scalars, void* y,
+    const void* shared, int number, int thread) {
   const Block block(shared, number);
   const Maps maps = {x_map, other_map, y_map};
   begin_loads(block, maps, thread);
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-  COPY
   __syncthreads();
   const int warpgroup = __shfl_sync(0xffffffffu, thread / 128, 0);
   const int column = warpgroup % COLUMNS, row_group = warpgroup / COLUMNS;
@@ -96,14 +93,11 @@ def build_kernel(plan: BatchedWgmmaPlan, packed: Sequence[TensorSpec]) -> PrimFu
             ENCODE_TILED, other_map, other.dtype, 4, other_array.data,
             *plan.map_of(work.other_order, other.dtype, plan.other_line, other_rows),
         )  # fmt: skip
-        if not plan.copies_x:
-            x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-            T.call_packed(
-                ENCODE_TILED, x_map, x.dtype, 4, x_array.data,
-                *plan.map_of(work.x_order, x.dtype, plan.line, config.rows),
-            )  # fmt: skip
-        else:
-            x_map = T.meta_var(other_map)
+        x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+        T.call_packed(
+            ENCODE_TILED, x_map, x.dtype, 4, x_array.data,
+            *plan.map_of(work.x_order, x.dtype, plan.line, config.rows),
+        )  # fmt: skip
         if plan.boxes:
             y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
             T.call_packed(
@@ -126,8 +120,8 @@ def build_kernel(plan: BatchedWgmmaPlan, packed: Sequence[TensorSpec]) -> PrimFu
         maps = T.meta_var([T.address_of(one) for one in (x_map, other_map, y_map)])
         T.evaluate(
             T.cuda.func_call(
-                product.name, *maps, x_array.data, *taken, scale.data, scalars.data, y_array.data,
-                smem.data, block, thread, source_code=product.source,
+                product.name, *maps, *taken, scale.data, scalars.data, y_array.data, smem.data,
+                block, thread, source_code=product.source,
             )
         )  # fmt: skip
 
@@ -139,9 +133,7 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
     out = element(work.epilogue.out_dtype)
     sums = "float" if work.floating else "unsigned"
     least, most = out.range or (0, 0)
-    x, (batch, head, pitch) = work.inputs[0], plan.x_places
-    entry = _ENTRY.replace("COPY", "copy_x(block, x, thread);" if plan.copies_x else "")
-    entry = entry.replace("ZEROS", "" if work.floating else "const int* zero_points,")
+    entry = _ENTRY.replace("ZEROS", "" if work.floating else "const int* zero_points,")
     entry = entry.replace("ZERO_POINTS", "NoZeroPoints" if work.floating else "ZeroPoints")
     entry = entry.replace("BEGIN", "" if work.floating else _BEGIN)
     entry = entry.replace("END", "" if work.floating else _END)
@@ -150,7 +142,6 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
         + plan.atom.assembly("multiply")
         + BLOCK
         + f"using Sums = {sums}[ROW_TILES][4];\n"
-        + (COPIES if plan.copies_x else "")
         + PRODUCTS
         + store_source(work.floating, plan.boxes, f"{out.ptx}{'x2' if work.floating else ''}")
         + entry
@@ -163,8 +154,6 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
             "HEADS": work.heads, "M": work.m, "N": work.n, "K": work.k,
             "SIZE": plan.size, "OUT_SIZE": plan.out_size, "TURNED": plan.turned,
             "LINE": plan.line, "STEPS": plan.steps, "STAGES": config.stages,
-            "COPIES_X": plan.copies_x, "X_BYTES": math.prod(x.shape) * plan.size,
-            "X_BATCH": batch, "X_HEAD": head, "X_PITCH": pitch, "AT_ONCE": plan.copied_at_once,
             "CLUSTER": config.cluster, "COLUMNS": config.columns, "PASSES": config.passes,
             "ROW_GROUPS": config.row_groups, "ROWS": config.rows,
             "BOX_PARTS": plan.other_box_parts, "TILES_M": plan.tiles_m, "TILES_N": plan.tiles_n,

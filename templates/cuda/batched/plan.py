@@ -20,7 +20,6 @@ _LEAST_LINE, _MOST_LINE = 64, 128
 _SUM_BYTES = 4
 _LARGEST_FACTOR = 255
 """A byte less a zero point."""
-_COPIED_AT_ONCE = 8
 
 
 def row_bytes(workload: BatchedGemm, order: str, dtype: str) -> int:
@@ -33,18 +32,13 @@ def stores_boxes(workload: BatchedGemm) -> bool:
     return row_bytes(workload, workload.y_order, workload.epilogue.out_dtype) % UNIT_BYTES == 0
 
 
-def copies_x(workload: BatchedGemm) -> bool:
-    """Whether rows of x are no whole units, so that threads copy them instead of TMA."""
-    return row_bytes(workload, workload.x_order, workload.in_dtype) % UNIT_BYTES != 0
-
-
 class BatchedWgmmaPlan:
     """A batched product cut into the tiles of a configuration. Sizes count bytes unless said.
 
     Tensor cores compute y transposed: A is other, 64 of its columns of y from registers, and B is
     x, rows of a warpgroup in shared memory. A stage holds `line` bytes of each row of x, then a
-    part of other for each 64 columns of y; x that is copied lies behind the stages. Rows of y take
-    the place of all that in the end, or follow it where warpgroups go on to other columns.
+    part of other for each 64 columns of y. Rows of y take the place of the stages in the end, or
+    follow them where warpgroups go on to other columns.
     """
 
     def __init__(
@@ -62,11 +56,7 @@ class BatchedWgmmaPlan:
         self.other_line = WARPGROUP_COLUMNS * self.size if self.turned else self.line
         self.part_bytes = WARPGROUP_COLUMNS * self.line
         """Of a part of other."""
-        self.copies_x = copies_x(workload)
-        own, parts = config.block_m * self.line, config.parts * self.part_bytes
-        self.stage_bytes = parts if self.copies_x else own + parts
-        self.copied_bytes = self.steps * own if self.copies_x else 0
-        """Of x behind the stages, for all steps."""
+        self.stage_bytes = config.block_m * self.line + config.parts * self.part_bytes
         self.tiles_m = ceil_div(workload.m, config.block_m)
         self.tiles_n = ceil_div(workload.n, config.block_n)
         self.blocks = workload.products * self.tiles_m * self.tiles_n
@@ -79,7 +69,7 @@ class BatchedWgmmaPlan:
         y_bytes = config.row_groups * self.run_bytes
         if self.boxes:
             y_bytes = config.warpgroups * self.y_buffers * config.rows * self.y_line
-        loaded = config.stages * self.stage_bytes + self.copied_bytes
+        loaded = config.stages * self.stage_bytes
         self.y_at = 0 if config.passes == 1 else loaded
         self.sums_at = max(loaded, self.y_at + y_bytes)
         sums = 0 if workload.floating else config.block_m * _SUM_BYTES
@@ -113,22 +103,6 @@ class BatchedWgmmaPlan:
         sums = "float32" if work.floating else "int32"
         shape = (WARPGROUP_COLUMNS, self.config.rows, K_BYTES // self.size)
         return Wgmma(shape, work.other_dtype, work.in_dtype, sums, a_from_registers=True)
-
-    @property
-    def copied_at_once(self) -> int:
-        """Units of x that a thread waits for together."""
-        units = self.copied_bytes // UNIT_BYTES
-        rounds = ceil_div(units, self.config.threads)
-        return max(1, min(_COPIED_AT_ONCE, rounds))
-
-    @property
-    def x_places(self) -> tuple[int, int, int]:
-        """How far batches, heads and rows of x lie apart."""
-        work = self.workload
-        _, pitch = work.row_places(work.x_order, 0)
-        matrix = work.m * work.k
-        head = matrix if work.x_order == "bhmk" else work.k
-        return matrix * work.heads * self.size, head * self.size, pitch * self.size
 
     def map_of(self, order: str, dtype: str, line: int, rows: int) -> list[int]:
         """Arguments of ENCODE_TILED behind the address, for an array in an order.

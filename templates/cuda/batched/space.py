@@ -68,7 +68,7 @@ def _knobs(workload: BatchedGemm) -> dict[str, Sequence[Any]]:
         "row_groups": (1, 2, 3, 4),
         "rows": tuple(sorted(rows)),
         "stages": (1, 2, 3, 4, 6),
-        "cluster": (1, 2, 4),
+        "cluster": (1, 2),
         "blocks_per_sm": (1, 2, 3, 4, 5, 6, 8),
     }
 

@@ -26,15 +26,14 @@ SCORES, VALUES = ("bmhk", "bnhk", "bhmn"), ("bhmk", "bkhn", "bmhn")
 
 
 def random_workload(seed: int) -> BatchedGemm:
-    """Of random extents and orders that the template takes: odd rows of x and of y among them."""
+    """Of random extents and orders that the template takes: odd rows of y among them."""
     rng = np.random.default_rng(seed)
     floating = rng.random() < 0.5
     unit = 8 if floating else 16
     m, n, k = (int(rng.integers(1, most)) for most in (150, 150, 300))
     orders = [str(rng.choice(names)) for names in (
         ("bhmk", "bmhk"), ("bhnk", "bhkn", "bnhk", "bkhn"), ("bhmn", "bmhn"))]  # fmt: skip
-    if orders[1].endswith("k"):
-        k = -(-k // unit) * unit
+    k = -(-k // unit) * unit
     if orders[1].endswith("n") or orders[2] == "bmhn":
         n = -(-n // unit) * unit
     if floating:
@@ -109,10 +108,10 @@ def test_warpgroups_go_on_to_other_columns(
     ("orders", "kind", "n", "k", "config"),
     [
         (VALUES, "int8", 64, 368, BatchedWgmmaConfig(1, 1, 1, 32, 3, 2, 1)),
-        (VALUES, "int8", 64, 197, BatchedWgmmaConfig(1, 1, 1, 32, 2, 2, 1)),
-        (VALUES, "float16", 64, 200, BatchedWgmmaConfig(1, 1, 1, 16, 4, 4, 1)),
-        (SCORES, "float16", 200, 64, BatchedWgmmaConfig(2, 2, 1, 16, 1, 4, 1)),
-        (SCORES, "int8", 197, 64, BatchedWgmmaConfig(2, 2, 1, 16, 1, 4, 1)),
+        (VALUES, "uint8", 64, 208, BatchedWgmmaConfig(1, 1, 1, 32, 2, 2, 1)),
+        (VALUES, "float16", 64, 200, BatchedWgmmaConfig(1, 1, 1, 32, 4, 2, 1)),
+        (SCORES, "float16", 200, 64, BatchedWgmmaConfig(2, 2, 1, 16, 1, 2, 1)),
+        (SCORES, "int8", 197, 64, BatchedWgmmaConfig(2, 2, 1, 16, 1, 2, 1)),
     ],
     ids=str,
 )
@@ -190,19 +189,10 @@ def test_bounds_of_floats(kind: str, bounds: dict[str, float]) -> None:
 
 
 @needs_nvcc
-@pytest.mark.parametrize("k", [1, 13, 15, 33])
-def test_the_last_bytes_of_x_are_read_one_by_one(k: int) -> None:
-    """Rows of an odd length, whose last unit reaches beyond the array."""
-    workload = BatchedGemm(1, 3, 16, k, 1, other_order="bhkn")
-    assert workload.inputs[0].bytes % 16
-    assert_right_emulated(TEMPLATE, workload, TEMPLATE.default(workload, HOPPER), HOPPER)
-
-
-@needs_nvcc
 @pytest.mark.parametrize("kind", ["int8", "float16"])
 @pytest.mark.parametrize("length", [197, 384])
 def test_defaults_on_wgmma_compile_without_spills(kind: str, length: int) -> None:
-    for workload in attention(kind, length):
+    for workload in filter(lambda one: TEMPLATE.matches(one, HOPPER), attention(kind, length)):
         config = TEMPLATE.default(workload, HOPPER)
         kernel = compile_kernel(TEMPLATE.build(workload, config, HOPPER), HOPPER)
         (launch,) = kernel.launches
@@ -214,20 +204,20 @@ def test_defaults_on_wgmma_compile_without_spills(kind: str, length: int) -> Non
 
 
 def test_what_batched_wgmma_declines() -> None:
-    scores, values = attention("int8", 197)
+    scores, values = attention("int8", 197)[0], attention("int8", 384)[1]
     for workload in (scores, values):
         assert TEMPLATE.matches(workload, HOPPER)
         assert not TEMPLATE.matches(workload, parse_target("cuda:sm_80"))
         for out in (Epilogue("int32"), Epilogue("float32"), Epilogue("int8", table=True),
                     Epilogue("int8", "int8", True)):  # fmt: skip
             assert not TEMPLATE.matches(dataclasses.replace(workload, epilogue=out), HOPPER)
-    # Rows of other that are no whole units, rows of y that have others between them, and wide ones.
+    # Rows of operands that are no whole units, rows of y with others between them, and wide ones.
     assert not TEMPLATE.matches(dataclasses.replace(scores, k=65), HOPPER)
     assert not TEMPLATE.matches(dataclasses.replace(values, n=65), HOPPER)
+    assert not TEMPLATE.matches(dataclasses.replace(values, k=197), HOPPER)
     assert not TEMPLATE.matches(dataclasses.replace(scores, y_order="bmhn"), HOPPER)
     assert not TEMPLATE.matches(dataclasses.replace(scores, n=257), HOPPER)
     assert TEMPLATE.matches(dataclasses.replace(scores, n=272), HOPPER)
-    assert not TEMPLATE.matches(dataclasses.replace(values, k=2049), HOPPER)
     assert TEMPLATE.matches(dataclasses.replace(values, k=4096), HOPPER)
 
 
@@ -243,7 +233,7 @@ _GPU_CASES = [random_workload(seed) for seed in range(200, 216)]
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     "workload",
-    [*_GPU_CASES, *attention("int8", 197), *attention("float16", 197), *attention("int8", 384)],
+    [*_GPU_CASES, attention("int8", 197)[0], attention("float16", 197)[0], *attention("int8", 384)],
     ids=case_id,
 )
 def test_batched_wgmma_is_right_on_gpu(workload: BatchedGemm) -> None:
