@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from autoq.templates.cuda.sparse.config import PanelTiling
 from autoq.templates.target import Target
 
-# Instructions are counted in SASS; the rest is fitted to the times of 600 configurations on an H100,
-# of which the estimates are off by a fifth.
+# Instructions are counted in SASS; the rest is fitted to the times of 600 configurations on an
+# H100, of which the estimates are off by a fifth.
 _ISSUES_A_CLOCK = 4.0
 _STEP_INSTRUCTIONS, _BYTE_INSTRUCTIONS = 9, 0.375
 """Of a warp and step, and more for each byte of a row of the panel."""
