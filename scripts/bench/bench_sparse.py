@@ -41,6 +41,7 @@ from autoq.runtime.cuda.driver import Device
 from autoq.templates.target import Target, parse_target
 
 _TIMING = Timing(repeat=7, min_seconds=1e-3, budget_seconds=0.02)
+_QUICK_TIMING = Timing(repeat=3, min_seconds=3e-4, budget_seconds=4e-3)
 _WRITE_SECONDS = 2.0
 """Between two writes of the results so far."""
 
@@ -49,13 +50,15 @@ def parsed() -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--target", default="cuda", help="with --prepare an arch, cuda:sm_90a")
-    parser.add_argument("--set", default="table", choices=SETS)
+    parser.add_argument("--set", default="table", help=f"of {', '.join(SETS)}, commas between")
     parser.add_argument("--cases", default="", help="parts of names, semicolons between")
     add_options(parser)
     parser.add_argument("--blocks", default="32,64,128", help="of cuSPARSE, besides the vectors'")
     parser.add_argument("--peers", default="", help=f"of {', '.join(PEERS)}")
     parser.add_argument(
-        "--quick-peers", action="store_true", help="cuSPARSE only in its usually fastest order"
+        "--quick-peers",
+        action="store_true",
+        help="peers less long, cuSPARSE only in its usually fastest order",
     )
     parser.add_argument("--work", type=Path, help="folder of what is prepared")
     parser.add_argument(
@@ -71,7 +74,8 @@ def parsed() -> argparse.Namespace:
 def prepared(options: argparse.Namespace, target: Target, work: Path) -> list[SparseCase]:
     """The cases, all of whose files are in the folder."""
     parts = options.cases.split(";")
-    cases = [case for case in SETS[options.set]() if any(part in case.name for part in parts)]
+    of_sets = [case for name in options.set.split(",") for case in SETS[name]()]
+    cases = [case for case in of_sets if any(part in case.name for part in parts)]
     if not any(work.glob("*.case")):
         of_case = functools.partial(jobs_of, target=target, options=options)
         for line in prepare(cases, of_case, work, target, kernels_of(options, work), options.jobs):
@@ -104,7 +108,8 @@ def main() -> None:
         cases = prepared(options, host.target, work)
         device, names = Device(), [name for name in options.peers.split(",") if name]
         blocks = [int(size) for size in options.blocks.split(",") if size]
-        peers = Peers(names, blocks, _TIMING, options.quick_peers) if names else None
+        timing = _QUICK_TIMING if options.quick_peers else _TIMING
+        peers = Peers(names, blocks, timing, options.quick_peers) if names else None
         head = heading(host, options, peers.versions if peers else {})
         rows: list[dict[str, Any]] = []
         written = time.monotonic()

@@ -31,14 +31,15 @@ def condensed(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             by_case.setdefault(row["case"], []).append(row)
     rows = []
     for case, of_case in by_case.items():
-        own = [row for row in of_case if row.get("template") == "spmm_panel" and row["us"]]
+        own = [row for row in of_case if "template" in row and row["us"]]
         if not own:
             continue
         best = min(own, key=lambda row: row["us"])
         row = {
             "case": case, "n": width_of(case), "sparsity": best["sparsity"],
             "variation": best["variation"], "default_us": rounded(own[0]["us"]),
-            "us": rounded(best["us"]), "config": best["config"], "tried": len(own),
+            "us": rounded(best["us"]), "template": best["template"], "config": best["config"],
+            "tried": len(own),
         }  # fmt: skip
         peers = {
             one["peer"]: rounded(one["us"]) for one in of_case if one.get("us") and "peer" in one

@@ -55,12 +55,11 @@ class SparseJob:
 
 @dataclass(frozen=True)
 class _Request:
-    """What a process prepares: a case and its jobs."""
+    """What a process prepares: a case, or a configuration of it."""
 
-    number: int
     case: SparseCase
-    jobs_of: JobsOf
-    folder: Path
+    job: SparseJob | None
+    path: Path
     target: Target
     store: Path
 
@@ -71,34 +70,40 @@ def prepare(
 ) -> Iterator[str]:  # fmt: skip
     """Write the folder; gives why configurations are left out, a line each.
 
-    jobs_of(number, case): the configurations of a case, in a process of their own.
+    jobs_of(number, case): the configurations of a case. Large cases are many processes' work.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    requests = [_Request(i, case, jobs_of, folder, target, store) for i, case in enumerate(cases)]
     with ProcessPoolExecutor(processes) as pool:
-        for lines in pool.map(_prepare, requests):
-            yield from lines
+        jobs = list(pool.map(jobs_of, range(len(cases)), cases))
+        requests = [
+            _Request(case, None, folder / f"{i:04}.case", target, store)
+            for i, case in enumerate(cases)
+        ]
+        requests += [
+            _Request(cases[job.case], job, folder / f"{job.case:04}-{i:03}.job", target, store)
+            for of_case in jobs
+            for i, job in enumerate(of_case)
+        ]
+        yield from filter(None, pool.map(_prepare, requests))
 
 
-def _prepare(request: _Request) -> list[str]:
-    number, case, folder = request.number, request.case, request.folder
-    activations, constants = case.arrays()
-    workload, left_out = case.workload, []
-    for place, job in enumerate(request.jobs_of(number, case)):
-        template = _BY_NAME[job.template]
-        try:
-            KernelStore(request.store).kernel(template, workload, job.config, request.target)
-        except AutoqError as error:
-            left_out.append(f"{case.name} {job.template} {job.config}: {error}")
-            continue
-        packed = template.constants(workload, job.config, constants)
-        content = (job.template, plain_config(job.config), packed)
-        write_arrays(folder / f"{number:04}-{place:03}.job", content)
-    expected = workload.reference_in_threads(activations, constants, _REFERENCE_THREADS)
-    arrays = stored_activations(workload, activations), stored_outputs(workload, expected)
-    uneven = variation(np.asarray(constants["pointers"]))
-    write_arrays(folder / f"{number:04}.case", (*arrays, uneven))
-    return left_out
+def _prepare(request: _Request) -> str:
+    activations, constants = request.case.arrays()
+    workload, job = request.case.workload, request.job
+    if job is None:
+        expected = workload.reference_in_threads(activations, constants, _REFERENCE_THREADS)
+        arrays = stored_activations(workload, activations), stored_outputs(workload, expected)
+        uneven = variation(np.asarray(constants["pointers"]))
+        write_arrays(request.path, (*arrays, uneven))
+        return ""
+    template = _BY_NAME[job.template]
+    try:
+        KernelStore(request.store).kernel(template, workload, job.config, request.target)
+    except AutoqError as error:
+        return f"{request.case.name} {job.template} {job.config}: {error}"
+    packed = template.constants(workload, job.config, constants)
+    write_arrays(request.path, (job.template, plain_config(job.config), packed))
+    return ""
 
 
 def measure(

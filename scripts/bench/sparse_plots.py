@@ -40,7 +40,7 @@ def draw_collection(result: Mapping[str, Any], path: Path) -> None:
         axis.set_yscale("log")
         axis.set_title(f"16 matrices a sparsity, vectors of 8, n = {n}", fontsize=9)
         axis.set_xlabel("sparsity")
-    axes[0].set_ylabel("peer's time by spmm_panel's: fastest tried, dotted untuned")
+    axes[0].set_ylabel("peer's time by autoq's fastest (dotted: untuned)", fontsize=8)
     axes[0].legend(fontsize=7)
     _write(figure, result, path)
 

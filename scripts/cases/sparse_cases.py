@@ -18,6 +18,7 @@ from autoq.templates.sparse.generation import (
     VARIATION,
     dilated,
     random_matrix,
+    uneven_lengths,
 )
 from autoq.templates.sparse.vector_matrix import VectorMatrix
 from autoq.templates.structure import Structure, bucket
@@ -78,7 +79,14 @@ class SparseCase:
         return activations, constants
 
 
-@functools.lru_cache(maxsize=128)
+def _lengths(shape: tuple[int, int], sparsity: float, seed: int, variation: float) -> np.ndarray:
+    """Of the rows of `_dilated`'s matrix, which draws them first."""
+    rows, columns = shape
+    rng = np.random.default_rng(seed)
+    return uneven_lengths(rng, rows, columns, (1 - sparsity) * columns, variation)
+
+
+@functools.lru_cache(maxsize=8)
 def _dilated(
     shape: tuple[int, int], sparsity: float, vector: int, seed: int, variation: float,
     dtype: str = "int8",
@@ -118,8 +126,7 @@ def equal_rows(
 ) -> SparseCase:
     """A product whose vector rows have the same number of vectors, at random columns."""
     shape = (m // vector, k)
-    matrix = _dilated(shape, sparsity, vector, 0, 0.0)
-    structure = Structure.of(matrix.lengths)
+    structure = Structure.of(_lengths(shape, sparsity, 0, 0.0))
     workload = Spmm(m, n, k, vector, structure)
     name, bits = f"{m}x{k}x{n} v{vector} {sparsity}", None
     if pair is not None:
@@ -176,10 +183,9 @@ def collection_cases(vector: int = 8) -> list[SparseCase]:
     shapes = list(dict.fromkeys((*TRANSFORMER_SHAPES, *RESNET50_SHAPES[::-1])))[:16]
     cases = []
     for seed, (shape, sparsity) in enumerate(itertools.product(shapes, SPARSITIES)):
-        matrix = _dilated(shape, sparsity, vector, seed, VARIATION)
-        structure = Structure.of(matrix.lengths)
+        structure = Structure.of(_lengths(shape, sparsity, seed, VARIATION))
         for n in COLLECTION_COLUMNS:
-            workload = Spmm(matrix.rows, n, matrix.columns, vector, structure)
+            workload = Spmm(shape[0] * vector, n, shape[1], vector, structure)
             name = f"{shape[0]}x{shape[1]} dilated by {vector}, n {n}, {sparsity}"
             cases.append(SparseCase(name, workload, sparsity, shape, seed))
     return cases

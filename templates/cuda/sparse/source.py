@@ -18,6 +18,12 @@ struct Rows { Total bias[2]; float scale[2], shift[2]; };
 // column: of b and y, the first of the lane's OWN.
 struct Lane { int number, column; };
 
+// Four nibbles as bytes.
+__device__ __forceinline__ unsigned widened(unsigned four) {
+  unsigned word = (four | four << 8) & 0x00ff00ff;
+  word = (word | word << 4) & 0x0f0f0f0f;
+  return NIBBLES == 2 ? word | (word & 0x08080808) * 0x1e : word;
+}
 __device__ __forceinline__ int added(int first, int second) {
   if constexpr (FLOATS)
     return __float_as_int(__fadd_rn(__int_as_float(first), __int_as_float(second)));

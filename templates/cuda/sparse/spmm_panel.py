@@ -54,11 +54,12 @@ def panel_fits(workload: Spmm, target: Target) -> bool:
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Every sparse product whose arrays have int32 indices, with b of 4 bits if panels fit."""
+    """Every sparse product whose arrays have int32 indices; b of 4 bits in panels or in fours."""
     if not isinstance(workload, Spmm) or target.kind != "cuda":
         return False
     least = PanelTiling(workload, PanelConfig(_SMALL_COLUMNS, _WARPS[0], 1, 1))
-    if is_four_bit(workload.in_dtype) and not panel_fits(workload, target):
+    whole = workload.n % 4 == 0 or panel_fits(workload, target)
+    if is_four_bit(workload.in_dtype) and not whole:
         return False
     return (
         target.compute_capability >= _LEAST_COMPUTE_CAPABILITY
@@ -105,9 +106,9 @@ def space(workload: Spmm, target: Target) -> Space[PanelConfig]:
         )
         return least <= tiling_of(config).row_bytes <= _MOST_ROW_BYTES
 
-    def nibbles_are_staged(config: PanelConfig) -> bool:
-        """Values of b of 4 bits are widened on their way to shared memory."""
-        return config.staged or not is_four_bit(workload.in_dtype)
+    def nibbles_are_whole(config: PanelConfig) -> bool:
+        """Values of b of 4 bits that are gathered from the L2 come four together."""
+        return config.staged or not is_four_bit(workload.in_dtype) or workload.n % 4 == 0
 
     def copies_have_room(config: PanelConfig) -> bool:
         """A fifth of the rows have a second place, where any has."""
@@ -118,7 +119,7 @@ def space(workload: Spmm, target: Target) -> Space[PanelConfig]:
     constraints = (
         rows_are_few_banks,
         copies_have_room,
-        nibbles_are_staged,
+        nibbles_are_whole,
         shared_memory_suffices,
         registers_suffice,
         parts_have_groups,

@@ -14,13 +14,6 @@ STAGED_SOURCE = r"""
 constexpr int CHUNKS = ROW_BYTES / 16;
 struct Step { uint2 values[LEFT_DIGITS]; unsigned short place; };
 
-// Four nibbles as bytes.
-__device__ __forceinline__ unsigned widened(unsigned four) {
-  unsigned word = (four | four << 8) & 0x00ff00ff;
-  word = (word | word << 4) & 0x0f0f0f0f;
-  return NIBBLES == 2 ? word | (word & 0x08080808) * 0x1e : word;
-}
-
 // 16 bytes of a row of b from `column` on; 0 behind the last column.
 __device__ __forceinline__ uint4 load_columns(const B* b, int row, int column) {
   if (!COLUMNS_INSIDE && column >= N) return make_uint4(0, 0, 0, 0);

@@ -37,9 +37,22 @@ __device__ __forceinline__ void gather(
   constexpr int BYTES = NEAR * RIGHT_DIGITS;
   #pragma unroll
   for (int w = 0; w < LANE_BYTES / 4; ++w) words[w] = 0;
+  if constexpr (NIBBLES) {
+    constexpr int TOGETHER = N % OWN == 0 ? OWN : 4;  // columns that a load has, two a byte
+    #pragma unroll
+    for (int i = 0; i < OWN / TOGETHER; ++i) {
+      const int column = lane.column + i * TOGETHER;
+      if (!COLUMNS_INSIDE && column >= N) break;
+      const Raw<B, TOGETHER / 2> raw = load<B, TOGETHER / 2>(b + (place + column) / 2);
+      #pragma unroll
+      for (int w = 0; w < TOGETHER / 4; ++w)
+        words[i * TOGETHER / 4 + w] = widened(raw.word[w / 2] >> 16 * (w % 2) & 0xffff);
+    }
+    return;
+  }
   #pragma unroll
   for (int i = 0; i < OWN / NEAR; ++i) {
-    if (lane.column + i * NEAR < N) {
+    if (COLUMNS_INSIDE || lane.column + i * NEAR < N) {
       const Raw<B, NEAR> raw = load<B, NEAR>(b + (place + lane.column + i * NEAR));
       #pragma unroll
       for (int w = 0; w < (BYTES + 3) / 4; ++w)

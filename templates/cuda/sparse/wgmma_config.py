@@ -31,6 +31,8 @@ PADDING_BYTES = 16
 _OTHER_REGISTERS = 48
 _OF_AN_INSTRUCTION = 30
 """That ptxas asks for beside an instruction's sums."""
+_OF_A_LOOP = 32
+"""That it needs beside all sums and the places of tiles, where these do not end with the block."""
 _COPYING = 56
 """Registers of a thread that copies."""
 _BARRIER_BYTES = 16
@@ -198,6 +200,8 @@ class LongTiling:
         held = self.registers - _OTHER_REGISTERS + 4 * self.config.tiles * self.value_size
         if not self.config.whole_stages:
             held = self.workload.vector // 2 + _OF_AN_INSTRUCTION
+        if self.config.persistent or self.workload.floating:  # ptxas serialises products of more
+            held = max(held, self.sums + 4 * self.config.tiles + _OF_A_LOOP)
         return blocks <= room and self.registers <= budget.consumer and held <= budget.launch
 
     @property

@@ -17,9 +17,11 @@ _LEAST_PRODUCT = 16.0
 _ARRIVAL_CLOCKS = 2000.0
 """From asking for a stage until it is there, among all others that ask."""
 _UNEVEN = 0.2
-"""Of that time a stage, which a longer ring makes up for."""
+"""Of that time a stage, which a longer ring makes up for; twice as much of a ring of two."""
 _ROUND_CLOCKS, _MEETING_CLOCKS = 150.0, 120.0
 """Of a stage besides, and for each other block of a cluster that it waits for."""
+_HALF_STAGE = 0.5
+"""That one side waits for the other where a tile ends: less of smaller stages."""
 _OUTPUTS_A_CLOCK = 8.0
 _START_CLOCKS = 2500.0
 _NEXT_TILE_CLOCKS = 800.0
@@ -42,12 +44,13 @@ def estimated_seconds(tiling: LongTiling, target: Target) -> float:
     moved = max(shared / _SMEM_BYTES, fetched / _L2_BYTES_A_CLOCK, gathering)
     busy = here * max(tensor, moved)
     latency = _ARRIVAL_CLOCKS / max(1, config.stages - 1)
-    stage = max(busy, latency) + _UNEVEN * latency + _ROUND_CLOCKS
+    uneven = _UNEVEN * (2 if config.stages == 2 else 1)
+    stage = max(busy, latency) + uneven * latency + _ROUND_CLOCKS
     stage += _MEETING_CLOCKS * (config.cluster - 1)
     out = here * workload.vector * tiling.columns / _OUTPUTS_A_CLOCK
     if config.persistent:  # copies go on meanwhile, products do not
-        copied = stages * stage + _NEXT_TILE_CLOCKS
-        finished = stages * (here * tensor + _ROUND_CLOCKS) + out
+        copied = (stages + _HALF_STAGE) * stage + _NEXT_TILE_CLOCKS
+        finished = (stages + _HALF_STAGE) * (here * tensor + _ROUND_CLOCKS) + out
         whole = math.ceil(waves) * max(copied, finished) + out + _ARRIVAL_CLOCKS
     else:
         whole = waves * (stages * stage + out + _ARRIVAL_CLOCKS)

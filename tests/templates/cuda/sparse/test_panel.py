@@ -133,6 +133,25 @@ def test_outputs_are_right(workload: Spmm, config: PanelConfig) -> None:
     assert_right_emulated(TEMPLATE, workload, config, TARGET)
 
 
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("dense", "values", "columns", "config"),
+    [
+        ("int4", "int8", 64, PanelConfig(32, 4, 2, 2, False)),
+        ("uint4", "int4", 68, PanelConfig(64, 4, 1, 1, False)),
+        ("int4", "int16", 144, PanelConfig(128, 4, 1, 1, False)),
+    ],
+    ids=["L8-R4", "fours", "L16-R4"],
+)
+def test_nibbles_are_widened_where_they_are_gathered(
+    dense: str, values: str, columns: int, config: PanelConfig
+) -> None:
+    workload = replace(WORKLOAD, n=columns, in_dtype=dense, weight_dtype=values)
+    assert config in TEMPLATE.space(workload, TARGET)
+    assert config not in TEMPLATE.space(replace(workload, n=columns + 2), TARGET)
+    assert_right_emulated(TEMPLATE, workload, config, TARGET)
+
+
 HALVES = replace(WORKLOAD, in_dtype="float16", weight_dtype="float16", epilogue=Epilogue("float16"))
 BRAINS = replace(
     WORKLOAD, in_dtype="bfloat16", weight_dtype="bfloat16", epilogue=Epilogue("bfloat16")
