@@ -36,8 +36,9 @@ __device__ __forceinline__ void finish(
       float pair[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        pair[i] = (float)group.sums[0][c][2 * i + j];
-        if constexpr (PLANES == 2) pair[i] += 256.0f * (float)group.sums[PLANES - 1][c][2 * i + j];
+        const int odd = c / 2 * 2 + i, at = c % 2 * 2 + j;
+        pair[i] = (float)group.sums[0][odd][at];
+        if constexpr (PLANES == 2) pair[i] += 256.0f * (float)group.sums[PLANES - 1][odd][at];
       }
       const int column = c * 16 + lane / 4 * 2;
       if (row < QUERIES && column < DEPTH)

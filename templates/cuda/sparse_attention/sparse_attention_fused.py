@@ -131,7 +131,7 @@ def _attend(tiling: FusedTiling, target: Target) -> DeviceFunction:
     own = {
         "WARPS": config.warps, "GROUPS": config.groups, "SLOT": config.slot,
         "SLOTS": config.slots, "AHEAD": config.ahead, "SOFTMAX_BITS": workload.softmax_bits,
-        "PARTS_OF_QUERIES": tiling.parts, "READ_AHEAD": READ_AHEAD,
+        "PARTS_OF_QUERIES": tiling.parts, "READ_AHEAD": READ_AHEAD, "HEADROOM": config.headroom,
         "OF_PLACE": 2 * OF_PLACE, "BULK": target.compute_capability >= _BULK_CAPABILITY,
     }  # fmt: skip
     constants = {**tiling.quantisation.constants, **own}
