@@ -11,7 +11,7 @@ shifted where a score is larger than what shares have been relative to.
 from __future__ import annotations
 
 ATTEND_SOURCE = r"""
-constexpr int CHUNKS = WIDE / 16, UNITS = 2 * CHUNKS, ROW_BYTES = 2 * WIDE;
+constexpr int ROW_BYTES = 2 * WIDE;
 constexpr int THREADS = 32 * WARPS, OF_BLOCK = WARPS * GROUPS, KEY_BLOCKS = PADDED_KEYS / SLOT;
 constexpr int Q_BYTES = OF_BLOCK * 8 * WIDE, RING_BYTES = SLOTS * SLOT * ROW_BYTES;
 constexpr int PLANES = SOFTMAX_BITS / 8, MAGIC = 0x4b400000;
@@ -45,9 +45,9 @@ template <bool SHARES> __device__ __forceinline__ void product(
                  : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-// What a warp knows of a group: the largest score so far that its shares are relative to, the sum
-// of a lane's shares, and the sums of values: for each 32 columns those of the even ones, then of the
-// odd ones, of pairs g and g + 8 for two queries.
+// What a warp knows of a group: the score that its shares are relative to, the sum of a lane's
+// shares, and the sums of values: for each 32 columns those of the even ones, then of the odd ones,
+// of pairs g and g + 8 for two queries.
 struct Group {
   float reference;
   int total;
@@ -65,8 +65,8 @@ __device__ __forceinline__ unsigned shares_of(
   }
   return excess & EXCESS;
 }
-// Two shares as a word: one of their bytes each, in the lower or the upper byte of a half of it, and
-// zeros beside them.
+// Two shares as a word: one of their bytes each, in the lower or the upper byte of a half of it,
+// and zeros beside them.
 __device__ __forceinline__ unsigned word_of(unsigned low, unsigned high, int plane, int upper) {
   const unsigned bytes = plane ? (upper ? 0x5612 : 0x6521) : (upper ? 0x4602 : 0x6420);
   return __byte_perm(low, high, bytes);

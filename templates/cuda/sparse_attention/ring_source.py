@@ -60,7 +60,7 @@ __device__ __forceinline__ void load_slot(
   asm volatile("cp.async.commit_group;" ::);
 }
 
-// Before the first time. Queries, which threads copied, are there behind it.
+// Before the first time, and before a barrier of all threads.
 __device__ __forceinline__ void open_ring(const Ring& ring, const Source& kv, int thread) {
   if constexpr (!BULK) {
     #pragma unroll 1
@@ -77,8 +77,6 @@ __device__ __forceinline__ void open_ring(const Ring& ring, const Source& kv, in
     #pragma unroll 1
     for (int i = 0; i < SLOTS && i < KEY_BLOCKS; ++i) send_for(ring, kv, i);
   }
-  asm volatile("cp.async.wait_all;" ::: "memory");
-  __syncthreads();
 }
 // Waits for the newest block of keys of a time.
 __device__ __forceinline__ void enter(const Ring& ring, const Source& kv, int time, int thread) {

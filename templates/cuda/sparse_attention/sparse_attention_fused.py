@@ -20,6 +20,7 @@ from autoq.templates.cuda.sparse_attention.block_source import BLOCK_SOURCE
 from autoq.templates.cuda.sparse_attention.config import READ_AHEAD, FusedConfig, FusedTiling
 from autoq.templates.cuda.sparse_attention.cost import estimated_seconds
 from autoq.templates.cuda.sparse_attention.quantisation import stage
+from autoq.templates.cuda.sparse_attention.quantise_source import VALUES_SOURCE
 from autoq.templates.cuda.sparse_attention.ring_source import RING_SOURCE
 from autoq.templates.cuda.sparse_attention.schedule import (
     NEVER,
@@ -135,7 +136,7 @@ def _attend(tiling: FusedTiling, target: Target) -> DeviceFunction:
         "OF_PLACE": 2 * OF_PLACE, "BULK": target.compute_capability >= _BULK_CAPABILITY,
     }  # fmt: skip
     constants = {**tiling.quantisation.constants, **own}
-    whole = source + RING_SOURCE + BLOCK_SOURCE
+    whole = VALUES_SOURCE + source + RING_SOURCE + BLOCK_SOURCE
     return DeviceNamespace("sparse_attend", whole, {}, constants).function("attend")
 
 
@@ -143,7 +144,7 @@ def build(workload: SparseAttention, config: FusedConfig, target: Target) -> Pro
     """Three stages: largest magnitudes, bytes, attention."""
     tiling = FusedTiling(workload, config)
     quantisation = tiling.quantisation
-    reads = (*quantisation.writes, *packed(workload, config))
+    reads = (workload.inputs[0], *quantisation.writes, *packed(workload, config))
     shape = (tiling.blocks, tiling.threads, tiling.smem_bytes)
     attend = stage(_attend(tiling, target), reads, workload.outputs, shape, target)
     workspaces = (quantisation.maxima, *quantisation.writes)
