@@ -50,6 +50,7 @@ __device__ __forceinline__ void load_slot(
     const Ring& ring, const Source& kv, int number, int thread) {
   constexpr int ITEMS = SLOT_BYTES / 16;
   if (number < KEY_BLOCKS) {
+    asm volatile("" : "+r"(thread));  // as with a block's place
     const unsigned to = ring.slot(number) + thread * 16;
     const uint4* from = kv.of(number) + thread;
     #pragma unroll
