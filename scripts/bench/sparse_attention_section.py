@@ -90,8 +90,9 @@ def softmax(result: Mapping[str, Any]) -> str:
     ]  # fmt: skip
     seeds = len({row["seed"] for row in result["rows"]})
     text = (
-        f"One {result['device']}, {result['date']}, commit {result['commit'][:7]}: {seeds} "
-        f"encoders a row, {result['test']:,} expressions of up to {result['length']} tokens."
+        f"One {result['device']}, {result['date']}, commit {result['commit'][:7]}: "
+        f"{seeds} encoder{'s' if seeds > 1 else ''} a row, {result['steps']:,} steps of training, "
+        f"{result['test']:,} expressions of up to {result['length']} tokens."
     )
     titles = ["sparsity", "torch float16", *(f"autoq, {bits} bits" for bits in _BITS)]
     return table(text, titles, cells)

@@ -1,4 +1,4 @@
-"""The first two stages of attention under a sparse mask: q, k and v as bytes, with their steps."""
+"""The first two stages of attention under a sparse mask: k, v and q as bytes, with their steps."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Attention under a sparse mask in one kernel behind the quantisation: scores are never in memory.
 
-Two small kernels quantise q, k and v. The third sends all keys and values of a pair through a ring
-in shared memory, from where groups of eight queries gather those that they see.
+Two small kernels quantise k and v. The third quantises queries, keeps them, and sends all keys and
+values of a pair through a ring in shared memory, from where groups of eight queries gather those
+that they see.
 """
 
 from __future__ import annotations
@@ -165,5 +166,5 @@ def packed(workload: SparseAttention, config: FusedConfig) -> tuple[TensorSpec, 
 
 
 TEMPLATE = Template(
-    "sparse_attention_fused", 1, matches, space, default, build, pack, packed, estimate=estimate
+    "sparse_attention_fused", 2, matches, space, default, build, pack, packed, estimate=estimate
 )
