@@ -24,8 +24,8 @@ _OPERATIONS: tuple[Callable[[Sequence[int]], int], ...] = (
     lambda values: sorted(values)[len(values) // 2],
     lambda values: sum(values) % 10,
 )
-_DEPTH, _ARGUMENTS = 3, (2, 6)
-_NESTED = 0.5
+_DEPTH, _ARGUMENTS = 6, (2, 6)
+_NESTED = 0.45
 _PART = 1000
 
 

@@ -186,7 +186,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--prepare", action="store_true", help="write the data, and compile")
     parser.add_argument("--output", type=Path, default=Path("softmax_accuracy.json"))
-    parser.add_argument("--length", type=int, default=256)
+    parser.add_argument("--length", type=int, default=512)
     parser.add_argument("--train", type=int, default=96_000, help="expressions to learn from")
     parser.add_argument("--test", type=int, default=8192, help="expressions to ask about")
     parser.add_argument("--steps", type=int, default=3000, help="of training, 64 expressions each")

@@ -55,7 +55,7 @@ class Encoder(nn.Module):
     def __init__(self, length: int, heads: int, layers: int = 4) -> None:
         super().__init__()
         width = heads * DEPTH
-        self.tokens = nn.Linear(VOCABULARY, width, bias=False)
+        self.tokens = nn.Embedding(VOCABULARY, width)
         self.places = nn.Parameter(torch.randn(length, width) / math.sqrt(width))
         self.layers = nn.ModuleList(Layer(width) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
@@ -63,9 +63,7 @@ class Encoder(nn.Module):
 
     def forward(self, tokens: Tensor, attend: Attention) -> Tensor:
         """Logits [batch, CLASSES] of tokens [batch, length]."""
-        # As a product: the backward pass of a lookup of few tokens adds up row by row.
-        known = torch.arange(VOCABULARY, device=tokens.device)
-        x = self.tokens((tokens.unsqueeze(2) == known).to(self.places.dtype)) + self.places
+        x = self.tokens(tokens) + self.places
         for layer in self.layers:
             x = layer(x, attend)
         there = (tokens != PADDING).unsqueeze(2).to(x.dtype)
