@@ -90,8 +90,9 @@ def softmax(result: Mapping[str, Any]) -> str:
     ]  # fmt: skip
     seeds = len({row["seed"] for row in result["rows"]})
     text = (
-        f"One {result['device']}, {result['date']}, commit {result['commit'][:7]}: {seeds} "
-        f"encoders a row, {result['test']:,} expressions of up to {result['length']} tokens."
+        f"One {result['device']}, {result['date']}, commit {result['commit'][:7]}: "
+        f"{seeds} encoder{'s' if seeds > 1 else ''} a row, {result['steps']:,} steps of training, "
+        f"{result['test']:,} expressions of up to {result['length']} tokens."
     )
     titles = ["sparsity", "torch float16", *(f"autoq, {bits} bits" for bits in _BITS)]
     return table(text, titles, cells)
@@ -121,5 +122,7 @@ def _days(rows: Sequence[Mapping[str, Any]]) -> str:
 
 SECTIONS = {
     "SPARSE_TRANSFORMER": (encoders, "sparse_transformer_h100"),
+    "SAMPLED_COLLECTION": (collection, "sampled_h100"),
+    "SOFTMAX_ACCURACY": (softmax, "softmax_accuracy_h100"),
 }
 """The text between the marks of each name, and the result that it is made from."""

@@ -56,7 +56,11 @@ def test_accuracies_are_means_over_seeds() -> None:
             (0.0, "float16", 0.6 + shift), (0.9, "float16", 0.5 + shift), (0.9, "8-8", 0.48),
         )
     ]  # fmt: skip
-    text = softmax({"device": "NVIDIA X", "rows": rows, "test": 8192, "length": 512, **_RUN})
+    result = {"device": "NVIDIA X", "rows": rows, "test": 8192, "length": 512, "steps": 3000}
+    text = softmax({**result, **_RUN})
     assert "| dense | 61.00% | - | - | - |" in text
     assert "| 0.9 | 51.00% | - | 48.00% | - |" in text
-    assert "2 encoders a row, 8,192 expressions of up to 512 tokens" in " ".join(text.split())
+    assert (
+        "2 encoders a row, 3,000 steps of training, 8,192 expressions of up to 512 tokens"
+        in " ".join(text.split())
+    )

@@ -2,14 +2,16 @@
 
 Scores are a product of the tensor core whose left rows are the 8 queries of a group, twice, and
 whose columns are keys: each lane then has the scores of one query, and as bytes they are the right
-factor of the second product, whose left one is the values, transposed by ldmatrix. Sums stay
-integers; they are rescaled where a score is larger than what shares have been relative to.
+factor of the second product, whose left one is the values. ldmatrix transposes these by pairs of
+columns, and a word has such pairs of two keys: with zeros between shares, a product takes the even
+columns or the odd ones of 16 keys, and no byte of a value has to move. Sums stay integers; they are
+shifted where a score is larger than what shares have been relative to.
 """
 
 from __future__ import annotations
 
 ATTEND_SOURCE = r"""
-constexpr int CHUNKS = WIDE / 16, UNITS = 2 * CHUNKS, ROW_BYTES = 2 * WIDE;
+constexpr int ROW_BYTES = 2 * WIDE;
 constexpr int THREADS = 32 * WARPS, OF_BLOCK = WARPS * GROUPS, KEY_BLOCKS = PADDED_KEYS / SLOT;
 constexpr int Q_BYTES = OF_BLOCK * 8 * WIDE, RING_BYTES = SLOTS * SLOT * ROW_BYTES;
 constexpr int PLANES = SOFTMAX_BITS / 8, MAGIC = 0x4b400000;
@@ -43,8 +45,9 @@ template <bool SHARES> __device__ __forceinline__ void product(
                  : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-// What a warp knows of a group: the largest score so far that its shares are relative to, the sum
-// of a lane's shares, and the sums of values: of columns 2g and 2g + 1 for two queries.
+// What a warp knows of a group: the score that its shares are relative to, the sum of a lane's
+// shares, and the sums of values: for each 32 columns those of the even ones, then of the odd ones,
+// of pairs g and g + 8 for two queries.
 struct Group {
   float reference;
   int total;
@@ -62,13 +65,14 @@ __device__ __forceinline__ unsigned shares_of(
   }
   return excess & EXCESS;
 }
-// A word of four bytes of shares, the lowest ones or those above.
-__device__ __forceinline__ unsigned word_of(const unsigned* shares, int plane) {
-  const unsigned bytes = plane ? 0x0051 : 0x0040;
-  return __byte_perm(__byte_perm(shares[0], shares[1], bytes),
-                     __byte_perm(shares[2], shares[3], bytes), 0x5410);
+// Two shares as a word: one of their bytes each, in the lower or the upper byte of a half of it,
+// and zeros beside them.
+__device__ __forceinline__ unsigned word_of(unsigned low, unsigned high, int plane, int upper) {
+  const unsigned bytes = plane ? (upper ? 0x5612 : 0x6521) : (upper ? 0x4602 : 0x6420);
+  return __byte_perm(low, high, bytes);
 }
-// Makes the largest score what shares are relative to; what was summed shrinks.
+// Raises what shares are relative to by as many powers of two as bring it next to the largest score
+// (not below it, where shares have no headroom); what was summed is shifted.
 __device__ __forceinline__ void refer(
     Group& group, const float (&scores)[8], float factor, int lane) {
   float most = NONE;
@@ -77,19 +81,17 @@ __device__ __forceinline__ void refer(
     most = fmaxf(most, __fmaf_rn(scores[i], factor, -MAGIC_VALUE * factor));
   #pragma unroll
   for (int step = 1; step < 4; step *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, step));
-  most = fmaxf(most, group.reference);
-  const float shrunk = power(group.reference - most);
-  group.reference = most;
-  group.total = __float2int_rn((float)group.total * shrunk);
-  const float of[2] = {__shfl_sync(~0u, shrunk, lane % 4 * 8),
-                       __shfl_sync(~0u, shrunk, lane % 4 * 8 + 4)};
+  const float over = most - group.reference + (HEADROOM ? 0.0f : 0.5f);
+  const float whole = __fadd_rn(fminf(fmaxf(over, 0.0f), 31.0f), MAGIC_VALUE);
+  group.reference = over > 31.0f ? most : group.reference + (whole - MAGIC_VALUE);
+  const int shift = __float_as_int(whole) & 31;
+  group.total >>= shift;
+  const int of[2] = {__shfl_sync(~0u, shift, lane % 4 * 8),
+                     __shfl_sync(~0u, shift, lane % 4 * 8 + 4)};
   #pragma unroll
   for (int p = 0; p < PLANES; ++p) {
     #pragma unroll
-    for (int i = 0; i < 4 * CHUNKS; ++i) {
-      int& sum = group.sums[p][i / 4][i % 4];
-      sum = __float2int_rn((float)sum * of[i % 2]);
-    }
+    for (int i = 0; i < 4 * CHUNKS; ++i) group.sums[p][i / 4][i % 4] >>= of[i % 2];
   }
 }
 
@@ -134,26 +136,24 @@ __device__ __forceinline__ void attend_step(
     shift = -MAGIC_VALUE * factor - group.reference + LOG_TOP;
     shares_of(shares, scores, factor, shift);
   }
-  unsigned words[PLANES][2];
   #pragma unroll
   for (int p = 0; p < PLANES; ++p) {
     #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      words[p][i] = word_of(shares + 4 * i, p);
-      group.total += (int)__dp4a(words[p][i], 0x01010101u, 0u) << 8 * p;
-    }
-  }
-  #pragma unroll
-  for (int c = 0; c < CHUNKS; c += 2) {
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      unsigned a[4];
+    for (int upper = 0; upper < 2; ++upper) {
+      unsigned words[4];
       #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        a[j] = __byte_perm(values[c + j / 2][i], values[c + j / 2][i + 2], j % 2 ? 0x7531 : 0x6420);
+      for (int i = 0; i < 4; ++i)
+        words[i] = word_of(shares[2 * i], shares[2 * i + 1], p, upper);
+      if (!upper) {
+        unsigned sum = p ? 0 : group.total;
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) sum = __dp4a(words[i], 0x01010101u, sum);
+        group.total = p ? group.total + (sum << 8) : sum;
+      }
       #pragma unroll
-      for (int p = 0; p < PLANES; ++p)
-        product<true>(group.sums[p][c + i], a, words[p][0], words[p][1]);
+      for (int c = 0; c < CHUNKS; ++c)
+        product<true>(group.sums[p][c / 2 * 2 + upper], values[c], words[c % 2 * 2],
+                      words[c % 2 * 2 + 1]);
     }
   }
 }

@@ -36,8 +36,9 @@ __device__ __forceinline__ void finish(
       float pair[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        pair[i] = (float)group.sums[0][c][2 * i + j];
-        if constexpr (PLANES == 2) pair[i] += 256.0f * (float)group.sums[PLANES - 1][c][2 * i + j];
+        const int odd = c / 2 * 2 + i, at = c % 2 * 2 + j;
+        pair[i] = (float)group.sums[0][odd][at];
+        if constexpr (PLANES == 2) pair[i] += 256.0f * (float)group.sums[PLANES - 1][odd][at];
       }
       const int column = c * 16 + lane / 4 * 2;
       if (row < QUERIES && column < DEPTH)
@@ -47,9 +48,9 @@ __device__ __forceinline__ void finish(
 }
 
 __device__ __forceinline__ void attend(
-    unsigned char* smem, const void* q_bytes, const void* q_steps, const void* kv_bytes,
-    const void* kv_steps, const void* order_of, const void* firsts_of, const void* words_of,
-    const void* kept_of, const void* scale, void* y_of, int block, int thread) {
+    unsigned char* smem, const void* q, const void* kv_bytes, const void* kv_steps,
+    const void* order_of, const void* firsts_of, const void* words_of, const void* kept_of,
+    const void* scale, void* y_of, int block, int thread) {
   const int pair = block / PARTS_OF_QUERIES, part = block % PARTS_OF_QUERIES;
   const int warp = thread / 32, lane = thread % 32;
   const unsigned queries = (unsigned)__cvta_generic_to_shared(smem), keys = queries + Q_BYTES;
@@ -58,19 +59,21 @@ __device__ __forceinline__ void attend(
   float* factors = reinterpret_cast<float*>(smem + Q_BYTES + RING_BYTES);
   const Source kv{kv_bytes, block};
   const int* order = reinterpret_cast<const int*>(order_of) + part * OF_BLOCK;
-  const float* steps = reinterpret_cast<const float*>(q_steps) + pair * GROUP_ROWS;
   const float* of_pair = reinterpret_cast<const float*>(kv_steps) + pair * 2;
   const float common = __ldg(of_pair) * __ldg(reinterpret_cast<const float*>(scale)) * LOG2E;
-  #pragma unroll 2
-  for (int i = thread; i < OF_BLOCK * 8 * CHUNKS; i += THREADS) {
-    const int row = i / CHUNKS, chunk = i % CHUNKS, group = max(__ldg(order + row / 8), 0);
-    const int turned = CHUNKS == 4 ? row / 2 % 4 : row % 8;
-    const uint4* from = reinterpret_cast<const uint4*>(q_bytes);
-    from += ((long long)pair * GROUP_ROWS + group * 8 + row % 8) * CHUNKS + chunk;
-    copy_later(queries + (row * CHUNKS + (chunk ^ turned)) * 16, from);
-    if (chunk == 0) factors[row] = fmaxf(__ldg(steps + group * 8 + row % 8) * common, 1e-30f);
-  }
   open_ring(ring, kv, thread);
+  // Each warp as a whole: neighbouring lanes have a query together.
+  static_assert(OF_BLOCK * 8 * CHUNKS % THREADS == 0, "every thread has as many chunks");
+  #pragma unroll
+  for (int n = 0; n < OF_BLOCK * 8 * CHUNKS / THREADS; ++n) {
+    const int i = thread + n * THREADS, row = i / CHUNKS, chunk = i % CHUNKS;
+    const int turned = CHUNKS == 4 ? row / 2 % 4 : row % 8, group = max(__ldg(order + row / 8), 0);
+    float most;
+    const uint4 bytes = query_chunk(q, pair, group * 8 + row % 8, chunk, most);
+    reinterpret_cast<uint4*>(smem)[row * CHUNKS + (chunk ^ turned)] = bytes;
+    if (chunk == 0) factors[row] = fmaxf(step_of(most) * common, 1e-30f);
+  }
+  if constexpr (BULK) __syncthreads();
 
   const unsigned* steps_of = reinterpret_cast<const unsigned*>(words_of);
   const unsigned* kept = reinterpret_cast<const unsigned*>(kept_of);

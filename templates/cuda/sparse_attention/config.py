@@ -50,8 +50,8 @@ class FusedTiling:
 
     @property
     def quantisation(self) -> Quantisation:
-        """How q, k and v become bytes."""
-        return Quantisation(self.workload, self.padded_keys)
+        """How k and v become bytes."""
+        return Quantisation(self.workload, self.padded_keys, queries=False)
 
     @property
     def wide(self) -> int:

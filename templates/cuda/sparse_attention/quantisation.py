@@ -1,4 +1,4 @@
-"""The first two stages of attention under a sparse mask: q, k and v as bytes, with their steps."""
+"""The first two stages of attention under a sparse mask: k, v and q as bytes, with their steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.cuda.sparse_attention.quantise_source import QUANTISE_SOURCE
+from autoq.templates.cuda.sparse_attention.quantise_source import (
+    QUANTISE_SOURCE,
+    VALUES_SOURCE,
+)
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
 from autoq.templates.program import Stage
 from autoq.templates.target import Target
@@ -24,10 +27,14 @@ _PARTS = 32
 
 @dataclass(frozen=True)
 class Quantisation:
-    """Of a workload, with so many keys of a pair, those behind the last one zeros."""
+    """Of a workload, with so many keys of a pair, those behind the last one zeros.
+
+    queries: whether those are quantised as well; a kernel that reads each once does it itself.
+    """
 
     workload: SparseAttention
     padded_keys: int
+    queries: bool = True
 
     @property
     def wide(self) -> int:
@@ -47,6 +54,7 @@ class Quantisation:
             "WIDE": self.wide, "DEPTH": workload.depth, "BRAIN": workload.dtype == "bfloat16",
             "KEYS": workload.keys, "PADDED_KEYS": self.padded_keys, "QUERIES": workload.queries,
             "GROUP_ROWS": self.group_rows, "ROW_STEP": workload.row_step,
+            "MOST": 2 ** (workload.qkv_bits - 1) - 1,
         }  # fmt: skip
 
     @property
@@ -58,9 +66,12 @@ class Quantisation:
     def writes(self) -> tuple[TensorSpec, ...]:
         """Bytes of q and steps of its rows, bytes of k and v side by side and their steps."""
         pairs, wide = self.workload.pairs, self.wide
-        return (
+        of_queries = (
             TensorSpec("q_bytes", (pairs, self.group_rows, wide), "int8"),
             TensorSpec("q_steps", (pairs, self.group_rows), "float32"),
+        )
+        return (
+            *(of_queries if self.queries else ()),
             TensorSpec("kv_bytes", (pairs, self.padded_keys, 2 * wide), "int8"),
             TensorSpec("kv_steps", (pairs, 2), "float32"),
         )
@@ -68,21 +79,21 @@ class Quantisation:
     def stages(self, target: Target) -> tuple[Stage, Stage]:
         """Largest magnitudes, then bytes."""
         workload, chunks = self.workload, self.wide // 16
-        most = 2 ** (workload.qkv_bits - 1) - 1
-        own = {"PARTS": _PARTS, "THREADS": _THREADS, "MOST": most}
+        own = {"PARTS": _PARTS, "THREADS": _THREADS}
         functions = DeviceNamespace(
-            "sparse_quantise", QUANTISE_SOURCE, {}, {**self.constants, **own}
+            "sparse_quantise", VALUES_SOURCE + QUANTISE_SOURCE, {}, {**self.constants, **own}
         )
         q, k, v = workload.inputs
         of_kv = -(-self.padded_keys * 2 * chunks // _THREADS)
         of_q = -(-self.group_rows * chunks // _THREADS)
         shape = (workload.pairs * _PARTS, _THREADS, _THREADS // 32 * 8)
-        whole = (workload.pairs * (of_kv + of_q), _THREADS, 0)
-        return (
-            stage(functions.function("measure"), (k, v), (self.maxima,), shape, target),
-            stage(functions.function("quantise"), (q, k, v, self.maxima), self.writes, whole,
-                  target),
-        )  # fmt: skip
+        measure = stage(functions.function("measure"), (k, v), (self.maxima,), shape, target)
+        if self.queries:
+            name, reads, blocks = "quantise", (q, k, v, self.maxima), of_kv + of_q
+        else:
+            name, reads, blocks = "quantise_keys_alone", (k, v, self.maxima), of_kv
+        whole = (workload.pairs * blocks, _THREADS, 0)
+        return measure, stage(functions.function(name), reads, self.writes, whole, target)
 
 
 def stage(

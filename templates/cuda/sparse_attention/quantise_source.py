@@ -6,7 +6,7 @@ modulo 8, so that the same chunk of eight rows that differ so lies in different 
 
 from __future__ import annotations
 
-QUANTISE_SOURCE = r"""
+VALUES_SOURCE = r"""
 constexpr int CHUNKS = WIDE / 16, UNITS = 2 * CHUNKS, OCTETS = DEPTH / 8;
 
 __device__ __forceinline__ float value(unsigned bits) {
@@ -36,41 +36,6 @@ __device__ __forceinline__ int largest_of_lanes(int most, int from) {
 __device__ __forceinline__ long long place_of(int pair, int row, int rows) {
   if constexpr (ROW_STEP == 1) return (long long)pair * rows + row;
   return ((long long)(pair / ROW_STEP) * rows + row) * ROW_STEP + pair % ROW_STEP;
-}
-
-// Bits of the largest magnitudes of a part of a pair's keys and values, [pairs, PARTS, 2].
-__device__ __forceinline__ void measure(
-    unsigned char* smem, const void* k, const void* v, void* maxima, int block, int thread) {
-  const int pair = block / PARTS, part = block % PARTS;
-  constexpr int EACH = (KEYS * OCTETS + PARTS - 1) / PARTS;
-  const uint4* of[2] = {reinterpret_cast<const uint4*>(k), reinterpret_cast<const uint4*>(v)};
-  int most[2] = {0, 0};
-  // Four rounds of loads are under way at a time.
-  #pragma unroll 1
-  for (int first = thread; first < EACH; first += 4 * THREADS) {
-    uint4 found[4][2];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const int within = first + i / 2 * THREADS, at = part * EACH + within;
-      const long long place = place_of(pair, at / OCTETS, KEYS) * OCTETS + at % OCTETS;
-      const bool there = within < EACH && at < KEYS * OCTETS;
-      found[i / 2][i % 2] = there ? __ldg(of[i % 2] + place) : make_uint4(0, 0, 0, 0);
-    }
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) most[i % 2] = max(most[i % 2], largest_of(found[i / 2][i % 2]));
-  }
-  int* shared = reinterpret_cast<int*>(smem);
-  #pragma unroll
-  for (int j = 0; j < 2; ++j) {
-    most[j] = largest_of_lanes(most[j], 16);
-    if (thread % 32 == 0) shared[j * (THREADS / 32) + thread / 32] = most[j];
-  }
-  __syncthreads();
-  if (thread < 2) {
-    int whole = 0;
-    for (int i = 0; i < THREADS / 32; ++i) whole = max(whole, shared[thread * (THREADS / 32) + i]);
-    reinterpret_cast<int*>(maxima)[block * 2 + thread] = whole;
-  }
 }
 
 // Sixteen values as bytes: the low ones of numbers on top of 1.5 * 2^23, of at most MOST.
@@ -110,39 +75,93 @@ __device__ __forceinline__ float inverse_of(float most) {
 __device__ __forceinline__ float step_of(float most) {
   return most > 0 ? __fdiv_rn(most, (float)MOST) : 1.0f;
 }
+// Sixteen values of a query as bytes, and its largest magnitude; neighbouring lanes have the rest.
+__device__ __forceinline__ uint4 query_chunk(
+    const void* q, int pair, int row, int chunk, float& most) {
+  uint4 halves[2];
+  read_chunk(halves, q, pair, row, QUERIES, chunk);
+  const int bits = max(largest_of(halves[0]), largest_of(halves[1]));
+  most = value(largest_of_lanes(bits, CHUNKS / 2));
+  return as_bytes(halves, inverse_of(most));
+}
+"""
+"""What turns 16-bit floats into bytes, of which the attending kernel does its queries itself."""
 
+QUANTISE_SOURCE = r"""
+// Bits of the largest magnitudes of a part of a pair's keys and values, [pairs, PARTS, 2].
+__device__ __forceinline__ void measure(
+    unsigned char* smem, const void* k, const void* v, void* maxima, int block, int thread) {
+  const int pair = block / PARTS, part = block % PARTS;
+  constexpr int EACH = (KEYS * OCTETS + PARTS - 1) / PARTS;
+  const uint4* of[2] = {reinterpret_cast<const uint4*>(k), reinterpret_cast<const uint4*>(v)};
+  int most[2] = {0, 0};
+  // Four rounds of loads are under way at a time.
+  #pragma unroll 1
+  for (int first = thread; first < EACH; first += 4 * THREADS) {
+    uint4 found[4][2];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int within = first + i / 2 * THREADS, at = part * EACH + within;
+      const long long place = place_of(pair, at / OCTETS, KEYS) * OCTETS + at % OCTETS;
+      const bool there = within < EACH && at < KEYS * OCTETS;
+      found[i / 2][i % 2] = there ? __ldg(of[i % 2] + place) : make_uint4(0, 0, 0, 0);
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) most[i % 2] = max(most[i % 2], largest_of(found[i / 2][i % 2]));
+  }
+  int* shared = reinterpret_cast<int*>(smem);
+  #pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    most[j] = largest_of_lanes(most[j], 16);
+    if (thread % 32 == 0) shared[j * (THREADS / 32) + thread / 32] = most[j];
+  }
+  __syncthreads();
+  if (thread < 2) {
+    int whole = 0;
+    for (int i = 0; i < THREADS / 32; ++i) whole = max(whole, shared[thread * (THREADS / 32) + i]);
+    reinterpret_cast<int*>(maxima)[block * 2 + thread] = whole;
+  }
+}
+
+// A block of keys with their values: bytes, and steps of k and v, [pairs, 2].
+__device__ __forceinline__ void quantise_keys(
+    const void* k, const void* v, const void* maxima, void* kv_bytes, void* kv_steps, int pair,
+    int number, int thread) {
+  static_assert(PARTS == 32, "a lane reads what one part has found");
+  const int item = number * THREADS + thread, row = item / UNITS, unit = item % UNITS;
+  const bool of_v = unit >= CHUNKS;
+  uint4 halves[2];
+  read_chunk(halves, of_v ? v : k, pair, row, KEYS, unit % CHUNKS);
+  const int2 found = __ldg(reinterpret_cast<const int2*>(maxima) + pair * PARTS + thread % 32);
+  const float most[2] = {value(largest_of_lanes(found.x, 16)),
+                         value(largest_of_lanes(found.y, 16))};
+  if (number == 0 && thread < 2)
+    reinterpret_cast<float*>(kv_steps)[pair * 2 + thread] = step_of(most[thread]);
+  if (row >= PADDED_KEYS) return;
+  uint4* to = reinterpret_cast<uint4*>(kv_bytes) + ((long long)pair * PADDED_KEYS + row) * UNITS;
+  to[unit ^ row % 8] = as_bytes(halves, inverse_of(of_v ? most[1] : most[0]));
+}
+constexpr int OF_KV = (PADDED_KEYS * UNITS + THREADS - 1) / THREADS;
+constexpr int OF_Q = (GROUP_ROWS * CHUNKS + THREADS - 1) / THREADS;
+
+__device__ __forceinline__ void quantise_keys_alone(
+    const void* k, const void* v, const void* maxima, void* kv_bytes, void* kv_steps, int block,
+    int thread) {
+  quantise_keys(k, v, maxima, kv_bytes, kv_steps, block / OF_KV, block % OF_KV, thread);
+}
 // A block of keys with their values, or of queries: bytes, and steps of rows of q, [pairs,
-// GROUP_ROWS], and of k and v, [pairs, 2].
+// GROUP_ROWS].
 __device__ __forceinline__ void quantise(
     const void* q, const void* k, const void* v, const void* maxima, void* q_bytes, void* q_steps,
     void* kv_bytes, void* kv_steps, int block, int thread) {
-  constexpr int OF_KV = (PADDED_KEYS * UNITS + THREADS - 1) / THREADS;
-  constexpr int OF_Q = (GROUP_ROWS * CHUNKS + THREADS - 1) / THREADS;
-  const int pair = block / (OF_KV + OF_Q), number = block % (OF_KV + OF_Q), lane = thread % 32;
-  uint4 halves[2];
-  if (number < OF_KV) {
-    static_assert(PARTS == 32, "a lane reads what one part has found");
-    const int item = number * THREADS + thread, row = item / UNITS, unit = item % UNITS;
-    const bool of_v = unit >= CHUNKS;
-    read_chunk(halves, of_v ? v : k, pair, row, KEYS, unit % CHUNKS);
-    const int2 found = __ldg(reinterpret_cast<const int2*>(maxima) + pair * PARTS + lane);
-    const float most[2] = {value(largest_of_lanes(found.x, 16)),
-                           value(largest_of_lanes(found.y, 16))};
-    if (number == 0 && thread < 2)
-      reinterpret_cast<float*>(kv_steps)[pair * 2 + thread] = step_of(most[thread]);
-    if (row >= PADDED_KEYS) return;
-    uint4* to = reinterpret_cast<uint4*>(kv_bytes) + ((long long)pair * PADDED_KEYS + row) * UNITS;
-    to[unit ^ row % 8] = as_bytes(halves, inverse_of(of_v ? most[1] : most[0]));
-  } else {
-    const int item = (number - OF_KV) * THREADS + thread, row = item / CHUNKS;
-    read_chunk(halves, q, pair, row, QUERIES, item % CHUNKS);
-    const int bits = max(largest_of(halves[0]), largest_of(halves[1]));
-    const float most = value(largest_of_lanes(bits, CHUNKS / 2));
-    if (row >= GROUP_ROWS) return;
-    const long long at = (long long)pair * GROUP_ROWS + row;
-    reinterpret_cast<uint4*>(q_bytes)[at * CHUNKS + item % CHUNKS] =
-        as_bytes(halves, inverse_of(most));
-    if (item % CHUNKS == 0) reinterpret_cast<float*>(q_steps)[at] = step_of(most);
-  }
+  const int pair = block / (OF_KV + OF_Q), number = block % (OF_KV + OF_Q);
+  if (number < OF_KV) return quantise_keys(k, v, maxima, kv_bytes, kv_steps, pair, number, thread);
+  const int item = (number - OF_KV) * THREADS + thread, row = item / CHUNKS;
+  float most;
+  const uint4 bytes = query_chunk(q, pair, row, item % CHUNKS, most);
+  if (row >= GROUP_ROWS) return;
+  const long long at = (long long)pair * GROUP_ROWS + row;
+  reinterpret_cast<uint4*>(q_bytes)[at * CHUNKS + item % CHUNKS] = bytes;
+  if (item % CHUNKS == 0) reinterpret_cast<float*>(q_steps)[at] = step_of(most);
 }
 """

@@ -50,6 +50,7 @@ __device__ __forceinline__ void load_slot(
     const Ring& ring, const Source& kv, int number, int thread) {
   constexpr int ITEMS = SLOT_BYTES / 16;
   if (number < KEY_BLOCKS) {
+    asm volatile("" : "+r"(thread));  // as with a block's place
     const unsigned to = ring.slot(number) + thread * 16;
     const uint4* from = kv.of(number) + thread;
     #pragma unroll
@@ -60,7 +61,7 @@ __device__ __forceinline__ void load_slot(
   asm volatile("cp.async.commit_group;" ::);
 }
 
-// Before the first time. Queries, which threads copied, are there behind it.
+// Before the first time, and before a barrier of all threads.
 __device__ __forceinline__ void open_ring(const Ring& ring, const Source& kv, int thread) {
   if constexpr (!BULK) {
     #pragma unroll 1
@@ -77,8 +78,6 @@ __device__ __forceinline__ void open_ring(const Ring& ring, const Source& kv, in
     #pragma unroll 1
     for (int i = 0; i < SLOTS && i < KEY_BLOCKS; ++i) send_for(ring, kv, i);
   }
-  asm volatile("cp.async.wait_all;" ::: "memory");
-  __syncthreads();
 }
 // Waits for the newest block of keys of a time.
 __device__ __forceinline__ void enter(const Ring& ring, const Source& kv, int time, int thread) {

@@ -1,7 +1,8 @@
 """Attention under a sparse mask in one kernel behind the quantisation: scores are never in memory.
 
-Two small kernels quantise q, k and v. The third sends all keys and values of a pair through a ring
-in shared memory, from where groups of eight queries gather those that they see.
+Two small kernels quantise k and v. The third quantises queries, keeps them, and sends all keys and
+values of a pair through a ring in shared memory, from where groups of eight queries gather those
+that they see.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from autoq.templates.cuda.sparse_attention.block_source import BLOCK_SOURCE
 from autoq.templates.cuda.sparse_attention.config import READ_AHEAD, FusedConfig, FusedTiling
 from autoq.templates.cuda.sparse_attention.cost import estimated_seconds
 from autoq.templates.cuda.sparse_attention.quantisation import stage
+from autoq.templates.cuda.sparse_attention.quantise_source import VALUES_SOURCE
 from autoq.templates.cuda.sparse_attention.ring_source import RING_SOURCE
 from autoq.templates.cuda.sparse_attention.schedule import (
     NEVER,
@@ -131,11 +133,11 @@ def _attend(tiling: FusedTiling, target: Target) -> DeviceFunction:
     own = {
         "WARPS": config.warps, "GROUPS": config.groups, "SLOT": config.slot,
         "SLOTS": config.slots, "AHEAD": config.ahead, "SOFTMAX_BITS": workload.softmax_bits,
-        "PARTS_OF_QUERIES": tiling.parts, "READ_AHEAD": READ_AHEAD,
+        "PARTS_OF_QUERIES": tiling.parts, "READ_AHEAD": READ_AHEAD, "HEADROOM": config.headroom,
         "OF_PLACE": 2 * OF_PLACE, "BULK": target.compute_capability >= _BULK_CAPABILITY,
     }  # fmt: skip
     constants = {**tiling.quantisation.constants, **own}
-    whole = source + RING_SOURCE + BLOCK_SOURCE
+    whole = VALUES_SOURCE + source + RING_SOURCE + BLOCK_SOURCE
     return DeviceNamespace("sparse_attend", whole, {}, constants).function("attend")
 
 
@@ -143,7 +145,7 @@ def build(workload: SparseAttention, config: FusedConfig, target: Target) -> Pro
     """Three stages: largest magnitudes, bytes, attention."""
     tiling = FusedTiling(workload, config)
     quantisation = tiling.quantisation
-    reads = (*quantisation.writes, *packed(workload, config))
+    reads = (workload.inputs[0], *quantisation.writes, *packed(workload, config))
     shape = (tiling.blocks, tiling.threads, tiling.smem_bytes)
     attend = stage(_attend(tiling, target), reads, workload.outputs, shape, target)
     workspaces = (quantisation.maxima, *quantisation.writes)
@@ -164,5 +166,5 @@ def packed(workload: SparseAttention, config: FusedConfig) -> tuple[TensorSpec, 
 
 
 TEMPLATE = Template(
-    "sparse_attention_fused", 1, matches, space, default, build, pack, packed, estimate=estimate
+    "sparse_attention_fused", 2, matches, space, default, build, pack, packed, estimate=estimate
 )
