@@ -39,6 +39,10 @@ def absent(plan: PipelinePlan) -> tuple[str, ...]:
         "table_ptr": plan.bounded,
         "arrived_ptr": bool(plan.workspaces),
         "parts_ptr": bool(plan.workspaces),
+        "m_weight_ptr": plan.weighing is not None,
+        "n_weight_ptr": plan.weighing is not None,
+        "m_parts_ptr": plan.weighing is not None,
+        "n_parts_ptr": plan.weighing is not None,
         "second_ptr": plan.copies > 1,
         "third_ptr": plan.copies > 2,
     }

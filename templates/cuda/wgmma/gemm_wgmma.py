@@ -17,9 +17,10 @@ from autoq.templates.cuda.wgmma.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.space import make_space
+from autoq.templates.cuda.wgmma.weighing import weighing_of
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.program import Program, Stage
+from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
@@ -75,6 +76,26 @@ def build(workload: Gemm | Conv2d, config: WgmmaConfig, target: Target) -> PrimF
     reads = tuple(spec.name for spec in arrays)
     names = tuple(space.spec.name for space in plan.workspaces)
     return Program((Stage(kernel, (*reads, *names[:1]), (*names, "y")),), plan.workspaces)
+
+
+def weighed(product: Gemm, config: WgmmaConfig, target: Target) -> Program | None:
+    """The product to int32 that also says how large its rows and columns are; None where it cannot.
+
+    Besides the product's arrays it reads `a_scale` and `b_scale`, and writes those of
+    `Weighing.parts`.
+    """
+    weighing = weighing_of(product, config, target)
+    if weighing is None:
+        return None
+    work = product.as_conv2d()
+    load = _load(work, config)
+    plan = PipelinePlan(work, config, load.layout, load, target, weighing=weighing)
+    kernel = build_pipeline(plan, product.x_shape, product.y_shape)
+    arrays = (*product.inputs, *packed(product, config))
+    reads = (*(spec.name for spec in arrays), "a_scale", "b_scale")
+    parts = weighing.parts()
+    stage = Stage(kernel, reads, ("y", *(spec.name for spec in parts)))
+    return Program((stage,), tuple(map(Workspace, parts)))
 
 
 def pack(

@@ -34,6 +34,7 @@ from autoq.templates.cuda.wgmma.producer import (
 )
 from autoq.templates.cuda.wgmma.start import Sources, Starter, start_block
 from autoq.templates.cuda.wgmma.tail import Finish, finish_tile
+from autoq.templates.cuda.wgmma.weighing import matched, weigh_tile
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     ThreadShare,
     fetch_residuals,
@@ -57,7 +58,8 @@ def build_pipeline(
     epilogue is boundable, limits [8] follow the scalars, and tables int32 [n tiles, table words]
     the scalars.
     A table of outputs lies behind the first eight scalars (`packed_scalars`). With `stream_k` the
-    plan's workspaces come before y.
+    plan's workspaces come before y. Where the product is weighed, scales of rows and columns come
+    before these, and what `Weighing.parts` says behind y.
 
     Of several copies, up to three, what is constant has as many times the first extent, and as
     many outputs follow.
@@ -73,8 +75,10 @@ def build_pipeline(
         x_ptr: T.handle, residual_ptr: T.Optional(T.handle), row_scale_ptr: T.Optional(T.handle),
         weight_ptr: T.handle, bias_ptr: T.handle, scale_ptr: T.Optional(T.handle),
         scalars_ptr: T.Optional(T.handle), table_ptr: T.Optional(T.handle),
+        m_weight_ptr: T.Optional(T.handle), n_weight_ptr: T.Optional(T.handle),
         arrived_ptr: T.Optional(T.handle), parts_ptr: T.Optional(T.handle), y_ptr: T.handle,
         second_ptr: T.Optional(T.handle), third_ptr: T.Optional(T.handle),
+        m_parts_ptr: T.Optional(T.handle), n_parts_ptr: T.Optional(T.handle),
     ):  # fmt: skip
         x = T.match_buffer(x_ptr, x_shape, workload.in_dtype, align=16)
         words_of_weights = T.meta_var((copies * plan.padded_n * layout.total,))
@@ -111,6 +115,8 @@ def build_pipeline(
         if arrived_ptr is not None:
             arrived = T.match_buffer(arrived_ptr, spaces[0].spec.shape, "int32", align=16)
             parts = T.match_buffer(parts_ptr, spaces[1].spec.shape, "uint32", align=16)
+        of_weighing = T.meta_var((m_weight_ptr, n_weight_ptr, m_parts_ptr, n_parts_ptr))
+        weighed = T.meta_var(matched(plan.weighing, of_weighing))
         residual = T.decl_buffer(
             (plan.elements,), moved_as(epilogue.residual_dtype or epilogue.out_dtype),
             data=residual_nhwc.data,
@@ -152,7 +158,7 @@ def build_pipeline(
         warpgroup = T.warpgroup_id([config.consumers + 1])
         warp = T.warp_id_in_wg([4])
         lane = T.lane_id([32])
-        smem = T.alloc_buffer((plan.memory.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
+        smem = T.alloc_buffer((plan.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
         barriers = T.decl_buffer(
             (config.barriers,), "uint64", data=smem.data,
             byte_offset=plan.memory.barrier_offset, scope="shared.dyn",
@@ -274,6 +280,8 @@ def build_pipeline(
                         store_in_a_form(plan, accumulator, arrays, smem, slot.stage, limits, share)
                 else:
                     store_in_a_form(plan, accumulator, arrays, smem, slot.stage, limits, share)
+                if plan.weighing is not None:
+                    weigh_tile(plan, accumulator, weighed, smem, share)
                 if plan.bounded:
                     T.cuda.warp_sync()
                     if lane == 0:

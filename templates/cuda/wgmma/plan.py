@@ -22,6 +22,7 @@ from autoq.templates.cuda.wgmma.config import Operand, PipelineConfig, Shared
 from autoq.templates.cuda.wgmma.epilogue_plan import EpiloguePlan
 from autoq.templates.cuda.wgmma.loads import Load
 from autoq.templates.cuda.wgmma.memory import PipelineMemory
+from autoq.templates.cuda.wgmma.weighing import Weighing
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.program import Workspace
 from autoq.templates.target import Target
@@ -42,17 +43,23 @@ def grid_clusters(
 class PipelinePlan(EpiloguePlan):
     """What the kernel's parts share; every attribute is a compile-time constant of the kernel.
 
-    copies: so many workloads of one x and their own constants run side by side.
+    copies: so many workloads of one x and their own constants run side by side; weighing: what the
+    epilogue finds besides the product.
     """
 
     def __init__(
         self, workload: Conv2d, config: PipelineConfig, layout: KLayout, load: Load,
-        target: Target, copies: int = 1,
+        target: Target, copies: int = 1, weighing: Weighing | None = None,
     ) -> None:  # fmt: skip
         super().__init__(workload, config)
         self.layout, self.load, self.copies = layout, load, copies
+        self.weighing = weighing
         self.memory = PipelineMemory(config, layout, self.epilogue, load.rows, self.table_start)
         self.lookups_at = self.memory.lookups_at
+        # Sums of columns of each warp, where the product is weighed, lie behind everything else.
+        self.weigh_offset = ceil_div(self.memory.smem_bytes, 16) * 16
+        weighed = self.weigh_offset + weighing.smem_bytes if weighing else 0
+        self.smem_bytes = max(self.memory.smem_bytes, weighed)
         self.elements = workload.n * workload.p * workload.q * workload.k
 
         self.n_tiles = ceil_div(workload.k, config.block_n)

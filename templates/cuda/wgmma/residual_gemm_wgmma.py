@@ -51,6 +51,7 @@ def preferred(product: Gemm) -> Mapping[str, Any]:
 _PRODUCT = ResidualProduct(
     gemm_wgmma.TEMPLATE, ResidualWgmmaConfig, weight_layout,
     lambda product: {"weights_stay": (False,), "early_loads": (0,)}, preferred,
+    gemm_wgmma.weighed,
 )  # fmt: skip
 
 TEMPLATE = Template(

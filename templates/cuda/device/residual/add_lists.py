@@ -92,7 +92,7 @@ __device__ __forceinline__ void add_rows(
     #pragma unroll
     for (int t = 0; t < TURNS; ++t) {
       add_four(found[t], sums[t]);
-      if (more) found[t] = gather<4, false>(residuals, PITCH_B, next[t]);
+      if (more) found[t] = gather<4, false>(residuals, PIECE, next[t]);
     }
   }
   #pragma unroll
@@ -111,4 +111,4 @@ __device__ __forceinline__ void add_rows(
 """
 """add_columns(...) and add_rows(...): what lists add to a warp's tile of ROWS by COLS, each
 sum at its `place(row, column)`. For a namespace with `TURN_WORDS` and the constants ROWS, COLS,
-PITCH_B, and HELD: whether the rows' residuals are in shared memory."""
+PIECE, bytes of a row of b's residuals, and HELD: whether those of a are in shared memory."""

@@ -9,6 +9,7 @@ import numpy as np
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.residual.nibbles import nibbles_of, packed_nibbles
 from autoq.templates.cuda.device.residual.plan import ResidualPlan, inner_product
+from autoq.templates.cuda.device.residual.turned import turned
 from autoq.templates.oracle.residual_quantisation import quantise
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -73,15 +74,13 @@ def _pack_b(plan: ResidualPlan, constants: Constants) -> dict[str, np.ndarray]:
     scale[: work.n] = found.scale[:, 0]
     if plan.bias_at:
         scale[plan.bias_at : plan.bias_at + work.n] = constants["bias"]
-    turned = np.zeros(plan.b_turned.shape, np.int8)
-    turned[:, : work.n] = found.residual.T
     arrays = {
         "b_values": plan.layout.pack(found.values),
         "b_residual": plan.layout.pack(found.residual),
     }
     if plan.knobs.nibbles:
         arrays |= {f"{name}_nibbles": packed_nibbles(one) for name, one in arrays.items()}
-    arrays |= {"b_turned": turned, "b_scale": scale}
+    arrays |= {"b_turned": turned(found.residual), "b_scale": scale}
     if plan.sparse:
         magnitudes = np.abs(found.values.astype(np.int32))
         arrays["b_magnitudes"] = magnitudes.sum(axis=1, dtype=np.int32)

@@ -15,6 +15,7 @@ from autoq.templates.cuda.device.residual.add_lists import ADD_LISTS
 from autoq.templates.cuda.device.residual.panel import Panel
 from autoq.templates.cuda.device.residual.read_sums import READ_SUMS
 from autoq.templates.cuda.device.residual.turn_words import TURN_WORDS
+from autoq.templates.cuda.device.residual.turned import TURNED_AT, turned_sizes
 from autoq.templates.cuda.device.residual.write_row import WRITE_ROW
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -23,6 +24,7 @@ _SOURCE = (
     READ_SUMS
     + WRITE_ROW
     + TURN_WORDS
+    + TURNED_AT
     + ADD_LISTS
     + r"""
 constexpr int THREADS = 32 * WARPS, ACROSS = COLS / 4, AT_ONCE = 32 / ACROSS;
@@ -148,11 +150,11 @@ __device__ __forceinline__ void correct(
       if (row < M && column < N) prefetch(sums + (size_t)row * N + column);
     }
     uint4 first[STEPS];
-    const unsigned char* own = others + min(left + lane % LANES * 16, PITCH_B - 16);
+    const unsigned char* own = others + turned_at(0, min(left + lane % LANES * 16, N - 1) & ~15);
     Four<4> found[TURNS];
     #pragma unroll
     for (int t = 0; t < TURNS; ++t)
-      found[t] = gather<4, false>(own, PITCH_B, read_four(of_a, rows_listed[t], 0));
+      found[t] = gather<4, false>(own, PIECE, read_four(of_a, rows_listed[t], 0));
     if (listed_b) {
       #pragma unroll
       for (int s = 0; s < STEPS; ++s) first[s] = read_four(of_b, listed[s], 0);
@@ -204,18 +206,18 @@ __device__ __forceinline__ void correct(
 class Correction:
     """How y [m, n] is put together.
 
-    most: the largest integer; bias: whether it has one; words: of four values of a row of a's
-    residuals; pitch_a, pitch_b: bytes of a row of residuals that have k as rows; panel: what a
-    block takes; parts: blocks side by side that have the same rows.
+    k: values of a row, of residuals; most: the largest integer; bias: whether it has one; words: of
+    four values of a row of a's residuals; pitch_a: bytes of a row of these where they have k as
+    rows; panel: what a block takes; parts: blocks side by side that have the same rows.
     """
 
     m: int
     n: int
+    k: int
     most: int
     bias: bool
     words: int
     pitch_a: int
-    pitch_b: int
     panel: Panel
     parts: int
 
@@ -229,7 +231,7 @@ class Correction:
         parts, panels = blocks_for(self.n, width), blocks_for(self.m, panel.rows)
         sizes = {
             "M": self.m, "N": self.n, "MOST": self.most, "BIAS": self.bias,
-            "WORDS_OF_ROW": self.words, "PITCH_A": self.pitch_a, "PITCH_B": self.pitch_b,
+            "WORDS_OF_ROW": self.words, "PITCH_A": self.pitch_a, **turned_sizes(self.k),
             "ROWS": panel.rows, "COLS": columns, "WARPS": panel.warps, "HELD": panel.held,
             "PANEL_BYTES": panel.held_bytes, "PANELS": panels, "WIDTH": width,
             "WHOLE": self.n % columns == 0, "BLOCKS": panels * parts,

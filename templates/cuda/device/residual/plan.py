@@ -10,8 +10,10 @@ from autoq.templates.cuda.device.residual.correct import Correction
 from autoq.templates.cuda.device.residual.knobs import ResidualKnobs
 from autoq.templates.cuda.device.residual.panel import panel_of
 from autoq.templates.cuda.device.residual.quantise_columns import ColumnsQuantised
+from autoq.templates.cuda.device.residual.quantise_panels import Panels, panels_of
 from autoq.templates.cuda.device.residual.quantise_rows import RowsQuantised
 from autoq.templates.cuda.device.residual.sides import Sides
+from autoq.templates.cuda.device.residual.turned import turned_shape
 from autoq.templates.cuda.device.residual.weight_layout import WeightLayout
 from autoq.templates.cuda.device.residual.weighted_sums import WeightedSums
 from autoq.templates.operators.gemm import Gemm
@@ -77,9 +79,9 @@ class ResidualPlan:
         return self.k // _UNIT
 
     @property
-    def pitches(self) -> tuple[int, int]:
-        """Bytes of a row of residuals that lists gather: of a turned, and of b."""
-        return filled(self.workload.m), filled(self.workload.n)
+    def pitch(self) -> int:
+        """Bytes of a row of residuals of a that lists gather, where they are turned."""
+        return filled(self.workload.m)
 
     def rows(self, name: str) -> TensorSpec:
         """Integers as the product takes its left side."""
@@ -140,12 +142,12 @@ class ResidualPlan:
     @property
     def a_turned(self) -> TensorSpec:
         """Residuals of a that lists of b gather."""
-        return TensorSpec("a_turned", (self.workload.k, self.pitches[0]), "int8")
+        return TensorSpec("a_turned", (self.workload.k, self.pitch), "int8")
 
     @property
     def b_turned(self) -> TensorSpec:
-        """Residuals of b that lists of a gather."""
-        return TensorSpec("b_turned", (self.workload.k, self.pitches[1]), "int8")
+        """Residuals of b that lists of a gather, as `TURNED_AT` has them."""
+        return TensorSpec("b_turned", turned_shape(self.workload.n, self.workload.k), "int8")
 
     @property
     def bias(self) -> TensorSpec:
@@ -189,11 +191,18 @@ class ResidualPlan:
         work = self.workload
         return Combination(work.m, work.n, self.most, work.bias)
 
+    def panels_of_b(self, target: Target) -> Panels | None:
+        """How columns of b are held while they are quantised; None where they are not."""
+        work = self.workload
+        if work.constant_b or work.b_order == "nk":
+            return None
+        return panels_of(work.n, work.k, target)
+
     def correction(self, target: Target) -> Correction:
         """How y is put together where sides may take part by lists."""
         work, knobs = self.workload, self.knobs
         panel = panel_of(knobs.panel_rows, self.k, target)
         return Correction(
-            work.m, work.n, self.most, work.bias, self.k // 4, *self.pitches, panel,
+            work.m, work.n, work.k, self.most, work.bias, self.k // 4, self.pitch, panel,
             knobs.column_parts,
         )  # fmt: skip

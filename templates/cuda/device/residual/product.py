@@ -36,6 +36,7 @@ class ResidualProduct:
     and `ResidualKnobs`; layout_of: where its weights lie; values: of a product's knobs that are its
     own, or have fewer where weights are no constants, the one that is used untuned first;
     preferred: knobs of a product that are used untuned where they are legal together.
+    weighed: the inner product that also leaves parts of weighed sums, None where it leaves none.
     four_bits: whether values of 4 bits are multiplied two a byte where tensor cores do that.
     """
 
@@ -44,6 +45,7 @@ class ResidualProduct:
     layout_of: Callable[[Gemm, Any], WeightLayout]
     values: Callable[[Gemm], Mapping[str, tuple[Any, ...]]]
     preferred: Callable[[Gemm], Mapping[str, Any]]
+    weighed: Callable[[Gemm, Any, Target], Program | None] = lambda product, config, target: None
     four_bits: bool = False
 
     def matches(self, workload: object, target: Target) -> bool:
@@ -106,9 +108,12 @@ class ResidualProduct:
 
     def build(self, workload: ResidualGemm, config: Any, target: Target) -> Program:
         """What quantises, the products, what finds and adds their correction."""
-        product = self.inner.program(inner_product(workload, config.nibbles), config, target)
-        constants = self.packed(workload, config)
-        return residual_program(self.plan(workload, config), product, constants, target)
+        work = inner_product(workload, config.nibbles)
+        product, constants = self.inner.program(work, config, target), self.packed(workload, config)
+        sparse = workload.correction == "sparse"
+        weighed = self.weighed(work, config, target) if sparse else None
+        plan = self.plan(workload, config)
+        return residual_program(plan, product, weighed, constants, target)
 
     def pack(
         self, workload: ResidualGemm, config: Any, constants: Constants

@@ -1,12 +1,14 @@
 """Columns of float32 as integers in packed weights, read once: clusters hold panels of them.
 
 Blocks of a cluster take parts of the rows of a panel of 16 columns and keep them in registers while
-they find the columns' largest values together.
+they find the columns' largest values together. Meanwhile the next panel's values come to shared
+memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tvm.tirx import PrimFunc
@@ -14,188 +16,238 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.residual.held_panels import HELD_PANELS, shared_bytes
 from autoq.templates.cuda.device.residual.quantisation import QUANTISATION
 from autoq.templates.cuda.device.residual.quantise_columns import ColumnsQuantised
+from autoq.templates.cuda.device.residual.turn_words import TURN_WORDS
+from autoq.templates.cuda.device.residual.turned import TURNED_AT, turned_sizes
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
-_THREADS = 256
 _PANEL = 16
+_THREADS = 256
 _ROWS = 16 * _THREADS // (_PANEL // 4)
 """Rows of a block: 16 of four columns for each thread."""
+_TOGETHER = 2
+"""Blocks of a multiprocessor, which leave a thread 128 registers."""
 _CLUSTERS = (1, 2, 4, 8)
-_TOGETHER = 3
-"""Blocks of a multiprocessor: some read while others wait for their cluster."""
 
 # Four neighbouring lanes have a row of a panel, 64 bytes, and the eight that follow each other in
-# steps of four have 128 neighbouring values of a column.
+# steps of four have 128 neighbouring values of a column. Blocks of a cluster meet once for each
+# panel: sums of magnitudes are told with the largest values of the next one.
 _SOURCE = r"""
-__device__ __forceinline__ void meet_cluster() {
-  if constexpr (BLOCKS > 1) {
-    asm volatile("barrier.cluster.arrive.release.aligned;" : : : "memory");
-    asm volatile("barrier.cluster.wait.acquire.aligned;" : : : "memory");
-  } else {
-    __syncthreads();
-  }
+struct Place { int rank, first, beside, thread; };  // first: row of the thread; beside: its column
+// Writes the peaks of a panel, 16 of a column together.
+__device__ __forceinline__ void write_peaks(
+    unsigned char* peaks, const Shared& s, int panel, const Place& at) {
+  constexpr int UNITS = GROUPS / 16;
+  const int column = at.thread / UNITS, unit = at.rank * UNITS + at.thread % UNITS;
+  if (at.thread < GROUPS && panel + column < COLUMNS && 16 * unit < PEAKS)
+    reinterpret_cast<uint4*>(peaks)[(size_t)(panel + column) * (PEAKS / 16) + unit] =
+        *reinterpret_cast<const uint4*>(s.peaks + column * PEAK_PITCH + at.thread % UNITS * 16);
 }
-// A word of the shared memory of another block of the cluster.
-__device__ __forceinline__ unsigned read_other(const void* own, int rank) {
-  unsigned word;
-  const unsigned at = (unsigned)__cvta_generic_to_shared(own);
-  asm volatile("{ .reg .u32 there; mapa.shared::cluster.u32 there, %1, %2; "
-               "ld.shared::cluster.u32 %0, [there]; }"
-               : "=r"(word) : "r"(at), "r"(rank) : "memory");
-  return word;
-}
-// Four values of a row; the L2 fetches what the neighbouring panel reads with them.
-__device__ __forceinline__ float4 read_beside(const float* row, int at) {
-  if constexpr (COLUMNS % 4 == 0) {
-    float4 v = make_float4(0.f, 0.f, 0.f, 0.f);
-    if (at < COLUMNS)
-      asm volatile("ld.global.nc.L2::128B.v4.f32 {%0, %1, %2, %3}, [%4];"
-                   : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-                   : "l"(__cvta_generic_to_global(row + at)));
-    return v;
-  } else {
-    return read_four<COLUMNS>(row, at);
-  }
-}
-__device__ __forceinline__ float of_four(const float4& v, int c) {
-  return c == 0 ? v.x : c == 1 ? v.y : c == 2 ? v.z : v.w;
-}
-// Each thread's four numbers, joined over the threads of a block with the same columns.
-template <class T, class J> __device__ __forceinline__ void join_block(
-    T (&x)[4], T* parts, T* whole, int thread, J join) {
+// Writes residuals of a panel with k as rows, of the warp's 128 rows.
+__device__ __forceinline__ void write_bands(
+    void* turned, const unsigned* bands, int column, const Place& at) {
+  const int lane = at.thread % 32, top = at.rank * 16 * GROUPS + at.thread / 32 * 128;
+  const unsigned* from = bands + lane / 16 * BAND + lane % 16 * 4;
+  __syncwarp();
   #pragma unroll
-  for (int apart = 4; apart < 32; apart *= 2) {
-    #pragma unroll
-    for (int c = 0; c < 4; ++c) x[c] = join(x[c], __shfl_xor_sync(0xffffffffu, x[c], apart));
-  }
-  if (thread % 32 < 4) {
-    #pragma unroll
-    for (int c = 0; c < 4; ++c) parts[thread / 32 * 16 + thread % 4 * 4 + c] = x[c];
-  }
-  __syncthreads();
-  if (thread < 16) {
-    T all = parts[thread];
-    #pragma unroll
-    for (int warp = 1; warp < 8; ++warp) all = join(all, parts[warp * 16 + thread]);
-    whole[thread] = all;
+  for (int i = 0; i < 4; ++i) {
+    const uint4 v = *reinterpret_cast<const uint4*>(from + 2 * i * BAND);
+    const int row = top + 32 * i + lane;
+    if (row < LENGTH) static_cast<uint4*>(turned)[turned_at(row, column) / 16] = v;
   }
 }
-__device__ __forceinline__ void quantise_panels(
-    const float* x, void* values, void* residuals_of, float* scales, int* magnitudes,
-    unsigned char* peaks, const float* bias, float* shared, int block, int thread) {
-  const int rank = block % BLOCKS, panel = block / BLOCKS * 16, column = panel + thread % 4 * 4;
-  const int first = (rank * (THREADS / 4) + thread / 4) * 16;
-  float *parts = shared, *own = shared + 128, *all = shared + 144;
-  int* sums_of = reinterpret_cast<int*>(shared + 176);
-  float* kept = shared + 192 + thread;  // what waits for its column, in steps of THREADS
-  float4 v[16];
+__device__ __forceinline__ void quantise_panel(
+    const float4 (&v)[16], const float (&most)[4], void* values, void* residuals_of,
+    const Shared& s, int panel, const Place& at) {
+  Steps steps[4];
   #pragma unroll
-  for (int i = 0; i < 16; ++i) {
-    v[i] = make_float4(0.f, 0.f, 0.f, 0.f);
-    if (first + i < LENGTH) v[i] = read_beside(x + (size_t)(first + i) * COLUMNS, column);
-  }
-  float most[4] = {};
+  for (int c = 0; c < 4; ++c) steps[c] = {s.steps[at.beside + c], s.steps[16 + at.beside + c]};
+  float sums[4] = {};
+  unsigned words[4][4], rest[4][4];
   #pragma unroll
-  for (int i = 0; i < 16; ++i) {
+  for (int w = 0; w < 4; ++w) {
+    unsigned finest[4];
     #pragma unroll
-    for (int c = 0; c < 4; ++c) most[c] = fmaxf(most[c], fabsf(of_four(v[i], c)));
-  }
-  if constexpr (SUMS) {
-    #pragma unroll
-    for (int c = 0; c < 4; ++c) kept[c * THREADS] = most[c];
-  }
-  join_block(most, parts, own, thread, [](float a, float b) { return fmaxf(a, b); });
-  meet_cluster();
-  if (thread < 16) {
-    float largest = own[thread];
-    if constexpr (BLOCKS > 1) {
-      #pragma unroll
-      for (int r = 0; r < BLOCKS; ++r)
-        largest = fmaxf(largest, __uint_as_float(read_other(own + thread, r)));
-    }
-    const Steps steps = steps_of(largest);
-    all[thread] = steps.scale, all[16 + thread] = steps.inverse;
-    if (rank == 0 && panel + thread < COLUMNS) {
-      scales[panel + thread] = steps.scale;
-      if constexpr (BIAS_AT > 0) scales[BIAS_AT + panel + thread] = __ldg(bias + panel + thread);
-    }
-  }
-  __syncthreads();
-  #pragma unroll
-  for (int c = 0; c < 4; ++c) {
-    float sum = 0.f;
-    const Steps steps = {all[thread % 4 * 4 + c], all[16 + thread % 4 * 4 + c]};
-    unsigned words[4], rest[4];
-    #pragma unroll
-    for (int w = 0; w < 4; ++w) {
+    for (int c = 0; c < 4; ++c) {
       float q[4], finer[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const float one = of_four(v[4 * w + i], c);
-        q[i] = quantised(one, steps);
-        if constexpr (SUMS) sum += magnitude(q[i]);
-        finer[i] = RESIDUAL ? residual(one, q[i], steps) : 0.f;
+        q[i] = quantised(one, steps[c]);
+        if constexpr (SUMS) sums[c] += magnitude(q[i]);
+        finer[i] = RESIDUAL ? residual(one, q[i], steps[c]) : 0.f;
       }
-      words[w] = word_of(q[0], q[1], q[2], q[3]);
-      rest[w] = word_of(finer[0], finer[1], finer[2], finer[3]);
+      words[c][w] = word_of(q[0], q[1], q[2], q[3]);
+      rest[c][w] = finest[c] = word_of(finer[0], finer[1], finer[2], finer[3]);
     }
-    const float peak = SUMS ? magnitude(quantised(kept[c * THREADS], steps)) : 0.f;
-    if constexpr (SUMS) kept[c * THREADS] = sum;
-    if (first >= LENGTH || column + c >= COLUMNS) continue;
-    const size_t at = packed_at(column + c, first) / 16;
-    if constexpr (SUMS) peaks[(size_t)(column + c) * PEAKS + first / 16] = peak_of(peak);
-    static_cast<uint4*>(values)[at] = make_uint4(words[0], words[1], words[2], words[3]);
-    if constexpr (RESIDUAL)
-      static_cast<uint4*>(residuals_of)[at] = make_uint4(rest[0], rest[1], rest[2], rest[3]);
+    if constexpr (TURNED) {
+      unsigned rows[4];
+      turn_four(finest, rows);
+      unsigned* band = s.bands + at.thread / 4 * BAND + 16 * w + at.thread % 4;
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) band[4 * j] = rows[j];
+    }
+  }
+  #pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    const int column = panel + at.beside + c;
+    if constexpr (SUMS)
+      s.peaks[(at.beside + c) * PEAK_PITCH + at.thread / 4] =
+          peak_of(magnitude(quantised(most[c], steps[c])));
+    if (at.first >= LENGTH || column >= COLUMNS) continue;
+    const size_t to = packed_at(column, at.first) / 16;
+    static_cast<uint4*>(values)[to] =
+        make_uint4(words[c][0], words[c][1], words[c][2], words[c][3]);
+    if constexpr (RESIDUAL && !TURNED)
+      static_cast<uint4*>(residuals_of)[to] =
+          make_uint4(rest[c][0], rest[c][1], rest[c][2], rest[c][3]);
   }
   if constexpr (SUMS) {
-    int sums[4];
-    #pragma unroll
-    for (int c = 0; c < 4; ++c) sums[c] = (int)kept[c * THREADS];
-    join_block(sums, reinterpret_cast<int*>(parts), sums_of, thread,
-               [](int a, int b) { return a + b; });
-    meet_cluster();
-    if (rank == 0 && thread < 16 && panel + thread < COLUMNS) {
-      int sum = sums_of[thread];
+    int whole[4] = {(int)sums[0], (int)sums[1], (int)sums[2], (int)sums[3]};
+    join_warp(whole, s.sum_parts, at.thread, added);
+  }
+}
+// The next panel, for all blocks of the cluster; whoever asks last leaves zero again.
+__device__ __forceinline__ int next_of(int* taken) {
+  const int before = atomicAdd(taken, 1);
+  if (before == PANELS - 1) atomicExch(taken, 0);
+  return CLUSTERS + before;
+}
+__device__ __forceinline__ void quantise_panels(
+    const float* x, const float* bias, int* taken, void* values, void* residuals_of, float* scales,
+    int* magnitudes, unsigned char* peaks, unsigned char* shared, int block, int thread) {
+  const int rank = block % BLOCKS;
+  const Place at = {rank, (rank * GROUPS + thread / 4) * 16, thread % 4 * 4, thread};
+  const Shared s = shared_of(shared);
+  int following = block / BLOCKS, panel = 16 * following;
+  ask_for(x, s.waiting, at.first, panel + at.beside, thread);
+  #pragma unroll 1
+  for (int turn = 0, first = true;; turn ^= 1, first = false) {
+    const bool last = following >= PANELS;  // no panel is left, but sums of the one before
+    if (last && !SUMS) break;
+    const int before = panel;
+    panel = 16 * following;
+    float4 v[16];
+    float most[4] = {}, largest[4];
+    if (!last) {
+      if (ROUNDS && rank == 0 && thread == 0) *s.following = next_of(taken);
+      take(v, x, s.waiting, at.first, panel + at.beside, thread);
       #pragma unroll
-      for (int r = 1; r < BLOCKS; ++r) sum += (int)read_other(sums_of + thread, r);
-      magnitudes[panel + thread] = sum;
+      for (int i = 0; i < 16; ++i) {
+        #pragma unroll
+        for (int c = 0; c < 4; ++c) most[c] = fmaxf(most[c], fabsf(of_four(v[i], c)));
+      }
+      #pragma unroll
+      for (int c = 0; c < 4; ++c) largest[c] = most[c];
+      join_warp(largest, s.parts, thread, larger);
     }
+    __syncthreads();
+    // Others may still read what they were told a turn ago, so that there are two places.
+    float* own = s.own + turn * 16 + thread % 16;
+    int* own_sum = s.own_sums + turn * 16 + thread % 16;
+    if (thread < 16 && !last) *own = join_block(s.parts, thread, larger);
+    if constexpr (SUMS) {
+      if (!first) {
+        if (thread / 16 == 1) *own_sum = join_block(s.sum_parts, thread % 16, added);
+        write_peaks(peaks, s, before, at);
+      }
+    }
+    meet_cluster();
+    if (thread < 16 && !last) {
+      const Steps steps = steps_of(over_cluster(own, rank, larger));
+      s.steps[thread] = steps.scale, s.steps[16 + thread] = steps.inverse;
+      if (rank == 0 && panel + thread < COLUMNS) {
+        scales[panel + thread] = steps.scale;
+        if constexpr (BIAS_AT > 0) scales[BIAS_AT + panel + thread] = __ldg(bias + panel + thread);
+      }
+    }
+    if (ROUNDS && rank > 0 && thread == 32) *s.following = (int)read_other(s.following, 0);
+    if constexpr (SUMS) {
+      if (!first && rank == 0 && thread / 16 == 1 && before + thread % 16 < COLUMNS)
+        magnitudes[before + thread % 16] = over_cluster(own_sum, rank, added);
+    }
+    if (last) break;
+    __syncthreads();
+    following = ROUNDS ? *s.following : PANELS;
+    if (following < PANELS) ask_for(x, s.waiting, at.first, 16 * following + at.beside, thread);
+    quantise_panel(v, most, values, residuals_of, s, panel, at);
+    if constexpr (TURNED)
+      write_bands(residuals_of, s.bands + thread / 32 * 8 * BAND, panel, at);
   }
   if constexpr (BLOCKS > 1) meet_cluster();  // nobody leaves whose memory another one reads
 }
 """
 
 
-def blocks_of_panel(length: int, target: Target) -> int | None:
-    """Blocks that a panel of so many rows takes; None where no cluster holds it."""
-    if target.compute_capability < 90:
+@dataclass(frozen=True)
+class Panels:
+    """How clusters take panels, one after another of those that are left.
+
+    threads: of a block; blocks: of a cluster; count: panels; clusters: that share them.
+    """
+
+    threads: int
+    blocks: int
+    count: int
+    clusters: int
+
+    @property
+    def rounds(self) -> bool:
+        """Whether clusters take more than one."""
+        return self.clusters < self.count
+
+
+TAKEN = TensorSpec("panels_taken", (1,), "int32")
+"""How many panels were asked for; 0 before and behind each run."""
+
+
+def panels_of(columns: int, length: int, target: Target) -> Panels | None:
+    """Clusters that run together; None where none holds a panel.
+
+    A few less of large ones than multiprocessors have room for, since those of a GPC may be no
+    whole clusters.
+    """
+    blocks = next((n for n in _CLUSTERS if n * _ROWS >= length), None)
+    if target.compute_capability < 90 or blocks is None:
         return None
-    return next((blocks for blocks in _CLUSTERS if blocks * _ROWS >= length), None)
+    count = blocks_for(columns, _PANEL)
+    resident = target.units * _TOGETHER // blocks
+    if blocks > 2:
+        resident = resident * 15 // 16
+    return Panels(_THREADS, blocks, count, min(count, max(1, resident)))
 
 
 def panels_kernel(
-    columns: ColumnsQuantised, blocks: int, parameters: Sequence[TensorSpec | None], target: Target
-) -> PrimFunc:
-    """Parameters x, bias, values, residual, scale, sums, peaks: those that are not None.
+    columns: ColumnsQuantised, panels: Panels, turned: bool,
+    parameters: Sequence[TensorSpec | None], target: Target,
+) -> PrimFunc:  # fmt: skip
+    """Parameters x, bias, those taken, values, residual, scale, sums, peaks: those not None.
 
-    blocks: as `blocks_of_panel` says.
+    turned: residuals have k as rows, as `TURNED_AT` says, instead of lying as the values do.
     """
-    sizes = {**columns.sizes(), "THREADS": _THREADS, "BLOCKS": blocks}
-    functions = DeviceNamespace("quantise_panels", PACKED_AT + QUANTISATION + _SOURCE, {}, sizes)
+    threads, sums = panels.threads, columns.peaks > 0
+    asks = panels.rounds and columns.columns % 4 == 0
+    sizes = {
+        **columns.sizes(), "THREADS": threads, "BLOCKS": panels.blocks, "PANELS": panels.count,
+        "CLUSTERS": panels.clusters, "ROUNDS": panels.rounds, "ASKS": asks, "TURNED": turned,
+        **turned_sizes(columns.length),
+    }  # fmt: skip
+    source = PACKED_AT + TURNED_AT + TURN_WORDS + QUANTISATION + HELD_PANELS + _SOURCE
+    functions = DeviceNamespace("quantise_panels", source, {}, sizes)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         given = iter(pointers)
-        x, bias, *written = [next(given) if s else 0 for s in parameters]
-        shared = builder.alloc_buffer((192 + 4 * _THREADS,), "float32", scope="shared").data
-        call(functions.function("quantise_panels"), x, *written, bias, shared, block, thread)
+        taken = [next(given) if spec else 0 for spec in parameters]
+        size = (shared_bytes(threads, asks, sums, turned),)
+        shared = builder.alloc_buffer(size, "uint8", scope="shared.dyn", align=128).data
+        call(functions.function("quantise_panels"), *taken, shared, block, thread)
 
-    panels = blocks_for(columns.columns, _PANEL)
     given = [spec for spec in parameters if spec]
     return thread_kernel(
-        given, panels * blocks, _THREADS, target, body, cluster=blocks, together=_TOGETHER
-    )
+        given, panels.clusters * panels.blocks, threads, target, body, cluster=panels.blocks,
+        together=_TOGETHER,
+    )  # fmt: skip

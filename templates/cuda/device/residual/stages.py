@@ -11,11 +11,12 @@ from autoq.templates.cuda.device.residual.cut_vectors import cut_kernel
 from autoq.templates.cuda.device.residual.dense_sides import fill_sides_kernel
 from autoq.templates.cuda.device.residual.guard import guarded
 from autoq.templates.cuda.device.residual.nibbles import nibbles_kernel, nibbles_of
+from autoq.templates.cuda.device.residual.parts_of_sums import PartsOfSums
 from autoq.templates.cuda.device.residual.plan import ResidualPlan
-from autoq.templates.cuda.device.residual.quantise_panels import blocks_of_panel, panels_kernel
+from autoq.templates.cuda.device.residual.quantise_panels import TAKEN, panels_kernel
 from autoq.templates.cuda.device.residual.select import select_kernel
 from autoq.templates.cuda.device.residual.turn import turn_kernel
-from autoq.templates.program import Program, Stage, Workspace
+from autoq.templates.program import Initially, Program, Stage, Workspace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
@@ -76,9 +77,16 @@ class _Stages:
 
 
 def residual_program(
-    plan: ResidualPlan, product: Program, constants: Sequence[TensorSpec], target: Target
+    plan: ResidualPlan,
+    product: Program,
+    weighed: Program | None,
+    constants: Sequence[TensorSpec],
+    target: Target,
 ) -> Program:
-    """The program of a plan around that of its inner product; constants as `packed` says."""
+    """The program of a plan around that of its inner product; constants as `packed` says.
+
+    weighed: the product that also writes arrays of `PartsOfSums`, if there is one.
+    """
     work = plan.workload
     names = [spec.name for spec in (*work.inputs, *constants, *work.outputs)]
     found = _Stages(frozenset(names))
@@ -93,7 +101,8 @@ def residual_program(
         scales = {"row_scale": plan.a_scale.name, "scale": plan.b_scale.name}
         found.multiply(product, given | scales, None, None, target)
         return found.program
-    found.multiply(product, given | {"y": "sums"}, plan.sums("sums"), None, target)
+    first = weighed if plan.sparse and weighed else product
+    found.multiply(first, given | {"y": "sums"}, plan.sums("sums"), None, target)
     some_a, some_b = "a_values", "b_values"
     if plan.sparse:
         _find_what_matters(found, plan, target)
@@ -142,18 +151,21 @@ def _quantise_b(found: _Stages, plan: ResidualPlan, target: Target) -> None:
     work = plan.workload
     bias = plan.bias if plan.bias_at else None
     magnitudes, peaks = (plan.b_magnitudes, plan.b_peaks) if plan.sparse else (None, None)
-    residual = plan.weights("b_residual") if plan.compensates else None
-    written = [plan.weights("b_values"), residual, plan.b_scale]
+    panels = plan.panels_of_b(target)
+    turned = plan.sparse and panels is not None
+    residual = plan.b_turned if turned else plan.weights("b_residual")
+    written = [plan.weights("b_values"), residual if plan.compensates else None, plan.b_scale]
     if work.b_order == "nk":
         written += [magnitudes, peaks]
         kernel = plan.rows_of_b.kernel([work.b, bias, *written], target)
         found.add(kernel, [work.b, bias], written)
         return
-    columns, blocks = plan.columns_of_b, blocks_of_panel(work.k, target)
-    if blocks:
-        written += [magnitudes, peaks]
-        kernel = panels_kernel(columns, blocks, [work.b, bias, *written], target)
-        found.add(kernel, [work.b, bias], written)
+    columns = plan.columns_of_b
+    if panels:
+        found.workspaces[TAKEN.name] = Workspace(TAKEN, Initially.STAYS_ZERO)
+        reads, written = [work.b, bias, TAKEN], [*written, magnitudes, peaks]
+        kernel = panels_kernel(columns, panels, turned, [*reads, *written], target)
+        found.add(kernel, reads, [*written, TAKEN])
         return
     kernel = columns.find_largest(work.b, magnitudes, target)
     found.add(kernel, [work.b], [columns.parts, magnitudes])
@@ -163,35 +175,50 @@ def _quantise_b(found: _Stages, plan: ResidualPlan, target: Target) -> None:
 
 
 def _turn_residuals(found: _Stages, plan: ResidualPlan, target: Target) -> None:
-    """Of a where no block holds its rows, and of b unless that is constant."""
+    """Of a where no block holds its rows, and of b unless they are there already."""
     work = plan.workload
-    due = not plan.correction(target).panel.held, not work.constant_b
+    there = work.constant_b or plan.panels_of_b(target)
+    due = not plan.correction(target).panel.held, not there
     given = [plan.rows("a_residual"), plan.weights("b_residual")]
     turned = [plan.a_turned, plan.b_turned]
     some = [[spec if one else None for spec, one in zip(specs, due, strict=True)]
             for specs in (given, turned)]  # fmt: skip
     if any(due):
         extents = work.m, work.n
-        kernel = turn_kernel(*some, extents, plan.vectors, plan.layout, target)
+        kernel = turn_kernel(*some, extents, plan.vectors, work.k, plan.layout, target)
         found.add(kernel, *some)
 
 
 def _find_what_matters(found: _Stages, plan: ResidualPlan, target: Target) -> None:
     """Lists of both sides, or what products read in their stead."""
-    sums, sides = plan.weighted_sums, plan.sides
+    sides, parts = plan.sides, _parts_of_sums(found, plan, target)
     values = [plan.rows("a_values"), plan.weights("b_values")]
-    given = [plan.sums("sums"), plan.a_scale, plan.b_scale, plan.a_magnitudes, plan.b_magnitudes]
-    found.add(sums.kernel(given, sides.kept, target), given, [*sums.arrays, sides.kept])
-    found.add(cut_kernel(THRESHOLD, sides, sums, target), [*sums.arrays, THRESHOLD], sides.cuts)
+    scales, magnitudes = (plan.a_scale, plan.b_scale), (plan.a_magnitudes, plan.b_magnitudes)
+    given = [*parts.arrays, *scales, *magnitudes, THRESHOLD]
+    found.add(cut_kernel(given, sides, parts, target), given, [*sides.cuts, sides.kept])
     searched = [plan.a_peaks, plan.b_peaks, *values]
     found.add(
         select_kernel(searched, sides, plan.vectors, plan.layout, target),
         [*searched, *sides.cuts, sides.kept], [*sides.lists, sides.kept],
     )  # fmt: skip
-    reads = [*values, *sides.cuts, sides.kept, CROSSOVER]
+    turned = plan.panels_of_b(target) is not None
+    reads = [*values, *sides.cuts, sides.kept, CROSSOVER, plan.b_turned if turned else None]
     written = [plan.rows("a_some"), plan.weights("b_some"), WHOLE]
+    written.append(plan.weights("b_residual") if turned else None)
     kernel = fill_sides_kernel([*reads, *written], sides, plan.vectors, plan.layout, target)
     found.add(kernel, reads, written)
+
+
+def _parts_of_sums(found: _Stages, plan: ResidualPlan, target: Target) -> PartsOfSums:
+    """What the product has left of its rows and columns, or a pass over it."""
+    work, sums = plan.workload, plan.weighted_sums
+    there = [found.workspaces.get(spec.name) for spec in sums.found.arrays]
+    if None not in there:
+        rows, columns = (space.spec.shape[0] for space in there if space)
+        return PartsOfSums(work.m, work.n, rows, columns)
+    given = [plan.sums("sums"), plan.a_scale, plan.b_scale]
+    found.add(sums.kernel(given, target), given, sums.found.arrays)
+    return sums.found
 
 
 def _correct(found: _Stages, plan: ResidualPlan, target: Target) -> None:

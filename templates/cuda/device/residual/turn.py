@@ -11,6 +11,7 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.residual.turn_words import TURN_WORDS
+from autoq.templates.cuda.device.residual.turned import TURNED_AT, turned_shape, turned_sizes
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT, WeightLayout
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -21,8 +22,7 @@ _TILE, _THREADS = 128, 256
 # of shared memory are exchanged by groups of 16 rows, so that these meet other banks.
 _SOURCE = r"""
 template <bool PACKED> __device__ __forceinline__ void turn_tile(
-    const void* values, void* turned, int rows, int pitch, int first, int left, unsigned* tile,
-    int thread) {
+    const void* values, void* turned, int rows, int first, int left, unsigned* tile, int thread) {
   uint4 found[4];
   #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -41,7 +41,8 @@ template <bool PACKED> __device__ __forceinline__ void turn_tile(
   }
   __syncthreads();
   const int group = thread % 8, word = thread / 8;
-  if (first + 16 * group >= pitch) return;
+  const int row = first + 16 * group;
+  if (row >= (PACKED ? PADDED_B : PITCH_A)) return;
   unsigned columns[4][4];
   #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -57,7 +58,8 @@ template <bool PACKED> __device__ __forceinline__ void turn_tile(
   for (int j = 0; j < 4; ++j) {
     const int k = left + 4 * word + j;
     if (k >= K) break;
-    static_cast<uint4*>(turned)[((size_t)k * pitch + first) / 16 + group] =
+    const size_t at = PACKED ? turned_at(k, row) : (size_t)k * PITCH_A + row;
+    static_cast<uint4*>(turned)[at / 16] =
         make_uint4(columns[j][0], columns[j][1], columns[j][2], columns[j][3]);
   }
 }
@@ -67,12 +69,10 @@ __device__ __forceinline__ void turn_sides(
   const int across = (K + 127) / 128, blocks_a = TURNS_A ? (M + 127) / 128 * across : 0;
   if (block < blocks_a) {
     block = blocks_a - 1 - block;  // the last rows first, which the L2 still holds
-    turn_tile<false>(a, turned_a, M, PITCH_A, block / across * 128, block % across * 128, tile,
-                     thread);
+    turn_tile<false>(a, turned_a, M, block / across * 128, block % across * 128, tile, thread);
   } else {
     block -= blocks_a;
-    turn_tile<true>(b, turned_b, N, PITCH_B, block / across * 128, block % across * 128, tile,
-                    thread);
+    turn_tile<true>(b, turned_b, N, block / across * 128, block % across * 128, tile, thread);
   }
 }
 """
@@ -80,22 +80,23 @@ __device__ __forceinline__ void turn_sides(
 
 def turn_kernel(
     given: Sequence[TensorSpec | None], turned: Sequence[TensorSpec | None], extents: Sequence[int],
-    vectors: int, layout: WeightLayout, target: Target,
+    vectors: int, k: int, layout: WeightLayout, target: Target,
 ) -> PrimFunc:  # fmt: skip
     """The kernel of one side or of both.
 
     given: residuals of a int8 [m, 16 * vectors] and of b, packed, None for a side that stays as it
-    is; turned: int8 [k, pitch] of the same sides. Parameters those of given, then of turned;
-    extents: m and n.
+    is; turned: of the same sides, int8 [k, pitch], and as `TURNED_AT` says. Parameters those of
+    given, then of turned; extents: m and n; k: rows of what is turned.
     """
     parameters = [spec for spec in (*given, *turned) if spec]
-    k = parameters[-1].shape[0]
-    pitch_a, pitch_b = [spec.shape[1] if spec else 0 for spec in turned]
+    pitch_a = turned[0].shape[1] if turned[0] else 0
+    pieces, _, piece = turned_shape(extents[1], k)
     sizes = {
-        **layout.sizes(), "M": extents[0], "N": extents[1], "K": k, "VECTORS": vectors,
-        "PITCH_A": pitch_a, "PITCH_B": pitch_b, "TURNS_A": given[0] is not None,
+        **layout.sizes(), "M": extents[0], "N": extents[1], "VECTORS": vectors,
+        "PITCH_A": pitch_a, "PADDED_B": pieces * piece, **turned_sizes(k),
+        "TURNS_A": given[0] is not None,
     }  # fmt: skip
-    source = PACKED_AT + TURN_WORDS + _SOURCE
+    source = PACKED_AT + TURNED_AT + TURN_WORDS + _SOURCE
     functions = DeviceNamespace("turn_sides", source, {}, sizes)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:

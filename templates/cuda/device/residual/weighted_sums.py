@@ -1,4 +1,6 @@
-"""How large a product's rows and columns are, weighed by scales, in one pass over it.
+"""How large a product's rows and columns are, weighed by scales, in a pass over it.
+
+For products whose kernel does not say it as it writes them.
 
 Sums are of double precision and always added in the same order: those of a block here, those of
 all blocks by whoever asks for them.
@@ -15,6 +17,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.residual.parts_of_sums import PartsOfSums
 from autoq.templates.cuda.device.residual.read_sums import READ_SUMS
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -28,11 +31,6 @@ _SOURCE = (
     + r"""
 __device__ __forceinline__ double magnitude(int x) {
   return (double)(x < 0 ? 0u - (unsigned)x : (unsigned)x);
-}
-__device__ __forceinline__ double over_warp(double x) {
-  #pragma unroll
-  for (int apart = 16; apart > 0; apart /= 2) x += __shfl_xor_sync(0xffffffffu, x, apart);
-  return x;
 }
 // Of four numbers of each lane: eight lanes get the sum of one of them, which is returned last.
 __device__ __forceinline__ double four_over_warp(double (&x)[4], int lane, int& which) {
@@ -49,31 +47,17 @@ __device__ __forceinline__ double four_over_warp(double (&x)[4], int lane, int& 
   which = lane / 8;
   return sum;
 }
-// Of all threads, for the first one; shared has a place for each warp.
-__device__ __forceinline__ double over_block(double x, double* shared, int thread) {
-  x = over_warp(x);
-  __syncthreads();
-  if (thread % 32 == 0) shared[thread / 32] = x;
-  __syncthreads();
-  x = shared[0];
-  #pragma unroll
-  for (int warp = 1; warp < WARPS; ++warp) x += shared[warp];
-  return x;
-}
 __device__ __forceinline__ void weigh(
-    const int* product, const float* rows, const float* columns, const int* of_rows,
-    const int* of_columns, double* row_parts, double* column_parts, double* whole_rows,
-    double* whole_columns, void* counts, double* shared, int block, int thread) {
+    const int* product, const float* rows, const float* columns, double* row_parts,
+    double* column_parts, double* shared, int block, int thread) {
   // The last rows first, which the L2 still holds.
   const int panel = block % PANELS, part = PARTS - 1 - block / PANELS, first = part * PART;
   const int column = panel * (4 * 32 * WARPS) + 4 * thread, warp = thread / 32;
-  if (block == 0 && thread < 2) static_cast<unsigned long long*>(counts)[thread] = 0;
-  double scale[4], weighed[4] = {}, own = 0.;
+  double scale[4], weighed[4] = {};
   #pragma unroll
   for (int c = 0; c < 4; ++c) {
     const bool inside = column + c < N;
     scale[c] = inside ? (double)__ldg(columns + column + c) : 0.;
-    if (part == 0 && inside) own += (double)__ldg(of_columns + column + c) * scale[c];
   }
   int4 next[TOGETHER];
   for (int i = -TOGETHER; i < PART; i += TOGETHER) {
@@ -109,17 +93,6 @@ __device__ __forceinline__ void weigh(
     for (int w = 1; w < WARPS; ++w) sum += shared[i * WARPS + w];
     row_parts[(size_t)panel * M + first + i] = sum;
   }
-  if (part == 0) {
-    own = over_block(own, shared, thread);
-    if (thread == 0) whole_columns[panel] = own;
-  }
-  if (panel == 0) {
-    own = 0.;
-    for (int i = thread; i < PART && first + i < M; i += 32 * WARPS)
-      own += (double)__ldg(of_rows + first + i) * (double)__ldg(rows + first + i);
-    own = over_block(own, shared, thread);
-    if (thread == 0) whole_rows[part] = own;
-  }
 }
 """
 )
@@ -152,24 +125,12 @@ class WeightedSums:
         return self.panels * self.parts
 
     @property
-    def arrays(self) -> tuple[TensorSpec, ...]:
-        """Sums of rows in each panel and of columns in each part, then the same of what divides.
+    def found(self) -> PartsOfSums:
+        """Sums of rows in each panel and of columns in each part."""
+        return PartsOfSums(self.m, self.n, self.panels, self.parts)
 
-        Of a row of a it is the sum of |p| by the columns' scale; of all of a, the sum of |a'| by
-        the rows' scale, which the columns of b are divided by.
-        """
-        return (
-            TensorSpec("row_parts", (self.panels, self.m), "float64"),
-            TensorSpec("column_parts", (self.parts, self.n), "float64"),
-            TensorSpec("whole_rows", (self.parts,), "float64"),
-            TensorSpec("whole_columns", (self.panels,), "float64"),
-        )
-
-    def kernel(self, given: Sequence[TensorSpec], counts: TensorSpec, target: Target) -> PrimFunc:
-        """Parameters: sums, scales of rows and columns, their magnitudes, `arrays`, counts.
-
-        counts: uint64 [2], which are set to zero for those who count next.
-        """
+    def kernel(self, given: Sequence[TensorSpec], target: Target) -> PrimFunc:
+        """Parameters: the product, scales of its rows and columns, and arrays of `found`."""
         warps = _THREADS // 32
         sizes = {"M": self.m, "N": self.n, "PANELS": self.panels, "PARTS": self.parts,
                  "PART": self.part, "WARPS": warps, "TOGETHER": 4,
@@ -180,4 +141,5 @@ class WeightedSums:
             shared = builder.alloc_buffer((self.part * warps,), "float64", scope="shared").data
             call(functions.function("weigh"), *pointers, shared, block, thread)
 
-        return thread_kernel([*given, *self.arrays, counts], self.blocks, _THREADS, target, body)
+        parameters = [*given, *self.found.arrays]
+        return thread_kernel(parameters, self.blocks, _THREADS, target, body)
