@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -163,6 +164,9 @@ class _Objects:
 
     def __getattr__(self, name: str) -> Any:
         choices, positions = self.__dict__["_held"]
+        method = getattr(self.__class__, name, None)
+        if isinstance(method, FunctionType):
+            return MethodType(method, self)
         used = np.unique(positions)
         if all(hasattr(choices.values[i], name) for i in used) and len(used) == len(choices.values):
             return choices.attribute(name).of(positions)
