@@ -13,9 +13,9 @@ from autoq.search.knobs import Knobs
 from autoq.search.lanes import Diverged, Lanes
 from autoq.search.traced import Reads, traced_type
 
-# In smaller parts of a batch configurations are taken one by one: an operation over lanes costs as
-# much as one on some ten configurations.
-_LEAST_LANES = 12
+# In smaller parts of a batch configurations are taken one by one: a run over lanes costs as much as
+# some thirty single ones of a short rule.
+_LEAST_LANES = 32
 # A function that asks too much is taken one by one after so many runs over a batch.
 _FREE_RUNS, _LANES_PER_RUN = 8, 50
 # What a function may raise over lanes, where it wants a number, or where it would for one of them.

@@ -15,8 +15,9 @@ from autoq.search.legality import Legality
 
 C = TypeVar("C")
 
-# Draws of a mutant, all chains at once, before its neighbours are judged.
-_REDRAWS = 12
+# Draws of a mutant, those of all chains judged together, before its neighbours are.
+_DRAWS = (3, 9)
+_REDRAWS = sum(_DRAWS)
 
 
 class Space(Generic[C]):
@@ -223,12 +224,17 @@ class Space(Generic[C]):
         movable = np.flatnonzero(self._knobs.dims > 1)
         if not len(movable):
             return mutants
-        # Judged together, and of each code's draws the first legal one counts.
-        drawn = np.stack([self._one_knob_changed(codes, movable, rng) for _ in range(_REDRAWS)])
-        legal = self._legality.mask(drawn.ravel()).reshape(drawn.shape)
-        done = legal.any(axis=0)
-        mutants[done] = drawn[legal.argmax(axis=0), np.arange(len(codes))][done]
-        for i in np.flatnonzero(~done).tolist():
+        todo = np.arange(len(codes))
+        for draws in _DRAWS:
+            # Judged together, and of each code's draws the first legal one counts.
+            drawn = [self._one_knob_changed(codes[todo], movable, rng) for _ in range(draws)]
+            legal = self._legality.mask(np.concatenate(drawn)).reshape(draws, len(todo))
+            done = legal.any(axis=0)
+            mutants[todo[done]] = np.stack(drawn)[legal.argmax(axis=0), np.arange(len(todo))][done]
+            todo = todo[~done]
+            if not len(todo):
+                return mutants
+        for i in todo.tolist():
             mutants[i] = self._neighbour_or_sample(int(codes[i]), rng)
         return mutants
 
