@@ -21,14 +21,16 @@ from autoq.recording.bundle import BundleFolder, bundle_folders
 from autoq.recording.compiling import CompileCount, compile_ahead
 from autoq.recording.devices import opened_measurers, provenance_of
 from autoq.recording.kept_kernels import Place
+from autoq.recording.known import Known, known_as, known_in
 from autoq.recording.measuring import Recorder
 from autoq.recording.naming import file_name
 from autoq.recording.options import RecordOptions
-from autoq.recording.output import journal_path, write_spaces
+from autoq.recording.output import earlier_space, journal_path, write_spaces
 from autoq.recording.plan import Planned, planned
 from autoq.recording.summary import Recorded
 from autoq.records.journal import Journal
 from autoq.records.record import Device, identity
+from autoq.records.recorded_space import RecordedWorkload
 from autoq.scratch import scratch_folder, sweep
 from autoq.search.knobs import plain_config
 from autoq.search.union import Candidate
@@ -56,6 +58,7 @@ def compile_spaces(
     host = target if isinstance(target, Host) else resolve(target)
     templates = load_registry(options.registry)
     folder = _folder(output)
+    known = known_in(options.known, host.target.arch)
     counts = []
     sweep()
     with scratch_folder() as scratch, StopOnSignal() as signals:
@@ -66,7 +69,10 @@ def compile_spaces(
             for workload, matching in _tunable(workloads, templates, host):
                 if signals.requested:
                     break
-                plan = _plan(workload, matching, host, options)
+                plan = _unknown(
+                    _plan(workload, matching, host, options),
+                    known.get(workload, frozenset()), templates,
+                )  # fmt: skip
                 place = BundleFolder.create(
                     folder / file_name(workload), workload, host.target.arch
                 )
@@ -164,9 +170,12 @@ def _measure(
             for workload, plan in plans.items()
         }
         jobs = {
-            workload: _missing(workload, plan, names[workload], journals[workload])
+            workload: _missing(
+                workload, plan, names[workload], journals[workload],
+                earlier_space(output, workload),
+            )
             for workload, plan in plans.items()
-        }
+        }  # fmt: skip
         until = None if options.time_budget is None else clock.now() + options.time_budget
         recorder = Recorder(
             measurers, provenance_of(device), templates, journals,
@@ -190,10 +199,19 @@ def _measure(
 
 
 def _missing(
-    workload: Workload, plan: Sequence[Planned], names: Sequence[str], journal: Journal
+    workload: Workload,
+    plan: Sequence[Planned],
+    names: Sequence[str],
+    journal: Journal,
+    earlier: RecordedWorkload | None,
 ) -> list[Job]:
-    """What of a plan has no record yet."""
+    """What of a plan has no record yet, in the record file or an earlier space of the device."""
     known = {record.identity for record in journal.existing.records}
+    if earlier is not None:
+        known |= {
+            identity(key(workload), t.template, t.version, t.config, earlier.device)
+            for t in earlier.trials
+        }
     return [
         Job(workload, one.candidate.template, one.candidate.config)
         for one, name in zip(plan, names, strict=True)
@@ -215,6 +233,20 @@ def _plan(
 ) -> list[Planned]:
     source = planned(workload, templates, host.target, options.seed, options.exhaustive)
     return list(source if options.exhaustive else islice(source, options.samples))
+
+
+def _unknown(
+    plan: Sequence[Planned], known: Known, templates: Mapping[str, Template]
+) -> list[Planned]:
+    """What of a plan no earlier recording holds."""
+    return [
+        one
+        for one in plan
+        if known_as(
+            one.candidate.template, templates[one.candidate.template].version,
+            plain_config(one.candidate.config),
+        ) not in known
+    ]  # fmt: skip
 
 
 def _tunable(

@@ -17,6 +17,7 @@ import numpy as np
 
 from autoq.search.estimated_model import ESTIMATE
 from autoq.search.history import History
+from autoq.search.ideas import Ideas
 from autoq.search.search_space import SearchSpace
 from autoq.search.shares import share_out
 from autoq.search.trial import Trial
@@ -40,8 +41,9 @@ _FAILURE = 0.7
 # Of each member: random configurations that are scored, and fastest trials to climb from.
 _POOL = 256
 _FASTEST = 16
-# Climbing: so often the best so many are mutated.
-_CLIMBS, _CLIMBERS = 6, 32
+# Climbing: the best so many of each ensemble are mutated.
+_CLIMBERS = 32
+_ALL = Ideas()
 
 
 class Informed(Generic[C]):
@@ -52,47 +54,42 @@ class Informed(Generic[C]):
         seed: of everything random.
         prior: what is known beforehand, comparable between all members of a union; the templates'
             own estimates by default, which are compared within a member only.
-        first: trials that the prior alone chooses.
-        models: tree ensembles that choose in turn.
-        doubt: deviation of the log times by which the prior is doubted.
+        ideas: what the search does; all of it by default.
         nthread: threads of each ensemble.
     """
-
-    batch = 8
-    """Configurations to ask for at once, where the caller is free to choose."""
 
     def __init__(
         self,
         space: SearchSpace[C],
         seed: int,
         prior: Prior | None = None,
-        first: int = 8,
-        models: int = 8,
-        doubt: float = 0.3,
+        ideas: Ideas = _ALL,
         nthread: int = 1,
     ) -> None:
         self._space = space
         self._history = History(space)
         self._rng = np.random.default_rng(seed)
         self._prior = prior
-        self._first = first
-        self._models = models
-        self._doubt = doubt
+        self._ideas = ideas
         self._settings = {**_TREES, "nthread": nthread}
         self._seed = seed
         self._fits = 0
         self._pools: dict[int, np.ndarray] = {}
 
+    @property
+    def batch(self) -> int:
+        """Configurations to ask for at once, where the caller is free to choose."""
+        return self._ideas.batch
+
     def ask(self, n: int) -> list[C]:
         """At most n unseen legal configurations."""
         if n < 1:
             return []
-        told = len(self._history.seconds)
-        chosen = (
-            self._by_models(n)
-            if told >= self._first and self._history.successes
-            else self._by_prior(n)
-        )
+        chosen: list[int] = []
+        if len(self._history.seconds) >= self._ideas.first and self._history.successes:
+            chosen = self._by_models(n)
+        elif self._ideas.prior:
+            chosen = self._by_prior(n)
         return self._history.hand_out(self._history.fill(chosen, n, self._rng))
 
     def tell(self, trials: Sequence[Trial[C]]) -> None:
@@ -110,24 +107,21 @@ class Informed(Generic[C]):
         return chosen
 
     def _best_by_prior(self, members: Sequence[int], n: int) -> list[int]:
-        codes = self._climbed(members, self._known)
-        guesses = self._known(codes)
-        doubted = guesses + self._doubt * self._rng.standard_normal(len(codes))
+        codes, guesses = self._climbed(members, lambda codes: self._known(codes)[None])
+        doubted = guesses[0] + self._ideas.doubt * self._rng.standard_normal(len(codes))
         return self._unseen(codes[np.argsort(doubted, kind="stable")], n)
 
     def _by_models(self, n: int) -> list[int]:
         """From each of the ensembles in turn the best that is left."""
-        members = range(self._space.member_count)
-        rankings = []
-        for _ in range(min(self._models, n)):
-            model = self._grown()
+        models = [self._grown() for _ in range(min(self._ideas.models, n))]
 
-            def score(codes: np.ndarray, model: xgboost.Booster = model) -> np.ndarray:
-                return np.asarray(model.inplace_predict(self._features(codes)), dtype=np.float64)
+        def scored(codes: np.ndarray) -> np.ndarray:
+            features = self._features(codes)
+            return np.array([model.inplace_predict(features) for model in models], np.float64)
 
-            codes = self._climbed(members, score)
-            order = np.argsort(score(codes), kind="stable")
-            rankings.append(iter(self._unseen(codes[order], len(codes))))
+        codes, scores = self._climbed(range(self._space.member_count), scored)
+        orders = np.argsort(scores, axis=1, kind="stable")
+        rankings = [iter(self._unseen(codes[order], len(codes))) for order in orders]
         chosen: dict[int, None] = {}
         while rankings and len(chosen) < n:
             for ranking in list(rankings):
@@ -146,7 +140,9 @@ class Informed(Generic[C]):
         worked = np.isfinite(seconds)
         logs = np.log(seconds, where=worked, out=np.zeros(len(codes)))
         logs[~worked] = logs[worked].max() + _FAILURE
-        drawn = self._rng.integers(0, len(codes), len(codes))
+        drawn = np.arange(len(codes))
+        if self._ideas.resample:
+            drawn = self._rng.integers(0, len(codes), len(codes))
         self._fits += 1
         settings = {**self._settings, "seed": self._seed * 100_003 + self._fits}
         data = xgboost.DMatrix(
@@ -181,22 +177,26 @@ class Informed(Generic[C]):
 
     def _climbed(
         self, members: Sequence[int], score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Codes of members: random ones, the fastest trials, and what mutation finds from the best.
 
-        The less a score, the better.
+        score gives float64 [models, n] of codes [n], the less the better. All models climb
+        together, each from its own best, and each scores what any of them finds. Returns codes
+        [n] and their scores.
         """
         wanted = np.isin(np.arange(self._space.member_count), list(members))
         fastest = self._fastest(wanted)
         codes = np.union1d(np.concatenate([self._pool(member) for member in members]), fastest)
         scores = score(codes)
-        for _ in range(_CLIMBS):
-            best = codes[np.argsort(scores, kind="stable")[:_CLIMBERS]]
-            mutants = self._space.mutate_codes(np.concatenate([best, fastest]), self._rng)
+        for _ in range(self._ideas.climbs):
+            best = np.argsort(scores, axis=1, kind="stable")[:, :_CLIMBERS]
+            starts = np.concatenate([codes[best.ravel()], *[fastest] * len(scores)])
+            mutants = self._space.mutate_codes(starts, self._rng)
             mutants = np.setdiff1d(mutants[wanted[self._space.members_of(mutants)]], codes)
-            codes = np.concatenate([codes, mutants])
-            scores = np.concatenate([scores, score(mutants)])
-        return codes
+            if len(mutants):
+                codes = np.concatenate([codes, mutants])
+                scores = np.concatenate([scores, score(mutants)], axis=1)
+        return codes, scores
 
     def _pool(self, member: int) -> np.ndarray:
         if member not in self._pools:

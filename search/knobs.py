@@ -70,6 +70,14 @@ class Knobs:
         """Positions in the value lists: int64 [n, knobs] for codes [n]."""
         return codes[:, None] // self.strides % self.dims
 
+    def positions(self, codes: np.ndarray) -> list[np.ndarray]:
+        """For each knob the positions in its value list: int64 [n] for codes [n]."""
+        found = []
+        for dim in reversed(self.dims.tolist()):
+            codes, position = np.divmod(codes, dim)
+            found.append(position)
+        return found[::-1]
+
     def codes(self, indices: np.ndarray) -> np.ndarray:
         """Codes int64 [n] of value positions [n, knobs]."""
         return indices @ self.strides

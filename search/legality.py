@@ -1,16 +1,16 @@
-"""Which codes of a space are legal: cached verdicts, enumeration, and uniform sampling."""
+"""Which codes of a space are legal: rules over arrays, enumeration, and uniform sampling."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
-from itertools import product
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
 import numpy as np
 
 from autoq.search.knobs import Knobs
+from autoq.search.rule_table import RuleTable
 
-# Largest product of knob values that is walked from end to end: about a minute of one core.
+# Largest product of knob values that is walked from end to end: a few seconds of one core.
 ENUMERATION_LIMIT = 1 << 24
 _DRAWS_PER_SAMPLE = 64
 _LEAST_DRAWS = 1024
@@ -18,30 +18,25 @@ _LEAST_DRAWS = 1024
 _SIZE_PER_DRAW = 32
 # Draws before sampling gives up in a space that is too large to enumerate.
 _MOST_DRAWS = 1 << 20
+# Codes that are judged together: at least and at most.
+_LEAST_TOGETHER, _MOST_TOGETHER = 256, 1 << 15
 
 
 class Legality:
-    """The legal codes of a set of knobs under an opaque rule over their values.
+    """The legal codes of a set of knobs under plain rules of one configuration.
 
     Args:
+        config_type: dataclass of the configurations.
         knobs: the knobs whose codes are judged.
-        accepts: tells whether values, given in knob order, are legal together.
+        rules: true for a legal configuration; each is asked only where those before it hold.
     """
 
-    def __init__(self, knobs: Knobs, accepts: Callable[[tuple[Any, ...]], bool]) -> None:
+    def __init__(
+        self, config_type: type[Any], knobs: Knobs, rules: Sequence[Callable[[Any], bool]]
+    ) -> None:
         self._knobs = knobs
-        self._accepts = accepts
-        self._verdicts: dict[int, bool] = {}
+        self._tables = [RuleTable(rule, config_type, knobs) for rule in rules]
         self._all: np.ndarray | None = None
-
-    def __contains__(self, code: int) -> bool:
-        verdict = self._verdicts.get(code)
-        if verdict is None:
-            if self._all is not None:
-                at = int(np.searchsorted(self._all, code))
-                return at < len(self._all) and int(self._all[at]) == code
-            verdict = self._verdicts[code] = self._accepts(self._knobs.at(code))
-        return verdict
 
     def mask(self, codes: np.ndarray) -> np.ndarray:
         """Which of codes [n] are legal: bool [n]."""
@@ -50,28 +45,31 @@ class Legality:
                 return np.zeros(len(codes), dtype=bool)
             at = np.minimum(np.searchsorted(self._all, codes), len(self._all) - 1)
             return np.asarray(self._all[at] == codes)
-        verdicts = self._verdicts
-        listed = codes.tolist()
-        new = [code for code in dict.fromkeys(listed) if code not in verdicts]
-        if new:
-            values = self._knobs.rows(np.array(new, dtype=np.int64))
-            verdicts.update(zip(new, map(self._accepts, values), strict=True))
-        return np.fromiter(map(verdicts.__getitem__, listed), bool, len(listed))
+        columns = self._knobs.positions(codes)
+        rows = np.arange(len(codes))
+        for table in self._tables:
+            if not len(rows):
+                break
+            rows = rows[table.mask(columns, rows)]
+        found = np.zeros(len(codes), dtype=bool)
+        found[rows] = True
+        return found
 
     def enumerate(self) -> Iterator[int]:
         """All legal codes in ascending order, judged as they are asked for."""
         if self._all is not None:
             yield from self._all.tolist()
             return
-        for code, values in enumerate(product(*self._knobs.values)):
-            if self._accepts(values):
-                yield code
+        start, together = 0, _LEAST_TOGETHER
+        while start < self._knobs.size:
+            codes = np.arange(start, min(start + together, self._knobs.size), dtype=np.int64)
+            yield from codes[self.mask(codes)].tolist()
+            start, together = start + together, min(2 * together, _MOST_TOGETHER)
 
     def all(self) -> np.ndarray:
         """All legal codes, ascending int64; enumerated once and kept."""
         if self._all is None:
             self._all = np.fromiter(self.enumerate(), dtype=np.int64)
-            self._verdicts.clear()
         return self._all
 
     def sample(self, rng: np.random.Generator, n: int, exclude: Set[int]) -> np.ndarray:
@@ -87,7 +85,7 @@ class Legality:
         draws = wanted if enumerable else _MOST_DRAWS
         if self._all is None and (size > draws or not enumerable):
             while len(found) < n and draws > 0:
-                chunk = max(64, 2 * (n - len(found)))
+                chunk = min(max(_LEAST_TOGETHER, 8 * (n - len(found))), _MOST_TOGETHER, draws)
                 codes = rng.integers(0, size, chunk)
                 draws -= chunk
                 for code in codes[self.mask(codes)].tolist():

@@ -11,6 +11,7 @@ from autoq.search.classifier import Classifier
 from autoq.search.diverse_annealing import DiverseAnnealing
 from autoq.search.evolution import Evolution
 from autoq.search.guided import Guided
+from autoq.search.ideas import WITHOUT
 from autoq.search.informed import Informed
 from autoq.search.metaschedule import MetaSchedule
 from autoq.search.random_search import RandomSearch
@@ -34,4 +35,9 @@ STRATEGIES: dict[str, MakeStrategy] = {
     "thompson": Thompson,
     "tpe": Tpe,
 }
+ABLATIONS: dict[str, MakeStrategy] = {
+    name: partial(Informed, ideas=ideas) for name, ideas in WITHOUT.items()
+}
+"""Ours with one idea left out: for comparisons, not for tuning."""
+
 DEFAULT_STRATEGY = "informed"

@@ -15,8 +15,9 @@ from autoq.search.legality import Legality
 
 C = TypeVar("C")
 
-# Redraws of a mutant, all chains at once, before its neighbours are walked one by one.
-_REDRAWS = 12
+# Draws of a mutant, those of all chains judged together, before its neighbours are.
+_DRAWS = (3, 9)
+_REDRAWS = sum(_DRAWS)
 
 
 class Space(Generic[C]):
@@ -55,9 +56,9 @@ class Space(Generic[C]):
         }
         self.constraints = tuple(constraints)
         self._knobs = Knobs({name: knobs[name] for name in names})
-        self._legality = Legality(self._knobs, self._accepts)
+        self._legality = Legality(config_type, self._knobs, self.constraints)
         self._derive = features
-        self._features = FeatureTable(self._knobs, self.config, features)
+        self._features = FeatureTable(config_type, self._knobs, features)
 
     def __repr__(self) -> str:
         return f"Space({self.config_type.__name__}, size={self.size})"
@@ -106,8 +107,7 @@ class Space(Generic[C]):
 
     def legal(self, config: C) -> bool:
         """Whether every knob has one of its values and every constraint holds."""
-        code = self._find_code(config)
-        return code is not None and code in self._legality
+        return self._find_code(config) is not None and self._holds(config)
 
     def rejection(self, config: C) -> str | None:
         """Why a configuration is not legal, in one line; None when it is."""
@@ -137,8 +137,8 @@ class Space(Generic[C]):
         for _ in range(_REDRAWS):
             takes = rng.random(parents.shape[1]) < 0.5
             code = int(self._knobs.codes(np.where(takes, parents[0], parents[1])))
-            if code not in codes and code in self._legality:
-                return self.config(code)
+            if code not in codes and self._holds(child := self.config(code)):
+                return child
         return first
 
     def encode(self, configs: Sequence[C]) -> np.ndarray:
@@ -187,7 +187,7 @@ class Space(Generic[C]):
     def code(self, config: C) -> int:
         """The code of a legal configuration; ConfigError names the broken rule of another."""
         code = self._find_code(config)
-        if code is None or code not in self._legality:
+        if code is None or not self._holds(config):
             raise ConfigError(f"{self.config_type.__name__}: {self.rejection(config)}")
         return code
 
@@ -200,6 +200,10 @@ class Space(Generic[C]):
     ) -> np.ndarray:
         """At most n distinct legal codes outside exclude; fewer only when no more exist."""
         return self._legality.sample(rng, n, exclude)
+
+    def legal_codes(self, codes: np.ndarray) -> np.ndarray:
+        """Which of codes [n] stand for legal configurations: bool [n]."""
+        return self._legality.mask(codes)
 
     @property
     def member_count(self) -> int:
@@ -218,12 +222,16 @@ class Space(Generic[C]):
         """One legal mutant code for each of legal codes [n]: one random knob changed."""
         mutants = codes.copy()
         movable = np.flatnonzero(self._knobs.dims > 1)
+        if not len(movable):
+            return mutants
         todo = np.arange(len(codes))
-        for _ in range(_REDRAWS if len(movable) else 0):
-            drawn = self._one_knob_changed(codes[todo], movable, rng)
-            legal = self._legality.mask(drawn)
-            mutants[todo[legal]] = drawn[legal]
-            todo = todo[~legal]
+        for draws in _DRAWS:
+            # Judged together, and of each code's draws the first legal one counts.
+            drawn = [self._one_knob_changed(codes[todo], movable, rng) for _ in range(draws)]
+            legal = self._legality.mask(np.concatenate(drawn)).reshape(draws, len(todo))
+            done = legal.any(axis=0)
+            mutants[todo[done]] = np.stack(drawn)[legal.argmax(axis=0), np.arange(len(todo))][done]
+            todo = todo[~done]
             if not len(todo):
                 return mutants
         for i in todo.tolist():
@@ -241,8 +249,8 @@ class Space(Generic[C]):
     def _from_values(self, values: tuple[Any, ...]) -> C:
         return self.config_type(**dict(zip(self._knobs.names, values, strict=True)))
 
-    def _accepts(self, values: tuple[Any, ...]) -> bool:
-        config = self._from_values(values)
+    def _holds(self, config: C) -> bool:
+        """Whether every constraint holds for a configuration of listed values."""
         return all(rule(config) for rule in self.constraints)
 
     def _find_code(self, config: C) -> int | None:
@@ -266,13 +274,17 @@ class Space(Generic[C]):
 
     def _neighbour_or_sample(self, code: int, rng: np.random.Generator) -> int:
         """A random legal code one knob away, or a sampled other one; code when it is alone."""
-        index: list[int] = self._knobs.indices(np.array([code]))[0].tolist()
-        dims: list[int] = self._knobs.dims.tolist()
-        strides: list[int] = self._knobs.strides.tolist()
-        for knob in rng.permutation(len(dims)).tolist():
-            for value in rng.permutation(dims[knob]).tolist():
-                other: int = code + (value - index[knob]) * strides[knob]
-                if other != code and other in self._legality:
-                    return other
+        index = self._knobs.indices(np.array([code]))[0]
+        beside = np.concatenate(
+            [
+                code + (np.arange(dim) - at) * stride
+                for dim, at, stride in zip(
+                    self._knobs.dims, index, self._knobs.strides, strict=True
+                )
+            ]
+        )
+        beside = beside[self._legality.mask(beside) & (beside != code)]
+        if len(beside):
+            return int(rng.choice(beside))
         sampled = self.sample_codes(rng, 1, exclude={code})
         return int(sampled[0]) if len(sampled) else code

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from autoq.search.lanes import choose
+
 H = TypeVar("H", bound="Hardware")
 
 
@@ -77,7 +79,7 @@ class Hardware:
 
     def units_in_clusters(self, blocks: int) -> int:
         """Multiprocessors that clusters of so many blocks can fill; pairs fill all of them."""
-        return self.units if blocks <= 2 else self.clustered_units
+        return choose(blocks <= 2, self.units, self.clustered_units)
 
     def of_units(self: H, units: int) -> H:
         """The same with another number of multiprocessors, of which clusters fill equal shares."""

@@ -16,7 +16,8 @@ Spaces = Annotated[
     typer.Argument(metavar="[SPACES]", help="Recorded spaces, or folders; default: those shipped."),
 ]
 Strategies = Annotated[
-    str, typer.Option(metavar="NAMES", help='Strategies with commas between, or "all".')
+    str,
+    typer.Option(metavar="NAMES", help='Strategies with commas between, "all", or "ablation".'),
 ]
 Seeds = Annotated[int, typer.Option(metavar="N", help="Replays of each strategy on each space.")]
 Trials = Annotated[int, typer.Option(metavar="N", help="Trials of a replay.")]
@@ -42,16 +43,18 @@ def compare_search(
     """Replay search strategies over recorded spaces, without a device.
 
     Prints the trials that each needs to 90, 95 and 99% of the best recorded speed: median and 90th
-    percentile over the seeds.
+    percentile over the seeds. "ablation" is the default strategy and itself without one idea each.
     """
     from autoq.replaying.available import available
     from autoq.replaying.comparison import compare_search as compare
     from autoq.replaying.loading import shipped_spaces
     from autoq.replaying.plot import draw
     from autoq.replaying.report import table, to_json
+    from autoq.search.registry import ABLATIONS, DEFAULT_STRATEGY
 
     paths = _files(spaces) if spaces else shipped_spaces()
-    names = available() if strategies == "all" else [s.strip() for s in strategies.split(",")]
+    groups = {"all": available(), "ablation": [DEFAULT_STRATEGY, *ABLATIONS]}
+    names = groups.get(strategies, [s.strip() for s in strategies.split(",")])
     found = compare(
         paths, names, seeds=seeds, trials=trials, batch=batch, jobs=jobs,
         notify=lambda text: typer.echo(text, err=True), **registry_option(registry),

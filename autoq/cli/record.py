@@ -42,6 +42,12 @@ CompiledFolder = Annotated[
     Path | None,
     typer.Option("--compiled", metavar="FOLDER", help="Measure what --compile-only wrote."),
 ]
+Known = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--known", metavar="SPACES", help="With --compile-only: leave out what they hold."
+    ),
+]
 Devices = Annotated[
     str, typer.Option("--devices", metavar="N,N", help="Numbers of the GPUs to measure on.")
 ]
@@ -64,6 +70,7 @@ def record(
     compiled: CompiledFolder = None,
     target: Target = "auto",
     hardware: Hardware = None,
+    known: Known = None,
     devices: Devices = "0",
     tasks: Tasks = "all",
     input_shapes: InputShapes = None,
@@ -93,11 +100,13 @@ def record(
         raise InputError("give a model or workloads, or kernels with --compiled: one of the two")
     if compiled is not None and compile_only:
         raise InputError("--compile-only: the kernels of --compiled are there already")
+    if known and not compile_only:
+        raise InputError("--known: is for --compile-only; otherwise put the spaces into --output")
     options = RecordOptions(
         samples=samples, exhaustive=exhaustive, compile_only=compile_only,
         devices=_numbers(devices), jobs=jobs, repeat=repeat, timeout=timeout,
         time_budget=time_budget, seed=seed, export=tuple(export.split(",")) if export else (),
-        cache_dir=kernel_cache(), **registry_option(registry),
+        known=tuple(known or ()), cache_dir=kernel_cache(), **registry_option(registry),
     )  # fmt: skip
     host = host_of(target, hardware, options.devices[0])
     if source is None:

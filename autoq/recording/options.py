@@ -20,7 +20,8 @@ class RecordOptions:
     samples: configurations of each workload, those of earlier runs included; exhaustive: all of
     them instead. devices: numbers of the GPUs, which must be of one name. compile_only: write
     kernels instead of measuring. time_budget: seconds to measure for. export: names of EXPORTS.
-    Others as in `tuning.options.TuneOptions`.
+    known: recorded spaces, or folders of them, whose configurations are not compiled again. Others
+    as in `tuning.options.TuneOptions`.
     """
 
     samples: int = 2000
@@ -36,6 +37,7 @@ class RecordOptions:
     export: tuple[str, ...] = ()
     cache_dir: Path | None = None
     registry: str = REGISTRY
+    known: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         require_types(self)

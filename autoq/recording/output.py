@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoq.recording.known import joined
 from autoq.recording.naming import file_name
 from autoq.records.lines import read_records
 from autoq.records.recorded_space import (
@@ -36,6 +37,12 @@ def journal_path(folder: Path, workload: Workload) -> Path:
     return folder / f"{file_name(workload)}.jsonl"
 
 
+def earlier_space(folder: Path, workload: Workload) -> RecordedWorkload | None:
+    """The space of a workload that a folder holds; None where there is none yet."""
+    path = folder / (file_name(workload) + SUFFIX)
+    return read_space(path) if path.exists() else None
+
+
 def write_spaces(
     folder: Path,
     workloads: Sequence[Workload],
@@ -44,9 +51,9 @@ def write_spaces(
 ) -> list[Written]:
     """Write the space of every workload that has trials, beside its record file.
 
-    drawn: how configurations were drawn, by `Record.identity`; what an older space says of others
-    stays. Raises RecordError for trials of several devices in one file, InputError for a file that
-    cannot be written.
+    drawn: how configurations were drawn, by `Record.identity`; what an older space in the folder
+    holds besides stays. Raises RecordError for trials of several devices, InputError for a file
+    that cannot be written.
     """
     written = []
     for workload in workloads:
@@ -57,8 +64,9 @@ def write_spaces(
         if not records:
             continue
         target = path.with_name(file_name(workload) + SUFFIX)
-        before = drawn_in(read_space(target)) if target.exists() else {}
-        space = of_records(records, {**before, **drawn})
+        before = earlier_space(folder, workload)
+        space = of_records(records, {**(drawn_in(before) if before else {}), **drawn})
+        space = joined(space, before) if before else space
         written.append(Written(space, target, write_space(target, space)))
         if "t4" in export:
             with replace_file(target.with_name(file_name(workload) + ".t4.json")) as file:

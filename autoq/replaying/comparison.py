@@ -17,7 +17,7 @@ from autoq.process.pool import ChildPool
 from autoq.replaying.loading import Replayable, load
 from autoq.replaying.worker import ReplayJob
 from autoq.search.compare import FRACTIONS, Comparison, summarise
-from autoq.search.registry import STRATEGIES
+from autoq.search.registry import ABLATIONS, STRATEGIES
 from autoq.search.replay import optimum
 
 _SEEDS_PER_JOB = 4
@@ -54,8 +54,9 @@ def compare_search(
     user gave.
     """
     for name in strategies:
-        if name not in STRATEGIES:
-            raise InputError(f"strategy {name!r} is unknown; choose from {', '.join(STRATEGIES)}")
+        if name not in STRATEGIES and name not in ABLATIONS:
+            known = ", ".join([*STRATEGIES, *ABLATIONS])
+            raise InputError(f"strategy {name!r} is unknown; choose from {known}")
     for name, value in (("seeds", seeds), ("trials", trials)):
         if value < 1:
             raise InputError(f"--{name} {value}: at least 1 is needed")

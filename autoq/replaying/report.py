@@ -16,7 +16,7 @@ from autoq.replaying.comparison import SpaceComparison
 from autoq.search.compare import Comparison
 from autoq.templates.workload_key import to_dict
 
-# The strategy that others are set beside.
+# The strategy that others are set beside; where it is not among them, their first.
 _BASELINE = "annealing"
 
 
@@ -113,23 +113,25 @@ def overall(spaces: Sequence[Mapping[str, Any]], trials: int) -> list[dict[str, 
     if not spaces:
         return []
     rows = []
+    names = [one["strategy"] for one in spaces[0]["strategies"]]
     for index, first in enumerate(spaces[0]["strategies"]):
         row: dict[str, Any] = {"strategy": first["strategy"]}
         for fraction in first["trials_to"]:
             medians = _medians(spaces, index, fraction, trials)
-            entry: dict[str, Any] = {"median": round(_mean(medians), 1)}
-            names = [one["strategy"] for one in spaces[0]["strategies"]]
-            if _BASELINE in names:
-                base = _medians(spaces, names.index(_BASELINE), fraction, trials)
-                ratios = medians / base
-                entry |= {
-                    "ratio": round(_mean(ratios), 3),
-                    "least": round(float(ratios.min()), 3),
-                    "most": round(float(ratios.max()), 3),
-                }
-            row[fraction] = entry
+            base = _medians(spaces, names.index(_baseline(names)), fraction, trials)
+            ratios = medians / base
+            row[fraction] = {
+                "median": round(_mean(medians), 1),
+                "ratio": round(_mean(ratios), 3),
+                "least": round(float(ratios.min()), 3),
+                "most": round(float(ratios.max()), 3),
+            }
         rows.append(row)
     return rows
+
+
+def _baseline(names: Sequence[str]) -> str:
+    return _BASELINE if _BASELINE in names else names[0]
 
 
 def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -169,8 +171,9 @@ def table(data: dict[str, Any]) -> str:
             lines.append(
                 "| " + " | ".join([name, row["strategy"], *cells, f"{row['final']:.1%}"]) + " |"
             )
+    base = _baseline([row["strategy"] for row in data["overall"]]) if data["overall"] else ""
     for row in data["overall"]:
-        cells = [_overall_cell(row[name]) for name in fractions]
+        cells = [_overall_cell(row[name], base) for name in fractions]
         lines.append("| " + " | ".join(["all spaces", row["strategy"], *cells, ""]) + " |")
     return "\n".join(lines)
 
@@ -180,10 +183,8 @@ def _cell(entry: dict[str, Any]) -> str:
     return f"{median} ({p90})"
 
 
-def _overall_cell(entry: dict[str, Any]) -> str:
-    text = f"{entry['median']:g}"
-    if "ratio" in entry:
-        text += (
-            f" ({entry['ratio']:.2f} of {_BASELINE}'s, {entry['least']:.2f}-{entry['most']:.2f})"
-        )
-    return text
+def _overall_cell(entry: dict[str, Any], base: str) -> str:
+    return (
+        f"{entry['median']:g} "
+        f"({entry['ratio']:.2f} of {base}'s, {entry['least']:.2f}-{entry['most']:.2f})"
+    )

@@ -11,7 +11,7 @@ import numpy as np
 
 from autoq.measure.job import load_registry
 from autoq.replaying.loading import Replayable, load
-from autoq.search.registry import STRATEGIES
+from autoq.search.registry import ABLATIONS, STRATEGIES
 from autoq.search.replay import replay
 
 # Spaces that a process holds ready.
@@ -42,7 +42,7 @@ def serve(registry: str) -> Callable[[ReplayJob], np.ndarray]:
 
     def run(job: ReplayJob) -> np.ndarray:
         found = held(job.path)
-        make = STRATEGIES[job.strategy]
+        make = {**STRATEGIES, **ABLATIONS}[job.strategy]
         curves = []
         for seed in job.seeds:
             strategy = make(found.space, seed)

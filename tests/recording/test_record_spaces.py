@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -13,9 +15,11 @@ from autoq.measure.job import REGISTRY, Measurement, load_registry
 from autoq.measure.measurer import DeviceMeasurer
 from autoq.recorder import compile_spaces, measure_spaces, record_spaces
 from autoq.recording.bundle import BundleFolder, bundle_folders
+from autoq.recording.known import joined
 from autoq.recording.options import RecordOptions
 from autoq.recording.plan import ESTIMATED, NEIGHBOUR, UNIFORM, planned
 from autoq.recording.workloads import given_workloads
+from autoq.records.record import Device
 from autoq.records.recorded_space import read_space
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
@@ -84,6 +88,36 @@ def test_kernels_compiled_ahead_are_measured_elsewhere(tmp_path, options, in_thi
     assert found.measured.trials == 6
     (written,) = found.written
     assert [t.drawn for t in written.space.trials if not t.drawn] == []
+
+
+def test_what_an_earlier_space_holds_is_neither_compiled_nor_measured_again(
+    tmp_path, options, in_this_process
+):
+    (written,) = record_spaces([WORKLOAD], tmp_path / "first", options, "cpu").written
+    before = {json.dumps(t.config): t.seconds for t in read_space(written.path).trials}
+    more = replace(options, samples=9, known=(tmp_path / "first",))
+    (count,) = compile_spaces([WORKLOAD], tmp_path / "kernels", more, "cpu")
+    assert (count.compiled, count.known) == (3, 0)
+    # The space alone, without its record file, is what a recording goes on with.
+    (tmp_path / "second").mkdir()
+    shutil.copy(written.path, tmp_path / "second")
+    found = measure_spaces(tmp_path / "kernels", tmp_path / "second", options, "cpu")
+    assert found.measured.trials == 3
+    trials = read_space(found.written[0].path).trials
+    after = {json.dumps(t.config): t.seconds for t in trials}
+    assert len(trials) == 9 and before.items() <= after.items()
+    again = record_spaces([WORKLOAD], tmp_path / "second", replace(options, samples=9), "cpu")
+    assert again.measured.trials == 0
+    with pytest.raises(AutoqError, match="holds no recorded space"):
+        compile_spaces([WORKLOAD], tmp_path / "k", replace(more, known=(tmp_path / "k",)), "cpu")
+
+
+def test_spaces_of_two_devices_are_not_joined(tmp_path, options, in_this_process):
+    (written,) = record_spaces([WORKLOAD], tmp_path, options, "cpu").written
+    other = replace(written.space, device=Device("another", written.space.device.arch))
+    assert joined(written.space, written.space) == written.space
+    with pytest.raises(AutoqError, match="on one device"):
+        joined(written.space, other)
 
 
 def test_a_torn_bundle_goes_on_and_a_damaged_one_is_refused(tmp_path, options, in_this_process):

@@ -7,6 +7,7 @@ import pytest
 from small_spaces import small_space, union_space
 
 from autoq.search import STRATEGIES, Candidate, Trial, UnionSpace
+from autoq.search.registry import ABLATIONS
 
 SPACES = {
     "space": small_space,
@@ -20,11 +21,11 @@ def any_space(request):
     return SPACES[request.param]()
 
 
-@pytest.fixture(params=STRATEGIES, scope="module")
+@pytest.fixture(params=[*STRATEGIES, *ABLATIONS], scope="module")
 def make(request):
     if request.param == "tpe":
         pytest.importorskip("optuna")
-    return STRATEGIES[request.param]
+    return {**STRATEGIES, **ABLATIONS}[request.param]
 
 
 @pytest.fixture(scope="module")

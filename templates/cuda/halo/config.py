@@ -18,6 +18,19 @@ class ResidentWeights:
 
     steps_per_part: int | None = None
 
+    resident = True
+    ring_stages = 0
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether there is a barrier for each part."""
+        return self.steps_per_part is not None
+
+    @property
+    def steps_together(self) -> int:
+        """Steps of the reduction in a part; weights without parts count by one."""
+        return 1 if self.steps_per_part is None else self.steps_per_part
+
 
 @dataclass(frozen=True)
 class WeightRing:
@@ -25,6 +38,19 @@ class WeightRing:
 
     stages: int
     steps_per_stage: int
+
+    resident = False
+    in_parts = False
+
+    @property
+    def ring_stages(self) -> int:
+        """Stages of the ring."""
+        return self.stages
+
+    @property
+    def steps_together(self) -> int:
+        """Steps of the reduction in a stage."""
+        return self.steps_per_stage
 
 
 @dataclass(frozen=True)
@@ -61,25 +87,22 @@ class HaloConfig(WarpSpecialised):
     @property
     def resident(self) -> bool:
         """Whether a block's weights stay in shared memory."""
-        return isinstance(self.weights, ResidentWeights)
+        return self.weights.resident
 
     @property
     def in_parts(self) -> bool:
         """Whether resident weights have a barrier for each `steps_together` steps."""
-        weights = self.weights
-        return isinstance(weights, ResidentWeights) and weights.steps_per_part is not None
+        return self.weights.in_parts
 
     @property
     def ring_stages(self) -> int:
         """Stages of the ring of weights; none where they are resident."""
-        return self.weights.stages if isinstance(self.weights, WeightRing) else 0
+        return self.weights.ring_stages
 
     @property
     def steps_together(self) -> int:
         """Steps of the reduction in a stage or in a part; weights without these count by one."""
-        if isinstance(self.weights, WeightRing):
-            return self.weights.steps_per_stage
-        return 1 if self.weights.steps_per_part is None else self.weights.steps_per_part
+        return self.weights.steps_together
 
 
 @dataclass(frozen=True)

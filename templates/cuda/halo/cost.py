@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from autoq.search.lanes import choose, least, most
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.halo.tiling import HaloTiling
 from autoq.templates.element import element
@@ -42,7 +43,7 @@ def features(tiling: HaloTiling) -> Mapping[str, float]:
     """Derived features of a configuration for the cost model."""
     tile, config = tiling.tile, tiling.config
     outputs = tiling.computed
-    streamed = 0 if config.resident else tile.reduction * config.block_n // config.cluster
+    streamed = choose(config.resident, 0, tile.reduction * config.block_n // config.cluster)
     return {
         "flat": tile.shape.flat,
         "images": tile.shape.images,
@@ -75,45 +76,40 @@ def estimated_cycles(tiling: HaloTiling) -> float:
     instructions = tiling.blocks * tile.reduction / K_BYTES
     multiply = 64 * tiling.instruction_n * K_BYTES / _MULTIPLY_RATE
     operands = (64 + tiling.instruction_n) * K_BYTES / _SMEM_RATE
-    each = max(multiply, operands) * (_UNSWIZZLED if tile.row_bytes == 16 else 1)
-    groups = tile.chunks * (1 if config.resident else tiling.stages_per_chunk)
+    each = most(multiply, operands) * choose(tile.row_bytes == 16, _UNSWIZZLED, 1)
+    groups = tile.chunks * choose(config.resident, 1, tiling.stages_per_chunk)
     group = instructions * each / groups + _GROUP_CYCLES
-    least = _LEAST_GROUP_CYCLES
-    if config.ring_stages > 1:
-        latency = _LOAD_LATENCY + tiling.stage_bytes / _FILL_RATE
-        least = max(least, latency / (config.ring_stages - 1))
-    rate = _SCATTERED_RATE if tile.scattered else _FILL_RATE
+    latency = _LOAD_LATENCY + tiling.stage_bytes / _FILL_RATE
+    hidden = choose(config.ring_stages > 1, latency / most(config.ring_stages - 1, 1), 0)
+    rate = choose(tile.scattered, _SCATTERED_RATE, _FILL_RATE)
     refill = _LOAD_LATENCY + tile.load_bytes / rate
-    tensor = groups * max(group, least)
-    if tiling.waves * tile.chunks > config.halo_stages:  # slots are filled again
-        loads = max(refill / max(config.halo_stages - 1, 1), tile.load_bytes / rate)
-        waiting = tensor if config.halo_stages == 1 else 0
-        tensor = max(tensor, waiting + tile.chunks * loads)
-    tensor = max(tensor, _shared_memory_cycles(tiling)) + _TILE_CYCLES
+    tensor = groups * most(group, _LEAST_GROUP_CYCLES, hidden)
+    loads = most(refill / most(config.halo_stages - 1, 1), tile.load_bytes / rate)
+    waiting = choose(config.halo_stages == 1, tensor, 0) + tile.chunks * loads
+    filled_again = tiling.waves * tile.chunks > config.halo_stages
+    tensor = most(tensor, choose(filled_again, waiting, 0))
+    tensor = most(tensor, _shared_memory_cycles(tiling)) + _TILE_CYCLES
     outputs = tiling.computed
     # A lone warpgroup fills every second issue slot.
     epilogue = outputs * tiling.epilogue_slots / 128
     alone = 2 * epilogue + _STORE_CYCLES
 
     weights = tile.reduction * config.block_n
-    streamed = 0 if config.resident else weights / config.cluster
+    streamed = choose(config.resident, 0, weights / config.cluster)
     loaded = tile.load_bytes * tile.chunks + streamed
-    ring = 0 if config.resident else config.ring_stages * tiling.stage_bytes
+    ring = choose(config.resident, 0, config.ring_stages * tiling.stage_bytes)
     in_flight = config.halo_stages * tile.load_bytes + ring
-    fill = loaded / min(_FILL_RATE, in_flight / _LOAD_LATENCY)
+    fill = loaded / least(_FILL_RATE, in_flight / _LOAD_LATENCY)
     fill += outputs * tile.useful * element(tiling.workload.epilogue.out_dtype).bytes / _FILL_RATE
 
-    if config.cooperative:
-        each = tensor + alone / config.consumers
-        tail = alone / config.consumers
-    else:
-        each = max(tensor, epilogue, (tensor + alone) / config.consumers)
-        tail = alone
-    first = tiling.stage_bytes if config.in_parts else weights if config.resident else 0
+    turns = most(tensor, epilogue, (tensor + alone) / config.consumers)
+    each = choose(config.cooperative, tensor + alone / config.consumers, turns)
+    tail = choose(config.cooperative, alone / config.consumers, alone)
+    first = choose(config.in_parts, tiling.stage_bytes, choose(config.resident, weights, 0))
     start = _LOAD_LATENCY + first / _FILL_RATE + tail
-    if tiling.config.teams > tiling.waves:
-        each = tensor  # the other consumers have no tile
-    return start + tiling.waves * max(each, fill)
+    # Where there are more teams than waves the other consumers have no tile.
+    each = choose(config.teams > tiling.waves, tensor, each)
+    return start + tiling.waves * most(each, fill)
 
 
 def _shared_memory_cycles(tiling: HaloTiling) -> float:
@@ -122,6 +118,5 @@ def _shared_memory_cycles(tiling: HaloTiling) -> float:
     instructions = tiling.blocks * tile.reduction / K_BYTES
     operands = instructions * (64 + tiling.instruction_n) * K_BYTES
     loads = tile.load_bytes * tile.chunks
-    if not config.resident:
-        loads += tile.reduction * config.block_n
+    loads += choose(config.resident, 0, tile.reduction * config.block_n)
     return (operands + loads + tiling.staged_bytes) / _SMEM_RATE

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from autoq.search.lanes import choose, most
 from autoq.templates.cuda.halo.tile_shape import ShapedTile
 
 BLOCK_ROWS = 64
@@ -63,14 +64,13 @@ class HaloTile(ShapedTile):
     @cached_property
     def group_rows(self) -> int:
         """Rows between the groups of eight of one block."""
-        return 8 if self.shape.flat else self.halo_width
+        return choose(self.shape.flat, 8, self.halo_width)
 
     @cached_property
     def blocks_per_image(self) -> int:
-        if self.shape.flat:
-            pixels = (self.shape.height - 1) * self.halo_width + self.shape.width
-            return -(-pixels // BLOCK_ROWS)
-        return -(-self.shape.height * WIDTH // BLOCK_ROWS)
+        over_halo = (self.shape.height - 1) * self.halo_width + self.shape.width
+        pixels = choose(self.shape.flat, over_halo, self.shape.height * WIDTH)
+        return -(-pixels // BLOCK_ROWS)
 
     @cached_property
     def blocks(self) -> int:
@@ -90,16 +90,16 @@ class HaloTile(ShapedTile):
     @cached_property
     def pair_rows(self) -> int:
         """Rows between the two taps of one step; 0 where a step has one tap."""
-        return self.workload.dilation[1] if self.pairs_taps else 0
+        return choose(self.pairs_taps, self.workload.dilation[1], 0)
 
     @cached_property
     def step_bytes(self) -> int:
         """Bytes of the reduction that one step covers."""
-        return max(self.row_bytes, 32)
+        return most(self.row_bytes, 32)
 
     @cached_property
     def steps_per_filter_row(self) -> int:
-        return -(-self.workload.s // 2) if self.pairs_taps else self.workload.s
+        return choose(self.pairs_taps, -(-self.workload.s // 2), self.workload.s)
 
     @cached_property
     def steps(self) -> int:
@@ -137,12 +137,12 @@ class HaloTile(ShapedTile):
         """Rows that a step's reads are shifted by; also what a kernel computes."""
         per_row = self.steps_per_filter_row
         dilation_h, dilation_w = self.workload.dilation
-        across = dilation_w * (2 if self.pairs_taps else 1)
+        across = dilation_w * choose(self.pairs_taps, 2, 1)
         return step // per_row * dilation_h * self.halo_width + step % per_row * across
 
     def block_row(self, block: int) -> int:
         """First halo row of a block; also what a kernel computes."""
-        pitch = BLOCK_ROWS if self.shape.flat else 8 * self.halo_width
+        pitch = choose(self.shape.flat, BLOCK_ROWS, 8 * self.halo_width)
         image = block // self.blocks_per_image * self.halo_height * self.halo_width
         return image + block % self.blocks_per_image * pitch
 

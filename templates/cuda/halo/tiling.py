@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from autoq.search.lanes import choose, least, most
 from autoq.templates.border import bias_rows
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.halo.config import HaloConfig
@@ -72,8 +73,8 @@ class HaloTiling:
     @cached_property
     def grid(self) -> int:
         """Persistent blocks; a block with resident weights keeps one tile of channels."""
-        blocks = min(self.units * self.config.blocks_per_unit, self.work)
-        unit = self.config.cluster * (self.n_tiles if self.config.resident else 1)
+        blocks = least(self.units * self.config.blocks_per_unit, self.work)
+        unit = self.config.cluster * choose(self.config.resident, self.n_tiles, 1)
         return blocks // unit * unit
 
     @cached_property
@@ -122,7 +123,8 @@ class HaloTiling:
 
     @cached_property
     def blocks_per_consumer(self) -> int:
-        return self.blocks // self.config.consumers if self.config.cooperative else self.blocks
+        shared = self.blocks // self.config.consumers
+        return choose(self.config.cooperative, shared, self.blocks)
 
     @cached_property
     def fits_registers(self) -> bool:
@@ -189,11 +191,9 @@ class HaloTiling:
     @cached_property
     def weights_end(self) -> int:
         """Shared-memory byte behind the weights."""
-        if self.config.resident:
-            weights = self.steps_per_tile * self.weight_bytes
-        else:
-            weights = self.config.ring_stages * self.stage_bytes
-        return self.weight_offset + weights
+        resident = self.steps_per_tile * self.weight_bytes
+        ring = self.config.ring_stages * self.stage_bytes
+        return self.weight_offset + choose(self.config.resident, resident, ring)
 
     @cached_property
     def barrier_offset(self) -> int:
@@ -202,9 +202,9 @@ class HaloTiling:
     @cached_property
     def weight_barriers(self) -> int:
         """Of the weight ring, of the parts of the resident weights, or of all of them."""
-        if self.config.in_parts:
-            return -(-self.steps_per_tile // self.config.steps_together)
-        return 1 if self.config.resident else 2 * self.config.ring_stages
+        parts = -(-self.steps_per_tile // self.config.steps_together)
+        whole = choose(self.config.resident, 1, 2 * self.config.ring_stages)
+        return choose(self.config.in_parts, parts, whole)
 
     @cached_property
     def barriers(self) -> int:
@@ -217,7 +217,7 @@ class HaloTiling:
         """Byte behind what is laid out and what rows thrown away may touch: a table of outputs."""
         laid_out = self.barrier_offset + 8 * self.barriers
         last_slot = (self.config.halo_stages - 1) * self.tile.slot_bytes
-        return max(laid_out, last_slot + self.tile.touched_bytes)
+        return most(laid_out, last_slot + self.tile.touched_bytes)
 
     @cached_property
     def smem_bytes(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.search.lanes import choose
 from autoq.templates.cuda.device.weights import channels_per_thread
 from autoq.templates.cuda.mma_sync.box import LANES
 
@@ -149,7 +150,7 @@ class MmaSyncConfig(WarpTiles):
     @property
     def row_bytes(self) -> int:
         """Pitch of a tile row in shared memory."""
-        return self.block_k if self.swizzle else self.block_k + UNIT_BYTES
+        return choose(self.swizzle, self.block_k, self.block_k + UNIT_BYTES)
 
     @property
     def warp_fragments(self) -> int:

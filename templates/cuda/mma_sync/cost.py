@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from autoq.search.lanes import choose, least, most
 from autoq.templates.cuda.device.launch.occupancy import smem_margin
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.config import UNIT_BYTES
@@ -35,7 +36,7 @@ def _resident(tiling: MmaSyncTiling, target: Target) -> int:
     by_smem = target.smem_bytes // (tiling.smem_bytes + smem_margin(target))
     needed = config.threads * registers(tiling, target)
     blocks = ceil_div(tiling.tiles_m * tiling.tiles_n, target.units)
-    return max(1, min(by_smem, target.register_file // needed, blocks))
+    return most(1, least(by_smem, target.register_file // needed, blocks))
 
 
 def _estimated_clocks(tiling: MmaSyncTiling, target: Target) -> float:
@@ -49,14 +50,14 @@ def _estimated_clocks(tiling: MmaSyncTiling, target: Target) -> float:
     taps = tiling.weight_rows // config.block_n
     read = tiling.pixel_rows / taps / (2 if tiling.unpacks_pixels else 1)
     read += config.block_n / (2 if tiling.unpacks_weights else 1)
-    per_byte = max(
+    per_byte = most(
         config.block_m * config.block_n / multiplies,
         read / _L2_BYTES_A_CLOCK,
         warps * (config.warp_m * read_again(tiling) + config.warp_n) / _SMEM_BYTES_A_CLOCK,
     )
-    under_way = max(1, min(config.stages, tiling.steps) - 1)
-    idle = max(1.0, 4 / (warps * resident), 3 / (under_way * resident))
-    slow = 1.0 if config.swizzle else _PADDED_ROWS
+    under_way = most(1, least(config.stages, tiling.steps) - 1)
+    idle = most(1.0, 4 / (warps * resident), 3 / (under_way * resident))
+    slow = choose(config.swizzle, 1.0, _PADDED_ROWS)
     depth = tiling.steps * config.block_k * taps
     clocks = depth * per_byte * idle * slow + _BLOCK_CLOCKS / resident
     waves = ceil_div(tiling.tiles_m * tiling.tiles_n, target.units * resident)
@@ -80,7 +81,7 @@ def _fragment_registers(tiling: MmaSyncTiling) -> int:
     config = tiling.config
     if tiling.fragments is None:
         fragments = config.WARP_ROW_TILES * 4 + config.WARP_COL_TILES * 2
-        return fragments * min(config.CHUNK, 2)
+        return fragments * least(config.CHUNK, 2)
     return 2 * tiling.fragments.pairs + 2 * config.WARP_COL_TILES * 2
 
 

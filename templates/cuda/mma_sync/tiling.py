@@ -6,6 +6,7 @@ import functools
 import math
 from dataclasses import dataclass
 
+from autoq.search.lanes import least, most
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.box import LANES, PixelBox
 from autoq.templates.cuda.mma_sync.config import (
@@ -155,7 +156,7 @@ class MmaSyncTiling:
     @property
     def packed_start(self) -> int:
         """Byte of shared memory behind the tiles, where nibbles that wait begin."""
-        return min(self.tile_stages, self.steps) * self.stage_bytes
+        return least(self.tile_stages, self.steps) * self.stage_bytes
 
     @property
     def packed_weight_start(self) -> int:
@@ -176,9 +177,9 @@ class MmaSyncTiling:
         No more stages than steps are ever in use.
         """
         config = self.config
-        stages = self.packed_start + min(config.stages, self.steps) * self.packed_bytes
+        stages = self.packed_start + least(config.stages, self.steps) * self.packed_bytes
         staged = config.block_m * config.staged_pitch * 4 if config.packing == "shared" else 0
-        return max(stages, staged)
+        return most(stages, staged)
 
     @property
     def smem_bytes(self) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from autoq.search.lanes import choose
 from autoq.templates.cuda.device.launch.team import Team, WarpSpecialised
 from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 from autoq.templates.cuda.device.memory.swizzle import swizzle_period
@@ -49,6 +50,11 @@ class Grid:
     persistent: bool
     cluster: int = 1
     shared: Shared = Shared.NOTHING
+
+    @property
+    def split_k(self) -> int:
+        """Blocks of a cluster that take a part of a tile's reduction each."""
+        return self.cluster if self.shared is Shared.REDUCTION else 1
 
 
 PERSISTENT = Grid(persistent=True)
@@ -124,7 +130,7 @@ class PipelineConfig(WarpSpecialised):
     @property
     def split_k(self) -> int:
         """Blocks of a cluster that take a part of a tile's reduction each."""
-        return self.grid.cluster if self.grid.shared is Shared.REDUCTION else 1
+        return self.grid.split_k
 
     @property
     def receivers(self) -> int:
@@ -178,7 +184,7 @@ class PipelineConfig(WarpSpecialised):
     @property
     def stage_bytes(self) -> int:
         """Shared memory of one pipeline stage: activations, then weights that do not stay."""
-        rows = self.block_m + (0 if self.weights_stay else self.block_n)
+        rows = self.block_m + choose(self.weights_stay, 0, self.block_n)
         return rows * self.row_bytes * self.per_stage
 
     @property
@@ -192,12 +198,12 @@ class PipelineConfig(WarpSpecialised):
         swizzled = self.residual_ahead and self.residual_box == 128
         unit = swizzle_period(128) if swizzled else 128
         table = ceil_div(4 * table_words(self.block_n, True), unit) * unit
-        return table + (self.block_m * self.block_n if self.residual_ahead else 0)
+        return table + choose(self.residual_ahead, self.block_m * self.block_n, 0)
 
     @property
     def residual_box(self) -> int:
         """Channels of one TMA box of residuals."""
-        return 128 if self.block_n % 128 == 0 else 64
+        return choose(self.block_n % 128 == 0, 128, 64)
 
     @property
     def barriers(self) -> int:
@@ -205,13 +211,14 @@ class PipelineConfig(WarpSpecialised):
 
         One a consumer for turns, or for the partial sums that it receives.
         """
-        each = self.consumers if not self.cooperative or self.parts > 1 else 0
+        alone = choose(self.cooperative, self.parts == 1, False)
+        each = choose(alone, 0, self.consumers)
         return 2 * (self.stages + self.slots) + each
 
     def resident_bytes(self, layout: KLayout) -> int:
         """Shared memory of weights that stay."""
         rows = layout.stages * layout.per_stage * self.row_bytes
-        return self.block_n * rows if self.weights_stay else 0
+        return choose(self.weights_stay, self.block_n * rows, 0)
 
     def smem_bytes(self, layout: KLayout) -> int:
         """Dynamic shared memory of a block: ring, weights that stay, partial sums, barriers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autoq.search.lanes import choose, least, looked_up, most
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.problem import Problem
@@ -36,13 +37,13 @@ def features(problem: Problem, config: PipelineConfig) -> dict[str, float]:
     blocks = tiles * config.split_k
     waves = blocks / problem.resident(config)
     rows = config.block_m + config.block_n
-    filled = config.block_m if config.weights_stay else rows
+    filled = choose(config.weights_stay, config.block_m, rows)
     return {
         "tiles": tiles,
         "waves": waves,
-        "wave_efficiency": 1.0
-        if config.stream_k
-        else waves / max(1, ceil_div(blocks, problem.resident(config))),
+        "wave_efficiency": choose(
+            config.stream_k, 1.0, waves / most(1, ceil_div(blocks, problem.resident(config)))
+        ),
         "pixel_waste": load.wasted,
         "channel_waste": n_tiles * config.block_n / work.k,
         "k_waste": layout.total / (layout.taps * work.c),
@@ -99,18 +100,18 @@ def searched_seconds(problem: Problem, config: PipelineConfig) -> float:
     configurations of 1x1 convolutions, to which it was not fitted, it is 0.07 instead of 0.09.
     """
     launch, longer, shorter = _parts(problem, config, 100e9)
-    hidden = _HIDDEN_SECONDS * (1 - 1 / config.m_blocks) if config.tail_stages else 0.0
-    return launch + (longer + 0.25 * shorter) * _waits(config) - hidden
+    share = choose(config.tail_stages > 0, 1 - 1 / config.m_blocks, 0.0)
+    return launch + (longer + 0.25 * shorter) * _waits(config) - _HIDDEN_SECONDS * share
 
 
 def _waits(config: PipelineConfig) -> float:
     """How much longer the tensor cores take where they wait: for narrow rows, and few loads."""
-    narrow = {16: 2.0, 32: 1.5}.get(config.row_bytes, 1.0)
-    narrow *= 1.3 if config.block_n <= 32 else 1.0
-    shallow = {2: 1.4, 3: 1.15}.get(config.stages, 1.0)
+    narrow = looked_up({16: 2.0, 32: 1.5}, config.row_bytes, 1.0)
+    narrow = narrow * choose(config.block_n <= 32, 1.3, 1.0)
+    shallow = looked_up({2: 1.4, 3: 1.15}, config.stages, 1.0)
     under_way = config.stages * config.stage_bytes * config.blocks_per_unit
-    large = 1.25 if config.grid.cluster >= 4 else 1.0
-    return narrow * shallow * large * max(1.0, 1e5 / under_way) ** 0.27
+    large = choose(config.grid.cluster >= 4, 1.25, 1.0)
+    return narrow * shallow * large * most(1.0, 1e5 / under_way) ** 0.27
 
 
 def _parts(
@@ -124,15 +125,15 @@ def _parts(
     """
     work = problem.workload
     layout = config.layout(work)
-    share = {16: 0.4, 32: 0.66, 48: 0.85}.get(config.block_n, 1.0)
+    share = looked_up({16: 0.4, 32: 0.66, 48: 0.85}, config.block_n, 1.0)
     reduction = layout.total / config.split_k
     multiply = config.block_m * config.block_n * reduction / (7.5e12 * share)
-    filled = config.block_m + (0 if config.weights_stay else config.block_n)
+    filled = config.block_m + choose(config.weights_stay, 0, config.block_n)
     residual = work.epilogue.residual_dtype
     moved = element(work.epilogue.out_dtype).bytes + (element(residual).bytes if residual else 0)
     elements = config.block_m * config.block_n / config.split_k
     instructions = elements * _instructions(work.epilogue)
-    busy = max(
+    busy = most(
         multiply,
         (filled * reduction + elements * moved) / l2_rate,
         elements * moved / 24e9,
@@ -148,12 +149,14 @@ def _parts(
         problem.tiles(config) * config.split_k,
         problem.target.units_in_clusters(config.grid.cluster),
     )
-    each = blocks / units if config.stream_k else ceil_div(blocks, units)
-    chain = max(1, each / teams if config.stream_k else ceil_div(blocks, units * teams)) * alone
+    shared = config.stream_k
+    each = choose(shared, blocks / units, ceil_div(blocks, units))
+    turns = choose(shared, blocks / units / teams, ceil_div(blocks, units * teams))
+    chain = most(1, turns) * alone
     work_seconds = each * busy
     # Weights that stay arrive before the first product.
     resident = config.resident_bytes(layout) * config.blocks_per_unit / 40e9
-    exchange = (0.6e-6 if config.split_k > 1 else 0) + (0.2e-6 if config.team.k_groups > 1 else 0)
-    exchange += 1.5e-6 if config.stream_k else 0
+    exchange = choose(config.split_k > 1, 0.6e-6, 0) + choose(config.team.k_groups > 1, 0.2e-6, 0)
+    exchange += choose(shared, 1.5e-6, 0)
     launch = 2.2e-6 + layout.stages / config.split_k * 0.03e-6 + resident + exchange
-    return launch, max(chain, work_seconds), min(chain, work_seconds)
+    return launch, most(chain, work_seconds), least(chain, work_seconds)

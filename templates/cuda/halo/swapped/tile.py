@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from autoq.search.lanes import choose, most
 from autoq.templates.cuda.device.mma.wgmma import INTEGER_N
 from autoq.templates.cuda.halo.tile import WIDTH, HaloTile
 
@@ -27,28 +28,27 @@ class SwappedTile(HaloTile):
     @cached_property
     def pixels(self) -> int:
         """Columns up to the last output pixel."""
-        if self.shape.flat:
-            return (
-                (self.shape.height - 1) * self.halo_width + self.shape.width
-            ) * self.shape.images
-        return self.shape.height * WIDTH
+        over_halo = (self.shape.height - 1) * self.halo_width + self.shape.width
+        return choose(self.shape.flat, over_halo * self.shape.images, self.shape.height * WIDTH)
 
     @cached_property
     def columns(self) -> int:
         """Columns of one wgmma; 0 when there are more pixels than any has."""
-        return min((n for n in COLUMNS if n >= self.pixels), default=0)
+        found = 0
+        for n in sorted(COLUMNS, reverse=True):
+            found = choose(self.pixels <= n, n, found)
+        return found
 
     @cached_property
     def store_width(self) -> int:
         """Pixels between two rows of the tile, as it is stored."""
-        if self.shape.flat:
-            return self.halo_width if self.shape.height > 1 else self.shape.width
-        return WIDTH
+        over_halo = choose(self.shape.height > 1, self.halo_width, self.shape.width)
+        return choose(self.shape.flat, over_halo, WIDTH)
 
     @cached_property
     def staged_rows(self) -> int:
         """Shared-memory rows that a store of the tile reads; at least its columns."""
-        return max(self.columns, self.shape.height * self.store_width * self.shape.images)
+        return most(self.columns, self.shape.height * self.store_width * self.shape.images)
 
     @cached_property
     def touched_bytes(self) -> int:
@@ -59,7 +59,7 @@ class SwappedTile(HaloTile):
 
     @cached_property
     def pair_rows(self) -> int:
-        return self.workload.dilation[1] * self.shape.images if self.pairs_taps else 0
+        return choose(self.pairs_taps, self.workload.dilation[1] * self.shape.images, 0)
 
     def tap_row(self, step: int) -> int:
         return super().tap_row(step) * self.shape.images

@@ -1,0 +1,37 @@
+"""The ideas of the search that begins with what is known, and that search without each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Ideas:
+    """What `Informed` does, so that each idea can be left out and measured.
+
+    prior: whether a prior chooses until `first` trials are known, or else chance.
+    first: trials that the prior alone chooses.
+    doubt: deviation of the log times by which the prior is doubted.
+    models: tree ensembles that choose in turn.
+    resample: whether each is fitted to another resample of the trials, or to all of them.
+    climbs: so often the best by each ensemble are mutated; 0 ranks what was drawn at random.
+    batch: configurations to ask for at once, where the caller is free to choose.
+    """
+
+    prior: bool = True
+    first: int = 8
+    doubt: float = 0.3
+    models: int = 8
+    resample: bool = True
+    climbs: int = 6
+    batch: int = 8
+
+
+WITHOUT = {
+    "informed-without-prior": Ideas(prior=False),
+    "informed-of-one-model": Ideas(models=1),
+    "informed-without-resampling": Ideas(resample=False),
+    "informed-without-climbing": Ideas(climbs=0),
+    "informed-in-batches-of-32": Ideas(batch=32),
+}
+"""The search with one idea left out, by name."""
