@@ -170,9 +170,10 @@ def measure(
 ) -> dict[str, Any]:  # fmt: skip
     """One row of the results; autoq's fastest kernel and the peer are timed twice in turn.
 
-    The lesser counts: what ran before decides how much power is left for a large product.
+    The lesser counts: what ran before decides how much power is left for a large product. Each
+    timing of either comes behind an equal rest for the same reason.
     """
-    timing = Timing(repeat=options.repeat, cold=case.cold)
+    timing = Timing(repeat=options.repeat, cold=case.cold, rest_seconds=options.rest)
     measured: list[tuple[Job, str, Measurement]] = []
     for candidate, built in ours.items():
         result = Measurement(failure="compile", message=built.message)
@@ -275,6 +276,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--knobs", type=json.loads, metavar="JSON",
                         help='values of knobs to time: {"split_k": [1, 2]}')  # fmt: skip
     parser.add_argument("--repeat", type=int, default=20, help="timings of each kernel")
+    parser.add_argument("--rest", type=float, default=0.02, metavar="SECONDS",
+                        help="pause before each timing, of peers too")  # fmt: skip
     parser.add_argument("--output", type=Path, default=Path("scripts/results/gemm_h200.json"))
     parser.add_argument("--commit", default=commit(), help="recorded with each row")
     return parser.parse_args()
