@@ -28,10 +28,10 @@ from autoq.templates.epilogue.cuda.values.requantisation import boundable
 # one group of the epilogue (ptxas 13.0 spills none of the sampled kernels at this margin).
 _OTHER_REGISTERS = 56
 
-# The same where short forms finish whole tiles of products of two consumers in turn, in rows of 128
-# bytes and without residuals: 192 accumulators leave as many, and ptxas spills none of the sampled
-# kernels. It spills some with a tail, narrower rows, filters of several taps, boxes of pixels, a
-# tile that consumers share, or rows of a channel group apart.
+# The same where short forms finish whole tiles of one product of two consumers in turn, in rows of
+# 128 bytes and without residuals: 192 accumulators leave as many, and ptxas spills none of the
+# sampled kernels. It spills some of convolutions, of several products, with a tail, narrower rows,
+# a tile that consumers share, or rows of a channel group apart.
 _LEAN_REGISTERS = 40
 
 # ptxas allocates a wgmma within the launch's registers, whatever setmaxnreg grants (error C7602).
@@ -131,7 +131,7 @@ def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         short = residual is None and boundable(problem.workload.epilogue)
         whole = config.parts == 1 and not config.tail_stages and config.channels_outer
         turns = config.teams == config.consumers == 2 and config.row_bytes == 128
-        return short and whole and turns and problem.consecutive and problem.taps == 1
+        return short and whole and turns and problem.alone
 
     def accumulators_fit(config: PipelineConfig) -> bool:
         """accumulators, waiting residuals and the epilogue fit a consumer's registers"""
