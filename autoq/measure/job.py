@@ -37,7 +37,8 @@ class Timing:
     the least length of one timing; budget_seconds ends a slow candidate's repeats early, after
     three; cold rotates all buffers past the L2 cache, so that every launch reads from memory;
     overlapped lets kernels that wait for their predecessors themselves start before those end, as
-    they do in a model.
+    they do in a model; rest_seconds is a pause before each timing, so that a device whose clock
+    falls with the power it has drawn gives every kernel the same one.
     """
 
     repeat: int = 20
@@ -46,12 +47,15 @@ class Timing:
     budget_seconds: float = 0.2
     cold: bool = False
     overlapped: bool = False
+    rest_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         if self.repeat < 1:
             raise InputError(f"repeat {self.repeat}: at least 1 timing is needed")
         if self.number < 0:
             raise InputError(f"number {self.number}: give at least 1, or 0 to choose")
+        if self.rest_seconds < 0:
+            raise InputError(f"rest_seconds {self.rest_seconds}: give at least 0")
 
 
 UNTRIED = "untried"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,12 +29,15 @@ class Stopwatch:
         return self.once() / self.launches
 
 
-def in_turn(watches: Sequence[Stopwatch], timing: Timing) -> list[list[float]]:
+def in_turn(
+    watches: Sequence[Stopwatch], timing: Timing, sleep: Callable[[float], None] = time.sleep
+) -> list[list[float]]:
     """Seconds of one launch for each watch and repeat: a list of timings for each watch.
 
     Each repeat times every watch once, so that a slow moment of the device meets all of them, and
-    each begins with another one. They end early, after three, when `timing.budget_seconds` for
-    each watch are spent.
+    each begins with another one. All come behind an equal rest, if `timing` has one, and a run
+    that does not count: a device that has rested is slow at first. They end early, after three,
+    when `timing.budget_seconds` for each watch are spent.
     """
     found: list[list[float]] = [[] for _ in watches]
     spent = 0.0
@@ -42,6 +46,9 @@ def in_turn(watches: Sequence[Stopwatch], timing: Timing) -> list[list[float]]:
             break
         for place in range(len(watches)):
             index = (repeat + place) % len(watches)
+            if timing.rest_seconds:
+                sleep(timing.rest_seconds)
+                watches[index].once()
             seconds = watches[index].seconds()
             spent += seconds * watches[index].launches
             found[index].append(seconds)

@@ -158,10 +158,10 @@ def tune(cases: Sequence[Case], host: Host, options: argparse.Namespace) -> None
         print(f"{summary.measured} trials in {summary.elapsed_seconds:.0f} s", flush=True)
 
 
-def _lesser(first: PeerTime | str | None, second: PeerTime | str | None) -> PeerTime | str | None:
-    """The lesser of a peer's two times; the reason where there is none."""
-    times = [time for time in (first, second) if isinstance(time, PeerTime)]
-    return min(times, key=lambda time: time.seconds, default=first)
+def _lesser(*found: PeerTime | str | None) -> PeerTime | str | None:
+    """The lesser of a peer's times; the first reason where there is none."""
+    times = [time for time in found if isinstance(time, PeerTime)]
+    return min(times, key=lambda time: time.seconds, default=found[0])
 
 
 def measure(
@@ -170,9 +170,10 @@ def measure(
 ) -> dict[str, Any]:  # fmt: skip
     """One row of the results; autoq's fastest kernel and the peer are timed twice in turn.
 
-    The lesser counts: what ran before decides how much power is left for a large product.
+    The lesser counts, and each timing comes behind an equal rest: what ran before decides how much
+    power is left for a large product.
     """
-    timing = Timing(repeat=options.repeat, cold=case.cold)
+    timing = Timing(repeat=options.repeat, cold=case.cold, rest_seconds=options.rest)
     measured: list[tuple[Job, str, Measurement]] = []
     for candidate, built in ours.items():
         result = Measurement(failure="compile", message=built.message)
@@ -275,6 +276,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--knobs", type=json.loads, metavar="JSON",
                         help='values of knobs to time: {"split_k": [1, 2]}')  # fmt: skip
     parser.add_argument("--repeat", type=int, default=20, help="timings of each kernel")
+    parser.add_argument("--rest", type=float, default=0.02, help="seconds before each timing")
     parser.add_argument("--output", type=Path, default=Path("scripts/results/gemm_h200.json"))
     parser.add_argument("--commit", default=commit(), help="recorded with each row")
     return parser.parse_args()
@@ -290,8 +292,7 @@ def main() -> None:
         tune(cases, host, options)
     result, names = run(cases, host, options), {case.name for case in cases}
     print(cases_table(result["cases"], [name for name, _ in PEERS.values()]))
-    measured = [row for row in result["cases"] if row["case"] in names]
-    if any(row["autoq_us"] is None for row in measured):
+    if any(row["autoq_us"] is None for row in result["cases"] if row["case"] in names):
         raise SystemExit("a kernel of autoq failed; see above")
 
 

@@ -36,6 +36,17 @@ def test_each_turn_times_every_kernel_and_begins_with_another():
     assert "".join(device.order) == "abc" + "bca" + "cab" + "abc"
 
 
+def test_every_timing_of_a_turn_comes_behind_an_equal_rest_and_a_run_that_does_not_count():
+    device = Device()
+    watches = [device.watch(name, 1.0) for name in "ab"]
+    rest = Timing(repeat=2, budget_seconds=1e9, rest_seconds=0.25)
+    in_turn(watches, rest, lambda seconds: device.order.append(seconds))
+    assert device.order == [0.25, *"aa", 0.25, *"bb", 0.25, *"bb", 0.25, *"aa"]
+    device.order.clear()
+    in_turn(watches, Timing(repeat=1), lambda seconds: device.order.append(seconds))
+    assert device.order == ["a", "b"]
+
+
 def test_a_slow_moment_meets_all_kernels_of_a_comparison():
     """In a row, the better kernel would lose by it."""
     device = Device(slow_from=0, slow_until=8)

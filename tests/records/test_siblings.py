@@ -59,11 +59,13 @@ def shipped():
 
 
 def _layer(shipped):
-    """A product with a shipped record whose configuration is not the untuned default."""
+    """A product of which an H200 alone has a record, and not of the untuned default."""
     target = parse_target("cuda:sm_90a")
+    own = {found.record.workload for found in shipped if found.record.device.name == H100}
     for found in shipped:
         workload = found.record.workload
-        if workload.operator == "gemm" and found.record.device.name == "NVIDIA H200":
+        lent = found.record.device.name == "NVIDIA H200" and workload not in own
+        if workload.operator == "gemm" and lent:
             untuned = choose(workload, Host(target, "another"), shipped, TEMPLATES)
             tuned = choose(workload, Host(target, "NVIDIA H200"), shipped, TEMPLATES)
             if untuned.config != tuned.config:

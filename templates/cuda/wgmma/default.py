@@ -19,6 +19,8 @@ _MOST_STAGES = 8
 _SEARCHED_WIDTHS = (80, 160)
 """Left to searches: an H200 took 8.8 us for 1576 x 768 x 3072 in tiles of 80 channels, which the
 estimate likes best, 8.5 in those of 96 and 7.7 in the best of 160."""
+_MOST_ACCUMULATORS = 176
+"""Of a thread. Tiles with 192 are left to searches too: one was timed so far, 128 x 192 in turn."""
 _TRIED = (
     "m_blocks", "tile", "block_n", "team", "blocks_per_unit", "weights_stay",
 )  # fmt: skip
@@ -67,7 +69,8 @@ def _candidates(problem: Problem, space: Space[Any]) -> Iterator[Any]:
             )
             if not config.bounds_channels:
                 config = replace(config, most_channels=MOST_CHANNELS)
-            if config.team.k_groups == 1 and stages <= _MOST_STAGES and space.legal(config):
+            short = config.team.k_groups == 1 and stages <= _MOST_STAGES
+            if short and config.accumulators <= _MOST_ACCUMULATORS and space.legal(config):
                 if not config.weights_stay or _staying_pays(problem, config):
                     yield config
                 break

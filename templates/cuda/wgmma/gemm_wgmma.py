@@ -50,8 +50,9 @@ def _load(workload: Conv2d, config: WgmmaConfig) -> MatrixLoad:
 
 def _problem(workload: Gemm | Conv2d, target: Target) -> Problem:
     work = _as_conv2d(workload)
-    streams = isinstance(workload, Gemm) and not workload.epilogue.scale_group
-    return Problem(work, target, lambda config: _load(work, config), streams=streams)
+    alone = isinstance(workload, Gemm)
+    streams = alone and not workload.epilogue.scale_group
+    return Problem(work, target, lambda config: _load(work, config), streams=streams, alone=alone)
 
 
 def space(workload: Gemm | Conv2d, target: Target) -> Space[WgmmaConfig]:

@@ -28,6 +28,8 @@ class Problem:
     """Whether a tile's rows are consecutive pixels."""
     streams: bool = False
     """Whether blocks may share tiles out, by the stages of their reductions."""
+    alone: bool = False
+    """Whether it is one product of matrices, whose kernel has the fewest addresses to keep."""
 
     @property
     def taps(self) -> int:

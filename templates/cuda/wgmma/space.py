@@ -28,6 +28,12 @@ from autoq.templates.epilogue.cuda.values.requantisation import boundable
 # one group of the epilogue (ptxas 13.0 spills none of the sampled kernels at this margin).
 _OTHER_REGISTERS = 56
 
+# The same where short forms finish whole tiles of one product of two consumers in turn, in rows of
+# 128 bytes and without residuals: 192 accumulators leave as many, and ptxas spills none of the
+# sampled kernels. It spills some of convolutions, of several products, with a tail, narrower rows,
+# a tile that consumers share, or rows of a channel group apart.
+_LEAN_REGISTERS = 40
+
 # ptxas allocates a wgmma within the launch's registers, whatever setmaxnreg grants (error C7602).
 _INSTRUCTION_REGISTERS = 26
 
@@ -36,6 +42,7 @@ _SHARE_REGISTERS = 24
 
 _WIDTHS = (16, 32, 48, 64, 80, 96, 128, 160, 192, 256)
 _STAGES = (2, 3, 4, 5, 6, 8, 10)
+_GROUPS = (2, 3, 4, 6, 8, 16)
 
 _TEAMS = (
     *(SplitTeam(n, True) for n in (1, 2, 3)),
@@ -120,12 +127,19 @@ def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         needed = config.smem_bytes(layout) + table_bytes(problem.workload.epilogue)
         return needed <= min(each, target.smem_bytes)
 
+    def lean(config: PipelineConfig) -> bool:
+        short = residual is None and boundable(problem.workload.epilogue)
+        whole = config.parts == 1 and not config.tail_stages and config.channels_outer
+        turns = config.teams == config.consumers == 2 and config.row_bytes == 128
+        return short and whole and turns and problem.alone
+
     def accumulators_fit(config: PipelineConfig) -> bool:
         """accumulators, waiting residuals and the epilogue fit a consumer's registers"""
         waiting = config.accumulators * size // 4 if config.residual_early else 0
         late = 0 if config.residual_early else 8 * size
         sums = 2 if problem.workload.epilogue.scale_group else 1
-        used = sums * config.accumulators + waiting + late + _OTHER_REGISTERS
+        others = _LEAN_REGISTERS if lean(config) else _OTHER_REGISTERS
+        used = sums * config.accumulators + waiting + late + others
         used += _SHARE_REGISTERS * config.stream_k
         return used <= config.registers.consumer
 
@@ -240,7 +254,7 @@ def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
             or (grid.shared is Shared.REDUCTION and long and few_tiles)
             or (grid.shared is not Shared.REDUCTION and several_tiles)
         ),
-        "group": (4, 8, 16) if several_n and several_tiles else (8,),
+        "group": _GROUPS if several_n and several_tiles else (8,),
         "channels_outer": (True, False),
         "residual_early": (True, False) if work.epilogue.residual_dtype else (False,),
         "residual_ahead": (True, False) if ahead else (False,),

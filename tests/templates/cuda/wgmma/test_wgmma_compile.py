@@ -7,6 +7,7 @@ import pytest
 from wgmma_cases import CASES, TARGET, TEMPLATES, case_id
 
 from autoq.kernel import compile_kernel
+from autoq.kernel.kernel_store import KernelStore
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.workload import Workload
@@ -33,7 +34,7 @@ def test_sampled_configuration_compiles(case: tuple[str, Workload]) -> None:
     name, workload = case
     template = TEMPLATES[name]
     (config,) = template.space(workload, TARGET).sample(np.random.default_rng(3), 1)
-    kernel = compile_kernel(template.build(workload, config, TARGET), TARGET)
+    kernel = KernelStore(None).kernel(template, workload, config, TARGET)
     assert_pool_holds_budget(config, kernel.registers)
 
 
