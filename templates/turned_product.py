@@ -19,7 +19,6 @@ from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.sparse.conversion import to_vectors
-from autoq.templates.sparse.sparsity import VECTORS
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
@@ -34,13 +33,13 @@ _EPILOGUE = ("bias", "scale", "scalars", "float_bias")
 
 def as_spmm(workload: Gemm) -> Spmm | None:
     """The sparse product of a layer; None without such zeros, or where it has another epilogue."""
-    sparsity = workload.sparsity
-    if sparsity is None or sparsity.pattern != VECTORS:
+    vectors = None if workload.sparsity is None else workload.sparsity.in_vectors
+    if vectors is None:
         return None
     try:
         return Spmm(
-            workload.n, workload.m, workload.k, sparsity.granularity, sparsity.structure,
-            workload.in_dtype, workload.weight_dtype, workload.epilogue,
+            workload.n, workload.m, workload.k, *vectors, workload.in_dtype,
+            workload.weight_dtype, workload.epilogue,
         )  # fmt: skip
     except InputError:
         return None
@@ -48,8 +47,8 @@ def as_spmm(workload: Gemm) -> Spmm | None:
 
 def spmm_constants(workload: Gemm, constants: Constants) -> dict[str, Any]:
     """The constants of `as_spmm`."""
-    assert workload.sparsity is not None
-    matrix = to_vectors(np.asarray(constants["weight"]), workload.sparsity.granularity)
+    vector = _product(workload).vector
+    matrix = to_vectors(np.asarray(constants["weight"]), vector)
     own = {name: constants[name] for name in _EPILOGUE if name in constants}
     return own | {
         "values": matrix.values,

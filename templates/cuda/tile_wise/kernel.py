@@ -44,7 +44,7 @@ def epilogue_of(tiling: TileWiseTiling) -> ThreadEpilogue:
     """The epilogue of a thread's few columns of a row of y."""
     view = tiling.view
     values = 4 if tiling.in_words else math.gcd(view.n, 4)
-    return ThreadEpilogue(view.as_conv2d(tiling.terms), values, scaled=view.floating)
+    return view.thread_epilogue(tiling.terms, values)
 
 
 def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
