@@ -1,8 +1,8 @@
 """Times products with pruned weights beside dense ones on this GPU, in one run.
 
-Each case runs with the untuned default of the template of its pattern, or with the knobs that
-`--knobs` names, and beside cuBLASLt's dense product; of 2:4 weights beside cuSPARSELt's too, where
-torch has it. Every output element is compared with the reference.
+Each case runs with the untuned default of every template that knows its pattern, or with the knobs
+that `--knobs` names, and beside cuBLASLt's dense product; of 2:4 weights beside cuSPARSELt's too,
+where torch has it. Every output element is compared with the reference.
 Times are medians over replays of a CUDA graph, of the whole and of its stages. `--prepare` compiles
 kernels and computes references, which needs no GPU, into `--cache`. Rows of cases that are measured
 replace those of the output file; each row has a date and a commit.
@@ -29,7 +29,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from array_files import read_arrays, write_arrays
-from cases.tile_wise_cases import TileWiseCase, cases
+from cases.pruned_cases import PrunedCase, cases
 from checkout import commit
 
 from autoq.devices import require_device, resolve
@@ -44,8 +44,7 @@ from autoq.measure.stopwatch import in_turn
 from autoq.runtime.cuda.driver import Device
 from autoq.search.knobs import plain_config
 from autoq.templates.base import Template
-from autoq.templates.cuda.tile_wise import gemm_tile_wise
-from autoq.templates.cuda.two_four import gemm_two_four
+from autoq.templates.registry import matching
 from autoq.templates.target import Target
 
 TIMING = Timing(repeat=9, min_seconds=4e-3, overlapped=True)
@@ -53,50 +52,71 @@ TIMING = Timing(repeat=9, min_seconds=4e-3, overlapped=True)
 
 @dataclass(frozen=True)
 class Subject:
-    """A case, and the knobs that its configuration has instead of the default's."""
+    """A case, and the knobs that its configurations have instead of the defaults'."""
 
-    case: TileWiseCase
+    case: PrunedCase
     knobs: tuple[str, ...]
     target: Target
     cache: Path
 
-    @property
-    def template(self) -> Template:
-        """What computes the case's pattern."""
-        return (gemm_tile_wise if self.case.granularity else gemm_two_four).TEMPLATE
+    def kernels(self, workload: Any) -> list[Candidate]:
+        """The templates that know the case's pattern, each with a configuration."""
+        dense = matching(workload.dense, self.target)
+        known = [each for each in matching(workload, self.target) if each not in dense]
+        return [Candidate(self, template, self.config(template, workload)) for template in known]
 
-    def config(self, workload: Any) -> Any:
+    def config(self, template: Template, workload: Any) -> Any:
         """The default with the knobs."""
-        space = self.template.space(workload, self.target)
-        values = space.to_dict(self.template.default(workload, self.target))
+        space = template.space(workload, self.target)
+        values = space.to_dict(template.default(workload, self.target))
         named = {name: json.loads(v) for name, v in (item.split("=") for item in self.knobs)}
         values |= {name: value for name, value in named.items() if name in values}
         return space.config_type(**values)
 
-    def prepared(self) -> str:
-        """Compile the kernel and pack the weight; what is wrong, or what the kernel takes."""
+    def prepared(self) -> list[str]:
+        """Compile kernels and pack weights; of each what is wrong, or what it takes."""
         _, constants = arrays_of(self.case, self.cache)
         workload = self.case.workload(constants)
-        config = self.config(workload)
-        if config not in self.template.space(workload, self.target):
-            return f"{self.case.name}: {config} is not legal"
+        return [candidate.prepared(workload, constants) for candidate in self.kernels(workload)]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel for a case."""
+
+    subject: Subject
+    template: Template
+    config: Any
+
+    def legal(self, workload: Any) -> bool:
+        """Whether the template allows the configuration."""
+        return self.config in self.template.space(workload, self.subject.target)
+
+    def prepared(self, workload: Any, constants: Any) -> str:
+        """Compile it and pack the weight; what is wrong, or what it takes."""
+        name = f"{self.subject.case.name}: {self.template.name}"
+        if not self.legal(workload):
+            return f"{name} {self.config} is not legal"
         try:
-            kernel = self.kernel(workload, config)
+            kernel = self.kernel(workload)
         except BuildError as error:
-            return f"{self.case.name}: {config} {error}"
-        self.packed(workload, config, constants)
-        return f"{self.case.name}: {self.knobs} {kernel.registers} {kernel.spill_bytes} spilled"
+            return f"{name} {self.config} {error}"
+        self.packed(workload, constants)
+        return f"{name} {self.subject.knobs} {kernel.registers} {kernel.spill_bytes} spilled"
 
-    def packed(self, workload: Any, config: Any, constants: Any) -> Any:
+    def packed(self, workload: Any, constants: Any) -> Any:
         """The constants as the kernel takes them."""
-        name = f"{self.case.name} {config}"
-        return kept(self.cache, name, lambda: self.template.constants(workload, config, constants))
+        template, config = self.template, self.config
+        name = f"{self.subject.case.name} {template.name} {config}"
+        cache = self.subject.cache
+        return kept(cache, name, lambda: template.constants(workload, config, constants))
 
-    def kernel(self, workload: Any, config: Any) -> Any:
+    def kernel(self, workload: Any) -> Any:
         """The program, compiled or taken from the cache."""
+        target, config = self.subject.target, self.config
         specs = (*workload.inputs, *self.template.packed(workload, config), *workload.outputs)
-        program = self.template.program(workload, config, self.target)
-        return compile_program(program, specs, self.target, cache_dir=self.cache)
+        program = self.template.program(workload, config, target)
+        return compile_program(program, specs, target, cache_dir=self.subject.cache)
 
 
 def kept(cache: Path, name: str, compute: Callable[[], Any]) -> Any:
@@ -107,12 +127,12 @@ def kept(cache: Path, name: str, compute: Callable[[], Any]) -> Any:
     return read_arrays(file)
 
 
-def arrays_of(case: TileWiseCase, cache: Path) -> Any:
+def arrays_of(case: PrunedCase, cache: Path) -> Any:
     """Activations and constants of a case."""
     return kept(cache, f"arrays {case.name}", case.arrays)
 
 
-def outputs_of(case: TileWiseCase, cache: Path, threads: int) -> Any:
+def outputs_of(case: PrunedCase, cache: Path, threads: int) -> Any:
     """The outputs of a case in numpy."""
 
     def compute() -> Any:
@@ -121,37 +141,41 @@ def outputs_of(case: TileWiseCase, cache: Path, threads: int) -> Any:
     return kept(cache, f"outputs {case.name}", compute)
 
 
-def measured(case: TileWiseCase, subjects: list[Subject], rows: list[dict[str, Any]]) -> None:
+def measured(case: PrunedCase, subjects: list[Subject], rows: list[dict[str, Any]]) -> None:
     """Append a row for every subject of a case."""
     cache = subjects[0].cache
     values, constants = arrays_of(case, cache)
     workload = case.workload(constants)
     expected = outputs_of(case, cache, len(os.sched_getaffinity(0)))
     bench = CudaBench(Device(0), values, [np.empty(s.shape, s.dtype) for s in workload.outputs])
-    for subject in subjects:
-        config = subject.config(workload)
-        row = {"case": case.name, "config": plain_config(config)}
-        rows.append(row)
-        if config not in subject.template.space(workload, subject.target):
-            row["failure"] = "not legal"
-            continue
-        try:
-            kernel = subject.kernel(workload, config)
-        except BuildError as error:
-            row["failure"] = str(error)
-            continue
-        packed = subject.packed(workload, config, constants)
-        whole = bench.load(kernel, packed)
-        for poison in (0x55, 0xFF):
-            found = whole.run_over(poison)
-        row["failure"] = complaints(list(found), expected, workload, subject.target)
-        first = [bench.load(replace(kernel, launches=kernel.launches[:1]), packed)]
-        prefixes = [whole, *(first if len(kernel.launches) > 1 else [])]
-        watches = [prefix.stopwatch(TIMING) for prefix in prefixes]
-        us, *turn = (float(np.median(times)) * 1e6 for times in in_turn(watches, TIMING))
-        row |= {"us": us, "turning_us": sum(turn), "spills": kernel.spill_bytes}
-        print(f"{us:8.2f} us, turning {sum(turn):6.2f}  {case.name} {plain_config(config)} "
-              f"{row['failure'] or ''}", flush=True)  # fmt: skip
+    found = (one for subject in subjects for one in subject.kernels(workload))
+    # Knobs that a template does not have change nothing of it.
+    for candidate in {(one.template.name, one.config): one for one in found}.values():
+        if candidate.legal(workload):
+            row = timed(candidate, workload, constants, bench, expected)
+            rows.append({"case": case.name, "template": candidate.template.name, **row})
+            print(*(value for key, value in rows[-1].items() if key != "spills"), flush=True)
+
+
+def timed(
+    candidate: Candidate, workload: Any, constants: Any, bench: CudaBench, expected: Any
+) -> dict[str, Any]:
+    """What is measured of a kernel: microseconds, of the whole and of its first stage."""
+    row: dict[str, Any] = {"config": plain_config(candidate.config), "us": None}
+    try:
+        kernel = candidate.kernel(workload)
+    except BuildError as error:
+        return {**row, "failure": str(error)}
+    packed = candidate.packed(workload, constants)
+    whole = bench.load(kernel, packed)
+    for poison in (0x55, 0xFF):
+        found = whole.run_over(poison)
+    row["failure"] = complaints(list(found), expected, workload, candidate.subject.target)
+    first = [bench.load(replace(kernel, launches=kernel.launches[:1]), packed)]
+    prefixes = [whole, *(first if len(kernel.launches) > 1 else [])]
+    watches = [prefix.stopwatch(TIMING) for prefix in prefixes]
+    us, *turn = (float(np.median(times)) * 1e6 for times in in_turn(watches, TIMING))
+    return {**row, "us": us, "turning_us": sum(turn), "spills": kernel.spill_bytes}
 
 
 def main() -> None:
@@ -179,14 +203,14 @@ def main() -> None:
         with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
             list(pool.map(arrays_of, chosen, repeat(options.cache)))
             outputs = pool.map(outputs_of, chosen, repeat(options.cache), repeat(8))
-            for line in pool.map(Subject.prepared, chain(*subjects.values())):
-                print(line, flush=True)
+            for lines in pool.map(Subject.prepared, chain(*subjects.values())):
+                print(*lines, sep="\n", flush=True)
             list(outputs)
         return
     run(options, subjects)
 
 
-def run(options: argparse.Namespace, subjects: dict[TileWiseCase, list[Subject]]) -> None:
+def run(options: argparse.Namespace, subjects: dict[PrunedCase, list[Subject]]) -> None:
     """Measure every case, keeping the output file up to date."""
     host = resolve("cuda")
     rows: list[dict[str, Any]] = []
@@ -202,11 +226,11 @@ def run(options: argparse.Namespace, subjects: dict[TileWiseCase, list[Subject]]
         if options.output:
             heading = {"device": str(host.device), "driver": host.driver}
             options.output.write_text(json.dumps({**heading, "rows": rows}, indent=1) + "\n")
-    if any(row.get("failure") not in (None, "not legal") for row in rows):
+    if any(row.get("failure") for row in rows):
         sys.exit("some outputs are wrong")
 
 
-def peer_times(cases: list[TileWiseCase]) -> dict[str, dict[str, float | None]]:
+def peer_times(cases: list[PrunedCase]) -> dict[str, dict[str, float | None]]:
     """Microseconds of the libraries' products by the cases' names.
 
     They are cuBLASLt's dense ones, and of 2:4 weights also cuSPARSELt's.
@@ -219,7 +243,7 @@ def peer_times(cases: list[TileWiseCase]) -> dict[str, dict[str, float | None]]:
     found: dict[str, dict[str, float | None]] = {
         case.name: {"cublaslt_us": dense[case.dense]} for case in cases
     }
-    pruned = {_extents(case.dense): case.name for case in cases if not case.granularity}
+    pruned = {_extents(case.dense): case.name for case in cases if case.two_four}
     if pruned:
         command = [sys.executable, Path(__file__).with_name("cusparselt_times.py"), *pruned]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
