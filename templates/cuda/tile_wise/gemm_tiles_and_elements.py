@@ -32,15 +32,13 @@ from autoq.templates.cuda.device.elements.space import (
 from autoq.templates.cuda.device.pruned_product import PrunedProduct, pruned_product
 from autoq.templates.cuda.tile_wise import gemm_tile_wise
 from autoq.templates.cuda.tile_wise.config import TileWiseConfig, TileWiseTiling
-from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Program, Stage, Workspace
-from autoq.templates.sparse.patterns.tiles_and_elements import parted
 from autoq.templates.sparse.sparsity import TILE_WISE, TILES_AND_ELEMENTS
-from autoq.templates.structure import Structure
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.tiles_and_elements import constants_apart, elements_beside, of_tiles
 from autoq.templates.workload import Constants
 
 _SUMS, _PREFIX = "sums_of_tiles", "tile_"
@@ -55,20 +53,8 @@ def _view(workload: object) -> PrunedProduct | None:
     return pruned_product(workload, TILES_AND_ELEMENTS)
 
 
-def _of_tiles(workload: Gemm | FloatGemm) -> Gemm | FloatGemm:
-    """The product with the tiles alone, whose outputs are sums."""
-    assert workload.sparsity is not None
-    tiles = workload.sparsity.tiles_alone
-    if isinstance(workload, Gemm):
-        return replace(workload, epilogue=Epilogue("int32"), sparsity=tiles)
-    return replace(
-        workload, out_dtype="float32", bias=False, activation="none", x_scale=False,
-        residual=False, residual_first=False, sparsity=tiles,
-    )  # fmt: skip
-
-
 def _tiles(workload: Gemm | FloatGemm, config: TileWiseConfig) -> TileWiseTiling:
-    view = pruned_product(_of_tiles(workload), TILE_WISE)
+    view = pruned_product(of_tiles(workload), TILE_WISE)
     assert view is not None
     return TileWiseTiling(view, config)
 
@@ -78,7 +64,7 @@ def _elements(
 ) -> ElementsTiling:
     view = _view(workload)
     assert view is not None
-    return ElementsTiling(view, _beside(view), config, turned)
+    return ElementsTiling(view, elements_beside(view.workload), config, turned)
 
 
 def _both(
@@ -89,24 +75,19 @@ def _both(
     return tiles, _elements(workload, config, tiles.pitch)
 
 
-def _beside(view: PrunedProduct) -> Structure:
-    assert view.sparsity.beside is not None
-    return view.sparsity.beside
-
-
 def matches(workload: object, target: Target) -> bool:
     """Tiles that `gemm_tile_wise` takes, with single weights beside them."""
     view = _view(workload)
     if view is None or target.kind != "cuda" or view.value.bytes == 4:
         return False
-    return gemm_tile_wise.TEMPLATE.matches(_of_tiles(view.workload), target) and computes_elements(
-        view, _beside(view), target
+    return gemm_tile_wise.TEMPLATE.matches(of_tiles(view.workload), target) and computes_elements(
+        view, elements_beside(view.workload), target
     )
 
 
 def space(workload: Gemm | FloatGemm, target: Target) -> Space[TilesAndElementsConfig]:
     """Configurations of both kernels that read x turned in the same way."""
-    tiles, view = gemm_tile_wise.space(_of_tiles(workload), target), _view(workload)
+    tiles, view = gemm_tile_wise.space(of_tiles(workload), target), _view(workload)
     assert view is not None
 
     def elements_of(config: TilesAndElementsConfig) -> ElementsTiling:
@@ -125,7 +106,7 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TilesAndElementsC
 
 def default(workload: Gemm | FloatGemm, target: Target) -> TilesAndElementsConfig:
     """The default of tiles, and the panels that divide its rows of least estimated time."""
-    tiles = gemm_tile_wise.default(_of_tiles(workload), target)
+    tiles = gemm_tile_wise.default(of_tiles(workload), target)
     pitch = _tiles(workload, tiles).pitch
     elements = elements_default(functools.partial(_elements, workload, turned=pitch), target)
     return TilesAndElementsConfig(**vars(elements), **vars(tiles))
@@ -134,14 +115,14 @@ def default(workload: Gemm | FloatGemm, target: Target) -> TilesAndElementsConfi
 def estimate(workload: Gemm | FloatGemm, config: TilesAndElementsConfig, target: Target) -> float:
     """Roughly the seconds of a configuration."""
     elements = estimated_seconds(_both(workload, config)[1], target)
-    return gemm_tile_wise.estimate(_of_tiles(workload), config, target) + elements
+    return gemm_tile_wise.estimate(of_tiles(workload), config, target) + elements
 
 
 def build(workload: Gemm | FloatGemm, config: TilesAndElementsConfig, target: Target) -> Program:
     """x turned, the sums of tiles, then those of single weights and the epilogue."""
-    product, elements = _of_tiles(workload), _both(workload, config)[1]
-    of_tiles = gemm_tile_wise.TEMPLATE.packed(product, config)
-    names = {spec.name: _PREFIX + spec.name for spec in of_tiles}
+    product, elements = of_tiles(workload), _both(workload, config)[1]
+    constants = gemm_tile_wise.packed(product, config)
+    names = {spec.name: _PREFIX + spec.name for spec in constants}
     first = gemm_tile_wise.build(product, config, target).renamed({**names, "y": _SUMS})
     sums = TensorSpec(_SUMS, (workload.m, workload.n), sums_dtype(elements))
     others = (spec.name for spec in (*workload.inputs[1:], *packed_elements(elements)))
@@ -157,20 +138,14 @@ def pack(
     workload: Gemm | FloatGemm, config: TilesAndElementsConfig, constants: Constants
 ) -> tuple[np.ndarray, ...]:
     """What both kernels pack, each of its part of the weight."""
-    assert workload.sparsity is not None
-    of_tiles, single = parted(constants["weight"], workload.sparsity.granularity)
-    given = {
-        "weight": of_tiles, "bias": np.zeros(workload.n, np.int32), "scalars": pack_scalars(),
-        "x_zero_point": constants.get("x_zero_point", 0),
-    }  # fmt: skip
-    tiles = gemm_tile_wise.pack(_of_tiles(workload), config, given)
-    elements = _both(workload, config)[1]
-    return (*tiles, *pack_elements(elements, {**constants, "weight": single}))
+    in_tiles, single = constants_apart(workload, constants)
+    tiles = gemm_tile_wise.pack(of_tiles(workload), config, in_tiles)
+    return (*tiles, *pack_elements(_both(workload, config)[1], single))
 
 
 def packed(workload: Gemm | FloatGemm, config: TilesAndElementsConfig) -> tuple[TensorSpec, ...]:
     """What `pack` gives."""
-    tiles = gemm_tile_wise.packed(_of_tiles(workload), config)
+    tiles = gemm_tile_wise.packed(of_tiles(workload), config)
     named = (replace(spec, name=_PREFIX + spec.name) for spec in tiles)
     return (*named, *packed_elements(_both(workload, config)[1]))
 
