@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.cuda.device.elements.config import UNIT, ElementsTiling
+from autoq.templates.cuda.pruned.elements.config import UNIT, ElementsTiling
 from autoq.templates.tensor_spec import TensorSpec
 
 

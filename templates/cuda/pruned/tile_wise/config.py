@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.mma.wgmma import FLOATING_N, INTEGER_N, K_BYTES
-from autoq.templates.cuda.device.pruned_product import PrunedProduct
+from autoq.templates.cuda.pruned.product import PrunedProduct
 from autoq.templates.element import element
 from autoq.templates.target import Target
 

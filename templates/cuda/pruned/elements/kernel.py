@@ -11,12 +11,12 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.byte_products import BYTE_PRODUCTS
-from autoq.templates.cuda.device.elements.config import ElementsTiling
-from autoq.templates.cuda.device.elements.pack import pack_runs, run_specs
-from autoq.templates.cuda.device.elements.source import SOURCE
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.turned_bytes import TURN_BYTES
+from autoq.templates.cuda.pruned.elements.config import ElementsTiling
+from autoq.templates.cuda.pruned.elements.pack import pack_runs, run_specs
+from autoq.templates.cuda.pruned.elements.source import SOURCE
 from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.storage import moved_as

@@ -9,7 +9,7 @@ import pytest
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
-from autoq.templates.cuda.tile_wise.gemm_tiles_and_elements import TEMPLATE, TilesAndElementsConfig
+from autoq.templates.cuda.pruned.gemm_tiles_and_elements import TEMPLATE, TilesAndElementsConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm

@@ -15,23 +15,23 @@ import numpy as np
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cuda.device.elements.config import ElementsConfig, ElementsTiling
-from autoq.templates.cuda.device.elements.cost import estimated_seconds
-from autoq.templates.cuda.device.elements.kernel import (
+from autoq.templates.cuda.pruned.elements.config import ElementsConfig, ElementsTiling
+from autoq.templates.cuda.pruned.elements.cost import estimated_seconds
+from autoq.templates.cuda.pruned.elements.kernel import (
     elements_kernel,
     pack_elements,
     packed_elements,
     sums_dtype,
 )
-from autoq.templates.cuda.device.elements.space import (
+from autoq.templates.cuda.pruned.elements.space import (
     ELEMENTS_KNOBS,
     computes_elements,
     elements_constraints,
     elements_default,
 )
-from autoq.templates.cuda.device.pruned_product import PrunedProduct, pruned_product
-from autoq.templates.cuda.tile_wise import gemm_tile_wise
-from autoq.templates.cuda.tile_wise.config import TileWiseConfig, TileWiseTiling
+from autoq.templates.cuda.pruned.product import PrunedProduct, pruned_product
+from autoq.templates.cuda.pruned.tile_wise import gemm_tile_wise
+from autoq.templates.cuda.pruned.tile_wise.config import TileWiseConfig, TileWiseTiling
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Program, Stage, Workspace

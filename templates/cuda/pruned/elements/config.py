@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoq.templates.cuda.device.pruned_product import PrunedProduct
+from autoq.templates.cuda.pruned.product import PrunedProduct
 from autoq.templates.structure import Structure
 from autoq.templates.target import Target
 

@@ -13,10 +13,10 @@ from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import indexable
 from autoq.templates.cuda.device.memory.turn import turn_kernel
-from autoq.templates.cuda.device.pruned_product import PrunedProduct, pruned_product
-from autoq.templates.cuda.tile_wise.config import TileWiseConfig, TileWiseTiling
-from autoq.templates.cuda.tile_wise.cost import estimated_seconds, features
-from autoq.templates.cuda.tile_wise.kernel import (
+from autoq.templates.cuda.pruned.product import PrunedProduct, pruned_product
+from autoq.templates.cuda.pruned.tile_wise.config import TileWiseConfig, TileWiseTiling
+from autoq.templates.cuda.pruned.tile_wise.cost import estimated_seconds, features
+from autoq.templates.cuda.pruned.tile_wise.kernel import (
     epilogue_of,
     pack_all,
     packed_all,

@@ -13,21 +13,21 @@ import numpy as np
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cuda.device.elements.config import ElementsConfig, ElementsTiling
-from autoq.templates.cuda.device.elements.cost import estimated_seconds
-from autoq.templates.cuda.device.elements.kernel import (
+from autoq.templates.cuda.device.memory.turn import turn_kernel
+from autoq.templates.cuda.pruned.elements.config import ElementsConfig, ElementsTiling
+from autoq.templates.cuda.pruned.elements.cost import estimated_seconds
+from autoq.templates.cuda.pruned.elements.kernel import (
     elements_kernel,
     pack_elements,
     packed_elements,
     turned_spec,
 )
-from autoq.templates.cuda.device.elements.space import (
+from autoq.templates.cuda.pruned.elements.space import (
     computes_elements,
     elements_default,
     elements_space,
 )
-from autoq.templates.cuda.device.memory.turn import turn_kernel
-from autoq.templates.cuda.device.pruned_product import pruned_product
+from autoq.templates.cuda.pruned.product import pruned_product
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Program, Stage, Workspace

@@ -1,1 +1,0 @@
-"""Products with weights of few single values on CUDA cores."""
