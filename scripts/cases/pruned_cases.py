@@ -64,9 +64,9 @@ class PrunedCase:
         return values, constants
 
     def workload(self, constants: dict[str, Any]) -> Workload:
-        """The product that knows the class of its weight."""
-        of = _CLASSES[self.pattern.kind]
-        granularity = 1 if of == TWO_FOUR else self.pattern.granularity
+        """The product that knows the class of its weight: of float32 there are single values."""
+        of = ELEMENTS if self.dense.in_dtype == "float32" else _CLASSES[self.pattern.kind]
+        granularity = 1 if of in (ELEMENTS, TWO_FOUR) else self.pattern.granularity
         knowing = self.dense.with_sparsity(Sparsity.of(of, constants["weight"], granularity))
         assert knowing is not None
         return knowing
