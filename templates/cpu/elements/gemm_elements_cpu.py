@@ -20,11 +20,18 @@ from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
+_MOST_KEPT = {"float32": 0.5}
+_MOST_BYTES = 0.25
+"""Of a weight: above it dense products of vectors take less time."""
+
 
 def matches(workload: object, target: Target) -> bool:
     """Weights of few single values, of bytes or float32."""
-    found = isinstance(workload, Gemm) and workload.sparsity is not None
-    return found and workload.sparsity.pattern == ELEMENTS and finishes_rows(workload, target)
+    if not isinstance(workload, Gemm) or workload.sparsity is None:
+        return False
+    most = _MOST_KEPT.get(workload.in_dtype, _MOST_BYTES) * workload.n * workload.k
+    few = workload.sparsity.structure.blocks <= most
+    return few and workload.sparsity.pattern == ELEMENTS and finishes_rows(workload, target)
 
 
 def _tiling(workload: Gemm, config: ElementsCpuConfig) -> ElementsCpuTiling:
