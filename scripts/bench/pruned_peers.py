@@ -30,29 +30,42 @@ def peer_times(
     single weights of floats. blocked_ell: of blocks, for bytes and 16-bit floats.
     """
     dense: dict[Any, dict[str, Any]] = {}
+    asked: dict[str, tuple[str, list[PrunedCase]]] = {}
     for case in cases:
-        if "cublaslt" in names:
+        if "cublaslt" in names and case.dense.in_dtype != "float32":
             if case.dense not in dense:
                 dense[case.dense] = _dense(case)
             yield case, dense[case.dense]
         if "blocked_ell" in names and case.pattern.kind == "bw":
             yield case, _blocked(case)
-        asked = {"cusparselt": case.two_four, "cusparse_csr": case.pattern.kind == "ew"}
-        for name, has_one in asked.items():
-            if name in names and has_one and (name, case.dense.in_dtype) != _NONE:
-                yield case, {"peer": name, **_in_torch(case, name)}
+        for name, kind in _of_torch(case):
+            if name in names:
+                text = f"{kind},{_extents(case)},{case.sparsity if kind != 'dense' else 0}"
+                asked.setdefault(text, (kind, []))[1].append(case)
+    for text, row in _in_torch(list(asked)).items():
+        kind, own = asked[text]
+        for case in own:
+            yield case, {"peer": "cublas" if kind == "dense" else kind, **row}
 
 
-_NONE = ("cusparse_csr", "int8")
-"""torch has no such product of bytes."""
+def _of_torch(case: PrunedCase) -> Iterator[tuple[str, str]]:
+    """Peers whose products torch computes, and which of its products."""
+    if case.dense.in_dtype == "float32":
+        yield "cublaslt", "dense"
+    if case.two_four:
+        yield "cusparselt", "cusparselt"
+    if case.pattern.kind == "ew" and case.dense.in_dtype != "int8":  # it has none of bytes
+        yield "cusparse_csr", "cusparse_csr"
+
+
+def _extents(case: PrunedCase) -> str:
+    work = case.dense
+    return f"{work.m},{work.n},{work.k},{work.in_dtype}"
 
 
 def _dense(case: PrunedCase) -> dict[str, Any]:
-    work = case.dense
-    if work.in_dtype == "float32":
-        return {"peer": "cublas", **_in_torch(case, "dense")}
-    kind: Any = ByteProducts if work.in_dtype == "int8" else FloatProducts
-    return {"peer": "cublaslt", "us": kind().measure(work, _TIMING).seconds * 1e6}
+    kind: Any = ByteProducts if case.dense.in_dtype == "int8" else FloatProducts
+    return {"peer": "cublaslt", "us": kind().measure(case.dense, _TIMING).seconds * 1e6}
 
 
 def _blocked(case: PrunedCase) -> dict[str, Any]:
@@ -68,16 +81,20 @@ def _blocked(case: PrunedCase) -> dict[str, Any]:
         return {**row, "failure": str(error)}
 
 
-def _in_torch(case: PrunedCase, kind: str) -> dict[str, Any]:
-    """A process of its own times torch's product."""
-    work = case.dense
-    extents = f"{work.m},{work.n},{work.k},{work.in_dtype},{case.sparsity}"
+def _in_torch(asked: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """A process of its own times torch's products: rows by what was asked."""
+    if not asked:
+        return {}
     script = Path(__file__).with_name("torch_pruned_times.py")
     done = subprocess.run(
-        [sys.executable, script, kind, extents],
+        [sys.executable, script, *asked],
         capture_output=True, text=True, timeout=_SECONDS, check=False,
     )  # fmt: skip
-    word, *failure = (done.stdout.splitlines() or ["-"])[-1].split(maxsplit=1)
-    if word == "-":
-        return {"us": None, "failure": " ".join(failure) or done.stderr[-200:]}
-    return {"us": float(word)}
+    found: dict[str, dict[str, Any]] = {
+        text: {"us": None, "failure": done.stderr[-200:]} for text in asked
+    }
+    for line in done.stdout.splitlines():
+        text, word, *failure = line.split(maxsplit=2)
+        right = {"us": None, "failure": " ".join(failure)} if word == "-" else {"us": float(word)}
+        found[text] = right
+    return found

@@ -80,13 +80,14 @@ def microseconds(kind: str, *given: Any) -> float:
 
 
 def main() -> None:
-    """Print the time of `kind m,n,k,dtype,sparsity`, or a dash and what is wrong."""
-    kind, text = sys.argv[1:]
-    m, n, k, dtype, sparsity = text.split(",")
-    try:
-        print(microseconds(kind, int(m), int(n), int(k), dtype, float(sparsity)), flush=True)
-    except RuntimeError as error:
-        print("-", str(error).splitlines()[0], flush=True)
+    """Print the time of each `kind,m,n,k,dtype,sparsity`, or a dash and what is wrong."""
+    for text in sys.argv[1:]:
+        kind, m, n, k, dtype, sparsity = text.split(",")
+        try:
+            us = microseconds(kind, int(m), int(n), int(k), dtype, float(sparsity))
+            print(text, us, flush=True)
+        except RuntimeError as error:
+            print(text, "-", str(error).splitlines()[0], flush=True)
 
 
 if __name__ == "__main__":

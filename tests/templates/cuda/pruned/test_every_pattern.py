@@ -1,4 +1,4 @@
-"""Products with pruned weights in every pattern on the emulator, over random sizes and sparsities."""
+"""Products with pruned weights in every pattern, emulated, over random sizes and sparsities."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def products(extents: list[int]) -> list[Gemm | FloatGemm]:
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 def test_random_weights(pattern: Pattern) -> None:
     rng = np.random.default_rng(5)
-    extents = [int(e) for e in (rng.integers(30, 90), 8 * rng.integers(12, 20), rng.integers(96, 200))]
+    extents = [
+        int(e) for e in (rng.integers(30, 90), 8 * rng.integers(12, 20), rng.integers(96, 200))
+    ]
     for dense in products(extents):
         sparsity = 0.5 if pattern.kind == "vw" else float(rng.uniform(0.76, 0.9))
         _, constants = pruned_case(rng, dense, pattern, sparsity)
