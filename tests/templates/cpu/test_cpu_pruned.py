@@ -43,7 +43,7 @@ def test_random_weights(pattern: Pattern) -> None:
 @pytest.mark.parametrize("name", [name for name in CLASSES if name != TWO_FOUR])
 def test_weights_of_nothing_but_zeros_and_without_any(name: str, kept: bool) -> None:
     rng = np.random.default_rng(6)
-    dense = Gemm(9, 70, 50)
+    dense = Gemm(32, 80, 64)
     values, constants = dense.random_case(rng)
     weight = constants["weight"]
     weight[...] = np.where(weight == 0, 1, weight) * kept

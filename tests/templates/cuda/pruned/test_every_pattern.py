@@ -43,13 +43,13 @@ def test_random_weights(pattern: Pattern) -> None:
     ]
     for dense in products(extents):
         sparsity = 0.5 if pattern.kind == "vw" else float(rng.uniform(0.76, 0.9))
-        _, constants = pruned_case(rng, dense, pattern, sparsity)
-        workload = knowing(dense, constants, TARGET)
+        case = pruned_case(rng, dense, pattern, sparsity)
+        workload = knowing(dense, case[1], TARGET)
         own = own_kernels(workload)
         assert own or (pattern.kind == "vw" and dense.in_dtype == "float32")
         for template in own:
             config = template.default(workload, TARGET)
-            assert_right_emulated(template, workload, config, TARGET, constants=constants)
+            assert_right_emulated(template, workload, config, TARGET, case=case)
 
 
 @needs_nvcc
@@ -57,8 +57,8 @@ def test_random_weights(pattern: Pattern) -> None:
 @pytest.mark.parametrize("name", [name for name in CLASSES if name != TWO_FOUR])
 def test_weights_of_nothing_but_zeros_and_without_any(name: str, kept: bool) -> None:
     dense = Gemm(40, 72, 56)
-    _, constants = dense.random_case(np.random.default_rng(6))
-    weight = constants["weight"]
+    case = dense.random_case(np.random.default_rng(6))
+    weight = case[1]["weight"]
     weight[...] = np.where(weight == 0, 1, weight) * kept
     workload = dense.with_sparsity(Sparsity.of(name, weight, 1 if name == "ew" else 16))
     assert isinstance(workload, Gemm)
@@ -66,4 +66,4 @@ def test_weights_of_nothing_but_zeros_and_without_any(name: str, kept: bool) -> 
     assert own or (kept and name == "ew")
     for template in own:
         config = template.default(workload, TARGET)
-        assert_right_emulated(template, workload, config, TARGET, constants=constants)
+        assert_right_emulated(template, workload, config, TARGET, case=case)
