@@ -11,6 +11,7 @@ from autoq.graph.lowering.know_zeros import know_zeros
 from autoq.pruning.matrices import prune_matrices
 from autoq.pruning.pattern import Pattern
 from autoq.pruning.patterns.block_wise import block_wise
+from autoq.pruning.patterns.tile_wise import tile_wise
 from autoq.pruning.ranking import Bounds
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
@@ -33,9 +34,13 @@ def pruned_case(
     weight = constants["weight"]
     weight[weight == 0] = 1  # what is zero is what is pruned
     scores = np.abs(rng.standard_normal(weight.T.shape))
-    if pattern.kind == "bw":  # blocks at the edges are what they are: to no sparsity exactly
-        (blocks,) = block_wise([scores], sparsity, [Bounds()], pattern.granularity)
-        made: Pruned = blocks
+    made: Pruned
+    together = [scores], sparsity, [Bounds()], pattern.granularity
+    # Blocks and runs of a small matrix come to no sparsity exactly.
+    if pattern.kind == "bw":
+        (made,) = block_wise(*together)
+    elif pattern.kind == "trw":
+        (made,) = tile_wise(*together, pattern.run)
     else:
         (made,) = prune_matrices([scores], pattern, sparsity, [Bounds()])
     constants["weight"] = np.where(made.mask.T, weight, np.zeros((), weight.dtype))

@@ -38,9 +38,7 @@ def products(extents: list[int]) -> list[Gemm | FloatGemm]:
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 def test_random_weights(pattern: Pattern) -> None:
     rng = np.random.default_rng(5)
-    extents = [
-        int(e) for e in (rng.integers(30, 90), 8 * rng.integers(12, 20), rng.integers(96, 200))
-    ]
+    extents = [int(rng.integers(30, 90)), *(int(16 * e) for e in rng.integers(6, 12, 2))]
     for dense in products(extents):
         sparsity = 0.5 if pattern.kind == "vw" else float(rng.uniform(0.76, 0.9))
         case = pruned_case(rng, dense, pattern, sparsity)
