@@ -70,8 +70,7 @@ WORKLOADS: list[Workload] = [
     Add((2, 7, 7, 32)),
     Concat(49, (16, 24), ("int8", "uint8"), (False, True)),
     Quantize(2, 16, 16, 3, 16, 2),
-    Dequantize(2, 7, 7, 24),
-    Lookup((2, 7, 7, 24)),
+    Dequantize(2, 7, 7, 24), Lookup((2, 7, 7, 24)),
 ]  # fmt: skip
 BLOCKED = [
     Conv2d(8, 7, 7, 32, 48, 3, 3, in_layout="NHWCnc", out_layout="NHWCnc", epilogue=RESIDUAL),
@@ -102,16 +101,14 @@ FLOAT_PRODUCTS = [
     Attention(1, 2, 40, 70, 24, *["bfloat16"] * 3, "bfloat16", mask_axes="hmn", constant_mask=True),
     Attention(1, 2, 40, 70, 64, *["uint8"] * 3, "int8", quantised_scores=True),
 ]  # fmt: skip
-TILES = Sparsity("tw", 16, 40, Structure(96, 32, 64))
 SINGLE = Sparsity("ew", 1, 48, Structure(192, 4, 12), Structure(160, 24, 40))
 BESIDE = Sparsity("tew", 16, 48, Structure(96, 32, 32), Structure(128, 4, 10))
+TILES = (Sparsity("tw", 16, 40, Structure(96, 32, 64)), SINGLE, BESIDE)
 SPARSE = [
-    Gemm(40, 50, 70, sparsity=SINGLE), Gemm(40, 50, 70, sparsity=BESIDE),
-    Gemm(40, 50, 70, sparsity=TILES), Gemm(40, 52, 80, sparsity=Sparsity.two_four()),
+    *(Gemm(40, 52, 80, sparsity=one) for one in (*TILES, Sparsity.two_four())),
     Gemm(48, 64, 70, sparsity=Sparsity("vectors", 16, 64, Structure(96, 28, 40))),
-    FloatGemm(40, 72, 64, weight_dtype="float16", sparsity=TILES),
-    Spmm(40, 48, 150, 8, Structure(96, 20, 40)),
-    Spmm(70, 48, 150, 32, Structure(96, 28, 40)),
+    FloatGemm(40, 72, 64, weight_dtype="float16", sparsity=TILES[0]),
+    Spmm(40, 48, 150, 8, Structure(96, 20, 40)), Spmm(70, 48, 150, 32, Structure(96, 28, 40)),
     Spmm(21, 33, 40, 2, Structure(48, 5, 16), "uint8", epilogue=Epilogue("float32", "int8")),
     Sddmm(40, 48, 150, 8, Structure(96, 20, 40)),
     SparseAttention(1, 2, 61, 300, 64, Structure(224, 28, 80), softmax_bits=16),
