@@ -31,7 +31,7 @@ Vectors of 4 of 16 leave a quarter of a tile. Narrow tiles hold single values at
 """
 
 _MOST_SINGLE = 0.75
-"""Of a weight, that a product with single values multiplies by."""
+"""Of a weight, that a product with single values multiplies by, alone or beside tiles."""
 
 
 def two_four_classes(weight: np.ndarray) -> Iterator[Sparsity]:
@@ -111,7 +111,8 @@ def vector_classes(weight: np.ndarray) -> Iterator[Sparsity]:
 def tile_and_element_classes(weight: np.ndarray) -> Iterator[Sparsity]:
     """The class in tiles and in single values beside them, of the widest tiles that are full.
 
-    There are fewer values beside tiles than in them.
+    There are fewer values beside tiles than in them, and `_MOST_SINGLE` of the weight at most in
+    both: narrow tiles of a weight with zeros by chance are fuller than the rest.
     """
     kept = np.count_nonzero(weight)
     for granularity in GRANULARITIES:
@@ -119,7 +120,7 @@ def tile_and_element_classes(weight: np.ndarray) -> Iterator[Sparsity]:
         inside = sum(len(tile.rows) * len(tile.columns) for tile in tiles)
         beside = int(np.count_nonzero(single))
         full = kept - beside >= FULL * inside
-        if 0 < beside < inside and full and inside + beside <= FULL * weight.size:
+        if 0 < beside < inside and full and inside + beside <= _MOST_SINGLE * weight.size:
             yield Sparsity.of(TILES_AND_ELEMENTS, weight, granularity)
             return
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.templates.sparse.patterns.pattern import Figures, Pattern
-from autoq.templates.sparse.vector_matrix import from_dense
 from autoq.templates.structure import Structure, bucket
 
 
 def vectors_of(weight: np.ndarray, vector: int) -> Structure:
     """The class of the vector rows of a weight [n, k]."""
-    return Structure.of(from_dense((np.asarray(weight) != 0).astype(np.int8), vector).lengths)
+    kept = np.asarray(weight) != 0
+    rows = np.pad(kept, ((0, -len(kept) % vector), (0, 0))).reshape(-1, vector, kept.shape[1])
+    return Structure.of(rows.any(axis=1).sum(axis=1))
 
 
 def outputs_of(weight: np.ndarray) -> int:

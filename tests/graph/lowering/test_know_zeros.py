@@ -63,7 +63,7 @@ def test_every_pattern_has_kernels_on_a_cpu(pattern: Pattern) -> None:
 
 
 def test_dense_weights_and_those_of_few_zeros_stay_what_they_are() -> None:
-    for sparsity in (0.0, 0.04):
+    for sparsity in (0.0, 0.04, 0.15, 0.24):
         assert kernels(BYTES, Pattern.make("ew"), sparsity, "cuda:sm_90a") == []
     assert kernels(BYTES, Pattern.make("ew"), 0.5, "cuda:sm_90a") == []
 
