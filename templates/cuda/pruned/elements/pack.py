@@ -13,29 +13,21 @@ def run_specs(tiling: ElementsTiling) -> tuple[TensorSpec, ...]:
     dtype = tiling.view.workload.weight_dtype if tiling.view.value.bytes == 1 else "float32"
     return (
         TensorSpec("starts", (tiling.runs + 1,), "int32"),
-        TensorSpec("places", (tiling.steps + 1, UNIT), "int32"),
-        TensorSpec("values", (tiling.steps + 1, UNIT), dtype),
+        TensorSpec("places", (tiling.steps, UNIT), "int32"),
+        TensorSpec("values", (tiling.steps, UNIT), dtype),
     )
-
-
-def place_of(tiling: ElementsTiling, outputs: np.ndarray) -> np.ndarray:
-    """The runs of outputs in a chunk: a group has every `groups`-th output of its block."""
-    block, within = np.divmod(outputs, tiling.columns)
-    turn, group = np.divmod(within, tiling.groups)
-    return block * tiling.columns + group * tiling.config.outputs + turn
 
 
 def pack_runs(tiling: ElementsTiling, weight: np.ndarray) -> tuple[np.ndarray, ...]:
     """starts: where each run begins, and where the last one ends; chunks are the outer order.
 
-    In a chunk the runs of a group of lanes follow each other. A step is read behind the last one.
     places: bytes from the start of a chunk to the row of each weight. Runs end with whole steps of
     `UNIT` weights, the last of which may be 0.
     """
     starts, places, values = (np.zeros(s.shape, s.dtype) for s in run_specs(tiling))
     outputs, inputs = np.nonzero(weight)
     chunk, row = np.divmod(inputs, tiling.config.chunk)
-    run = chunk * (tiling.column_tiles * tiling.columns) + place_of(tiling, outputs)
+    run = chunk * (tiling.column_tiles * tiling.columns) + outputs
     order = np.argsort(run, kind="stable")
     run, row = run[order], row[order]
     counts = np.bincount(run, minlength=tiling.runs)

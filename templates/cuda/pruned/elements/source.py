@@ -32,23 +32,11 @@ __device__ __forceinline__ void widen(const Unit& unit, float (&value)[E]) {
   }
 }
 
-// Four weights and where the rows that they multiply lie; of bytes the weights are one word.
-struct Step { int4 at; float4 weight; };
-__device__ __forceinline__ Step read_step(const int4* places, const STEP* weights, int step) {
-  Step own;
-  own.at = __ldg(places + step);
-  if constexpr (SIZE == 1)
-    own.weight.x = __int_as_float(__ldg(reinterpret_cast<const int*>(weights) + step));
-  else own.weight = __ldg(reinterpret_cast<const float4*>(weights) + step);
-  return own;
-}
-
 // Sums of four weights more: of bytes four products are one instruction.
 __device__ __forceinline__ void add_step(
-    SUM (&sum)[E], const unsigned char* panel, const Step& step) {
-  const int4& at = step.at;
+    SUM (&sum)[E], const unsigned char* panel, const int4& at, const STEP* weights, int step) {
   if constexpr (SIZE == 1) {
-    const unsigned weight = __float_as_uint(step.weight.x);
+    const unsigned weight = __ldg(reinterpret_cast<const unsigned*>(weights) + step);
     const Unit a = row_of(panel, at.x), b = row_of(panel, at.y);
     const Unit c = row_of(panel, at.z), d = row_of(panel, at.w);
     #pragma unroll
@@ -61,7 +49,7 @@ __device__ __forceinline__ void add_step(
         sum[4 * i + j] = multiply_bytes<X, WEIGHT>(turned[j], weight, (int)sum[4 * i + j]);
     }
   } else {
-    const float4& weight = step.weight;
+    const float4 weight = __ldg(reinterpret_cast<const float4*>(weights) + step);
     const int places[4] = {at.x, at.y, at.z, at.w};
     const float factors[4] = {weight.x, weight.y, weight.z, weight.w};
     #pragma unroll
@@ -128,23 +116,16 @@ __device__ __forceinline__ void multiply_elements(
     for (int i = 0; i < E; ++i) sums[r][i] = 0;
   }
   x += (long long)first_row * SIZE;
-  const int* own = starts + first_column + group * OUTPUTS;
+  const int* own = starts + first_column + group;
   for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-    int last[OUTPUTS], step = __ldg(own);
-    #pragma unroll
-    for (int r = 0; r < OUTPUTS; ++r) last[r] = __ldg(own + r + 1);
-    // Steps of a group follow each other, so that one is read while the one before is added.
-    Step next = read_step(places, weights, step);
     __syncthreads();
     read_chunk(panel, x, chunk * CHUNK, thread);
     __syncthreads();
     #pragma unroll
     for (int r = 0; r < OUTPUTS; ++r) {
-      while (step < last[r]) {
-        const Step now = next;
-        next = read_step(places, weights, ++step);
-        add_step(sums[r], panel + lane * 16, now);
-      }
+      const int last = __ldg(own + r * GROUPS + 1);
+      for (int step = __ldg(own + r * GROUPS); step < last; ++step)
+        add_step(sums[r], panel + lane * 16, __ldg(places + step), weights, step);
     }
     own += COLUMN_TILES * COLUMNS;
   }
